@@ -5,12 +5,13 @@
 //! ```text
 //! /// Returns the text it was given.
 //! #[function]
-//! async fn echo(ctx: &Context, text: String, #[default(1)] times: i64, kwargs: KwArgs) -> Result<String> { … }
+//! fn echo(ctx: &Context, text: String, #[default(1)] times: i64, kwargs: KwArgs) -> Result<String> { … }
 //! ```
 //!
 //! it leaves the function as it is and adds `pub static ECHO: Function` with the name, the documentation, the
-//! parameters with their defaults, and a `call` that takes each argument in its type. The context parameter may be
-//! left out. Parameters behind `VarArgs` can only be given by name. `#[function(name = "list", out = "highstate")]` sets Salt's name and the outputter.
+//! parameters with their defaults, and a `body` that takes each argument in its type. The context parameter may be
+//! left out. Parameters behind `VarArgs` can only be given by name. `#[function(name = "list", out = "highstate")]`
+//! sets Salt's name and the outputter. A function that only waits may be an `async fn`.
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
@@ -69,8 +70,18 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
     let (varargs, kwargs) = (option(parameters.varargs), option(parameters.kwargs));
     let context = parameters.context.as_ref().map_or_else(|| quote!(), |context| quote!(<#context>));
     let Parameters { params, takes, names, .. } = parameters;
-    // Functions that never wait may be plain ones; `call` is a future either way.
-    let wait = item.sig.asyncness.map(|_| quote!(.await));
+    let body = match item.sig.asyncness {
+        None => quote!(Plain(|ctx, mut bound| {
+            let _ = (&ctx, &mut bound);
+            #(#takes)*
+            self::#ident(#(#names),*).map(::core::convert::Into::into)
+        })),
+        Some(_) => quote!(Async(|ctx, mut bound| ::std::boxed::Box::pin(async move {
+            let _ = (&ctx, &mut bound);
+            #(#takes)*
+            self::#ident(#(#names),*).await.map(::core::convert::Into::into)
+        }))),
+    };
     let summary = format!("The table entry of `{name}`.");
     // Absolute paths only: the code must compile whatever the module imports or defines.
     Ok(quote! {
@@ -85,11 +96,7 @@ fn expand(settings: &Settings, mut item: ItemFn) -> syn::Result<Tokens> {
             varargs: #varargs,
             kwargs: #kwargs,
             out: #out,
-            call: |ctx, mut bound| ::std::boxed::Box::pin(async move {
-                let _ = (&ctx, &mut bound);
-                #(#takes)*
-                self::#ident(#(#names),*)#wait.map(::core::convert::Into::into)
-            }),
+            body: ::exec::Body::#body,
         };
     })
 }

@@ -118,7 +118,7 @@ fn missing_text(name: &str, missing: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Param;
+    use crate::{Body, Param};
     use value::{list, map};
 
     const TWO: Function = Function {
@@ -131,7 +131,7 @@ mod tests {
         varargs: None,
         kwargs: None,
         out: None,
-        call: |_, _| Box::pin(async { Ok(Value::Null) }),
+        body: Body::Plain(|_, _| Ok(Value::Null)),
     };
 
     fn call(args: Value, kwargs: Map) -> Call {

@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio_util::sync::CancellationToken;
 use value::{Map, Value};
 
-use crate::{Agent, Call, Error, Memo, Result, bind_within};
+use crate::{Agent, Call, Cancel, Error, Memo, Result, bind_within};
 
 /// The context of one function call. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
@@ -52,8 +51,8 @@ impl StateCall {
 pub struct Job {
     /// The publication's fields (`jid`, `fun`, `tgt`, `user`, …), empty for a call from `salt-call --local`.
     pub load: Map,
-    /// Ends when the job is killed.
-    pub cancel: CancellationToken,
+    /// The signal that the job was killed.
+    pub cancel: Cancel,
     retcode: AtomicI64,
     children: Mutex<Vec<i32>>,
     progress: Mutex<Option<Progress>>,
@@ -127,27 +126,27 @@ impl Context {
     }
 
     /// Calls another function by its Salt name, in the same job.
-    pub async fn call(&self, fun: &str, args: Vec<Value>) -> Result<Value> {
-        self.call_with(fun, Call { args, kwargs: Map::new() }).await
+    pub fn call(&self, fun: &str, args: Vec<Value>) -> Result<Value> {
+        self.call_with(fun, Call { args, kwargs: Map::new() })
     }
 
     /// Like [`Context::call`], with keyword arguments. As in Salt, the fields of the job are not passed on: a function
     /// that
     /// takes any keyword can tell a call by an operator from one by another function.
-    pub async fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
+    pub fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
         let function = agent.registry().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
         let bound = bind_within(function, call)?;
-        (function.call)(self, bound).await
+        function.call(self, bound)
     }
 
     /// Calls a function whose name came from outside: from a template, a state's arguments, a configuration. Unlike
     /// [`Context::call_with`], within what `whitelist_modules` permits.
-    pub async fn call_permitted(&self, fun: &str, call: Call) -> Result<Value> {
+    pub fn call_permitted(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
         let function = agent.registry().find_permitted(fun).map_err(|why| Error::NotAvailable(why.0))?;
         let bound = bind_within(function, call)?;
-        (function.call)(self, bound).await
+        function.call(self, bound)
     }
 
     /// Returns whether states only tell what they would do (`test: True`). The engine sets it for each state.
@@ -157,11 +156,11 @@ impl Context {
 
     /// Calls a state function by its name, such as `file.managed`, and returns its result. As in Salt, `test` and
     /// everything else of the call is that of the caller.
-    pub async fn call_state(&self, fun: &str, call: Call) -> Result<Value> {
+    pub fn call_state(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
         let function = agent.states().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
         let bound = bind_within(function, call)?;
-        (function.call)(self, bound).await
+        function.call(self, bound)
     }
 
     /// Returns an option.
@@ -187,18 +186,6 @@ impl Context {
     /// Returns whether files and pillar come from this machine instead of a master (`file_client: local`).
     pub fn is_local(&self) -> bool {
         self.opt_str("file_client") == Some("local")
-    }
-
-    /// Runs blocking work on a thread of its own. A job that is killed does not wait for it.
-    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        // The thread would start without a span, and its log lines would not name the job.
-        let span = tracing::Span::current();
-        let task = tokio::task::spawn_blocking(move || span.in_scope(work));
-        tokio::select! {
-            done = task => done.map_err(|error| Error::Other(error.to_string())),
-            // The thread itself cannot be stopped; its result is dropped.
-            () = self.job.cancel.cancelled() => Err(Error::Terminated),
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 use crate::{Context, Error, FromArg, KwArgs, Result, VarArgs};
 
-/// The future that a call of a function returns.
+/// What calling an asynchronous function gives.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
 /// A module: a Salt name with functions. Runners and wheel modules differ in the context their functions get.
@@ -70,8 +70,50 @@ pub struct Function<C: 'static = Context> {
     pub kwargs: Option<&'static str>,
     /// The outputter the result wants, if not the usual one.
     pub out: Option<&'static str>,
-    /// Calls it.
-    pub call: for<'a> fn(&'a C, Bound) -> CallFuture<'a>,
+    /// What it does.
+    pub body: Body<C>,
+}
+
+/// What a function does: almost all are plain Rust functions on a thread of their job.
+pub enum Body<C: 'static = Context> {
+    /// A plain function. What it waits for, it waits for on its thread.
+    Plain(fn(&C, Bound) -> Result<Value>),
+    /// A function that mostly waits, and needs no thread while it does. A simulated minion has only these to wait with.
+    Async(for<'a> fn(&'a C, Bound) -> CallFuture<'a>),
+}
+
+impl<C> Clone for Body<C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Body<C> {}
+
+impl<C> Function<C> {
+    /// Calls the function from asynchronous code. A plain one blocks the caller's thread.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub async fn call_async(&self, ctx: &C, bound: Bound) -> Result<Value> {
+        match self.body {
+            Body::Plain(call) => call(ctx, bound),
+            Body::Async(call) => call(ctx, bound).await,
+        }
+    }
+}
+
+impl Function {
+    /// Calls the function from a plain one.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub fn call(&self, ctx: &Context, bound: Bound) -> Result<Value> {
+        match self.body {
+            Body::Plain(call) => call(ctx, bound),
+            Body::Async(call) => ctx.wait(call(ctx, bound)),
+        }
+    }
 }
 
 /// A named parameter.

@@ -11,12 +11,14 @@ mod bind;
 mod context;
 mod error;
 mod function;
+mod kill;
 mod limits;
 mod memo;
 mod nested;
 pub mod python;
 mod registry;
 pub mod testing;
+mod wait;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -30,7 +32,8 @@ pub use bind::{Call, bind, bind_within};
 pub use context::{Context, Job, Progress, StateCall};
 pub use error::{Error, Result};
 pub use exec_macros::function;
-pub use function::{Bound, CallFuture, Function, Module, Param};
+pub use function::{Body, Bound, CallFuture, Function, Module, Param};
+pub use kill::{Cancel, caught, of_panic};
 pub use limits::Limits;
 pub use memo::Memo;
 pub use nested::nested;

@@ -212,10 +212,10 @@ impl Registry {
     }
 
     /// Calls a function by name within a job.
-    pub async fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<Value> {
+    pub fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<Value> {
         let function = self.find(fun).map_err(|why| Error::NotAvailable(why.0))?;
         let bound = bind(function, call, &ctx.job.published())?;
-        (function.call)(ctx, bound).await
+        function.call(ctx, bound)
     }
 }
 
@@ -224,6 +224,7 @@ mod tests {
     use value::map;
 
     use super::*;
+    use crate::Body;
 
     const fn function(name: &'static str, doc: &'static str) -> Function {
         Function {
@@ -233,7 +234,7 @@ mod tests {
             varargs: None,
             kwargs: None,
             out: None,
-            call: |_, _| Box::pin(async { Ok(Value::Null) }),
+            body: Body::Plain(|_, _| Ok(Value::Null)),
         }
     }
 

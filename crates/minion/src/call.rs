@@ -355,12 +355,8 @@ impl LocalAgent {
     async fn ask(&self, load: Map) -> exec::Result<Value> {
         let no_master = || FunctionError::execution("there is no master to ask (--local)");
         let files = self.files.clone().ok_or_else(no_master)?;
-        let answering = rt::brief(move || {
-            files.fetch_due();
-            files.request(&load)
-        });
-        let answer = answering.await.map_err(|error| FunctionError::Other(error.to_string()))?;
-        answer.map_err(|error| FunctionError::execution(error.to_string()))?.ok_or_else(no_master)
+        files.fetch_due();
+        files.request(&load).map_err(|error| FunctionError::execution(error.to_string()))?.ok_or_else(no_master)
     }
 }
 

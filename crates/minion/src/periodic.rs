@@ -32,8 +32,12 @@ async fn send_mine(world: Arc<World>, every: Duration) {
         futures_util::future::select_all(world.links.iter().map(|link| Box::pin(link.live()))).await;
         let link = world.links.iter().find(|link| link.is_live()).unwrap_or(&first).clone();
         let ctx = world.context(&link, Job::new(Map::new()));
-        if let Err(reason) = world.registry.call(&ctx, "mine.update", Call::default()).await {
-            debug!("the mine was not sent: {reason}");
+        let inside = world.clone();
+        let sending = world.rt.blocking(move || inside.registry.call(&ctx, "mine.update", Call::default()));
+        match sending.await {
+            Ok(Ok(_)) => {}
+            Ok(Err(reason)) => debug!("the mine was not sent: {reason}"),
+            Err(panic) => error!("the mine was not sent: {panic}"),
         }
         tokio::time::sleep(every).await;
     }

@@ -9,8 +9,7 @@ use exec::testing::FakeAgent;
 use exec::{Call, Context, Job, Registry};
 use value::{Map, Value, map};
 
-#[tokio::main]
-async fn main() {
+fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let Some((fun, args)) = args.split_first() else {
         eprintln!("usage: call FUNCTION [ARGUMENT…]");
@@ -29,7 +28,7 @@ async fn main() {
         state: None,
     };
     let (args, kwargs) = yaml::args::parse_input(args.iter().map(String::as_str), &[]);
-    let answer = match context.call_with(fun, Call { args, kwargs }).await {
+    let answer = match context.call_with(fun, Call { args, kwargs }) {
         Ok(value) => value,
         Err(error) => Value::from(error.return_text(fun, "")),
     };

@@ -80,40 +80,40 @@ impl Team {
 }
 
 /// The text of a database: below another root the file, here whatever `getent` finds.
-async fn database(ctx: &Context, name: &str, root: Option<&str>) -> Result<String> {
+fn database(ctx: &Context, name: &str, root: Option<&str>) -> Result<String> {
     let path = Path::new(root.unwrap_or("/")).join("etc").join(name);
     if root.is_none() && util::which("getent").is_some() {
-        return Ok(cmd::quiet(ctx, &["getent", name]).await?.stdout);
+        return Ok(cmd::quiet(ctx, &["getent", name])?.stdout);
     }
-    ctx.blocking(move || std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))).await?
+    ctx.blocking(move || std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error)))
 }
 
 /// Returns all users.
-pub async fn accounts(ctx: &Context, root: Option<&str>) -> Result<Vec<Account>> {
-    Ok(database(ctx, "passwd", root).await?.lines().filter_map(Account::parse).collect())
+pub fn accounts(ctx: &Context, root: Option<&str>) -> Result<Vec<Account>> {
+    Ok(database(ctx, "passwd", root)?.lines().filter_map(Account::parse).collect())
 }
 
 /// Returns a user.
-pub async fn account(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Account>> {
+pub fn account(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Account>> {
     if root.is_some() {
-        return Ok(accounts(ctx, root).await?.into_iter().find(|account| account.name == name));
+        return Ok(accounts(ctx, root)?.into_iter().find(|account| account.name == name));
     }
     let name = name.to_owned();
-    ctx.blocking(move || User::from_name(&name).ok().flatten().as_ref().map(Account::of)).await
+    Ok(ctx.blocking(move || User::from_name(&name).ok().flatten().as_ref().map(Account::of)))
 }
 
 /// Returns all groups.
-pub async fn teams(ctx: &Context, root: Option<&str>) -> Result<Vec<Team>> {
-    Ok(database(ctx, "group", root).await?.lines().filter_map(Team::parse).collect())
+pub fn teams(ctx: &Context, root: Option<&str>) -> Result<Vec<Team>> {
+    Ok(database(ctx, "group", root)?.lines().filter_map(Team::parse).collect())
 }
 
 /// Returns a group.
-pub async fn team(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Team>> {
+pub fn team(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Team>> {
     if root.is_some() {
-        return Ok(teams(ctx, root).await?.into_iter().find(|team| team.name == name));
+        return Ok(teams(ctx, root)?.into_iter().find(|team| team.name == name));
     }
     let name = name.to_owned();
-    let found = ctx.blocking(move || Group::from_name(&name).ok().flatten()).await?;
+    let found = ctx.blocking(move || Group::from_name(&name).ok().flatten());
     Ok(found.map(|group| Team {
         passwd: group.passwd.to_string_lossy().into_owned(),
         name: group.name,
@@ -135,31 +135,31 @@ pub fn group_names(name: &str) -> Vec<String> {
 }
 
 /// Runs a program that changes accounts, in the system below `root` if given; says whether it succeeded.
-pub async fn change(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<bool> {
-    Ok(attempt(ctx, program, args, root).await?.retcode == Some(0))
+pub fn change(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<bool> {
+    Ok(attempt(ctx, program, args, root)?.retcode == Some(0))
 }
 
 /// The same, but returns all that came out.
-pub async fn attempt(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<cmd::Outcome> {
+pub fn attempt(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<cmd::Outcome> {
     if util::which(program).is_none() {
         return Err(Error::execution(format!("Command '{program}' cannot be found")));
     }
     let mut words = vec![program];
     words.extend(root.into_iter().flat_map(|root| ["-R", root]));
     words.extend(args);
-    cmd::counted(ctx, &words).await
+    cmd::counted(ctx, &words)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn the_job_gets_the_return_code_of_a_change_that_failed() {
+    #[test]
+    fn the_job_gets_the_return_code_of_a_change_that_failed() {
         let (ctx, _) = exec::testing::context(&[], value::map! {}, value::map! {}, value::map! {});
-        assert!(!change(&ctx, "false", &[], None).await.unwrap());
+        assert!(!change(&ctx, "false", &[], None).unwrap());
         assert_eq!(ctx.job.retcode(), 1);
-        assert!(change(&ctx, "true", &[], None).await.unwrap());
+        assert!(change(&ctx, "true", &[], None).unwrap());
         assert_eq!(ctx.job.retcode(), 0);
     }
 

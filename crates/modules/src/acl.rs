@@ -26,9 +26,9 @@ fn command(options: &[&str], files: &VarArgs) -> Result<String> {
     Ok(words.collect::<Vec<_>>().join(" "))
 }
 
-async fn run(ctx: &Context, command: String, mut kwargs: Map) -> Result<String> {
+fn run(ctx: &Context, command: String, mut kwargs: Map) -> Result<String> {
     kwargs.insert("python_shell", false);
-    let said = ctx.call_with("cmd.run", Call { args: vec![command.into()], kwargs }).await?;
+    let said = ctx.call_with("cmd.run", Call { args: vec![command.into()], kwargs })?;
     Ok(said.to_string())
 }
 
@@ -140,8 +140,8 @@ fn parsed(text: &str) -> Map {
 ///
 ///     salt '*' acl.version
 #[function]
-async fn version(ctx: &Context) -> Result<String> {
-    let said = ctx.call_with("cmd.run", Call { args: vec!["getfacl --version".into()], kwargs: Map::new() }).await?;
+fn version(ctx: &Context) -> Result<String> {
+    let said = ctx.call_with("cmd.run", Call { args: vec!["getfacl --version".into()], kwargs: Map::new() })?;
     let said = said.to_string();
     let word = said.lines().next().and_then(|line| line.split_whitespace().nth(1));
     word.map(str::to_owned).ok_or_else(|| Error::execution(format!("failed to read the version in '{said}'")))
@@ -156,10 +156,10 @@ async fn version(ctx: &Context) -> Result<String> {
 ///     salt '*' acl.getfacl /tmp/house/kitchen
 ///     salt '*' acl.getfacl /tmp/house/kitchen /tmp/house/livingroom recursive=True
 #[function]
-async fn getfacl(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn getfacl(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let recursive = flag(&kwargs.given(), "recursive");
     let options = ["getfacl", "--absolute-names", "-R"];
-    let said = run(ctx, command(&options[..2 + usize::from(recursive)], &args)?, Map::new()).await?;
+    let said = run(ctx, command(&options[..2 + usize::from(recursive)], &args)?, Map::new())?;
     Ok(parsed(&said))
 }
 
@@ -172,10 +172,10 @@ async fn getfacl(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
 ///     salt '*' acl.wipefacls /tmp/house/kitchen
 ///     salt '*' acl.wipefacls /tmp/house/kitchen /tmp/house/livingroom recursive=True
 #[function]
-async fn wipefacls(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<bool> {
+fn wipefacls(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<bool> {
     let recursive = flag(&kwargs.given(), "recursive");
     let options = ["setfacl", "-b", "-R"];
-    run(ctx, command(&options[..2 + usize::from(recursive)], &args)?, Map::new()).await?;
+    run(ctx, command(&options[..2 + usize::from(recursive)], &args)?, Map::new())?;
     Ok(true)
 }
 
@@ -197,7 +197,7 @@ fn change<'a>(given: &Map, option: &'a str, entry: &'a str) -> Vec<&'a str> {
 ///     salt '*' acl.modfacl d:u myuser 7 /tmp/house/kitchen
 ///     salt '*' acl.modfacl g mygroup 0 /tmp/house/kitchen /tmp/house/livingroom recursive=True
 #[function]
-async fn modfacl(
+fn modfacl(
     ctx: &Context,
     acl_type: String,
     #[default("")] acl_name: Value,
@@ -209,7 +209,7 @@ async fn modfacl(
     let entry = format!("{}:{perms}", entry(&acl_type, &acl_name));
     let command = command(&change(&given, "-m", &entry), &args)?;
     let strict = given.get("raise_err").cloned().unwrap_or(false.into());
-    run(ctx, command, map! { "raise_err" => strict }).await?;
+    run(ctx, command, map! { "raise_err" => strict })?;
     Ok(true)
 }
 
@@ -223,7 +223,7 @@ async fn modfacl(
 ///     salt '*' acl.delfacl default:group mygroup /tmp/house/kitchen
 ///     salt '*' acl.delfacl user myuser /tmp/house/kitchen recursive=True
 #[function]
-async fn delfacl(
+fn delfacl(
     ctx: &Context,
     acl_type: String,
     #[default("")] acl_name: Value,
@@ -232,7 +232,7 @@ async fn delfacl(
 ) -> Result<bool> {
     let entry = entry(&acl_type, &acl_name);
     let command = command(&change(&kwargs.given(), "-x", &entry), &args)?;
-    run(ctx, command, Map::new()).await?;
+    run(ctx, command, Map::new())?;
     Ok(true)
 }
 

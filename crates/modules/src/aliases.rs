@@ -44,7 +44,7 @@ fn lines(ctx: &Context) -> Result<Vec<Line>> {
     Ok(text.lines().map(line).collect())
 }
 
-async fn write(ctx: &Context, lines: &[Line]) -> Result<()> {
+fn write(ctx: &Context, lines: &[Line]) -> Result<()> {
     let path = path(ctx);
     let failed = |error: std::io::Error| Error::io("write", &path, &error);
     let text: String = lines
@@ -60,7 +60,7 @@ async fn write(ctx: &Context, lines: &[Line]) -> Result<()> {
     let (uid, gid) = meta.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
     chown(&path, Some(uid), Some(gid)).map_err(failed)?;
     if let Some(program) = crate::util::which("newaliases") {
-        ctx.call("cmd.run", vec![program.to_string_lossy().into()]).await?;
+        ctx.call("cmd.run", vec![program.to_string_lossy().into()])?;
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ fn has_target(ctx: &Context, alias: String, target: Value) -> Result<bool> {
 ///
 ///     salt '*' aliases.set_target postmaster root
 #[function(out = "txt")]
-async fn set_target(ctx: &Context, alias: String, target: Value) -> Result<bool> {
+fn set_target(ctx: &Context, alias: String, target: Value) -> Result<bool> {
     refuse_empty("alias", &alias.as_str().into())?;
     refuse_empty("target", &target)?;
     if target_of(ctx, &alias)?.map(Value::from) == Some(target.clone()) {
@@ -152,7 +152,7 @@ async fn set_target(ctx: &Context, alias: String, target: Value) -> Result<bool>
     if !done {
         out.push(Line { alias, target, comment: String::new() });
     }
-    write(ctx, &out).await?;
+    write(ctx, &out)?;
     Ok(true)
 }
 
@@ -164,11 +164,11 @@ async fn set_target(ctx: &Context, alias: String, target: Value) -> Result<bool>
 ///
 ///     salt '*' aliases.rm_alias postmaster
 #[function(out = "txt")]
-async fn rm_alias(ctx: &Context, alias: String) -> Result<bool> {
+fn rm_alias(ctx: &Context, alias: String) -> Result<bool> {
     if target_of(ctx, &alias)?.is_none_or(|target| target.is_empty()) {
         return Ok(true);
     }
     let rest: Vec<Line> = lines(ctx)?.into_iter().filter(|line| line.alias != alias).collect();
-    write(ctx, &rest).await?;
+    write(ctx, &rest)?;
     Ok(true)
 }

@@ -31,7 +31,7 @@ impl Said {
     }
 }
 
-async fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
+fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
     let redhat = ctx.grains.get_str("os_family") == Some("RedHat");
     let program = if redhat { "alternatives" } else { "update-alternatives" };
     let command: Value = [program].iter().chain(words).map(|word| Value::from(*word)).collect();
@@ -39,8 +39,7 @@ async fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
     if may_fail {
         kwargs.insert("ignore_retcode", true);
     }
-    let said: Map =
-        ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs }).await?.into_map().unwrap_or_default();
+    let said: Map = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?.into_map().unwrap_or_default();
     let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
     let code = said.get("retcode").and_then(Value::as_i64).unwrap_or_default();
     Ok(Said { code, stdout: text("stdout"), stderr: text("stderr") })
@@ -59,8 +58,8 @@ fn told(said: Said, failed: bool) -> String {
 ///
 ///     salt '*' alternatives.display editor
 #[function(out = "txt")]
-async fn display(ctx: &Context, name: String) -> Result<String> {
-    let said = run(ctx, &["--display", &name], true).await?;
+fn display(ctx: &Context, name: String) -> Result<String> {
+    let said = run(ctx, &["--display", &name], true)?;
     let failed = said.failed();
     Ok(told(said, failed))
 }
@@ -78,12 +77,12 @@ fn link_in(text: &str) -> Option<&str> {
 ///
 ///     salt '*' alternatives.show_link editor
 #[function]
-async fn show_link(ctx: &Context, name: String) -> Result<Value> {
+fn show_link(ctx: &Context, name: String) -> Result<Value> {
     let folder = match ctx.grains.get_str("os_family") {
         Some("RedHat") => "/var/lib/alternatives",
         Some("Suse") => "/var/lib/rpm/alternatives",
         _ => {
-            let said = run(ctx, &["--query", &name], true).await?;
+            let said = run(ctx, &["--query", &name], true)?;
             let block = said.stdout.split("\n\n").next().unwrap_or_default();
             let link = block.lines().find_map(|line| line.strip_prefix("Link:"));
             return Ok(link.filter(|_| !said.failed()).map_or(false.into(), |link| link.trim().into()));
@@ -127,8 +126,8 @@ fn show_current(name: String) -> Result<Value> {
 ///
 ///     salt '*' alternatives.check_exists editor /usr/bin/vim
 #[function]
-async fn check_exists(ctx: &Context, name: String, path: String) -> Result<bool> {
-    let said = run(ctx, &["--display", &name], true).await?;
+fn check_exists(ctx: &Context, name: String, path: String) -> Result<bool> {
+    let said = run(ctx, &["--display", &name], true)?;
     Ok(!said.failed() && said.stdout.lines().any(|line| line.starts_with(&path)))
 }
 
@@ -152,8 +151,8 @@ fn check_installed(name: String, path: String) -> Result<bool> {
 ///
 ///     salt '*' alternatives.install editor /usr/bin/editor /usr/bin/emacs23 50
 #[function(out = "txt")]
-async fn install(ctx: &Context, name: String, link: String, path: String, priority: Value) -> Result<String> {
-    let said = run(ctx, &["--install", &link, &name, &path, &priority.to_string()], false).await?;
+fn install(ctx: &Context, name: String, link: String, path: String, priority: Value) -> Result<String> {
+    let said = run(ctx, &["--install", &link, &name, &path, &priority.to_string()], false)?;
     let failed = said.failed();
     Ok(told(said, failed))
 }
@@ -166,8 +165,8 @@ async fn install(ctx: &Context, name: String, link: String, path: String, priori
 ///
 ///     salt '*' alternatives.remove editor /usr/bin/vim
 #[function(out = "txt")]
-async fn remove(ctx: &Context, name: String, path: String) -> Result<String> {
-    let said = run(ctx, &["--remove", &name, &path], false).await?;
+fn remove(ctx: &Context, name: String, path: String) -> Result<String> {
+    let said = run(ctx, &["--remove", &name, &path], false)?;
     let failed = said.code > 0;
     Ok(told(said, failed))
 }
@@ -180,8 +179,8 @@ async fn remove(ctx: &Context, name: String, path: String) -> Result<String> {
 ///
 ///     salt '*' alternatives.auto editor
 #[function]
-async fn auto(ctx: &Context, name: String) -> Result<String> {
-    let said = run(ctx, &["--auto", &name], false).await?;
+fn auto(ctx: &Context, name: String) -> Result<String> {
+    let said = run(ctx, &["--auto", &name], false)?;
     let failed = said.code > 0;
     Ok(told(said, failed))
 }
@@ -194,8 +193,8 @@ async fn auto(ctx: &Context, name: String) -> Result<String> {
 ///
 ///     salt '*' alternatives.set editor /usr/bin/vim
 #[function]
-async fn set(ctx: &Context, name: String, path: String) -> Result<String> {
-    let said = run(ctx, &["--set", &name, &path], false).await?;
+fn set(ctx: &Context, name: String, path: String) -> Result<String> {
+    let said = run(ctx, &["--set", &name, &path], false)?;
     let failed = said.code > 0;
     Ok(told(said, failed))
 }

@@ -23,11 +23,11 @@ fn program(ctx: &Context, name: &str) -> Result<String> {
     util::program(ctx, name).ok_or_else(|| Error::CommandNotFound(format!("{name}: command not found")))
 }
 
-async fn run(ctx: &Context, name: &str, args: &[&str]) -> Result<String> {
+fn run(ctx: &Context, name: &str, args: &[&str]) -> Result<String> {
     let words: Vec<Value> =
         std::iter::once(program(ctx, name)?.into()).chain(args.iter().map(|arg| Value::from(*arg))).collect();
     let call = Call { args: vec![words.into()], kwargs: map! { "python_shell" => false } };
-    Ok(ctx.call_with("cmd.run_stdout", call).await?.to_string())
+    Ok(ctx.call_with("cmd.run_stdout", call)?.to_string())
 }
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -63,14 +63,14 @@ fn tag_of(text: &str) -> &str {
     text.lines().filter_map(|line| Some(TAG.captures(line)?.get(1)?.as_str())).next_back().unwrap_or_default()
 }
 
-async fn jobs(ctx: &Context, tag: &Value) -> Result<Vec<Map>> {
+fn jobs(ctx: &Context, tag: &Value) -> Result<Vec<Map>> {
     let redhat = ctx.grains.get_str("os_family") == Some("RedHat");
-    let text = if redhat { run(ctx, "at", &["-l"]).await? } else { run(ctx, "atq", &[]).await? };
+    let text = if redhat { run(ctx, "at", &["-l"])? } else { run(ctx, "atq", &[])? };
     let mut found = Vec::new();
     for line in text.lines() {
         let unread = || Error::execution(format!("failed to read the line '{line}' of the queue"));
         let (job, [date, time, queue, user]) = queued(line, redhat).ok_or_else(unread)?;
-        let content = run(ctx, "at", &["-c", &job.to_string()]).await?;
+        let content = run(ctx, "at", &["-c", &job.to_string()])?;
         let own = tag_of(&content);
         let wanted = tag.to_string();
         if !tag.truthy() || wanted == own || wanted == job.to_string() {
@@ -95,8 +95,8 @@ fn numbers(jobs: &[Map]) -> Vec<String> {
 ///     salt '*' at.atq
 ///     salt '*' at.atq [tag]
 #[function]
-async fn atq(ctx: &Context, #[default(Value::Null)] tag: Value) -> Result<Map> {
-    Ok(map! { "jobs" => jobs(ctx, &tag).await? })
+fn atq(ctx: &Context, #[default(Value::Null)] tag: Value) -> Result<Map> {
+    Ok(map! { "jobs" => jobs(ctx, &tag)? })
 }
 
 /// Removes jobs by number, all of them, or all with a tag, and returns which.
@@ -108,23 +108,23 @@ async fn atq(ctx: &Context, #[default(Value::Null)] tag: Value) -> Result<Map> {
 ///     salt '*' at.atrm 5 8
 ///     salt '*' at.atrm all [tag]
 #[function]
-async fn atrm(ctx: &Context, args: VarArgs) -> Result<Map> {
+fn atrm(ctx: &Context, args: VarArgs) -> Result<Map> {
     let args: Vec<String> = args.0.iter().map(Value::to_string).collect();
     let (removed, tag) = match args.first().map(String::as_str) {
         None => (Vec::new(), Value::Null),
         Some("all") => {
             let tag = args.get(1).map_or(Value::Null, |tag| tag.as_str().into());
-            (numbers(&jobs(ctx, &tag).await?), tag)
+            (numbers(&jobs(ctx, &tag)?), tag)
         }
         Some(_) => {
-            let mut known = numbers(&jobs(ctx, &Value::Null).await?);
+            let mut known = numbers(&jobs(ctx, &Value::Null)?);
             known.retain(|job| args.contains(job));
             (known, Value::Null)
         }
     };
     if !removed.is_empty() {
         let words: Vec<&str> = ["-d"].into_iter().chain(removed.iter().map(String::as_str)).collect();
-        run(ctx, "at", &words).await?;
+        run(ctx, "at", &words)?;
     }
     Ok(map! { "jobs" => map! { "removed" => removed, "tag" => tag } })
 }
@@ -144,7 +144,7 @@ fn number(said: &str) -> Option<i64> {
 ///     salt '*' at.at 12:05am '/sbin/reboot' tag=reboot
 ///     salt '*' at.at '3:05am +3 days' 'bin/myscript' tag=nightly runas=jim
 #[function]
-async fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let [when, command @ ..] = &args.0[..] else { return Ok(map! { "jobs" => list![] }) };
     if command.is_empty() {
         return Ok(map! { "jobs" => list![] });
@@ -157,12 +157,12 @@ async fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
         more.insert("runas", user.clone());
     }
     let words = list![program(ctx, "at")?, when.clone()];
-    let said = ctx.call_with("cmd.run", Call { args: vec![words], kwargs: more }).await?.to_string();
+    let said = ctx.call_with("cmd.run", Call { args: vec![words], kwargs: more })?.to_string();
     if said.ends_with("Garbled time") {
         return Ok(map! { "jobs" => list![], "error" => "invalid timespec" });
     }
     let job = number(&said).ok_or_else(|| Error::execution(format!("at did not take the job: {said}")))?;
-    Ok(map! { "jobs" => jobs(ctx, &job.into()).await? })
+    Ok(map! { "jobs" => jobs(ctx, &job.into())? })
 }
 
 /// Returns what a job runs.
@@ -173,8 +173,8 @@ async fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' at.atc 5
 #[function]
-async fn atc(ctx: &Context, jobid: Value) -> Result<Value> {
-    let text = run(ctx, "at", &["-c", &jobid.to_string()]).await?;
+fn atc(ctx: &Context, jobid: Value) -> Result<Value> {
+    let text = run(ctx, "at", &["-c", &jobid.to_string()])?;
     Ok(match text.is_empty() {
         true => map! { "error" => format!("invalid job id '{jobid}'") }.into(),
         false => text.into(),
@@ -209,12 +209,12 @@ fn fits(job: &Map, asked: &Map) -> bool {
 ///
 ///     salt '*' at.jobcheck runas=jam day=13
 #[function]
-async fn jobcheck(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+fn jobcheck(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let asked = kwargs.given();
     if asked.is_empty() {
         return Ok(map! { "error" => "You have given a condition" });
     }
-    let all = jobs(ctx, &Value::Null).await?;
+    let all = jobs(ctx, &Value::Null)?;
     let none = all.is_empty();
     let found: Vec<Map> = all.into_iter().filter(|job| fits(job, &asked)).collect();
     if found.is_empty() && !none {

@@ -43,19 +43,19 @@ fn seconds(kwargs: &Map) -> i64 {
 }
 
 /// Asks the minion that watches; nothing when it does not answer in time.
-async fn ask(ctx: &Context, kwargs: &Map, question: Map, answer: &str) -> Result<Option<Map>> {
+fn ask(ctx: &Context, kwargs: &Map, question: Map, answer: &str) -> Result<Option<Map>> {
     let tag = format!("/salt/minion/minion_{answer}");
     let patience = Duration::from_secs(seconds(kwargs).unsigned_abs());
-    ctx.agent.ask_minion("manage_beacons", question, &tag, patience).await
+    ctx.wait(ctx.agent.ask_minion("manage_beacons", question, &tag, patience))
 }
 
 fn late(kwargs: &Map, what: &str) -> Map {
     told(format!("Did not receive the {what} event before the timeout of {}s", seconds(kwargs)), false)
 }
 
-async fn configured(ctx: &Context, kwargs: &Map, pillar: bool, opts: bool) -> Result<Option<Map>> {
+fn configured(ctx: &Context, kwargs: &Map, pillar: bool, opts: bool) -> Result<Option<Map>> {
     let question = map! { "func" => "list", "include_pillar" => pillar, "include_opts" => opts };
-    let answer = ask(ctx, kwargs, question, "beacons_list_complete").await?;
+    let answer = ask(ctx, kwargs, question, "beacons_list_complete")?;
     Ok(answer.and_then(|mut answer| answer.remove("beacons")).and_then(Value::into_map))
 }
 
@@ -67,14 +67,14 @@ async fn configured(ctx: &Context, kwargs: &Map, pillar: bool, opts: bool) -> Re
 ///
 ///     salt '*' beacons.list
 #[function]
-async fn list(
+fn list(
     ctx: &Context,
     #[default(true)] return_yaml: bool,
     #[default(true)] include_pillar: bool,
     #[default(true)] include_opts: bool,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    let beacons: Value = configured(ctx, &kwargs.0, include_pillar, include_opts).await?.into();
+    let beacons: Value = configured(ctx, &kwargs.0, include_pillar, include_opts)?.into();
     Ok(if return_yaml { yaml::dump(&map! { "beacons" => beacons }.into(), Flow::Block).into() } else { beacons })
 }
 
@@ -86,8 +86,8 @@ async fn list(
 ///
 ///     salt '*' beacons.list_available
 #[function]
-async fn list_available(ctx: &Context, #[default(true)] return_yaml: bool, kwargs: KwArgs) -> Result<Value> {
-    let names = available(ctx, &kwargs.0).await?;
+fn list_available(ctx: &Context, #[default(true)] return_yaml: bool, kwargs: KwArgs) -> Result<Value> {
+    let names = available(ctx, &kwargs.0)?;
     if names.is_empty() {
         return Ok(map! { "beacons" => Map::new() }.into());
     }
@@ -95,15 +95,15 @@ async fn list_available(ctx: &Context, #[default(true)] return_yaml: bool, kwarg
     Ok(if return_yaml { yaml::dump(&map! { "beacons" => names }.into(), Flow::Block).into() } else { names })
 }
 
-async fn available(ctx: &Context, kwargs: &Map) -> Result<Vec<Value>> {
-    let answer = ask(ctx, kwargs, map! { "func" => "list_available" }, "beacons_list_available_complete").await?;
+fn available(ctx: &Context, kwargs: &Map) -> Result<Vec<Value>> {
+    let answer = ask(ctx, kwargs, map! { "func" => "list_available" }, "beacons_list_available_complete")?;
     Ok(answer.and_then(|mut answer| answer.remove("beacons")).and_then(Value::into_list).unwrap_or_default())
 }
 
 /// What the minion says against a configuration.
-async fn refusal(ctx: &Context, kwargs: &Map, name: &str, data: &Value, doing: &str) -> Result<Option<Map>> {
+fn refusal(ctx: &Context, kwargs: &Map, name: &str, data: &Value, doing: &str) -> Result<Option<Map>> {
     let question = map! { "name" => name, "beacon_data" => data.clone(), "func" => "validate_beacon" };
-    let Some(answer) = ask(ctx, kwargs, question, "beacon_validation_complete").await? else {
+    let Some(answer) = ask(ctx, kwargs, question, "beacon_validation_complete")? else {
         return Ok(Some(late(kwargs, "beacon validation complete")));
     };
     if is_set(&answer, "valid") {
@@ -121,23 +121,23 @@ async fn refusal(ctx: &Context, kwargs: &Map, name: &str, data: &Value, doing: &
 ///
 ///     salt '*' beacons.add ps "[{'processes': {'salt-master': 'stopped', 'apache2': 'stopped'}}]"
 #[function]
-async fn add(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Result<Map> {
+fn add(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Result<Map> {
     let kwargs = &kwargs.0;
-    if configured(ctx, kwargs, true, true).await?.unwrap_or_default().contains_key(&name) {
+    if configured(ctx, kwargs, true, true)?.unwrap_or_default().contains_key(&name) {
         return Ok(told(format!("Beacon {name} is already configured."), true));
     }
     let module = flat(&beacon_data).remove("beacon_module").map_or_else(|| name.clone(), |module| module.to_string());
-    if !available(ctx, kwargs).await?.contains(&module.as_str().into()) {
+    if !available(ctx, kwargs)?.contains(&module.as_str().into()) {
         return Ok(told(format!("Beacon \"{module}\" is not available."), false));
     }
     if is_set(kwargs, "test") {
         return Ok(told(format!("Beacon: {name} would be added."), true));
     }
-    if let Some(refusal) = refusal(ctx, kwargs, &name, &beacon_data, "adding").await? {
+    if let Some(refusal) = refusal(ctx, kwargs, &name, &beacon_data, "adding")? {
         return Ok(refusal);
     }
     let question = map! { "name" => name.as_str(), "beacon_data" => beacon_data.clone(), "func" => "add" };
-    let answer = ask(ctx, kwargs, question, "beacon_add_complete").await?;
+    let answer = ask(ctx, kwargs, question, "beacon_add_complete")?;
     let done = |beacons: &Map| beacons.get(&name) == Some(&beacon_data);
     let words = (format!("Added beacon: {name}."), format!("Failed to add beacon {name}."));
     Ok(outcome(kwargs, answer, "beacon add complete", done, words))
@@ -167,15 +167,15 @@ fn outcome(
 ///
 ///     salt '*' beacons.modify ps "[{'salt-master': 'stopped'}, {'apache2': 'stopped'}]"
 #[function]
-async fn modify(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Result<Map> {
+fn modify(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Result<Map> {
     let kwargs = &kwargs.0;
-    let Some(current) = configured(ctx, kwargs, true, true).await?.and_then(|mut all| all.remove(&name)) else {
+    let Some(current) = configured(ctx, kwargs, true, true)?.and_then(|mut all| all.remove(&name)) else {
         return Ok(told(format!("Beacon {name} is not configured."), true));
     };
     if is_set(kwargs, "test") {
         return Ok(told(format!("Beacon: {name} would be modified."), true));
     }
-    if let Some(refusal) = refusal(ctx, kwargs, &name, &beacon_data, "modifying").await? {
+    if let Some(refusal) = refusal(ctx, kwargs, &name, &beacon_data, "modifying")? {
         return Ok(refusal);
     }
     if current == beacon_data {
@@ -183,7 +183,7 @@ async fn modify(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs)
     }
     let diff = crate::file::difflib::unified(&lines(&current), &lines(&beacon_data));
     let question = map! { "name" => name.as_str(), "beacon_data" => beacon_data.clone(), "func" => "modify" };
-    let answer = ask(ctx, kwargs, question, "beacon_modify_complete").await?;
+    let answer = ask(ctx, kwargs, question, "beacon_modify_complete")?;
     let done = |beacons: &Map| beacons.get(&name) == Some(&beacon_data);
     let words = (format!("Modified beacon: {name}."), String::new());
     let mut told = outcome(kwargs, answer, "beacon modify complete ", done, words);
@@ -206,12 +206,12 @@ fn lines(config: &Value) -> Vec<String> {
 ///
 ///     salt '*' beacons.delete ps
 #[function]
-async fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     if is_set(&kwargs.0, "test") {
         return Ok(told(format!("Beacon: {name} would be deleted."), true));
     }
     let question = map! { "name" => name.as_str(), "func" => "delete" };
-    let answer = ask(ctx, &kwargs.0, question, "beacon_delete_complete").await?;
+    let answer = ask(ctx, &kwargs.0, question, "beacon_delete_complete")?;
     let words = (format!("Deleted beacon: {name}."), format!("Failed to delete beacon {name}."));
     let gone = |beacons: &Map| !beacons.contains_key(&name);
     Ok(outcome(&kwargs.0, answer, "beacon delete complete", gone, words))
@@ -225,8 +225,8 @@ async fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' beacons.save
 #[function]
-async fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
-    let beacons = configured(ctx, &kwargs.0, false, true).await?;
+fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    let beacons = configured(ctx, &kwargs.0, false, true)?;
     let path = schedule::beside(&ctx.opts, "beacons.conf");
     let text = match beacons {
         Some(beacons) if !beacons.is_empty() => yaml::dump(&map! { "beacons" => beacons }.into(), Flow::Block),
@@ -252,8 +252,8 @@ async fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' beacons.enable
 #[function]
-async fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
-    switch_all(ctx, &kwargs.0, true).await
+fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    switch_all(ctx, &kwargs.0, true)
 }
 
 /// Keeps all beacons from watching.
@@ -264,8 +264,8 @@ async fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' beacons.disable
 #[function]
-async fn disable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
-    switch_all(ctx, &kwargs.0, false).await
+fn disable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    switch_all(ctx, &kwargs.0, false)
 }
 
 /// The words for both directions.
@@ -273,12 +273,12 @@ fn verbs(on: bool) -> (&'static str, &'static str) {
     if on { ("enable", "Enabled") } else { ("disable", "Disabled") }
 }
 
-async fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
+fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
     let (verb, capital) = verbs(on);
     if is_set(kwargs, "test") {
         return Ok(told(format!("Beacons would be {verb}d."), true));
     }
-    let answer = ask(ctx, kwargs, map! { "func" => verb }, &format!("beacons_{verb}d_complete")).await?;
+    let answer = ask(ctx, kwargs, map! { "func" => verb }, &format!("beacons_{verb}d_complete"))?;
     let words = (format!("{capital} beacons on minion."), format!("Failed to {verb} beacons on minion."));
     let done = |beacons: &Map| beacons.get("enabled").is_some_and(|enabled| enabled.truthy() == on);
     Ok(outcome(kwargs, answer, &format!("beacon {verb}d complete"), done, words))
@@ -292,8 +292,8 @@ async fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
 ///
 ///     salt '*' beacons.enable_beacon ps
 #[function]
-async fn enable_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
-    switch(ctx, &name, &kwargs.0, true).await
+fn enable_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+    switch(ctx, &name, &kwargs.0, true)
 }
 
 /// Keeps a beacon from watching.
@@ -304,11 +304,11 @@ async fn enable_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ma
 ///
 ///     salt '*' beacons.disable_beacon ps
 #[function]
-async fn disable_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
-    switch(ctx, &name, &kwargs.0, false).await
+fn disable_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+    switch(ctx, &name, &kwargs.0, false)
 }
 
-async fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map> {
+fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map> {
     let (verb, capital) = verbs(on);
     if name.is_empty() {
         return Ok(told("Beacon name is required.", false));
@@ -318,11 +318,11 @@ async fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map
             if on { format!("Beacon {name} would be enabled.") } else { "Beacons would be disabled.".to_owned() };
         return Ok(told(text, true));
     }
-    if !configured(ctx, kwargs, true, true).await?.unwrap_or_default().contains_key(name) {
+    if !configured(ctx, kwargs, true, true)?.unwrap_or_default().contains_key(name) {
         return Ok(told(format!("Beacon {name} is not currently configured."), false));
     }
     let question = map! { "func" => format!("{verb}_beacon"), "name" => name };
-    let answer = ask(ctx, kwargs, question, &format!("beacon_{verb}d_complete")).await?;
+    let answer = ask(ctx, kwargs, question, &format!("beacon_{verb}d_complete"))?;
     let bad = if on {
         format!("Failed to enable beacon {name} on minion.")
     } else {
@@ -344,11 +344,11 @@ async fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map
 ///
 ///     salt '*' beacons.reset
 #[function]
-async fn reset(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+fn reset(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     if is_set(&kwargs.0, "test") {
         return Ok(told("Beacons would be reset.", true));
     }
-    let answer = ask(ctx, &kwargs.0, map! { "func" => "reset" }, "beacon_reset_complete").await?;
+    let answer = ask(ctx, &kwargs.0, map! { "func" => "reset" }, "beacon_reset_complete")?;
     let words = ("Beacon configuration reset.".to_owned(), String::new());
     Ok(outcome(&kwargs.0, answer, "beacon reset", |_| true, words))
 }
@@ -376,8 +376,8 @@ mod tests {
     use exec::testing::context;
     use value::list;
 
-    #[tokio::test]
-    async fn a_beacon_is_checked_before_it_is_added() {
+    #[test]
+    fn a_beacon_is_checked_before_it_is_added() {
         let (ctx, agent) = context(&[&MODULE], map! {}, map! {}, map! {});
         let config = list![map! { "processes" => map! { "a" => "running" } }];
         let answer = |map: Map| agent.answers.lock().unwrap().push_back(map.into());
@@ -385,11 +385,11 @@ mod tests {
         answer(map! { "complete" => true, "beacons" => list!["ps"] });
         answer(map! { "complete" => true, "valid" => true, "vcomment" => "" });
         answer(map! { "complete" => true, "beacons" => map! { "ps" => config.clone() } });
-        let added = ctx.call("beacons.add", vec!["ps".into(), config.clone()]).await.unwrap();
+        let added = ctx.call("beacons.add", vec!["ps".into(), config.clone()]).unwrap();
         assert_eq!(added, map! { "comment" => "Added beacon: ps.", "result" => true }.into());
         answer(map! { "complete" => true, "beacons" => map! {} });
         answer(map! { "complete" => true, "beacons" => list!["ps"] });
-        let refused = ctx.call("beacons.add", vec!["watchdog".into(), config]).await.unwrap();
+        let refused = ctx.call("beacons.add", vec!["watchdog".into(), config]).unwrap();
         assert_eq!(refused, map! { "comment" => "Beacon \"watchdog\" is not available.", "result" => false }.into());
     }
 }

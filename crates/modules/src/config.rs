@@ -323,43 +323,43 @@ mod tests {
         context(&[&MODULE], opts, map! { "grain" => "g" }, pillar).0
     }
 
-    async fn call(fun: &str, args: Value, kwargs: Map) -> Value {
+    fn call(fun: &str, args: Value, kwargs: Map) -> Value {
         let call = exec::Call { args: args.into_list().unwrap(), kwargs };
-        ctx().call_with(&format!("config.{fun}"), call).await.unwrap()
+        ctx().call_with(&format!("config.{fun}"), call).unwrap()
     }
 
-    #[tokio::test]
-    async fn the_nearest_place_counts() {
-        assert_eq!(call("get", list!["nested:x"], map! {}).await, 1.into());
-        assert_eq!(call("get", list!["nested:y"], map! {}).await, 2.into());
-        assert_eq!(call("get", list!["nested:z"], map! {}).await, 3.into());
-        assert_eq!(call("get", list!["grain"], map! {}).await, "g".into());
-        assert_eq!(call("get", list!["grain"], map! { "omit_grains" => true }).await, "".into());
-        assert_eq!(call("get", list!["virt:tunnel"], map! {}).await, false.into());
-        assert_eq!(call("get", list!["none", 7], map! {}).await, 7.into());
+    #[test]
+    fn the_nearest_place_counts() {
+        assert_eq!(call("get", list!["nested:x"], map! {}), 1.into());
+        assert_eq!(call("get", list!["nested:y"], map! {}), 2.into());
+        assert_eq!(call("get", list!["nested:z"], map! {}), 3.into());
+        assert_eq!(call("get", list!["grain"], map! {}), "g".into());
+        assert_eq!(call("get", list!["grain"], map! { "omit_grains" => true }), "".into());
+        assert_eq!(call("get", list!["virt:tunnel"], map! {}), false.into());
+        assert_eq!(call("get", list!["none", 7], map! {}), 7.into());
         let merged = map! { "z" => 3, "x" => 1, "y" => 2 };
-        assert_eq!(call("get", list!["nested"], map! { "merge" => "recurse" }).await, merged.into());
-        assert!(ctx().call("config.get", vec!["secret".into()]).await.is_err());
+        assert_eq!(call("get", list!["nested"], map! { "merge" => "recurse" }), merged.into());
+        assert!(ctx().call("config.get", vec!["secret".into()]).is_err());
     }
 
-    #[tokio::test]
-    async fn whole_options_are_found_or_merged() {
-        assert_eq!(call("option", list!["only"], map! {}).await, "there".into());
-        assert_eq!(call("option", list!["test.foo"], map! {}).await, "unconfigured".into());
-        assert_eq!(call("option", list!["none"], map! {}).await, "".into());
+    #[test]
+    fn whole_options_are_found_or_merged() {
+        assert_eq!(call("option", list!["only"], map! {}), "there".into());
+        assert_eq!(call("option", list!["test.foo"], map! {}), "unconfigured".into());
+        assert_eq!(call("option", list!["none"], map! {}), "".into());
         let mongo = map! { "mongo.db" => "salt", "mongo.password" => "", "mongo.port" => 27017, "mongo.user" => "" };
-        assert_eq!(call("option", list!["mongo*"], map! { "wildcard" => true }).await, mongo.into());
-        assert_eq!(call("merge", list!["l"], map! {}).await, list![1, 2]);
-        assert_eq!(call("merge", list!["nested"], map! {}).await, map! { "y" => 2, "z" => 3, "x" => 1 }.into());
-        assert_eq!(call("dot_vals", list!["host"], map! {}).await, map! { "host.b" => 2, "host.a" => 1 }.into());
+        assert_eq!(call("option", list!["mongo*"], map! { "wildcard" => true }), mongo.into());
+        assert_eq!(call("merge", list!["l"], map! {}), list![1, 2]);
+        assert_eq!(call("merge", list!["nested"], map! {}), map! { "y" => 2, "z" => 3, "x" => 1 }.into());
+        assert_eq!(call("dot_vals", list!["host"], map! {}), map! { "host.b" => 2, "host.a" => 1 }.into());
     }
 
-    #[tokio::test]
-    async fn modes_and_addresses_are_checked() {
+    #[test]
+    fn modes_and_addresses_are_checked() {
         for (mode, normal) in [("644", "0644"), ("\"0o755\"", "0755"), ("00644", "0644"), ("0", "0000")] {
-            assert_eq!(call("manage_mode", list![mode], map! {}).await, normal.into());
+            assert_eq!(call("manage_mode", list![mode], map! {}), normal.into());
         }
-        assert_eq!(call("valid_fileproto", list!["salt://x"], map! {}).await, true.into());
-        assert_eq!(call("valid_fileproto", list!["/x"], map! {}).await, false.into());
+        assert_eq!(call("valid_fileproto", list!["salt://x"], map! {}), true.into());
+        assert_eq!(call("valid_fileproto", list!["/x"], map! {}), false.into());
     }
 }

@@ -57,8 +57,8 @@ fn write(ctx: &Context, store: Map) -> Result<()> {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub async fn put(ctx: &Context, key: Value, value: Value) -> Result<()> {
-    let _one_at_a_time = WRITING.lock().await;
+pub fn put(ctx: &Context, key: Value, value: Value) -> Result<()> {
+    let _one_at_a_time = ctx.wait(WRITING.lock());
     let mut store = read(ctx);
     store.insert(key, value);
     write(ctx, store)
@@ -84,14 +84,14 @@ fn load(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' data.dump '{eggs: spam}'
 #[function]
-async fn dump(ctx: &Context, new_data: Value) -> Result<bool> {
+fn dump(ctx: &Context, new_data: Value) -> Result<bool> {
     let new = match new_data {
         Value::Map(map) => Some(map),
         Value::Str(text) => yaml::load(&text, yaml::UNNAMED).ok().and_then(Value::into_map),
         _ => None,
     };
     let Some(new) = new else { return Ok(false) };
-    let _one_at_a_time = WRITING.lock().await;
+    let _one_at_a_time = ctx.wait(WRITING.lock());
     write(ctx, new).map(|()| true)
 }
 
@@ -103,8 +103,8 @@ async fn dump(ctx: &Context, new_data: Value) -> Result<bool> {
 ///
 ///     salt '*' data.update eggs 12
 #[function]
-async fn update(ctx: &Context, key: Value, value: Value) -> Result<bool> {
-    put(ctx, key, value).await.map(|()| true)
+fn update(ctx: &Context, key: Value, value: Value) -> Result<bool> {
+    put(ctx, key, value).map(|()| true)
 }
 
 /// Takes everything out.
@@ -115,8 +115,8 @@ async fn update(ctx: &Context, key: Value, value: Value) -> Result<bool> {
 ///
 ///     salt '*' data.clear
 #[function]
-async fn clear(ctx: &Context) -> Result<bool> {
-    let _one_at_a_time = WRITING.lock().await;
+fn clear(ctx: &Context) -> Result<bool> {
+    let _one_at_a_time = ctx.wait(WRITING.lock());
     match std::fs::remove_file(path(ctx)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io("remove the data store", path(ctx), &error))
@@ -133,8 +133,8 @@ async fn clear(ctx: &Context) -> Result<bool> {
 ///
 ///     salt '*' data.cas eggs 13 12
 #[function]
-async fn cas(ctx: &Context, key: Value, value: Value, old_value: Value) -> Result<bool> {
-    let _one_at_a_time = WRITING.lock().await;
+fn cas(ctx: &Context, key: Value, value: Value, old_value: Value) -> Result<bool> {
+    let _one_at_a_time = ctx.wait(WRITING.lock());
     let mut store = read(ctx);
     match store.get_value(&key) {
         Some(found) if value::python::equal(found, &old_value) => {
@@ -153,8 +153,8 @@ async fn cas(ctx: &Context, key: Value, value: Value, old_value: Value) -> Resul
 ///
 ///     salt '*' data.pop eggs default=0
 #[function]
-async fn pop(ctx: &Context, key: Value, default: Option<Value>) -> Result<Value> {
-    let _one_at_a_time = WRITING.lock().await;
+fn pop(ctx: &Context, key: Value, default: Option<Value>) -> Result<Value> {
+    let _one_at_a_time = ctx.wait(WRITING.lock());
     let mut store = read(ctx);
     let found = store.remove_value(&key);
     write(ctx, store)?;
@@ -235,30 +235,29 @@ mod tests {
     use exec::testing::context;
     use value::{list, map};
 
-    #[tokio::test]
-    async fn values_are_kept_changed_and_taken() {
+    #[test]
+    fn values_are_kept_changed_and_taken() {
         let dir = tempfile::tempdir().unwrap();
         let cachedir = dir.path().join("new");
         let (ctx, _) = context(&[&MODULE], map! { "cachedir" => cachedir.to_str().unwrap() }, map! {}, map! {});
-        let call =
-            async |fun: &str, args: Value| ctx.call(&format!("data.{fun}"), args.into_list().unwrap()).await.unwrap();
-        assert_eq!(call("load", list![]).await, map! {}.into());
-        assert_eq!(call("update", list!["a", 1]).await, true.into());
-        assert_eq!(call("cas", list!["a", 2, 5]).await, false.into());
-        assert_eq!(call("cas", list!["a", 2, 1]).await, true.into());
-        assert_eq!(call("get", list!["a"]).await, 2.into());
-        assert_eq!(call("get", list![list!["a", "x"]]).await, list![2]);
-        assert_eq!(call("get", list![list!["a", "x"], 0]).await, list![2, 0]);
-        assert_eq!(call("has_key", list!["x"]).await, false.into());
-        assert_eq!(call("dump", list!["{'b': 3}"]).await, true.into());
-        assert_eq!(call("dump", list![7]).await, false.into());
-        assert_eq!(call("items", list![]).await, map! { "b" => 3 }.into());
-        assert_eq!((call("keys", list![]).await, call("values", list![]).await), (list!["b"], list![3]));
-        assert_eq!(call("pop", list!["b"]).await, 3.into());
-        assert_eq!(call("pop", list!["b", 9]).await, 9.into());
+        let call = |fun: &str, args: Value| ctx.call(&format!("data.{fun}"), args.into_list().unwrap()).unwrap();
+        assert_eq!(call("load", list![]), map! {}.into());
+        assert_eq!(call("update", list!["a", 1]), true.into());
+        assert_eq!(call("cas", list!["a", 2, 5]), false.into());
+        assert_eq!(call("cas", list!["a", 2, 1]), true.into());
+        assert_eq!(call("get", list!["a"]), 2.into());
+        assert_eq!(call("get", list![list!["a", "x"]]), list![2]);
+        assert_eq!(call("get", list![list!["a", "x"], 0]), list![2, 0]);
+        assert_eq!(call("has_key", list!["x"]), false.into());
+        assert_eq!(call("dump", list!["{'b': 3}"]), true.into());
+        assert_eq!(call("dump", list![7]), false.into());
+        assert_eq!(call("items", list![]), map! { "b" => 3 }.into());
+        assert_eq!((call("keys", list![]), call("values", list![])), (list!["b"], list![3]));
+        assert_eq!(call("pop", list!["b"]), 3.into());
+        assert_eq!(call("pop", list!["b", 9]), 9.into());
         std::fs::write(path(&ctx), b"\xc1").unwrap();
-        assert_eq!(call("load", list![]).await, map! {}.into());
-        assert_eq!(call("clear", list![]).await, true.into());
+        assert_eq!(call("load", list![]), map! {}.into());
+        assert_eq!(call("clear", list![]), true.into());
         assert!(!path(&ctx).exists());
     }
 }

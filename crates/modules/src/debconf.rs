@@ -34,8 +34,8 @@ fn selection(line: &str) -> Option<[&str; 4]> {
     Some([package, question, kind, value])
 }
 
-async fn selections(ctx: &Context, empty: bool) -> Result<Map> {
-    let text = ctx.call("cmd.run_stdout", vec!["debconf-get-selections".into()]).await?.to_string();
+fn selections(ctx: &Context, empty: bool) -> Result<Map> {
+    let text = ctx.call("cmd.run_stdout", vec!["debconf-get-selections".into()])?.to_string();
     let mut found = Map::new();
     for [package, question, kind, value] in text.lines().filter_map(selection) {
         if !empty && value.is_empty() {
@@ -56,8 +56,8 @@ async fn selections(ctx: &Context, empty: bool) -> Result<Map> {
 ///
 ///     salt '*' debconf.get_selections
 #[function]
-async fn get_selections(ctx: &Context, #[default(true)] fetchempty: bool) -> Result<Map> {
-    selections(ctx, fetchempty).await
+fn get_selections(ctx: &Context, #[default(true)] fetchempty: bool) -> Result<Map> {
+    selections(ctx, fetchempty)
 }
 
 /// Returns the answers of a package: lists of question, type and value; None if it has none.
@@ -68,14 +68,14 @@ async fn get_selections(ctx: &Context, #[default(true)] fetchempty: bool) -> Res
 ///
 ///     salt '*' debconf.show openssh-server
 #[function]
-async fn show(ctx: &Context, name: String) -> Result<Value> {
-    Ok(selections(ctx, true).await?.get(&name).cloned().unwrap_or_default())
+fn show(ctx: &Context, name: String) -> Result<Value> {
+    Ok(selections(ctx, true)?.get(&name).cloned().unwrap_or_default())
 }
 
 /// Reads answers from a file, and says whether they were taken.
-async fn read_answers(ctx: &Context, path: &str) -> Result<bool> {
+fn read_answers(ctx: &Context, path: &str) -> Result<bool> {
     let args = vec![format!("debconf-set-selections {path}").into()];
-    let code = ctx.call_with("cmd.retcode", Call { args, kwargs: map! { "python_shell" => false } }).await?;
+    let code = ctx.call_with("cmd.retcode", Call { args, kwargs: map! { "python_shell" => false } })?;
     Ok(!code.truthy())
 }
 
@@ -100,16 +100,9 @@ fn line(package: &str, question: &str, kind: &str, value: Value, extra: Vec<Valu
 ///
 ///     salt '*' debconf.set postfix postfix/mailname string mail.example.org
 #[function]
-async fn set(
-    ctx: &Context,
-    package: String,
-    question: String,
-    r#type: String,
-    value: Value,
-    extra: VarArgs,
-) -> Result<bool> {
+fn set(ctx: &Context, package: String, question: String, r#type: String, value: Value, extra: VarArgs) -> Result<bool> {
     let file = secret_file(&line(&package, &question, &r#type, value, extra.0))?;
-    read_answers(ctx, &file.to_string_lossy()).await
+    read_answers(ctx, &file.to_string_lossy())
 }
 
 /// Gives the answers in a file; says whether they were taken.
@@ -120,11 +113,11 @@ async fn set(
 ///
 ///     salt '*' debconf.set_file salt://pathto/pkg.selections
 #[function]
-async fn set_file(ctx: &Context, path: String, #[default("base")] saltenv: String, kwargs: KwArgs) -> Result<bool> {
+fn set_file(ctx: &Context, path: String, #[default("base")] saltenv: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    let cached = ctx.call("cp.cache_file", vec![path.into(), saltenv.into()]).await?;
+    let cached = ctx.call("cp.cache_file", vec![path.into(), saltenv.into()])?;
     match cached.as_str().filter(|path| !path.is_empty()) {
-        Some(path) => read_answers(ctx, path).await,
+        Some(path) => read_answers(ctx, path),
         None => Ok(false),
     }
 }
@@ -137,7 +130,7 @@ async fn set_file(ctx: &Context, path: String, #[default("base")] saltenv: Strin
 ///
 ///     salt '*' debconf.set_template salt://pathto/pkg.selections.jinja jinja None None
 #[function]
-async fn set_template(
+fn set_template(
     ctx: &Context,
     path: String,
     template: String,
@@ -153,8 +146,8 @@ async fn set_template(
     let mut more = kwargs.given();
     more.update(map! { "template" => template, "saltenv" => saltenv, "context" => names });
     let call = Call { args: vec![path.into(), place.as_str().into()], kwargs: more };
-    match ctx.call_with("cp.get_template", call).await?.truthy() {
-        true => read_answers(ctx, &place).await,
+    match ctx.call_with("cp.get_template", call)?.truthy() {
+        true => read_answers(ctx, &place),
         false => Ok(false),
     }
 }

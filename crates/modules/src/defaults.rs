@@ -18,23 +18,23 @@ pub static MODULE: Module =
 ///
 ///     salt '*' defaults.get core:users:root
 #[function]
-async fn get(ctx: &Context, key: String, #[default("")] default: Value) -> Result<Value> {
+fn get(ctx: &Context, key: String, #[default("")] default: Value) -> Result<Value> {
     let (formula, key) = match key.split_once(':') {
         Some((formula, key)) => (formula, Some(key).filter(|key| !key.is_empty())),
         None => (key.as_str(), None),
     };
-    let defaults = load(ctx, formula).await?;
+    let defaults = load(ctx, formula)?;
     match key {
         Some(key) => Ok(defaults.traverse(key, ":").cloned().unwrap_or(default)),
         None => Ok(defaults),
     }
 }
 
-async fn load(ctx: &Context, formula: &str) -> Result<Value> {
+fn load(ctx: &Context, formula: &str) -> Result<Value> {
     let saltenv = ctx.opt_str("saltenv").unwrap_or("base");
     for kind in ["yaml", "json"] {
         let address = format!("salt://{formula}/defaults.{kind}");
-        let Some(place) = crate::cp::cache(ctx, &address, saltenv).await? else { continue };
+        let Some(place) = crate::cp::cache(ctx, &address, saltenv)? else { continue };
         let text = std::fs::read_to_string(&place).map_err(|error| Error::io("read", &place, &error))?;
         let loaded = match kind {
             "yaml" => yaml::load(&text, &place.to_string_lossy()).map_err(|error| error.to_string()),
@@ -132,21 +132,21 @@ mod tests {
     use super::*;
     use value::{list, map};
 
-    #[tokio::test]
-    async fn maps_are_laid_over_each_other() {
+    #[test]
+    fn maps_are_laid_over_each_other() {
         let (ctx, _) = exec::testing::context(&[&MODULE], map! {}, map! {}, map! {});
         let call = |name: &str, args: Value| {
             let (ctx, name) = (ctx.clone(), format!("defaults.{name}"));
-            async move { ctx.call(&name, args.into_list().unwrap()).await.map_err(|error| error.to_string()) }
+            ctx.call(&name, args.into_list().unwrap()).map_err(|error| error.to_string())
         };
         let a = map! { "x" => map! { "y" => list![1] } };
-        let merged = call("merge", list![a.clone(), map! { "x" => map! { "z" => 2 } }]).await.unwrap();
+        let merged = call("merge", list![a.clone(), map! { "x" => map! { "z" => 2 } }]).unwrap();
         assert_eq!(merged.to_string(), "{'x': {'y': [1], 'z': 2}}");
-        assert_eq!(call("merge", list![a.clone(), Value::Null]).await.unwrap(), a.clone().into());
-        let refused = call("merge", list![Value::Null, a.clone()]).await.unwrap_err();
+        assert_eq!(call("merge", list![a.clone(), Value::Null]).unwrap(), a.clone().into());
+        let refused = call("merge", list![Value::Null, a.clone()]).unwrap_err();
         assert_eq!(refused, "Can't perform in-place merge into NoneType");
         let updated =
             call("update", list![map! { "n" => map! { "l" => list![2] } }, map! { "l" => list![1], "d" => 0 }]);
-        assert_eq!(updated.await.unwrap().to_string(), "{'n': {'l': [1, 2], 'd': 0}}");
+        assert_eq!(updated.unwrap().to_string(), "{'n': {'l': [1, 2], 'd': 0}}");
     }
 }

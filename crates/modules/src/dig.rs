@@ -37,12 +37,12 @@ pub static MODULE: Module = Module::new(
 const SENDERS: usize = 50;
 
 /// Asks, and returns what was said; `None` when the program failed.
-async fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Option<String>> {
+fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Option<String>> {
     let server = nameserver.map(|name| format!("@{name}"));
     let command: Value =
         ["dig", "+short"].iter().copied().chain(words.iter().copied()).chain(server.as_deref()).collect();
     let call = Call { args: vec![command], kwargs: map! { "python_shell" => false } };
-    let outcome: Map = ctx.call_with("cmd.run_all", call).await?.into_map().unwrap_or_default();
+    let outcome: Map = ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default();
     let code = outcome.get("retcode").and_then(Value::as_i64).unwrap_or(1);
     if code != 0 {
         tracing::warn!("dig returned exit code '{code}'. Returning empty list as fallback.");
@@ -52,8 +52,8 @@ async fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result
 }
 
 /// The lines of what was said.
-async fn lines(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Vec<String>> {
-    let said = said(ctx, words, nameserver).await?;
+fn lines(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Vec<String>> {
+    let said = said(ctx, words, nameserver)?;
     Ok(said.map(|text| text.split('\n').map(str::to_owned).collect()).unwrap_or_default())
 }
 
@@ -72,31 +72,31 @@ fn is_address(text: &str) -> bool {
 }
 
 /// The addresses among the lines of an answer.
-async fn addresses(ctx: &Context, host: &str, kind: &str, nameserver: Option<&str>) -> Result<Vec<String>> {
-    let mut found = lines(ctx, &[host, kind], nameserver).await?;
+fn addresses(ctx: &Context, host: &str, kind: &str, nameserver: Option<&str>) -> Result<Vec<String>> {
+    let mut found = lines(ctx, &[host, kind], nameserver)?;
     found.retain(|line| is_address(line));
     Ok(found)
 }
 
-async fn name_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&str>) -> Result<Value> {
-    let names = lines(ctx, &[domain, "NS"], nameserver).await?;
+fn name_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&str>) -> Result<Value> {
+    let names = lines(ctx, &[domain, "NS"], nameserver)?;
     if !resolve {
         return Ok(names.into());
     }
     let mut found = Vec::new();
     for name in names {
-        found.extend(addresses(ctx, &name, "A", nameserver).await?);
+        found.extend(addresses(ctx, &name, "A", nameserver)?);
     }
     Ok(found.into())
 }
 
-async fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&str>) -> Result<Value> {
+fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&str>) -> Result<Value> {
     let mut found = Vec::new();
-    for line in lines(ctx, &[domain, "MX"], nameserver).await? {
+    for line in lines(ctx, &[domain, "MX"], nameserver)? {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [preference, name, ..] if resolve => {
-                let address = addresses(ctx, name, "A", nameserver).await?.into_iter().next();
+                let address = addresses(ctx, name, "A", nameserver)?.into_iter().next();
                 found.push(list![preference, address.unwrap_or_default()]);
             }
             _ => found.push(words.into()),
@@ -106,17 +106,17 @@ async fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Op
 }
 
 /// The text of a sender record, without quotes; asks for texts where there is none of its own kind.
-async fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Option<String>> {
-    let own = said(ctx, &[domain, record], server).await?;
+fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Option<String>> {
+    let own = said(ctx, &[domain, record], server)?;
     let text = match own {
-        Some(text) if text.is_empty() && record == "SPF" => said(ctx, &[domain, "TXT"], server).await?,
+        Some(text) if text.is_empty() && record == "SPF" => said(ctx, &[domain, "TXT"], server)?,
         other => other,
     };
     Ok(text.map(|text| text.replace('"', "")))
 }
 
 /// Goes through the records of a domain and of those it includes, in the order in which they are named.
-async fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Value> {
+fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Value> {
     let mut found = Vec::new();
     // What is still to be looked at; the last one is the next.
     let mut waiting = vec![Sender::Domain(domain.to_owned(), record.to_owned())];
@@ -134,7 +134,7 @@ async fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>
             tracing::warn!("the records of senders of {domain} include more than {SENDERS} others, which are left out");
             break;
         }
-        if let Some(text) = sender_record(ctx, &domain, &record, server).await? {
+        if let Some(text) = sender_record(ctx, &domain, &record, server)? {
             waiting.extend(named_by(&text).into_iter().rev());
         }
     }
@@ -188,8 +188,8 @@ fn check_ip(addr: Value) -> Result<bool> {
 ///
 ///     salt ns1 dig.A www.google.com
 #[function(name = "A")]
-async fn a(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    Ok(addresses(ctx, &host.to_string(), "A", nameserver.as_deref()).await?.into())
+fn a(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(addresses(ctx, &host.to_string(), "A", nameserver.as_deref())?.into())
 }
 
 /// Returns the IPv6 addresses of a machine.
@@ -200,8 +200,8 @@ async fn a(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Val
 ///
 ///     salt ns1 dig.AAAA www.google.com
 #[function(name = "AAAA")]
-async fn aaaa(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    Ok(addresses(ctx, &host.to_string(), "AAAA", nameserver.as_deref()).await?.into())
+fn aaaa(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(addresses(ctx, &host.to_string(), "AAAA", nameserver.as_deref())?.into())
 }
 
 /// Returns the names an address has.
@@ -212,8 +212,8 @@ async fn aaaa(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<
 ///
 ///     salt ns1 dig.PTR 1.2.3.4
 #[function(name = "PTR")]
-async fn ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    Ok(lines(ctx, &["-x", &host.to_string()], nameserver.as_deref()).await?.into())
+fn ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(lines(ctx, &["-x", &host.to_string()], nameserver.as_deref())?.into())
 }
 
 /// Returns the name another name stands for, as text.
@@ -224,8 +224,8 @@ async fn ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<V
 ///
 ///     salt ns1 dig.CNAME mail.google.com
 #[function(name = "CNAME")]
-async fn cname(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    let found = said(ctx, &[&host.to_string(), "CNAME"], nameserver.as_deref()).await?;
+fn cname(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    let found = said(ctx, &[&host.to_string(), "CNAME"], nameserver.as_deref())?;
     Ok(found.map_or_else(|| list![], Value::from))
 }
 
@@ -237,8 +237,8 @@ async fn cname(ctx: &Context, host: Value, nameserver: Option<String>) -> Result
 ///
 ///     salt ns1 dig.NS google.com
 #[function(name = "NS")]
-async fn ns(ctx: &Context, domain: Value, #[default(true)] resolve: bool, nameserver: Option<String>) -> Result<Value> {
-    name_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
+fn ns(ctx: &Context, domain: Value, #[default(true)] resolve: bool, nameserver: Option<String>) -> Result<Value> {
+    name_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref())
 }
 
 /// Returns the mail servers of a domain with their preference; with ``resolve=True`` one address of each.
@@ -249,13 +249,8 @@ async fn ns(ctx: &Context, domain: Value, #[default(true)] resolve: bool, namese
 ///
 ///     salt ns1 dig.MX google.com
 #[function(name = "MX")]
-async fn mx(
-    ctx: &Context,
-    domain: Value,
-    #[default(false)] resolve: bool,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    mail_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref()).await
+fn mx(ctx: &Context, domain: Value, #[default(false)] resolve: bool, nameserver: Option<String>) -> Result<Value> {
+    mail_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref())
 }
 
 /// Returns the addresses that may send mail for a domain. Where there is no record ``SPF`` the texts are asked for.
@@ -266,13 +261,8 @@ async fn mx(
 ///
 ///     salt ns1 dig.SPF google.com
 #[function(name = "SPF")]
-async fn spf(
-    ctx: &Context,
-    domain: Value,
-    #[default("SPF")] record: String,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    senders(ctx, &domain.to_string(), &record, nameserver.as_deref()).await
+fn spf(ctx: &Context, domain: Value, #[default("SPF")] record: String, nameserver: Option<String>) -> Result<Value> {
+    senders(ctx, &domain.to_string(), &record, nameserver.as_deref())
 }
 
 /// Returns the texts of a domain.
@@ -283,8 +273,8 @@ async fn spf(
 ///
 ///     salt ns1 dig.TXT google.com
 #[function(name = "TXT")]
-async fn txt(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    Ok(lines(ctx, &[&host.to_string(), "TXT"], nameserver.as_deref()).await?.into())
+fn txt(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
+    Ok(lines(ctx, &[&host.to_string(), "TXT"], nameserver.as_deref())?.into())
 }
 
 /// A function under its name in small letters.

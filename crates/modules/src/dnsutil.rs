@@ -19,14 +19,14 @@ fn has_dig() -> bool {
 }
 
 /// Asks the function of `dig` of this name.
-async fn ask(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value> {
+fn ask(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value> {
     if !has_dig() {
         return Ok(NO_DIG.into());
     }
-    ctx.call(&format!("dig.{name}"), args).await
+    ctx.call(&format!("dig.{name}"), args)
 }
 
-async fn addresses(
+fn addresses(
     ctx: &Context,
     host: String,
     nameserver: Option<String>,
@@ -34,13 +34,13 @@ async fn addresses(
     fits: fn(&IpAddr) -> bool,
 ) -> Result<Value> {
     if has_dig() {
-        return ask(ctx, kind, vec![host.into(), nameserver.into()]).await;
+        return ask(ctx, kind, vec![host.into(), nameserver.into()]);
     }
     if nameserver.is_some() {
         return Ok(NO_DIG.into());
     }
     let name = host.clone();
-    let found = ctx.blocking(move || (name.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>)).await?;
+    let found = ctx.blocking(move || (name.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>));
     let found: Vec<String> =
         found.unwrap_or_default().iter().map(|place| place.ip()).filter(fits).map(|ip| ip.to_string()).collect();
     if found.is_empty() { Ok(format!("Unable to resolve {host}").into()) } else { Ok(found.into()) }
@@ -54,8 +54,8 @@ async fn addresses(
 ///
 ///     salt ns1 dnsutil.A www.google.com
 #[function(name = "A")]
-async fn a(ctx: &Context, host: String, nameserver: Option<String>) -> Result<Value> {
-    addresses(ctx, host, nameserver, "A", IpAddr::is_ipv4).await
+fn a(ctx: &Context, host: String, nameserver: Option<String>) -> Result<Value> {
+    addresses(ctx, host, nameserver, "A", IpAddr::is_ipv4)
 }
 
 /// Returns the IPv6 addresses of a machine.
@@ -66,8 +66,8 @@ async fn a(ctx: &Context, host: String, nameserver: Option<String>) -> Result<Va
 ///
 ///     salt ns1 dnsutil.AAAA www.google.com
 #[function(name = "AAAA")]
-async fn aaaa(ctx: &Context, host: String, nameserver: Option<String>) -> Result<Value> {
-    addresses(ctx, host, nameserver, "AAAA", IpAddr::is_ipv6).await
+fn aaaa(ctx: &Context, host: String, nameserver: Option<String>) -> Result<Value> {
+    addresses(ctx, host, nameserver, "AAAA", IpAddr::is_ipv6)
 }
 
 /// Returns the name servers of a domain, or their addresses.
@@ -78,13 +78,8 @@ async fn aaaa(ctx: &Context, host: String, nameserver: Option<String>) -> Result
 ///
 ///     salt ns1 dnsutil.NS google.com
 #[function(name = "NS")]
-async fn ns(
-    ctx: &Context,
-    domain: String,
-    #[default(true)] resolve: bool,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    ask(ctx, "NS", vec![domain.into(), resolve.into(), nameserver.into()]).await
+fn ns(ctx: &Context, domain: String, #[default(true)] resolve: bool, nameserver: Option<String>) -> Result<Value> {
+    ask(ctx, "NS", vec![domain.into(), resolve.into(), nameserver.into()])
 }
 
 /// Returns the mail servers of a domain with their preference; with ``resolve=True`` their addresses.
@@ -95,13 +90,8 @@ async fn ns(
 ///
 ///     salt ns1 dnsutil.MX google.com
 #[function(name = "MX")]
-async fn mx(
-    ctx: &Context,
-    domain: String,
-    #[default(false)] resolve: bool,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    ask(ctx, "MX", vec![domain.into(), resolve.into(), nameserver.into()]).await
+fn mx(ctx: &Context, domain: String, #[default(false)] resolve: bool, nameserver: Option<String>) -> Result<Value> {
+    ask(ctx, "MX", vec![domain.into(), resolve.into(), nameserver.into()])
 }
 
 /// Returns the addresses that may send mail for a domain.
@@ -112,13 +102,8 @@ async fn mx(
 ///
 ///     salt ns1 dnsutil.SPF google.com
 #[function(name = "SPF")]
-async fn spf(
-    ctx: &Context,
-    domain: String,
-    #[default("SPF")] record: String,
-    nameserver: Option<String>,
-) -> Result<Value> {
-    ask(ctx, "SPF", vec![domain.into(), record.into(), nameserver.into()]).await
+fn spf(ctx: &Context, domain: String, #[default("SPF")] record: String, nameserver: Option<String>) -> Result<Value> {
+    ask(ctx, "SPF", vec![domain.into(), record.into(), nameserver.into()])
 }
 
 /// Says whether a text is an address.
@@ -129,8 +114,8 @@ async fn spf(
 ///
 ///     salt ns1 dnsutil.check_ip 127.0.0.1
 #[function]
-async fn check_ip(ctx: &Context, ip_addr: Value) -> Result<Value> {
-    ask(ctx, "check_ip", vec![ip_addr]).await
+fn check_ip(ctx: &Context, ip_addr: Value) -> Result<Value> {
+    ask(ctx, "check_ip", vec![ip_addr])
 }
 
 fn hosts_of(text: &str) -> Map {
@@ -250,10 +235,10 @@ fn parse_zone(zonefile: Option<String>, zone: Option<String>) -> Result<Value> {
 ///
 ///     salt ns1 dnsutil.serial example.com
 #[function]
-async fn serial(ctx: &Context, #[default("")] zone: String, #[default(false)] update: bool) -> Result<Value> {
+fn serial(ctx: &Context, #[default("")] zone: String, #[default(false)] update: bool) -> Result<Value> {
     let key = if zone.is_empty() { "dnsserial".to_owned() } else { format!("dnsserial_{zone}") };
-    let stored = ctx.call("grains.get", vec![key.as_str().into()]).await?.to_string();
-    let today = ctx.call("status.time", vec!["%Y%m%d01".into()]).await?.to_string();
+    let stored = ctx.call("grains.get", vec![key.as_str().into()])?.to_string();
+    let today = ctx.call("status.time", vec!["%Y%m%d01".into()])?.to_string();
     if !update {
         return Ok(if stored.is_empty() { today.into() } else { stored.into() });
     }
@@ -262,7 +247,7 @@ async fn serial(ctx: &Context, #[default("")] zone: String, #[default(false)] up
         _ => today,
     };
     let call = exec::Call { args: Vec::new(), kwargs: map! { "key" => key, "val" => next.clone() } };
-    ctx.call_with("grains.setval", call).await?;
+    ctx.call_with("grains.setval", call)?;
     Ok(next.into())
 }
 

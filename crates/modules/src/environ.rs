@@ -162,7 +162,7 @@ fn set_one(key: &Value, val: &Value, false_unsets: bool) -> Value {
 ///     salt '*' environ.setenv '{"foo": "bar", "baz": "quux"}'
 ///     salt '*' environ.setenv '{"a": "b", "c": False}' false_unsets=True
 #[function]
-async fn setenv(
+fn setenv(
     ctx: &Context,
     environ: Value,
     #[default(false)] false_unsets: Value,
@@ -189,7 +189,7 @@ async fn setenv(
         let data = value::map! {
             "environ" => environ, "false_unsets" => false_unsets, "clear_all" => clear_all, "permanent" => permanent,
         };
-        ctx.agent.fire_local("environ_setenv", data).await?;
+        ctx.wait(ctx.agent.fire_local("environ_setenv", data))?;
     }
     Ok(done.into())
 }

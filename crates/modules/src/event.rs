@@ -15,9 +15,9 @@ pub static MODULE: Module =
 ///
 ///     salt '*' event.fire '{"data": "my event data"}' 'tag'
 #[function]
-async fn fire(ctx: &Context, data: Value, tag: String) -> Result<bool> {
+fn fire(ctx: &Context, data: Value, tag: String) -> Result<bool> {
     match data {
-        Value::Map(data) => ctx.agent.fire_local(&tag, data).await,
+        Value::Map(data) => ctx.wait(ctx.agent.fire_local(&tag, data)),
         other => {
             tracing::debug!("the event {tag} is not fired: its data are of the type {}, not a map", other.type_name());
             Ok(false)
@@ -33,11 +33,11 @@ async fn fire(ctx: &Context, data: Value, tag: String) -> Result<bool> {
 ///
 ///     salt '*' event.fire_master '{"data": "my event data"}' 'tag'
 #[function]
-async fn fire_master(ctx: &Context, data: Value, tag: String, preload: Option<Map>) -> Result<bool> {
-    to_masters(ctx, data, &tag, preload).await
+fn fire_master(ctx: &Context, data: Value, tag: String, preload: Option<Map>) -> Result<bool> {
+    to_masters(ctx, data, &tag, preload)
 }
 
-async fn to_masters(ctx: &Context, data: Value, tag: &str, preload: Option<Map>) -> Result<bool> {
+fn to_masters(ctx: &Context, data: Value, tag: &str, preload: Option<Map>) -> Result<bool> {
     if masterless(ctx) {
         tracing::warn!("Local mode detected. Event with tag {tag} will NOT be sent.");
         return Ok(false);
@@ -47,7 +47,7 @@ async fn to_masters(ctx: &Context, data: Value, tag: &str, preload: Option<Map>)
         load.remove("pretag");
         load.update(preload);
     }
-    ctx.agent.broadcast(load).await
+    ctx.wait(ctx.agent.broadcast(load))
 }
 
 fn masterless(ctx: &Context) -> bool {
@@ -68,7 +68,7 @@ fn masterless(ctx: &Context) -> bool {
 ///     salt '*' event.send myco/mytag foo=Foo bar=Bar
 ///     salt '*' event.send 'myco/mytag' '{foo: Foo, bar: Bar}' with_grains='[os]'
 #[function]
-async fn send(
+fn send(
     ctx: &Context,
     tag: String,
     data: Option<Value>,
@@ -92,9 +92,9 @@ async fn send(
         all.update(data);
     }
     if masterless(ctx) || ctx.opt_str("master_type") == Some("disable") {
-        return ctx.agent.fire_local(&tag, all).await;
+        return ctx.wait(ctx.agent.fire_local(&tag, all));
     }
-    to_masters(ctx, all.into(), &tag, preload).await
+    to_masters(ctx, all.into(), &tag, preload)
 }
 
 /// Adds a whole map, or the entries a list names.
@@ -117,35 +117,35 @@ mod tests {
     use exec::testing::context;
     use value::list;
 
-    #[tokio::test]
-    async fn an_event_goes_to_the_masters_with_what_was_asked_for() {
+    #[test]
+    fn an_event_goes_to_the_masters_with_what_was_asked_for() {
         let grains = map! { "os" => "Debian", "cpu" => 1 };
         let (ctx, agent) = context(&[&MODULE], map! { "id" => "m", "saltenv" => "dev" }, grains, map! {});
         let kwargs =
             map! { "with_grains" => list!["os"], "with_env_opts" => true, "foo" => 1, "data" => map! { "foo" => 2 } };
         let call = exec::Call { args: vec!["a/b".into()], kwargs };
-        assert_eq!(ctx.call_with("event.send", call).await.unwrap(), true.into());
+        assert_eq!(ctx.call_with("event.send", call).unwrap(), true.into());
         let data = map! { "grains" => map! { "os" => "Debian" }, "saltenv" => "dev", "pillarenv" => (), "foo" => 2 };
         let load = map! { "id" => "m", "cmd" => "_minion_event", "pretag" => (), "data" => data, "tag" => "a/b" };
         assert_eq!(agent.asked.lock().unwrap().as_slice(), [load]);
     }
 
-    #[tokio::test]
-    async fn without_a_master_it_stays_here() {
+    #[test]
+    fn without_a_master_it_stays_here() {
         let (ctx, agent) = context(&[&MODULE], map! { "id" => "m", "file_client" => "local" }, map! {}, map! {});
-        let fired = ctx.call("event.send", vec!["t".into(), map! { "a" => 1 }.into()]).await.unwrap();
+        let fired = ctx.call("event.send", vec!["t".into(), map! { "a" => 1 }.into()]).unwrap();
         assert_eq!(fired, true.into());
         assert_eq!(agent.asked.lock().unwrap().as_slice(), [map! { "local" => "t", "a" => 1 }]);
-        assert_eq!(ctx.call("event.fire_master", vec![1.into(), "t".into()]).await.unwrap(), false.into());
+        assert_eq!(ctx.call("event.fire_master", vec![1.into(), "t".into()]).unwrap(), false.into());
     }
 
-    #[tokio::test]
-    async fn the_bus_carries_maps_only() {
+    #[test]
+    fn the_bus_carries_maps_only() {
         let (ctx, agent) = context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {});
         for data in ["text".into(), Value::Null, list![1], 7.into()] {
-            assert_eq!(ctx.call("event.fire", vec![data, "t".into()]).await.unwrap(), false.into());
+            assert_eq!(ctx.call("event.fire", vec![data, "t".into()]).unwrap(), false.into());
         }
         assert_eq!(agent.asked.lock().unwrap().len(), 0);
-        assert_eq!(ctx.call("event.fire", vec![map! {}.into(), "t".into()]).await.unwrap(), true.into());
+        assert_eq!(ctx.call("event.fire", vec![map! {}.into(), "t".into()]).unwrap(), true.into());
     }
 }

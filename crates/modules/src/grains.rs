@@ -221,7 +221,7 @@ fn filter_by(
 ///
 ///     salt '*' grains.setvals '{role: web, site: north}'
 #[function(out = "nested")]
-async fn setvals(
+fn setvals(
     ctx: &Context,
     grains: Value,
     #[default(false)] destructive: bool,
@@ -232,10 +232,10 @@ async fn setvals(
         return Err(Error::execution("setvals grains must be a dictionary."));
     };
     let written = {
-        let _one_at_a_time = WRITING.lock().await;
+        let _one_at_a_time = ctx.wait(WRITING.lock());
         write(ctx, new, destructive)?
     };
-    finish(ctx, written).await
+    finish(ctx, written)
 }
 
 /// Sets a grain and returns it.
@@ -247,7 +247,7 @@ async fn setvals(
 ///     salt '*' grains.setval role web
 ///     salt '*' grains.setval sites '[north, south]'
 #[function(out = "nested")]
-async fn setval(
+fn setval(
     ctx: &Context,
     key: String,
     val: Value,
@@ -256,10 +256,10 @@ async fn setval(
 ) -> Result<Value> {
     let _ = refresh_pillar;
     let written = {
-        let _one_at_a_time = WRITING.lock().await;
+        let _one_at_a_time = ctx.wait(WRITING.lock());
         write(ctx, map! { key => val }, destructive)?
     };
-    finish(ctx, written).await
+    finish(ctx, written)
 }
 
 /// Adds a value, or each value of a list, to a grain that is a list. ``convert=True`` makes a list of a single value.
@@ -270,7 +270,7 @@ async fn setval(
 ///
 ///     salt '*' grains.append roles web
 #[function]
-async fn append(
+fn append(
     ctx: &Context,
     key: String,
     val: Value,
@@ -293,7 +293,6 @@ async fn append(
         }
         Ok(list)
     })
-    .await
 }
 
 /// Takes a value out of a grain that is a list.
@@ -304,7 +303,7 @@ async fn append(
 ///
 ///     salt '*' grains.remove roles web
 #[function]
-async fn remove(ctx: &Context, key: String, val: Value, #[default(":")] delimiter: String) -> Result<Value> {
+fn remove(ctx: &Context, key: String, val: Value, #[default(":")] delimiter: String) -> Result<Value> {
     change_list(ctx, &key, &delimiter, |found| {
         let Value::List(mut list) = found else { return Err(format!("The key {key} is not a valid list")) };
         match list.iter().position(|item| python::equal(item, &val)) {
@@ -313,7 +312,6 @@ async fn remove(ctx: &Context, key: String, val: Value, #[default(":")] delimite
         }
         Ok(list)
     })
-    .await
 }
 
 fn contains(list: &[Value], wanted: &Value) -> bool {
@@ -321,14 +319,14 @@ fn contains(list: &[Value], wanted: &Value) -> bool {
 }
 
 /// Changes the list a grain is, which may lie deep in another; a refusal is the answer, as in Salt.
-async fn change_list(
+fn change_list(
     ctx: &Context,
     key: &str,
     delimiter: &str,
     change: impl FnOnce(Value) -> std::result::Result<Vec<Value>, String> + Send,
 ) -> Result<Value> {
     let written = {
-        let _one_at_a_time = WRITING.lock().await;
+        let _one_at_a_time = ctx.wait(WRITING.lock());
         let grains = current(ctx);
         let found = lookup(&grains, key, Value::List(Vec::new()), delimiter);
         let list = match change(found) {
@@ -338,7 +336,7 @@ async fn change_list(
         let (top, value) = rebuilt(&grains, key, list.into(), delimiter);
         write(ctx, map! { top => value }, false)?
     };
-    finish(ctx, written).await
+    finish(ctx, written)
 }
 
 /// Goes from a nested key up to its grain and returns that with the new value in its place.
@@ -370,7 +368,7 @@ fn split_last(key: &str, delimiter: &str) -> Option<(String, String)> {
 ///     salt '*' grains.set app:version 12
 ///     salt '*' grains.set app '{version: 12}' force=True
 #[function]
-async fn set(
+fn set(
     ctx: &Context,
     key: String,
     #[default("")] val: Value,
@@ -378,7 +376,7 @@ async fn set(
     #[default(false)] destructive: bool,
     #[default(":")] delimiter: String,
 ) -> Result<Map> {
-    change(ctx, &key, Setting { val, force, destructive, delimiter }).await
+    change(ctx, &key, Setting { val, force, destructive, delimiter })
 }
 
 /// Sets a grain to None. With ``destructive=True`` it goes altogether.
@@ -389,13 +387,13 @@ async fn set(
 ///
 ///     salt '*' grains.delval role
 #[function]
-async fn delval(
+fn delval(
     ctx: &Context,
     key: String,
     #[default(false)] destructive: bool,
     #[default(false)] force: bool,
 ) -> Result<Map> {
-    change(ctx, &key, Setting { val: Value::Null, force, destructive, delimiter: ":".into() }).await
+    change(ctx, &key, Setting { val: Value::Null, force, destructive, delimiter: ":".into() })
 }
 
 /// Takes a grain away.
@@ -406,8 +404,8 @@ async fn delval(
 ///
 ///     salt '*' grains.delkey role
 #[function]
-async fn delkey(ctx: &Context, key: String, #[default(false)] force: bool) -> Result<Map> {
-    change(ctx, &key, Setting { val: Value::Null, force, destructive: true, delimiter: ":".into() }).await
+fn delkey(ctx: &Context, key: String, #[default(false)] force: bool) -> Result<Map> {
+    change(ctx, &key, Setting { val: Value::Null, force, destructive: true, delimiter: ":".into() })
 }
 
 /// How a grain is to be set.
@@ -426,16 +424,16 @@ enum Decision {
     Leave(bool, String),
 }
 
-async fn change(ctx: &Context, key: &str, setting: Setting) -> Result<Map> {
+fn change(ctx: &Context, key: &str, setting: Setting) -> Result<Map> {
     let leave = |result: bool, comment: String| map! { "comment" => comment, "changes" => map! {}, "result" => result };
     let written = {
-        let _one_at_a_time = WRITING.lock().await;
+        let _one_at_a_time = ctx.wait(WRITING.lock());
         match setting.decide(&current(ctx), key) {
             Decision::Leave(result, comment) => return Ok(leave(result, comment)),
             Decision::Write(top, value) => write(ctx, map! { top => value }, setting.destructive)?,
         }
     };
-    match finish(ctx, written).await? {
+    match finish(ctx, written)? {
         Value::Map(changes) => Ok(map! { "comment" => "", "changes" => changes, "result" => true }),
         refusal => Ok(leave(false, refusal.to_string())),
     }
@@ -558,9 +556,9 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
 }
 
 /// Has the grains gathered anew, so that the next job sees what was written.
-async fn finish(ctx: &Context, written: Written) -> Result<Value> {
+fn finish(ctx: &Context, written: Written) -> Result<Value> {
     if written.0.as_map().is_some() && !ctx.opt("local").is_some_and(Value::truthy) {
-        ctx.agent.refresh(Refresh::Grains).await?;
+        ctx.wait(ctx.agent.refresh(Refresh::Grains))?;
     }
     Ok(written.0)
 }
@@ -587,9 +585,9 @@ mod tests {
         Place { _dir: dir, ctx, agent }
     }
 
-    async fn call(place: &Place, fun: &str, args: Value, kwargs: Map) -> Value {
+    fn call(place: &Place, fun: &str, args: Value, kwargs: Map) -> Value {
         let call = exec::Call { args: args.into_list().unwrap(), kwargs };
-        place.ctx.call_with(&format!("grains.{fun}"), call).await.unwrap()
+        place.ctx.call_with(&format!("grains.{fun}"), call).unwrap()
     }
 
     fn done(changes: Map) -> Value {
@@ -601,75 +599,72 @@ mod tests {
     }
 
     /// The calls and answers real Salt 3008.5 gave in this order.
-    #[tokio::test]
-    async fn setting_answers_as_salt_does() {
+    #[test]
+    fn setting_answers_as_salt_does() {
         let place = place(map! {});
-        let set = async |args: Value, kwargs: Map| call(&place, "set", args, kwargs).await;
+        let set = |args: Value, kwargs: Map| call(&place, "set", args, kwargs);
         let nested = map! { "a" => map! { "b" => map! { "c" => 5 } } };
-        assert_eq!(set(list!["a:b:c", 5], map! {}).await, done(nested));
+        assert_eq!(set(list!["a:b:c", 5], map! {}), done(nested));
         let again = map! { "comment" => "Grain is already set", "changes" => map! {}, "result" => true };
-        assert_eq!(set(list!["a:b:c", 5], map! {}).await, again.into());
+        assert_eq!(set(list!["a:b:c", 5], map! {}), again.into());
         let exists = "The key 'a:b' exists but is a dict or a list. Use 'force=True' to overwrite.";
-        assert_eq!(set(list!["a:b", 6], map! {}).await, refused(exists));
+        assert_eq!(set(list!["a:b", 6], map! {}), refused(exists));
         let forced = map! { "force" => true };
-        assert_eq!(set(list!["a:b", 6], forced).await, done(map! { "a" => map! { "b" => 6 } }));
-        assert_eq!(call(&place, "delkey", list!["a:b"], map! { "force" => true }).await, done(map! { "a" => map! {} }));
-        assert_eq!(call(&place, "delval", list!["p"], map! {}).await, done(map! { "p" => () }));
-        assert_eq!(set(list!["lst", list!["u", "v"]], map! {}).await, done(map! { "lst" => list!["u", "v"] }));
+        assert_eq!(set(list!["a:b", 6], forced), done(map! { "a" => map! { "b" => 6 } }));
+        assert_eq!(call(&place, "delkey", list!["a:b"], map! { "force" => true }), done(map! { "a" => map! {} }));
+        assert_eq!(call(&place, "delval", list!["p"], map! {}), done(map! { "p" => () }));
+        assert_eq!(set(list!["lst", list!["u", "v"]], map! {}), done(map! { "lst" => list!["u", "v"] }));
         let changed = map! { "lst" => list![map! { "u" => 5 }, "v"] };
-        assert_eq!(set(list!["lst:u", 5], map! {}).await, done(changed));
-        set(list!["s", "text"], map! {}).await;
+        assert_eq!(set(list!["lst:u", 5], map! {}), done(changed));
+        set(list!["s", "text"], map! {});
         let other =
             "The key 's' value is 'text', which is different from the provided key 't'. Use 'force=True' to overwrite.";
-        assert_eq!(set(list!["s:t", 5], map! {}).await, refused(other));
+        assert_eq!(set(list!["s:t", 5], map! {}), refused(other));
         assert!(place.agent.refreshed.lock().unwrap().contains(&Refresh::Grains));
     }
 
-    #[tokio::test]
-    async fn lists_grow_and_shrink_as_in_salt() {
+    #[test]
+    fn lists_grow_and_shrink_as_in_salt() {
         let place = place(map! {});
-        call(&place, "setvals", list![map! { "q" => list![1, 2], "x" => "y" }], map! {}).await;
-        assert_eq!(call(&place, "append", list!["q", 3], map! {}).await, map! { "q" => list![1, 2, 3] }.into());
-        assert_eq!(call(&place, "append", list!["q", 3], map! {}).await, "The val 3 was already in the list q".into());
-        assert_eq!(call(&place, "append", list!["x", 1], map! {}).await, "The key x is not a valid list".into());
-        let converted = call(&place, "append", list!["x", 1], map! { "convert" => true }).await;
+        call(&place, "setvals", list![map! { "q" => list![1, 2], "x" => "y" }], map! {});
+        assert_eq!(call(&place, "append", list!["q", 3], map! {}), map! { "q" => list![1, 2, 3] }.into());
+        assert_eq!(call(&place, "append", list!["q", 3], map! {}), "The val 3 was already in the list q".into());
+        assert_eq!(call(&place, "append", list!["x", 1], map! {}), "The key x is not a valid list".into());
+        let converted = call(&place, "append", list!["x", 1], map! { "convert" => true });
         assert_eq!(converted, map! { "x" => list!["y", 1] }.into());
-        let nested = call(&place, "append", list!["new:nest", 1], map! {}).await;
+        let nested = call(&place, "append", list!["new:nest", 1], map! {});
         assert_eq!(nested, map! { "new" => map! { "nest" => list![1] } }.into());
-        assert_eq!(call(&place, "remove", list!["q", 1], map! {}).await, map! { "q" => list![2, 3] }.into());
-        assert_eq!(call(&place, "remove", list!["q", 99], map! {}).await, "The val 99 was not in the list q".into());
+        assert_eq!(call(&place, "remove", list!["q", 1], map! {}), map! { "q" => list![2, 3] }.into());
+        assert_eq!(call(&place, "remove", list!["q", 99], map! {}), "The val 99 was not in the list q".into());
         let file = std::fs::read_to_string(path(&place.ctx)).unwrap();
         assert_eq!(file, "new:\n  nest:\n  - 1\nq:\n- 2\n- 3\nx:\n- y\n- 1\n");
     }
 
-    #[tokio::test]
-    async fn a_broken_file_is_left_alone() {
+    #[test]
+    fn a_broken_file_is_left_alone() {
         let place = place(map! {});
         std::fs::write(path(&place.ctx), "a: [").unwrap();
-        let answer = call(&place, "setval", list!["b", 1], map! {}).await.to_string();
+        let answer = call(&place, "setval", list!["b", 1], map! {}).to_string();
         assert!(answer.starts_with("Unable to read existing grains file: "), "{answer}");
         assert_eq!(std::fs::read_to_string(path(&place.ctx)).unwrap(), "a: [");
     }
 
-    #[tokio::test]
-    async fn reading_follows_paths_and_defaults() {
+    #[test]
+    fn reading_follows_paths_and_defaults() {
         let place =
             place(map! { "os_family" => "Debian", "id" => "m.example", "serialnumber" => "ABCDEFGH", "l" => list![7] });
-        assert_eq!(call(&place, "get", list!["l:0"], map! {}).await, 7.into());
-        assert_eq!(call(&place, "get", list!["none"], map! {}).await, "".into());
-        assert_eq!(
-            call(&place, "item", list!["l", "none"], map! {}).await,
-            map! { "l" => list![7], "none" => "" }.into()
-        );
-        assert_eq!(call(&place, "has_value", list!["l"], map! {}).await, true.into());
-        assert_eq!(call(&place, "equals", list!["os_family", "Debian"], map! {}).await, true.into());
-        assert_eq!(call(&place, "ls", list![], map! {}).await, list!["id", "l", "os_family", "serialnumber"]);
-        let hidden = call(&place, "items", list![true], map! {}).await;
+        assert_eq!(call(&place, "get", list!["l:0"], map! {}), 7.into());
+        assert_eq!(call(&place, "get", list!["none"], map! {}), "".into());
+        assert_eq!(call(&place, "item", list!["l", "none"], map! {}), map! { "l" => list![7], "none" => "" }.into());
+        assert_eq!(call(&place, "has_value", list!["l"], map! {}), true.into());
+        assert_eq!(call(&place, "equals", list!["os_family", "Debian"], map! {}), true.into());
+        assert_eq!(call(&place, "ls", list![], map! {}), list!["id", "l", "os_family", "serialnumber"]);
+        let hidden = call(&place, "items", list![true], map! {});
         assert_eq!(
             (hidden.get("id"), hidden.get("serialnumber")),
             (Some(&"MINION.DOMAINNAME".into()), Some(&"ABCDEFXX".into()))
         );
-        let picked = call(&place, "filter_by", list![map! { "Deb*" => "apt", "default" => "x" }], map! {}).await;
+        let picked = call(&place, "filter_by", list![map! { "Deb*" => "apt", "default" => "x" }], map! {});
         assert_eq!(picked, "apt".into());
     }
 }

@@ -29,7 +29,7 @@ fn shown(team: &Team) -> Map {
 ///
 ///     salt '*' group.add foo 3456
 #[function]
-async fn add(
+fn add(
     ctx: &Context,
     name: String,
     gid: Option<String>,
@@ -46,7 +46,7 @@ async fn add(
     args.extend(system.then_some("-r"));
     args.push(&name);
     let program = if local { "lgroupadd" } else { "groupadd" };
-    accounts::change(ctx, program, &args, root.as_deref().filter(|_| !local)).await
+    accounts::change(ctx, program, &args, root.as_deref().filter(|_| !local))
 }
 
 /// Adds a user to a group.
@@ -57,15 +57,15 @@ async fn add(
 ///
 ///     salt '*' group.adduser foo bar
 #[function]
-async fn adduser(ctx: &Context, name: String, username: String, root: Option<String>) -> Result<bool> {
-    gpasswd(ctx, &["--add", &username, &name], root.as_deref()).await
+fn adduser(ctx: &Context, name: String, username: String, root: Option<String>) -> Result<bool> {
+    gpasswd(ctx, &["--add", &username, &name], root.as_deref())
 }
 
 /// `gpasswd` knows the other root under a long name.
-async fn gpasswd(ctx: &Context, args: &[&str], root: Option<&str>) -> Result<bool> {
+fn gpasswd(ctx: &Context, args: &[&str], root: Option<&str>) -> Result<bool> {
     let mut args = args.to_vec();
     args.extend(root.into_iter().flat_map(|root| ["--root", root]));
-    accounts::change(ctx, "gpasswd", &args, None).await
+    accounts::change(ctx, "gpasswd", &args, None)
 }
 
 /// Changes the number of a group.
@@ -76,7 +76,7 @@ async fn gpasswd(ctx: &Context, args: &[&str], root: Option<&str>) -> Result<boo
 ///
 ///     salt '*' group.chgid foo 4376
 #[function]
-async fn chgid(
+fn chgid(
     ctx: &Context,
     name: String,
     gid: u64,
@@ -84,13 +84,13 @@ async fn chgid(
     #[default(false)] non_unique: bool,
 ) -> Result<bool> {
     let has = |team: Option<Team>| team.is_some_and(|team| u64::from(team.gid) == gid);
-    let Some(before) = accounts::team(ctx, &name, root.as_deref()).await? else { return Ok(false) };
+    let Some(before) = accounts::team(ctx, &name, root.as_deref())? else { return Ok(false) };
     if has(Some(before)) {
         return Ok(true);
     }
     let flag = if non_unique { "-og" } else { "-g" };
-    accounts::attempt(ctx, "groupmod", &[flag, &gid.to_string(), &name], root.as_deref()).await?;
-    Ok(has(accounts::team(ctx, &name, root.as_deref()).await?))
+    accounts::attempt(ctx, "groupmod", &[flag, &gid.to_string(), &name], root.as_deref())?;
+    Ok(has(accounts::team(ctx, &name, root.as_deref())?))
 }
 
 /// Removes a group.
@@ -101,9 +101,9 @@ async fn chgid(
 ///
 ///     salt '*' group.delete foo
 #[function]
-async fn delete(ctx: &Context, name: String, root: Option<String>, #[default(false)] local: bool) -> Result<bool> {
+fn delete(ctx: &Context, name: String, root: Option<String>, #[default(false)] local: bool) -> Result<bool> {
     let program = if local { "lgroupdel" } else { "groupdel" };
-    accounts::change(ctx, program, &[&name], root.as_deref().filter(|_| !local)).await
+    accounts::change(ctx, program, &[&name], root.as_deref().filter(|_| !local))
 }
 
 /// Removes a user from a group.
@@ -114,12 +114,12 @@ async fn delete(ctx: &Context, name: String, root: Option<String>, #[default(fal
 ///
 ///     salt '*' group.deluser foo bar
 #[function]
-async fn deluser(ctx: &Context, name: String, username: String, root: Option<String>) -> Result<bool> {
-    let team = accounts::team(ctx, &name, None).await?;
+fn deluser(ctx: &Context, name: String, username: String, root: Option<String>) -> Result<bool> {
+    let team = accounts::team(ctx, &name, None)?;
     if !team.is_some_and(|team| team.members.contains(&username)) {
         return Ok(true);
     }
-    gpasswd(ctx, &["--del", &username, &name], root.as_deref()).await
+    gpasswd(ctx, &["--del", &username, &name], root.as_deref())
 }
 
 /// Returns all groups with all that is known of them.
@@ -130,10 +130,10 @@ async fn deluser(ctx: &Context, name: String, username: String, root: Option<Str
 ///
 ///     salt '*' group.getent
 #[function]
-async fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) -> Result<Value> {
+fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) -> Result<Value> {
     // Nothing is kept between calls.
     let _ = refresh;
-    Ok(accounts::teams(ctx, root.as_deref()).await?.iter().map(shown).collect())
+    Ok(accounts::teams(ctx, root.as_deref())?.iter().map(shown).collect())
 }
 
 /// Returns what is known of a group; nothing if there is no such group.
@@ -144,8 +144,8 @@ async fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<Str
 ///
 ///     salt '*' group.info foo
 #[function]
-async fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
-    Ok(accounts::team(ctx, &name, root.as_deref()).await?.as_ref().map(shown).unwrap_or_default())
+fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
+    Ok(accounts::team(ctx, &name, root.as_deref())?.as_ref().map(shown).unwrap_or_default())
 }
 
 /// Makes exactly these users the members of a group.
@@ -156,27 +156,27 @@ async fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> 
 ///
 ///     salt '*' group.members foo 'user1,user2,user3'
 #[function]
-async fn members(ctx: &Context, name: String, members_list: Value, root: Option<String>) -> Result<bool> {
+fn members(ctx: &Context, name: String, members_list: Value, root: Option<String>) -> Result<bool> {
     let list = match members_list {
         Value::List(items) => items.iter().map(Value::to_string).collect::<Vec<_>>().join(","),
         Value::Map(_) => return Err(Error::invocation("members_list must be a text or a list")),
         other => other.to_string(),
     };
-    gpasswd(ctx, &["--members", &list, &name], root.as_deref()).await
+    gpasswd(ctx, &["--members", &list, &name], root.as_deref())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn groups_are_shown_as_salt_shows_them() {
+    #[test]
+    fn groups_are_shown_as_salt_shows_them() {
         let (ctx, _) = exec::testing::context(&[&MODULE], map! {}, map! {}, map! {});
-        let root = ctx.call("group.info", vec!["root".into()]).await.unwrap();
+        let root = ctx.call("group.info", vec!["root".into()]).unwrap();
         assert_eq!(root.get("gid"), Some(&Value::Int(0)));
         assert!(root.get("members").unwrap().as_list().is_some());
-        assert_eq!(ctx.call("group.info", vec!["no-such-group".into()]).await.unwrap(), Map::new().into());
-        let all = ctx.call("group.getent", vec![]).await.unwrap();
+        assert_eq!(ctx.call("group.info", vec!["no-such-group".into()]).unwrap(), Map::new().into());
+        let all = ctx.call("group.getent", vec![]).unwrap();
         assert!(all.as_list().unwrap().contains(&root));
     }
 }

@@ -126,9 +126,9 @@ fn base64_b64encode(instr: Value) -> Result<String> {
 ///
 ///     salt '*' hashutil.base64_decodefile instr='Z2V0IHNhbHRlZAo=' outfile='/path/to/binary_file'
 #[function]
-async fn base64_decodefile(ctx: &Context, instr: Value, outfile: String) -> Result<bool> {
+fn base64_decodefile(ctx: &Context, instr: Value, outfile: String) -> Result<bool> {
     let content = decoded(&instr)?;
-    ctx.blocking(move || fs::write(&outfile, content).map_err(|error| Error::io("write", &outfile, &error))).await??;
+    ctx.blocking(move || fs::write(&outfile, content).map_err(|error| Error::io("write", &outfile, &error)))?;
     Ok(true)
 }
 
@@ -152,9 +152,9 @@ fn base64_decodestring(instr: Value) -> Result<Value> {
 ///
 ///     salt '*' hashutil.base64_encodefile /path/to/binary_file
 #[function]
-async fn base64_encodefile(ctx: &Context, fname: String) -> Result<String> {
+fn base64_encodefile(ctx: &Context, fname: String) -> Result<String> {
     let read = move || fs::read(&fname).map_err(|error| Error::io("read", &fname, &error));
-    Ok(in_lines(&ctx.blocking(read).await??))
+    Ok(in_lines(&ctx.blocking(read)?))
 }
 
 /// Writes base64 with line ends.
@@ -189,14 +189,13 @@ fn digest(instr: Value, #[default("md5")] checksum: String) -> Result<String> {
 ///
 ///     salt '*' hashutil.digest_file /path/to/file sha256
 #[function]
-async fn digest_file(ctx: &Context, infile: String, #[default("md5")] checksum: String) -> Result<String> {
+fn digest_file(ctx: &Context, infile: String, #[default("md5")] checksum: String) -> Result<String> {
     ctx.blocking(move || {
         if !std::path::Path::new(&infile).exists() {
             return Err(Error::execution(format!("File path '{infile}' not found.")));
         }
         files::of_file(&infile, &checksum)
     })
-    .await?
 }
 
 /// Says whether a signature in the form ``sha1=…`` fits a text and a key.

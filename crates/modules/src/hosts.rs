@@ -97,9 +97,9 @@ fn write_out(hosts: &Map) -> String {
     out
 }
 
-async fn hosts(ctx: &Context) -> Result<Map> {
+fn hosts(ctx: &Context) -> Result<Map> {
     let path = path(ctx);
-    ctx.blocking(move || read(&path).map(|text| parse(&text))).await?
+    ctx.blocking(move || read(&path).map(|text| parse(&text)))
 }
 
 /// Adds a name to an address.
@@ -110,7 +110,7 @@ async fn hosts(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' hosts.add_host <ip> <alias>
 #[function]
-async fn add_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
+fn add_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
     let path = path(ctx);
     ctx.blocking(move || {
         let mut hosts = parse(&read(&path)?);
@@ -123,7 +123,6 @@ async fn add_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
         }
         store(&path, &write_out(&hosts)).map(|()| true)
     })
-    .await?
 }
 
 /// Returns the names of an address.
@@ -134,8 +133,8 @@ async fn add_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
 ///
 ///     salt '*' hosts.get_alias <ip addr>
 #[function]
-async fn get_alias(ctx: &Context, ip: String) -> Result<Value> {
-    Ok(Value::List(aliases(&hosts(ctx).await?, &ip).to_vec()))
+fn get_alias(ctx: &Context, ip: String) -> Result<Value> {
+    Ok(Value::List(aliases(&hosts(ctx)?, &ip).to_vec()))
 }
 
 /// Returns the address of a name.
@@ -146,8 +145,8 @@ async fn get_alias(ctx: &Context, ip: String) -> Result<Value> {
 ///
 ///     salt '*' hosts.get_ip <hostname>
 #[function]
-async fn get_ip(ctx: &Context, host: String) -> Result<Value> {
-    let hosts = hosts(ctx).await?;
+fn get_ip(ctx: &Context, host: String) -> Result<Value> {
+    let hosts = hosts(ctx)?;
     let name = Value::from(host);
     let found = hosts.text_keys().find(|ip| aliases(&hosts, ip).contains(&name));
     Ok(Value::from(found.unwrap_or_default()))
@@ -161,8 +160,8 @@ async fn get_ip(ctx: &Context, host: String) -> Result<Value> {
 ///
 ///     salt '*' hosts.has_pair <ip> <alias>
 #[function]
-async fn has_pair(ctx: &Context, ip: String, alias: Value) -> Result<bool> {
-    Ok(has(&hosts(ctx).await?, &ip, &alias))
+fn has_pair(ctx: &Context, ip: String, alias: Value) -> Result<bool> {
+    Ok(has(&hosts(ctx)?, &ip, &alias))
 }
 
 /// Returns all addresses with their names.
@@ -173,8 +172,8 @@ async fn has_pair(ctx: &Context, ip: String, alias: Value) -> Result<bool> {
 ///
 ///     salt '*' hosts.list_hosts
 #[function]
-async fn list_hosts(ctx: &Context) -> Result<Map> {
-    hosts(ctx).await
+fn list_hosts(ctx: &Context) -> Result<Map> {
+    hosts(ctx)
 }
 
 /// Takes a name from an address; an address without a name goes.
@@ -185,7 +184,7 @@ async fn list_hosts(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' hosts.rm_host <ip> <alias>
 #[function]
-async fn rm_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
+fn rm_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
     let path = path(ctx);
     ctx.blocking(move || {
         let text = read(&path)?;
@@ -195,7 +194,6 @@ async fn rm_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
         let kept: String = text.lines().filter_map(|line| without(line, &ip, &alias)).map(|line| line + "\n").collect();
         store(&path, &kept).map(|()| true)
     })
-    .await?
 }
 
 /// A line without a name; nothing if no name is left.
@@ -216,7 +214,7 @@ fn without(line: &str, ip: &str, alias: &str) -> Option<String> {
 ///
 ///     salt '*' hosts.set_comment <ip> <comment>
 #[function]
-async fn set_comment(ctx: &Context, ip: String, comment: String) -> Result<bool> {
+fn set_comment(ctx: &Context, ip: String, comment: String) -> Result<bool> {
     let path = path(ctx);
     ctx.blocking(move || {
         let mut hosts = parse(&read(&path)?);
@@ -226,7 +224,6 @@ async fn set_comment(ctx: &Context, ip: String, comment: String) -> Result<bool>
         }
         store(&path, &write_out(&hosts)).map(|()| true)
     })
-    .await?
 }
 
 /// Sets the names of an address, in place of those it had; without a name the address goes.
@@ -237,7 +234,7 @@ async fn set_comment(ctx: &Context, ip: String, comment: String) -> Result<bool>
 ///
 ///     salt '*' hosts.set_host <ip> <alias>
 #[function]
-async fn set_host(ctx: &Context, ip: String, alias: String, comment: Option<String>) -> Result<bool> {
+fn set_host(ctx: &Context, ip: String, alias: String, comment: Option<String>) -> Result<bool> {
     let path = path(ctx);
     ctx.blocking(move || {
         let remark = comment.filter(|text| !text.is_empty()).map_or_else(String::new, |text| format!("\t\t# {text}"));
@@ -245,7 +242,6 @@ async fn set_host(ctx: &Context, ip: String, alias: String, comment: Option<Stri
         let text = read(&path)?;
         store(&path, &with_host(&text, &ip, line)).map(|()| true)
     })
-    .await?
 }
 
 /// Puts a line in place of the first of an address and drops its others.

@@ -29,40 +29,40 @@ pub static MODULE: Module = Module::new(
 
 const PREFIX: &str = "linux-image";
 
-async fn running(ctx: &Context) -> Result<String> {
+fn running(ctx: &Context) -> Result<String> {
     let release = ctx.grains.get("kernelrelease").cloned().unwrap_or_default();
-    Ok(ctx.call("pkg.normalize_name", vec![release]).await?.to_string())
+    Ok(ctx.call("pkg.normalize_name", vec![release])?.to_string())
 }
 
 /// The kind of kernel, such as `amd64`: what stands behind the last dash of the running one.
-async fn kind(ctx: &Context) -> Result<String> {
-    let running = running(ctx).await?;
+fn kind(ctx: &Context) -> Result<String> {
+    let running = running(ctx)?;
     let form = Regex::new(r"^[\w.+\-~]+-([^-]+)$").expect("the pattern is constant");
     let found = form.captures(&running).map(|found| found[1].to_owned());
     found.ok_or_else(|| Error::execution(format!("the kernel {running} does not tell of which kind it is")))
 }
 
-async fn installed(ctx: &Context) -> Result<Vec<String>> {
-    let kind = kind(ctx).await?;
+fn installed(ctx: &Context) -> Result<Vec<String>> {
+    let kind = kind(ctx)?;
     let form = format!(r"^{PREFIX}-([\d.-]+-{})$", regex::escape(&kind));
     let form = Regex::new(&form).map_err(|error| Error::execution(format!("kernels of the kind {kind}: {error}")))?;
     let call = Call { args: vec![], kwargs: map! { "versions_as_list" => true } };
-    let packages = ctx.call_with("pkg.list_pkgs", call).await?.into_map().unwrap_or_default();
+    let packages = ctx.call_with("pkg.list_pkgs", call)?.into_map().unwrap_or_default();
     let release = |name: &Value| form.captures(name.as_str()?).map(|found| found[1].to_owned());
     let mut found: Vec<String> = packages.keys().filter_map(release).collect();
     found.sort_by(|a, b| compare_loosely(a, b, false).cmp(&0));
     Ok(found)
 }
 
-async fn newest_installed(ctx: &Context) -> Result<Option<String>> {
-    Ok(installed(ctx).await?.pop())
+fn newest_installed(ctx: &Context) -> Result<Option<String>> {
+    Ok(installed(ctx)?.pop())
 }
 
-async fn newest_available(ctx: &Context) -> Result<Option<String>> {
-    let kind = kind(ctx).await?;
-    let version = ctx.call("pkg.latest_version", vec![format!("{PREFIX}-{kind}").into()]).await?.to_string();
+fn newest_available(ctx: &Context) -> Result<Option<String>> {
+    let kind = kind(ctx)?;
+    let version = ctx.call("pkg.latest_version", vec![format!("{PREFIX}-{kind}").into()])?.to_string();
     if version.is_empty() {
-        return newest_installed(ctx).await;
+        return newest_installed(ctx);
     }
     let form = Regex::new(r"^(\d+\.\d+\.\d+)\.(\d+)").expect("the pattern is constant");
     let parts = form.captures(&version);
@@ -83,8 +83,8 @@ fn some(release: Option<String>) -> Result<String> {
 ///
 ///     salt '*' kernelpkg.active
 #[function]
-async fn active(ctx: &Context) -> Result<String> {
-    running(ctx).await
+fn active(ctx: &Context) -> Result<String> {
+    running(ctx)
 }
 
 /// Returns the releases of the installed kernels, the newest last.
@@ -95,8 +95,8 @@ async fn active(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' kernelpkg.list_installed
 #[function]
-async fn list_installed(ctx: &Context) -> Result<Value> {
-    Ok(installed(ctx).await?.into())
+fn list_installed(ctx: &Context) -> Result<Value> {
+    Ok(installed(ctx)?.into())
 }
 
 /// Returns the release of the newest kernel that can be installed.
@@ -107,8 +107,8 @@ async fn list_installed(ctx: &Context) -> Result<Value> {
 ///
 ///     salt '*' kernelpkg.latest_available
 #[function]
-async fn latest_available(ctx: &Context) -> Result<Value> {
-    Ok(newest_available(ctx).await?.into())
+fn latest_available(ctx: &Context) -> Result<Value> {
+    Ok(newest_available(ctx)?.into())
 }
 
 /// Returns the release of the newest kernel that is installed.
@@ -119,8 +119,8 @@ async fn latest_available(ctx: &Context) -> Result<Value> {
 ///
 ///     salt '*' kernelpkg.latest_installed
 #[function]
-async fn latest_installed(ctx: &Context) -> Result<Value> {
-    Ok(newest_installed(ctx).await?.into())
+fn latest_installed(ctx: &Context) -> Result<Value> {
+    Ok(newest_installed(ctx)?.into())
 }
 
 /// Says whether a newer kernel than the running one is installed.
@@ -131,9 +131,9 @@ async fn latest_installed(ctx: &Context) -> Result<Value> {
 ///
 ///     salt '*' kernelpkg.needs_reboot
 #[function]
-async fn needs_reboot(ctx: &Context) -> Result<bool> {
-    let running = running(ctx).await?;
-    Ok(compare_loosely(&running, &some(newest_installed(ctx).await?)?, false) < 0)
+fn needs_reboot(ctx: &Context) -> Result<bool> {
+    let running = running(ctx)?;
+    Ok(compare_loosely(&running, &some(newest_installed(ctx)?)?, false) < 0)
 }
 
 /// Says whether a newer kernel than the installed ones can be installed.
@@ -144,9 +144,9 @@ async fn needs_reboot(ctx: &Context) -> Result<bool> {
 ///
 ///     salt '*' kernelpkg.upgrade_available
 #[function]
-async fn upgrade_available(ctx: &Context) -> Result<bool> {
-    let available = some(newest_available(ctx).await?)?;
-    Ok(compare_loosely(&available, &some(newest_installed(ctx).await?)?, false) > 0)
+fn upgrade_available(ctx: &Context) -> Result<bool> {
+    let available = some(newest_available(ctx)?)?;
+    Ok(compare_loosely(&available, &some(newest_installed(ctx)?)?, false) > 0)
 }
 
 /// Installs the newest kernel. With ``reboot=True`` the machine restarts where that is needed, ``at_time`` (see
@@ -159,17 +159,17 @@ async fn upgrade_available(ctx: &Context) -> Result<bool> {
 ///     salt '*' kernelpkg.upgrade
 ///     salt '*' kernelpkg.upgrade reboot=True at_time=1
 #[function]
-async fn upgrade(ctx: &Context, #[default(false)] reboot: bool, at_time: Option<Value>) -> Result<Map> {
-    let newest = some(newest_available(ctx).await?)?;
+fn upgrade(ctx: &Context, #[default(false)] reboot: bool, at_time: Option<Value>) -> Result<Map> {
+    let newest = some(newest_available(ctx)?)?;
     let call = Call { args: vec![], kwargs: map! { "name" => format!("{PREFIX}-{newest}") } };
-    let upgrades = ctx.call_with("pkg.install", call).await?;
-    let running = running(ctx).await?;
-    let installed = some(newest_installed(ctx).await?)?;
+    let upgrades = ctx.call_with("pkg.install", call)?;
+    let running = running(ctx)?;
+    let installed = some(newest_installed(ctx)?)?;
     let required = compare_loosely(&running, &installed, false) < 0;
     if reboot && required {
         tracing::warn!("restarting the machine because of a newer kernel");
         let call = Call { args: vec![], kwargs: map! { "at_time" => at_time } };
-        ctx.call_with("system.reboot", call).await?;
+        ctx.call_with("system.reboot", call)?;
     }
     Ok(map! {
         "upgrades" => upgrades,
@@ -180,9 +180,9 @@ async fn upgrade(ctx: &Context, #[default(false)] reboot: bool, at_time: Option<
     })
 }
 
-async fn purge(ctx: &Context, release: &str) -> Result<String> {
+fn purge(ctx: &Context, release: &str) -> Result<String> {
     let package = format!("{PREFIX}-{release}");
-    ctx.call("pkg.purge", vec![package.as_str().into()]).await?;
+    ctx.call("pkg.purge", vec![package.as_str().into()])?;
     Ok(package)
 }
 
@@ -194,14 +194,14 @@ async fn purge(ctx: &Context, release: &str) -> Result<String> {
 ///
 ///     salt '*' kernelpkg.remove 4.4.0-70-generic
 #[function]
-async fn remove(ctx: &Context, release: String) -> Result<Map> {
-    if !installed(ctx).await?.contains(&release) {
+fn remove(ctx: &Context, release: String) -> Result<Map> {
+    if !installed(ctx)?.contains(&release) {
         return Err(Error::execution(format!("Kernel release '{release}' is not installed")));
     }
-    if release == running(ctx).await? {
+    if release == running(ctx)? {
         return Err(Error::execution("Active kernel cannot be removed"));
     }
-    Ok(map! { "removed" => vec![purge(ctx, &release).await?] })
+    Ok(map! { "removed" => vec![purge(ctx, &release)?] })
 }
 
 /// Removes all kernels but the running one and, unless ``keep_latest=False``, the newest.
@@ -212,13 +212,13 @@ async fn remove(ctx: &Context, release: String) -> Result<Map> {
 ///
 ///     salt '*' kernelpkg.cleanup
 #[function]
-async fn cleanup(ctx: &Context, #[default(true)] keep_latest: bool) -> Result<Map> {
-    let running = running(ctx).await?;
-    let all = installed(ctx).await?;
+fn cleanup(ctx: &Context, #[default(true)] keep_latest: bool) -> Result<Map> {
+    let running = running(ctx)?;
+    let all = installed(ctx)?;
     let newest = all.last().cloned().filter(|_| keep_latest);
     let mut removed = Vec::new();
     for release in all.iter().filter(|release| **release != running && Some(*release) != newest.as_ref()) {
-        removed.push(purge(ctx, release).await?);
+        removed.push(purge(ctx, release)?);
     }
     Ok(map! { "removed" => removed })
 }
@@ -262,41 +262,41 @@ mod tests {
     static PURGE: exec::Function = exec::Function { name: "purge", ..PURGE_FAKE };
     static PKG: Module = Module::new("pkg", "", &[&LATEST_VERSION, &LIST_PKGS, &NORMALIZE_NAME, &PURGE]);
 
-    async fn asked(newest: &str, running: &str, fun: &str, args: Value) -> String {
+    fn asked(newest: &str, running: &str, fun: &str, args: Value) -> String {
         let grains = map! { "kernelrelease" => running, "os_family" => "Debian" };
         let (ctx, _) = exec::testing::context(&[&MODULE, &PKG], map! { "newest" => newest }, grains, map! {});
-        match ctx.call(&format!("kernelpkg.{fun}"), args.into_list().unwrap()).await {
+        match ctx.call(&format!("kernelpkg.{fun}"), args.into_list().unwrap()) {
             Ok(value) => value.to_string(),
             Err(error) => error.to_string(),
         }
     }
 
-    #[tokio::test]
-    async fn kernels_are_told_in_the_order_of_their_releases() {
+    #[test]
+    fn kernels_are_told_in_the_order_of_their_releases() {
         let asked = |fun: &'static str, args: Value| asked("6.1.0.31", "6.1.0-10-amd64", fun, args);
-        assert_eq!(asked("list_installed", list![]).await, "['6.1.0-9-amd64', '6.1.0-10-amd64', '6.1.0-28-amd64']");
-        assert_eq!(asked("active", list![]).await, "6.1.0-10-amd64");
-        assert_eq!(asked("latest_installed", list![]).await, "6.1.0-28-amd64");
-        assert_eq!(asked("latest_available", list![]).await, "6.1.0-31-amd64");
-        assert_eq!(asked("needs_reboot", list![]).await, "True");
-        assert_eq!(asked("upgrade_available", list![]).await, "True");
+        assert_eq!(asked("list_installed", list![]), "['6.1.0-9-amd64', '6.1.0-10-amd64', '6.1.0-28-amd64']");
+        assert_eq!(asked("active", list![]), "6.1.0-10-amd64");
+        assert_eq!(asked("latest_installed", list![]), "6.1.0-28-amd64");
+        assert_eq!(asked("latest_available", list![]), "6.1.0-31-amd64");
+        assert_eq!(asked("needs_reboot", list![]), "True");
+        assert_eq!(asked("upgrade_available", list![]), "True");
     }
 
-    #[tokio::test]
-    async fn neither_the_running_nor_the_newest_kernel_is_cleaned_up() {
+    #[test]
+    fn neither_the_running_nor_the_newest_kernel_is_cleaned_up() {
         let asked = |fun: &'static str, args: Value| asked("", "6.1.0-10-amd64", fun, args);
-        assert_eq!(asked("cleanup", list![]).await, "{'removed': ['linux-image-6.1.0-9-amd64']}");
+        assert_eq!(asked("cleanup", list![]), "{'removed': ['linux-image-6.1.0-9-amd64']}");
         let both = "{'removed': ['linux-image-6.1.0-9-amd64', 'linux-image-6.1.0-28-amd64']}";
-        assert_eq!(asked("cleanup", list![false]).await, both);
-        assert_eq!(asked("remove", list!["1"]).await, "Kernel release '1' is not installed");
-        assert_eq!(asked("remove", list!["6.1.0-10-amd64"]).await, "Active kernel cannot be removed");
-        assert_eq!(asked("latest_available", list![]).await, "6.1.0-28-amd64");
-        assert_eq!(asked("upgrade_available", list![]).await, "False");
+        assert_eq!(asked("cleanup", list![false]), both);
+        assert_eq!(asked("remove", list!["1"]), "Kernel release '1' is not installed");
+        assert_eq!(asked("remove", list!["6.1.0-10-amd64"]), "Active kernel cannot be removed");
+        assert_eq!(asked("latest_available", list![]), "6.1.0-28-amd64");
+        assert_eq!(asked("upgrade_available", list![]), "False");
     }
 
-    #[tokio::test]
-    async fn a_kernel_of_no_kind_is_named() {
-        let said = asked("", "6.18.5", "needs_reboot", list![]).await;
+    #[test]
+    fn a_kernel_of_no_kind_is_named() {
+        let said = asked("", "6.18.5", "needs_reboot", list![]);
         assert_eq!(said, "the kernel 6.18.5 does not tell of which kind it is");
     }
 }

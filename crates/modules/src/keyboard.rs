@@ -33,9 +33,9 @@ fn has_localectl(ctx: &Context) -> bool {
     crate::util::program(ctx, "localectl").is_some()
 }
 
-async fn shell(ctx: &Context, command: &str) -> Result<String> {
+fn shell(ctx: &Context, command: &str) -> Result<String> {
     let call = Call { args: vec![command.into()], kwargs: map! { "python_shell" => true } };
-    Ok(ctx.call_with("cmd.run", call).await?.to_string())
+    Ok(ctx.call_with("cmd.run", call)?.to_string())
 }
 
 /// What stands behind the first sign of a line, up to the next one.
@@ -51,7 +51,7 @@ fn behind(text: &str, sign: char) -> Result<&str> {
 ///
 ///     salt '*' keyboard.get_sys
 #[function]
-async fn get_sys(ctx: &Context) -> Result<String> {
+fn get_sys(ctx: &Context) -> Result<String> {
     let command = match has_localectl(ctx) {
         true => "localectl | grep Keymap | sed -e\"s/: /=/\" -e\"s/^[ \t]*//\"".to_owned(),
         false => {
@@ -60,7 +60,7 @@ async fn get_sys(ctx: &Context) -> Result<String> {
             format!("grep {key} {path} | grep -vE \"^#\"")
         }
     };
-    let said = shell(ctx, &command).await?;
+    let said = shell(ctx, &command)?;
     Ok(behind(&said, '=')?.replace('"', ""))
 }
 
@@ -72,13 +72,13 @@ async fn get_sys(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' keyboard.set_sys dvorak
 #[function]
-async fn set_sys(ctx: &Context, layout: String) -> Result<String> {
+fn set_sys(ctx: &Context, layout: String) -> Result<String> {
     if has_localectl(ctx) {
-        ctx.call("cmd.run", vec![format!("localectl set-keymap {layout}").into()]).await?;
+        ctx.call("cmd.run", vec![format!("localectl set-keymap {layout}").into()])?;
     } else {
         let (path, key) = file(ctx)?;
         let args = [path.to_owned(), format!("^{key}=.*"), format!("{key}={layout}")];
-        ctx.call("file.sed", args.map(Into::into).into()).await?;
+        ctx.call("file.sed", args.map(Into::into).into())?;
     }
     Ok(layout)
 }
@@ -91,8 +91,8 @@ async fn set_sys(ctx: &Context, layout: String) -> Result<String> {
 ///
 ///     salt '*' keyboard.get_x
 #[function]
-async fn get_x(ctx: &Context) -> Result<String> {
-    let said = shell(ctx, "setxkbmap -query | grep layout").await?;
+fn get_x(ctx: &Context) -> Result<String> {
+    let said = shell(ctx, "setxkbmap -query | grep layout")?;
     Ok(behind(&said, ':')?.trim().to_owned())
 }
 
@@ -104,7 +104,7 @@ async fn get_x(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' keyboard.set_x dvorak
 #[function]
-async fn set_x(ctx: &Context, layout: String) -> Result<String> {
-    ctx.call("cmd.run", vec![format!("setxkbmap {layout}").into()]).await?;
+fn set_x(ctx: &Context, layout: String) -> Result<String> {
+    ctx.call("cmd.run", vec![format!("setxkbmap {layout}").into()])?;
     Ok(layout)
 }

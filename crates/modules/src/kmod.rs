@@ -41,8 +41,8 @@ fn loaded_modules(text: &str) -> Vec<Map> {
     text.lines().filter_map(module).collect()
 }
 
-async fn loaded(ctx: &Context) -> Result<BTreeSet<String>> {
-    let text = ctx.blocking(|| std::fs::read_to_string("/proc/modules").unwrap_or_default()).await?;
+fn loaded(ctx: &Context) -> Result<BTreeSet<String>> {
+    let text = ctx.blocking(|| std::fs::read_to_string("/proc/modules").unwrap_or_default());
     Ok(loaded_modules(&text).iter().filter_map(|module| module.get_str("module")).map(str::to_owned).collect())
 }
 
@@ -66,12 +66,11 @@ fn files_below(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-async fn all(ctx: &Context) -> Result<Vec<String>> {
-    ctx.blocking(|| {
+fn all(ctx: &Context) -> Result<Vec<String>> {
+    Ok(ctx.blocking(|| {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         found_below(&Path::new("/lib/modules").join(release.trim()))
-    })
-    .await
+    }))
 }
 
 /// Returns the modules that could be loaded.
@@ -82,8 +81,8 @@ async fn all(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' kmod.available
 #[function]
-async fn available(ctx: &Context) -> Result<Value> {
-    Ok(all(ctx).await?.into())
+fn available(ctx: &Context) -> Result<Value> {
+    Ok(all(ctx)?.into())
 }
 
 /// Says whether a module could be loaded.
@@ -94,8 +93,8 @@ async fn available(ctx: &Context) -> Result<Value> {
 ///
 ///     salt '*' kmod.check_available kvm
 #[function]
-async fn check_available(ctx: &Context, r#mod: String) -> Result<bool> {
-    Ok(all(ctx).await?.contains(&r#mod))
+fn check_available(ctx: &Context, r#mod: String) -> Result<bool> {
+    Ok(all(ctx)?.contains(&r#mod))
 }
 
 /// Says whether a module is loaded.
@@ -106,8 +105,8 @@ async fn check_available(ctx: &Context, r#mod: String) -> Result<bool> {
 ///
 ///     salt '*' kmod.is_loaded kvm
 #[function]
-async fn is_loaded(ctx: &Context, r#mod: String) -> Result<bool> {
-    Ok(loaded(ctx).await?.contains(&r#mod))
+fn is_loaded(ctx: &Context, r#mod: String) -> Result<bool> {
+    Ok(loaded(ctx)?.contains(&r#mod))
 }
 
 /// Returns the loaded modules with their sizes and users.
@@ -118,8 +117,8 @@ async fn is_loaded(ctx: &Context, r#mod: String) -> Result<bool> {
 ///
 ///     salt '*' kmod.lsmod
 #[function]
-async fn lsmod(ctx: &Context) -> Result<Value> {
-    let text = ctx.blocking(|| std::fs::read_to_string("/proc/modules").unwrap_or_default()).await?;
+fn lsmod(ctx: &Context) -> Result<Value> {
+    let text = ctx.blocking(|| std::fs::read_to_string("/proc/modules").unwrap_or_default());
     Ok(loaded_modules(&text).into())
 }
 
@@ -132,15 +131,15 @@ async fn lsmod(ctx: &Context) -> Result<Value> {
 ///     salt '*' kmod.mod_list
 ///     salt '*' kmod.mod_list only_persist=True
 #[function]
-async fn mod_list(ctx: &Context, #[default(false)] only_persist: bool) -> Result<Value> {
+fn mod_list(ctx: &Context, #[default(false)] only_persist: bool) -> Result<Value> {
     let names = match only_persist {
         true => kept(&std::fs::read_to_string(settings(ctx)).unwrap_or_default()),
-        false => loaded(ctx).await?,
+        false => loaded(ctx)?,
     };
     Ok(names.into_iter().collect())
 }
 
-async fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome> {
+fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome> {
     if module.starts_with('-') {
         return Err(Error::invocation(format!("'{module}' is not the name of a module")));
     }
@@ -148,7 +147,7 @@ async fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome
     let path = util::which(name).ok_or_else(missing)?;
     let words: Vec<&str> = module.split_whitespace().collect();
     let path = path.to_string_lossy();
-    cmd::quiet(ctx, &[&[&*path], &words[..]].concat()).await
+    cmd::quiet(ctx, &[&[&*path], &words[..]].concat())
 }
 
 /// Loads a module; returns the modules that were loaded, or what went wrong. With ``persist`` also at each start.
@@ -159,24 +158,24 @@ async fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome
 ///
 ///     salt '*' kmod.load kvm
 #[function]
-async fn load(ctx: &Context, r#mod: String, #[default(false)] persist: bool) -> Result<Value> {
-    let before = loaded(ctx).await?;
-    let said = program(ctx, "modprobe", &r#mod).await?;
+fn load(ctx: &Context, r#mod: String, #[default(false)] persist: bool) -> Result<Value> {
+    let before = loaded(ctx)?;
+    let said = program(ctx, "modprobe", &r#mod)?;
     if said.retcode != Some(0) {
         return Ok(format!("Error loading module {}: {}", r#mod, said.stderr.trim_end()).into());
     }
-    let mut new: BTreeSet<String> = loaded(ctx).await?.difference(&before).cloned().collect();
+    let mut new: BTreeSet<String> = loaded(ctx)?.difference(&before).cloned().collect();
     if persist {
-        new.extend(keep(ctx, &r#mod).await?);
+        new.extend(keep(ctx, &r#mod)?);
     }
     Ok(new.into_iter().collect())
 }
 
-async fn keep(ctx: &Context, module: &str) -> Result<Option<String>> {
+fn keep(ctx: &Context, module: &str) -> Result<Option<String>> {
     let path = settings(ctx);
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let Some(name) = first_word(module).filter(|name| !kept(&text).contains(*name)) else { return Ok(None) };
-    if !all(ctx).await?.iter().any(|known| known == name) {
+    if !all(ctx)?.iter().any(|known| known == name) {
         return Ok(None);
     }
     write(path, &with(&text, module))?;
@@ -206,18 +205,18 @@ fn with(text: &str, module: &str) -> String {
 ///
 ///     salt '*' kmod.remove kvm
 #[function]
-async fn remove(
+fn remove(
     ctx: &Context,
     r#mod: String,
     #[default(false)] persist: bool,
     #[default(true)] comment: bool,
 ) -> Result<Value> {
-    let before = loaded(ctx).await?;
-    let said = program(ctx, "rmmod", &r#mod).await?;
+    let before = loaded(ctx)?;
+    let said = program(ctx, "rmmod", &r#mod)?;
     if said.retcode != Some(0) {
         return Ok(format!("Error removing module {}: {}", r#mod, said.stderr.trim_end()).into());
     }
-    let after = loaded(ctx).await?;
+    let after = loaded(ctx)?;
     let mut gone: BTreeSet<String> = before.difference(&after).cloned().collect();
     let path = settings(ctx);
     let text = std::fs::read_to_string(path).unwrap_or_default();

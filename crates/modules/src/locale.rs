@@ -56,8 +56,8 @@ impl Parts {
     }
 }
 
-async fn list(ctx: &Context) -> Result<Vec<String>> {
-    let said = cmd::quiet(ctx, &["locale", "-a"]).await?;
+fn list(ctx: &Context) -> Result<Vec<String>> {
+    let said = cmd::quiet(ctx, &["locale", "-a"])?;
     Ok(said.stdout.trim_end().lines().map(str::to_owned).collect())
 }
 
@@ -69,8 +69,8 @@ async fn list(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' locale.list_avail
 #[function]
-async fn list_avail(ctx: &Context) -> Result<Value> {
-    Ok(list(ctx).await?.into())
+fn list_avail(ctx: &Context) -> Result<Value> {
+    Ok(list(ctx)?.into())
 }
 
 /// Says whether a locale exists.
@@ -81,9 +81,9 @@ async fn list_avail(ctx: &Context) -> Result<Value> {
 ///
 ///     salt '*' locale.avail 'en_US.UTF-8'
 #[function]
-async fn avail(ctx: &Context, locale: String) -> Result<bool> {
+fn avail(ctx: &Context, locale: String) -> Result<bool> {
     let wanted = Parts::of(&locale).normal();
-    Ok(list(ctx).await?.iter().any(|known| Parts::of(known).normal() == wanted))
+    Ok(list(ctx)?.iter().any(|known| Parts::of(known).normal() == wanted))
 }
 
 /// Where the locale of the system is written where systemd does not keep it.
@@ -132,19 +132,19 @@ fn localectl_lang(text: &str) -> Option<String> {
 ///
 ///     salt '*' locale.get_locale
 #[function]
-async fn get_locale(ctx: &Context) -> Result<String> {
+fn get_locale(ctx: &Context) -> Result<String> {
     if with_systemd() {
         if util::which("localectl").is_none() {
             return Err(Error::execution("Unable to find \"localectl\""));
         }
-        let said = cmd::quiet(ctx, &["localectl", "status"]).await?;
+        let said = cmd::quiet(ctx, &["localectl", "status"])?;
         if said.stderr.contains("Failed to connect to bus") {
             return Err(Error::execution("Command \"localectl\" is in a degraded state."));
         }
         return Ok(localectl_lang(&said.stdout).unwrap_or_default());
     }
     let (path, name) = file(ctx)?;
-    let text = ctx.blocking(move || std::fs::read_to_string(path).unwrap_or_default()).await?;
+    let text = ctx.blocking(move || std::fs::read_to_string(path).unwrap_or_default());
     Ok(value_in(&text, name).unwrap_or_default())
 }
 
@@ -156,33 +156,32 @@ async fn get_locale(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' locale.set_locale 'en_US.UTF-8'
 #[function]
-async fn set_locale(ctx: &Context, locale: String) -> Result<bool> {
+fn set_locale(ctx: &Context, locale: String) -> Result<bool> {
     let new_debian = ctx.grains.get_str("os_family") == Some("Debian")
         && ctx.grains.get("osmajorrelease").and_then(Value::as_i64).is_some_and(|release| release >= 13);
     if with_systemd() && !new_debian && util::which("localectl").is_some() {
-        let said = cmd::quiet(ctx, &["localectl", "set-locale", &format!("LANG={locale}")]).await?;
+        let said = cmd::quiet(ctx, &["localectl", "set-locale", &format!("LANG={locale}")])?;
         if said.retcode == Some(0) {
             return Ok(true);
         }
-        return write(ctx, "/etc/locale.conf", "LANG", locale).await;
+        return write(ctx, "/etc/locale.conf", "LANG", locale);
     }
     let (path, name) = file(ctx)?;
     if path == "/etc/default/locale" {
         if util::which("update-locale").is_none() {
             return Err(Error::execution("Cannot set locale: \"update-locale\" was not found."));
         }
-        cmd::quiet(ctx, &["update-locale"]).await?;
+        cmd::quiet(ctx, &["update-locale"])?;
     }
-    write(ctx, path, name, locale).await
+    write(ctx, path, name, locale)
 }
 
-async fn write(ctx: &Context, path: &'static str, name: &'static str, locale: String) -> Result<bool> {
+fn write(ctx: &Context, path: &'static str, name: &'static str, locale: String) -> Result<bool> {
     ctx.blocking(move || {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let text = with_value(&text, name, &locale);
         util::replace_file(Path::new(path), text.as_bytes(), 0o644).map_err(|error| Error::io("write", path, &error))
-    })
-    .await??;
+    })?;
     Ok(true)
 }
 
@@ -194,7 +193,7 @@ async fn write(ctx: &Context, path: &'static str, name: &'static str, locale: St
 ///
 ///     salt '*' locale.gen_locale 'en_IE.UTF-8 UTF-8'
 #[function]
-async fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
+fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
     let os = ctx.grains.get_str("os").unwrap_or_default().to_owned();
     let mut parts = Parts::of(&locale);
     if parts.charmap.is_empty() && os != "Ubuntu" {
@@ -219,11 +218,11 @@ async fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Val
     }
     let said = if util::which("locale-gen").is_some() {
         let name = if os == "Ubuntu" { Parts::of(&full).normal() } else { full };
-        cmd::quiet(ctx, &["locale-gen", &name]).await?
+        cmd::quiet(ctx, &["locale-gen", &name])?
     } else if util::which("localedef").is_some() {
         let name = format!("{base}.{}", parts.codeset);
         let words = ["localedef", "--force", "-i", &base, "-f", &parts.codeset, &name, "--quiet"];
-        cmd::quiet(ctx, &words).await?
+        cmd::quiet(ctx, &words)?
     } else {
         return Err(Error::execution("Command \"locale-gen\" or \"localedef\" was not found on this system."));
     };

@@ -135,9 +135,9 @@ fn read(path: &Path, depth: u32) -> Result<Map> {
     Ok(reader.found)
 }
 
-async fn configuration(ctx: &Context, file: &str) -> Result<Map> {
+fn configuration(ctx: &Context, file: &str) -> Result<Map> {
     let file = file.to_owned();
-    ctx.blocking(move || read(Path::new(&file), 0)).await?
+    ctx.blocking(move || read(Path::new(&file), 0))
 }
 
 /// Returns the configuration with all it includes.
@@ -148,8 +148,8 @@ async fn configuration(ctx: &Context, file: &str) -> Result<Map> {
 ///
 ///     salt '*' logrotate.show_conf
 #[function]
-async fn show_conf(ctx: &Context, #[default("/etc/logrotate.conf")] conf_file: String) -> Result<Map> {
-    configuration(ctx, &conf_file).await
+fn show_conf(ctx: &Context, #[default("/etc/logrotate.conf")] conf_file: String) -> Result<Map> {
+    configuration(ctx, &conf_file)
 }
 
 /// Returns a setting, or one of a block; False if there is none.
@@ -161,13 +161,13 @@ async fn show_conf(ctx: &Context, #[default("/etc/logrotate.conf")] conf_file: S
 ///     salt '*' logrotate.get rotate
 ///     salt '*' logrotate.get /var/log/wtmp rotate
 #[function]
-async fn get(
+fn get(
     ctx: &Context,
     key: String,
     #[default(Value::Null)] value: Value,
     #[default("/etc/logrotate.conf")] conf_file: String,
 ) -> Result<Value> {
-    let found = configuration(ctx, &conf_file).await?.remove(&key).unwrap_or(false.into());
+    let found = configuration(ctx, &conf_file)?.remove(&key).unwrap_or(false.into());
     if !value.truthy() || !found.truthy() {
         return Ok(found);
     }
@@ -242,14 +242,14 @@ fn replacement(conf: &Map, key: &str, value: &Value, setting: &Value) -> Result<
 ///     salt '*' logrotate.set rotate 2
 ///     salt '*' logrotate.set /var/log/wtmp rotate 2
 #[function]
-async fn set(
+fn set(
     ctx: &Context,
     key: String,
     value: Value,
     #[default(Value::Null)] setting: Value,
     #[default("/etc/logrotate.conf")] conf_file: String,
 ) -> Result<Value> {
-    let conf = configuration(ctx, &conf_file).await?;
+    let conf = configuration(ctx, &conf_file)?;
     let mut included = conf.get("include files").and_then(Value::as_map).into_iter().flat_map(Map::iter);
     let holds = |keys: &Value| keys.as_list().is_some_and(|keys| keys.contains(&key.as_str().into()));
     let file = included.rfind(|(_, keys)| holds(keys)).map(|(name, _)| name.to_string());
@@ -259,5 +259,5 @@ async fn set(
     };
     let Some(mut wanted) = replacement(&conf, &key, &value, &setting)? else { return Ok(true.into()) };
     wanted.update(map! { "backup" => false, "path" => path, "show_changes" => false });
-    ctx.call_with("file.replace", Call { args: Vec::new(), kwargs: wanted }).await
+    ctx.call_with("file.replace", Call { args: Vec::new(), kwargs: wanted })
 }

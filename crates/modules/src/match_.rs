@@ -316,16 +316,16 @@ mod tests {
     use exec::testing::context;
     use value::{list, map};
 
-    async fn call(fun: &str, args: Value, kwargs: Map) -> Result<Value> {
+    fn call(fun: &str, args: Value, kwargs: Map) -> Result<Value> {
         let opts = map! { "id" => "web1", "nodegroups" => map! { "front" => "web*" }, "cachedir" => "/nonexistent" };
         let grains = map! { "os" => "Debian", "ipv4" => list!["10.0.0.5"], "ipv6" => list![] };
         let (ctx, _) = context(&[&MODULE], opts, grains, map! { "role" => "web" });
         let call = exec::Call { args: args.into_list().unwrap(), kwargs };
-        ctx.call_with(&format!("match.{fun}"), call).await
+        ctx.call_with(&format!("match.{fun}"), call)
     }
 
-    #[tokio::test]
-    async fn every_kind_of_target_is_understood() {
+    #[test]
+    fn every_kind_of_target_is_understood() {
         for (fun, target, expected) in [
             ("glob", "web*", true),
             ("glob", "db*", false),
@@ -343,26 +343,26 @@ mod tests {
             ("pcre", "(", false),
             ("data", "a:b", false),
         ] {
-            assert_eq!(call(fun, list![target], map! {}).await.unwrap(), expected.into(), "{fun} {target}");
+            assert_eq!(call(fun, list![target], map! {}).unwrap(), expected.into(), "{fun} {target}");
         }
-        assert_eq!(call("glob", list!["db*"], map! { "minion_id" => "db1" }).await.unwrap(), true.into());
-        assert_eq!(call("grain", list!["os|Debian"], map! { "delimiter" => "|" }).await.unwrap(), true.into());
+        assert_eq!(call("glob", list!["db*"], map! { "minion_id" => "db1" }).unwrap(), true.into());
+        assert_eq!(call("grain", list!["os|Debian"], map! { "delimiter" => "|" }).unwrap(), true.into());
     }
 
-    #[tokio::test]
-    async fn entries_are_chosen_by_target() {
+    #[test]
+    fn entries_are_chosen_by_target() {
         let lookup = || map! { "db*" => 1, "G@os:Debian" => map! { "a" => 1 }, "default" => 3 };
-        assert_eq!(call("filter_by", list![lookup()], map! {}).await.unwrap(), map! { "a" => 1 }.into());
-        let merged = call("filter_by", list![lookup()], map! { "merge" => map! { "b" => 2 } }).await.unwrap();
+        assert_eq!(call("filter_by", list![lookup()], map! {}).unwrap(), map! { "a" => 1 }.into());
+        let merged = call("filter_by", list![lookup()], map! { "merge" => map! { "b" => 2 } }).unwrap();
         assert_eq!(merged, map! { "a" => 1, "b" => 2 }.into());
-        let globbed = call("filter_by", list![lookup()], map! { "tgt_type" => "glob" }).await.unwrap();
+        let globbed = call("filter_by", list![lookup()], map! { "tgt_type" => "glob" }).unwrap();
         assert_eq!(globbed, 3.into());
         let search = map! { "w" => list!["web*", "G@os:Debian"], "d" => list!["db*"] };
-        assert_eq!(call("search_by", list![search], map! {}).await.unwrap(), list!["w", "w"]);
-        assert_eq!(call("ifelse", list!["db*", 1, "web*", 2, 3], map! {}).await.unwrap(), 2.into());
-        assert_eq!(call("ifelse", list![false, 1, 3], map! {}).await.unwrap(), 3.into());
-        assert_eq!(call("ifelse", list![true, 1, 3], map! {}).await.unwrap(), 1.into());
-        assert_eq!(call("ifelse", list![5], map! {}).await.unwrap(), 5.into());
-        assert!(call("ifelse", list![1, 2], map! {}).await.is_err());
+        assert_eq!(call("search_by", list![search], map! {}).unwrap(), list!["w", "w"]);
+        assert_eq!(call("ifelse", list!["db*", 1, "web*", 2, 3], map! {}).unwrap(), 2.into());
+        assert_eq!(call("ifelse", list![false, 1, 3], map! {}).unwrap(), 3.into());
+        assert_eq!(call("ifelse", list![true, 1, 3], map! {}).unwrap(), 1.into());
+        assert_eq!(call("ifelse", list![5], map! {}).unwrap(), 5.into());
+        assert!(call("ifelse", list![1, 2], map! {}).is_err());
     }
 }

@@ -58,9 +58,9 @@ impl Definition {
     }
 
     /// Calls the function and wraps its result as far as not everybody may read it.
-    async fn result(&self, ctx: &Context, name: &str) -> Result<Value> {
+    fn result(&self, ctx: &Context, name: &str) -> Result<Value> {
         let call = Call { args: self.args.clone(), kwargs: self.kwargs.clone() };
-        let result = ctx.call_permitted(self.function.as_deref().unwrap_or(name), call).await?;
+        let result = ctx.call_permitted(self.function.as_deref().unwrap_or(name), call)?;
         let Some(allowed) = &self.allow_tgt else { return Ok(result) };
         let mut wrapped = map! { "__data__" => result, "__saltmine_acl__" => 1, "allow_tgt" => allowed.clone() };
         if let Some(kind) = &self.allow_tgt_type {
@@ -80,7 +80,7 @@ impl Definition {
 ///     salt '*' mine.update
 ///     salt '*' mine.update mine_functions='[network.ip_addrs]'
 #[function]
-async fn update(ctx: &Context, #[default(false)] clear: bool, mine_functions: Option<Value>) -> Result<Value> {
+fn update(ctx: &Context, #[default(false)] clear: bool, mine_functions: Option<Value>) -> Result<Value> {
     let functions = match mine_functions.filter(Value::truthy) {
         Some(Value::Map(functions)) => functions,
         Some(Value::List(names)) => names.into_iter().map(|name| (name, Map::new())).collect(),
@@ -96,13 +96,12 @@ async fn update(ctx: &Context, #[default(false)] clear: bool, mine_functions: Op
         if !available(ctx, definition.function.as_deref().unwrap_or(&name)) {
             continue;
         }
-        match definition.result(ctx, &name).await {
+        match definition.result(ctx, &name) {
             Ok(result) => drop(results.insert(name, result)),
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => tracing::error!("Function {name} in mine.update failed to execute: {error}"),
         }
     }
-    store(ctx, results, clear).await
+    store(ctx, results, clear)
 }
 
 fn configured(ctx: &Context) -> Option<Map> {
@@ -122,18 +121,18 @@ fn available(ctx: &Context, function: &str) -> bool {
     found
 }
 
-async fn store(ctx: &Context, results: Map, clear: bool) -> Result<Value> {
+fn store(ctx: &Context, results: Map, clear: bool) -> Result<Value> {
     if ctx.is_local() {
         let mut all = if clear { Map::new() } else { local(ctx) };
         all.update(results);
-        data::put(ctx, LOCAL.into(), all.into()).await?;
+        data::put(ctx, LOCAL.into(), all.into())?;
         return Ok(true.into());
     }
-    broadcast(ctx, map! { "cmd" => "_mine", "data" => results, "id" => ctx.id(), "clear" => clear }).await
+    broadcast(ctx, map! { "cmd" => "_mine", "data" => results, "id" => ctx.id(), "clear" => clear })
 }
 
-async fn broadcast(ctx: &Context, load: Map) -> Result<Value> {
-    Ok(ctx.agent.broadcast(load).await?.into())
+fn broadcast(ctx: &Context, load: Map) -> Result<Value> {
+    Ok(ctx.wait(ctx.agent.broadcast(load))?.into())
 }
 
 fn local(ctx: &Context) -> Map {
@@ -150,12 +149,11 @@ fn local(ctx: &Context) -> Map {
 ///     salt '*' mine.send network.ip_addrs eth0
 ///     salt '*' mine.send front_ips mine_function=network.ip_addrs interface=eth0 allow_tgt='lb*'
 #[function]
-async fn send(ctx: &Context, name: String, args: exec::VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn send(ctx: &Context, name: String, args: exec::VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut definition = Definition { args: args.0, kwargs: kwargs.given(), ..Definition::default() };
     definition.take_fields();
-    match definition.result(ctx, &name).await {
-        Ok(result) => store(ctx, map! { name => result }, false).await,
-        Err(Error::Terminated) => Err(Error::Terminated),
+    match definition.result(ctx, &name) {
+        Ok(result) => store(ctx, map! { name => result }, false),
         Err(error) => {
             tracing::error!("Function {name} in mine.send failed to execute: {error}");
             Ok(false.into())
@@ -173,7 +171,7 @@ async fn send(ctx: &Context, name: String, args: exec::VarArgs, kwargs: KwArgs) 
 ///     salt '*' mine.get 'web*' network.ip_addrs
 ///     salt '*' mine.get 'os:Debian' '[network.ip_addrs, disk.usage]' grain exclude_minion=True
 #[function]
-async fn get(
+fn get(
     ctx: &Context,
     tgt: Value,
     fun: Value,
@@ -181,18 +179,18 @@ async fn get(
     #[default(false)] exclude_minion: bool,
 ) -> Result<Value> {
     if ctx.is_local() {
-        return local_answer(ctx, tgt, &fun, &tgt_type).await;
+        return local_answer(ctx, tgt, &fun, &tgt_type);
     }
     let load = map! { "cmd" => "_mine_get", "id" => ctx.id(), "tgt" => tgt, "fun" => fun, "tgt_type" => tgt_type };
-    let mut answer = ctx.agent.request(load, None).await?;
+    let mut answer = ctx.wait(ctx.agent.request(load, None))?;
     if let Some(map) = answer.as_map_mut().filter(|_| exclude_minion) {
         map.remove(ctx.id());
     }
     Ok(answer)
 }
 
-async fn local_answer(ctx: &Context, target: Value, fun: &Value, kind: &str) -> Result<Value> {
-    let me = ctx.call(&format!("match.{kind}"), vec![target]).await?;
+fn local_answer(ctx: &Context, target: Value, fun: &Value, kind: &str) -> Result<Value> {
+    let me = ctx.call(&format!("match.{kind}"), vec![target])?;
     let (names, several): (Vec<String>, bool) = match fun {
         Value::Str(text) => {
             let names: Vec<String> = text.split(',').map(str::to_owned).collect();
@@ -227,14 +225,14 @@ async fn local_answer(ctx: &Context, target: Value, fun: &Value, kind: &str) -> 
 ///
 ///     salt '*' mine.delete network.ip_addrs
 #[function]
-async fn delete(ctx: &Context, fun: String) -> Result<Value> {
+fn delete(ctx: &Context, fun: String) -> Result<Value> {
     if ctx.is_local() {
         let mut all = local(ctx);
         all.remove(&fun);
-        data::put(ctx, LOCAL.into(), all.into()).await?;
+        data::put(ctx, LOCAL.into(), all.into())?;
         return Ok(true.into());
     }
-    broadcast(ctx, map! { "cmd" => "_mine_delete", "id" => ctx.id(), "fun" => fun }).await
+    broadcast(ctx, map! { "cmd" => "_mine_delete", "id" => ctx.id(), "fun" => fun })
 }
 
 /// Takes out all that this minion left.
@@ -245,12 +243,12 @@ async fn delete(ctx: &Context, fun: String) -> Result<Value> {
 ///
 ///     salt '*' mine.flush
 #[function]
-async fn flush(ctx: &Context) -> Result<Value> {
+fn flush(ctx: &Context) -> Result<Value> {
     if ctx.is_local() {
-        data::put(ctx, LOCAL.into(), Map::new().into()).await?;
+        data::put(ctx, LOCAL.into(), Map::new().into())?;
         return Ok(true.into());
     }
-    broadcast(ctx, map! { "cmd" => "_mine_flush", "id" => ctx.id() }).await
+    broadcast(ctx, map! { "cmd" => "_mine_flush", "id" => ctx.id() })
 }
 
 /// Returns the entries of the option ``mine_functions`` whose functions exist here.
@@ -295,13 +293,13 @@ fn valid(ctx: &Context) -> Result<Option<Map>> {
 ///     salt '*' mine.get_docker
 ///     salt '*' mine.get_docker interfaces='[eth0]' cidrs='[10.0.0.0/8]'
 #[function]
-async fn get_docker(
+fn get_docker(
     ctx: &Context,
     interfaces: Option<Vec<String>>,
     cidrs: Option<Vec<String>>,
     #[default(false)] with_container_id: bool,
 ) -> Result<Map> {
-    let hosts = get(ctx, "*".into(), "docker.ps".into(), "glob".into(), false).await?;
+    let hosts = get(ctx, "*".into(), "docker.ps".into(), "glob".into(), false)?;
     let wanted = Addresses { interfaces: interfaces.unwrap_or_default(), cidrs: cidrs.unwrap_or_default() };
     let mut images = Map::new();
     for containers in hosts.as_map().into_iter().flat_map(Map::values).filter_map(Value::as_map) {
@@ -395,13 +393,13 @@ mod tests {
         context(&[&MODULE, &crate::test::MODULE, &crate::match_::MODULE], all, map! {}, map! {})
     }
 
-    async fn call(ctx: &Context, fun: &str, args: Value, kwargs: Map) -> Value {
+    fn call(ctx: &Context, fun: &str, args: Value, kwargs: Map) -> Value {
         let call = Call { args: args.into_list().unwrap(), kwargs };
-        ctx.call_with(&format!("mine.{fun}"), call).await.unwrap()
+        ctx.call_with(&format!("mine.{fun}"), call).unwrap()
     }
 
-    #[tokio::test]
-    async fn results_go_to_all_masters() {
+    #[test]
+    fn results_go_to_all_masters() {
         let functions = map! {
             "test.ping" => list![],
             "said" => list![map! { "mine_function" => "test.echo" }, "hi"],
@@ -410,62 +408,62 @@ mod tests {
             "no.such" => list![],
         };
         let (ctx, agent) = setting(map! { "mine_functions" => functions });
-        assert_eq!(call(&ctx, "update", list![], map! {}).await, true.into());
+        assert_eq!(call(&ctx, "update", list![], map! {}), true.into());
         let secret =
             map! { "__data__" => 1, "__saltmine_acl__" => 1, "allow_tgt" => "lb*", "allow_tgt_type" => "glob" };
         let data = map! { "test.ping" => true, "said" => "hi", "secret" => secret };
         let load = map! { "cmd" => "_mine", "data" => data, "id" => "m", "clear" => false };
         assert_eq!(agent.asked.lock().unwrap().as_slice(), [load]);
-        let valid = call(&ctx, "valid", list![], map! {}).await;
+        let valid = call(&ctx, "valid", list![], map! {});
         assert_eq!(valid.get("said"), Some(&map! { "test.echo" => list!["hi"] }.into()));
         assert_eq!(valid.get("no.such"), None);
     }
 
-    #[tokio::test]
-    async fn nothing_configured_is_nothing_sent() {
+    #[test]
+    fn nothing_configured_is_nothing_sent() {
         let (ctx, agent) = setting(map! {});
-        assert_eq!(call(&ctx, "update", list![], map! {}).await, Value::Null);
-        assert_eq!(call(&ctx, "valid", list![], map! {}).await, Value::Null);
+        assert_eq!(call(&ctx, "update", list![], map! {}), Value::Null);
+        assert_eq!(call(&ctx, "valid", list![], map! {}), Value::Null);
         assert!(agent.asked.lock().unwrap().is_empty());
-        assert_eq!(call(&ctx, "send", list!["test.exception"], map! {}).await, false.into());
+        assert_eq!(call(&ctx, "send", list!["test.exception"], map! {}), false.into());
     }
 
-    #[tokio::test]
-    async fn reading_asks_the_master_of_the_job() {
+    #[test]
+    fn reading_asks_the_master_of_the_job() {
         let (ctx, agent) = setting(map! {});
         agent.answers.lock().unwrap().push_back(map! { "m" => 1, "n" => 2 }.into());
-        let answer = call(&ctx, "get", list!["*", "x"], map! { "exclude_minion" => true }).await;
+        let answer = call(&ctx, "get", list!["*", "x"], map! { "exclude_minion" => true });
         assert_eq!(answer, map! { "n" => 2 }.into());
         let load = map! { "cmd" => "_mine_get", "id" => "m", "tgt" => "*", "fun" => "x", "tgt_type" => "glob" };
         assert_eq!(agent.asked.lock().unwrap()[0], load);
     }
 
-    #[tokio::test]
-    async fn without_a_master_the_store_is_here() {
+    #[test]
+    fn without_a_master_the_store_is_here() {
         let dir = tempfile::tempdir().unwrap();
         let (ctx, _) = setting(map! { "file_client" => "local", "cachedir" => dir.path().to_str().unwrap() });
         let kwargs = map! { "mine_function" => "test.echo", "allow_tgt" => "*" };
-        call(&ctx, "send", list!["a", 1], kwargs).await;
-        call(&ctx, "send", list!["test.ping"], map! {}).await;
-        assert_eq!(call(&ctx, "get", list!["*", "a"], map! {}).await, map! { "m" => 1 }.into());
+        call(&ctx, "send", list!["a", 1], kwargs);
+        call(&ctx, "send", list!["test.ping"], map! {});
+        assert_eq!(call(&ctx, "get", list!["*", "a"], map! {}), map! { "m" => 1 }.into());
         let both = map! { "a" => map! { "m" => 1 }, "test.ping" => map! { "m" => true } };
-        assert_eq!(call(&ctx, "get", list!["*", "a,test.ping"], map! {}).await, both.into());
-        assert_eq!(call(&ctx, "get", list!["other", "a"], map! {}).await, map! {}.into());
-        call(&ctx, "delete", list!["a"], map! {}).await;
-        assert_eq!(call(&ctx, "get", list!["*", "a"], map! {}).await, map! {}.into());
-        call(&ctx, "flush", list![], map! {}).await;
-        assert_eq!(call(&ctx, "get", list!["*", "test.ping"], map! {}).await, map! {}.into());
+        assert_eq!(call(&ctx, "get", list!["*", "a,test.ping"], map! {}), both.into());
+        assert_eq!(call(&ctx, "get", list!["other", "a"], map! {}), map! {}.into());
+        call(&ctx, "delete", list!["a"], map! {});
+        assert_eq!(call(&ctx, "get", list!["*", "a"], map! {}), map! {}.into());
+        call(&ctx, "flush", list![], map! {});
+        assert_eq!(call(&ctx, "get", list!["*", "test.ping"], map! {}), map! {}.into());
     }
 
-    #[tokio::test]
-    async fn ports_of_containers_are_gathered() {
+    #[test]
+    fn ports_of_containers_are_gathered() {
         let (ctx, agent) = setting(map! {});
         let inet = list![map! { "address" => "10.0.0.1" }, map! { "address" => "192.168.0.1" }];
         let host = map! { "interfaces" => map! { "eth0" => map! { "inet" => inet } } };
         let port = map! { "IP" => "0.0.0.0", "PrivatePort" => 80, "PublicPort" => 8080 };
         let container = map! { "Image" => "web:1", "Info" => map! { "Id" => "c1" }, "Ports" => list![port] };
         agent.answers.lock().unwrap().push_back(map! { "h" => map! { "host" => host, "c" => container } }.into());
-        let found = call(&ctx, "get_docker", list![], map! { "cidrs" => "10.0.0.0/8" }).await;
+        let found = call(&ctx, "get_docker", list![], map! { "cidrs" => "10.0.0.0/8" });
         assert_eq!(found, map! { "web:1" => map! { "ipv4" => map! { 80 => list!["10.0.0.1:8080"] } } }.into());
     }
 }

@@ -63,7 +63,7 @@ fn kill(ctx: &Context, #[default(15)] timeout: i64) -> Result<Map> {
 ///
 ///     salt '*' minion.restart
 #[function]
-async fn restart(
+fn restart(
     ctx: &Context,
     #[default(true)] systemd: bool,
     #[default(true)] win_service: bool,
@@ -73,8 +73,8 @@ async fn restart(
     let _ = win_service;
     let configured = util::config_get(ctx, "minion_restart_command").filter(Value::truthy);
     match configured {
-        Some(command) => by_command(&command).await,
-        None if systemd && is_systemd_service() => by_systemd(ctx, schedule_retry.then_some(retry_delay)).await,
+        Some(command) => by_command(&command),
+        None if systemd && is_systemd_service() => by_systemd(ctx, schedule_retry.then_some(retry_delay)),
         None => {
             ctx.agent.stop_minion(true);
             Ok(answer(map! { "killed" => std::process::id(), "comment" => list!["The minion restarts itself"] }))
@@ -89,7 +89,7 @@ fn answer(differences: Map) -> Map {
     all
 }
 
-async fn by_command(command: &Value) -> Result<Map> {
+fn by_command(command: &Value) -> Result<Map> {
     let words = match command {
         Value::List(items) => items.iter().map(Value::to_string).collect(),
         text => cmd::words::split(&text.to_string()).map_err(|error| Error::invocation(error.to_string()))?,
@@ -98,7 +98,7 @@ async fn by_command(command: &Value) -> Result<Map> {
     comment.extend(words.iter().map(|word| Value::from(format!("    {word}"))));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     // The command may wait for us to go, so nobody waits for it.
-    let pid = cmd::start(&words).await?;
+    let pid = cmd::start(&words)?;
     tracing::info!("minion_restart_command runs as process {pid}");
     Ok(answer(map! { "comment" => comment }))
 }
@@ -108,13 +108,13 @@ fn is_systemd_service() -> bool {
     Path::new("/run/systemd/system").is_dir() && std::env::var_os("INVOCATION_ID").is_some()
 }
 
-async fn by_systemd(ctx: &Context, retry: Option<u64>) -> Result<Map> {
+fn by_systemd(ctx: &Context, retry: Option<u64>) -> Result<Map> {
     let mut comment = vec![Value::from("Using systemctl to restart salt-minion")];
     let mut service = Map::new();
     if let Some(seconds) = retry {
         let when = format!("--on-active={seconds}");
         let again = "systemctl is-active salt-minion || systemctl start salt-minion";
-        let outcome = cmd::quiet(ctx, &["systemd-run", &when, "/bin/sh", "-c", again]).await?;
+        let outcome = cmd::quiet(ctx, &["systemd-run", &when, "/bin/sh", "-c", again])?;
         if outcome.retcode != Some(0) {
             comment.push("Adding scheduled retry failed".into());
             return Ok(failed(comment, &outcome.stderr));
@@ -122,7 +122,7 @@ async fn by_systemd(ctx: &Context, retry: Option<u64>) -> Result<Map> {
         service.insert("schedule_retry", map! { "detail" => outcome.stderr, "delay" => seconds });
         comment.push(format!("Scheduled retry for minion restart in {seconds} seconds").into());
     }
-    let outcome = cmd::quiet(ctx, &["systemctl", "--no-block", "restart", "salt-minion"]).await?;
+    let outcome = cmd::quiet(ctx, &["systemctl", "--no-block", "restart", "salt-minion"])?;
     if outcome.retcode != Some(0) {
         comment.push("Service restart failed".into());
         return Ok(failed(comment, &outcome.stderr));
@@ -142,23 +142,23 @@ mod tests {
     use super::*;
     use exec::testing::context;
 
-    #[tokio::test]
-    async fn the_minion_ends_or_comes_back() {
+    #[test]
+    fn the_minion_ends_or_comes_back() {
         let (ctx, agent) = context(&[&MODULE], map! {}, map! {}, map! {});
-        let killed = ctx.call("minion.kill", vec![]).await.unwrap();
+        let killed = ctx.call("minion.kill", vec![]).unwrap();
         assert_eq!(killed, map! { "killed" => std::process::id(), "retcode" => 0 }.into());
         assert_eq!(*agent.stopped.lock().unwrap(), Some(false));
         let call = exec::Call { args: vec![], kwargs: map! { "systemd" => false } };
-        let restarted = ctx.call_with("minion.restart", call).await.unwrap();
+        let restarted = ctx.call_with("minion.restart", call).unwrap();
         assert_eq!(restarted.get("retcode"), Some(&0.into()));
         assert_eq!(*agent.stopped.lock().unwrap(), Some(true));
     }
 
-    #[tokio::test]
-    async fn a_configured_command_restarts_it() {
+    #[test]
+    fn a_configured_command_restarts_it() {
         let opts = map! { "minion_restart_command" => list!["true", "x"] };
         let (ctx, agent) = context(&[&MODULE], opts, map! {}, map! {});
-        let restarted = ctx.call("minion.restart", vec![]).await.unwrap();
+        let restarted = ctx.call("minion.restart", vec![]).unwrap();
         let comment = list!["Using configuration minion_restart_command:", "    true", "    x"];
         assert_eq!(restarted.get("comment"), Some(&comment));
         assert_eq!(*agent.stopped.lock().unwrap(), None);

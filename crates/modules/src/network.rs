@@ -65,15 +65,15 @@ pub static MODULE: Module = Module::new(
 );
 
 /// All interfaces, looked up without holding others up.
-async fn all(ctx: &Context) -> Result<Vec<Interface>> {
-    ctx.blocking(grains::network::interfaces).await
+fn all(ctx: &Context) -> Result<Vec<Interface>> {
+    Ok(ctx.blocking(grains::network::interfaces))
 }
 
 /// The interfaces a text or list of shell patterns names; all for nothing.
-async fn chosen(ctx: &Context, patterns: &Value) -> Result<Vec<Interface>> {
+fn chosen(ctx: &Context, patterns: &Value) -> Result<Vec<Interface>> {
     let patterns = crate::util::split_input(patterns);
     let fits = |name: &str| patterns.is_empty() || patterns.iter().any(|pattern| targeting::fnmatch(name, pattern));
-    Ok(all(ctx).await?.into_iter().filter(|interface| fits(&interface.name)).collect())
+    Ok(all(ctx)?.into_iter().filter(|interface| fits(&interface.name)).collect())
 }
 
 /// Returns the names the resolver has for all addresses of this machine.
@@ -84,16 +84,12 @@ async fn chosen(ctx: &Context, patterns: &Value) -> Result<Vec<Interface>> {
 ///
 ///     salt '*' network.fqdns
 #[function]
-async fn fqdns(ctx: &Context) -> Result<Map> {
-    let interfaces = all(ctx).await?;
+fn fqdns(ctx: &Context) -> Result<Map> {
+    let interfaces = all(ctx)?;
     let mut addresses = grains::network::addresses(&interfaces, false, false);
     addresses.extend(grains::network::addresses(&interfaces, false, true));
-    let lookups: Vec<_> =
-        addresses.into_iter().map(|ip| ctx.blocking(move || grains::names::full_name_of(ip))).collect();
-    let mut names = Vec::new();
-    for found in futures_util::future::join_all(lookups).await {
-        names.extend(found?);
-    }
+    let lookups = addresses.into_iter().map(|ip| move || grains::names::full_name_of(ip)).collect();
+    let mut names: Vec<_> = ctx.side_by_side(lookups).into_iter().flatten().collect();
     names.sort();
     names.dedup();
     Ok(map! { "fqdns" => names })
@@ -107,9 +103,9 @@ async fn fqdns(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' network.get_fqdn
 #[function]
-async fn get_fqdn(ctx: &Context) -> Result<String> {
+fn get_fqdn(ctx: &Context) -> Result<String> {
     let host = hostname();
-    ctx.blocking(move || grains::names::full_name_of_host(&host).unwrap_or(host)).await
+    Ok(ctx.blocking(move || grains::names::full_name_of_host(&host).unwrap_or(host)))
 }
 
 fn hostname() -> String {
@@ -129,8 +125,8 @@ fn get_hostname() -> Result<String> {
 }
 
 /// One interface, or what to say when there is none.
-async fn one(ctx: &Context, name: &str) -> Result<std::result::Result<Interface, String>> {
-    let interfaces = all(ctx).await?;
+fn one(ctx: &Context, name: &str) -> Result<std::result::Result<Interface, String>> {
+    let interfaces = all(ctx)?;
     let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let text = format!("Interface \"{name}\" not in available interfaces: \"{}\"", names.join("\", \""));
     let found = interfaces.into_iter().find(|interface| interface.name == name);
@@ -148,8 +144,8 @@ async fn one(ctx: &Context, name: &str) -> Result<std::result::Result<Interface,
 ///
 ///     salt '*' network.hw_addr eth0
 #[function]
-async fn hw_addr(ctx: &Context, iface: String) -> Result<String> {
-    hardware_address(ctx, &iface).await
+fn hw_addr(ctx: &Context, iface: String) -> Result<String> {
+    hardware_address(ctx, &iface)
 }
 
 /// Returns the hardware address of an interface.
@@ -160,12 +156,12 @@ async fn hw_addr(ctx: &Context, iface: String) -> Result<String> {
 ///
 ///     salt '*' network.hwaddr eth0
 #[function]
-async fn hwaddr(ctx: &Context, iface: String) -> Result<String> {
-    hardware_address(ctx, &iface).await
+fn hwaddr(ctx: &Context, iface: String) -> Result<String> {
+    hardware_address(ctx, &iface)
 }
 
-async fn hardware_address(ctx: &Context, iface: &str) -> Result<String> {
-    Ok(match one(ctx, iface).await? {
+fn hardware_address(ctx: &Context, iface: &str) -> Result<String> {
+    Ok(match one(ctx, iface)? {
         Ok(interface) => interface.hwaddr.unwrap_or_default(),
         Err(text) => text,
     })
@@ -179,7 +175,7 @@ async fn hardware_address(ctx: &Context, iface: &str) -> Result<String> {
 ///
 ///     salt '*' network.ifacestartswith 10.0
 #[function]
-async fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
+fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
     let text = cidr.to_string();
     let parts: Vec<&str> = text.split('.').collect();
     let pattern = if parts.len() <= 4 { text.as_str() } else { "" };
@@ -187,7 +183,7 @@ async fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
         let mut v4 = interface.addresses.iter().filter(|address| address.ip.is_ipv4() && !address.secondary);
         v4.any(|address| address.ip.to_string().starts_with(pattern))
     };
-    Ok(all(ctx).await?.iter().filter(begins).map(|interface| interface.name.as_str()).collect())
+    Ok(all(ctx)?.iter().filter(begins).map(|interface| interface.name.as_str()).collect())
 }
 
 /// Says whether this machine has an address in a network.
@@ -198,12 +194,12 @@ async fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
 ///
 ///     salt '*' network.in_subnet 10.0.0.0/16
 #[function]
-async fn in_subnet(ctx: &Context, cidr: String) -> Result<bool> {
+fn in_subnet(ctx: &Context, cidr: String) -> Result<bool> {
     let Some(net) = Net::strict(&cidr) else {
         tracing::error!("Invalid CIDR '{cidr}'");
         return Ok(false);
     };
-    let interfaces = all(ctx).await?;
+    let interfaces = all(ctx)?;
     let addresses = interfaces.iter().flat_map(|interface| &interface.addresses).map(|address| address.ip);
     Ok(addresses.filter(|ip| !ip.is_loopback()).any(|ip| net.contains(ip)))
 }
@@ -216,8 +212,8 @@ async fn in_subnet(ctx: &Context, cidr: String) -> Result<bool> {
 ///
 ///     salt '*' network.interface eth0
 #[function]
-async fn interface(ctx: &Context, iface: String) -> Result<Value> {
-    Ok(match one(ctx, &iface).await? {
+fn interface(ctx: &Context, iface: String) -> Result<Value> {
+    Ok(match one(ctx, &iface)? {
         Ok(interface) => interface.to_map().remove("inet").unwrap_or_else(|| Value::from("")),
         Err(text) => Value::from(text),
     })
@@ -231,8 +227,8 @@ async fn interface(ctx: &Context, iface: String) -> Result<Value> {
 ///
 ///     salt '*' network.interface_ip eth0
 #[function]
-async fn interface_ip(ctx: &Context, iface: String) -> Result<String> {
-    Ok(match one(ctx, &iface).await? {
+fn interface_ip(ctx: &Context, iface: String) -> Result<String> {
+    Ok(match one(ctx, &iface)? {
         Ok(interface) => {
             let mut v4 = interface.addresses.iter().filter(|address| address.ip.is_ipv4() && !address.secondary);
             v4.next().map_or_else(String::new, |address| address.ip.to_string())
@@ -249,8 +245,8 @@ async fn interface_ip(ctx: &Context, iface: String) -> Result<String> {
 ///
 ///     salt '*' network.interfaces
 #[function]
-async fn interfaces(ctx: &Context) -> Result<Map> {
-    Ok(all(ctx).await?.iter().map(|interface| (interface.name.as_str(), interface.to_map())).collect())
+fn interfaces(ctx: &Context) -> Result<Map> {
+    Ok(all(ctx)?.iter().map(|interface| (interface.name.as_str(), interface.to_map())).collect())
 }
 
 /// What `ip_addrs` and its kin are asked for.
@@ -263,8 +259,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    async fn find(self, ctx: &Context) -> Result<Value> {
-        let interfaces = chosen(ctx, &self.interface).await?;
+    fn find(self, ctx: &Context) -> Result<Value> {
+        let interfaces = chosen(ctx, &self.interface)?;
         let found = grains::network::addresses(&interfaces, self.loopback, self.v6);
         let net = self.cidr.filter(|cidr| !cidr.is_empty());
         let fits = |ip: &IpAddr| match (&net, self.private) {
@@ -293,7 +289,7 @@ fn private_only(kind: Option<&str>) -> Option<bool> {
 ///
 ///     salt '*' network.ip_addrs
 #[function]
-async fn ip_addrs(
+fn ip_addrs(
     ctx: &Context,
     #[default(Value::Null)] interface: Value,
     #[default(false)] include_loopback: bool,
@@ -301,7 +297,7 @@ async fn ip_addrs(
     r#type: Option<String>,
 ) -> Result<Value> {
     let private = private_only(r#type.as_deref());
-    Wanted { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx).await
+    Wanted { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx)
 }
 
 /// Returns the IPv4 addresses, as ``network.ip_addrs``.
@@ -312,7 +308,7 @@ async fn ip_addrs(
 ///
 ///     salt '*' network.ipaddrs
 #[function]
-async fn ipaddrs(
+fn ipaddrs(
     ctx: &Context,
     #[default(Value::Null)] interface: Value,
     #[default(false)] include_loopback: bool,
@@ -320,7 +316,7 @@ async fn ipaddrs(
     r#type: Option<String>,
 ) -> Result<Value> {
     let private = private_only(r#type.as_deref());
-    Wanted { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx).await
+    Wanted { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx)
 }
 
 /// Returns the IPv6 addresses, of all interfaces or those named, with ``cidr`` those of a network.
@@ -331,13 +327,13 @@ async fn ipaddrs(
 ///
 ///     salt '*' network.ip_addrs6
 #[function]
-async fn ip_addrs6(
+fn ip_addrs6(
     ctx: &Context,
     #[default(Value::Null)] interface: Value,
     #[default(false)] include_loopback: bool,
     cidr: Option<String>,
 ) -> Result<Value> {
-    Wanted { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx).await
+    Wanted { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx)
 }
 
 /// Returns the IPv6 addresses, as ``network.ip_addrs6``.
@@ -348,13 +344,13 @@ async fn ip_addrs6(
 ///
 ///     salt '*' network.ipaddrs6
 #[function]
-async fn ipaddrs6(
+fn ipaddrs6(
     ctx: &Context,
     #[default(Value::Null)] interface: Value,
     #[default(false)] include_loopback: bool,
     cidr: Option<String>,
 ) -> Result<Value> {
-    Wanted { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx).await
+    Wanted { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx)
 }
 
 /// The networks of interfaces, sorted.
@@ -368,8 +364,8 @@ fn networks(interfaces: &[Interface], loopback: bool, v6: bool) -> Vec<Net> {
     nets
 }
 
-async fn networks_shown(ctx: &Context, interface: &Value, loopback: bool, verbose: bool, v6: bool) -> Result<Value> {
-    let nets = networks(&chosen(ctx, interface).await?, loopback, v6);
+fn networks_shown(ctx: &Context, interface: &Value, loopback: bool, verbose: bool, v6: bool) -> Result<Value> {
+    let nets = networks(&chosen(ctx, interface)?, loopback, v6);
     if verbose {
         return Ok(Value::Map(nets.iter().map(|net| (net.to_string(), net.details())).collect()));
     }
@@ -384,13 +380,13 @@ async fn networks_shown(ctx: &Context, interface: &Value, loopback: bool, verbos
 ///
 ///     salt '*' network.ip_networks
 #[function]
-async fn ip_networks(
+fn ip_networks(
     ctx: &Context,
     #[default(Value::Null)] interface: Value,
     #[default(false)] include_loopback: bool,
     #[default(false)] verbose: bool,
 ) -> Result<Value> {
-    networks_shown(ctx, &interface, include_loopback, verbose, false).await
+    networks_shown(ctx, &interface, include_loopback, verbose, false)
 }
 
 /// Returns the IPv6 networks this machine is in, with ``verbose`` with details.
@@ -401,13 +397,13 @@ async fn ip_networks(
 ///
 ///     salt '*' network.ip_networks6
 #[function]
-async fn ip_networks6(
+fn ip_networks6(
     ctx: &Context,
     #[default(Value::Null)] interface: Value,
     #[default(false)] include_loopback: bool,
     #[default(false)] verbose: bool,
 ) -> Result<Value> {
-    networks_shown(ctx, &interface, include_loopback, verbose, true).await
+    networks_shown(ctx, &interface, include_loopback, verbose, true)
 }
 
 /// Returns the IPv4 networks this machine is in, of all interfaces or those named.
@@ -419,11 +415,11 @@ async fn ip_networks6(
 ///     salt '*' network.subnets
 ///     salt '*' network.subnets interfaces=eth1
 #[function]
-async fn subnets(ctx: &Context, #[default(Value::Null)] interfaces: Value) -> Result<Value> {
+fn subnets(ctx: &Context, #[default(Value::Null)] interfaces: Value) -> Result<Value> {
     if interfaces.as_map().is_some() {
         return Err(Error::invocation("interfaces must be a name or a list of names"));
     }
-    let nets = networks(&chosen(ctx, &interfaces).await?, false, false);
+    let nets = networks(&chosen(ctx, &interfaces)?, false, false);
     Ok(nets.iter().map(Net::to_string).collect())
 }
 
@@ -435,8 +431,8 @@ async fn subnets(ctx: &Context, #[default(Value::Null)] interfaces: Value) -> Re
 ///
 ///     salt '*' network.subnets6
 #[function]
-async fn subnets6(ctx: &Context) -> Result<Value> {
-    let nets = networks(&all(ctx).await?, false, true);
+fn subnets6(ctx: &Context) -> Result<Value> {
+    let nets = networks(&all(ctx)?, false, true);
     Ok(if nets.is_empty() { list![] } else { nets.iter().map(Net::to_string).collect() })
 }
 
@@ -444,15 +440,15 @@ async fn subnets6(ctx: &Context) -> Result<Value> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn this_machine_has_a_loopback() {
+    #[test]
+    fn this_machine_has_a_loopback() {
         let (ctx, _) = exec::testing::context(&[&MODULE], map! {}, map! {}, map! {});
-        let found = ctx.call("network.interfaces", vec![]).await.unwrap();
+        let found = ctx.call("network.interfaces", vec![]).unwrap();
         assert_eq!(found.traverse("lo:inet:0:address", ":"), Some(&"127.0.0.1".into()));
-        assert_eq!(ctx.call("network.interface_ip", vec!["lo".into()]).await.unwrap(), "127.0.0.1".into());
-        let with = ctx.call("network.ip_addrs", vec!["lo".into(), true.into()]).await.unwrap();
+        assert_eq!(ctx.call("network.interface_ip", vec!["lo".into()]).unwrap(), "127.0.0.1".into());
+        let with = ctx.call("network.ip_addrs", vec!["lo".into(), true.into()]).unwrap();
         assert!(with.as_list().unwrap().contains(&"127.0.0.1".into()));
-        let missing = ctx.call("network.hw_addr", vec!["nosuch0".into()]).await.unwrap();
+        let missing = ctx.call("network.hw_addr", vec!["nosuch0".into()]).unwrap();
         assert!(missing.as_str().unwrap().starts_with("Interface \"nosuch0\" not in available interfaces: \""));
     }
 }

@@ -43,15 +43,15 @@ struct Envs {
 
 impl Envs {
     /// The pillar in memory, or one compiled for the named environment.
-    async fn pillar(&self, ctx: &Context) -> Result<Map> {
+    fn pillar(&self, ctx: &Context) -> Result<Map> {
         if self.pillarenv.is_none() && self.saltenv.is_none() {
             return Ok((*ctx.pillar).clone());
         }
-        self.compiled(ctx, None).await
+        self.compiled(ctx, None)
     }
 
     /// A pillar compiled anew, with values laid over it.
-    async fn compiled(&self, ctx: &Context, over: Option<Value>) -> Result<Map> {
+    fn compiled(&self, ctx: &Context, over: Option<Value>) -> Result<Map> {
         let from_saltenv = ctx.opt("pillarenv_from_saltenv").is_some_and(Value::truthy);
         let option = |name: &str| ctx.opt_str(name).map(str::to_owned);
         let pillarenv = match &self.pillarenv {
@@ -64,7 +64,7 @@ impl Envs {
         if let Some(over) = over.filter(Value::truthy) {
             request.insert("pillar_override", over);
         }
-        ctx.agent.compile_pillar(request).await
+        ctx.wait(ctx.agent.compile_pillar(request))
     }
 }
 
@@ -72,8 +72,8 @@ impl Envs {
 ///
 /// # Errors
 /// When it cannot be compiled.
-pub async fn compiled(ctx: &Context, pillarenv: Option<String>, over: Value) -> Result<Map> {
-    let mut pillar = Envs { pillarenv, saltenv: None }.compiled(ctx, Some(over.clone())).await?;
+pub fn compiled(ctx: &Context, pillarenv: Option<String>, over: Value) -> Result<Map> {
+    let mut pillar = Envs { pillarenv, saltenv: None }.compiled(ctx, Some(over.clone()))?;
     if let Value::Map(over) = over {
         pillar.update(over);
     }
@@ -92,7 +92,7 @@ pub async fn compiled(ctx: &Context, pillarenv: Option<String>, over: Value) -> 
 ///     salt '*' pillar.get pkg:apache unmask=True
 ///     salt '*' pillar.get limits default='{soft: 10}' merge=True
 #[function]
-async fn get(
+fn get(
     ctx: &Context,
     key: String,
     #[default(NotSet)] default: Value,
@@ -104,7 +104,7 @@ async fn get(
     unmask: Option<bool>,
 ) -> Result<Value> {
     let lookup = Lookup { key, default, merge, merge_nested_lists, delimiter };
-    lookup.answer(ctx, Envs { pillarenv, saltenv }, unmask).await
+    lookup.answer(ctx, Envs { pillarenv, saltenv }, unmask)
 }
 
 /// The same as ``pillar.get``.
@@ -115,7 +115,7 @@ async fn get(
 ///
 ///     salt '*' pillar.fetch pkg:apache
 #[function]
-async fn fetch(
+fn fetch(
     ctx: &Context,
     key: String,
     #[default(NotSet)] default: Value,
@@ -127,7 +127,7 @@ async fn fetch(
     unmask: Option<bool>,
 ) -> Result<Value> {
     let lookup = Lookup { key, default, merge, merge_nested_lists, delimiter };
-    lookup.answer(ctx, Envs { pillarenv, saltenv }, unmask).await
+    lookup.answer(ctx, Envs { pillarenv, saltenv }, unmask)
 }
 
 /// The default that tells "not given" from "given as None".
@@ -151,8 +151,8 @@ struct Lookup {
 }
 
 impl Lookup {
-    async fn answer(self, ctx: &Context, envs: Envs, unmask: Option<bool>) -> Result<Value> {
-        let pillar = envs.pillar(ctx).await?;
+    fn answer(self, ctx: &Context, envs: Envs, unmask: Option<bool>) -> Result<Value> {
+        let pillar = envs.pillar(ctx)?;
         let found = util::traverse(&pillar, &self.key, &self.delimiter).cloned();
         let given = (self.default.as_str() != Some(NOT_SET)).then_some(self.default);
         let option = || ctx.opt("pillar_merge_lists").is_some_and(Value::truthy);
@@ -208,7 +208,7 @@ fn laid_over(default: Option<&Value>, found: Option<&Value>, join_lists: bool) -
 ///     salt '*' pillar.items
 ///     salt '*' pillar.items users pillarenv=test unmask=True
 #[function]
-async fn items(
+fn items(
     ctx: &Context,
     args: VarArgs,
     pillar: Option<Value>,
@@ -218,7 +218,7 @@ async fn items(
     unmask: Option<bool>,
 ) -> Result<Value> {
     let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
-    request.shown(ctx, unmask).await
+    request.shown(ctx, unmask)
 }
 
 /// The same as ``pillar.items``.
@@ -229,7 +229,7 @@ async fn items(
 ///
 ///     salt '*' pillar.data
 #[function]
-async fn data(
+fn data(
     ctx: &Context,
     args: VarArgs,
     pillar: Option<Value>,
@@ -239,7 +239,7 @@ async fn data(
     unmask: Option<bool>,
 ) -> Result<Value> {
     let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
-    request.shown(ctx, unmask).await
+    request.shown(ctx, unmask)
 }
 
 /// Returns what ``pillar.items`` returns, with the type in the place of each value.
@@ -250,7 +250,7 @@ async fn data(
 ///
 ///     salt '*' pillar.obfuscate
 #[function]
-async fn obfuscate(
+fn obfuscate(
     ctx: &Context,
     args: VarArgs,
     pillar: Option<Value>,
@@ -261,7 +261,7 @@ async fn obfuscate(
 ) -> Result<Value> {
     let _ = unmask;
     let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
-    Ok(types_of(&request.plain(ctx).await?.into()))
+    Ok(types_of(&request.plain(ctx)?.into()))
 }
 
 fn types_of(value: &Value) -> Value {
@@ -280,7 +280,7 @@ fn types_of(value: &Value) -> Value {
 ///
 ///     salt '*' pillar.ls
 #[function]
-async fn ls(
+fn ls(
     ctx: &Context,
     args: VarArgs,
     pillar: Option<Value>,
@@ -291,7 +291,7 @@ async fn ls(
 ) -> Result<Vec<Value>> {
     let _ = unmask;
     let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
-    Ok(request.plain(ctx).await?.keys().cloned().collect())
+    Ok(request.plain(ctx)?.keys().cloned().collect())
 }
 
 /// The arguments `pillar.items` and its like share.
@@ -303,20 +303,20 @@ struct Request {
 }
 
 impl Request {
-    async fn plain(self, ctx: &Context) -> Result<Map> {
+    fn plain(self, ctx: &Context) -> Result<Map> {
         if !self.args.is_empty() {
-            return Ok(chosen(&self.envs.pillar(ctx).await?, &self.args, &"".into(), ":"));
+            return Ok(chosen(&self.envs.pillar(ctx)?, &self.args, &"".into(), ":"));
         }
         if self.encrypted.is_some_and(|encrypted| encrypted.truthy()) {
             return Err(Error::execution("not supported: pillar_enc, an encrypted pillar override"));
         }
-        self.envs.compiled(ctx, self.over).await
+        self.envs.compiled(ctx, self.over)
     }
 
-    async fn shown(self, ctx: &Context, unmask: Option<bool>) -> Result<Value> {
+    fn shown(self, ctx: &Context, unmask: Option<bool>) -> Result<Value> {
         // The option speaks of whole pillars only; named values are those of `pillar.item`.
         let option = self.args.is_empty() && ctx.opts.get("pillar_mask_output") == Some(&Value::Bool(false));
-        let plain = self.plain(ctx).await?;
+        let plain = self.plain(ctx)?;
         Ok(shown(plain.into(), unmask.or(option.then_some(true))))
     }
 }
@@ -334,7 +334,7 @@ fn chosen(pillar: &Map, keys: &[Value], default: &Value, delimiter: &str) -> Map
 ///
 ///     salt '*' pillar.item role users:anna unmask=True
 #[function]
-async fn item(
+fn item(
     ctx: &Context,
     args: VarArgs,
     default: Option<Value>,
@@ -343,7 +343,7 @@ async fn item(
     saltenv: Option<String>,
     unmask: Option<bool>,
 ) -> Result<Value> {
-    let pillar = Envs { pillarenv, saltenv }.pillar(ctx).await?;
+    let pillar = Envs { pillarenv, saltenv }.pillar(ctx)?;
     let default = default.unwrap_or_else(|| "".into());
     let found = chosen(&pillar, &args.0, &default, delimiter.as_deref().unwrap_or(":"));
     Ok(shown(found.into(), unmask))
@@ -394,7 +394,7 @@ fn keys(ctx: &Context, key: String, #[default(":")] delimiter: String, unmask: O
 ///
 ///     salt '*' pillar.ext '{cmd_yaml: cat /etc/data.yaml}'
 #[function]
-async fn ext(ctx: &Context, external: Value, pillar: Option<Value>, unmask: Option<bool>) -> Result<Value> {
+fn ext(ctx: &Context, external: Value, pillar: Option<Value>, unmask: Option<bool>) -> Result<Value> {
     let external = match external.as_str() {
         Some(text) => yaml::load(text, "<unicode string>").map_err(|error| Error::execution(error.to_string()))?,
         None => external,
@@ -407,7 +407,7 @@ async fn ext(ctx: &Context, external: Value, pillar: Option<Value>, unmask: Opti
     if let Some(over) = pillar.filter(Value::truthy) {
         request.insert("pillar_override", over);
     }
-    Ok(shown(ctx.agent.compile_pillar(request).await?.into(), unmask))
+    Ok(shown(ctx.wait(ctx.agent.compile_pillar(request))?.into(), unmask))
 }
 
 /// Says whether a file is in the local ``pillar_roots``.
@@ -456,70 +456,70 @@ mod tests {
         map! { "foo" => "bar", "nested" => map! { "a" => 1, "l" => list![1, 2] }, "no" => false }
     }
 
-    async fn call(fun: &str, args: Value, kwargs: Map) -> Result<Value> {
+    fn call(fun: &str, args: Value, kwargs: Map) -> Result<Value> {
         let (ctx, agent) = context(&[&MODULE], map! { "saltenv" => "base" }, map! {}, data());
         agent.answers.lock().unwrap().push_back(data().into());
         let call = exec::Call { args: args.into_list().unwrap(), kwargs };
-        ctx.call_with(&format!("pillar.{fun}"), call).await
+        ctx.call_with(&format!("pillar.{fun}"), call)
     }
 
     /// Calls and answers of real Salt 3008.5.
-    #[tokio::test]
-    async fn operators_see_asterisks_unless_they_ask() {
-        assert_eq!(call("get", list!["nested:a"], map! {}).await.unwrap(), MASK.into());
-        assert_eq!(call("get", list!["nested:a"], map! { "unmask" => true }).await.unwrap(), 1.into());
-        assert_eq!(call("get", list!["none"], map! {}).await.unwrap(), "".into());
-        assert_eq!(call("get", list!["none", 9], map! {}).await.unwrap(), MASK.into());
+    #[test]
+    fn operators_see_asterisks_unless_they_ask() {
+        assert_eq!(call("get", list!["nested:a"], map! {}).unwrap(), MASK.into());
+        assert_eq!(call("get", list!["nested:a"], map! { "unmask" => true }).unwrap(), 1.into());
+        assert_eq!(call("get", list!["none"], map! {}).unwrap(), "".into());
+        assert_eq!(call("get", list!["none", 9], map! {}).unwrap(), MASK.into());
         let some = map! { "foo" => MASK, "nested:l" => list![MASK, MASK] };
-        assert_eq!(call("item", list!["foo", "nested:l"], map! {}).await.unwrap(), some.into());
+        assert_eq!(call("item", list!["foo", "nested:l"], map! {}).unwrap(), some.into());
         let all = map! { "foo" => MASK, "nested" => map! { "a" => MASK, "l" => list![MASK, MASK] }, "no" => false };
-        assert_eq!(call("items", list![], map! {}).await.unwrap(), all.into());
-        assert_eq!(call("raw", list![], map! {}).await.unwrap(), data().into());
-        assert_eq!(call("raw", list!["foo"], map! {}).await.unwrap(), "bar".into());
+        assert_eq!(call("items", list![], map! {}).unwrap(), all.into());
+        assert_eq!(call("raw", list![], map! {}).unwrap(), data().into());
+        assert_eq!(call("raw", list!["foo"], map! {}).unwrap(), "bar".into());
     }
 
-    #[tokio::test]
-    async fn defaults_can_be_merged_with() {
+    #[test]
+    fn defaults_can_be_merged_with() {
         let kwargs = map! { "merge" => true, "unmask" => true, "default" => map! { "z" => 1, "a" => 5 } };
         let merged = map! { "z" => 1, "a" => 1, "l" => list![1, 2] };
-        assert_eq!(call("get", list!["nested"], kwargs).await.unwrap(), merged.into());
+        assert_eq!(call("get", list!["nested"], kwargs).unwrap(), merged.into());
         let kwargs = map! { "merge" => true, "unmask" => true, "default" => list![2, 3] };
-        assert_eq!(call("get", list!["nested:l"], kwargs).await.unwrap(), list![2, 3, 1]);
+        assert_eq!(call("get", list!["nested:l"], kwargs).unwrap(), list![2, 3, 1]);
         let kwargs = map! { "merge" => true, "unmask" => true, "default" => list![2] };
-        assert_eq!(call("get", list!["foo"], kwargs).await.unwrap(), "bar".into());
+        assert_eq!(call("get", list!["foo"], kwargs).unwrap(), "bar".into());
     }
 
-    #[tokio::test]
-    async fn names_and_types_are_no_secret() {
-        assert_eq!(call("ls", list![], map! {}).await.unwrap(), list!["foo", "nested", "no"]);
-        assert_eq!(call("keys", list!["nested"], map! {}).await.unwrap(), list!["a", "l"]);
+    #[test]
+    fn names_and_types_are_no_secret() {
+        assert_eq!(call("ls", list![], map! {}).unwrap(), list!["foo", "nested", "no"]);
+        assert_eq!(call("keys", list!["nested"], map! {}).unwrap(), list!["a", "l"]);
         assert_eq!(
-            call("keys", list!["foo"], map! {}).await.unwrap_err().to_string(),
+            call("keys", list!["foo"], map! {}).unwrap_err().to_string(),
             "Pillar value in key foo is not a dict"
         );
-        assert_eq!(call("keys", list!["x"], map! {}).await.unwrap_err().to_string(), "Pillar key not found: x");
+        assert_eq!(call("keys", list!["x"], map! {}).unwrap_err().to_string(), "Pillar key not found: x");
         let types = map! { "foo" => "<str>", "nested" => map! { "a" => "<int>", "l" => list!["<int>", "<int>"] }, "no" => "<bool>" };
-        assert_eq!(call("obfuscate", list![], map! {}).await.unwrap(), types.into());
+        assert_eq!(call("obfuscate", list![], map! {}).unwrap(), types.into());
     }
 
-    #[tokio::test]
-    async fn an_external_pillar_is_asked_for_by_one_call() {
+    #[test]
+    fn an_external_pillar_is_asked_for_by_one_call() {
         let (ctx, agent) = context(&[&MODULE], map! { "saltenv" => "base" }, map! {}, map! {});
         for external in [Value::from(map! { "cmd_yaml" => "cat x" }), "{cmd_yaml: cat x}".into(), list![1]] {
             agent.answers.lock().unwrap().push_back(map! { "x" => 1 }.into());
             let call = exec::Call { args: vec![external], kwargs: map! { "unmask" => true } };
-            assert_eq!(ctx.call_with("pillar.ext", call).await.unwrap(), map! { "x" => 1 }.into());
+            assert_eq!(ctx.call_with("pillar.ext", call).unwrap(), map! { "x" => 1 }.into());
         }
         let asked = map! { "saltenv" => "base", "ext" => map! { "cmd_yaml" => "cat x" } };
         assert_eq!(*agent.asked.lock().unwrap(), [asked.clone(), asked, map! { "saltenv" => "base" }]);
     }
 
-    #[tokio::test]
-    async fn another_environment_is_compiled_for() {
+    #[test]
+    fn another_environment_is_compiled_for() {
         let (ctx, agent) = context(&[&MODULE], map! { "saltenv" => "base" }, map! {}, map! {});
         agent.answers.lock().unwrap().push_back(map! { "x" => 1 }.into());
         let call = exec::Call { args: vec!["x".into()], kwargs: map! { "pillarenv" => "dev", "unmask" => true } };
-        assert_eq!(ctx.call_with("pillar.get", call).await.unwrap(), 1.into());
+        assert_eq!(ctx.call_with("pillar.get", call).unwrap(), 1.into());
         assert_eq!(agent.asked.lock().unwrap()[0], map! { "pillarenv" => "dev", "saltenv" => "base" });
     }
 }

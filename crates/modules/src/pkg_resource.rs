@@ -29,16 +29,16 @@ fn has(ctx: &Context, fun: &str) -> bool {
     ctx.agent.registry().find(fun).is_ok()
 }
 
-async fn call(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Value> {
-    ctx.call_with(fun, Call { args, kwargs }).await
+fn call(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Value> {
+    ctx.call_with(fun, Call { args, kwargs })
 }
 
 /// Returns the name a package has in lists, when names are to be made alike.
-pub async fn normalized(ctx: &Context, name: &str, normalize: bool) -> Result<String> {
+pub fn normalized(ctx: &Context, name: &str, normalize: bool) -> Result<String> {
     if !normalize || !has(ctx, "pkg.normalize_name") {
         return Ok(name.to_owned());
     }
-    Ok(call(ctx, "pkg.normalize_name", vec![name.into()], Map::new()).await?.to_string())
+    Ok(call(ctx, "pkg.normalize_name", vec![name.into()], Map::new())?.to_string())
 }
 
 /// Turns a list of names and of `name: version` maps into one map; empty when something in it is neither.
@@ -65,7 +65,7 @@ pub fn packed(list: &Value) -> Map {
 ///
 /// # Errors
 /// When a name stands in the list twice, or something in it is no package.
-pub async fn repack(ctx: &Context, pkgs: &Value, normalize: bool) -> Result<Map> {
+pub fn repack(ctx: &Context, pkgs: &Value, normalize: bool) -> Result<Map> {
     let list = match pkgs {
         Value::Str(text) => yaml::load(text, "argument").unwrap_or_default(),
         other => other.clone(),
@@ -73,7 +73,7 @@ pub async fn repack(ctx: &Context, pkgs: &Value, normalize: bool) -> Result<Map>
     let mut found = Map::new();
     for (name, version) in packed(&list) {
         let version = if version.is_null() { version } else { version.to_string().into() };
-        found.insert(normalized(ctx, &name.to_string(), normalize).await?, version);
+        found.insert(normalized(ctx, &name.to_string(), normalize)?, version);
     }
     let given = match pkgs {
         Value::List(items) => items.len(),
@@ -114,9 +114,9 @@ fn add_pkg(pkgs: Map, name: String, pkgver: Value) -> Result<Map> {
 ///
 ///     salt '*' pkg_resource.check_extra_requirements <pkgname> <extra_requirements>
 #[function]
-async fn check_extra_requirements(ctx: &Context, pkgname: Value, pkgver: Value) -> Result<Value> {
+fn check_extra_requirements(ctx: &Context, pkgname: Value, pkgver: Value) -> Result<Value> {
     if pkgver.truthy() && has(ctx, "pkg.check_extra_requirements") {
-        return call(ctx, "pkg.check_extra_requirements", vec![pkgname, pkgver], Map::new()).await;
+        return call(ctx, "pkg.check_extra_requirements", vec![pkgname, pkgver], Map::new());
     }
     Ok(Value::Bool(true))
 }
@@ -129,9 +129,9 @@ async fn check_extra_requirements(ctx: &Context, pkgname: Value, pkgver: Value) 
 ///
 ///     salt '*' pkg_resource.format_pkg_list packages versions_as_list attr
 #[function]
-pub(crate) async fn format_pkg_list(ctx: &Context, packages: Map, versions_as_list: Value, attr: Value) -> Result<Map> {
+pub(crate) fn format_pkg_list(ctx: &Context, packages: Map, versions_as_list: Value, attr: Value) -> Result<Map> {
     if attr.truthy() {
-        return with_attributes(ctx, &packages, &attr).await;
+        return with_attributes(ctx, &packages, &attr);
     }
     let version = |item: &Value| {
         let part = |name| item.get(name).filter(|part| part.truthy()).map(Value::to_string);
@@ -149,14 +149,14 @@ pub(crate) async fn format_pkg_list(ctx: &Context, packages: Map, versions_as_li
 /// All that can be asked of a package in a list.
 const ATTRIBUTES: [&str; 6] = ["epoch", "version", "release", "arch", "install_date", "install_date_time_t"];
 
-async fn with_attributes(ctx: &Context, packages: &Map, attr: &Value) -> Result<Map> {
+fn with_attributes(ctx: &Context, packages: &Map, attr: &Value) -> Result<Map> {
     let asked = crate::util::split_input(attr);
     let all = attr.as_str() == Some("all");
     let wanted = |key: &str| all || ["version", "arch"].contains(&key) || asked.iter().any(|name| name == key);
     let mut found = Map::new();
     for (name, items) in packages {
         let parsed = match has(ctx, "pkg.parse_arch") {
-            true => call(ctx, "pkg.parse_arch", vec![name.clone()], Map::new()).await?,
+            true => call(ctx, "pkg.parse_arch", vec![name.clone()], Map::new())?,
             false => value::map! { "name" => name.clone(), "arch" => Value::Null }.into(),
         };
         let arch = parsed.get("arch").cloned().unwrap_or_default();
@@ -213,11 +213,11 @@ pub fn whole_version(epoch: Option<String>, version: String, release: Option<Str
 ///
 ///     salt '*' pkg_resource.pack_sources '[{"foo": "salt://foo.rpm"}, {"bar": "salt://bar.rpm"}]'
 #[function]
-async fn pack_sources(ctx: &Context, sources: Value, #[default(true)] normalize: bool) -> Result<Map> {
-    packed_sources(ctx, &sources, normalize).await
+fn pack_sources(ctx: &Context, sources: Value, #[default(true)] normalize: bool) -> Result<Map> {
+    packed_sources(ctx, &sources, normalize)
 }
 
-async fn packed_sources(ctx: &Context, sources: &Value, normalize: bool) -> Result<Map> {
+fn packed_sources(ctx: &Context, sources: &Value, normalize: bool) -> Result<Map> {
     let list = match sources {
         Value::Str(text) => yaml::load(text, "argument").unwrap_or_default(),
         other => other.clone(),
@@ -229,7 +229,7 @@ async fn packed_sources(ctx: &Context, sources: &Value, normalize: bool) -> Resu
             return Ok(Map::new());
         };
         for (name, source) in map {
-            found.insert(normalized(ctx, &name.to_string(), normalize).await?, source.clone());
+            found.insert(normalized(ctx, &name.to_string(), normalize)?, source.clone());
         }
     }
     Ok(found)
@@ -244,7 +244,7 @@ async fn packed_sources(ctx: &Context, sources: &Value, normalize: bool) -> Resu
 ///
 ///     salt '*' pkg_resource.parse_targets
 #[function]
-async fn parse_targets(
+fn parse_targets(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -266,11 +266,11 @@ async fn parse_targets(
         });
     }
     if pkgs.truthy() {
-        let found = repack(ctx, &pkgs, normalize).await?;
+        let found = repack(ctx, &pkgs, normalize)?;
         return Ok(if found.is_empty() { nothing() } else { value::list![found, "repository"] });
     }
     if sources.truthy() {
-        let files = source_files(ctx, &sources, &saltenv, normalize).await?;
+        let files = source_files(ctx, &sources, &saltenv, normalize)?;
         return Ok(files.map_or_else(nothing, |files| value::list![files, "file"]));
     }
     let Some(name) = name.filter(|name| !name.is_empty()) else {
@@ -280,19 +280,19 @@ async fn parse_targets(
     let version = kwargs.0.get("version").cloned().unwrap_or_default();
     let mut found = Map::new();
     for name in name.split(',') {
-        found.insert(normalized(ctx, name, normalize).await?, version.clone());
+        found.insert(normalized(ctx, name, normalize)?, version.clone());
     }
     Ok(value::list![found, "repository"])
 }
 
-async fn source_files(ctx: &Context, sources: &Value, saltenv: &str, normalize: bool) -> Result<Option<Vec<String>>> {
-    let sources = packed_sources(ctx, sources, normalize).await?;
+fn source_files(ctx: &Context, sources: &Value, saltenv: &str, normalize: bool) -> Result<Option<Vec<String>>> {
+    let sources = packed_sources(ctx, sources, normalize)?;
     let mut files = Vec::new();
     for (name, source) in &sources {
         let source = source.to_string();
         let scheme = source.split_once("://").map(|(scheme, _)| scheme);
         if scheme.is_some_and(|scheme| SCHEMES.contains(&scheme)) {
-            let cached = call(ctx, "cp.cache_file", vec![source.clone().into(), saltenv.into()], Map::new()).await?;
+            let cached = call(ctx, "cp.cache_file", vec![source.clone().into(), saltenv.into()], Map::new())?;
             let missing = || Error::execution(format!("Unable to cache source {source} for package {name}"));
             files.push(cached.as_str().filter(|path| !path.is_empty()).ok_or_else(missing)?.to_owned());
         } else if Path::new(&source).is_absolute() {
@@ -355,13 +355,13 @@ fn joined(versions: &Value) -> String {
 ///     salt '*' pkg_resource.version vim
 ///     salt '*' pkg_resource.version foo bar baz
 #[function]
-async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.given();
     let as_list = kwargs.remove("versions_as_list").is_some_and(|on| on.truthy());
     kwargs.insert("versions_as_list", true);
     let installed = match names.0.is_empty() {
         true => Map::new(),
-        false => call(ctx, "pkg.list_pkgs", Vec::new(), kwargs).await?.into_map().unwrap_or_default(),
+        false => call(ctx, "pkg.list_pkgs", Vec::new(), kwargs)?.into_map().unwrap_or_default(),
     };
     Ok(versions_of(&installed, &names.0, as_list))
 }
@@ -395,9 +395,9 @@ pub fn versions_of(installed: &Map, names: &[Value], as_list: bool) -> Value {
 ///
 ///     salt '*' pkg_resource.version_clean <version_string>
 #[function]
-async fn version_clean(ctx: &Context, verstr: Value) -> Result<Value> {
+fn version_clean(ctx: &Context, verstr: Value) -> Result<Value> {
     if verstr.truthy() && has(ctx, "pkg.version_clean") {
-        return call(ctx, "pkg.version_clean", vec![verstr], Map::new()).await;
+        return call(ctx, "pkg.version_clean", vec![verstr], Map::new());
     }
     Ok(verstr)
 }
@@ -470,22 +470,22 @@ mod tests {
         assert!(packed(&list!["a", map! { "b" => 1, "c" => 2 }]).is_empty());
     }
 
-    #[tokio::test]
-    async fn a_package_named_twice_is_refused() {
+    #[test]
+    fn a_package_named_twice_is_refused() {
         let (ctx, _) = exec::testing::context(&[&MODULE], map! {}, map! {}, map! {});
-        let error = repack(&ctx, &list!["a", "a"], true).await.unwrap_err();
+        let error = repack(&ctx, &list!["a", "a"], true).unwrap_err();
         assert!(error.to_string().contains("duplicated packages names: ['a', 'a']"), "{error}");
     }
 
-    #[tokio::test]
-    async fn attributes_are_picked() {
+    #[test]
+    fn attributes_are_picked() {
         let (ctx, _) = exec::testing::context(&[&MODULE], map! {}, map! {}, map! {});
         let packages =
             map! { "a" => list![map! { "epoch" => "1", "version" => "2", "release" => "3", "arch" => "x" }] };
         let call =
             |attr: Value| ctx.call("pkg_resource.format_pkg_list", vec![packages.clone().into(), false.into(), attr]);
-        assert_eq!(call(Value::Null).await.unwrap(), map! { "a" => "1:2-3" }.into());
-        let kept = call(list!["epoch"]).await.unwrap();
+        assert_eq!(call(Value::Null).unwrap(), map! { "a" => "1:2-3" }.into());
+        let kept = call(list!["epoch"]).unwrap();
         assert_eq!(kept, map! { "a" => list![map! { "epoch" => "1", "version" => "2", "arch" => "x" }] }.into());
     }
 

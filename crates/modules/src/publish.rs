@@ -46,13 +46,13 @@ fn no_master(ctx: &Context) -> bool {
     alone || (ctx.is_local() && ctx.agent.masters().is_empty())
 }
 
-async fn ask(ctx: &Context, load: Map, timeout: f64) -> Result<Value> {
+fn ask(ctx: &Context, load: Map, timeout: f64) -> Result<Value> {
     let limit = Duration::try_from_secs_f64(timeout.max(0.0) + 60.0).unwrap_or(Duration::from_secs(60));
-    ctx.agent.request(load, Some(limit)).await
+    ctx.wait(ctx.agent.request(load, Some(limit)))
 }
 
 impl Job {
-    async fn run(self, ctx: &Context) -> Result<Value> {
+    fn run(self, ctx: &Context) -> Result<Value> {
         if no_master(ctx) {
             tracing::error!("Cannot run publish commands without a connection to a salt master. No command sent.");
             return Ok(Map::new().into());
@@ -67,7 +67,7 @@ impl Job {
             "id" => ctx.id(), "no_parse" => ctx.opt("no_parse").cloned().unwrap_or_else(|| Value::List(Vec::new())),
         };
         tracing::info!("Publishing '{}'", self.fun);
-        let job = ask(ctx, load, self.timeout).await?;
+        let job = ask(ctx, load, self.timeout)?;
         if !job.truthy() {
             return Ok(Map::new().into());
         }
@@ -77,16 +77,16 @@ impl Job {
             // Salt returns nothing for a job that nobody was meant by, and an empty map for one the master refused.
             return Ok(Value::Null);
         }
-        gather(ctx, jid, expected, self.timeout, self.form == "clean").await
+        gather(ctx, jid, expected, self.timeout, self.form == "clean")
     }
 }
 
 /// Asks for the returns until all are there or the time is over.
-async fn gather(ctx: &Context, jid: Value, expected: &[Value], timeout: f64, clean: bool) -> Result<Value> {
+fn gather(ctx: &Context, jid: Value, expected: &[Value], timeout: f64, clean: bool) -> Result<Value> {
     let begin = Instant::now();
     loop {
         let load = map! { "cmd" => "pub_ret", "id" => ctx.id(), "jid" => jid.clone() };
-        let returns = ask(ctx, load, timeout).await?.into_map().unwrap_or_default();
+        let returns = ask(ctx, load, timeout)?.into_map().unwrap_or_default();
         let complete = expected.iter().all(|id| returns.get_value(id).is_some());
         if complete || begin.elapsed().as_secs_f64() > timeout {
             if !clean {
@@ -95,10 +95,7 @@ async fn gather(ctx: &Context, jid: Value, expected: &[Value], timeout: f64, cle
             let plain = |ret: &Value| ret.get("ret").cloned().unwrap_or_default();
             return Ok(returns.iter().map(|(id, ret)| (id.clone(), plain(ret))).collect::<Map>().into());
         }
-        tokio::select! {
-            () = tokio::time::sleep(INTERVAL) => {}
-            () = ctx.job.cancel.cancelled() => return Err(Error::Terminated),
-        }
+        ctx.sleep(INTERVAL);
     }
 }
 
@@ -114,7 +111,7 @@ async fn gather(ctx: &Context, jid: Value, expected: &[Value], timeout: f64, cle
 ///     salt system.example.com publish.publish '*' user.add 'foo,1020,1020'
 ///     salt system.example.com publish.publish 'os:Fedora' network.interfaces '' grain
 #[function]
-async fn publish(
+fn publish(
     ctx: &Context,
     tgt: Value,
     fun: String,
@@ -127,7 +124,7 @@ async fn publish(
     if let Some(name) = via_master.filter(|name| !name.is_empty()) {
         check_master(ctx, &name)?;
     }
-    Job { tgt, fun, arg, tgt_type, returner, timeout, form: "clean" }.run(ctx).await
+    Job { tgt, fun, arg, tgt_type, returner, timeout, form: "clean" }.run(ctx)
 }
 
 fn check_master(ctx: &Context, name: &str) -> Result<()> {
@@ -156,7 +153,7 @@ fn check_master(ctx: &Context, name: &str) -> Result<()> {
 ///
 ///     salt system.example.com publish.full_data '*' cmd.run 'ls -la /tmp'
 #[function]
-async fn full_data(
+fn full_data(
     ctx: &Context,
     tgt: Value,
     fun: String,
@@ -165,7 +162,7 @@ async fn full_data(
     #[default("")] returner: String,
     #[default(5)] timeout: f64,
 ) -> Result<Value> {
-    Job { tgt, fun, arg, tgt_type, returner, timeout, form: "full" }.run(ctx).await
+    Job { tgt, fun, arg, tgt_type, returner, timeout, form: "full" }.run(ctx)
 }
 
 /// Has the master run a runner, if its option ``peer_run`` allows it, and returns what that returns.
@@ -176,7 +173,7 @@ async fn full_data(
 ///
 ///     salt publish.runner manage.down
 #[function]
-async fn runner(ctx: &Context, fun: String, arg: Option<Value>, #[default(5)] timeout: f64) -> Result<Value> {
+fn runner(ctx: &Context, fun: String, arg: Option<Value>, #[default(5)] timeout: f64) -> Result<Value> {
     if no_master(ctx) {
         return Ok("No access to master. If using salt-call with --local, please remove.".into());
     }
@@ -184,7 +181,7 @@ async fn runner(ctx: &Context, fun: String, arg: Option<Value>, #[default(5)] ti
         "cmd" => "minion_runner", "fun" => fun, "arg" => arguments(arg), "tmo" => timeout, "id" => ctx.id(),
         "no_parse" => ctx.opt("no_parse").cloned().unwrap_or_else(|| Value::List(Vec::new())),
     };
-    ask(ctx, load, timeout).await
+    ask(ctx, load, timeout)
 }
 
 #[cfg(test)]
@@ -193,19 +190,19 @@ mod tests {
     use exec::testing::context;
     use value::list;
 
-    #[tokio::test]
-    async fn a_job_for_nobody_returns_nothing() {
+    #[test]
+    fn a_job_for_nobody_returns_nothing() {
         let (ctx, agent) = context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {});
         let nobody = Value::from(map! { "jid" => "7", "minions" => list![] });
         agent.answers.lock().unwrap().extend([nobody.clone(), nobody, Value::from(map! {})]);
         for (fun, expected) in [("publish", Value::Null), ("full_data", Value::Null), ("publish", map! {}.into())] {
-            let call = ctx.call(&format!("publish.{fun}"), list!["x", "test.ping"].into_list().unwrap()).await.unwrap();
+            let call = ctx.call(&format!("publish.{fun}"), list!["x", "test.ping"].into_list().unwrap()).unwrap();
             assert_eq!(call, expected);
         }
     }
 
-    #[tokio::test]
-    async fn returns_are_gathered_until_all_are_there() {
+    #[test]
+    fn returns_are_gathered_until_all_are_there() {
         let (ctx, agent) = context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {});
         let one = map! { "a" => map! { "ret" => 1 } };
         let both = map! { "a" => map! { "ret" => 1 }, "b" => map! { "ret" => 2 } };
@@ -214,7 +211,7 @@ mod tests {
             one.into(),
             both.into(),
         ]);
-        let call = ctx.call("publish.publish", list!["*", "test.ping", "x"].into_list().unwrap()).await.unwrap();
+        let call = ctx.call("publish.publish", list!["*", "test.ping", "x"].into_list().unwrap()).unwrap();
         assert_eq!(call, map! { "a" => 1, "b" => 2 }.into());
         let asked = agent.asked.lock().unwrap();
         assert_eq!(asked[0].get("arg"), Some(&list!["x"]));
@@ -222,20 +219,20 @@ mod tests {
         assert_eq!(asked.len(), 3);
     }
 
-    #[tokio::test]
-    async fn a_call_with_local_asks_no_master_though_the_minion_beside_it_has_some() {
+    #[test]
+    fn a_call_with_local_asks_no_master_though_the_minion_beside_it_has_some() {
         let opts = map! { "id" => "m", "local" => true, "file_client" => "local" };
         let (ctx, agent) = context(&[&MODULE], opts, map! {}, map! {});
         let args = || list!["a", "test.ping"].into_list().unwrap();
-        assert_eq!(ctx.call("publish.publish", args()).await.unwrap(), map! {}.into());
-        assert!(ctx.call("publish.runner", args()).await.unwrap().to_string().starts_with("No access to master."));
+        assert_eq!(ctx.call("publish.publish", args()).unwrap(), map! {}.into());
+        assert!(ctx.call("publish.runner", args()).unwrap().to_string().starts_with("No access to master."));
         assert!(agent.asked.lock().unwrap().is_empty());
     }
 
-    #[tokio::test]
-    async fn no_publication_asks_for_a_publication() {
+    #[test]
+    fn no_publication_asks_for_a_publication() {
         let (ctx, agent) = context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {});
-        let call = ctx.call("publish.full_data", list!["*", "publish.publish"].into_list().unwrap()).await.unwrap();
+        let call = ctx.call("publish.full_data", list!["*", "publish.publish"].into_list().unwrap()).unwrap();
         assert_eq!(call, map! {}.into());
         assert!(agent.asked.lock().unwrap().is_empty());
     }

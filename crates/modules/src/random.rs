@@ -133,13 +133,13 @@ fn seed(ctx: &Context, #[default(10)] range: i64, #[default(Value::Null)] hash: 
 ///
 ///     salt '*' random.shadow_hash 'My5alT' 'MyP@asswd' sha256
 #[function]
-async fn shadow_hash(
+fn shadow_hash(
     ctx: &Context,
     crypt_salt: Option<String>,
     #[default(Value::Null)] password: Value,
     #[default("sha512")] algorithm: String,
 ) -> Result<String> {
-    crate::shadow::hash::gen_password(ctx, password, crypt_salt, algorithm).await
+    crate::shadow::hash::gen_password(ctx, password, crypt_salt, algorithm)
 }
 
 /// Returns some items of a list, chosen by chance.

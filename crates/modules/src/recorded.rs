@@ -100,7 +100,7 @@ fn read_files(root: &str, files: &Map) -> Map {
 }
 
 /// The differences between a recording and what ours does; none when all is the same.
-async fn difference(case: &Map) -> Option<String> {
+fn difference(case: &Map) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap().to_owned();
     let case = located(&case.clone().into(), ROOT, &root).into_map().unwrap();
@@ -119,7 +119,7 @@ async fn difference(case: &Map) -> Option<String> {
     *ctx.memo.get::<Recorded>().lock().unwrap() = Some(Tape { answers, ..Tape::default() });
     let fun = case.get_str("fun").unwrap();
     let call = Call { args: list(&case, "args"), kwargs: part("kwargs") };
-    let ours = ctx.call_with(fun, call).await;
+    let ours = ctx.call_with(fun, call);
     let tape = ctx.memo.get::<Recorded>();
     let tape = tape.lock().unwrap().take().unwrap();
     let mut wrong = tape.strange;
@@ -153,14 +153,14 @@ fn compare(case: &Map, ours: Result<Value>) -> Option<String> {
     }
 }
 
-async fn replay(file: &str, at_least: usize) {
+fn replay(file: &str, at_least: usize) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/programs").join(file);
     let cases: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let cases = cases.into_list().unwrap();
     assert!(cases.len() >= at_least, "{file} has {} cases", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
-        wrong.extend(difference(case.as_map().unwrap()).await);
+        wrong.extend(difference(case.as_map().unwrap()));
     }
     let count = wrong.len();
     wrong.truncate(25);
@@ -169,9 +169,9 @@ async fn replay(file: &str, at_least: usize) {
 
 macro_rules! recordings {
     ($($name:ident $least:literal)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            replay(concat!(stringify!($name), ".json"), $least).await;
+        $(#[test]
+        fn $name() {
+            replay(concat!(stringify!($name), ".json"), $least);
         })*
     };
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Mutex;
 
-use exec::{Bound, Call, CallFuture, Context, Error, Function, Module};
+use exec::{Body, Bound, Call, Context, Error, Function, Module};
 use value::{Map, Value, map};
 
 /// What other functions were asked and answered.
@@ -73,8 +73,8 @@ fn play(ctx: &Context, fun: &str, bound: Bound) -> exec::Result<Value> {
 macro_rules! fakes {
     ($($name:literal)*) => {
         /// A fake of every function that the recordings call.
-        static FAKES: &[(&str, for<'a> fn(&'a Context, Bound) -> CallFuture<'a>)] =
-            &[$(($name, |ctx, bound| Box::pin(async move { play(ctx, $name, bound) }))),*];
+        static FAKES: &[(&str, fn(&Context, Bound) -> exec::Result<Value>)] =
+            &[$(($name, |ctx, bound| play(ctx, $name, bound))),*];
     };
 }
 
@@ -92,7 +92,7 @@ fn modules(own: &str) -> Vec<&'static Module> {
             varargs: Some("args"),
             kwargs: Some("kwargs"),
             out: None,
-            call: *call,
+            body: Body::Plain(*call),
         }));
         match found.iter_mut().find(|(known, _)| *known == module) {
             Some((_, functions)) => functions.push(function),
@@ -165,7 +165,7 @@ fn changed(root: &Path, before: &Map) -> Map {
 }
 
 /// The differences between a recording and what ours does; none when all is the same.
-async fn differences(recorded: &Map) -> Option<String> {
+fn differences(recorded: &Map) -> Option<String> {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path().canonicalize().unwrap();
     let case = replaced(&recorded.clone().into(), "{dir}", root.to_str().unwrap()).into_map().unwrap();
@@ -194,7 +194,7 @@ async fn differences(recorded: &Map) -> Option<String> {
     *ctx.memo.get::<Recorded>().lock().unwrap() = Tape { calls, ..Tape::default() };
     let call = Call { args: list("args"), kwargs: part("kwargs") };
     let ours = match exec::bind(function, call, &Map::new()) {
-        Ok(bound) => (function.call)(&ctx, bound).await,
+        Ok(bound) => function.call(&ctx, bound),
         Err(error) => Err(error),
     };
     let tape = ctx.memo.get::<Recorded>();
@@ -248,14 +248,14 @@ fn compare(case: &Map, ours: exec::Result<Value>) -> Option<String> {
     }
 }
 
-async fn replay(file: &str, at_least: usize) {
+fn replay(file: &str, at_least: usize) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/calls").join(file);
     let cases: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let cases = cases.into_list().unwrap();
     assert!(cases.len() >= at_least, "{file} has {} cases", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
-        wrong.extend(differences(case.as_map().unwrap()).await);
+        wrong.extend(differences(case.as_map().unwrap()));
     }
     let count = wrong.len();
     wrong.truncate(20);
@@ -264,9 +264,9 @@ async fn replay(file: &str, at_least: usize) {
 
 macro_rules! recordings {
     ($($name:ident $least:literal)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            replay(concat!(stringify!($name), ".json"), $least).await;
+        $(#[test]
+        fn $name() {
+            replay(concat!(stringify!($name), ".json"), $least);
         })*
     };
 }

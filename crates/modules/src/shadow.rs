@@ -61,9 +61,9 @@ fn entry(name: &str, root: Option<&str>) -> Map {
 }
 
 /// Returns the entry of a user, not blocking others meanwhile.
-async fn look(ctx: &Context, name: &str, root: Option<&str>) -> Result<Map> {
+fn look(ctx: &Context, name: &str, root: Option<&str>) -> Result<Map> {
     let (name, root) = (name.to_owned(), root.map(str::to_owned));
-    ctx.blocking(move || entry(&name, root.as_deref())).await
+    Ok(ctx.blocking(move || entry(&name, root.as_deref())))
 }
 
 /// Returns the hash that fits no password: `!`.
@@ -86,9 +86,9 @@ fn default_hash() -> Result<String> {
 ///
 ///     salt '*' shadow.del_password username
 #[function]
-async fn del_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
-    accounts::attempt(ctx, "passwd", &["-d", &name], root.as_deref()).await?;
-    let after = look(ctx, &name, root.as_deref()).await?;
+fn del_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
+    accounts::attempt(ctx, "passwd", &["-d", &name], root.as_deref())?;
+    let after = look(ctx, &name, root.as_deref())?;
     Ok(after.get_str("passwd") == Some("") && after.get_str("name") == Some(&name))
 }
 
@@ -100,8 +100,8 @@ async fn del_password(ctx: &Context, name: String, root: Option<String>) -> Resu
 ///
 ///     salt '*' shadow.info root
 #[function]
-async fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
-    look(ctx, &name, root.as_deref()).await
+fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
+    look(ctx, &name, root.as_deref())
 }
 
 /// Returns the names of all users with an entry.
@@ -112,11 +112,10 @@ async fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> 
 ///
 ///     salt '*' shadow.list_users
 #[function]
-async fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
+fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
     let path = path(root.as_deref());
-    let text = ctx
-        .blocking(move || std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error)))
-        .await??;
+    let text =
+        ctx.blocking(move || std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error)))?;
     let mut names: Vec<&str> =
         text.lines().filter_map(|line| line.split(':').next()).filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
@@ -131,8 +130,8 @@ async fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' shadow.lock_password username
 #[function]
-async fn lock_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
-    set_lock(ctx, &name, true, root.as_deref()).await
+fn lock_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
+    set_lock(ctx, &name, true, root.as_deref())
 }
 
 /// Unlocks a password.
@@ -143,34 +142,34 @@ async fn lock_password(ctx: &Context, name: String, root: Option<String>) -> Res
 ///
 ///     salt '*' shadow.unlock_password username
 #[function]
-async fn unlock_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
-    set_lock(ctx, &name, false, root.as_deref()).await
+fn unlock_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
+    set_lock(ctx, &name, false, root.as_deref())
 }
 
-async fn set_lock(ctx: &Context, name: &str, locked: bool, root: Option<&str>) -> Result<bool> {
+fn set_lock(ctx: &Context, name: &str, locked: bool, root: Option<&str>) -> Result<bool> {
     let is_locked = |entry: &Map| entry.get_str("passwd").is_some_and(|hash| hash.starts_with('!'));
-    let before = look(ctx, name, root).await?;
+    let before = look(ctx, name, root)?;
     if before.get_str("name") == Some("") {
         return Ok(false);
     }
     if is_locked(&before) == locked {
         return Ok(true);
     }
-    accounts::attempt(ctx, "passwd", &[if locked { "-l" } else { "-u" }, name], root).await?;
-    Ok(is_locked(&look(ctx, name, root).await?) == locked)
+    accounts::attempt(ctx, "passwd", &[if locked { "-l" } else { "-u" }, name], root)?;
+    Ok(is_locked(&look(ctx, name, root)?) == locked)
 }
 
 /// Changes one of the ages and says whether it took effect.
-async fn set_age(ctx: &Context, name: &str, key: &str, value: &Value, flag: &str, root: Option<&str>) -> Result<bool> {
-    let before = look(ctx, name, root).await?;
+fn set_age(ctx: &Context, name: &str, key: &str, value: &Value, flag: &str, root: Option<&str>) -> Result<bool> {
+    let before = look(ctx, name, root)?;
     if before.get_str("name") == Some("") {
         return Ok(false);
     }
     if before.get(key) == Some(value) {
         return Ok(true);
     }
-    let done = accounts::change(ctx, "chage", &[flag, &value.to_string(), name], root).await?;
-    let after = look(ctx, name, root).await?;
+    let done = accounts::change(ctx, "chage", &[flag, &value.to_string(), name], root)?;
+    let after = look(ctx, name, root)?;
     // Dates are given as text and kept as a number of days.
     Ok(done && (after.get(key) == Some(value) || value.as_i64().is_none()))
 }
@@ -183,8 +182,8 @@ async fn set_age(ctx: &Context, name: &str, key: &str, value: &Value, flag: &str
 ///
 ///     salt '*' shadow.set_date username 0
 #[function]
-async fn set_date(ctx: &Context, name: String, date: Value, root: Option<String>) -> Result<bool> {
-    set_age(ctx, &name, "lstchg", &date, "-d", root.as_deref()).await
+fn set_date(ctx: &Context, name: String, date: Value, root: Option<String>) -> Result<bool> {
+    set_age(ctx, &name, "lstchg", &date, "-d", root.as_deref())
 }
 
 /// Sets the day the account ends: days since 1970, or YYYY-MM-DD; -1 for never.
@@ -195,8 +194,8 @@ async fn set_date(ctx: &Context, name: String, date: Value, root: Option<String>
 ///
 ///     salt '*' shadow.set_expire username -1
 #[function]
-async fn set_expire(ctx: &Context, name: String, expire: Value, root: Option<String>) -> Result<bool> {
-    set_age(ctx, &name, "expire", &expire, "-E", root.as_deref()).await
+fn set_expire(ctx: &Context, name: String, expire: Value, root: Option<String>) -> Result<bool> {
+    set_age(ctx, &name, "expire", &expire, "-E", root.as_deref())
 }
 
 /// Sets how many days after the password has become too old the account is locked.
@@ -207,8 +206,8 @@ async fn set_expire(ctx: &Context, name: String, expire: Value, root: Option<Str
 ///
 ///     salt '*' shadow.set_inactdays username 7
 #[function]
-async fn set_inactdays(ctx: &Context, name: String, inactdays: Value, root: Option<String>) -> Result<bool> {
-    set_age(ctx, &name, "inact", &inactdays, "-I", root.as_deref()).await
+fn set_inactdays(ctx: &Context, name: String, inactdays: Value, root: Option<String>) -> Result<bool> {
+    set_age(ctx, &name, "inact", &inactdays, "-I", root.as_deref())
 }
 
 /// Sets after how many days the password must be changed.
@@ -219,8 +218,8 @@ async fn set_inactdays(ctx: &Context, name: String, inactdays: Value, root: Opti
 ///
 ///     salt '*' shadow.set_maxdays username 90
 #[function]
-async fn set_maxdays(ctx: &Context, name: String, maxdays: Value, root: Option<String>) -> Result<bool> {
-    set_age(ctx, &name, "max", &maxdays, "-M", root.as_deref()).await
+fn set_maxdays(ctx: &Context, name: String, maxdays: Value, root: Option<String>) -> Result<bool> {
+    set_age(ctx, &name, "max", &maxdays, "-M", root.as_deref())
 }
 
 /// Sets for how many days the password may not be changed.
@@ -231,8 +230,8 @@ async fn set_maxdays(ctx: &Context, name: String, maxdays: Value, root: Option<S
 ///
 ///     salt '*' shadow.set_mindays username 7
 #[function]
-async fn set_mindays(ctx: &Context, name: String, mindays: Value, root: Option<String>) -> Result<bool> {
-    set_age(ctx, &name, "min", &mindays, "-m", root.as_deref()).await
+fn set_mindays(ctx: &Context, name: String, mindays: Value, root: Option<String>) -> Result<bool> {
+    set_age(ctx, &name, "min", &mindays, "-m", root.as_deref())
 }
 
 /// Sets the password hash of a user.
@@ -243,7 +242,7 @@ async fn set_mindays(ctx: &Context, name: String, mindays: Value, root: Option<S
 ///
 ///     salt '*' shadow.set_password root '$1$UYCIxa628.9qXjpQCjM4a..'
 #[function]
-async fn set_password(
+fn set_password(
     ctx: &Context,
     name: String,
     password: String,
@@ -252,7 +251,7 @@ async fn set_password(
 ) -> Result<Value> {
     // The file is always changed here and no program called, since a program's arguments can be read by everyone.
     let _ = use_usermod;
-    if cmd::quiet(ctx, &["id", &name]).await?.retcode != Some(0) {
+    if cmd::quiet(ctx, &["id", &name])?.retcode != Some(0) {
         tracing::warn!("user {name} does not exist, cannot set password");
         return Ok(Value::Bool(false));
     }
@@ -268,7 +267,6 @@ async fn set_password(
         store(&path, &with_password(&text, &name, &password, today()))?;
         Ok(Value::Bool(entry(&name, root.as_deref()).get_str("passwd") == Some(&password)))
     })
-    .await?
 }
 
 fn today() -> u64 {
@@ -315,8 +313,8 @@ fn with_password(text: &str, name: &str, hash: &str, today: u64) -> String {
 ///
 ///     salt '*' shadow.set_warndays username 7
 #[function]
-async fn set_warndays(ctx: &Context, name: String, warndays: Value, root: Option<String>) -> Result<bool> {
-    set_age(ctx, &name, "warn", &warndays, "-W", root.as_deref()).await
+fn set_warndays(ctx: &Context, name: String, warndays: Value, root: Option<String>) -> Result<bool> {
+    set_age(ctx, &name, "warn", &warndays, "-W", root.as_deref())
 }
 
 #[cfg(test)]

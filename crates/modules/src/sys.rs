@@ -194,9 +194,9 @@ pub fn specification(function: &Function) -> Map {
 ///
 ///     salt '*' sys.reload_modules
 #[function]
-async fn reload_modules(ctx: &Context, #[default(false)] initial_load: bool, context: Option<Value>) -> Result<Value> {
+fn reload_modules(ctx: &Context, #[default(false)] initial_load: bool, context: Option<Value>) -> Result<Value> {
     let _ = (initial_load, context);
-    ctx.agent.refresh(Refresh::Modules).await?;
+    ctx.wait(ctx.agent.refresh(Refresh::Modules))?;
     Ok(Value::Null)
 }
 

@@ -56,12 +56,11 @@ fn set(name: &str, value: &str) -> Result<String> {
 ///
 ///     salt '*' sysctl.assign net.ipv4.ip_forward 1
 #[function]
-async fn assign(ctx: &Context, name: String, value: Value) -> Result<Map> {
+fn assign(ctx: &Context, name: String, value: Value) -> Result<Map> {
     ctx.blocking(move || {
         let now = set(&name, &value.to_string())?;
         Ok([(name, now)].into_iter().collect())
     })
-    .await?
 }
 
 fn default_file() -> &'static str {
@@ -88,9 +87,9 @@ fn default_config() -> Result<String> {
 ///
 ///     salt '*' sysctl.get net.ipv4.ip_forward
 #[function]
-async fn get(ctx: &Context, name: String) -> Result<String> {
+fn get(ctx: &Context, name: String) -> Result<String> {
     let asked = name.clone();
-    let found = ctx.blocking(move || read(&asked)).await?;
+    let found = ctx.blocking(move || read(&asked));
     Ok(found.unwrap_or_else(|| {
         ctx.set_retcode(1);
         let place = path(&name).map_or_else(|| name.clone(), |path| path.to_string_lossy().into_owned());
@@ -106,7 +105,7 @@ async fn get(ctx: &Context, name: String) -> Result<String> {
 ///
 ///     salt '*' sysctl.persist net.ipv4.ip_forward 1
 #[function]
-async fn persist(ctx: &Context, name: String, value: Value, config: Option<String>) -> Result<String> {
+fn persist(ctx: &Context, name: String, value: Value, config: Option<String>) -> Result<String> {
     ctx.blocking(move || {
         let file = PathBuf::from(config.unwrap_or_else(|| default_file().to_owned()));
         let value = value.to_string();
@@ -127,7 +126,6 @@ async fn persist(ctx: &Context, name: String, value: Value, config: Option<Strin
         written.map_err(|error| Error::io("write", &file, &error))?;
         set(&name, &value).map(|_| "Updated".to_owned())
     })
-    .await?
 }
 
 /// The text with the setting; nothing if it has it already.
@@ -159,8 +157,8 @@ fn with_setting(text: &str, name: &str, value: &str) -> Option<String> {
 ///
 ///     salt '*' sysctl.show
 #[function]
-async fn show(ctx: &Context, #[default(false)] config_file: Value) -> Result<Value> {
-    ctx.blocking(move || {
+fn show(ctx: &Context, #[default(false)] config_file: Value) -> Result<Value> {
+    Ok(ctx.blocking(move || {
         if !config_file.truthy() {
             let mut found = Map::new();
             collect(Path::new(ROOT), "", &mut found);
@@ -170,8 +168,7 @@ async fn show(ctx: &Context, #[default(false)] config_file: Value) -> Result<Val
             Ok(text) => Value::Map(settings(&text)),
             Err(_) => list![],
         }
-    })
-    .await
+    }))
 }
 
 fn settings(text: &str) -> Map {

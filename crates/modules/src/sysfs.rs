@@ -145,14 +145,13 @@ fn write_key(key: &str, value: &Value) -> bool {
 ///
 ///     salt '*' sysfs.attr block/sda/queue/logical_block_size
 #[function]
-async fn attr(ctx: &Context, key: String, #[default(Value::Null)] value: Value) -> Result<Value> {
-    ctx.blocking(move || match (resolved(&key), value) {
+fn attr(ctx: &Context, key: String, #[default(Value::Null)] value: Value) -> Result<Value> {
+    Ok(ctx.blocking(move || match (resolved(&key), value) {
         (None, _) => false.into(),
         (Some(path), _) if path.is_dir() => shown(&path),
         (Some(_), Value::Null) => read_key(&key),
         (Some(_), value) => write_key(&key, &value).into(),
-    })
-    .await
+    }))
 }
 
 /// Returns the attributes below a directory: under ``r`` those that can be read, under ``w`` those that can be written,
@@ -164,8 +163,8 @@ async fn attr(ctx: &Context, key: String, #[default(Value::Null)] value: Value) 
 ///
 ///     salt '*' sysfs.interfaces block/bcache0/bcache
 #[function]
-async fn interfaces(ctx: &Context, root: String) -> Result<Value> {
-    ctx.blocking(move || match resolved(&root).filter(|path| path.is_dir()) {
+fn interfaces(ctx: &Context, root: String) -> Result<Value> {
+    Ok(ctx.blocking(move || match resolved(&root).filter(|path| path.is_dir()) {
         Some(path) => {
             let found = Interfaces::below(&path);
             map! { "r" => found.reads, "w" => found.writes, "rw" => found.both }.into()
@@ -174,8 +173,7 @@ async fn interfaces(ctx: &Context, root: String) -> Result<Value> {
             tracing::error!("SysFS {root} not a dir");
             false.into()
         }
-    })
-    .await
+    }))
 }
 
 /// Reads an attribute, or all below a directory. Of a list, each is read below ``root``.
@@ -186,8 +184,8 @@ async fn interfaces(ctx: &Context, root: String) -> Result<Value> {
 ///
 ///     salt '*' sysfs.read class/net/em1/statistics
 #[function]
-async fn read(ctx: &Context, key: Value, #[default("")] root: String) -> Result<Value> {
-    ctx.blocking(move || read_any(&key, &root)).await
+fn read(ctx: &Context, key: Value, #[default("")] root: String) -> Result<Value> {
+    Ok(ctx.blocking(move || read_any(&key, &root)))
 }
 
 /// Returns where a path leads, or with ``full`` false the last part of it.
@@ -198,13 +196,12 @@ async fn read(ctx: &Context, key: Value, #[default("")] root: String) -> Result<
 ///
 ///     salt '*' sysfs.target class/ttyS0
 #[function]
-async fn target(ctx: &Context, key: String, #[default(true)] full: bool) -> Result<Value> {
-    ctx.blocking(move || match resolved(&key) {
+fn target(ctx: &Context, key: String, #[default(true)] full: bool) -> Result<Value> {
+    Ok(ctx.blocking(move || match resolved(&key) {
         Some(path) if full => shown(&path),
         Some(path) => path.file_name().map_or_else(|| "".into(), |name| shown(Path::new(name))),
         None => false.into(),
-    })
-    .await
+    }))
 }
 
 /// Writes an attribute, or triggers what writing it does.
@@ -215,8 +212,8 @@ async fn target(ctx: &Context, key: String, #[default(true)] full: bool) -> Resu
 ///
 ///     salt '*' sysfs.write devices/system/cpu/cpu0/cpufreq/scaling_governor 'performance'
 #[function]
-async fn write(ctx: &Context, key: String, value: Value) -> Result<bool> {
-    ctx.blocking(move || write_key(&key, &value)).await
+fn write(ctx: &Context, key: String, value: Value) -> Result<bool> {
+    Ok(ctx.blocking(move || write_key(&key, &value)))
 }
 
 #[cfg(test)]

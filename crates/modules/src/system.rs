@@ -50,8 +50,8 @@ fn offset_seconds(text: &str) -> Option<i64> {
     Some(sign * (hours * 3600 + minutes * 60))
 }
 
-async fn run(ctx: &Context, words: &[&str]) -> Result<String> {
-    let said = cmd::quiet(ctx, words).await?;
+fn run(ctx: &Context, words: &[&str]) -> Result<String> {
+    let said = cmd::quiet(ctx, words)?;
     Ok(format!("{}{}", said.stdout, said.stderr).trim_end().to_owned())
 }
 
@@ -63,8 +63,8 @@ async fn run(ctx: &Context, words: &[&str]) -> Result<String> {
 ///
 ///     salt '*' system.get_computer_desc
 #[function]
-async fn get_computer_desc(ctx: &Context) -> Result<Value> {
-    let text = ctx.blocking(|| std::fs::read_to_string("/etc/machine-info").unwrap_or_default()).await?;
+fn get_computer_desc(ctx: &Context) -> Result<Value> {
+    let text = ctx.blocking(|| std::fs::read_to_string("/etc/machine-info").unwrap_or_default());
     Ok(description(&text).map_or(Value::Bool(false), Value::from))
 }
 
@@ -135,8 +135,8 @@ fn get_system_time(utc_offset: Option<String>) -> Result<String> {
 ///
 ///     salt '*' system.halt
 #[function]
-async fn halt(ctx: &Context) -> Result<String> {
-    run(ctx, &["halt"]).await
+fn halt(ctx: &Context) -> Result<String> {
+    run(ctx, &["halt"])
 }
 
 /// Says whether the hardware clock can be set.
@@ -147,11 +147,11 @@ async fn halt(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' system.has_settable_hwclock
 #[function]
-async fn has_settable_hwclock(ctx: &Context) -> Result<bool> {
+fn has_settable_hwclock(ctx: &Context) -> Result<bool> {
     if crate::util::which("hwclock").is_none() {
         return Ok(false);
     }
-    Ok(cmd::quiet(ctx, &["hwclock", "--test", "--systohc"]).await?.retcode == Some(0))
+    Ok(cmd::quiet(ctx, &["hwclock", "--test", "--systohc"])?.retcode == Some(0))
 }
 
 /// Changes the runlevel.
@@ -162,8 +162,8 @@ async fn has_settable_hwclock(ctx: &Context) -> Result<bool> {
 ///
 ///     salt '*' system.init 3
 #[function]
-async fn init(ctx: &Context, runlevel: String) -> Result<String> {
-    run(ctx, &["init", &runlevel]).await
+fn init(ctx: &Context, runlevel: String) -> Result<String> {
+    run(ctx, &["init", &runlevel])
 }
 
 /// Switches the machine off.
@@ -174,8 +174,8 @@ async fn init(ctx: &Context, runlevel: String) -> Result<String> {
 ///
 ///     salt '*' system.poweroff
 #[function]
-async fn poweroff(ctx: &Context) -> Result<String> {
-    run(ctx, &["poweroff"]).await
+fn poweroff(ctx: &Context) -> Result<String> {
+    run(ctx, &["poweroff"])
 }
 
 /// Restarts the machine, now or at a time ``shutdown`` understands (`+5`, `20:00`).
@@ -186,8 +186,8 @@ async fn poweroff(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' system.reboot
 #[function]
-async fn reboot(ctx: &Context, at_time: Option<String>) -> Result<String> {
-    run(ctx, &["shutdown", "-r", at_time.as_deref().unwrap_or("now")]).await
+fn reboot(ctx: &Context, at_time: Option<String>) -> Result<String> {
+    run(ctx, &["shutdown", "-r", at_time.as_deref().unwrap_or("now")])
 }
 
 /// Shuts the machine down, now or at a time ``shutdown`` understands.
@@ -198,8 +198,8 @@ async fn reboot(ctx: &Context, at_time: Option<String>) -> Result<String> {
 ///
 ///     salt '*' system.shutdown 5
 #[function]
-async fn shutdown(ctx: &Context, at_time: Option<String>) -> Result<String> {
-    run(ctx, &["shutdown", "-h", at_time.as_deref().unwrap_or("now")]).await
+fn shutdown(ctx: &Context, at_time: Option<String>) -> Result<String> {
+    run(ctx, &["shutdown", "-h", at_time.as_deref().unwrap_or("now")])
 }
 
 #[cfg(test)]

@@ -62,19 +62,19 @@ mod tests {
     use exec::Call;
     use value::map;
 
-    #[tokio::test]
-    async fn what_is_made_stays_and_is_private() {
+    #[test]
+    fn what_is_made_stays_and_is_private() {
         let (ctx, _) = exec::testing::context(&[&MODULE], map! {}, map! {}, map! {});
         let parent = tempfile::tempdir().unwrap();
         for (fun, mode) in [("temp.dir", 0o40700), ("temp.file", 0o100600)] {
             let kwargs = map! { "prefix" => "a-", "suffix" => ".b", "parent" => parent.path().to_str().unwrap() };
-            let made = ctx.call_with(fun, Call { args: vec![], kwargs }).await.unwrap().to_string();
+            let made = ctx.call_with(fun, Call { args: vec![], kwargs }).unwrap().to_string();
             let name = made.strip_prefix(&format!("{}/", parent.path().display())).unwrap();
             assert!(name.starts_with("a-") && name.ends_with(".b") && name.len() == 12, "{name}");
             assert_eq!(std::fs::metadata(&made).unwrap().permissions().mode(), mode);
         }
         let nowhere = parent.path().join("nowhere").to_string_lossy().into_owned();
         let call = Call { args: vec!["".into(), "x".into(), nowhere.as_str().into()], kwargs: map! {} };
-        assert!(ctx.call_with("temp.dir", call).await.unwrap_err().to_string().contains(&nowhere));
+        assert!(ctx.call_with("temp.dir", call).unwrap_err().to_string().contains(&nowhere));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use exec::{Context, Error, Result};
-use render::{Loader, Renderer, Request, Source, Template, wait};
+use render::{Loader, Renderer, Request, Source, Template};
 use value::{Map, Value};
 
 /// Returns what renders with the options, grains, pillar and functions of a context. It blocks: use it on a thread for
@@ -46,7 +46,7 @@ impl Loader for Served {
         if let Some(known) = lock().get(&key) {
             return Ok(known.clone());
         }
-        let place = wait(crate::cp::cache(&self.0, &format!("salt://{}", path.trim_start_matches('/')), saltenv));
+        let place = crate::cp::cache(&self.0, &format!("salt://{}", path.trim_start_matches('/')), saltenv);
         let source = match place.map_err(|error| error.to_string())? {
             Some(place) => Some(read(place)?),
             None => None,
@@ -88,7 +88,7 @@ pub struct Sls {
 ///
 /// # Errors
 /// What is wrong with the text, as Salt words it.
-pub async fn data(ctx: &Context, sls: Sls) -> Result<Value> {
+pub fn data(ctx: &Context, sls: Sls) -> Result<Value> {
     let renderer = renderer(ctx);
     let rendered = ctx.blocking(move || {
         renderer.render(&Request {
@@ -101,14 +101,14 @@ pub async fn data(ctx: &Context, sls: Sls) -> Result<Value> {
             ..Request::default()
         })
     });
-    rendered.await?.map_err(|error| Error::Other(error.to_string()))
+    rendered.map_err(|error| Error::Other(error.to_string()))
 }
 
 /// Runs the text of a file through a template engine on a thread of its own. Without an engine it stays as it is.
 ///
 /// # Errors
 /// What is wrong with the text, as Salt words it.
-pub async fn text(
+pub fn text(
     ctx: &Context,
     engine: Option<&str>,
     text: &str,
@@ -129,7 +129,7 @@ pub async fn text(
             context: Some(&context),
         })
     });
-    rendered.await?.map_err(|error| Error::Other(error.to_string()))
+    rendered.map_err(|error| Error::Other(error.to_string()))
 }
 
 /// The engines Salt knows.
@@ -139,7 +139,7 @@ const ENGINES: [&str; 7] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah",
 ///
 /// # Errors
 /// For engines that do not exist, and for texts that cannot be rendered.
-pub async fn paths<const N: usize>(
+pub fn paths<const N: usize>(
     ctx: &Context,
     engine: Option<&str>,
     texts: [&str; N],
@@ -151,7 +151,7 @@ pub async fn paths<const N: usize>(
     }
     let mut rendered = texts.map(str::to_owned);
     for place in &mut rendered {
-        *place = text(ctx, Some(engine), place, None, saltenv, Map::new()).await?;
+        *place = text(ctx, Some(engine), place, None, saltenv, Map::new())?;
     }
     Ok(rendered)
 }
@@ -176,28 +176,28 @@ mod tests {
         (dir, ctx)
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn templates_import_files_of_the_server_and_call_functions() {
+    #[test]
+    fn templates_import_files_of_the_server_and_call_functions() {
         let (_dir, ctx) = place();
         let template =
             "{% from 'lib/m.jinja' import hi with context %}{{ hi(salt['test.echo']('you')) }} {{ pillar.p }}";
-        let rendered = text(&ctx, Some("jinja"), template, None, "base", Map::new()).await.unwrap();
+        let rendered = text(&ctx, Some("jinja"), template, None, "base", Map::new()).unwrap();
         assert_eq!(rendered, "hi you of Debian 1");
         let sls = Sls { text: format!("a: {template}"), saltenv: "base".into(), ..Sls::default() };
-        assert_eq!(data(&ctx, sls).await.unwrap(), map! { "a" => "hi you of Debian 1" }.into());
-        let missing = text(&ctx, Some("jinja"), "{% include 'gone' %}", None, "base", Map::new()).await.unwrap_err();
+        assert_eq!(data(&ctx, sls).unwrap(), map! { "a" => "hi you of Debian 1" }.into());
+        let missing = text(&ctx, Some("jinja"), "{% include 'gone' %}", None, "base", Map::new()).unwrap_err();
         assert!(missing.to_string().starts_with("Jinja error: gone; line 1"), "{missing}");
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn paths_are_rendered_only_when_an_engine_is_named() {
+    #[test]
+    fn paths_are_rendered_only_when_an_engine_is_named() {
         let (_dir, ctx) = place();
-        assert_eq!(paths(&ctx, None, ["{{ x }}"], "base").await.unwrap(), ["{{ x }}"]);
-        let [rendered] = paths(&ctx, Some("jinja"), ["/{{ grains.os }}"], "base").await.unwrap();
+        assert_eq!(paths(&ctx, None, ["{{ x }}"], "base").unwrap(), ["{{ x }}"]);
+        let [rendered] = paths(&ctx, Some("jinja"), ["/{{ grains.os }}"], "base").unwrap();
         assert_eq!(rendered, "/Debian");
-        let error = paths(&ctx, Some("foo"), ["x"], "base").await.unwrap_err().to_string();
+        let error = paths(&ctx, Some("foo"), ["x"], "base").unwrap_err().to_string();
         assert_eq!(error, "Attempted to render file paths with unavailable engine foo");
-        let error = paths(&ctx, Some("mako"), ["x"], "base").await.unwrap_err().to_string();
+        let error = paths(&ctx, Some("mako"), ["x"], "base").unwrap_err().to_string();
         assert_eq!(error, "not supported: the template engine 'mako'");
     }
 }

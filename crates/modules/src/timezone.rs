@@ -48,8 +48,8 @@ fn same_zone(content: &[u8], directory: &Path, prefix: &str) -> Option<String> {
     })
 }
 
-async fn current(ctx: &Context) -> Result<String> {
-    ctx.blocking(|| zone(Path::new("/"))).await?.ok_or_else(|| Error::execution("Unable to get timezone"))
+fn current(ctx: &Context) -> Result<String> {
+    ctx.blocking(|| zone(Path::new("/"))).ok_or_else(|| Error::execution("Unable to get timezone"))
 }
 
 /// Returns whether the hardware clock runs in UTC or in local time.
@@ -60,8 +60,8 @@ async fn current(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' timezone.get_hwclock
 #[function]
-async fn get_hwclock(ctx: &Context) -> Result<String> {
-    let text = ctx.blocking(|| std::fs::read_to_string("/etc/adjtime").unwrap_or_default()).await?;
+fn get_hwclock(ctx: &Context) -> Result<String> {
+    let text = ctx.blocking(|| std::fs::read_to_string("/etc/adjtime").unwrap_or_default());
     let local = text.lines().nth(2).is_some_and(|line| line.trim() == "LOCAL");
     Ok(if local { "localtime" } else { "UTC" }.into())
 }
@@ -92,8 +92,8 @@ fn offset(seconds: i64) -> String {
 ///
 ///     salt '*' timezone.get_zone
 #[function]
-async fn get_zone(ctx: &Context) -> Result<String> {
-    current(ctx).await
+fn get_zone(ctx: &Context) -> Result<String> {
+    current(ctx)
 }
 
 /// Returns the short name of the time zone, as `CET`.
@@ -116,17 +116,16 @@ fn get_zonecode() -> Result<String> {
 ///
 ///     salt '*' timezone.set_hwclock UTC
 #[function]
-async fn set_hwclock(ctx: &Context, clock: String) -> Result<bool> {
+fn set_hwclock(ctx: &Context, clock: String) -> Result<bool> {
     if !["UTC", "localtime"].contains(&clock.as_str()) {
         return Err(Error::invocation("Hardware clock must be either 'UTC' or 'localtime'"));
     }
     let local = clock == "localtime";
     if util::which("timedatectl").is_some() && Path::new("/run/systemd/system").exists() {
-        let said =
-            crate::cmd::quiet(ctx, &["timedatectl", "set-local-rtc", if local { "true" } else { "false" }]).await?;
+        let said = crate::cmd::quiet(ctx, &["timedatectl", "set-local-rtc", if local { "true" } else { "false" }])?;
         return Ok(said.retcode == Some(0));
     }
-    let said = crate::cmd::quiet(ctx, &["hwclock", if local { "--localtime" } else { "--utc" }, "--systohc"]).await?;
+    let said = crate::cmd::quiet(ctx, &["hwclock", if local { "--localtime" } else { "--utc" }, "--systohc"])?;
     Ok(said.retcode == Some(0))
 }
 
@@ -138,7 +137,7 @@ async fn set_hwclock(ctx: &Context, clock: String) -> Result<bool> {
 ///
 ///     salt '*' timezone.set_zone 'America/Denver'
 #[function]
-async fn set_zone(ctx: &Context, timezone: String) -> Result<value::Value> {
+fn set_zone(ctx: &Context, timezone: String) -> Result<value::Value> {
     let debian = ["Debian", "Gentoo"].contains(&ctx.grains.get_str("os_family").unwrap_or_default());
     ctx.blocking(move || {
         let path = format!("{ZONES}/{timezone}");
@@ -153,7 +152,6 @@ async fn set_zone(ctx: &Context, timezone: String) -> Result<value::Value> {
         }
         Ok(value::Value::Bool(true))
     })
-    .await?
 }
 
 /// Replaces the link in one step.
@@ -170,11 +168,11 @@ fn link_zone(target: &str) -> std::io::Result<()> {
 ///
 ///     salt '*' timezone.zone_compare 'America/Denver'
 #[function]
-async fn zone_compare(ctx: &Context, timezone: String) -> Result<bool> {
+fn zone_compare(ctx: &Context, timezone: String) -> Result<bool> {
     let wanted = read_zone(&timezone)?;
     match std::fs::read("/etc/localtime") {
         Ok(set) => Ok(set == wanted),
-        Err(_) => Ok(current(ctx).await? == timezone),
+        Err(_) => Ok(current(ctx)? == timezone),
     }
 }
 

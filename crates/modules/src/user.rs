@@ -64,7 +64,7 @@ fn shown(account: &Account) -> Map {
 ///
 ///     salt '*' user.add name <uid> <gid> <groups> <home> <shell>
 #[function]
-async fn add(
+fn add(
     ctx: &Context,
     name: String,
     uid: Option<String>,
@@ -91,7 +91,7 @@ async fn add(
     let groups = util::split_input(&groups);
     let own_group = groups.contains(&name) && usergroup.is_none();
     let gid = match gid.filter(|gid| !gid.is_empty()) {
-        None if own_group => accounts::team(ctx, &name, root.as_deref()).await?.map(|team| team.gid.to_string()),
+        None if own_group => accounts::team(ctx, &name, root.as_deref())?.map(|team| team.gid.to_string()),
         gid => gid,
     };
     let new = NewUser { uid, gid, home, shell, unique, system, createhome, nologinit, usergroup, local };
@@ -99,15 +99,15 @@ async fn add(
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let program = if local { "luseradd" } else { "useradd" };
     let below = root.as_deref().filter(|_| !local);
-    if !accounts::change(ctx, program, &args, below).await? {
+    if !accounts::change(ctx, program, &args, below)? {
         return Ok(false);
     }
     if !groups.is_empty() {
-        set_groups(ctx, &name, &groups, false, root.as_deref()).await?;
+        set_groups(ctx, &name, &groups, false, root.as_deref())?;
     }
     for (part, value) in GECOS.into_iter().zip([fullname, roomnumber, workphone, homephone, other]) {
         if value.truthy() {
-            set_gecos(ctx, &name, part, &value.to_string(), root.as_deref()).await?;
+            set_gecos(ctx, &name, part, &value.to_string(), root.as_deref())?;
         }
     }
     Ok(true)
@@ -151,16 +151,9 @@ impl NewUser {
 }
 
 /// Changes one field with `usermod` and says whether it took effect.
-async fn set_field(
-    ctx: &Context,
-    name: &str,
-    key: &str,
-    value: &Value,
-    flags: &[&str],
-    root: Option<&str>,
-) -> Result<bool> {
+fn set_field(ctx: &Context, name: &str, key: &str, value: &Value, flags: &[&str], root: Option<&str>) -> Result<bool> {
     let missing = || Error::execution(format!("User '{name}' does not exist"));
-    let before = accounts::account(ctx, name, root).await?.ok_or_else(missing)?;
+    let before = accounts::account(ctx, name, root)?.ok_or_else(missing)?;
     let same = |account: &Account| shown(account).get(key).is_some_and(|found| found.to_string() == value.to_string());
     if same(&before) {
         return Ok(true);
@@ -168,14 +161,14 @@ async fn set_field(
     let text = value.to_string();
     let mut args = flags.to_vec();
     args.extend([text.as_str(), name]);
-    accounts::attempt(ctx, "usermod", &args, root).await?;
+    accounts::attempt(ctx, "usermod", &args, root)?;
     let name = if key == "name" { text.as_str() } else { name };
-    Ok(accounts::account(ctx, name, root).await?.as_ref().is_some_and(same))
+    Ok(accounts::account(ctx, name, root)?.as_ref().is_some_and(same))
 }
 
-async fn set_gecos(ctx: &Context, name: &str, part: &str, value: &str, root: Option<&str>) -> Result<bool> {
+fn set_gecos(ctx: &Context, name: &str, part: &str, value: &str, root: Option<&str>) -> Result<bool> {
     let missing = || Error::Other(format!("getpwnam(): name not found: '{name}'"));
-    let account = accounts::account(ctx, name, root).await?.ok_or_else(missing)?;
+    let account = accounts::account(ctx, name, root)?.ok_or_else(missing)?;
     let mut parts = gecos_parts(&account.gecos);
     let Some(place) = GECOS.iter().position(|known| *known == part) else { return Ok(false) };
     if parts[place] == value {
@@ -183,8 +176,8 @@ async fn set_gecos(ctx: &Context, name: &str, part: &str, value: &str, root: Opt
     }
     parts[place] = value.to_owned();
     let joined = parts.join(",");
-    accounts::attempt(ctx, "usermod", &["-c", joined.trim_end_matches(','), name], root).await?;
-    let after = accounts::account(ctx, name, root).await?;
+    accounts::attempt(ctx, "usermod", &["-c", joined.trim_end_matches(','), name], root)?;
+    let after = accounts::account(ctx, name, root)?;
     Ok(after.is_some_and(|account| gecos_parts(&account.gecos)[place] == value))
 }
 
@@ -193,7 +186,7 @@ fn text_of(value: &Value) -> String {
     if value.is_null() { String::new() } else { value.to_string() }
 }
 
-async fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, root: Option<&str>) -> Result<bool> {
+fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, root: Option<&str>) -> Result<bool> {
     let mut wanted = groups.to_vec();
     wanted.sort();
     wanted.dedup();
@@ -203,12 +196,12 @@ async fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, 
     let joined = groups.join(",");
     let mut args = if append { vec!["-a"] } else { Vec::new() };
     args.extend(["-G", &joined, name]);
-    let outcome = accounts::attempt(ctx, "usermod", &args, root).await?;
+    let outcome = accounts::attempt(ctx, "usermod", &args, root)?;
     if outcome.retcode != Some(0) && outcome.stderr.contains("not found in") {
         // A user of a directory service: the groups can be changed, the user not.
         let mut done = true;
         for group in groups {
-            done &= cmd::quiet(ctx, &["gpasswd", "-a", name, group]).await?.retcode == Some(0);
+            done &= cmd::quiet(ctx, &["gpasswd", "-a", name, group])?.retcode == Some(0);
         }
         return Ok(done);
     }
@@ -223,8 +216,8 @@ async fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, 
 ///
 ///     salt '*' user.chfullname foo "Foo Bar"
 #[function]
-async fn chfullname(ctx: &Context, name: String, fullname: Value, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "fullname", &text_of(&fullname), root.as_deref()).await
+fn chfullname(ctx: &Context, name: String, fullname: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "fullname", &text_of(&fullname), root.as_deref())
 }
 
 /// Changes the primary group of a user.
@@ -235,8 +228,8 @@ async fn chfullname(ctx: &Context, name: String, fullname: Value, root: Option<S
 ///
 ///     salt '*' user.chgid foo 4376
 #[function]
-async fn chgid(ctx: &Context, name: String, gid: Value, root: Option<String>) -> Result<bool> {
-    set_field(ctx, &name, "gid", &gid, &["-g"], root.as_deref()).await
+fn chgid(ctx: &Context, name: String, gid: Value, root: Option<String>) -> Result<bool> {
+    set_field(ctx, &name, "gid", &gid, &["-g"], root.as_deref())
 }
 
 /// Changes the groups a user is in, or with ``append`` adds some.
@@ -248,14 +241,14 @@ async fn chgid(ctx: &Context, name: String, gid: Value, root: Option<String>) ->
 ///     salt '*' user.chgroups foo wheel,root
 ///     salt '*' user.chgroups foo wheel,root append=True
 #[function]
-async fn chgroups(
+fn chgroups(
     ctx: &Context,
     name: String,
     groups: Value,
     #[default(false)] append: bool,
     root: Option<String>,
 ) -> Result<bool> {
-    set_groups(ctx, &name, &util::split_input(&groups), append, root.as_deref()).await
+    set_groups(ctx, &name, &util::split_input(&groups), append, root.as_deref())
 }
 
 /// Changes the home directory of a user, and with ``persist`` moves what is in it.
@@ -266,7 +259,7 @@ async fn chgroups(
 ///
 ///     salt '*' user.chhome foo /home/users/foo persist=True
 #[function]
-async fn chhome(
+fn chhome(
     ctx: &Context,
     name: String,
     home: Value,
@@ -274,7 +267,7 @@ async fn chhome(
     root: Option<String>,
 ) -> Result<bool> {
     let flags: &[&str] = if persist { &["-m", "-d"] } else { &["-d"] };
-    set_field(ctx, &name, "home", &home, flags, root.as_deref()).await
+    set_field(ctx, &name, "home", &home, flags, root.as_deref())
 }
 
 /// Changes the home telephone number of a user.
@@ -285,8 +278,8 @@ async fn chhome(
 ///
 ///     salt '*' user.chhomephone foo 7735551234
 #[function]
-async fn chhomephone(ctx: &Context, name: String, homephone: Value, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "homephone", &text_of(&homephone), root.as_deref()).await
+fn chhomephone(ctx: &Context, name: String, homephone: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "homephone", &text_of(&homephone), root.as_deref())
 }
 
 /// Changes the login class of a user; only OpenBSD has those, so this returns False.
@@ -310,8 +303,8 @@ fn chloginclass(name: String, loginclass: String, root: Option<String>) -> Resul
 ///
 ///     salt '*' user.chother foobar "night shift"
 #[function]
-async fn chother(ctx: &Context, name: String, other: Value, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "other", &text_of(&other), root.as_deref()).await
+fn chother(ctx: &Context, name: String, other: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "other", &text_of(&other), root.as_deref())
 }
 
 /// Changes the room number of a user.
@@ -322,8 +315,8 @@ async fn chother(ctx: &Context, name: String, other: Value, root: Option<String>
 ///
 ///     salt '*' user.chroomnumber foo 123
 #[function]
-async fn chroomnumber(ctx: &Context, name: String, roomnumber: Value, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "roomnumber", &text_of(&roomnumber), root.as_deref()).await
+fn chroomnumber(ctx: &Context, name: String, roomnumber: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "roomnumber", &text_of(&roomnumber), root.as_deref())
 }
 
 /// Changes the login shell of a user.
@@ -334,8 +327,8 @@ async fn chroomnumber(ctx: &Context, name: String, roomnumber: Value, root: Opti
 ///
 ///     salt '*' user.chshell foo /bin/zsh
 #[function]
-async fn chshell(ctx: &Context, name: String, shell: Value, root: Option<String>) -> Result<bool> {
-    set_field(ctx, &name, "shell", &shell, &["-s"], root.as_deref()).await
+fn chshell(ctx: &Context, name: String, shell: Value, root: Option<String>) -> Result<bool> {
+    set_field(ctx, &name, "shell", &shell, &["-s"], root.as_deref())
 }
 
 /// Changes the number of a user.
@@ -346,8 +339,8 @@ async fn chshell(ctx: &Context, name: String, shell: Value, root: Option<String>
 ///
 ///     salt '*' user.chuid foo 4376
 #[function]
-async fn chuid(ctx: &Context, name: String, uid: Value, root: Option<String>) -> Result<bool> {
-    set_field(ctx, &name, "uid", &uid, &["-u"], root.as_deref()).await
+fn chuid(ctx: &Context, name: String, uid: Value, root: Option<String>) -> Result<bool> {
+    set_field(ctx, &name, "uid", &uid, &["-u"], root.as_deref())
 }
 
 /// Changes the work telephone number of a user.
@@ -358,8 +351,8 @@ async fn chuid(ctx: &Context, name: String, uid: Value, root: Option<String>) ->
 ///
 ///     salt '*' user.chworkphone foo 7735550123
 #[function]
-async fn chworkphone(ctx: &Context, name: String, workphone: Value, root: Option<String>) -> Result<bool> {
-    set_gecos(ctx, &name, "workphone", &text_of(&workphone), root.as_deref()).await
+fn chworkphone(ctx: &Context, name: String, workphone: Value, root: Option<String>) -> Result<bool> {
+    set_gecos(ctx, &name, "workphone", &text_of(&workphone), root.as_deref())
 }
 
 /// Removes a user, with ``remove`` the home directory too, with ``force`` even while the user is logged in.
@@ -370,7 +363,7 @@ async fn chworkphone(ctx: &Context, name: String, workphone: Value, root: Option
 ///
 ///     salt '*' user.delete name remove=True force=True
 #[function]
-async fn delete(
+fn delete(
     ctx: &Context,
     name: String,
     #[default(false)] remove: bool,
@@ -382,7 +375,7 @@ async fn delete(
     let mut args: Vec<&str> = flags.into_iter().filter(|(_, on)| *on).map(|(flag, _)| flag).collect();
     args.push(&name);
     let program = if local { "luserdel" } else { "userdel" };
-    let outcome = accounts::attempt(ctx, program, &args, root.as_deref().filter(|_| !local)).await?;
+    let outcome = accounts::attempt(ctx, program, &args, root.as_deref().filter(|_| !local))?;
     // Debian's userdel fails for a missing mailbox though the user is gone.
     let mailbox = outcome.stderr.contains("var/mail") || outcome.stderr.contains("var/spool/mail");
     let debian = ctx.grains.get_str("os_family") == Some("Debian");
@@ -410,11 +403,11 @@ fn get_loginclass(name: String) -> Result<bool> {
 ///
 ///     salt '*' user.getent
 #[function]
-async fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) -> Result<Value> {
+fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) -> Result<Value> {
     // Nothing is kept between calls.
     let _ = refresh;
-    let all = accounts::accounts(ctx, root.as_deref()).await?;
-    ctx.blocking(move || all.iter().map(shown).collect()).await
+    let all = accounts::accounts(ctx, root.as_deref())?;
+    Ok(ctx.blocking(move || all.iter().map(shown).collect()))
 }
 
 /// Returns what is known of a user; nothing if there is no such user.
@@ -425,9 +418,9 @@ async fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<Str
 ///
 ///     salt '*' user.info root
 #[function]
-async fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
-    let found = accounts::account(ctx, &name, root.as_deref()).await?;
-    ctx.blocking(move || found.as_ref().map(shown).unwrap_or_default()).await
+fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
+    let found = accounts::account(ctx, &name, root.as_deref())?;
+    Ok(ctx.blocking(move || found.as_ref().map(shown).unwrap_or_default()))
 }
 
 /// Returns the groups a user is in.
@@ -438,8 +431,8 @@ async fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> 
 ///
 ///     salt '*' user.list_groups foo
 #[function]
-async fn list_groups(ctx: &Context, name: String) -> Result<Value> {
-    ctx.blocking(move || Value::from(accounts::group_names(&name))).await
+fn list_groups(ctx: &Context, name: String) -> Result<Value> {
+    Ok(ctx.blocking(move || Value::from(accounts::group_names(&name))))
 }
 
 /// Returns the names of all users.
@@ -450,9 +443,9 @@ async fn list_groups(ctx: &Context, name: String) -> Result<Value> {
 ///
 ///     salt '*' user.list_users
 #[function]
-async fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
+fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
     let mut names: Vec<String> =
-        accounts::accounts(ctx, root.as_deref()).await?.into_iter().map(|account| account.name).collect();
+        accounts::accounts(ctx, root.as_deref())?.into_iter().map(|account| account.name).collect();
     names.sort();
     Ok(Value::from(names))
 }
@@ -465,8 +458,8 @@ async fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' user.primary_group saltadmin
 #[function]
-async fn primary_group(ctx: &Context, name: String) -> Result<String> {
-    let outcome = cmd::counted(ctx, &["id", "-g", "-n", &name]).await?;
+fn primary_group(ctx: &Context, name: String) -> Result<String> {
+    let outcome = cmd::counted(ctx, &["id", "-g", "-n", &name])?;
     let said = if outcome.retcode == Some(0) { outcome.stdout } else { outcome.stderr };
     Ok(said.trim_end().to_owned())
 }
@@ -479,25 +472,25 @@ async fn primary_group(ctx: &Context, name: String) -> Result<String> {
 ///
 ///     salt '*' user.rename name new_name
 #[function]
-async fn rename(ctx: &Context, name: String, new_name: Value, root: Option<String>) -> Result<bool> {
-    if accounts::account(ctx, &new_name.to_string(), root.as_deref()).await?.is_some() {
+fn rename(ctx: &Context, name: String, new_name: Value, root: Option<String>) -> Result<bool> {
+    if accounts::account(ctx, &new_name.to_string(), root.as_deref())?.is_some() {
         return Err(Error::execution(format!("User '{new_name}' already exists")));
     }
-    set_field(ctx, &name, "name", &new_name, &["-l"], root.as_deref()).await
+    set_field(ctx, &name, "name", &new_name, &["-l"], root.as_deref())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn users_are_shown_as_salt_shows_them() {
+    #[test]
+    fn users_are_shown_as_salt_shows_them() {
         let (ctx, _) = exec::testing::context(&[&MODULE], map! {}, map! {}, map! {});
-        let root = ctx.call("user.info", vec!["root".into()]).await.unwrap();
+        let root = ctx.call("user.info", vec!["root".into()]).unwrap();
         assert_eq!(root.get("uid"), Some(&Value::Int(0)));
         assert_eq!(root.get("other"), Some(&"".into()));
-        assert_eq!(ctx.call("user.info", vec!["no-such-user".into()]).await.unwrap(), Map::new().into());
-        let names = ctx.call("user.list_users", vec![]).await.unwrap();
+        assert_eq!(ctx.call("user.info", vec!["no-such-user".into()]).unwrap(), Map::new().into());
+        let names = ctx.call("user.list_users", vec![]).unwrap();
         assert!(names.as_list().unwrap().contains(&"root".into()));
     }
 

@@ -91,7 +91,7 @@ fn usual_program(ctx: &Context) -> String {
 ///
 ///     salt '*' virtualenv.create /path/to/new/virtualenv
 #[function]
-async fn create(
+fn create(
     ctx: &Context,
     path: String,
     venv_bin: Option<String>,
@@ -129,13 +129,13 @@ async fn create(
     options.check(&program, &maker)?;
     let version = match maker.takes_venv_options() {
         true => Vec::new(),
-        false => version_of(ctx, &program, &user, &kwargs.given()).await?,
+        false => version_of(ctx, &program, &user, &kwargs.given())?,
     };
     let mut words = maker.words();
     words.extend(options.words(&maker, &version));
     words.push(path.clone());
     let there = Path::new(&path).exists();
-    let said = run(ctx, words, &user, kwargs.given()).await?;
+    let said = run(ctx, words, &user, kwargs.given())?;
     if said.get("retcode").and_then(Value::as_i64) != Some(0) {
         if !there && Path::new(&path).is_dir() {
             // A half-made environment would pass for one the next time.
@@ -148,13 +148,12 @@ async fn create(
         Bootstrap { path, pip, user, saltenv, setuptools: (pip || options.distribute) && !maker.takes_venv_options() },
         said,
     )
-    .await
 }
 
-async fn run(ctx: &Context, words: Vec<String>, user: &Value, more: Map) -> Result<Map> {
+fn run(ctx: &Context, words: Vec<String>, user: &Value, more: Map) -> Result<Map> {
     let mut kwargs = map! { "runas" => user.clone(), "python_shell" => false };
     kwargs.update(more);
-    let said = ctx.call_with("cmd.run_all", Call { args: vec![words.into()], kwargs }).await?;
+    let said = ctx.call_with("cmd.run_all", Call { args: vec![words.into()], kwargs })?;
     Ok(said.into_map().unwrap_or_default())
 }
 
@@ -232,13 +231,13 @@ struct Bootstrap {
 }
 
 /// Sees to setuptools and pip, where the program leaves them out.
-async fn bootstrap(ctx: &Context, wanted: Bootstrap, mut said: Map) -> Result<Map> {
+fn bootstrap(ctx: &Context, wanted: Bootstrap, mut said: Map) -> Result<Map> {
     let folder = Path::new(&wanted.path).join("bin");
     if wanted.setuptools && !folder.join("easy_install").exists() {
-        installed_by_script(ctx, "https://bootstrap.pypa.io/ez_setup.py", &wanted).await?;
+        installed_by_script(ctx, "https://bootstrap.pypa.io/ez_setup.py", &wanted)?;
     }
     if wanted.pip && !folder.join("pip").exists() {
-        let more = installed_by_script(ctx, "https://bootstrap.pypa.io/get-pip.py", &wanted).await?;
+        let more = installed_by_script(ctx, "https://bootstrap.pypa.io/get-pip.py", &wanted)?;
         let text = |map: &Map, name: &str| map.get(name).map(Value::to_string).unwrap_or_default();
         for name in ["stdout", "stderr"] {
             let both = format!("{}\n{}", text(&said, name), text(&more, name));
@@ -250,8 +249,8 @@ async fn bootstrap(ctx: &Context, wanted: Bootstrap, mut said: Map) -> Result<Ma
 }
 
 /// Runs a script from the web in the environment.
-async fn installed_by_script(ctx: &Context, source: &str, wanted: &Bootstrap) -> Result<Map> {
-    let cached = ctx.call("cp.cache_file", vec![source.into(), wanted.saltenv.as_str().into()]).await?;
+fn installed_by_script(ctx: &Context, source: &str, wanted: &Bootstrap) -> Result<Map> {
+    let cached = ctx.call("cp.cache_file", vec![source.into(), wanted.saltenv.as_str().into()])?;
     let Some(cached) = cached.as_str().filter(|path| !path.is_empty()) else {
         return Err(Error::execution(format!("{source} could not be fetched")));
     };
@@ -265,7 +264,7 @@ async fn installed_by_script(ctx: &Context, source: &str, wanted: &Bootstrap) ->
     }
     let words = vec![format!("{}/bin/python", wanted.path), script.path().to_string_lossy().into_owned()];
     let env = map! { "VIRTUAL_ENV" => wanted.path.as_str() };
-    run(ctx, words, &wanted.user, map! { "cwd" => wanted.path.as_str(), "env" => env }).await
+    run(ctx, words, &wanted.user, map! { "cwd" => wanted.path.as_str(), "env" => env })
 }
 
 /// Returns the version of virtualenv, as a list of numbers.
@@ -276,21 +275,21 @@ async fn installed_by_script(ctx: &Context, source: &str, wanted: &Bootstrap) ->
 ///
 ///     salt '*' virtualenv.virtualenv_ver /usr/bin/virtualenv
 #[function]
-async fn virtualenv_ver(
+fn virtualenv_ver(
     ctx: &Context,
     venv_bin: String,
     #[default(Value::Null)] user: Value,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    let version = version_of(ctx, &venv_bin, &user, &kwargs.given()).await?;
+    let version = version_of(ctx, &venv_bin, &user, &kwargs.given())?;
     Ok(version.into_iter().map(|part| Value::Int(part as i64)).collect())
 }
 
-async fn version_of(ctx: &Context, program: &str, user: &Value, kwargs: &Map) -> Result<Vec<u64>> {
+fn version_of(ctx: &Context, program: &str, user: &Value, kwargs: &Map) -> Result<Vec<u64>> {
     let words = vec![program.to_owned(), "--version".into()];
     let mut more = map! { "redirect_stderr" => true };
     more.update(kwargs.clone());
-    let said = run(ctx, words, user, more).await?;
+    let said = run(ctx, words, user, more)?;
     let text = said.get("stdout").map(Value::to_string).unwrap_or_default();
     if said.get("retcode").and_then(Value::as_i64) != Some(0) || text.trim().is_empty() {
         let text = format!(
@@ -319,9 +318,9 @@ fn interpreter(venv: &str) -> Result<String> {
     Err(Error::execution(text))
 }
 
-async fn told(ctx: &Context, venv: &str, code: String) -> Result<Value> {
+fn told(ctx: &Context, venv: &str, code: String) -> Result<Value> {
     let call = Call { args: vec![interpreter(venv)?.into(), code.into()], kwargs: Map::new() };
-    let said = ctx.call_with("cmd.exec_code_all", call).await?;
+    let said = ctx.call_with("cmd.exec_code_all", call)?;
     let part = |name: &str| said.get(name).cloned().unwrap_or_default();
     if part("retcode").as_i64() != Some(0) {
         return Err(Error::execution(format!("{}\n{}", part("stdout"), part("stderr"))));
@@ -352,8 +351,8 @@ fn quoted(text: &str) -> Result<String> {
 ///
 ///     salt '*' virtualenv.get_site_packages /path/to/my/venv
 #[function]
-async fn get_site_packages(ctx: &Context, venv: String) -> Result<Value> {
-    told(ctx, &venv, "from sysconfig import get_path\nprint(get_path('purelib'))\n".into()).await
+fn get_site_packages(ctx: &Context, venv: String) -> Result<Value> {
+    told(ctx, &venv, "from sysconfig import get_path\nprint(get_path('purelib'))\n".into())
 }
 
 /// Returns the directory in which a package of an environment lies.
@@ -364,13 +363,13 @@ async fn get_site_packages(ctx: &Context, venv: String) -> Result<Value> {
 ///
 ///     salt '*' virtualenv.get_distribution_path /path/to/my/venv my_distribution
 #[function]
-async fn get_distribution_path(ctx: &Context, venv: String, distribution: String) -> Result<Value> {
+fn get_distribution_path(ctx: &Context, venv: String, distribution: String) -> Result<Value> {
     let name = quoted(&distribution)?;
     let code = format!(
         "import importlib.metadata\nplace = importlib.metadata.distribution({name}).locate_file('')\n\
          print(str(place).rstrip('/'))\n"
     );
-    told(ctx, &venv, code).await
+    told(ctx, &venv, code)
 }
 
 /// Returns the path of a file that belongs to a package of an environment.
@@ -381,18 +380,13 @@ async fn get_distribution_path(ctx: &Context, venv: String, distribution: String
 ///
 ///     salt '*' virtualenv.get_resource_path /path/to/my/venv my_package my/resource.xml
 #[function]
-async fn get_resource_path(
-    ctx: &Context,
-    venv: String,
-    package: Option<String>,
-    resource: Option<String>,
-) -> Result<Value> {
+fn get_resource_path(ctx: &Context, venv: String, package: Option<String>, resource: Option<String>) -> Result<Value> {
     let (package, resource) = both(package, resource)?;
     let code = format!(
         "import importlib, os\nmodule = importlib.import_module({package})\n\
          print(os.path.join(os.path.dirname(module.__file__), {resource}))\n"
     );
-    told(ctx, &venv, code).await
+    told(ctx, &venv, code)
 }
 
 /// Returns the content of a file that belongs to a package of an environment.
@@ -403,14 +397,14 @@ async fn get_resource_path(
 ///
 ///     salt '*' virtualenv.get_resource_content /path/to/my/venv my_package my/resource.xml
 #[function]
-async fn get_resource_content(
+fn get_resource_content(
     ctx: &Context,
     venv: String,
     package: Option<String>,
     resource: Option<String>,
 ) -> Result<Value> {
     let (package, resource) = both(package, resource)?;
-    told(ctx, &venv, format!("import pkgutil\nprint(pkgutil.get_data({package}, {resource}))\n")).await
+    told(ctx, &venv, format!("import pkgutil\nprint(pkgutil.get_data({package}, {resource}))\n"))
 }
 
 fn both(package: Option<String>, resource: Option<String>) -> Result<(String, String)> {

@@ -17,14 +17,7 @@ pub static MODULE: Module =
         });
 
 /// Runs `htpasswd` with letters of options. The password goes to its standard input, where nobody else sees it.
-async fn fed(
-    ctx: &Context,
-    letters: String,
-    file: &str,
-    user: &str,
-    password: &str,
-    runas: Option<String>,
-) -> Result<Value> {
+fn fed(ctx: &Context, letters: String, file: &str, user: &str, password: &str, runas: Option<String>) -> Result<Value> {
     if password.contains(['\n', '\0']) {
         return Err(Error::invocation("a password for htpasswd is one line"));
     }
@@ -32,7 +25,7 @@ async fn fed(
     let kwargs = map! {
         "runas" => runas, "python_shell" => false, "stdin" => password, "stdin_raw_newlines" => true,
     };
-    ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs }).await
+    ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })
 }
 
 /// Adds a user to a file of passwords, or gives it another password; the file is made if there is none. ``opts`` are letters
@@ -45,7 +38,7 @@ async fn fed(
 ///     salt '*' webutil.useradd /etc/httpd/htpasswd larry badpassword
 ///     salt '*' webutil.useradd /etc/httpd/htpasswd larry badpass opts=ns
 #[function]
-async fn useradd(
+fn useradd(
     ctx: &Context,
     pwfile: String,
     user: String,
@@ -54,7 +47,7 @@ async fn useradd(
     runas: Option<String>,
 ) -> Result<Value> {
     let create = if Path::new(&pwfile).exists() { "" } else { "c" };
-    fed(ctx, format!("-i{opts}{create}"), &pwfile, &user, &password, runas).await
+    fed(ctx, format!("-i{opts}{create}"), &pwfile, &user, &password, runas)
 }
 
 /// Removes a user from a file of passwords, and returns what was printed; with ``all_results=True`` the exit code, too.
@@ -65,7 +58,7 @@ async fn useradd(
 ///
 ///     salt '*' webutil.userdel /etc/httpd/htpasswd larry
 #[function]
-async fn userdel(
+fn userdel(
     ctx: &Context,
     pwfile: String,
     user: String,
@@ -78,9 +71,9 @@ async fn userdel(
     let command: Value = ["htpasswd", "-D", &pwfile, &user].into_iter().map(Value::from).collect();
     let call = Call { args: vec![command], kwargs: map! { "runas" => runas, "python_shell" => false } };
     if all_results.truthy() {
-        return ctx.call_with("cmd.run_all", call).await;
+        return ctx.call_with("cmd.run_all", call);
     }
-    let printed = ctx.call_with("cmd.run", call).await?.to_string();
+    let printed = ctx.call_with("cmd.run", call)?.to_string();
     Ok(splitlines(&printed).into_iter().collect())
 }
 
@@ -93,7 +86,7 @@ async fn userdel(
 ///     salt '*' webutil.verify /etc/httpd/htpasswd larry maybepassword
 ///     salt '*' webutil.verify /etc/httpd/htpasswd larry maybepassword opts=ns
 #[function]
-async fn verify(
+fn verify(
     ctx: &Context,
     pwfile: String,
     user: String,
@@ -104,7 +97,7 @@ async fn verify(
     if !Path::new(&pwfile).exists() {
         return Ok(false);
     }
-    let said = fed(ctx, format!("-iv{opts}"), &pwfile, &user, &password, runas).await?;
+    let said = fed(ctx, format!("-iv{opts}"), &pwfile, &user, &password, runas)?;
     Ok(said.get("retcode").and_then(Value::as_i64) == Some(0))
 }
 
@@ -121,23 +114,23 @@ mod tests {
 
     static CMD: Module = Module::new("cmd", "", &[&RUN_ALL]);
 
-    #[tokio::test]
-    async fn passwords_are_no_arguments_of_programs() {
+    #[test]
+    fn passwords_are_no_arguments_of_programs() {
         static ALWAYS: Module = Module::new("webutil", "", &[&USERADD, &VERIFY]);
         let (ctx, _agent) = exec::testing::context(&[&ALWAYS, &CMD], map! {}, map! {}, map! {});
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("htpasswd").to_string_lossy().into_owned();
-        let add = async |opts: &str| {
+        let add = |opts: &str| {
             let args = [file.as_str(), "ann", "s3cret\\n", opts].into_iter().map(Value::from).collect();
-            ctx.call("webutil.useradd", args).await.unwrap()
+            ctx.call("webutil.useradd", args).unwrap()
         };
         let asked = |said: &Value| (said.get("cmd").cloned().unwrap(), said.get("stdin").cloned().unwrap());
         let command = |letters: &str| ["htpasswd", letters, &file, "ann"].into_iter().collect::<Value>();
-        assert_eq!(asked(&add("s").await), (command("-isc"), "s3cret\\n".into()));
+        assert_eq!(asked(&add("s")), (command("-isc"), "s3cret\\n".into()));
         std::fs::write(&file, "").unwrap();
-        assert_eq!(asked(&add("").await), (command("-i"), "s3cret\\n".into()));
+        assert_eq!(asked(&add("")), (command("-i"), "s3cret\\n".into()));
         let args = [file.as_str(), "ann", "two\nlines"].into_iter().map(Value::from).collect();
-        let said = ctx.call("webutil.verify", args).await.unwrap_err().to_string();
+        let said = ctx.call("webutil.verify", args).unwrap_err().to_string();
         assert_eq!(said, "a password for htpasswd is one line");
     }
 }

@@ -33,8 +33,8 @@ fn compile(opts: &Map, grains: &Map) -> Map {
     compiler.compile(&pillar::Request { id: "web1", grains: Some(grains), ..Default::default() })
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn formulas_render_as_recorded() {
+#[test]
+fn formulas_render_as_recorded() {
     let text = std::fs::read_to_string(tree().join("expected.json")).unwrap();
     let recorded = render::python::json::loads(&text).unwrap();
     let mut compared = 0;
@@ -42,8 +42,7 @@ async fn formulas_render_as_recorded() {
         let part = |name: &str| case.get(name).unwrap().as_map().unwrap().clone();
         let dir = tempfile::tempdir().unwrap();
         let (opts, grains) = (options(dir.path()), part("grains"));
-        let (opts_of_pillar, grains_of_pillar) = (opts.clone(), grains.clone());
-        let pillar = tokio::task::spawn_blocking(move || compile(&opts_of_pillar, &grains_of_pillar)).await.unwrap();
+        let pillar = compile(&opts, &grains);
         assert_eq!(Value::from(pillar.clone()), part("pillar").into(), "pillar for {grains:?}");
         let ctx = Arc::new(context(opts, grains.clone(), pillar));
         for (file, expected) in &part("files") {
@@ -51,7 +50,7 @@ async fn formulas_render_as_recorded() {
             let sls = file.trim_end_matches(".sls").replace("/init", "").replace('/', ".");
             let kwargs = map! { "sls" => sls.as_str() };
             let call = Call { args: vec![format!("salt://{file}").into()], kwargs };
-            let found = ctx.call_with("slsutil.renderer", call).await.unwrap();
+            let found = ctx.call_with("slsutil.renderer", call).unwrap();
             assert_eq!(value::python::repr(&found), value::python::repr(expected), "{file} for {grains:?}");
             compared += 1;
         }

@@ -5,7 +5,7 @@
 //! template engine over a text, as `file.managed` wants it.
 //!
 //! Everything here blocks: templates call execution functions, which may run programs and ask a master. Call it on a thread
-//! for blocking work (`exec::Context::blocking`).
+//! for blocking work, as plain functions are.
 
 mod error;
 mod jinja;
@@ -15,14 +15,12 @@ mod pipe;
 pub mod python;
 mod renderer;
 mod steps;
-mod wait;
 
 pub use error::{Error, around};
 pub use loader::{Loader, NoFiles, Roots, Source};
 pub use pipe::{Limits, Step, pipeline, unsupported};
 pub use renderer::{Renderer, Request, Template};
 pub use steps::gpg::Gpg;
-pub use wait::wait;
 
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,9 @@
 //! can run in one deterministic process with other implementations behind it. Durations and timers come from tokio's clock, which
 //! a simulation controls directly.
 
+mod behind_others;
 mod clock;
 mod net;
-mod own_thread;
 mod random;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 
 pub use clock::{Clock, WallClock};
 pub use net::{BoxStream, Connect, Connection, Keepalive, Listen, Listener, Net, Stream};
-pub use own_thread::{brief, on_own_thread};
 pub use random::{OsRandom, Random, SeededRandom};
 pub use tokio_net::TokioNet;
 
@@ -91,17 +90,8 @@ impl Rt {
         if self.is_simulated() {
             self.spawn(async move { work() });
         } else {
-            own_thread::behind_others(work);
+            behind_others::behind_others(work);
         }
-    }
-
-    /// Runs a future that may block now and then on a thread of its own; in a simulation, as a task.
-    pub fn spawn_on_thread<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        if self.is_simulated() {
-            return self.spawn(task);
-        }
-        let handle = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || own_thread::own(|| handle.block_on(task)))
     }
 
     /// Returns whether this world is simulated: then there are no sockets of the system, and no notifications of the kernel.

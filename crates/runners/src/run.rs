@@ -213,7 +213,7 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
         Err(Error::Arguments(text) | Error::Invocation(text)) => return (usage(&text, function), None, None),
         Err(error) => return failure(kind, fun, &error),
     };
-    match AssertUnwindSafe((function.call)(ctx, bound)).catch_unwind().await {
+    match AssertUnwindSafe(function.call_async(ctx, bound)).catch_unwind().await {
         Ok(Ok(value)) => {
             let out = value.get("outputter").and_then(Value::as_str).or(function.out).map(str::to_owned);
             (value, out, None)

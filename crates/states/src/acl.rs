@@ -6,7 +6,7 @@ use exec::{Context, Module, Result, function};
 use modules::util::which;
 use value::{Map, Value, map, python};
 
-use crate::support::{call, comment_of, items};
+use crate::support::{call, items};
 use crate::{Ret, args};
 
 /// The module.
@@ -104,11 +104,11 @@ struct Lists {
 }
 
 /// Reads the lists, or says why there are none.
-async fn lists(ctx: &Context, name: &str, kwargs: Map) -> Result<std::result::Result<Lists, String>> {
+fn lists(ctx: &Context, name: &str, kwargs: Map) -> Result<std::result::Result<Lists, String>> {
     if !Path::new(name).exists() {
         return Ok(Err(format!("{name} does not exist")));
     }
-    let answer = call(ctx, "acl.getfacl", args![name], kwargs).await?;
+    let answer = call(ctx, "acl.getfacl", args![name], kwargs)?;
     let all = answer.into_map().unwrap_or_default();
     // The program leaves out a slash at the end.
     let file = all.get(name).or_else(|| all.get(name.trim_end_matches('/'))).cloned();
@@ -130,21 +130,21 @@ struct Wish<'a> {
 
 impl Wish<'_> {
     /// Sets the entries; a failure is told as Salt tells it.
-    async fn apply(&self, ctx: &Context, shown: &str) -> Result<std::result::Result<(), String>> {
+    fn apply(&self, ctx: &Context, shown: &str) -> Result<std::result::Result<(), String>> {
         let how = map! { "recursive" => self.recurse, "raise_err" => true };
         let mut done = Ok(Value::Null);
         if self.force {
-            done = call(ctx, "acl.wipefacls", args![self.name], how.clone()).await;
+            done = call(ctx, "acl.wipefacls", args![self.name], how.clone());
         }
         for who in &self.who {
             if done.is_ok() {
                 let args = args![self.kind.whole, who.as_str(), self.perms, self.name];
-                done = call(ctx, "acl.modfacl", args, how.clone()).await;
+                done = call(ctx, "acl.modfacl", args, how.clone());
             }
         }
         Ok(match done {
             Ok(_) => Ok(()),
-            Err(error) => Err(format!("Error updating permissions for {shown}: {}", comment_of(error)?)),
+            Err(error) => Err(format!("Error updating permissions for {shown}: {error}")),
         })
     }
 
@@ -162,11 +162,11 @@ struct Texts {
     changes: Map,
 }
 
-async fn set(ctx: &Context, ret: Ret, wish: &Wish<'_>, texts: Texts) -> Result<Ret> {
+fn set(ctx: &Context, ret: Ret, wish: &Wish<'_>, texts: Texts) -> Result<Ret> {
     if ctx.is_test() {
         return Ok(ret.would(texts.would).changed(texts.changes));
     }
-    Ok(match wish.apply(ctx, &texts.shown).await? {
+    Ok(match wish.apply(ctx, &texts.shown)? {
         Ok(()) => ret.ok(texts.done).changed(texts.changes),
         Err(text) => ret.fail(text),
     })
@@ -185,7 +185,7 @@ fn not_permissions(ret: Ret, perms: &str) -> Ret {
 
 /// Makes sure that the list of a file has an entry.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     acl_type: String,
@@ -195,7 +195,7 @@ async fn present(
     #[default(false)] force: bool,
 ) -> Result<Ret> {
     let (ret, kind) = (Ret::new(name.as_str()), Kind::new(&acl_type));
-    let lists = match lists(ctx, &name, map! { "recursive" => recurse }).await? {
+    let lists = match lists(ctx, &name, map! { "recursive" => recurse })? {
         Ok(lists) => lists,
         Err(text) => return Ok(ret.fail(text)),
     };
@@ -223,12 +223,12 @@ async fn present(
             shown: acl_name,
         },
     };
-    set(ctx, ret, &wish, texts).await
+    set(ctx, ret, &wish, texts)
 }
 
 /// Makes sure that the list of a file has no such entry.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     acl_type: String,
@@ -238,7 +238,7 @@ async fn absent(
 ) -> Result<Ret> {
     let _ = perms;
     let (ret, kind) = (Ret::new(name.as_str()), Kind::new(&acl_type));
-    let lists = match lists(ctx, &name, map! { "recursive" => recurse }).await? {
+    let lists = match lists(ctx, &name, map! { "recursive" => recurse })? {
         Ok(lists) => lists,
         Err(text) => return Ok(ret.fail(text)),
     };
@@ -252,7 +252,7 @@ async fn absent(
     if ctx.is_test() {
         return Ok(ret.would("Removing permissions"));
     }
-    call(ctx, "acl.delfacl", args![acl_type, acl_name, name], map! { "recursive" => recurse }).await?;
+    call(ctx, "acl.delfacl", args![acl_type, acl_name, name], map! { "recursive" => recurse })?;
     Ok(ret.ok("Removing permissions"))
 }
 
@@ -285,7 +285,7 @@ fn told(wish: &Wish<'_>, file: &Value, wanted: Allowed) -> Option<Texts> {
 
 /// Makes sure that the list of a file has entries for several names.
 #[function]
-async fn list_present(
+fn list_present(
     ctx: &Context,
     name: String,
     acl_type: String,
@@ -296,7 +296,7 @@ async fn list_present(
 ) -> Result<Ret> {
     let (ret, kind) = (Ret::new(name.as_str()), Kind::new(&acl_type));
     let Some(wanted) = allowed(&perms) else { return Ok(not_permissions(ret, &perms)) };
-    let lists = match lists(ctx, &name, Map::new()).await? {
+    let lists = match lists(ctx, &name, Map::new())? {
         Ok(lists) => lists,
         Err(text) => return Ok(ret.fail(text)),
     };
@@ -305,14 +305,14 @@ async fn list_present(
     }
     let wish = Wish { name: &name, kind, who: names(&acl_names), perms: &perms, recurse, force };
     match told(&wish, &lists.file, wanted) {
-        Some(texts) => set(ctx, ret, &wish, texts).await,
+        Some(texts) => set(ctx, ret, &wish, texts),
         None => Ok(ret.ok(AS_WISHED)),
     }
 }
 
 /// Makes sure that the list of a file has no entries for several names.
 #[function]
-async fn list_absent(
+fn list_absent(
     ctx: &Context,
     name: String,
     acl_type: String,
@@ -320,7 +320,7 @@ async fn list_absent(
     #[default(false)] recurse: bool,
 ) -> Result<Ret> {
     let (ret, kind) = (Ret::new(name.as_str()), Kind::new(&acl_type));
-    let lists = match lists(ctx, &name, Map::new()).await? {
+    let lists = match lists(ctx, &name, Map::new())? {
         Ok(lists) => lists,
         Err(text) => return Ok(ret.fail(text)),
     };
@@ -336,7 +336,7 @@ async fn list_absent(
     }
     for who in names {
         let args = args![acl_type.as_str(), who, name.as_str()];
-        call(ctx, "acl.delfacl", args, map! { "recursive" => recurse }).await?;
+        call(ctx, "acl.delfacl", args, map! { "recursive" => recurse })?;
     }
     Ok(ret.ok("Removing permissions"))
 }

@@ -11,16 +11,16 @@ pub static MODULE: Module = Module::new("alias", "Mail aliases.", &[&ABSENT, &PR
 
 /// Makes sure that an alias has this target.
 #[function]
-async fn present(ctx: &Context, name: Value, target: Value) -> Result<Ret> {
+fn present(ctx: &Context, name: Value, target: Value) -> Result<Ret> {
     let ret = Ret::new(name.clone());
     let arguments = map! { "alias" => name.clone(), "target" => target.clone() };
-    if yes(ctx, "aliases.has_target", arguments.clone()).await? {
+    if yes(ctx, "aliases.has_target", arguments.clone())? {
         return Ok(ret.ok(format!("Alias {name} already present")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Alias {name} -> {target} is set to be added")));
     }
-    if yes(ctx, "aliases.set_target", arguments).await? {
+    if yes(ctx, "aliases.set_target", arguments)? {
         let changes = map! { "alias" => name.clone() };
         return Ok(ret.changed(changes).ok(format!("Set email alias {name} -> {target}")));
     }
@@ -29,16 +29,16 @@ async fn present(ctx: &Context, name: Value, target: Value) -> Result<Ret> {
 
 /// Makes sure that there is no such alias.
 #[function]
-async fn absent(ctx: &Context, name: Value) -> Result<Ret> {
+fn absent(ctx: &Context, name: Value) -> Result<Ret> {
     let ret = Ret::new(name.clone());
     let arguments = map! { "alias" => name.clone() };
-    if !yes(ctx, "aliases.get_target", arguments.clone()).await? {
+    if !yes(ctx, "aliases.get_target", arguments.clone())? {
         return Ok(ret.ok(format!("Alias {name} already absent")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Alias {name} is set to be removed")));
     }
-    if yes(ctx, "aliases.rm_alias", arguments.clone()).await? {
+    if yes(ctx, "aliases.rm_alias", arguments.clone())? {
         return Ok(ret.changed(arguments).ok(format!("Removed alias {name}")));
     }
     Ok(ret.fail(format!("Failed to remove alias {name}")))

@@ -20,31 +20,31 @@ fn start(name: &str, more: Map) -> Ret {
     Ret { result: Some(true), more, ..Ret::new(name) }
 }
 
-async fn exists(ctx: &Context, name: &str, path: &str) -> Result<bool> {
-    Ok(call(ctx, "alternatives.check_exists", args![name, path], Map::new()).await?.truthy())
+fn exists(ctx: &Context, name: &str, path: &str) -> Result<bool> {
+    Ok(call(ctx, "alternatives.check_exists", args![name, path], Map::new())?.truthy())
 }
 
-async fn current(ctx: &Context, name: &str) -> Result<Value> {
-    call(ctx, "alternatives.show_current", args![name], Map::new()).await
+fn current(ctx: &Context, name: &str) -> Result<Value> {
+    call(ctx, "alternatives.show_current", args![name], Map::new())
 }
 
 /// Makes sure that a path is among those a name can mean.
 #[function]
-async fn install(ctx: &Context, name: String, link: String, path: String, priority: Value) -> Result<Ret> {
+fn install(ctx: &Context, name: String, link: String, path: String, priority: Value) -> Result<Ret> {
     let facts = map! { "link" => link.as_str(), "path" => path.as_str(), "priority" => priority.clone() };
     let ret = start(&name, facts.clone());
-    if exists(ctx, &name, &path).await? {
+    if exists(ctx, &name, &path)? {
         return Ok(ret.ok(format!("Alternative {path} for {name} is already registered")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Alternative will be set for {name} to {path} with priority {priority}")));
     }
     let place = args![name.as_str(), link.as_str(), path.as_str(), priority.clone()];
-    let said = call(ctx, "alternatives.install", place, Map::new()).await?;
-    if !exists(ctx, &name, &path).await? {
+    let said = call(ctx, "alternatives.install", place, Map::new())?;
+    if !exists(ctx, &name, &path)? {
         return Ok(ret.fail(format!("Alternative for {name} not installed: {said}")));
     }
-    let chosen = call(ctx, "alternatives.check_installed", args![name.as_str(), path.as_str()], Map::new()).await?;
+    let chosen = call(ctx, "alternatives.check_installed", args![name.as_str(), path.as_str()], Map::new())?;
     let text = match chosen.truthy() {
         true => format!("Alternative for {name} set to path {path} with priority {priority}"),
         false => {
@@ -58,10 +58,10 @@ async fn install(ctx: &Context, name: String, link: String, path: String, priori
 
 /// Makes sure that a path is not among those a name can mean.
 #[function]
-async fn remove(ctx: &Context, name: String, path: String) -> Result<Ret> {
+fn remove(ctx: &Context, name: String, path: String) -> Result<Ret> {
     let ret = start(&name, map! { "path" => path.as_str() });
-    if !exists(ctx, &name, &path).await? {
-        let current = current(ctx, &name).await?;
+    if !exists(ctx, &name, &path)? {
+        let current = current(ctx, &name)?;
         return Ok(match current.truthy() {
             true => ret.ok(format!("Alternative for {name} is set to it's default path {current}")),
             false => ret.fail(format!("Alternative for {name} doesn't exist")),
@@ -70,8 +70,8 @@ async fn remove(ctx: &Context, name: String, path: String) -> Result<Ret> {
     if ctx.is_test() {
         return Ok(ret.would(format!("Alternative for {name} will be removed")));
     }
-    call(ctx, "alternatives.remove", args![name.as_str(), path.as_str()], Map::new()).await?;
-    let current = current(ctx, &name).await?;
+    call(ctx, "alternatives.remove", args![name.as_str(), path.as_str()], Map::new())?;
+    let current = current(ctx, &name)?;
     Ok(match current.truthy() {
         true => {
             let text = format!("Alternative for {name} removed. Falling back to path {current}");
@@ -83,35 +83,35 @@ async fn remove(ctx: &Context, name: String, path: String) -> Result<Ret> {
 
 /// Lets a name mean the path of the highest priority.
 #[function]
-async fn auto(ctx: &Context, name: String) -> Result<Ret> {
+fn auto(ctx: &Context, name: String) -> Result<Ret> {
     let ret = start(&name, Map::new());
-    let shown = call(ctx, "alternatives.display", args![name.as_str()], Map::new()).await?.to_string();
+    let shown = call(ctx, "alternatives.display", args![name.as_str()], Map::new())?.to_string();
     if shown.lines().next().is_some_and(|line| line.ends_with(" auto mode")) {
         return Ok(ret.ok(format!("{name} already in auto mode")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("{name} will be put in auto mode")));
     }
-    let said = call(ctx, "alternatives.auto", args![name.as_str()], Map::new()).await?;
+    let said = call(ctx, "alternatives.auto", args![name.as_str()], Map::new())?;
     Ok(ret.changed(map! { "result" => said }))
 }
 
 /// Lets a name mean a path.
 #[function]
-async fn set(ctx: &Context, name: String, path: String) -> Result<Ret> {
+fn set(ctx: &Context, name: String, path: String) -> Result<Ret> {
     let ret = start(&name, map! { "path" => path.as_str() });
-    if current(ctx, &name).await?.as_str() == Some(&path) {
+    if current(ctx, &name)?.as_str() == Some(&path) {
         return Ok(ret.ok(format!("Alternative for {name} already set to {path}")));
     }
-    let shown = call(ctx, "alternatives.display", args![name.as_str()], Map::new()).await?.to_string();
+    let shown = call(ctx, "alternatives.display", args![name.as_str()], Map::new())?.to_string();
     if !shown.lines().any(|line| line.starts_with(&path)) {
         return Ok(ret.fail(format!("Alternative {path} for {name} doesn't exist")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Alternative for {name} will be set to path {path}")));
     }
-    call(ctx, "alternatives.set", args![name.as_str(), path.as_str()], Map::new()).await?;
-    if current(ctx, &name).await?.as_str() == Some(&path) {
+    call(ctx, "alternatives.set", args![name.as_str(), path.as_str()], Map::new())?;
+    if current(ctx, &name)?.as_str() == Some(&path) {
         let text = format!("Alternative for {name} set to path {path}");
         return Ok(ret.ok(text).changed(map! { "path" => path.as_str() }));
     }

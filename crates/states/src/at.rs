@@ -32,7 +32,7 @@ struct Wish {
     unique_tag: bool,
 }
 
-async fn add(ctx: &Context, wish: Wish) -> Result<Ret> {
+fn add(ctx: &Context, wish: Wish) -> Result<Ret> {
     let Wish { name, timespec, tag, user, job, unique_tag } = wish;
     let mut ret = Ret { result: Some(true), ..Ret::new(name.as_str()) };
     let job = job.filter(|job| !job.is_empty()).unwrap_or(name);
@@ -43,7 +43,7 @@ async fn add(ctx: &Context, wish: Wish) -> Result<Ret> {
         if !tag.truthy() {
             return Ok(ret.fail("no tag provided and unique_tag is set to True"));
         }
-        let known = salt(ctx, "at.jobcheck", map! { "tag" => tag.clone() }).await?;
+        let known = salt(ctx, "at.jobcheck", map! { "tag" => tag.clone() })?;
         if !jobs(&known).is_empty() {
             return Ok(ret.ok(format!("atleast one job with tag {tag} exists.")));
         }
@@ -51,7 +51,7 @@ async fn add(ctx: &Context, wish: Wish) -> Result<Ret> {
     let mut more = map! { "tag" => tag };
     ret.comment = match user.filter(|user| !user.is_empty()) {
         Some(user) => {
-            if !call(ctx, "user.info", args![user.as_str()], Map::new()).await?.truthy() {
+            if !call(ctx, "user.info", args![user.as_str()], Map::new())?.truthy() {
                 return Ok(ret.fail(format!("user {user} does not exists")));
             }
             more.insert("runas", user.as_str());
@@ -60,7 +60,7 @@ async fn add(ctx: &Context, wish: Wish) -> Result<Ret> {
         None => format!("job {job} added and will run on {timespec}"),
     }
     .into();
-    let said = call(ctx, "at.at", args![timespec, job], more).await?;
+    let said = call(ctx, "at.at", args![timespec, job], more)?;
     if let Some(job) = jobs(&said).into_iter().next().and_then(Value::into_map) {
         ret.changes = job;
     }
@@ -72,7 +72,7 @@ async fn add(ctx: &Context, wish: Wish) -> Result<Ret> {
 
 /// Adds a command that runs at a time; `unique_tag` adds it only if no job has the tag.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     timespec: Value,
@@ -81,18 +81,18 @@ async fn present(
     job: Option<String>,
     #[default(false)] unique_tag: bool,
 ) -> Result<Ret> {
-    add(ctx, Wish { name, timespec, tag, user, job, unique_tag }).await
+    add(ctx, Wish { name, timespec, tag, user, job, unique_tag })
 }
 
 /// The job with a number; the answer is what the state says, or nothing when other jobs are asked for.
-async fn single(ctx: &Context, ret: Ret, jobid: &Value) -> Result<Ret> {
-    let known = jobs(&call(ctx, "at.atq", args![jobid.clone()], Map::new()).await?);
+fn single(ctx: &Context, ret: Ret, jobid: &Value) -> Result<Ret> {
+    let known = jobs(&call(ctx, "at.atq", args![jobid.clone()], Map::new())?);
     match known.len() {
         0 => return Ok(ret.ok(format!("job with id {jobid} not present"))),
         1 => {}
         _ => return Ok(ret.fail(format!("more than one job was return for job with id {jobid}"))),
     }
-    let gone = removed(&call(ctx, "at.atrm", args![jobid.clone()], Map::new()).await?);
+    let gone = removed(&call(ctx, "at.atrm", args![jobid.clone()], Map::new())?);
     // Jobs are named by text here, and by number there.
     let done = gone.iter().any(|job| job.to_string() == jobid.to_string());
     let ret = ret.changed(map! { "removed" => gone });
@@ -104,7 +104,7 @@ async fn single(ctx: &Context, ret: Ret, jobid: &Value) -> Result<Ret> {
 
 /// Removes commands that wait: one by its number, those that fit arguments as of `at.jobcheck`, or all.
 #[function]
-async fn absent(ctx: &Context, name: String, #[default(Value::Null)] jobid: Value, kwargs: KwArgs) -> Result<Ret> {
+fn absent(ctx: &Context, name: String, #[default(Value::Null)] jobid: Value, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let asked = kwargs.given();
     if asked.contains_key("limit") {
@@ -114,15 +114,15 @@ async fn absent(ctx: &Context, name: String, #[default(Value::Null)] jobid: Valu
         return Ok(ret.would("removed ? job(s)"));
     }
     if jobid.truthy() {
-        return single(ctx, ret, &jobid).await;
+        return single(ctx, ret, &jobid);
     }
     let which: Vec<Value> = if asked.is_empty() {
         args!["all"]
     } else {
-        let fitting = jobs(&salt(ctx, "at.jobcheck", asked).await?);
+        let fitting = jobs(&salt(ctx, "at.jobcheck", asked)?);
         fitting.iter().filter_map(|job| Some(job.get("job")?.to_string().into())).collect()
     };
-    let gone = removed(&call(ctx, "at.atrm", which, Map::new()).await?);
+    let gone = removed(&call(ctx, "at.atrm", which, Map::new())?);
     let text = format!("removed {} job(s)", gone.len());
     Ok(match gone.is_empty() {
         true => ret.ok(text),
@@ -146,7 +146,7 @@ fn watch(
 
 /// What `watch` does when something has changed.
 #[function]
-async fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let given = kwargs.given();
     if given.get_str("sfun") != Some("watch") {
         return Ok(Ret::new(name));
@@ -161,5 +161,5 @@ async fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
         job: text("job"),
         unique_tag: part("unique_tag").truthy(),
     };
-    add(ctx, wish).await
+    add(ctx, wish)
 }

@@ -9,19 +9,19 @@ use crate::Ret;
 pub static MODULE: Module =
     Module::new("beacon", "What the minion watches.", &[&ABSENT, &DISABLED, &ENABLED, &PRESENT]);
 
-async fn beacons(ctx: &Context, kwargs: &Map) -> Result<Map> {
+fn beacons(ctx: &Context, kwargs: &Map) -> Result<Map> {
     let mut arguments = map! { "return_yaml" => false };
     arguments.update(kwargs.clone());
     let call = Call { args: Vec::new(), kwargs: arguments };
-    Ok(ctx.call_with("beacons.list", call).await?.into_map().unwrap_or_default())
+    Ok(ctx.call_with("beacons.list", call)?.into_map().unwrap_or_default())
 }
 
-async fn change(ctx: &Context, fun: &str, mut args: Vec<Value>, mut kwargs: Map, name: &Value) -> Result<Map> {
+fn change(ctx: &Context, fun: &str, mut args: Vec<Value>, mut kwargs: Map, name: &Value) -> Result<Map> {
     if ctx.is_test() {
         kwargs.insert("test", true);
     }
     args.insert(0, name.clone());
-    let answer = ctx.call_with(&format!("beacons.{fun}"), Call { args, kwargs }).await?;
+    let answer = ctx.call_with(&format!("beacons.{fun}"), Call { args, kwargs })?;
     Ok(answer.into_map().unwrap_or_default())
 }
 
@@ -37,12 +37,12 @@ fn refused(ctx: &Context, ret: &Ret, answer: &Map) -> Option<Ret> {
 }
 
 /// Adds what saving comes to.
-async fn saved(ctx: &Context, name: &Value, save: bool, mut comments: Vec<String>, ret: Ret) -> Result<Ret> {
+fn saved(ctx: &Context, name: &Value, save: bool, mut comments: Vec<String>, ret: Ret) -> Result<Ret> {
     if save {
         if ctx.is_test() {
             comments.push(format!("Beacon {name} would be saved"));
         } else {
-            ctx.call("beacons.save", Vec::new()).await?;
+            ctx.call("beacons.save", Vec::new())?;
             comments.push(format!("Beacon {name} saved"));
         }
     }
@@ -51,15 +51,15 @@ async fn saved(ctx: &Context, name: &Value, save: bool, mut comments: Vec<String
 
 /// Makes sure that a beacon is set up as the arguments say; ``save`` writes all to the configuration.
 #[function]
-async fn present(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwArgs) -> Result<Ret> {
+fn present(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwArgs) -> Result<Ret> {
     let kwargs = kwargs.0;
     let mut ret = Ret::new(name.clone()).ok("");
     let data: Value = kwargs.iter().map(|(key, value)| Value::from(map! { key.clone() => value.clone() })).collect();
-    let current = beacons(ctx, &kwargs).await?;
+    let current = beacons(ctx, &kwargs)?;
     let comment = match current.get_value(&name) {
         Some(current) if *current == data => format!("Job {name} in correct state"),
         Some(_) => {
-            let answer = change(ctx, "modify", vec![data], kwargs, &name).await?;
+            let answer = change(ctx, "modify", vec![data], kwargs, &name)?;
             if let Some(ret) = refused(ctx, &ret, &answer) {
                 return Ok(ret);
             }
@@ -72,24 +72,24 @@ async fn present(ctx: &Context, name: Value, #[default(false)] save: Value, kwar
             }
         }
         None => {
-            let answer = change(ctx, "add", vec![data], kwargs, &name).await?;
+            let answer = change(ctx, "add", vec![data], kwargs, &name)?;
             if let Some(ret) = refused(ctx, &ret, &answer) {
                 return Ok(ret);
             }
             if ctx.is_test() { comment_of(&answer).to_string() } else { format!("Adding {name} to beacons") }
         }
     };
-    saved(ctx, &name, save.truthy(), vec![comment], ret).await
+    saved(ctx, &name, save.truthy(), vec![comment], ret)
 }
 
 /// Does something to a beacon that is there; says these words when it is done, or when it is not there.
-async fn settle(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (String, String)) -> Result<Ret> {
+fn settle(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (String, String)) -> Result<Ret> {
     let ret = Ret::new(name.clone()).ok("");
     let (done, missing) = words;
-    if beacons(ctx, &kwargs).await?.get_value(name).is_none() {
+    if beacons(ctx, &kwargs)?.get_value(name).is_none() {
         return Ok(ret.ok(missing));
     }
-    let answer = change(ctx, fun, Vec::new(), kwargs, name).await?;
+    let answer = change(ctx, fun, Vec::new(), kwargs, name)?;
     if let Some(ret) = refused(ctx, &ret, &answer) {
         return Ok(ret);
     }
@@ -98,28 +98,28 @@ async fn settle(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (Str
 
 /// Makes sure that there is no such beacon; ``save`` writes all to the configuration.
 #[function]
-async fn absent(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwArgs) -> Result<Ret> {
+fn absent(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Removed {name} from beacons"), format!("{name} not configured in beacons"));
-    let ret = settle(ctx, "delete", &name, kwargs.0, words).await?;
+    let ret = settle(ctx, "delete", &name, kwargs.0, words)?;
     if ret.result != Some(true) {
         return Ok(ret);
     }
     let comment = ret.comment.to_string();
-    saved(ctx, &name, save.truthy(), vec![comment], ret).await
+    saved(ctx, &name, save.truthy(), vec![comment], ret)
 }
 
 /// Makes sure that a beacon is on.
 #[function]
-async fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Enabled {name} from beacons"), format!("{name} not a configured beacon"));
-    settle(ctx, "enable_beacon", &name, kwargs.0, words).await
+    settle(ctx, "enable_beacon", &name, kwargs.0, words)
 }
 
 /// Makes sure that a beacon is off.
 #[function]
-async fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Disabled beacon {name}."), format!("Job {name} is not configured."));
-    settle(ctx, "disable_beacon", &name, kwargs.0, words).await
+    settle(ctx, "disable_beacon", &name, kwargs.0, words)
 }
 
 /// The answer of a `mod_beacon` that makes none: the state function knows no beacons, or none is wanted.
@@ -133,6 +133,6 @@ pub fn without(name: &str, kwargs: &Map, supported: &[&str], wrong: impl Fn(&str
 }
 
 /// Makes the beacon of a state.
-pub async fn made(ctx: &Context, beacon: Map) -> Result<Ret> {
-    Ok(Ret::from_value(ctx.call_state("beacon.present", Call { args: Vec::new(), kwargs: beacon }).await?))
+pub fn made(ctx: &Context, beacon: Map) -> Result<Ret> {
+    Ok(Ret::from_value(ctx.call_state("beacon.present", Call { args: Vec::new(), kwargs: beacon })?))
 }

@@ -38,17 +38,17 @@ fn change(setting: &str, wanted: &Value, old: &Value, new: &Value) -> Option<Str
 
 /// Makes sure that a block device has settings: `read-ahead`, `filesystem-read-ahead`, `read-only`, `read-write`.
 #[function]
-async fn tuned(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn tuned(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let wanted = kwargs.given();
-    if !call(ctx, "file.is_blkdev", args![name.as_str()], Map::new()).await?.truthy() {
+    if !call(ctx, "file.is_blkdev", args![name.as_str()], Map::new())?.truthy() {
         return Ok(ret.fail(format!("Changes to {name} cannot be applied. Not a block device.")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Changes to {name} will be applied ")));
     }
-    let old = call(ctx, "disk.dump", args![name.as_str()], Map::new()).await?;
-    let new = call(ctx, "disk.tune", args![name.as_str()], wanted.clone()).await?;
+    let old = call(ctx, "disk.dump", args![name.as_str()], Map::new())?;
+    let new = call(ctx, "disk.tune", args![name.as_str()], wanted.clone())?;
     if !new.truthy() {
         return Ok(ret.fail(format!("Failed to modify block device {name}")));
     }
@@ -66,9 +66,9 @@ async fn tuned(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
 }
 
 /// The type of the file system on a device; an empty text if there is none.
-async fn file_system(ctx: &Context, device: &str) -> Result<String> {
+fn file_system(ctx: &Context, device: &str) -> Result<String> {
     let command = list!["blkid", "-o", "value", "-s", "TYPE", device];
-    let said = call(ctx, "cmd.run", vec![command], map! { "ignore_retcode" => true }).await?;
+    let said = call(ctx, "cmd.run", vec![command], map! { "ignore_retcode" => true })?;
     Ok(if said.truthy() { said.to_string() } else { String::new() })
 }
 
@@ -78,7 +78,7 @@ const BETWEEN: Duration = Duration::from_secs(3);
 
 /// Makes sure that there is a file system of a type on a device.
 #[function]
-async fn formatted(
+fn formatted(
     ctx: &Context,
     name: String,
     #[default("ext4")] fs_type: String,
@@ -89,7 +89,7 @@ async fn formatted(
     if !Path::new(&name).exists() {
         return Ok(ret.fail(format!("{name} does not exist")));
     }
-    let old = file_system(ctx, &name).await?;
+    let old = file_system(ctx, &name)?;
     if old == fs_type {
         return Ok(ret.ok(format!("{name} already formatted with {fs_type}")));
     }
@@ -100,15 +100,15 @@ async fn formatted(
         return Ok(ret.would(format!("Changes to {name} will be applied ")));
     }
     let more = over(map! { "force" => force }, &kwargs.given());
-    call(ctx, "disk.format", args![name.as_str(), fs_type.as_str()], more).await?;
+    call(ctx, "disk.format", args![name.as_str(), fs_type.as_str()], more)?;
     let mut found = old;
     for look in 1..=LOOKS {
         tracing::info!("Check blk fstype attempt {look} of {LOOKS}");
-        found = file_system(ctx, &name).await?;
+        found = file_system(ctx, &name)?;
         if !found.is_empty() || look == LOOKS {
             break;
         }
-        tokio::time::sleep(BETWEEN).await;
+        ctx.sleep(BETWEEN);
     }
     if found != fs_type {
         return Ok(ret.fail(format!("Failed to format {name}")));

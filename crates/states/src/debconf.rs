@@ -22,7 +22,7 @@ fn mapped(value: Value) -> Option<Map> {
 
 /// Gives the answers in a file, which may be a template.
 #[function]
-async fn set_file(
+fn set_file(
     ctx: &Context,
     name: String,
     source: Value,
@@ -40,9 +40,9 @@ async fn set_file(
     let done = match template.filter(|template| !template.is_empty()) {
         Some(template) => {
             let place = args![source, template, context, defaults];
-            call(ctx, "debconf.set_template", place, kwargs.given()).await?
+            call(ctx, "debconf.set_template", place, kwargs.given())?
         }
-        None => call(ctx, "debconf.set_file", args![source], kwargs.given()).await?,
+        None => call(ctx, "debconf.set_file", args![source], kwargs.given())?,
     };
     Ok(match done.truthy() {
         true => ret.ok("Debconf selections were set."),
@@ -63,10 +63,10 @@ fn answer(question: &str, wish: &Value) -> Result<(Value, Value)> {
 
 /// Answers questions of a package: a map of questions with `type` and `value`.
 #[function]
-async fn set(ctx: &Context, name: String, data: Map, kwargs: KwArgs) -> Result<Ret> {
+fn set(ctx: &Context, name: String, data: Map, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let mut ret = Ret { result: Some(true), ..Ret::new(name.as_str()) };
-    let known = call(ctx, "debconf.show", args![name.as_str()], Map::new()).await?;
+    let known = call(ctx, "debconf.show", args![name.as_str()], Map::new())?;
     let known = known.as_list().unwrap_or_default();
     for (question, wish) in &data {
         let (kind, value) = answer(&question.to_string(), wish)?;
@@ -84,7 +84,7 @@ async fn set(ctx: &Context, name: String, data: Map, kwargs: KwArgs) -> Result<R
             continue;
         }
         let place = args![name.as_str(), question.clone(), kind, value];
-        if call(ctx, "debconf.set", place, Map::new()).await?.truthy() {
+        if call(ctx, "debconf.set", place, Map::new())?.truthy() {
             ret.changes.insert(question.clone(), shown);
         } else {
             ret.result = Some(false);

@@ -91,7 +91,7 @@ fn room_of_path(data: &Value, absolute: bool) -> Room {
 /// Says whether the used room of a file system, or with `free` the free one, lies between bounds: per cent, or with
 /// `absolute` kilobytes.
 #[function]
-async fn status(
+fn status(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] maximum: Value,
@@ -115,7 +115,7 @@ async fn status(
         return Ok(ret.fail(wrong));
     }
     let bounds = Bounds { minimum, maximum, absolute, free };
-    let mounts = call(ctx, "disk.usage", args![], Map::new()).await?;
+    let mounts = call(ctx, "disk.usage", args![], Map::new())?;
     if let Some(data) = mounts.get(&name) {
         ret.more.insert("data", data.clone());
         return Ok(bounds.judged(ret, &room_of_mount(data, absolute)));
@@ -125,7 +125,7 @@ async fn status(
             ret.fail(format!("Disk mount {name} not present. Directory {name} does not exist or is not a directory"))
         );
     }
-    let data = call(ctx, "status.diskusage", args![name.as_str()], Map::new()).await?;
+    let data = call(ctx, "status.diskusage", args![name.as_str()], Map::new())?;
     let room = room_of_path(data.get(&name).unwrap_or(&Value::Null), absolute);
     ret.more.insert("data", data);
     Ok(bounds.judged(ret, &room))

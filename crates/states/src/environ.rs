@@ -12,7 +12,7 @@ pub static MODULE: Module = Module::new("environ", "The environment of the minio
 /// Sets variables: one to a text, or those of a map. False makes a variable empty, or takes it away with ``false_unsets``;
 /// ``clear_all`` does that to all others.
 #[function]
-async fn setenv(
+fn setenv(
     ctx: &Context,
     name: Value,
     value: Value,
@@ -42,7 +42,7 @@ async fn setenv(
         "environ" => wanted, "false_unsets" => false_unsets, "clear_all" => clear_all, "update_minion" => update_minion,
         "permanent" => permanent,
     };
-    match salt(ctx, "environ.setenv", arguments).await? {
+    match salt(ctx, "environ.setenv", arguments)? {
         Value::Map(changes) if !changes.is_empty() => Ok(ret.changed(changes).ok("Environ values were set")),
         _ => Ok(ret.fail("Failed to set environ variables")),
     }

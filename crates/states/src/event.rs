@@ -22,7 +22,7 @@ struct Sending {
 }
 
 impl Sending {
-    async fn send(self, ctx: &Context, name: Value) -> Result<Ret> {
+    fn send(self, ctx: &Context, name: Value) -> Result<Ret> {
         let mut ret = Ret::new(name.clone());
         if self.show_changed.truthy() {
             ret.changes = map! { "tag" => name.clone(), "data" => self.data.clone() };
@@ -35,7 +35,7 @@ impl Sending {
             "tag" => name, "data" => self.data, "preload" => self.preload, "with_env" => self.with_env,
             "with_grains" => self.with_grains, "with_pillar" => self.with_pillar,
         });
-        ret.result = salt(ctx, "event.send", arguments).await?.as_bool();
+        ret.result = salt(ctx, "event.send", arguments)?.as_bool();
         ret.comment = "Event fired".into();
         Ok(ret)
     }
@@ -43,7 +43,7 @@ impl Sending {
 
 /// Fires an event on the bus of the masters. Further arguments are data of the event.
 #[function]
-async fn send(
+fn send(
     ctx: &Context,
     name: Value,
     data: Option<Value>,
@@ -55,7 +55,7 @@ async fn send(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let kwargs = kwargs.0;
-    Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name).await
+    Sending { data, preload, with_env, with_grains, with_pillar, show_changed, kwargs }.send(ctx, name)
 }
 
 /// `fire_master`: the same as `send`.

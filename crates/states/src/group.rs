@@ -27,14 +27,14 @@ struct Wish {
 }
 
 impl Wish {
-    async fn info(&self, ctx: &Context) -> Result<Map> {
-        let info = call(ctx, "group.info", args![self.name.as_str()], root(&self.local)).await?;
+    fn info(&self, ctx: &Context) -> Result<Map> {
+        let info = call(ctx, "group.info", args![self.name.as_str()], root(&self.local))?;
         Ok(info.into_map().unwrap_or_default())
     }
 
     /// What is not as wanted; nothing at all if there is no such group.
-    async fn changes(&self, ctx: &Context) -> Result<Option<Map>> {
-        let group = self.info(ctx).await?;
+    fn changes(&self, ctx: &Context) -> Result<Option<Map>> {
+        let group = self.info(ctx)?;
         if group.is_empty() {
             return Ok(None);
         }
@@ -83,22 +83,22 @@ impl Wish {
         }
     }
 
-    async fn apply(&self, ctx: &Context, changes: &Map, non_unique: &Value) -> Result<()> {
+    fn apply(&self, ctx: &Context, changes: &Map, non_unique: &Value) -> Result<()> {
         let name = self.name.as_str();
         for (key, value) in changes {
             match key.as_str() {
                 Some("gid") => {
                     let kwargs = map! { "non_unique" => non_unique.clone() };
-                    call(ctx, "group.chgid", args![name, self.gid.clone()], kwargs).await?;
+                    call(ctx, "group.chgid", args![name, self.gid.clone()], kwargs)?;
                 }
                 Some(key @ ("addusers" | "delusers")) => {
                     let fun = if key == "addusers" { "group.adduser" } else { "group.deluser" };
                     for user in items(value) {
-                        call(ctx, fun, args![name, user], Map::new()).await?;
+                        call(ctx, fun, args![name, user], Map::new())?;
                     }
                 }
                 Some("members") => {
-                    call(ctx, "group.members", args![name, joined(&self.members)], Map::new()).await?;
+                    call(ctx, "group.members", args![name, joined(&self.members)], Map::new())?;
                 }
                 _ => {}
             }
@@ -120,7 +120,7 @@ fn joined(users: &Value) -> String {
 
 /// Makes sure that a group is there, with its id and members.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] gid: Value,
@@ -142,8 +142,8 @@ async fn present(
         return Ok(ret.would("Error. Same user(s) can not be added and deleted simultaneously"));
     }
     let wish = Wish { name, gid, addusers, delusers, members, local };
-    match wish.changes(ctx).await? {
-        None => create(ctx, &wish, &system, &non_unique, ret).await,
+    match wish.changes(ctx)? {
+        None => create(ctx, &wish, &system, &non_unique, ret),
         Some(changes) if changes.is_empty() => Ok(ret),
         Some(changes) => {
             let lines = changes.iter().map(|(key, value)| format!("{key}: {}\n", wish.shown(&key.to_string(), value)));
@@ -152,9 +152,9 @@ async fn present(
             if ctx.is_test() {
                 return Ok(ret.would(text));
             }
-            wish.apply(ctx, &changes, &non_unique).await?;
-            match wish.changes(ctx).await? {
-                None => create(ctx, &wish, &system, &non_unique, ret.ok(text)).await,
+            wish.apply(ctx, &changes, &non_unique)?;
+            match wish.changes(ctx)? {
+                None => create(ctx, &wish, &system, &non_unique, ret.ok(text)),
                 Some(left) if left.is_empty() => {
                     Ok(ret.ok(text).changed(map! { "Final" => "All changes applied successfully" }))
                 }
@@ -167,12 +167,12 @@ async fn present(
     }
 }
 
-async fn create(ctx: &Context, wish: &Wish, system: &Value, non_unique: &Value, ret: Ret) -> Result<Ret> {
+fn create(ctx: &Context, wish: &Wish, system: &Value, non_unique: &Value, ret: Ret) -> Result<Ret> {
     let name = &wish.name;
     if ctx.is_test() {
         return Ok(ret.would(format!("Group {name} set to be added")));
     }
-    let all = call(ctx, "group.getent", args![], Map::new()).await?;
+    let all = call(ctx, "group.getent", args![], Map::new())?;
     if !wish.gid.is_null() && !non_unique.truthy() {
         let own = |group: &&Value| group.get("gid").is_some_and(|gid| equal(gid, &wish.gid));
         if let Some(taken) = all.as_list().unwrap_or_default().iter().find(own) {
@@ -187,15 +187,15 @@ async fn create(ctx: &Context, wish: &Wish, system: &Value, non_unique: &Value, 
         "non_unique" => non_unique.clone(),
         "local" => wish.local.clone(),
     };
-    if !call(ctx, "group.add", args![name.as_str()], kwargs).await?.truthy() {
+    if !call(ctx, "group.add", args![name.as_str()], kwargs)?.truthy() {
         return Ok(ret.fail(format!("Failed to create new group {name}")));
     }
     let users = if wish.addusers.truthy() { &wish.addusers } else { &wish.members };
     if users.truthy() {
-        call(ctx, "group.members", args![name.as_str(), joined(users)], Map::new()).await?;
+        call(ctx, "group.members", args![name.as_str(), joined(users)], Map::new())?;
     }
-    let info = wish.info(ctx).await?;
-    Ok(match wish.changes(ctx).await? {
+    let info = wish.info(ctx)?;
+    Ok(match wish.changes(ctx)? {
         Some(left) if !left.is_empty() => {
             let text = format!("Group {name} has been created but, some changes could not be applied");
             ret.fail(text).changed(map! { "Failed" => left })
@@ -206,15 +206,15 @@ async fn create(ctx: &Context, wish: &Wish, system: &Value, non_unique: &Value, 
 
 /// Makes sure that a group is not there.
 #[function]
-async fn absent(ctx: &Context, name: String, #[default(false)] local: Value) -> Result<Ret> {
+fn absent(ctx: &Context, name: String, #[default(false)] local: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    if !call(ctx, "group.info", args![name.as_str()], root(&local)).await?.truthy() {
+    if !call(ctx, "group.info", args![name.as_str()], root(&local))?.truthy() {
         return Ok(ret.ok("Group not present"));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Group {name} is set for removal")));
     }
-    let done = call(ctx, "group.delete", args![name.as_str()], map! { "local" => local }).await?;
+    let done = call(ctx, "group.delete", args![name.as_str()], map! { "local" => local })?;
     Ok(match done.truthy() {
         true => ret.ok(format!("Removed group {name}")).changed(map! { name => "" }),
         false => ret.fail(format!("Failed to remove group {name}")),

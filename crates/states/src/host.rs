@@ -67,7 +67,7 @@ fn note(changes: &mut Map, kind: &str, address: &str, what: &str) {
 
 /// Makes sure that addresses have a name; with `clean` that no others do.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     ip: Value,
@@ -75,7 +75,7 @@ async fn present(
     #[default(false)] clean: bool,
 ) -> Result<Ret> {
     let wanted: Vec<String> = items(&ip).iter().map(Value::to_string).collect();
-    let all = call(ctx, "hosts.list_hosts", args![], Map::new()).await?.into_map().unwrap_or_default();
+    let all = call(ctx, "hosts.list_hosts", args![], Map::new())?.into_map().unwrap_or_default();
     let comment = if comment.truthy() { comment.to_string() } else { String::new() };
     let mut plan = Plan::of(&all, &name, &wanted, &comment, clean);
     let mut ret = Ret::new(name.as_str()).ok("");
@@ -94,7 +94,7 @@ async fn present(
     ];
     for (addresses, fun, kind, what) in steps {
         for address in addresses {
-            let done = test || call(ctx, fun, args![address.as_str(), what], Map::new()).await?.truthy();
+            let done = test || call(ctx, fun, args![address.as_str(), what], Map::new())?.truthy();
             lines.push(told(kind, address, what, test, done));
             if !done {
                 ret.result = Some(false);
@@ -125,16 +125,16 @@ fn told(kind: &str, address: &str, what: &str, test: bool, done: bool) -> String
 
 /// Makes sure that addresses do not have a name.
 #[function]
-async fn absent(ctx: &Context, name: String, ip: Value) -> Result<Ret> {
+fn absent(ctx: &Context, name: String, ip: Value) -> Result<Ret> {
     let mut ret = Ret { result: None, ..Ret::new(name.as_str()) };
     let mut lines = Vec::new();
     for address in items(&ip) {
-        if !call(ctx, "hosts.has_pair", args![address.clone(), name.as_str()], Map::new()).await?.truthy() {
+        if !call(ctx, "hosts.has_pair", args![address.clone(), name.as_str()], Map::new())?.truthy() {
             ret.result = Some(true);
             lines.push(format!("Host {name} ({address}) already absent"));
         } else if ctx.is_test() {
             lines.push(format!("Host {name} ({address}) needs to be removed"));
-        } else if call(ctx, "hosts.rm_host", args![address.clone(), name.as_str()], Map::new()).await?.truthy() {
+        } else if call(ctx, "hosts.rm_host", args![address.clone(), name.as_str()], Map::new())?.truthy() {
             ret.changes = map! { "host" => name.as_str() };
             ret.result = Some(true);
             lines.push(format!("Removed host {name} ({address})"));
@@ -148,9 +148,9 @@ async fn absent(ctx: &Context, name: String, ip: Value) -> Result<Ret> {
 
 /// Makes sure that an address has these names and no others.
 #[function]
-async fn only(ctx: &Context, name: String, hostnames: Value) -> Result<Ret> {
+fn only(ctx: &Context, name: String, hostnames: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    let old = call(ctx, "hosts.get_alias", args![name.as_str()], Map::new()).await?;
+    let old = call(ctx, "hosts.get_alias", args![name.as_str()], Map::new())?;
     let old = join(items(&old), " ");
     let new = join(items(&hostnames).iter().map(|name| name.to_string().trim().to_owned()), " ");
     if old == new {
@@ -159,7 +159,7 @@ async fn only(ctx: &Context, name: String, hostnames: Value) -> Result<Ret> {
     if ctx.is_test() {
         return Ok(ret.would(format!("Would change {name} from \"{old}\" to \"{new}\"")));
     }
-    if !call(ctx, "hosts.set_host", args![name.as_str(), new.as_str()], Map::new()).await?.truthy() {
+    if !call(ctx, "hosts.set_host", args![name.as_str(), new.as_str()], Map::new())?.truthy() {
         return Ok(ret.fail(format!("hosts.set_host failed to change {name} from \"{old}\" to \"{new}\"")));
     }
     let text = format!("successfully changed {name} from \"{old}\" to \"{new}\"");

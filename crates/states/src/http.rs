@@ -24,7 +24,7 @@ struct Expected {
 /// Asks a web server and checks its answer: a text or pattern in it (``match``, ``match_type`` string or pcre), its status
 /// (``status``, ``status_type`` string, pcre or list), or both.
 #[function]
-async fn query(
+fn query(
     ctx: &Context,
     name: Value,
     r#match: Option<Value>,
@@ -35,7 +35,7 @@ async fn query(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let expected = Expected { matching: r#match, match_type, status, status_type, wait_for };
-    expected.check(ctx, name, kwargs.0).await
+    expected.check(ctx, name, kwargs.0)
 }
 
 fn found(pattern: &Value, text: &str) -> Result<bool> {
@@ -45,7 +45,7 @@ fn found(pattern: &Value, text: &str) -> Result<bool> {
 }
 
 impl Expected {
-    async fn check(&self, ctx: &Context, name: Value, kwargs: Map) -> Result<Ret> {
+    fn check(&self, ctx: &Context, name: Value, kwargs: Map) -> Result<Ret> {
         let mut ret = Ret::new(name.clone());
         ret.result = None;
         ret.more.insert("data", Map::new());
@@ -53,7 +53,7 @@ impl Expected {
             return Ok(ret.fail(" Either match text (match) or a status code (status) is required."));
         }
         let test_url = kwargs.get("test_url").cloned();
-        let data = self.ask(ctx, &name, kwargs).await?;
+        let data = self.ask(ctx, &name, kwargs)?;
         let part = |key: &str| data.get(key).map(Value::to_string).unwrap_or_default();
         let mut text = String::new();
         if let Some(wanted) = &self.matching {
@@ -84,7 +84,7 @@ impl Expected {
         Ok(ret)
     }
 
-    async fn ask(&self, ctx: &Context, name: &Value, mut kwargs: Map) -> Result<Map> {
+    fn ask(&self, ctx: &Context, name: &Value, mut kwargs: Map) -> Result<Map> {
         kwargs.entry_or_insert_with("decode", || false.into());
         kwargs.update(map! { "text" => true, "status" => true });
         if ctx.is_test() {
@@ -95,7 +95,7 @@ impl Expected {
         if let Some(time) = waits {
             kwargs.insert("wait_for", time.clone());
         }
-        let answer = ctx.call_with(fun, Call { args: vec![name.clone()], kwargs }).await?;
+        let answer = ctx.call_with(fun, Call { args: vec![name.clone()], kwargs })?;
         Ok(answer.into_map().unwrap_or_default())
     }
 
@@ -129,26 +129,17 @@ impl Expected {
 /// Asks a web server again and again until its answer is as expected, at most for some seconds. ``request_interval`` is the
 /// time between two tries.
 #[function]
-async fn wait_for_successful_query(
-    ctx: &Context,
-    name: Value,
-    #[default(300)] wait_for: f64,
-    kwargs: KwArgs,
-) -> Result<Ret> {
+fn wait_for_successful_query(ctx: &Context, name: Value, #[default(300)] wait_for: f64, kwargs: KwArgs) -> Result<Ret> {
     let begin = Instant::now();
     let interval = kwargs.0.get("request_interval").and_then(Value::as_f64).unwrap_or(0.1);
     let pause = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));
     loop {
         let call = Call { args: vec![name.clone()], kwargs: kwargs.0.clone() };
-        match ctx.call_state("http.query", call).await {
+        match ctx.call_state("http.query", call) {
             Ok(ret) if ret.get("result").is_some_and(Value::truthy) => return Ok(Ret::from_value(ret)),
-            Err(Error::Terminated) => return Err(Error::Terminated),
             tried if begin.elapsed().as_secs_f64() > wait_for => return tried.map(Ret::from_value),
             _ => {}
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = ctx.job.cancel.cancelled() => return Err(Error::Terminated),
-        }
+        ctx.sleep(pause);
     }
 }

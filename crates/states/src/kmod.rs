@@ -19,8 +19,8 @@ fn wanted(name: &str, mods: &Value) -> Vec<String> {
     wanted
 }
 
-async fn names(ctx: &Context, fun: &str, args: Vec<Value>) -> Result<Vec<String>> {
-    let list = call(ctx, fun, args, Map::new()).await?;
+fn names(ctx: &Context, fun: &str, args: Vec<Value>) -> Result<Vec<String>> {
+    let list = call(ctx, fun, args, Map::new())?;
     Ok(list.as_list().unwrap_or_default().iter().map(Value::to_string).collect())
 }
 
@@ -76,16 +76,16 @@ impl Outcome {
 
 /// Makes sure that modules are loaded; with `persist` also at each start.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(false)] persist: bool,
     #[default(Value::Null)] mods: Value,
 ) -> Result<Ret> {
     let wanted = wanted(&name, &mods);
-    let mut loaded = names(ctx, "kmod.mod_list", args![]).await?;
+    let mut loaded = names(ctx, "kmod.mod_list", args![])?;
     if persist {
-        let kept = names(ctx, "kmod.mod_list", args![true]).await?;
+        let kept = names(ctx, "kmod.mod_list", args![true])?;
         loaded.retain(|name| kept.contains(name));
     }
     let (there, missing): (Vec<String>, Vec<String>) = wanted.into_iter().partition(|name| loaded.contains(name));
@@ -101,7 +101,7 @@ async fn present(
         lines.push(are(&missing, "set to be loaded"));
         return Ok(ret.would(lines.join("\n")));
     }
-    let known = names(ctx, "kmod.available", args![]).await?;
+    let known = names(ctx, "kmod.available", args![])?;
     let (available, unknown): (Vec<String>, Vec<String>) = missing.into_iter().partition(|name| known.contains(name));
     if !unknown.is_empty() {
         lines.push(are(&unknown, "unavailable"));
@@ -112,7 +112,7 @@ async fn present(
             outcome.yes.push(module.clone());
             continue;
         }
-        let answer = call(ctx, "kmod.load", args![module.as_str(), persist], Map::new()).await?;
+        let answer = call(ctx, "kmod.load", args![module.as_str(), persist], Map::new())?;
         outcome.add(module, answer, "loaded", &mut changes);
     }
     lines.extend(outcome.told("Loaded", "load"));
@@ -122,7 +122,7 @@ async fn present(
 
 /// Makes sure that modules are not loaded; with `persist` also not at the start.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(false)] persist: bool,
@@ -130,9 +130,9 @@ async fn absent(
     #[default(Value::Null)] mods: Value,
 ) -> Result<Ret> {
     let wanted = wanted(&name, &mods);
-    let mut loaded = names(ctx, "kmod.mod_list", args![]).await?;
+    let mut loaded = names(ctx, "kmod.mod_list", args![])?;
     if persist {
-        loaded.extend(names(ctx, "kmod.mod_list", args![true]).await?);
+        loaded.extend(names(ctx, "kmod.mod_list", args![true])?);
     }
     let there: Vec<String> = wanted.iter().filter(|name| loaded.contains(name)).cloned().collect();
     let ret = Ret::new(name);
@@ -145,7 +145,7 @@ async fn absent(
     let (mut outcome, mut changes) = (Outcome::default(), Map::new());
     for module in &there {
         let args = args![module.as_str(), persist, comment.clone()];
-        let answer = call(ctx, "kmod.remove", args, Map::new()).await?;
+        let answer = call(ctx, "kmod.remove", args, Map::new())?;
         outcome.add(module, answer, "removed", &mut changes);
     }
     let lines = outcome.told("Removed", "remove");

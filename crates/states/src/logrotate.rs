@@ -19,7 +19,7 @@ fn plain(value: Value) -> Value {
 
 /// Makes sure that a setting has a value, or with `setting` that the setting `value` of a block has it.
 #[function]
-async fn set(
+fn set(
     ctx: &Context,
     name: String,
     key: Value,
@@ -34,7 +34,7 @@ async fn set(
         asked.insert("value", value.clone());
     }
     asked.insert("conf_file", conf_file.clone());
-    let current = match salt(ctx, "logrotate.get", asked).await {
+    let current = match salt(ctx, "logrotate.get", asked) {
         Err(Error::Other(_)) => false.into(),
         answer => answer?,
     };
@@ -57,7 +57,7 @@ async fn set(
     if ctx.is_test() {
         return Ok(ret.would(format!("{subject} will be set to value: {wanted}")));
     }
-    Ok(match salt(ctx, "logrotate.set", asked).await?.truthy() {
+    Ok(match salt(ctx, "logrotate.set", asked)?.truthy() {
         true => ret.ok(format!("Set {what} value: {wanted}")),
         false => ret.fail(format!("Unable to set {what} value: {wanted}")),
     })

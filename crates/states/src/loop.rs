@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use exec::{Call, Context, Error, Module, Result, function};
+use exec::{Call, Context, Module, Result, function};
 use targeting::{Compare, subdict_match};
 use value::{Map, Value, map};
 
-use crate::support::{comment_of, has, items};
+use crate::support::{has, items};
 use crate::{Ret, args};
 
 /// The module.
@@ -42,27 +42,19 @@ impl Pace {
         Instant::now() >= self.until
     }
 
-    async fn rest(&self, ctx: &Context) -> Result<()> {
-        rest(ctx, self.period).await
-    }
-}
-
-/// Waits, unless the job is killed.
-async fn rest(ctx: &Context, time: Duration) -> Result<()> {
-    tokio::select! {
-        () = tokio::time::sleep(time) => Ok(()),
-        () = ctx.job.cancel.cancelled() => Err(Error::Terminated),
+    fn rest(&self, ctx: &Context) {
+        ctx.sleep(self.period);
     }
 }
 
 /// Evaluates a condition on `m_ret`, and on `expected` if there is one.
-async fn holds(ctx: &Context, condition: &str, answer: Value, expected: Value) -> Result<bool> {
+fn holds(ctx: &Context, condition: &str, answer: Value, expected: Value) -> Result<bool> {
     let condition = as_template(condition);
     let kwargs = map! {
         "string" => format!("{{% if {condition} %}}yes{{% endif %}}"), "default_renderer" => "jinja",
         "m_ret" => answer, "expected" => expected,
     };
-    let said = ctx.call_with("slsutil.renderer", Call { args: Vec::new(), kwargs }).await?;
+    let said = ctx.call_with("slsutil.renderer", Call { args: Vec::new(), kwargs })?;
     Ok(said.as_str().is_some_and(|said| said.trim() == "yes"))
 }
 
@@ -98,9 +90,9 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    async fn call(&self, ctx: &Context) -> Result<Value> {
+    fn call(&self, ctx: &Context) -> Result<Value> {
         let kwargs = self.kwargs.as_map().cloned().unwrap_or_default();
-        ctx.call_permitted(self.fun, Call { args: items(&self.args), kwargs }).await
+        ctx.call_permitted(self.fun, Call { args: items(&self.args), kwargs })
     }
 }
 
@@ -110,7 +102,7 @@ const NO_TIMEOUT: &str = "Timeout must be specified as a float in seconds";
 /// Calls the function until `condition`, an expression as in templates with the answer as `m_ret`, holds; every `period`
 /// seconds, `timeout` seconds at most.
 #[function]
-async fn until(
+fn until(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] m_args: Value,
@@ -131,11 +123,11 @@ async fn until(
     }
     let (pace, asked) = (Pace::new(timeout, period), Asked { fun: &name, args: m_args, kwargs: m_kwargs });
     while !pace.is_over() {
-        let answer = asked.call(ctx).await?;
-        if holds(ctx, &condition, answer, Value::Null).await? {
+        let answer = asked.call(ctx)?;
+        if holds(ctx, &condition, answer, Value::Null)? {
             return Ok(ret.ok(format!("Condition {condition} was met")));
         }
-        pace.rest(ctx).await?;
+        pace.rest(ctx);
     }
     Ok(ret.fail(format!("Timed out while waiting for condition {condition}")))
 }
@@ -165,12 +157,12 @@ fn comparison<'a>(ctx: &Context, name: &'a str) -> Option<Comparison<'a>> {
 }
 
 impl Comparison<'_> {
-    async fn holds(&self, ctx: &Context, answer: Value, expected: &Value) -> Result<bool> {
+    fn holds(&self, ctx: &Context, answer: Value, expected: &Value) -> Result<bool> {
         match self {
-            Self::Condition(condition) => holds(ctx, condition, answer, expected.clone()).await,
+            Self::Condition(condition) => holds(ctx, condition, answer, expected.clone()),
             Self::Function(fun) => {
                 let call = Call { args: args![answer, expected.clone()], kwargs: Map::new() };
-                Ok(ctx.call_with(fun, call).await?.truthy())
+                Ok(ctx.call_with(fun, call)?.truthy())
             }
             // The answer may be a list, whose first part is a number then.
             Self::Within => {
@@ -184,7 +176,7 @@ impl Comparison<'_> {
 /// `ge`, `contains`, `data.subdict_match`, or an execution function); every `period` seconds, `timeout` seconds at most,
 /// after a first wait of `init_wait` seconds.
 #[function]
-async fn until_no_eval(
+fn until_no_eval(
     ctx: &Context,
     name: String,
     expected: Value,
@@ -207,21 +199,21 @@ async fn until_no_eval(
     let Some(comparison) = comparison(ctx, &compare_operator) else {
         return Ok(ret.fail(format!("Invalid operator \"{compare_operator}\" supplied.")));
     };
-    rest(ctx, seconds(&init_wait).unwrap_or_default()).await?;
+    ctx.sleep(seconds(&init_wait).unwrap_or_default());
     let (pace, asked, mut attempts) = (Pace::new(timeout, period), Asked { fun: &name, args, kwargs }, 0);
     while !pace.is_over() {
         attempts += 1;
-        let answer = match asked.call(ctx).await {
+        let answer = match asked.call(ctx) {
             Ok(answer) => answer,
             Err(error) => {
-                let text = comment_of(error)?;
+                let text = error.to_string();
                 return Ok(ret.fail(format!("Exception occurred while executing {name}: {text}")));
             }
         };
-        if comparison.holds(ctx, answer, &expected).await? {
+        if comparison.holds(ctx, answer, &expected)? {
             return Ok(ret.ok(format!("Call provided the expected results in {attempts} attempts")));
         }
-        pace.rest(ctx).await?;
+        pace.rest(ctx);
     }
     Ok(ret.fail(format!("Call did not produce the expected result after {attempts} attempts")))
 }

@@ -4,7 +4,6 @@ use exec::{Call, Context, Error, Function, KwArgs, Module, Result, function};
 use value::{Map, Value};
 
 use crate::Ret;
-use crate::support::comment_of;
 
 /// The module.
 pub static MODULE: Module = Module::new("module", "Execution functions as states.", &[&MOD_WATCH, &RUN, &WAIT, &WATCH]);
@@ -26,17 +25,17 @@ fn watch(name: Value, kwargs: KwArgs) -> Result<Ret> {
 /// Calls functions: each key with a dot is one, with a list of its arguments. A key without a dot makes it the old form,
 /// with ``name`` the function and its arguments beside it.
 #[function]
-async fn run(ctx: &Context, kwargs: KwArgs) -> Result<Ret> {
-    called(ctx, kwargs.0).await
+fn run(ctx: &Context, kwargs: KwArgs) -> Result<Ret> {
+    called(ctx, kwargs.0)
 }
 
 /// Calls functions when a watched state has changed something.
 #[function]
-async fn mod_watch(ctx: &Context, kwargs: KwArgs) -> Result<Ret> {
-    called(ctx, kwargs.0).await
+fn mod_watch(ctx: &Context, kwargs: KwArgs) -> Result<Ret> {
+    called(ctx, kwargs.0)
 }
 
-async fn called(ctx: &Context, kwargs: Map) -> Result<Ret> {
+fn called(ctx: &Context, kwargs: Map) -> Result<Ret> {
     let mut keys = kwargs.keys().map(Value::to_string).filter(|key| !["name", "__reqs__", "sfun"].contains(&&**key));
     let old = match keys.next() {
         None => !kwargs.is_empty(),
@@ -45,7 +44,7 @@ async fn called(ctx: &Context, kwargs: Map) -> Result<Ret> {
     if let Some(returner) = kwargs.get("returner").filter(|returner| returner.truthy()) {
         tracing::warn!("the returner {returner} of module.run is not used");
     }
-    if old { by_name(ctx, kwargs).await } else { by_keys(ctx, kwargs).await }
+    if old { by_name(ctx, kwargs) } else { by_keys(ctx, kwargs) }
 }
 
 fn find(ctx: &Context, name: &str) -> Option<&'static Function> {
@@ -57,7 +56,7 @@ fn function_of(key: &str) -> &str {
     key.split(':').next().unwrap_or_default()
 }
 
-async fn by_keys(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
+fn by_keys(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
     kwargs.remove("name");
     let mut ret = Ret::new(kwargs.keys().cloned().collect::<Value>());
     ret.result = None;
@@ -78,7 +77,7 @@ async fn by_keys(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
     let (mut failures, mut successes) = (Vec::new(), Vec::new());
     for key in &keys {
         let arguments = kwargs.get(key).cloned().unwrap_or_default();
-        match call_one(ctx, function_of(key), arguments).await {
+        match call_one(ctx, function_of(key), arguments) {
             Ok(value) if succeeded(&value) => {
                 successes.push(format!("{key}: {}", success_text(&value)));
                 ret.changes.insert(key, value);
@@ -121,10 +120,10 @@ fn success_text(value: &Value) -> String {
 }
 
 /// Calls a function with the arguments of a list: maps are named ones, everything else has its place.
-async fn call_one(ctx: &Context, name: &str, arguments: Value) -> Result<Value> {
+fn call_one(ctx: &Context, name: &str, arguments: Value) -> Result<Value> {
     let function = find(ctx, name).ok_or_else(|| Error::NotAvailable(format!("'{name}' is not available.")))?;
     let call = sorted_call(function, listed(arguments))?;
-    ctx.call_permitted(name, call).await
+    ctx.call_permitted(name, call)
 }
 
 /// The items Python's `*` makes of a value.
@@ -185,7 +184,7 @@ fn outer_name(name: &str) -> String {
     }
 }
 
-async fn by_name(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
+fn by_name(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
     let name = kwargs.remove("name").ok_or_else(|| Error::Arguments("module.run needs a name".into()))?.to_string();
     let mut ret = Ret::new(name.clone());
     ret.result = None;
@@ -199,10 +198,10 @@ async fn by_name(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
         Ok(call) => call,
         Err(text) => return Ok(ret.fail(text)),
     };
-    let value = match ctx.call_permitted(&name, call).await {
+    let value = match ctx.call_permitted(&name, call) {
         Ok(value) => value,
         Err(error) => {
-            let text = comment_of(error)?;
+            let text = error.to_string();
             return Ok(ret.fail(format!("Module function {name} threw an exception. Exception: {text}")));
         }
     };

@@ -11,11 +11,11 @@ pub static MODULE: Module = Module::new("process", "Processes that must not run.
 
 /// Ends the processes whose command line has the pattern in it.
 #[function]
-async fn absent(ctx: &Context, name: Value, user: Option<Value>, signal: Option<Value>) -> Result<Ret> {
+fn absent(ctx: &Context, name: Value, user: Option<Value>, signal: Option<Value>) -> Result<Ret> {
     const NONE: &str = "No matching processes running";
     let ret = Ret::new(name.clone());
     if ctx.is_test() {
-        let running = salt(ctx, "ps.pgrep", map! { "pattern" => name, "user" => user }).await?;
+        let running = salt(ctx, "ps.pgrep", map! { "pattern" => name, "user" => user })?;
         return Ok(ret.would(match running.as_list().map_or(0, <[Value]>::len) {
             0 => NONE.to_owned(),
             count => format!("{count} processes will be killed"),
@@ -25,7 +25,7 @@ async fn absent(ctx: &Context, name: Value, user: Option<Value>, signal: Option<
     if let Some(signal) = signal.filter(Value::truthy) {
         arguments.insert("signal", signal);
     }
-    let killed = salt(ctx, "ps.pkill", arguments).await?.into_map().unwrap_or_default();
+    let killed = salt(ctx, "ps.pkill", arguments)?.into_map().unwrap_or_default();
     Ok(match killed.get("killed").and_then(Value::as_list).map(<[Value]>::len) {
         Some(count) => ret.changed(killed).ok(format!("Killed {count} processes")),
         None => ret.changed(Map::new()).ok(NONE),

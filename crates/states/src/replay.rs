@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use exec::{Bound, CallFuture, Context, Error, Function, Module, StateCall};
+use exec::{Body, Bound, Context, Error, Function, Module, StateCall};
 use value::{Map, Value, map};
 
 /// What execution functions were asked and answered.
@@ -56,8 +56,8 @@ fn play(ctx: &Context, fun: &str, bound: Bound) -> exec::Result<Value> {
 macro_rules! fakes {
     ($($name:literal)*) => {
         /// A fake of every function that the recordings call.
-        static FAKES: &[(&str, for<'a> fn(&'a Context, Bound) -> CallFuture<'a>)] =
-            &[$(($name, |ctx, bound| Box::pin(async move { play(ctx, $name, bound) }))),*];
+        static FAKES: &[(&str, fn(&Context, Bound) -> exec::Result<Value>)] =
+            &[$(($name, |ctx, bound| play(ctx, $name, bound))),*];
     };
 }
 
@@ -78,7 +78,7 @@ fn modules(available: &[String]) -> Vec<&'static Module> {
             varargs: Some("args"),
             kwargs: Some("kwargs"),
             out: None,
-            call: *call,
+            body: Body::Plain(*call),
         }));
         match found.iter_mut().find(|(known, _)| *known == module) {
             Some((_, functions)) => functions.push(function),
@@ -105,7 +105,7 @@ fn grains(case: &Map) -> Map {
 }
 
 /// The differences between a recording and what ours does; none when all is the same.
-async fn differences(case: &Map) -> Option<String> {
+fn differences(case: &Map) -> Option<String> {
     let list = |name: &str| case.get(name).and_then(Value::as_list).unwrap_or_default().to_vec();
     let maps = |name: &str| list(name).into_iter().filter_map(Value::into_map).collect::<Vec<_>>();
     let available: Vec<String> = list("available").iter().map(Value::to_string).collect();
@@ -119,7 +119,7 @@ async fn differences(case: &Map) -> Option<String> {
     let state = case.get_str("state").unwrap();
     let call = exec::Call { args: list("args"), kwargs: case.get("kwargs").unwrap().as_map().unwrap().clone() };
     let _ = &agent;
-    let ours = ctx.call_state(state, call).await;
+    let ours = ctx.call_state(state, call);
     let tape = ctx.memo.get::<Recorded>();
     let tape = tape.lock().unwrap();
     let mut wrong = tape.wrong.clone();
@@ -152,14 +152,14 @@ fn compare(case: &Map, ours: exec::Result<Value>) -> Option<String> {
     }
 }
 
-async fn replay(file: &str, at_least: usize) {
+fn replay(file: &str, at_least: usize) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/calls").join(file);
     let cases: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let cases = cases.into_list().unwrap();
     assert!(cases.len() >= at_least, "{file} has {} cases", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {
-        wrong.extend(differences(case.as_map().unwrap()).await);
+        wrong.extend(differences(case.as_map().unwrap()));
     }
     let count = wrong.len();
     wrong.truncate(25);
@@ -168,9 +168,9 @@ async fn replay(file: &str, at_least: usize) {
 
 macro_rules! recordings {
     ($($name:ident $least:literal)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            replay(concat!(stringify!($name), ".json"), $least).await;
+        $(#[test]
+        fn $name() {
+            replay(concat!(stringify!($name), ".json"), $least);
         })*
     };
 }

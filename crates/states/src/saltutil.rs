@@ -4,25 +4,25 @@ use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::{comment_of, salt};
+use crate::support::salt;
 
 /// Calls `saltutil.sync_<what>`; a failure is logged and told.
-async fn synced(ctx: &Context, what: &str, kwargs: Map) -> Result<std::result::Result<Value, String>> {
-    Ok(match salt(ctx, &format!("saltutil.sync_{what}"), kwargs).await {
+fn synced(ctx: &Context, what: &str, kwargs: Map) -> Result<std::result::Result<Value, String>> {
+    Ok(match salt(ctx, &format!("saltutil.sync_{what}"), kwargs) {
         Ok(answer) => Ok(answer),
         Err(error) => {
-            let text = comment_of(error)?;
+            let text = error.to_string();
             tracing::error!("Failed to run saltutil.sync_{what}: {text}");
             Err(format!("Failed to run sync_{what}: {text}"))
         }
     })
 }
 
-async fn one(ctx: &Context, ret: Ret, what: &str, kwargs: KwArgs) -> Result<Ret> {
+fn one(ctx: &Context, ret: Ret, what: &str, kwargs: KwArgs) -> Result<Ret> {
     if ctx.is_test() {
         return Ok(ret.would(format!("saltutil.sync_{what} would have been run")));
     }
-    Ok(match synced(ctx, what, kwargs.given()).await? {
+    Ok(match synced(ctx, what, kwargs.given())? {
         Ok(files) if files.truthy() => ret.ok(format!("Updated {what}.")).changed(map! { what => files }),
         Ok(_) => ret.ok("No updates to sync"),
         Err(text) => ret.fail(text),
@@ -31,12 +31,12 @@ async fn one(ctx: &Context, ret: Ret, what: &str, kwargs: KwArgs) -> Result<Ret>
 
 /// Fetches custom modules of all kinds, as `saltutil.sync_all` does.
 #[function]
-async fn sync_all(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn sync_all(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name);
     if ctx.is_test() {
         return Ok(ret.would("saltutil.sync_all would have been run"));
     }
-    let answer = match synced(ctx, "all", kwargs.given()).await? {
+    let answer = match synced(ctx, "all", kwargs.given())? {
         Ok(answer) => answer,
         Err(text) => return Ok(ret.fail(text)),
     };
@@ -51,8 +51,8 @@ macro_rules! kinds {
         $(
             #[doc = $doc]
             #[function]
-            async fn $function(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
-                one(ctx, Ret::new(name), $what, kwargs).await
+            fn $function(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+                one(ctx, Ret::new(name), $what, kwargs)
             }
         )*
 

@@ -11,30 +11,30 @@ pub static MODULE: Module =
     Module::new("schedule", "Jobs of the minion's schedule.", &[&ABSENT, &DISABLED, &ENABLED, &PRESENT]);
 
 /// The jobs there are.
-async fn jobs(ctx: &Context, offline: Option<Value>) -> Result<Map> {
+fn jobs(ctx: &Context, offline: Option<Value>) -> Result<Map> {
     let mut arguments = map! { "show_all" => true, "return_yaml" => false };
     if let Some(offline) = offline {
         arguments.insert("offline", offline);
     }
-    Ok(salt(ctx, "schedule.list", arguments).await?.into_map().unwrap_or_default())
+    Ok(salt(ctx, "schedule.list", arguments)?.into_map().unwrap_or_default())
 }
 
-async fn change(ctx: &Context, fun: &str, name: &Value, mut kwargs: Map) -> Result<Ret> {
+fn change(ctx: &Context, fun: &str, name: &Value, mut kwargs: Map) -> Result<Ret> {
     if ctx.is_test() {
         kwargs.insert("test", true);
     }
-    let answer = ctx.call_with(&format!("schedule.{fun}"), Call { args: vec![name.clone()], kwargs }).await?;
+    let answer = ctx.call_with(&format!("schedule.{fun}"), Call { args: vec![name.clone()], kwargs })?;
     Ok(Ret::from_value(answer))
 }
 
 /// Makes sure that there is a job in the schedule, as the arguments say.
 #[function]
-async fn present(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn present(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let kwargs = kwargs.0;
     let ret = Ret::new(name.clone()).ok("");
-    let current = jobs(ctx, Some(kwargs.get("offline").cloned().unwrap_or_default())).await?;
+    let current = jobs(ctx, Some(kwargs.get("offline").cloned().unwrap_or_default()))?;
     let Some(current) = current.get_value(&name) else {
-        let done = change(ctx, "add", &name, kwargs).await?;
+        let done = change(ctx, "add", &name, kwargs)?;
         if ctx.is_test() {
             return Ok(ret.changed(map! { name => "added" }).ok(done.comment));
         }
@@ -44,7 +44,7 @@ async fn present(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
         return Ok(ret.changed(done.changes).ok(format!("Adding new job {name} to schedule")));
     };
     let call = Call { args: vec![name.clone()], kwargs: kwargs.clone() };
-    let mut wanted = ctx.call_with("schedule.build_schedule_item", call).await?;
+    let mut wanted = ctx.call_with("schedule.build_schedule_item", call)?;
     if let Value::Map(item) = &mut wanted {
         if item.get("result").is_some_and(|result| !result.truthy()) {
             return Ok(ret.fail(item.get("comment").cloned().unwrap_or_default()));
@@ -54,7 +54,7 @@ async fn present(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     if &wanted == current {
         return Ok(ret.ok(format!("Job {name} in correct state")));
     }
-    let done = change(ctx, "modify", &name, kwargs).await?;
+    let done = change(ctx, "modify", &name, kwargs)?;
     if ctx.is_test() {
         return Ok(ret.changed(done.changes).ok(done.comment));
     }
@@ -72,12 +72,12 @@ struct Change {
     tells: (bool, bool),
 }
 
-async fn settle(ctx: &Context, name: Value, kwargs: Map, offline: Option<Value>, change_: Change) -> Result<Ret> {
+fn settle(ctx: &Context, name: Value, kwargs: Map, offline: Option<Value>, change_: Change) -> Result<Ret> {
     let ret = Ret::new(name.clone()).ok("");
-    if jobs(ctx, offline).await?.get_value(&name).is_none() {
+    if jobs(ctx, offline)?.get_value(&name).is_none() {
         return Ok(ret.ok(format!("Job {name} not present in schedule")));
     }
-    let done = change(ctx, change_.fun, &name, kwargs).await?;
+    let done = change(ctx, change_.fun, &name, kwargs)?;
     if ctx.is_test() {
         return Ok(ret.ok(done.comment));
     }
@@ -92,20 +92,20 @@ async fn settle(ctx: &Context, name: Value, kwargs: Map, offline: Option<Value>,
 
 /// Makes sure that there is no such job in the schedule.
 #[function]
-async fn absent(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn absent(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let offline = Some(kwargs.0.get("offline").cloned().unwrap_or_default());
-    settle(ctx, name, kwargs.0, offline, Change { fun: "delete", done: "Removed", tells: (true, false) }).await
+    settle(ctx, name, kwargs.0, offline, Change { fun: "delete", done: "Removed", tells: (true, false) })
 }
 
 /// Makes sure that a job of the schedule is on.
 #[function]
-async fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
-    settle(ctx, name, kwargs.0, None, Change { fun: "enable_job", done: "Enabled", tells: (false, true) }).await
+fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+    settle(ctx, name, kwargs.0, None, Change { fun: "enable_job", done: "Enabled", tells: (false, true) })
 }
 
 /// Makes sure that a job of the schedule is off.
 #[function]
-async fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let offline = Some(kwargs.0.get("offline").cloned().unwrap_or_default());
-    settle(ctx, name, kwargs.0, offline, Change { fun: "disable_job", done: "Disabled", tells: (false, false) }).await
+    settle(ctx, name, kwargs.0, offline, Change { fun: "disable_job", done: "Disabled", tells: (false, false) })
 }

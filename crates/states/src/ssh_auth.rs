@@ -78,21 +78,21 @@ impl Wish {
         if self.options.truthy() { self.options.clone() } else { Value::List(Vec::new()) }
     }
 
-    async fn check_file(&self, ctx: &Context) -> Result<Map> {
+    fn check_file(&self, ctx: &Context) -> Result<Map> {
         let args = args![self.user.as_str(), self.source.as_str(), self.config.as_str()];
-        let found = call(ctx, "ssh.check_key_file", args, self.with_env(ctx)).await?;
+        let found = call(ctx, "ssh.check_key_file", args, self.with_env(ctx))?;
         Ok(found.into_map().unwrap_or_default())
     }
 
-    async fn check(&self, ctx: &Context) -> Result<Value> {
+    fn check(&self, ctx: &Context) -> Result<Value> {
         let args = args![self.user.as_str(), self.name.as_str(), self.enc.as_str(), self.comment.clone(), self.list()];
-        call(ctx, "ssh.check_key", args, self.common()).await
+        call(ctx, "ssh.check_key", args, self.common())
     }
 
     /// Whether the source can be fetched.
-    async fn has_source(&self, ctx: &Context) -> Result<bool> {
+    fn has_source(&self, ctx: &Context) -> Result<bool> {
         let kwargs = map! { "saltenv" => saltenv(ctx) };
-        Ok(call(ctx, "cp.get_url", args![self.source.as_str(), Value::Null], kwargs).await?.truthy())
+        Ok(call(ctx, "cp.get_url", args![self.source.as_str(), Value::Null], kwargs)?.truthy())
     }
 }
 
@@ -121,7 +121,7 @@ fn noted(ctx: &Context) -> Option<String> {
 
 /// Makes sure that a user can be signed in as with a key, or with those of a file.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     user: String,
@@ -134,25 +134,25 @@ async fn present(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let _ = kwargs;
-    set(ctx, Wish { name, user, enc, comment, source, options, config, hash: fingerprint_hash_type }).await
+    set(ctx, Wish { name, user, enc, comment, source, options, config, hash: fingerprint_hash_type })
 }
 
-async fn set(ctx: &Context, mut wish: Wish) -> Result<Ret> {
+fn set(ctx: &Context, mut wish: Wish) -> Result<Ret> {
     let ret = Ret::new(wish.name.as_str());
     if wish.source.is_empty() {
         wish.read_name(Remark::Whole);
     }
     if ctx.is_test() {
-        return would_set(ctx, wish, ret).await;
+        return would_set(ctx, wish, ret);
     }
     let data = if wish.source.is_empty() {
         let mut kwargs = wish.common();
         kwargs.update(map! { "enc" => wish.enc.as_str(), "comment" => wish.comment.clone(), "options" => wish.list() });
-        call(ctx, "ssh.set_auth_key", args![wish.user.as_str(), wish.name.as_str()], kwargs).await?
-    } else if wish.has_source(ctx).await? {
+        call(ctx, "ssh.set_auth_key", args![wish.user.as_str(), wish.name.as_str()], kwargs)?
+    } else if wish.has_source(ctx)? {
         let mut kwargs = wish.with_env(ctx);
         kwargs.update(map! { "config" => wish.config.as_str(), "options" => wish.options.clone() });
-        call(ctx, "ssh.set_auth_key_from_file", args![wish.user.as_str(), wish.source.as_str()], kwargs).await?
+        call(ctx, "ssh.set_auth_key_from_file", args![wish.user.as_str(), wish.source.as_str()], kwargs)?
     } else {
         "no key".into()
     };
@@ -177,9 +177,9 @@ async fn set(ctx: &Context, mut wish: Wish) -> Result<Ret> {
 }
 
 /// What is told of the keys of a file: those that are not as they should be.
-async fn of_file(ctx: &Context, wish: &Wish, ret: Ret, fine: &str, line: fn(&Value, &str) -> String) -> Result<Ret> {
+fn of_file(ctx: &Context, wish: &Wish, ret: Ret, fine: &str, line: fn(&Value, &str) -> String) -> Result<Ret> {
     let mut text = String::new();
-    for (key, status) in &wish.check_file(ctx).await? {
+    for (key, status) in &wish.check_file(ctx)? {
         let status = status.to_string();
         if status != fine {
             text.push_str(&line(key, &status));
@@ -195,13 +195,13 @@ async fn of_file(ctx: &Context, wish: &Wish, ret: Ret, fine: &str, line: fn(&Val
     })
 }
 
-async fn would_set(ctx: &Context, mut wish: Wish, ret: Ret) -> Result<Ret> {
+fn would_set(ctx: &Context, mut wish: Wish, ret: Ret) -> Result<Ret> {
     if !wish.source.is_empty() {
-        return of_file(ctx, &wish, ret, "exists", |key, status| format!("Set to {status}: {key}\n")).await;
+        return of_file(ctx, &wish, ret, "exists", |key, status| format!("Set to {status}: {key}\n"));
     }
     wish.read_name(Remark::Word);
     let (name, user) = (wish.name.clone(), wish.user.clone());
-    Ok(match wish.check(ctx).await?.as_str() {
+    Ok(match wish.check(ctx)?.as_str() {
         Some("update") => ret.would(format!("Key {name} for user {user} is set to be updated")),
         Some("add") => ret.would(format!("Key {name} for user {user} is set to be added")),
         Some("exists") => ret.ok(format!("The authorized host key {name} is already present for user {user}")),
@@ -211,7 +211,7 @@ async fn would_set(ctx: &Context, mut wish: Wish, ret: Ret) -> Result<Ret> {
 
 /// Makes sure that a user cannot be signed in as with a key, or with those of a file.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     user: String,
@@ -222,17 +222,17 @@ async fn absent(
     #[default(".ssh/authorized_keys")] config: String,
     #[default(Value::Null)] fingerprint_hash_type: Value,
 ) -> Result<Ret> {
-    remove(ctx, Wish { name, user, enc, comment, source, options, config, hash: fingerprint_hash_type }).await
+    remove(ctx, Wish { name, user, enc, comment, source, options, config, hash: fingerprint_hash_type })
 }
 
-async fn remove(ctx: &Context, mut wish: Wish) -> Result<Ret> {
+fn remove(ctx: &Context, mut wish: Wish) -> Result<Ret> {
     let ret = Ret::new(wish.name.as_str()).ok("");
     if ctx.is_test() && !wish.source.is_empty() {
-        return of_file(ctx, &wish, ret, "add", |key, _| format!("Set to remove: {key}\n")).await;
+        return of_file(ctx, &wish, ret, "add", |key, _| format!("Set to remove: {key}\n"));
     }
     if ctx.is_test() {
         wish.read_name(Remark::Word);
-        return Ok(match wish.check(ctx).await?.as_str() {
+        return Ok(match wish.check(ctx)?.as_str() {
             Some("update" | "exists") => {
                 ret.would(format!("Key {} for user {} is set for removal", wish.name, wish.user))
             }
@@ -241,10 +241,10 @@ async fn remove(ctx: &Context, mut wish: Wish) -> Result<Ret> {
     }
     let said = if wish.source.is_empty() {
         wish.read_name(Remark::Word);
-        call(ctx, "ssh.rm_auth_key", args![wish.user.as_str(), wish.name.as_str()], wish.common()).await?
-    } else if wish.has_source(ctx).await? {
+        call(ctx, "ssh.rm_auth_key", args![wish.user.as_str(), wish.name.as_str()], wish.common())?
+    } else if wish.has_source(ctx)? {
         let args = args![wish.user.as_str(), wish.source.as_str(), wish.config.as_str()];
-        call(ctx, "ssh.rm_auth_key_from_file", args, wish.with_env(ctx)).await?
+        call(ctx, "ssh.rm_auth_key_from_file", args, wish.with_env(ctx))?
     } else {
         return Ok(ret);
     };
@@ -257,7 +257,7 @@ async fn remove(ctx: &Context, mut wish: Wish) -> Result<Ret> {
 
 /// Makes sure that a user can be signed in as with these keys, and with no others.
 #[function]
-async fn manage(
+fn manage(
     ctx: &Context,
     name: String,
     ssh_keys: Vec<String>,
@@ -276,19 +276,19 @@ async fn manage(
     let mut comment = String::new();
     let mut kwargs = wish.common();
     kwargs.insert("user", wish.user.as_str());
-    let there = call(ctx, "ssh.auth_keys", args![], kwargs).await?.into_map().unwrap_or_default();
+    let there = call(ctx, "ssh.auth_keys", args![], kwargs)?.into_map().unwrap_or_default();
     let wanted: Vec<&str> = ssh_keys.iter().flat_map(|key| key.split(' ')).collect();
     for key in there.text_keys().filter(|key| !wanted.contains(key)) {
         if ctx.is_test() {
             comment = format!("{key} Key set for removal");
             ret.result = None;
         } else {
-            let done = remove(ctx, Wish { name: key.to_owned(), ..wish.clone() }).await?;
+            let done = remove(ctx, Wish { name: key.to_owned(), ..wish.clone() })?;
             ret.changes.insert(key, done.comment);
         }
     }
     for key in ssh_keys {
-        let done = set(ctx, Wish { name: key, ..wish.clone() }).await?;
+        let done = set(ctx, Wish { name: key, ..wish.clone() })?;
         if done.changes.is_empty() {
             comment = format!("{comment}\n{}", done.comment).trim().to_owned();
         }

@@ -20,7 +20,7 @@ fn file(user: &Value, config: &Value) -> Option<String> {
 
 /// Makes sure that the key of a host is known.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -49,7 +49,7 @@ async fn present(
         if key.truthy() && !enc.truthy() {
             return Ok(ret.fail("Required argument \"enc\" if using \"key\" argument."));
         }
-        return would(ctx, &name, user, &config, common, ret).await;
+        return would(ctx, &name, user, &config, common, ret);
     }
     let mut kwargs = common;
     kwargs.update(map! {
@@ -59,7 +59,7 @@ async fn present(
         "hash_known_hosts" => hash_known_hosts,
         "timeout" => timeout,
     });
-    let result = call(ctx, "ssh.set_known_host", args![], kwargs).await?;
+    let result = call(ctx, "ssh.set_known_host", args![], kwargs)?;
     let part = |name: &str| result.get(name).cloned().unwrap_or_default();
     match part("status").as_str() {
         Some("exists") => return Ok(ret.ok(format!("{name} already exists in {config}"))),
@@ -78,8 +78,8 @@ async fn present(
     Ok(ret.ok(comment).changed(map! { "old" => part("old"), "new" => new }))
 }
 
-async fn would(ctx: &Context, name: &str, user: Value, config: &str, kwargs: Map, ret: Ret) -> Result<Ret> {
-    let result = match call(ctx, "ssh.check_known_host", args![user, name], kwargs).await {
+fn would(ctx: &Context, name: &str, user: Value, config: &str, kwargs: Map, ret: Ret) -> Result<Ret> {
+    let result = match call(ctx, "ssh.check_known_host", args![user, name], kwargs) {
         Err(Error::CommandNotFound(why)) => {
             return Ok(ret.fail(format!("ssh.check_known_host error: {why}")));
         }
@@ -97,7 +97,7 @@ async fn would(ctx: &Context, name: &str, user: Value, config: &str, kwargs: Map
 
 /// Makes sure that no key of a host is known.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -106,14 +106,14 @@ async fn absent(
     let ret = Ret::new(name.as_str());
     let Some(config) = file(&user, &config) else { return Ok(ret.fail(NO_PLACE)) };
     let kwargs = map! { "user" => user, "hostname" => name.as_str(), "config" => config.as_str() };
-    let known = call(ctx, "ssh.get_known_host_entries", args![], kwargs.clone()).await?;
+    let known = call(ctx, "ssh.get_known_host_entries", args![], kwargs.clone())?;
     if !known.truthy() {
         return Ok(ret.ok("Host is already absent"));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Key for {name} is set to be removed from {config}")));
     }
-    let result = call(ctx, "ssh.rm_known_host", args![], kwargs).await?;
+    let result = call(ctx, "ssh.rm_known_host", args![], kwargs)?;
     let part = |name: &str| result.get(name).cloned().unwrap_or_default();
     if part("status").as_str() == Some("error") {
         return Ok(ret.fail(part("error")));

@@ -22,9 +22,9 @@ fn number(value: &Value) -> Result<f64> {
 
 /// Checks that a load average (``1-min``, ``5-min`` or ``15-min``) is within bounds.
 #[function]
-async fn loadavg(ctx: &Context, name: Value, maximum: Option<Value>, minimum: Option<Value>) -> Result<Ret> {
+fn loadavg(ctx: &Context, name: Value, maximum: Option<Value>, minimum: Option<Value>) -> Result<Ret> {
     let mut ret = start(name.clone());
-    let data = salt(ctx, "status.loadavg", Map::new()).await?.into_map().unwrap_or_default();
+    let data = salt(ctx, "status.loadavg", Map::new())?.into_map().unwrap_or_default();
     let Some(found) = data.get_value(&name) else {
         return Ok(ret.fail(format!("Requested load average {name} not available ")));
     };
@@ -53,9 +53,9 @@ async fn loadavg(ctx: &Context, name: Value, maximum: Option<Value>, minimum: Op
 
 /// Checks that a process runs whose line of ``ps`` has the pattern in it.
 #[function]
-async fn process(ctx: &Context, name: Value) -> Result<Ret> {
+fn process(ctx: &Context, name: Value) -> Result<Ret> {
     let mut ret = start(name.clone());
-    let data = salt(ctx, "status.pid", map! { "sig" => name.clone() }).await?;
+    let data = salt(ctx, "status.pid", map! { "sig" => name.clone() })?;
     if !data.truthy() {
         return Ok(ret.fail(format!("Process signature \"{name}\" not found ")));
     }

@@ -18,35 +18,24 @@ pub fn has(ctx: &Context, fun: &str) -> bool {
 ///
 /// # Errors
 /// Those of the function.
-pub async fn call(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Value> {
-    ctx.call_with(fun, Call { args, kwargs }).await
+pub fn call(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Value> {
+    ctx.call_with(fun, Call { args, kwargs })
 }
 
 /// Calls an execution function with named arguments alone.
 ///
 /// # Errors
 /// Those of the function, and that there is none of the name.
-pub async fn salt(ctx: &Context, fun: &str, kwargs: Map) -> Result<Value> {
-    call(ctx, fun, Vec::new(), kwargs).await
+pub fn salt(ctx: &Context, fun: &str, kwargs: Map) -> Result<Value> {
+    call(ctx, fun, Vec::new(), kwargs)
 }
 
 /// The same for a function that says yes or no.
 ///
 /// # Errors
 /// Those of the function, and that there is none of the name.
-pub async fn yes(ctx: &Context, fun: &str, kwargs: Map) -> Result<bool> {
-    salt(ctx, fun, kwargs).await.map(|answer| answer.truthy())
-}
-
-/// The text of a failure that becomes a comment; a killed job stays one.
-///
-/// # Errors
-/// [`Error::Terminated`] alone.
-pub fn comment_of(error: Error) -> Result<String> {
-    match error {
-        Error::Terminated => Err(Error::Terminated),
-        other => Ok(other.to_string()),
-    }
+pub fn yes(ctx: &Context, fun: &str, kwargs: Map) -> Result<bool> {
+    salt(ctx, fun, kwargs).map(|answer| answer.truthy())
 }
 
 /// The environment the state came from.

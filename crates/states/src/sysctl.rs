@@ -11,19 +11,19 @@ pub static MODULE: Module = Module::new("sysctl", "Settings of the kernel.", &[&
 
 /// Makes sure that a setting has a value, now and after the next start.
 #[function]
-async fn present(ctx: &Context, name: String, value: Value, config: Option<String>) -> Result<Ret> {
+fn present(ctx: &Context, name: String, value: Value, config: Option<String>) -> Result<Ret> {
     let config = match config {
         Some(config) => config,
         None if has(ctx, "sysctl.default_config") => {
-            call(ctx, "sysctl.default_config", args![], Map::new()).await?.to_string()
+            call(ctx, "sysctl.default_config", args![], Map::new())?.to_string()
         }
         None => "/etc/sysctl.conf".into(),
     };
     let ret = Ret::new(name.as_str());
     if ctx.is_test() {
-        return would(ctx, &name, &value, &config, ret).await;
+        return would(ctx, &name, &value, &config, ret);
     }
-    match call(ctx, "sysctl.persist", args![name.as_str(), value.clone(), config], Map::new()).await {
+    match call(ctx, "sysctl.persist", args![name.as_str(), value.clone(), config], Map::new()) {
         Err(error) => Ok(ret.fail(format!("Failed to set {name} to {value}: {}", caught(error)?.text))),
         Ok(update) => Ok(match update.as_str() {
             Some("Updated") => {
@@ -50,15 +50,15 @@ fn spaced(text: &str) -> String {
     spaced
 }
 
-async fn would(ctx: &Context, name: &str, value: &Value, config: &str, ret: Ret) -> Result<Ret> {
-    let configured = call(ctx, "sysctl.show", args![], map! { "config_file" => config }).await?;
+fn would(ctx: &Context, name: &str, value: &Value, config: &str, ret: Ret) -> Result<Ret> {
+    let configured = call(ctx, "sysctl.show", args![], map! { "config_file" => config })?;
     if configured.is_null() {
         return Ok(ret.would(format!(
             "Sysctl option {name} might be changed, we failed to check config file at {config}. The file is either \
              unreadable, or missing."
         )));
     }
-    let current = call(ctx, "sysctl.get", args![name], Map::new()).await?;
+    let current = call(ctx, "sysctl.get", args![name], Map::new())?;
     let in_file = configured.get(name).is_some();
     let (current, wanted) = (current.to_string(), value.to_string());
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

@@ -21,10 +21,10 @@ fn chosen(text: &str) -> String {
 
 /// Makes sure that an attribute, a path below `/sys`, has a value until the machine starts anew.
 #[function]
-async fn present(ctx: &Context, name: String, value: Value, #[default(Value::Null)] config: Value) -> Result<Ret> {
+fn present(ctx: &Context, name: String, value: Value, #[default(Value::Null)] config: Value) -> Result<Ret> {
     let _ = config;
     let ret = Ret::new(name.as_str());
-    let now = match call(ctx, "sysfs.read", args![name.as_str()], Map::new()).await? {
+    let now = match call(ctx, "sysfs.read", args![name.as_str()], Map::new())? {
         Value::Bool(false) => return Ok(ret.fail(format!("SysFS attribute {name} doesn't exist."))),
         Value::Map(_) => return Ok(ret.fail(format!("{name} is not a SysFS attribute."))),
         Value::Str(text) => chosen(&text).into(),
@@ -36,7 +36,7 @@ async fn present(ctx: &Context, name: String, value: Value, #[default(Value::Nul
     if ctx.is_test() {
         return Ok(ret.would(format!("SysFS attribute {name} set to be changed.")));
     }
-    let written = call(ctx, "sysfs.write", args![name.as_str(), value.clone()], Map::new()).await?;
+    let written = call(ctx, "sysfs.write", args![name.as_str(), value.clone()], Map::new())?;
     Ok(match written.truthy() {
         true => ret.ok(format!("Updated SysFS attribute {name} to {value}")).changed(map! { name => value }),
         false => ret.fail(format!("Failed to set {name} to {value}")),

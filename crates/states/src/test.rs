@@ -183,7 +183,7 @@ const CHECKS: [Check; 6] = [
 /// Checks that there are keys in the pillar and, if wanted, that their values are of a type. With ``verbose`` those that are
 /// fine are named, too.
 #[function]
-async fn check_pillar(
+fn check_pillar(
     ctx: &Context,
     name: Value,
     present: Option<Value>,
@@ -201,7 +201,7 @@ async fn check_pillar(
     let (mut fine, mut failed) = (Map::new(), Map::new());
     for (keys, (kind, fits)) in wanted.into_iter().zip(CHECKS) {
         for key in key_list(keys)? {
-            let found = ctx.call("pillar.get", vec![key.clone(), Value::Null]).await?;
+            let found = ctx.call("pillar.get", vec![key.clone(), Value::Null])?;
             if found.is_null() {
                 failed.insert(key, Value::Null);
             } else if !fits(&found) {

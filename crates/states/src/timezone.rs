@@ -11,9 +11,9 @@ pub static MODULE: Module = Module::new("timezone", "The system's time zone.", &
 
 /// Makes sure that the system has a time zone, and that its hardware clock runs in UTC.
 #[function]
-async fn system(ctx: &Context, name: String, #[default(true)] utc: Value) -> Result<Ret> {
+fn system(ctx: &Context, name: String, #[default(true)] utc: Value) -> Result<Ret> {
     let mut ret = Ret { result: None, ..Ret::new(name.as_str()) };
-    let same = match call(ctx, "timezone.zone_compare", args![name.as_str()], Map::new()).await {
+    let same = match call(ctx, "timezone.zone_compare", args![name.as_str()], Map::new()) {
         Ok(same) => same,
         Err(error) => {
             let why = caught_or_refused(error)?.text;
@@ -21,7 +21,7 @@ async fn system(ctx: &Context, name: String, #[default(true)] utc: Value) -> Res
             return Ok(ret.fail(text));
         }
     };
-    let clock = call(ctx, "timezone.get_hwclock", args![], Map::new()).await?;
+    let clock = call(ctx, "timezone.get_hwclock", args![], Map::new())?;
     let in_utc = Value::Bool(clock.as_str() != Some("localtime"));
     let mut messages = Vec::new();
     if same == Value::Bool(true) {
@@ -43,13 +43,13 @@ async fn system(ctx: &Context, name: String, #[default(true)] utc: Value) -> Res
         messages.extend(set_clock.then(|| format!("UTC needs to be set to {utc}")));
         return Ok(Ret { comment: messages.join(", ").into(), ..ret });
     }
-    apply(ctx, &name, same != Value::Bool(true), set_clock.then_some(utc), ret).await
+    apply(ctx, &name, same != Value::Bool(true), set_clock.then_some(utc), ret)
 }
 
-async fn apply(ctx: &Context, name: &str, zone: bool, clock: Option<Value>, mut ret: Ret) -> Result<Ret> {
+fn apply(ctx: &Context, name: &str, zone: bool, clock: Option<Value>, mut ret: Ret) -> Result<Ret> {
     let mut messages = Vec::new();
     if zone {
-        let done = call(ctx, "timezone.set_zone", args![name], Map::new()).await?.truthy();
+        let done = call(ctx, "timezone.set_zone", args![name], Map::new())?.truthy();
         ret.result = Some(done);
         if done {
             ret.changes.insert("timezone", name);
@@ -57,7 +57,7 @@ async fn apply(ctx: &Context, name: &str, zone: bool, clock: Option<Value>, mut 
         messages.push(if done { format!("Set timezone {name}") } else { "Failed to set timezone".into() });
     }
     if let Some(utc) = clock {
-        let done = call(ctx, "timezone.set_hwclock", args!["UTC"], Map::new()).await?.truthy();
+        let done = call(ctx, "timezone.set_hwclock", args!["UTC"], Map::new())?.truthy();
         ret.result = Some(done);
         let text = if done { format!("Set UTC to {utc}") } else { format!("Failed to set UTC to {utc}") };
         messages.push(text);

@@ -23,14 +23,14 @@ fn context(root: &Path, limits: Map) -> Context {
 }
 
 /// What the one state of a tree came to, or why there is none.
-async fn applied(limits: &Map, sls: &str) -> (bool, String) {
+fn applied(limits: &Map, sls: &str) -> (bool, String) {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(root.path().join("srv")).unwrap();
     std::fs::create_dir_all(root.path().join("cache")).unwrap();
     std::fs::write(root.path().join("srv/t.sls"), sls.replace("@DIR@", root.path().to_str().unwrap())).unwrap();
     let ctx = context(root.path(), limits.clone());
     let call = Call { args: vec!["t".into()], kwargs: Map::new() };
-    match ctx.call_with("state.sls", call).await.unwrap() {
+    match ctx.call_with("state.sls", call).unwrap() {
         Value::Map(states) => {
             let (_, state) = states.iter().next().unwrap();
             (state.get("result") == Some(&Value::Bool(true)), state.get("comment").unwrap().to_string())
@@ -53,8 +53,8 @@ const WAITING: &str =
 const FILE: &str = "@DIR@/out:\n  file.managed:\n    - contents: hi\n";
 const NOTHING: &str = "x:\n  test.nop: []\n";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn names_from_outside_are_held_to_the_whitelist() {
+#[test]
+fn names_from_outside_are_held_to_the_whitelist() {
     let limits = map! { "whitelist_modules" => list!["test", "state"] };
     let none = Map::new();
     for (tree, words) in [
@@ -67,39 +67,39 @@ async fn names_from_outside_are_held_to_the_whitelist() {
         (CHECK_FUNCTION, "cmd.run"),
         (WAITING, "cmd.run"),
     ] {
-        let (done, text) = applied(&none, tree).await;
+        let (done, text) = applied(&none, tree);
         assert!(done, "{tree} without limits: {text}");
-        let (done, text) = applied(&limits, tree).await;
+        let (done, text) = applied(&limits, tree);
         assert!(!done && text.contains(words), "{tree} {text}");
     }
-    let (_, text) = applied(&limits, SLOT).await;
+    let (_, text) = applied(&limits, SLOT);
     assert!(!text.contains("hi") || text.contains("Success"), "{text}");
     for tree in [COMMAND, FILE, NOTHING] {
-        let (done, text) = applied(&limits, tree).await;
+        let (done, text) = applied(&limits, tree);
         assert!(done, "the states' own calls stay free: {tree} {text}");
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_disabled_module_is_there_for_nobody() {
+#[test]
+fn a_disabled_module_is_there_for_nobody() {
     for name in ["cmd", "cmdmod"] {
         let limits = map! { "disable_modules" => list![name] };
         for tree in [COMMAND, TEMPLATE, ATTRIBUTE, MODULE, OLD_MODULE, CHECK, CHECK_FUNCTION] {
-            let (done, text) = applied(&limits, tree).await;
+            let (done, text) = applied(&limits, tree);
             assert!(!done, "{name}: {tree} {text}");
         }
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn state_modules_are_forbidden_too() {
+#[test]
+fn state_modules_are_forbidden_too() {
     let not_found = "State 'cmd.run' was not found in SLS 't'\nReason: 'cmd.run' is not available.\n";
     for limits in
         [map! { "disable_states" => list!["cmd"] }, map! { "whitelist_state_modules" => list!["test", "file"] }]
     {
-        assert_eq!(applied(&limits, COMMAND).await, (false, not_found.to_owned()), "{limits:?}");
+        assert_eq!(applied(&limits, COMMAND), (false, not_found.to_owned()), "{limits:?}");
         for tree in [NOTHING, FILE] {
-            let (done, text) = applied(&limits, tree).await;
+            let (done, text) = applied(&limits, tree);
             assert!(done, "{limits:?} {tree} {text}");
         }
     }

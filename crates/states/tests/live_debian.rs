@@ -32,54 +32,54 @@ fn machine(test: bool) -> Context {
 }
 
 /// Applies a state: what it would do, what it does, and that it has nothing to do afterwards.
-async fn applied(fun: &str, kwargs: Map) -> Value {
+fn applied(fun: &str, kwargs: Map) -> Value {
     let call = |ctx: Context| {
         let kwargs = kwargs.clone();
-        async move { ctx.call_state(fun, Call { args: Vec::new(), kwargs }).await.unwrap() }
+        ctx.call_state(fun, Call { args: Vec::new(), kwargs }).unwrap()
     };
-    let would = call(machine(true)).await;
+    let would = call(machine(true));
     assert_eq!(would.get("result"), Some(&Value::Null), "{fun} {would:?}");
-    let done = call(machine(false)).await;
+    let done = call(machine(false));
     assert_eq!(done.get("result"), Some(&Value::Bool(true)), "{fun} {done:?}");
     assert!(done.get("changes").unwrap().truthy(), "{fun} {done:?}");
-    let again = call(machine(false)).await;
+    let again = call(machine(false));
     assert_eq!(again.get("result"), Some(&Value::Bool(true)), "{fun} {again:?}");
     assert!(!again.get("changes").unwrap().truthy(), "{fun} {again:?}");
     done
 }
 
-#[tokio::test]
+#[test]
 #[ignore = "changes the machine: needs root and Debian"]
-async fn a_package_is_installed_and_purged() {
-    let done = applied("pkg.installed", map! { "name" => PACKAGE }).await;
+fn a_package_is_installed_and_purged() {
+    let done = applied("pkg.installed", map! { "name" => PACKAGE });
     assert!(done.get("changes").unwrap().get(PACKAGE).is_some(), "{done:?}");
-    applied("pkg.purged", map! { "name" => PACKAGE }).await;
+    applied("pkg.purged", map! { "name" => PACKAGE });
 }
 
-#[tokio::test]
+#[test]
 #[ignore = "changes the machine: needs root and Debian"]
-async fn an_account_comes_and_goes() {
-    applied("group.present", map! { "name" => "saltern-team" }).await;
+fn an_account_comes_and_goes() {
+    applied("group.present", map! { "name" => "saltern-team" });
     let user =
         map! { "name" => USER, "shell" => "/bin/sh", "groups" => list!["saltern-team"], "fullname" => "Live Test" };
-    applied("user.present", user).await;
+    applied("user.present", user);
     if modules::util::which("ssh").is_some() {
         let key = map! { "name" => "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAA live", "user" => USER };
-        applied("ssh_auth.present", key.clone()).await;
-        applied("ssh_auth.absent", key).await;
+        applied("ssh_auth.present", key.clone());
+        applied("ssh_auth.absent", key);
     }
     if modules::util::which("crontab").is_some() {
         let job = map! { "name" => "/bin/true", "user" => USER, "minute" => "5" };
-        applied("cron.present", job).await;
-        applied("cron.absent", map! { "name" => "/bin/true", "user" => USER }).await;
+        applied("cron.present", job);
+        applied("cron.absent", map! { "name" => "/bin/true", "user" => USER });
     }
-    applied("user.absent", map! { "name" => USER, "purge" => true }).await;
-    applied("group.absent", map! { "name" => "saltern-team" }).await;
+    applied("user.absent", map! { "name" => USER, "purge" => true });
+    applied("group.absent", map! { "name" => "saltern-team" });
 }
 
-#[tokio::test]
+#[test]
 #[ignore = "changes the machine: needs root and Debian"]
-async fn a_checkout_and_an_archive_come_and_go() {
+fn a_checkout_and_an_archive_come_and_go() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let run = |script: &str| {
@@ -89,12 +89,12 @@ async fn a_checkout_and_an_archive_come_and_go() {
     run("git init --quiet source && cd source && echo one > file && git add file \
          && git -c user.name=T -c user.email=t@e commit --quiet -m one && cd .. \
          && mkdir app && echo two > app/file && tar -czf app.tar.gz app");
-    applied("git.latest", map! { "name" => at("source"), "target" => at("checkout") }).await;
+    applied("git.latest", map! { "name" => at("source"), "target" => at("checkout") });
     assert_eq!(std::fs::read_to_string(at("checkout/file")).unwrap(), "one\n");
-    applied("archive.extracted", map! { "name" => at("out"), "source" => at("app.tar.gz") }).await;
+    applied("archive.extracted", map! { "name" => at("out"), "source" => at("app.tar.gz") });
     assert_eq!(std::fs::read_to_string(at("out/app/file")).unwrap(), "two\n");
     for name in ["checkout", "out"] {
-        applied("file.absent", map! { "name" => at(name) }).await;
+        applied("file.absent", map! { "name" => at(name) });
     }
 }
 
@@ -115,9 +115,9 @@ case $1 in
 esac
 ";
 
-#[tokio::test]
+#[test]
 #[ignore = "changes the machine: needs root and Debian"]
-async fn a_service_of_an_init_script_comes_and_goes() {
+fn a_service_of_an_init_script_comes_and_goes() {
     use std::os::unix::fs::PermissionsExt;
     if std::path::Path::new("/run/systemd/system").exists() || !std::path::Path::new("/etc/init.d").exists() {
         println!("skipped: services of this machine are not init scripts");
@@ -127,9 +127,9 @@ async fn a_service_of_an_init_script_comes_and_goes() {
     std::fs::write(script, INIT).unwrap();
     std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let service = map! { "name" => "saltern-live" };
-    applied("service.running", service.clone()).await;
+    applied("service.running", service.clone());
     assert!(std::path::Path::new("/run/saltern-live").exists());
-    applied("service.dead", service).await;
+    applied("service.dead", service);
     assert!(!std::path::Path::new("/run/saltern-live").exists());
     std::fs::remove_file(script).unwrap();
 }

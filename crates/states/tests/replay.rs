@@ -14,8 +14,7 @@ const INSIDE: &str = "SALTERN_REPLAY";
 /// Replays a file in a process of its own, since the home directory of a process cannot be changed safely.
 fn replay_apart(test: &str, file: &str) {
     if std::env::var_os(INSIDE).is_some() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        return runtime.block_on(replay(file));
+        return replay(file);
     }
     let home = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
@@ -44,17 +43,17 @@ fn git_environment() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-async fn replay(file: &str) {
+fn replay(file: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(file).with_extension("json");
     let cases: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let mut wrong = Vec::new();
     for case in cases.as_list().unwrap() {
-        replay_case(case, &mut wrong).await;
+        replay_case(case, &mut wrong);
     }
     assert!(wrong.is_empty(), "{} steps differ\n{}", wrong.len(), wrong.join("\n"));
 }
 
-async fn replay_case(case: &Value, wrong: &mut Vec<String>) {
+fn replay_case(case: &Value, wrong: &mut Vec<String>) {
     let scratch = tempfile::Builder::new().prefix("saltern-case-").tempdir().unwrap();
     let root = scratch.path().canonicalize().unwrap().join("d");
     std::fs::create_dir(&root).unwrap();
@@ -69,7 +68,7 @@ async fn replay_case(case: &Value, wrong: &mut Vec<String>) {
         if let Some(commands) = step.get("do").and_then(Value::as_str) {
             shell(commands, &dir);
         }
-        let outcome = call(&ctx, step, &dir).await;
+        let outcome = call(&ctx, step, &dir);
         let masks = masks(step);
         let mut ours = neutral(&answer(outcome), &dir, &masks);
         let asked = std::mem::take(&mut *ctx.memo.get::<Fakes>().asked.lock().unwrap());
@@ -111,7 +110,7 @@ fn context(case: &Value, dir: &str) -> Context {
     with_states(&functions, saltern_states::ALL, opts, grains, part("pillar")).0
 }
 
-async fn call(ctx: &Context, step: &Value, dir: &str) -> exec::Result<Value> {
+fn call(ctx: &Context, step: &Value, dir: &str) -> exec::Result<Value> {
     let mut ctx = ctx.clone();
     let mut opts = (*ctx.opts).clone();
     opts.insert("test", step.get("test").cloned().unwrap_or_default());
@@ -129,8 +128,8 @@ async fn call(ctx: &Context, step: &Value, dir: &str) -> exec::Result<Value> {
     let args = fill(step.get("pos"), dir).into_list().unwrap_or_default();
     let call = Call { args, kwargs };
     match step.get("exec").and_then(Value::as_str) {
-        Some(fun) => ctx.call_with(fun, call).await,
-        None => ctx.call_state(step.get("call").unwrap().as_str().unwrap(), call).await,
+        Some(fun) => ctx.call_with(fun, call),
+        None => ctx.call_state(step.get("call").unwrap().as_str().unwrap(), call),
     }
 }
 
@@ -236,7 +235,7 @@ struct Fakes {
 
 /// Functions that answer what the case says; they stand in front of the real modules.
 mod fakes {
-    use exec::{Context, Error, Function, KwArgs, Module, Result, VarArgs};
+    use exec::{Body, Context, Error, Function, KwArgs, Module, Result, VarArgs};
     use value::{Value, map};
 
     fn answer(ctx: &Context, fun: &str, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
@@ -264,11 +263,11 @@ mod fakes {
                         varargs: Some("args"),
                         kwargs: Some("kwargs"),
                         out: None,
-                        call: |ctx, mut bound| {
+                        body: Body::Plain(|ctx, mut bound| {
                             let (args, kwargs) = (bound.take_varargs(), bound.take_kwargs());
                             let fun = concat!(stringify!($module), ".", stringify!($fun));
-                            Box::pin(async move { answer(ctx, fun, args, kwargs) })
-                        },
+                            answer(ctx, fun, args, kwargs)
+                        }),
                     };
                 })+
             })+

@@ -53,7 +53,7 @@ fn tidy(value: &Value, root: &str) -> Value {
     }
 }
 
-async fn answer(tree: &Map) -> Value {
+fn answer(tree: &Map) -> Value {
     let root = tempfile::tempdir().unwrap();
     match tree.get("files").and_then(Value::as_map) {
         Some(files) => files.iter().for_each(|(path, text)| write(root.path(), &path.to_string(), &text.to_string())),
@@ -67,7 +67,7 @@ async fn answer(tree: &Map) -> Value {
         args.push("t".into());
     }
     let kwargs = tree.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
-    let done = ctx.call_with(fun, Call { args, kwargs }).await;
+    let done = ctx.call_with(fun, Call { args, kwargs });
     let place = root.path().to_str().unwrap();
     let mut answer = match done {
         Ok(value) => map! { "return" => tidy(&value, place) },
@@ -109,8 +109,8 @@ fn difference(ours: &Value, theirs: &Value) -> String {
     lines.join("\n")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn trees_come_to_what_the_real_salt_makes_of_them() {
+#[test]
+fn trees_come_to_what_the_real_salt_makes_of_them() {
     let recorded: Value = serde_json::from_str(include_str!("../testdata/runs/runs.json")).unwrap();
     let trees = recorded.into_list().unwrap();
     assert!(trees.len() > 90);
@@ -119,7 +119,7 @@ async fn trees_come_to_what_the_real_salt_makes_of_them() {
         let tree = tree.as_map().unwrap();
         let name = tree.get_str("name").unwrap();
         let theirs = tree.get("answer").unwrap();
-        let ours = answer(tree).await;
+        let ours = answer(tree);
         if !same(&ours, theirs) && !DIFFERENT.contains(&name) {
             wrong.push(format!("{name}\n{}", difference(&ours, theirs)));
         }
@@ -128,12 +128,12 @@ async fn trees_come_to_what_the_real_salt_makes_of_them() {
 }
 
 /// Salt loses what `mod_watch` of such a state comes to; `COMPATIBILITY.md` says so.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_state_beside_the_others_reacts_to_changes_when_it_is_done() {
+#[test]
+fn a_state_beside_the_others_reacts_to_changes_when_it_is_done() {
     let tree = map! { "sls" => "a: test.succeed_with_changes\n\
     b: {cmd.wait: [{name: echo said}, {parallel: true}, {watch: [{test: a}]}]}\n\
     c: {test.nop: [{onchanges: [{cmd: b}]}]}\n" };
-    let answer = answer(&tree).await;
+    let answer = answer(&tree);
     let results = answer.get("return").and_then(Value::as_map).unwrap();
     assert_eq!(results.len(), 3, "{results:?}");
     let waited = results.get("cmd_|-b_|-echo said_|-wait").unwrap();

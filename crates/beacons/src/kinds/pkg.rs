@@ -34,7 +34,7 @@ impl Packages {
     async fn state(&self, ctx: &Context, name: &str) -> Result<(&'static str, Value), String> {
         let ask = |fun: &'static str, kwargs: Map| async move {
             let call = Call { args: vec![name.into()], kwargs };
-            ctx.call_with(fun, call).await.map_err(|error| error.to_string())
+            ctx.call_apart(fun, call).await.map_err(|error| error.to_string())
         };
         let installed = ask("pkg.version", map! { "use_context" => false }).await?;
         if !installed.truthy() {

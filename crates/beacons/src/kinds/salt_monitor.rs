@@ -76,7 +76,9 @@ impl Watcher for Monitor {
             let mut found = Vec::new();
             for WatchedCall { fun, call } in calls(&self.0)? {
                 let (args, kwargs) = (call.args.clone(), call.kwargs.clone());
-                let returned = ctx.call_permitted(&fun, call).await.map_err(|error| error.to_string())?;
+                let named = fun.clone();
+                let returned = ctx.apart(move |ctx| ctx.call_permitted(&named, call)).await;
+                let returned = returned.map_err(|error| error.to_string())?;
                 if returned.truthy() || always {
                     found.push(event(fun, returned, args, kwargs));
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use exec::Context;
+use exec::{Call, Context};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use value::{Map, Value, map};
@@ -44,7 +44,8 @@ impl Watcher for Services {
             let mut found = Vec::new();
             for (name, settings) in services.iter() {
                 let (name, settings) = (name.to_string(), settings.as_map().cloned().unwrap_or_default());
-                let answer = ctx.call("service.status", vec![name.as_str().into()]).await;
+                let call = Call { args: vec![name.as_str().into()], kwargs: Map::new() };
+                let answer = ctx.call_apart("service.status", call).await;
                 let running = answer.map_err(|error| error.to_string())?.truthy();
                 if self.is_told(&name, &settings, running, Instant::now()) {
                     found.push(event(&name, &settings, running));

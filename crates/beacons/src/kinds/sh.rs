@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use exec::Context;
+use exec::{Call, Context};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -63,7 +63,7 @@ fn follow(pid: &str, user: Value) -> Result<TracedShell, String> {
 impl Watcher for Shells {
     fn look<'a>(&'a mut self, ctx: &'a Context) -> BoxFuture<'a, Found> {
         Box::pin(async move {
-            let processes = ctx.call("status.procs", Vec::new()).await.map_err(|error| error.to_string())?;
+            let processes = ctx.call_apart("status.procs", Call::default()).await.map_err(|error| error.to_string())?;
             let known = shells();
             for (pid, facts) in processes.as_map().cloned().unwrap_or_default().iter() {
                 let command = facts.get("cmd").and_then(Value::as_str).unwrap_or_default().trim_start_matches('-');

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use exec::Context;
+use exec::{Call, Context};
 use futures_util::future::BoxFuture;
 use value::{Map, Value, list, map};
 
@@ -29,7 +29,7 @@ impl Watcher for Status {
             }
             let mut all = Map::new();
             for (fun, items) in wanted {
-                let told = match ctx.call(&format!("status.{fun}"), Vec::new()).await {
+                let told = match ctx.call_apart(&format!("status.{fun}"), Call::default()).await {
                     Ok(data) => chosen(&data, &items),
                     Err(error @ exec::Error::Execution(_)) => {
                         tracing::debug!(

@@ -2,6 +2,7 @@
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use exec::{Call, bind};
@@ -16,6 +17,9 @@ use crate::dispatch::usage_error;
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::no_parse;
 use crate::{exit_codes, hint, log_setup};
+
+/// How long what runs on other threads may take to end.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {
@@ -56,7 +60,7 @@ fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
     }
     daemon::switch_user(&prepared.config.user)?;
     let runtime = prepare::small_runtime().context("failed to start")?;
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         tokio::select! {
             code = Session::new(prepared, settings, function).run() => code,
             _ = tokio::signal::ctrl_c() => {
@@ -64,7 +68,10 @@ fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
                 Ok(exit_codes::OK)
             }
         }
-    })
+    });
+    // The functions of an orchestration have a moment to end.
+    runtime.shutdown_timeout(GRACE);
+    code
 }
 
 fn docs(wanted: &str, settings: &outputters::Settings) -> anyhow::Result<u8> {

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
@@ -13,7 +12,7 @@ use tempfile::NamedTempFile;
 use value::{Value, map};
 use wire::loads::FileChunk;
 
-use super::{FileClient, Push, Reply, blocking};
+use super::{FileClient, Push, Reply};
 use crate::{Error, Result};
 
 /// The number of chunks that are requested at once.
@@ -72,7 +71,7 @@ impl Target {
                 // Not through a temporary file: a new inode would lose the owner and mode of a file that the operator
                 // chose.
                 let file = File::create(path).map_err(Error::io("write", path))?;
-                Ok(Output { file: Arc::new(file), temporary: None })
+                Ok(Output { file, temporary: None })
             }
             Target::Cache(path) => {
                 let directory = path.parent().unwrap_or(Path::new("/"));
@@ -83,7 +82,7 @@ impl Target {
                 let permissions = std::fs::Permissions::from_mode(mode & 0o750);
                 temporary.as_file().set_permissions(permissions).map_err(Error::io("write", path))?;
                 let file = temporary.as_file().try_clone().map_err(Error::io("write", path))?;
-                Ok(Output { file: Arc::new(file), temporary: Some(temporary) })
+                Ok(Output { file, temporary: Some(temporary) })
             }
         }
     }
@@ -91,7 +90,7 @@ impl Target {
 
 /// The file being written.
 struct Output {
-    file: Arc<File>,
+    file: File,
     temporary: Option<NamedTempFile>,
 }
 
@@ -119,7 +118,7 @@ impl FileClient {
         // Alone: only its length shows which offsets the others have. Salt's masters do not tell their chunk size.
         let first = self.piece(wanted, 0).await?;
         let size = first.len() as u64;
-        write(&output, target, first, 0).await?;
+        write(&output, target, first, 0)?;
         let (done, ended) = match wanted.size {
             // The size of the first chunk is the chunk size of the server.
             Some(total) if size > 0 && total > size => self.many(wanted, target, &output, size).await?,
@@ -142,7 +141,7 @@ impl FileClient {
         let mut done = size;
         while let Some(piece) = pieces.try_next().await? {
             let len = piece.len() as u64;
-            write(output, target, piece, done).await?;
+            write(output, target, piece, done)?;
             done += len;
             if len < size {
                 return Ok((done, done >= total));
@@ -159,7 +158,7 @@ impl FileClient {
                 return Ok(());
             }
             let len = piece.len() as u64;
-            write(output, target, piece, offset).await?;
+            write(output, target, piece, offset)?;
             offset += len;
         }
     }
@@ -191,12 +190,11 @@ impl FileClient {
     }
 }
 
-async fn write(output: &Output, target: &Target, data: Bytes, offset: u64) -> Result<()> {
+fn write(output: &Output, target: &Target, data: Bytes, offset: u64) -> Result<()> {
     if data.is_empty() {
         return Ok(());
     }
-    let (file, path) = (Arc::clone(&output.file), target.path().to_owned());
-    blocking(move || file.write_all_at(&data, offset).map_err(Error::io("write", &path))).await
+    output.file.write_all_at(&data, offset).map_err(Error::io("write", target.path()))
 }
 
 fn unpack(chunk: FileChunk) -> std::result::Result<Bytes, String> {
@@ -211,15 +209,11 @@ fn unpack(chunk: FileChunk) -> std::result::Result<Bytes, String> {
 }
 
 /// Reads a chunk of a file that is pushed.
-pub(super) async fn read_piece(file: &Arc<File>, push: &Push<'_>, offset: u64) -> Result<Bytes> {
-    let (file, path, len) = (Arc::clone(file), push.file.to_owned(), push.piece.max(1));
-    blocking(move || {
-        let mut piece = vec![0; len];
-        let read = file.read_at(&mut piece, offset).map_err(Error::io("read", &path))?;
-        piece.truncate(read);
-        Ok(piece.into())
-    })
-    .await
+pub(super) fn read_piece(file: &File, push: &Push<'_>, offset: u64) -> Result<Bytes> {
+    let mut piece = vec![0; push.piece.max(1)];
+    let read = file.read_at(&mut piece, offset).map_err(Error::io("read", push.file))?;
+    piece.truncate(read);
+    Ok(piece.into())
 }
 
 /// Removes a directory in the place of the file, and a file in the place of its directory.

@@ -1,7 +1,8 @@
 //! The client of the file server, and its cache.
 //!
 //! Downloaded files are in `files/<env>/<path>` below the minion's `cachedir`, cached local files in `localfiles/`. A file with
-//! the server's hash is not downloaded again. Several chunks of a file are requested at a time.
+//! the server's hash is not downloaded again. Several chunks of a file are requested at a time. Only requests are waited for as
+//! futures; the disk is read and written in place, because the functions that call this have a thread of their own.
 
 mod download;
 mod listing;
@@ -131,7 +132,7 @@ impl FileClient {
         let Some(Content::Path(path)) = self.get_url(address, &GetFile::cached(saltenv)).await? else {
             return Ok(None);
         };
-        blocking(move || std::fs::read(&path).map_err(Error::io("read", &path))).await.map(Some)
+        std::fs::read(&path).map_err(Error::io("read", &path)).map(Some)
     }
 
     /// Returns the hash and its type of a file on the server or, for an absolute path, of a local file.
@@ -155,7 +156,7 @@ impl FileClient {
             return Ok(None);
         }
         let stat = crate::server::stat(&path)?;
-        let hash = blocking(move || Ok(store::disk::hash_file(&path, kind)?)).await?;
+        let hash = store::disk::hash_file(&path, kind)?;
         Ok(Some((map! { "hsum" => hash, "hash_type" => kind.name() }, stat)))
     }
 
@@ -188,19 +189,15 @@ impl FileClient {
     }
 
     /// Copies a local file into the cache.
-    pub async fn cache_local_file(&self, file: &Path) -> Result<PathBuf> {
+    pub fn cache_local_file(&self, file: &Path) -> Result<PathBuf> {
         let name = file.to_string_lossy().trim_start_matches('/').to_owned();
         let dest = path::join(&self.cachedir.join("localfiles"), &name)?;
-        let from = file.to_owned();
-        blocking(move || {
-            store::disk::make_directory(dest.parent().unwrap_or(&dest))?;
-            std::fs::copy(&from, &dest).map_err(Error::io("copy", &from))?;
-            let mode = std::fs::metadata(&dest).map_err(Error::io("look at", &dest))?.permissions().mode();
-            let closed = std::fs::set_permissions(&dest, std::fs::Permissions::from_mode(mode & 0o7750));
-            closed.map_err(Error::io("close to other users", &dest))?;
-            Ok(dest)
-        })
-        .await
+        store::disk::make_directory(dest.parent().unwrap_or(&dest))?;
+        std::fs::copy(file, &dest).map_err(Error::io("copy", file))?;
+        let mode = std::fs::metadata(&dest).map_err(Error::io("look at", &dest))?.permissions().mode();
+        let closed = std::fs::set_permissions(&dest, std::fs::Permissions::from_mode(mode & 0o7750));
+        closed.map_err(Error::io("close to other users", &dest))?;
+        Ok(dest)
     }
 
     /// Returns the directory of an environment in the cache.
@@ -281,8 +278,7 @@ impl FileClient {
         let text = |key: &str| answer.get(key).and_then(Value::as_str);
         // The server's type of hash, not the minion's: Salt's client downloads the file again if the two differ.
         let Some(kind) = text("hash_type").and_then(|kind| kind.parse::<HashType>().ok()) else { return Ok(false) };
-        let place = place.to_owned();
-        let hash = blocking(move || Ok(store::disk::hash_file(&place, kind)?)).await?;
+        let hash = store::disk::hash_file(place, kind)?;
         Ok(text("hsum") == Some(&hash))
     }
 
@@ -292,10 +288,9 @@ impl FileClient {
         let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
         let file = std::fs::File::open(push.file).map_err(Error::io("open", push.file))?;
         let size = file.metadata().map_err(Error::io("read the state of", push.file))?.len();
-        let (file, mut offset) = (Arc::new(file), 0);
+        let mut offset = 0;
         loop {
-            let data = download::read_piece(&file, push, offset).await?;
-            // An empty file still needs one message, or it would not be created.
+            let data = download::read_piece(&file, push, offset)?;
             if data.is_empty() && offset > 0 {
                 return Ok(true);
             }
@@ -327,18 +322,6 @@ fn local_path(address: &str) -> Result<Option<PathBuf>> {
             if path.starts_with('/') { Ok(Some(path.into())) } else { Err(Error::NotAbsolute(path.to_owned())) }
         }
         Some(other) => Err(Error::NotSupported(format!("fetching files by {other}"))),
-    }
-}
-
-/// Runs work that waits for the disk on a blocking thread.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match rt::brief(work).await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            // A bug stays a panic. It is not turned into an error that looks like a failure of the disk.
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Err(Error::NotSupported(format!("working while the program ends ({error})"))),
-        },
     }
 }
 

@@ -33,13 +33,9 @@ impl Remote for LocalRemote {
     fn call(&self, load: Map, _: Reply) -> Pin<Box<dyn Future<Output = Result<Value, RemoteError>> + Send + '_>> {
         let server = Arc::clone(&self.0);
         Box::pin(async move {
-            let answer = rt::brief(move || {
-                // Without a master nobody else updates the repositories.
-                server.fetch_due();
-                server.request(&load)
-            })
-            .await??;
-            answer.ok_or_else(|| "the file server does not know this request".into())
+            // Without a master nobody else updates the repositories.
+            server.fetch_due();
+            server.request(&load)?.ok_or_else(|| "the file server does not know this request".into())
         })
     }
 }

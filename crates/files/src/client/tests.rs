@@ -307,7 +307,7 @@ async fn hashes_and_local_copies() {
     let local = f.at("srv/f");
     assert_eq!(f.client.hash_file(local.to_str().unwrap(), "base").await.unwrap(), Some(hash));
     assert_eq!(f.client.hash_file("/nowhere/x", "base").await.unwrap(), None);
-    let copy = f.client.cache_local_file(&local).await.unwrap();
+    let copy = f.client.cache_local_file(&local).unwrap();
     assert_eq!(copy, f.at("minion/localfiles").join(local.strip_prefix("/").unwrap()));
     assert_eq!(f.client.get_bytes("salt://f", "base").await.unwrap().unwrap(), b"x");
 }

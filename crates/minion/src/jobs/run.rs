@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use exec::{Call, Context, Error, Function, Registry};
+use exec::{Body, Call, Context, Error, Function, Registry};
 use futures_util::FutureExt;
 use rt::Rt;
 use tracing::{Instrument, error, info, warn};
@@ -92,23 +92,28 @@ async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'
     }
 }
 
+/// Runs a plain function on a thread of its own, and one that mostly waits as a task.
 async fn on_a_thread(rt: &Rt, ctx: &Context, function: &'static Function, bound: exec::Bound) -> Result<Value, Error> {
     ctx.set_retcode(0);
-    let inside = ctx.clone();
-    let call = async move {
-        tokio::select! {
-            biased;
-            result = (function.call)(&inside, bound) => result,
-            () = inside.job.cancel.cancelled() => Err(Error::Terminated),
+    let (inside, span) = (ctx.clone(), tracing::Span::current());
+    let mut running = match function.body {
+        Body::Plain(call) => rt.blocking(move || span.in_scope(|| exec::caught(|| call(&inside, bound)))),
+        Body::Async(call) => {
+            let unless_killed = async move {
+                tokio::select! {
+                    biased;
+                    result = call(&inside, bound) => result,
+                    () = inside.job.cancel.cancelled() => Err(Error::Terminated),
+                }
+            };
+            let caught = AssertUnwindSafe(unless_killed.instrument(span)).catch_unwind();
+            rt.spawn(caught.map(|done| done.unwrap_or_else(|panic| Err(exec::of_panic(&*panic)))))
         }
     };
-    let caught = AssertUnwindSafe(call.in_current_span()).catch_unwind();
-    let mut thread =
-        rt.spawn_on_thread(caught.map(|done| done.unwrap_or_else(|panic| Err(Error::Other(panic_text(&*panic))))));
     let ended = tokio::select! {
         biased;
-        ended = &mut thread => Some(ended),
-        () = ctx.job.cancel.cancelled() => tokio::time::timeout(GRACE, thread).await.ok(),
+        ended = &mut running => Some(ended),
+        () = ctx.job.cancel.cancelled() => tokio::time::timeout(GRACE, running).await.ok(),
     };
     match ended {
         Some(Ok(result)) => result,
@@ -118,11 +123,6 @@ async fn on_a_thread(rt: &Rt, ctx: &Context, function: &'static Function, bound:
             Err(Error::Terminated)
         }
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }
 
 fn failed(fun: &str, doc: &str, error: &Error) -> Outcome {
@@ -174,22 +174,24 @@ mod tests {
     use exec::{Job, Module, Param, Result, testing};
     use value::{list, map};
 
-    static WAIT: Function = entry("wait", |_, _| Box::pin(std::future::pending()));
-    static PANIC: Function = entry("panic", |_, _| Box::pin(async { panic!("oh no") }));
-    static FINE: Function = entry("fine", |ctx, _| {
-        Box::pin(async {
+    static WAIT: Function = entry("wait", Body::Async(|_, _| Box::pin(std::future::pending())));
+    static PLAIN_WAIT: Function = entry("plain_wait", Body::Plain(|ctx, _| ctx.wait(std::future::pending())));
+    static PANIC: Function = entry("panic", Body::Plain(|_, _| panic!("oh no")));
+    static FINE: Function = entry(
+        "fine",
+        Body::Plain(|ctx, _| {
             ctx.set_retcode(3);
             Ok(Value::from("fine"))
-        })
-    });
+        }),
+    );
     static ONE: Function = Function {
         params: &[Param { name: "text", default: None, keyword_only: false }],
-        ..entry("one", |_, mut bound| Box::pin(async move { bound.take::<Value>("text") }))
+        ..entry("one", Body::Plain(|_, mut bound| bound.take::<Value>("text")))
     };
-    static MODULE: Module = Module::new("t", "", &[&FINE, &ONE, &PANIC, &WAIT]);
+    static MODULE: Module = Module::new("t", "", &[&FINE, &ONE, &PANIC, &PLAIN_WAIT, &WAIT]);
 
-    const fn entry(name: &'static str, call: for<'a> fn(&'a Context, exec::Bound) -> exec::CallFuture<'a>) -> Function {
-        Function { name, doc: "Words.", params: &[], varargs: None, kwargs: None, out: None, call }
+    const fn entry(name: &'static str, body: Body) -> Function {
+        Function { name, doc: "Words.", params: &[], varargs: None, kwargs: None, out: None, body }
     }
 
     fn job(fun: Value, arg: Value) -> Publication {
@@ -227,12 +229,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_killed_job_ends() {
-        let ctx = ctx(map! {});
-        let killer = ctx.job.clone();
-        let job = job("t.wait".into(), list![]);
-        let rt = Rt::real();
-        let (outcomes, ()) = tokio::join!(run(&rt, &ctx, &job), async move { killer.cancel.cancel() });
-        assert_eq!(outcomes[0].value.to_string(), "ERROR: the job running 't.wait' was terminated");
+        for fun in ["t.wait", "t.plain_wait"] {
+            let ctx = ctx(map! {});
+            let killer = ctx.job.clone();
+            let job = job(fun.into(), list![]);
+            let rt = Rt::real();
+            let (outcomes, ()) = tokio::join!(run(&rt, &ctx, &job), async move { killer.cancel.cancel() });
+            assert_eq!(outcomes[0].value.to_string(), format!("ERROR: the job running '{fun}' was terminated"));
+        }
     }
 
     #[tokio::test]

@@ -22,8 +22,8 @@ pub async fn masters(config: &config::Minion, ctx: &Context) -> Result<Vec<Maste
     if registry.find(fun).is_err() {
         return Err(Error::MasterFunction(format!("Failed to load module {fun}")));
     }
-    let called = Arc::clone(&ctx.agent);
-    let value = called.registry().call(ctx, fun, Call::default()).await;
+    let named = fun.to_owned();
+    let value = ctx.apart(move |ctx| Arc::clone(&ctx.agent).registry().call(ctx, &named, Call::default())).await;
     let value = value.map_err(|reason| Error::MasterFunction(format!("{fun} failed: {reason}")))?;
     let masters = read(config, fun, &value)?;
     info!("Evaluated master from module: {fun}");

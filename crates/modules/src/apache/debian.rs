@@ -63,8 +63,8 @@ fn check_site_enabled(ctx: &Context, site: String) -> Result<bool> {
 ///
 ///     salt '*' apache.a2ensite example.com
 #[function]
-async fn a2ensite(ctx: &Context, site: String) -> Result<Map> {
-    turn(ctx, What::Site, true, &site).await
+fn a2ensite(ctx: &Context, site: String) -> Result<Map> {
+    turn(ctx, What::Site, true, &site)
 }
 
 /// Turns a site off.
@@ -75,8 +75,8 @@ async fn a2ensite(ctx: &Context, site: String) -> Result<Map> {
 ///
 ///     salt '*' apache.a2dissite example.com
 #[function]
-async fn a2dissite(ctx: &Context, site: String) -> Result<Map> {
-    turn(ctx, What::Site, false, &site).await
+fn a2dissite(ctx: &Context, site: String) -> Result<Map> {
+    turn(ctx, What::Site, false, &site)
 }
 
 /// Says whether a module is turned on.
@@ -103,8 +103,8 @@ fn check_mod_enabled(ctx: &Context, r#mod: String) -> Result<bool> {
 ///
 ///     salt '*' apache.a2enmod vhost_alias
 #[function]
-pub(super) async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
-    turn(ctx, What::Mod, true, &r#mod).await
+pub(super) fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
+    turn(ctx, What::Mod, true, &r#mod)
 }
 
 /// Turns a module off.
@@ -115,8 +115,8 @@ pub(super) async fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
 ///
 ///     salt '*' apache.a2dismod vhost_alias
 #[function]
-pub(super) async fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
-    turn(ctx, What::Mod, false, &r#mod).await
+pub(super) fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
+    turn(ctx, What::Mod, false, &r#mod)
 }
 
 /// Says whether a configuration is turned on.
@@ -140,9 +140,9 @@ fn check_conf_enabled(ctx: &Context, conf: String) -> Result<bool> {
 ///
 ///     salt '*' apache.a2enconf security
 #[function]
-async fn a2enconf(ctx: &Context, conf: String) -> Result<Map> {
+fn a2enconf(ctx: &Context, conf: String) -> Result<Map> {
     util::needs(ctx, "a2enconf")?;
-    turn(ctx, What::Conf, true, &conf).await
+    turn(ctx, What::Conf, true, &conf)
 }
 
 /// Turns a configuration off.
@@ -153,9 +153,9 @@ async fn a2enconf(ctx: &Context, conf: String) -> Result<Map> {
 ///
 ///     salt '*' apache.a2disconf security
 #[function]
-async fn a2disconf(ctx: &Context, conf: String) -> Result<Map> {
+fn a2disconf(ctx: &Context, conf: String) -> Result<Map> {
     util::needs(ctx, "a2disconf")?;
-    turn(ctx, What::Conf, false, &conf).await
+    turn(ctx, What::Conf, false, &conf)
 }
 
 #[cfg(test)]
@@ -163,8 +163,8 @@ mod tests {
     use super::*;
     use value::{Value, map};
 
-    #[tokio::test]
-    async fn links_tell_what_is_on() {
+    #[test]
+    fn links_tell_what_is_on() {
         let root = tempfile::tempdir().unwrap();
         let at = |path: &str| root.path().join("etc/apache2").join(path);
         for folder in ["sites-enabled", "mods-enabled", "conf-enabled"] {
@@ -194,7 +194,7 @@ mod tests {
             ("conf", "c.conf", true),
             ("conf", "default", false),
         ] {
-            let found = ctx.call(&format!("apache.check_{kind}_enabled"), vec![name.into()]).await.unwrap();
+            let found = ctx.call(&format!("apache.check_{kind}_enabled"), vec![name.into()]).unwrap();
             assert_eq!(found, Value::from(on), "{kind} {name}");
         }
     }

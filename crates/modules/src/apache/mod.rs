@@ -47,9 +47,9 @@ pub fn program(grains: &Map) -> &'static str {
 }
 
 /// Runs the program with a flag, and returns what it printed.
-async fn ask(ctx: &Context, flag: &str) -> Result<String> {
+fn ask(ctx: &Context, flag: &str) -> Result<String> {
     let line = format!("{} {flag}", program(&ctx.grains));
-    Ok(ctx.call("cmd.run", vec![line.into()]).await?.to_string())
+    Ok(ctx.call("cmd.run", vec![line.into()])?.to_string())
 }
 
 /// Returns the version of the server.
@@ -60,8 +60,8 @@ async fn ask(ctx: &Context, flag: &str) -> Result<String> {
 ///
 ///     salt '*' apache.version
 #[function]
-async fn version(ctx: &Context) -> Result<String> {
-    report::version(&ask(ctx, "-v").await?)
+fn version(ctx: &Context) -> Result<String> {
+    report::version(&ask(ctx, "-v")?)
 }
 
 /// Returns the version of the server and how it was compiled.
@@ -72,8 +72,8 @@ async fn version(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' apache.fullversion
 #[function]
-async fn fullversion(ctx: &Context) -> Result<Map> {
-    Ok(report::full_version(&ask(ctx, "-V").await?))
+fn fullversion(ctx: &Context) -> Result<Map> {
+    Ok(report::full_version(&ask(ctx, "-V")?))
 }
 
 /// Returns the modules of the server, those that are part of it and those it loads.
@@ -84,8 +84,8 @@ async fn fullversion(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' apache.modules
 #[function]
-async fn modules(ctx: &Context) -> Result<Map> {
-    Ok(report::modules(&ask(ctx, "-M").await?))
+fn modules(ctx: &Context) -> Result<Map> {
+    Ok(report::modules(&ask(ctx, "-M")?))
 }
 
 /// Returns the modules that are compiled into the server.
@@ -96,8 +96,8 @@ async fn modules(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' apache.servermods
 #[function]
-async fn servermods(ctx: &Context) -> Result<Vec<String>> {
-    Ok(report::compiled_in(&ask(ctx, "-l").await?))
+fn servermods(ctx: &Context) -> Result<Vec<String>> {
+    Ok(report::compiled_in(&ask(ctx, "-l")?))
 }
 
 /// Returns the directives the server knows, each with its arguments and the places where it may stand.
@@ -108,8 +108,8 @@ async fn servermods(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' apache.directives
 #[function]
-async fn directives(ctx: &Context) -> Result<Map> {
-    Ok(report::directives(&ask(ctx, "-L").await?))
+fn directives(ctx: &Context) -> Result<Map> {
+    Ok(report::directives(&ask(ctx, "-L")?))
 }
 
 /// Returns the virtual hosts of the configuration.
@@ -120,8 +120,8 @@ async fn directives(ctx: &Context) -> Result<Map> {
 ///
 ///     salt -t 10 '*' apache.vhosts
 #[function]
-async fn vhosts(ctx: &Context) -> Result<Map> {
-    report::virtual_hosts(&ask(ctx, "-S").await?)
+fn vhosts(ctx: &Context) -> Result<Map> {
+    report::virtual_hosts(&ask(ctx, "-S")?)
 }
 
 /// What the control program takes as signals, and what without `-k`.
@@ -137,14 +137,14 @@ const REQUESTS: [&str; 3] = ["configtest", "status", "fullstatus"];
 ///
 ///     salt '*' apache.signal restart
 #[function]
-async fn signal(ctx: &Context, signal: Option<String>) -> Result<Option<String>> {
+fn signal(ctx: &Context, signal: Option<String>) -> Result<Option<String>> {
     let flag = match signal.as_deref() {
         Some(signal) if SIGNALS.contains(&signal) => format!("-k {signal}"),
         Some(request) if REQUESTS.contains(&request) => request.to_owned(),
         _ => return Ok(None),
     };
     let line = format!("{} {flag}", program(&ctx.grains));
-    let said = ctx.call("cmd.run_all", vec![line.as_str().into()]).await?;
+    let said = ctx.call("cmd.run_all", vec![line.as_str().into()])?;
     let text = |name: &str| said.get(name).map(Value::to_string).filter(|text| !text.is_empty());
     // A test of the configuration tells on stderr that all is well, too.
     let told = text("stderr").or_else(|| text("stdout")).map(|text| text.trim().to_owned());
@@ -161,7 +161,7 @@ async fn signal(ctx: &Context, signal: Option<String>) -> Result<Option<String>>
 ///     salt '*' apache.useradd /etc/httpd/htpasswd larry badpassword
 ///     salt '*' apache.useradd /etc/httpd/htpasswd larry badpass opts=ns
 #[function]
-async fn useradd(
+fn useradd(
     ctx: &Context,
     pwfile: String,
     user: String,
@@ -169,7 +169,7 @@ async fn useradd(
     #[default("")] opts: String,
 ) -> Result<Value> {
     let args = [pwfile, user, password, opts].into_iter().map(Value::from).collect();
-    ctx.call_with("webutil.useradd", Call { args, kwargs: Map::new() }).await
+    ctx.call_with("webutil.useradd", Call { args, kwargs: Map::new() })
 }
 
 /// Removes a user from a file of passwords.
@@ -180,6 +180,6 @@ async fn useradd(
 ///
 ///     salt '*' apache.userdel /etc/httpd/htpasswd larry
 #[function]
-async fn userdel(ctx: &Context, pwfile: String, user: String) -> Result<Value> {
-    ctx.call("webutil.userdel", vec![pwfile.into(), user.into()]).await
+fn userdel(ctx: &Context, pwfile: String, user: String) -> Result<Value> {
+    ctx.call("webutil.userdel", vec![pwfile.into(), user.into()])
 }

@@ -25,9 +25,9 @@ const WORKERS: &str = "_SRWKDCLGI.";
 ///     salt '*' apache.server_status
 ///     salt '*' apache.server_status other-profile
 #[function]
-async fn server_status(ctx: &Context, #[default("default")] profile: String) -> Result<Value> {
-    let settings = Settings::of(ctx, &profile).await?;
-    let Some(answer) = settings.ask(ctx).await? else { return Ok("error".into()) };
+fn server_status(ctx: &Context, #[default("default")] profile: String) -> Result<Value> {
+    let settings = Settings::of(ctx, &profile)?;
+    let Some(answer) = settings.ask(ctx)? else { return Ok("error".into()) };
     Ok(read(&answer)?.into())
 }
 
@@ -39,21 +39,21 @@ struct Settings {
 }
 
 impl Settings {
-    async fn of(ctx: &Context, profile: &str) -> Result<Self> {
-        let setting = async |name: &str, default: Value| {
+    fn of(ctx: &Context, profile: &str) -> Result<Self> {
+        let setting = |name: &str, default: Value| {
             let key = format!("apache.server-status:{profile}:{name}");
-            ctx.call("config.get", vec![key.into(), default]).await
+            ctx.call("config.get", vec![key.into(), default])
         };
         Ok(Settings {
-            url: setting("url", "http://localhost/server-status".into()).await?.to_string(),
-            user: setting("user", "".into()).await?.to_string(),
-            password: setting("pass", "".into()).await?.to_string(),
-            timeout: setting("timeout", 5.into()).await?,
+            url: setting("url", "http://localhost/server-status".into())?.to_string(),
+            user: setting("user", "".into())?.to_string(),
+            password: setting("pass", "".into())?.to_string(),
+            timeout: setting("timeout", 5.into())?,
         })
     }
 
     /// The answer; none if there is none.
-    async fn ask(&self, ctx: &Context) -> Result<Option<String>> {
+    fn ask(&self, ctx: &Context) -> Result<Option<String>> {
         let mut kwargs = map! { "decode" => false };
         if !self.user.is_empty() && !self.password.is_empty() {
             kwargs.update(map! { "username" => self.user.as_str(), "password" => self.password.as_str() });
@@ -63,9 +63,13 @@ impl Settings {
         let wait = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
         let wait =
             wait.ok_or_else(|| Error::invocation(format!("timeout {} is no number of seconds", self.timeout)))?;
-        let asking = ctx.call_with("http.query", Call { args: vec![url], kwargs });
-        let Ok(answer) = tokio::time::timeout(wait, asking).await else { return Ok(None) };
-        let answer = answer?;
+        if wait.is_zero() {
+            return Ok(None);
+        }
+        let mut opts = (*ctx.opts).clone();
+        opts.insert("http_request_timeout", wait.as_secs_f64());
+        let within = Context { opts: std::sync::Arc::new(opts), ..ctx.clone() };
+        let answer = within.call_with("http.query", Call { args: vec![url], kwargs })?;
         let failed = answer.get("error").is_some_and(Value::truthy);
         Ok(answer.get("body").filter(|_| !failed).map(Value::to_string))
     }

@@ -26,10 +26,10 @@ impl What {
 }
 
 /// Turns something on or off, and tells how that went. Exit codes are read as Salt reads them.
-pub(super) async fn turn(ctx: &Context, what: What, on: bool, name: &str) -> Result<Map> {
+pub(super) fn turn(ctx: &Context, what: What, on: bool, name: &str) -> Result<Map> {
     let command: Value = [what.program(on).as_str(), name].into_iter().map(Value::from).collect();
     let kwargs = map! { "python_shell" => false };
-    let code = ctx.call_with("cmd.retcode", Call { args: vec![command], kwargs }).await?;
+    let code = ctx.call_with("cmd.retcode", Call { args: vec![command], kwargs })?;
     let kind = what.name();
     let (verb, done, missing) = if on { ("Enable", "enabled", 1) } else { ("Disable", "disabled", 256) };
     let status = match code.as_i64() {

@@ -36,9 +36,9 @@ pub fn guess_format(name: &str) -> Option<&'static str> {
     ["zip", "rar"].into_iter().find(|form| name.ends_with(&format!(".{form}")))
 }
 
-async fn cached(ctx: &Context, name: &str, saltenv: String, hash: Option<Value>, use_etag: bool) -> Result<PathBuf> {
+fn cached(ctx: &Context, name: &str, saltenv: String, hash: Option<Value>, use_etag: bool) -> Result<PathBuf> {
     let kwargs = map! { "saltenv" => saltenv, "source_hash" => hash, "use_etag" => use_etag };
-    let answer = ctx.call_with("cp.cache_file", Call { args: vec![name.into()], kwargs }).await?;
+    let answer = ctx.call_with("cp.cache_file", Call { args: vec![name.into()], kwargs })?;
     match answer.as_str().filter(|path| !path.is_empty()) {
         Some(path) => Ok(path.into()),
         None => Err(Error::execution(format!("Failed to cache {name}"))),
@@ -64,7 +64,7 @@ fn with_location(error: Error, place: &Path) -> Error {
 ///     salt '*' archive.list /path/to/myfile.tar.gz
 ///     salt '*' archive.list salt://foo.tar.gz strip_components=1
 #[function]
-async fn list(
+fn list(
     ctx: &Context,
     name: String,
     archive_format: Option<String>,
@@ -76,8 +76,8 @@ async fn list(
     source_hash: Option<Value>,
     #[default(false)] use_etag: bool,
 ) -> Result<Value> {
-    let place = cached(ctx, &name, saltenv, source_hash, use_etag).await?;
-    let read = async {
+    let place = cached(ctx, &name, saltenv, source_hash, use_etag)?;
+    let read = || {
         let strip = strip_count(strip_components)?;
         let form = archive_format.filter(|form| !form.is_empty());
         let form = match form.as_deref().or_else(|| guess_format(&name)) {
@@ -87,13 +87,13 @@ async fn list(
                 return Err(Error::execution(text));
             }
         };
-        let mut contents = read_contents(ctx, &form, &name, &place, options).await?;
+        let mut contents = read_contents(ctx, &form, &name, &place, options)?;
         if let Some(count) = strip {
             contents.strip(count);
         }
         Ok(contents)
     };
-    let contents = read.await.map_err(|error| with_location(error, &place))?;
+    let contents = read().map_err(|error| with_location(error, &place))?;
     if clean && let Err(error) = std::fs::remove_file(&place) {
         tracing::warn!("Failed to clean cached archive {}: {error}", place.display());
     }
@@ -108,22 +108,16 @@ fn strip_count(count: Option<Value>) -> Result<Option<usize>> {
     number.filter(|number| *number > 0).map(Some).ok_or_else(refused)
 }
 
-async fn read_contents(
-    ctx: &Context,
-    form: &str,
-    name: &str,
-    place: &Path,
-    options: Option<String>,
-) -> Result<Contents> {
+fn read_contents(ctx: &Context, form: &str, name: &str, place: &Path, options: Option<String>) -> Result<Contents> {
     let (path, name) = (place.to_owned(), name.to_owned());
     match form {
         "tar" => {
             let command = options.map(|options| words::split(&options)).transpose();
             let command = command.map_err(|_| Error::execution("Invalid CLI options"))?;
-            ctx.blocking(move || tar_contents(&path, &name, command)).await?
+            ctx.blocking(move || tar_contents(&path, &name, command))
         }
-        "zip" => ctx.blocking(move || contents::of_zip(&path, &name)).await?,
-        "rar" => rar_contents(ctx, &name, place).await,
+        "zip" => ctx.blocking(move || contents::of_zip(&path, &name)),
+        "rar" => rar_contents(ctx, &name, place),
         other => Err(Error::execution(format!("Unsupported archive format '{other}'"))),
     }
 }
@@ -146,11 +140,11 @@ fn tar_contents(path: &Path, name: &str, command: Option<Vec<String>>) -> Result
     )))
 }
 
-async fn rar_contents(ctx: &Context, name: &str, place: &Path) -> Result<Contents> {
+fn rar_contents(ctx: &Context, name: &str, place: &Path) -> Result<Contents> {
     if util::which("rar").is_none() {
         return Err(Error::execution("rar command not available, is it installed?"));
     }
-    let output = crate::cmd::quiet(ctx, &["rar", "lt", &place.to_string_lossy()]).await?.stdout;
+    let output = crate::cmd::quiet(ctx, &["rar", "lt", &place.to_string_lossy()])?.stdout;
     let pattern = regex::Regex::new(r"Name:\s*([^\n]+)\s*Type:\s*([^\n]+)").expect("the pattern is constant");
     let mut found = Contents::default();
     for hit in pattern.captures_iter(&output) {
@@ -173,7 +167,7 @@ async fn rar_contents(ctx: &Context, name: &str, place: &Path) -> Result<Content
 ///
 ///     salt '*' archive.is_encrypted /path/to/myfile.zip
 #[function]
-async fn is_encrypted(
+fn is_encrypted(
     ctx: &Context,
     name: String,
     #[default(false)] clean: bool,
@@ -181,7 +175,7 @@ async fn is_encrypted(
     source_hash: Option<Value>,
     #[default(false)] use_etag: bool,
 ) -> Result<bool> {
-    let place = cached(ctx, &name, saltenv, source_hash, use_etag).await?;
+    let place = cached(ctx, &name, saltenv, source_hash, use_etag)?;
     let mut archive = contents::open_zip(&place, &name).map_err(|error| with_location(error, &place))?;
     let mut encrypted = false;
     for index in 0..archive.len() {
@@ -238,12 +232,12 @@ struct How {
 /// What Salt says when neither program for rar archives is there.
 const NO_UNRAR: &str = r#"None of provided binaries(["'unrar'", "'rar'"]) were found in $PATH."#;
 
-async fn lines_of(ctx: &Context, command: Vec<String>, how: How) -> Result<Vec<String>> {
+fn lines_of(ctx: &Context, command: Vec<String>, how: How) -> Result<Vec<String>> {
     util::needs(ctx, &command[0])?;
     let kwargs = map! {
         "cmd" => command, "cwd" => how.cwd, "template" => how.template, "runas" => how.runas, "python_shell" => false,
     };
-    let output = ctx.call_with("cmd.run", Call { args: Vec::new(), kwargs }).await?;
+    let output = ctx.call_with("cmd.run", Call { args: Vec::new(), kwargs })?;
     Ok(output.as_str().unwrap_or_default().lines().map(str::to_owned).collect())
 }
 
@@ -270,7 +264,7 @@ fn trimmed(mut files: Vec<String>, trim: &Value) -> Vec<String> {
 ///     salt '*' archive.tar cjvf /tmp/salt.tar.bz2 '{{ salt.home }}'
 ///     salt '*' archive.tar xf foo.tar dest=/target/directory
 #[function]
-async fn tar(
+fn tar(
     ctx: &Context,
     options: String,
     tarfile: String,
@@ -290,7 +284,7 @@ async fn tar(
         command.extend(["-C".to_owned(), dest]);
     }
     command.extend(expanded(sources));
-    lines_of(ctx, command, How { cwd, template, runas }).await
+    lines_of(ctx, command, How { cwd, template, runas })
 }
 
 fn with_options(program: &str, options: Option<String>, file: String) -> Vec<String> {
@@ -306,14 +300,14 @@ fn with_options(program: &str, options: Option<String>, file: String) -> Vec<Str
 ///
 ///     salt '*' archive.gzip /tmp/sourcefile.txt options='--verbose'
 #[function]
-async fn gzip(
+fn gzip(
     ctx: &Context,
     sourcefile: String,
     template: Option<Value>,
     runas: Option<Value>,
     options: Option<String>,
 ) -> Result<Vec<String>> {
-    lines_of(ctx, with_options("gzip", options, sourcefile), How { template, runas, ..How::default() }).await
+    lines_of(ctx, with_options("gzip", options, sourcefile), How { template, runas, ..How::default() })
 }
 
 /// Runs gunzip and returns the lines it writes.
@@ -324,14 +318,14 @@ async fn gzip(
 ///
 ///     salt '*' archive.gunzip /tmp/sourcefile.txt.gz options='--verbose'
 #[function]
-async fn gunzip(
+fn gunzip(
     ctx: &Context,
     gzipfile: String,
     template: Option<Value>,
     runas: Option<Value>,
     options: Option<String>,
 ) -> Result<Vec<String>> {
-    lines_of(ctx, with_options("gunzip", options, gzipfile), How { template, runas, ..How::default() }).await
+    lines_of(ctx, with_options("gunzip", options, gzipfile), How { template, runas, ..How::default() })
 }
 
 /// Runs zip and returns the lines it writes.
@@ -342,7 +336,7 @@ async fn gunzip(
 ///
 ///     salt '*' archive.cmd_zip /tmp/zipfile.zip /tmp/sourcefile1,/tmp/sourcefile2
 #[function]
-async fn cmd_zip(
+fn cmd_zip(
     ctx: &Context,
     zip_file: String,
     sources: Value,
@@ -352,7 +346,7 @@ async fn cmd_zip(
 ) -> Result<Vec<String>> {
     let mut command = vec!["zip".to_owned(), "-r".to_owned(), zip_file];
     command.extend(expanded(Some(sources)));
-    lines_of(ctx, command, How { cwd, template, runas }).await
+    lines_of(ctx, command, How { cwd, template, runas })
 }
 
 fn owner(runas: Option<Value>) -> Result<Option<(u32, u32)>> {
@@ -371,7 +365,7 @@ fn owner(runas: Option<Value>) -> Result<Option<(u32, u32)>> {
 ///     salt '*' archive.zip /tmp/zipfile.zip /tmp/sourcefile1,/tmp/sourcefile2
 ///     salt '*' archive.zip /tmp/baz.zip baz.txt cwd=/foo/bar
 #[function]
-async fn zip(
+fn zip(
     ctx: &Context,
     zip_file: String,
     sources: Value,
@@ -401,7 +395,6 @@ async fn zip(
         }
         Ok(names)
     })
-    .await?
 }
 
 fn excluded(excludes: Option<Value>) -> Vec<String> {
@@ -416,7 +409,7 @@ fn excluded(excludes: Option<Value>) -> Vec<String> {
 ///
 ///     salt '*' archive.cmd_unzip /tmp/zipfile.zip /home/strongbad/ excludes=file_1,file_2
 #[function]
-async fn cmd_unzip(
+fn cmd_unzip(
     ctx: &Context,
     zip_file: String,
     dest: String,
@@ -445,7 +438,7 @@ async fn cmd_unzip(
         "cmd" => command, "template" => template, "runas" => runas, "python_shell" => false, "redirect_stderr" => true,
         "output_loglevel" => level,
     };
-    let result = ctx.call_with("cmd.run_all", Call { args: Vec::new(), kwargs }).await?;
+    let result = ctx.call_with("cmd.run_all", Call { args: Vec::new(), kwargs })?;
     let output = result.get("stdout").and_then(Value::as_str).unwrap_or_default();
     if result.get("retcode") != Some(&Value::Int(0)) {
         return Err(Error::execution(output));
@@ -461,7 +454,7 @@ async fn cmd_unzip(
 ///
 ///     salt '*' archive.unzip /tmp/zipfile.zip /home/strongbad/ excludes=file_1,file_2
 #[function]
-async fn unzip(
+fn unzip(
     ctx: &Context,
     zip_file: String,
     dest: String,
@@ -481,7 +474,7 @@ async fn unzip(
         permissions: extract_perms,
         owner: owner(runas)?,
     };
-    let names = ctx.blocking(move || job.run(Path::new(&zip_file), Path::new(&dest))).await??;
+    let names = ctx.blocking(move || job.run(Path::new(&zip_file), Path::new(&dest)))?;
     Ok(trimmed(names, &trim_output))
 }
 
@@ -493,7 +486,7 @@ async fn unzip(
 ///
 ///     salt '*' archive.rar /tmp/rarfile.rar /tmp/sourcefile1,/tmp/sourcefile2
 #[function]
-async fn rar(
+fn rar(
     ctx: &Context,
     rarfile: String,
     sources: Value,
@@ -504,7 +497,7 @@ async fn rar(
     let mut command: Vec<String> = ["rar", "a", "-idp"].map(str::to_owned).to_vec();
     command.push(rarfile);
     command.extend(expanded(Some(sources)));
-    lines_of(ctx, command, How { cwd, template, runas }).await
+    lines_of(ctx, command, How { cwd, template, runas })
 }
 
 /// Runs unrar, or rar, and returns the lines it writes.
@@ -515,7 +508,7 @@ async fn rar(
 ///
 ///     salt '*' archive.unrar /tmp/rarfile.rar /home/strongbad/ excludes=file_1,file_2
 #[function]
-async fn unrar(
+fn unrar(
     ctx: &Context,
     rarfile: String,
     dest: String,
@@ -532,6 +525,6 @@ async fn unrar(
         command.extend(["-x".to_owned(), exclude]);
     }
     command.push(dest);
-    let lines = lines_of(ctx, command, How { template, runas, ..How::default() }).await?;
+    let lines = lines_of(ctx, command, How { template, runas, ..How::default() })?;
     Ok(trimmed(lines, &trim_output))
 }

@@ -8,9 +8,9 @@ use super::run::{self, Outcome};
 use super::{chroot, script as scripts};
 
 /// `cmd.run`.
-pub async fn run(ctx: &Context, given: Given) -> Result<Value> {
-    let options = Options::rendered(ctx, &given).await?;
-    let outcome = run::run(ctx, &options).await?;
+pub fn run(ctx: &Context, given: Given) -> Result<Value> {
+    let options = Options::rendered(ctx, &given)?;
+    let outcome = run::run(ctx, &options)?;
     if let Some(level) = options.loglevel {
         let failed = outcome.retcode.is_some_and(|code| code != 0) && !options.ignore_retcode;
         if failed {
@@ -26,75 +26,75 @@ pub async fn run(ctx: &Context, given: Given) -> Result<Value> {
 }
 
 /// `cmd.shell`.
-pub async fn shell(ctx: &Context, mut given: Given) -> Result<Value> {
+pub fn shell(ctx: &Context, mut given: Given) -> Result<Value> {
     if given.value("python_shell").is_null() {
         given.set("python_shell", true);
     }
     given.set("redirect_stderr", true);
-    run(ctx, given).await
+    run(ctx, given)
 }
 
 /// `cmd.run_stdout`.
-pub async fn run_stdout(ctx: &Context, given: Given) -> Result<Value> {
-    let outcome = outcome(ctx, &given).await?;
+pub fn run_stdout(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = outcome(ctx, &given)?;
     Ok(shown(&given, outcome.stdout).into())
 }
 
 /// `cmd.run_stderr`.
-pub async fn run_stderr(ctx: &Context, given: Given) -> Result<Value> {
-    let outcome = outcome(ctx, &given).await?;
+pub fn run_stderr(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = outcome(ctx, &given)?;
     Ok(shown(&given, outcome.stderr).into())
 }
 
 /// `cmd.run_all`.
-pub async fn run_all(ctx: &Context, given: Given) -> Result<Value> {
-    let outcome = outcome(ctx, &given).await?;
+pub fn run_all(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = outcome(ctx, &given)?;
     Ok(hidden(&given, outcome).into_map().into())
 }
 
 /// `cmd.run_bg`.
-pub async fn run_bg(ctx: &Context, mut given: Given) -> Result<Value> {
+pub fn run_bg(ctx: &Context, mut given: Given) -> Result<Value> {
     given.set("bg", true);
-    let outcome = outcome(ctx, &given).await?;
+    let outcome = outcome(ctx, &given)?;
     Ok(value::map! { "pid" => outcome.pid }.into())
 }
 
 /// `cmd.retcode`.
-pub async fn retcode(ctx: &Context, mut given: Given) -> Result<Value> {
+pub fn retcode(ctx: &Context, mut given: Given) -> Result<Value> {
     given.set("redirect_stderr", true);
-    Ok(outcome(ctx, &given).await?.retcode.into())
+    Ok(outcome(ctx, &given)?.retcode.into())
 }
 
 /// `cmd.run_chroot`.
-pub async fn run_chroot(ctx: &Context, given: Given) -> Result<Value> {
-    let outcome = chroot::run(ctx, &given).await?;
+pub fn run_chroot(ctx: &Context, given: Given) -> Result<Value> {
+    let outcome = chroot::run(ctx, &given)?;
     Ok(hidden(&given, outcome).into_map().into())
 }
 
 /// `cmd.script`.
-pub async fn script(ctx: &Context, given: Given) -> Result<Value> {
-    match scripts::run(ctx, &given).await? {
+pub fn script(ctx: &Context, given: Given) -> Result<Value> {
+    match scripts::run(ctx, &given)? {
         Some(outcome) => Ok(hidden(&given, outcome).into_map().into()),
         None => Ok(scripts::not_cached().into()),
     }
 }
 
 /// `cmd.script_retcode`.
-pub async fn script_retcode(ctx: &Context, given: Given) -> Result<Value> {
-    match scripts::run(ctx, &given).await? {
+pub fn script_retcode(ctx: &Context, given: Given) -> Result<Value> {
+    match scripts::run(ctx, &given)? {
         Some(outcome) => Ok(outcome.retcode.into()),
         None => Ok(1.into()),
     }
 }
 
 /// `cmd.powershell` and `cmd.powershell_all`.
-pub async fn refuse_powershell(_ctx: &Context, _given: Given) -> Result<Value> {
+pub fn refuse_powershell(_ctx: &Context, _given: Given) -> Result<Value> {
     Err(Error::execution("not supported: PowerShell commands run on Windows minions only"))
 }
 
-async fn outcome(ctx: &Context, given: &Given) -> Result<Outcome> {
-    let options = Options::rendered(ctx, given).await?;
-    let outcome = run::run(ctx, &options).await?;
+fn outcome(ctx: &Context, given: &Given) -> Result<Outcome> {
+    let options = Options::rendered(ctx, given)?;
+    let outcome = run::run(ctx, &options)?;
     run::log_failure(&options, &outcome);
     Ok(outcome)
 }

@@ -1,6 +1,6 @@
-//! One child process and its pipes: waited for on the spot while it is quick, by a task when it is not.
+//! One child process and its pipes.
 
-use std::io::{self, PipeReader, Read};
+use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ChildStdin, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -9,20 +9,37 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::unix::pipe::Receiver;
 
 /// How much is read from a pipe in one call.
 const CHUNK: usize = 16 * 1024;
+
+/// What else ends the wait for a process.
+#[derive(Clone, Copy, Default)]
+pub struct Bounds<'a> {
+    /// This moment.
+    pub until: Option<Instant>,
+    /// What `poll` reports here: the job was killed.
+    pub killed: Option<BorrowedFd<'a>>,
+}
+
+/// Why a process is no longer waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It took too long.
+    Late,
+    /// The job was killed.
+    Killed,
+}
 
 /// A process that was started. Whoever drops it before its end leaves it running; it is reaped when it ends.
 #[derive(Debug)]
 pub struct Process {
     child: Option<Child>,
     pid: Pid,
-    /// What becomes readable at its end, from Linux 5.3 on.
-    pidfd: Option<OwnedFd>,
+    /// What `poll` reports its end on.
+    end: Option<OwnedFd>,
 }
 
 impl Process {
@@ -32,7 +49,11 @@ impl Process {
         let pid = Pid::from_raw(child.id().cast_signed());
         let pidfd = rustix::process::Pid::from_raw(pid.as_raw())
             .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
-        Ok(Process { child: Some(child), pid, pidfd })
+        let mut process = Process { child: Some(child), pid, end: pidfd };
+        if process.end.is_none() {
+            process.end = Some(watched(pid)?);
+        }
+        Ok(process)
     }
 
     /// Its process id, and that of its group.
@@ -46,41 +67,44 @@ impl Process {
     }
 
     /// Waits for its end.
-    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let child = self.child.as_mut().ok_or(Errno::ECHILD)?;
+    pub fn wait(&mut self, bounds: &Bounds<'_>) -> io::Result<Result<ExitStatus, Stop>> {
+        let (Some(child), Some(end)) = (self.child.as_mut(), &self.end) else { return Err(Errno::ECHILD.into()) };
         let status = match child.try_wait()? {
             Some(status) => status,
             None => {
-                ended(self.pid, &mut self.pidfd).await?;
+                if let Some(stop) = wait_for(&mut vec![PollFd::new(end.as_fd(), PollFlags::POLLIN)], bounds)? {
+                    return Ok(Err(stop));
+                }
                 child.wait()?
             }
         };
         self.child = None;
-        Ok(status)
+        Ok(Ok(status))
     }
+}
 
-    /// Waits for its end on this thread until a certain time.
-    fn wait_here(&mut self, until: Instant) -> io::Result<Option<ExitStatus>> {
-        let child = self.child.as_mut().ok_or(Errno::ECHILD)?;
-        let mut status = child.try_wait()?;
-        if let (None, Some(pidfd)) = (status, &self.pidfd)
-            && wait_for(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], until)?
-        {
-            status = Some(child.wait()?);
+/// Returns a descriptor on which `poll` reports the end of a process, for kernels before 5.3, which have no pidfd.
+fn watched(pid: Pid) -> io::Result<OwnedFd> {
+    let (reader, writer) = io::pipe()?;
+    std::thread::Builder::new().name("wait-for-process".to_owned()).spawn(move || {
+        if let Err(error) = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
+            tracing::debug!("failed to wait for process {pid}: {error}");
         }
-        if status.is_some() {
-            self.child = None;
-        }
-        Ok(status)
-    }
+        drop(writer);
+    })?;
+    Ok(reader.into())
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let (Some(mut child), Ok(runtime)) = (self.child.take(), tokio::runtime::Handle::try_current()) else { return };
-        let (pid, mut pidfd) = (self.pid, self.pidfd.take());
+        let left = (self.child.take(), self.end.take(), tokio::runtime::Handle::try_current());
+        let (Some(mut child), Some(end), Ok(runtime)) = left else { return };
+        let pid = self.pid;
         runtime.spawn(async move {
-            let reaped = ended(pid, &mut pidfd).await.and_then(|()| child.wait());
+            let reaped = match ended(&end).await {
+                Ok(()) => child.wait().map(drop),
+                Err(error) => Err(error),
+            };
             if let Err(error) = reaped {
                 tracing::debug!("failed to wait for process {pid}: {error}");
             }
@@ -88,37 +112,41 @@ impl Drop for Process {
     }
 }
 
-/// Waits until a process has ended, and does not reap it.
-async fn ended(pid: Pid, pidfd: &mut Option<OwnedFd>) -> io::Result<()> {
-    if let Some(pidfd) = pidfd {
-        watched(pidfd)?.readable().await?.retain_ready();
-        return Ok(());
-    }
-    let wait = move || waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
-    tokio::task::spawn_blocking(wait).await.map_err(io::Error::other)??;
+/// Waits in a task until a process has ended, and does not reap it.
+async fn ended(end: &OwnedFd) -> io::Result<()> {
+    registered(end)?.readable().await?.retain_ready();
     Ok(())
 }
 
 #[expect(unsafe_code, reason = "tokio has no safe way to wait for a file descriptor that is not its own")]
-fn watched(pidfd: &OwnedFd) -> io::Result<AsyncFd<BorrowedFd<'_>>> {
+fn registered(end: &OwnedFd) -> io::Result<AsyncFd<BorrowedFd<'_>>> {
     // SAFETY: a borrowed descriptor is open, and is always the same, for as long as the borrow lasts.
-    Ok(unsafe { AsyncFd::register_with_interest(pidfd.as_fd(), Interest::READABLE) }?)
+    Ok(unsafe { AsyncFd::register_with_interest(end.as_fd(), Interest::READABLE) }?)
 }
 
-/// Waits on this thread until something can be read, or until a certain time; says which.
-fn wait_for(fds: &mut [PollFd<'_>], until: Instant) -> io::Result<bool> {
+/// Waits until one of the descriptors is ready, or says what ended the wait.
+fn wait_for<'a>(fds: &mut Vec<PollFd<'a>>, bounds: &Bounds<'a>) -> io::Result<Option<Stop>> {
+    let own = fds.len();
+    fds.extend(bounds.killed.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(false);
-        }
-        let millis = PollTimeout::try_from(left.max(Duration::from_millis(1))).unwrap_or(PollTimeout::ZERO);
-        match poll(fds, millis) {
-            Err(Errno::EINTR) => {}
+        let left = bounds.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = match left {
+            None => PollTimeout::NONE,
+            Some(Duration::ZERO) => return Ok(Some(Stop::Late)),
+            // Rounded up, so that the last millisecond is not spent in a loop.
+            Some(left) => PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
+        };
+        match poll(fds, timeout) {
+            Err(Errno::EINTR) | Ok(0) => {}
             Err(error) => return Err(error.into()),
-            Ok(found) => return Ok(found > 0),
+            Ok(_) if fds[own..].iter().any(is_ready) => return Ok(Some(Stop::Killed)),
+            Ok(_) => return Ok(None),
         }
     }
+}
+
+fn is_ready(fd: &PollFd<'_>) -> bool {
+    fd.any().unwrap_or(true)
 }
 
 /// What a process writes to one pipe.
@@ -134,18 +162,6 @@ impl Stream {
     /// Reads from a pipe; nothing from none.
     pub fn new(pipe: Option<PipeReader>) -> Self {
         Stream { pipe, read: Vec::new() }
-    }
-
-    /// Reads to the end.
-    pub async fn finish(&mut self) -> io::Result<()> {
-        if let Some(pipe) = self.pipe.take() {
-            Receiver::from_owned_fd(pipe.into())?.read_to_end(&mut self.read).await?;
-        }
-        Ok(())
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().map(AsFd::as_fd)
     }
 
     /// Reads what is there now.
@@ -168,41 +184,67 @@ impl Stream {
     }
 }
 
-/// Reads all that a process writes and waits for its end, on this thread and until a certain time only. Nothing is lost
-/// when it takes longer.
-pub fn finish_here(process: &mut Process, streams: &mut [Stream; 2], until: Instant) -> io::Result<Option<ExitStatus>> {
-    loop {
-        let ready: [bool; 2] = {
-            let open: Vec<usize> = (0..2).filter(|number| streams[*number].fd().is_some()).collect();
-            let fds = open.iter().filter_map(|number| streams[*number].fd());
-            let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-            if fds.is_empty() {
-                break;
-            }
-            if !wait_for(&mut fds, until)? {
-                return Ok(None);
-            }
-            let mut ready = [false; 2];
-            for (number, fd) in open.into_iter().zip(&fds) {
-                ready[number] = fd.any().unwrap_or(true);
-            }
-            ready
-        };
-        for (stream, _) in streams.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-            stream.advance()?;
-        }
-    }
-    process.wait_here(until)
+/// What a process reads.
+#[derive(Debug)]
+pub struct Input<'a> {
+    /// The end to write to, until all is written.
+    pipe: Option<ChildStdin>,
+    left: &'a [u8],
 }
 
-/// Writes all that a process shall read. It need not read it: a closed pipe is no failure.
-pub async fn feed(pipe: Option<ChildStdin>, stdin: &[u8]) {
-    let Some(pipe) = pipe else { return };
-    let fed = match tokio::process::ChildStdin::from_std(pipe) {
-        Ok(mut pipe) => pipe.write_all(stdin).await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = fed {
-        tracing::debug!("a command did not read all its input: {error}");
+impl<'a> Input<'a> {
+    /// Writes the bytes to the pipe; nothing to none.
+    pub fn new(pipe: Option<ChildStdin>, bytes: &'a [u8]) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            // The process must not keep us from reading what it writes.
+            rustix::fs::fcntl_setfl(pipe, rustix::fs::OFlags::NONBLOCK)?;
+        }
+        Ok(Input { pipe: pipe.filter(|_| !bytes.is_empty()), left: bytes })
+    }
+
+    /// Writes what fits now. The process need not read it: a closed pipe is no failure.
+    fn advance(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return };
+        match pipe.write(self.left) {
+            Ok(count) => self.left = &self.left[count..],
+            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {}
+            Err(error) => {
+                tracing::debug!("a command did not read all its input: {error}");
+                self.left = &[];
+            }
+        }
+        if self.left.is_empty() {
+            self.pipe = None;
+        }
+    }
+}
+
+/// Feeds and reads all pipes of a process at once, so that no full pipe can stop another, and waits for its end.
+pub fn finish(
+    process: &mut Process,
+    input: &mut Input<'_>,
+    streams: &mut [Stream; 2],
+    bounds: &Bounds<'_>,
+) -> io::Result<Result<ExitStatus, Stop>> {
+    loop {
+        let mut fds = Vec::with_capacity(4);
+        fds.extend(input.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)));
+        let feeding = !fds.is_empty();
+        let open: Vec<usize> = (0..2).filter(|number| streams[*number].pipe.is_some()).collect();
+        let pipes = streams.iter().filter_map(|stream| stream.pipe.as_ref());
+        fds.extend(pipes.map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));
+        if fds.is_empty() {
+            return process.wait(bounds);
+        }
+        if let Some(stop) = wait_for(&mut fds, bounds)? {
+            return Ok(Err(stop));
+        }
+        let ready: Vec<bool> = fds.iter().map(is_ready).collect();
+        if feeding && ready[0] {
+            input.advance();
+        }
+        for (number, _) in open.into_iter().zip(&ready[usize::from(feeding)..]).filter(|(_, ready)| **ready) {
+            streams[number].advance()?;
+        }
     }
 }

@@ -13,22 +13,22 @@ use super::quiet;
 use super::run::{self, Outcome};
 
 /// Mounts what a command needs, runs it in the root, ends what it left behind, unmounts.
-pub async fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
+pub fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
     let root = PathBuf::from(given.text("root").unwrap_or_default());
     if !root.is_absolute() || !root.is_dir() {
         return Err(Error::execution(format!("the root '{}' is not an absolute path of a directory", root.display())));
     }
     let mut mounted = Vec::new();
-    let outcome = match mount_all(ctx, &root, given.value("binds"), &mut mounted).await {
+    let outcome = match mount_all(ctx, &root, given.value("binds"), &mut mounted) {
         Ok(()) => match options(ctx, given, &root) {
-            Ok(options) => run::run(ctx, &options).await,
+            Ok(options) => run::run(ctx, &options),
             Err(error) => Err(error),
         },
         Err(error) => Err(error),
     };
-    end_processes(&root).await;
+    end_processes(&root);
     for place in mounted.iter().rev() {
-        unmount(ctx, place).await;
+        unmount(ctx, place);
     }
     outcome
 }
@@ -50,31 +50,31 @@ fn options(ctx: &Context, given: &Given, root: &Path) -> Result<Options> {
     Options::read(ctx, &given)
 }
 
-async fn mount_all(ctx: &Context, root: &Path, binds: &Value, mounted: &mut Vec<PathBuf>) -> Result<()> {
+fn mount_all(ctx: &Context, root: &Path, binds: &Value, mounted: &mut Vec<PathBuf>) -> Result<()> {
     for (kind, name) in [("devtmpfs", "dev"), ("proc", "proc"), ("sysfs", "sys")] {
         let place = root.join(name);
-        mount(ctx, &["-t", kind, kind, &place.to_string_lossy()]).await?;
+        mount(ctx, &["-t", kind, kind, &place.to_string_lossy()])?;
         mounted.push(place);
     }
     for bind in binds.as_list().unwrap_or_default() {
         let bind = bind.to_string();
         let place = root.join(bind.trim_start_matches('/'));
-        mount(ctx, &["--bind", &bind, &place.to_string_lossy()]).await?;
+        mount(ctx, &["--bind", &bind, &place.to_string_lossy()])?;
         mounted.push(place);
     }
     Ok(())
 }
 
-async fn mount(ctx: &Context, args: &[&str]) -> Result<()> {
-    let outcome = quiet(ctx, &[&["mount"], args].concat()).await?;
+fn mount(ctx: &Context, args: &[&str]) -> Result<()> {
+    let outcome = quiet(ctx, &[&["mount"], args].concat())?;
     match outcome.retcode {
         Some(0) => Ok(()),
         _ => Err(Error::execution(format!("failed to mount {}: {}", args.join(" "), outcome.stderr))),
     }
 }
 
-async fn unmount(ctx: &Context, place: &Path) {
-    match quiet(ctx, &["umount", &place.to_string_lossy()]).await {
+fn unmount(ctx: &Context, place: &Path) {
+    match quiet(ctx, &["umount", &place.to_string_lossy()]) {
         Ok(outcome) if outcome.retcode == Some(0) => {}
         Ok(outcome) => tracing::error!("failed to unmount {}: {}", place.display(), outcome.stderr),
         Err(error) => tracing::error!("failed to unmount {}: {error}", place.display()),
@@ -82,7 +82,7 @@ async fn unmount(ctx: &Context, place: &Path) {
 }
 
 /// Asks three times, then kills three times.
-async fn end_processes(root: &Path) {
+fn end_processes(root: &Path) {
     for round in 0..6 {
         let left = processes_in(root);
         if left.is_empty() {
@@ -93,7 +93,7 @@ async fn end_processes(root: &Path) {
             // One that ended meanwhile needs no signal.
             let _ = kill(pid, signal);
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        std::thread::sleep(Duration::from_millis(100));
     }
     if !processes_in(root).is_empty() {
         tracing::error!("Processes running in chroot could not be killed, filesystem will remain mounted");

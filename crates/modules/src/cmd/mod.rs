@@ -68,9 +68,9 @@ pub static MODULE: Module = Module::new(
 /// of the job stays as it is.
 ///
 /// # Errors
-/// [`Error::CommandNotFound`] when there is no such program; [`Error::Terminated`] when the job was killed.
-pub async fn quiet(ctx: &Context, words: &[&str]) -> Result<Outcome> {
-    quiet_for(ctx, words, None).await
+/// [`Error::CommandNotFound`] when there is no such program.
+pub fn quiet(ctx: &Context, words: &[&str]) -> Result<Outcome> {
+    quiet_for(ctx, words, None)
 }
 
 /// The same, and the return code is that of the job, until another one is set: what is returned does not tell of the failure
@@ -78,20 +78,20 @@ pub async fn quiet(ctx: &Context, words: &[&str]) -> Result<Outcome> {
 ///
 /// # Errors
 /// As [`quiet`].
-pub async fn counted(ctx: &Context, words: &[&str]) -> Result<Outcome> {
-    let outcome = quiet(ctx, words).await?;
+pub fn counted(ctx: &Context, words: &[&str]) -> Result<Outcome> {
+    let outcome = quiet(ctx, words)?;
     ctx.set_retcode(outcome.retcode.unwrap_or(1));
     Ok(outcome)
 }
 
 /// The same as [`quiet`], with a time limit; a program that exceeds it is killed and marked as such.
-pub async fn quiet_for(ctx: &Context, words: &[&str], limit: Option<Duration>) -> Result<Outcome> {
-    finish(ctx, plain(words)?, limit).await
+pub fn quiet_for(ctx: &Context, words: &[&str], limit: Option<Duration>) -> Result<Outcome> {
+    finish(ctx, plain(words)?, limit)
 }
 
 /// The same, with something to read on its standard input.
-pub async fn fed(ctx: &Context, words: &[&str], stdin: Vec<u8>) -> Result<Outcome> {
-    finish(ctx, Launch { stdin: Some(stdin), ..plain(words)? }, None).await
+pub fn fed(ctx: &Context, words: &[&str], stdin: Vec<u8>) -> Result<Outcome> {
+    finish(ctx, Launch { stdin: Some(stdin), ..plain(words)? }, None)
 }
 
 /// What else a program is given.
@@ -106,18 +106,18 @@ pub struct Extra {
 }
 
 /// The same as [`quiet`], with variables, one stream, or something to read.
-pub async fn quiet_with(ctx: &Context, words: &[&str], extra: Extra) -> Result<Outcome> {
+pub fn quiet_with(ctx: &Context, words: &[&str], extra: Extra) -> Result<Outcome> {
     let mut launch = Launch { merge: extra.merge, stdin: extra.stdin, ..plain(words)? };
     launch.env.extend(extra.env);
-    finish(ctx, launch, None).await
+    finish(ctx, launch, None)
 }
 
-async fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Result<Outcome> {
+fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Result<Outcome> {
     #[cfg(test)]
     if let Some(answer) = crate::recorded::answer(ctx, &launch) {
         return answer;
     }
-    match process::run(ctx, &launch, limit).await {
+    match process::run(ctx, &launch, limit) {
         Ok(Ended::Exited { pid, code, out, err }) => {
             let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
             Ok(Outcome { pid, retcode: Some(code), stdout: text(out), stderr: text(err), timed_out: false })
@@ -131,8 +131,8 @@ async fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Resul
 ///
 /// # Errors
 /// [`Error::CommandNotFound`] when there is no such program.
-pub async fn start(words: &[&str]) -> Result<i64> {
-    process::leave_running(&plain(words)?).await.map_err(not_started)
+pub fn start(words: &[&str]) -> Result<i64> {
+    process::leave_running(&plain(words)?).map_err(not_started)
 }
 
 fn plain(words: &[&str]) -> Result<Launch> {
@@ -152,13 +152,10 @@ fn plain(words: &[&str]) -> Result<Launch> {
     })
 }
 
-fn not_started(failure: Failure) -> Error {
-    match failure {
-        Failure::Terminated => Error::Terminated,
-        Failure::Start(error, program) if error.kind() == std::io::ErrorKind::NotFound => {
-            Error::CommandNotFound(program)
-        }
-        Failure::Start(error, program) => Error::execution(format!("failed to run {program}: {error}")),
+fn not_started(Failure(error, program): Failure) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::CommandNotFound(program),
+        _ => Error::execution(format!("failed to run {program}: {error}")),
     }
 }
 
@@ -172,7 +169,7 @@ fn not_started(failure: Failure) -> Error {
 ///
 ///     salt '*' cmd.exec_code perl 'print join ",", @ARGV' args='[a, b]'
 #[function]
-async fn exec_code(
+fn exec_code(
     ctx: &Context,
     lang: String,
     code: String,
@@ -180,7 +177,7 @@ async fn exec_code(
     args: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<String> {
-    let outcome = script::code(ctx, &lang, &code, code_arguments(cwd, args, kwargs)).await?;
+    let outcome = script::code(ctx, &lang, &code, code_arguments(cwd, args, kwargs))?;
     Ok(outcome.stdout)
 }
 
@@ -194,7 +191,7 @@ async fn exec_code(
 ///
 ///     salt '*' cmd.exec_code_all sh 'exit $1' args=3
 #[function]
-async fn exec_code_all(
+fn exec_code_all(
     ctx: &Context,
     lang: String,
     code: String,
@@ -202,7 +199,7 @@ async fn exec_code_all(
     args: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<Map> {
-    let outcome = script::code(ctx, &lang, &code, code_arguments(cwd, args, kwargs)).await?;
+    let outcome = script::code(ctx, &lang, &code, code_arguments(cwd, args, kwargs))?;
     Ok(outcome.into_map())
 }
 
@@ -273,11 +270,11 @@ fn shells() -> Result<Vec<String>> {
 ///
 ///     salt '*' cmd.shell_info python
 #[function]
-async fn shell_info(ctx: &Context, shell: String, #[default(false)] list_modules: bool) -> Result<Map> {
+fn shell_info(ctx: &Context, shell: String, #[default(false)] list_modules: bool) -> Result<Map> {
     if list_modules {
         tracing::debug!("only PowerShell has modules to list");
     }
-    shells::info(ctx, &shell).await
+    shells::info(ctx, &shell)
 }
 
 /// Writes a text to a terminal, such as tty0 or pts3.
@@ -288,7 +285,7 @@ async fn shell_info(ctx: &Context, shell: String, #[default(false)] list_modules
 ///
 ///     salt '*' cmd.tty pts3 'The disk is being replaced, please log out'
 #[function]
-async fn tty(ctx: &Context, device: String, #[default("")] echo: String) -> Result<Map> {
+fn tty(ctx: &Context, device: String, #[default("")] echo: String) -> Result<Map> {
     let path = match (device.strip_prefix("pts"), device.starts_with("tty")) {
         (Some(number), _) => format!("/dev/pts/{number}"),
         (None, true) => format!("/dev/{device}"),
@@ -299,7 +296,7 @@ async fn tty(ctx: &Context, device: String, #[default("")] echo: String) -> Resu
     }
     let target = path.clone();
     // A terminal that is stopped would block.
-    match ctx.blocking(move || write_terminal(&target, &echo)).await? {
+    match ctx.blocking(move || write_terminal(&target, &echo)) {
         Ok(()) => Ok(map! { "Success" => format!("Message was successfully echoed to {path}") }),
         Err(error) => {
             tracing::debug!("failed to write to {path}: {error}");

@@ -161,15 +161,15 @@ impl Options {
     ///
     /// # Errors
     /// As [`Options::read`], and when the text cannot be rendered.
-    pub async fn rendered(ctx: &Context, given: &Given) -> Result<Self> {
+    pub fn rendered(ctx: &Context, given: &Given) -> Result<Self> {
         let Some(engine) = given.some_text("template") else { return Self::read(ctx, given) };
         let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
         let saltenv = saltenv.unwrap_or_else(|| "base".to_owned());
-        let pillared = with_pillar(ctx, given).await?;
+        let pillared = with_pillar(ctx, given)?;
         let mut given = given.clone();
         for name in ["cmd", "cwd"] {
             let Value::Str(text) = given.value(name).clone() else { continue };
-            let [text] = crate::templates::paths(&pillared, Some(&engine), [&text], &saltenv).await?;
+            let [text] = crate::templates::paths(&pillared, Some(&engine), [&text], &saltenv)?;
             given.set(name, text);
         }
         given.set("template", Value::Null);
@@ -250,12 +250,12 @@ fn through_shell(ctx: &Context, given: &Given) -> bool {
 ///
 /// # Errors
 /// When the pillar cannot be compiled.
-pub async fn with_pillar(ctx: &Context, given: &Given) -> Result<Context> {
+pub fn with_pillar(ctx: &Context, given: &Given) -> Result<Context> {
     let (pillarenv, over) = (given.some_text("pillarenv"), given.value("pillar"));
     if pillarenv.is_none() && over.is_null() {
         return Ok(ctx.clone());
     }
-    let compiled = crate::pillar::compiled(ctx, pillarenv, over.clone()).await?;
+    let compiled = crate::pillar::compiled(ctx, pillarenv, over.clone())?;
     Ok(Context { pillar: std::sync::Arc::new(compiled), ..ctx.clone() })
 }
 

@@ -1,9 +1,10 @@
 //! Child processes: started in a group of their own, read to the end, killed with all they started.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use exec::Context;
@@ -11,17 +12,13 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Gid, Pid, Uid};
 
-use super::child::{self, Process, Stream};
+use super::child::{self, Bounds, Input, Process, Stop, Stream};
 
 /// How long a group may take to end by itself once its job was killed.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// How often a program is tried again whose file is still open for writing in a sibling between its fork and exec.
 const BUSY_TRIES: u32 = 25;
-
-/// How long a command is waited for on the spot by a job that has a thread of its own: two changes of threads cost more
-/// than most commands that guard states. So long a job may go on when it is told to end.
-const QUICK: Duration = Duration::from_millis(20);
 
 /// What to start.
 #[derive(Clone, Debug, Default)]
@@ -74,47 +71,51 @@ pub enum Ended {
     },
 }
 
-/// Why there is no result.
+/// A program that could not be started: why, and its name.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// It could not be started.
-    #[error("{}", os_text(.0, .1))]
-    Start(io::Error, String),
-    /// Its job was killed.
-    #[error("the job was terminated")]
-    Terminated,
-}
+#[error("{}", os_text(.0, .1))]
+pub struct Failure(pub io::Error, pub String);
 
-/// Runs a program to its end. When the job is killed, the time is over, or the returned future is dropped, the whole
-/// process group goes.
-pub async fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Result<Ended, Failure> {
-    let mut started = start(launch).await?;
-    let mut group = Group { pid: started.process.pid(), armed: true };
-    let _noted = ctx.child(group.pid.as_raw());
+/// Runs a program to its end. When the time is over or the job is killed, the whole process group goes; a killed job ends here.
+pub fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Result<Ended, Failure> {
+    ctx.unless_killed();
+    let failed = |error| Failure(error, launch.words[0].clone());
+    let killed = ctx.job.cancel.descriptor().map_err(failed)?;
+    let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let bounds = Bounds { until, killed: Some(killed.as_fd()) };
+    let (mut process, mut streams) = start(launch)?;
+    let mut group = Group { pid: process.pid(), armed: true };
+    let noted = ctx.child(group.pid.as_raw());
     let pid = i64::from(group.pid.as_raw());
-    let stdin = launch.stdin.as_deref().unwrap_or_default();
-    tokio::select! {
-        ended = started.finish(stdin) => {
-            group.forget();
-            let (code, out, err) = ended.map_err(|error| Failure::Start(error, launch.words[0].clone()))?;
-            Ok(Ended::Exited { pid, code, out, err })
-        }
-        () = expired(limit) => {
-            group.end(&mut started.process, Signal::SIGKILL).await;
+    let input = Input::new(process.take_stdin(), launch.stdin.as_deref().unwrap_or_default());
+    let ended = input.and_then(|mut input| child::finish(&mut process, &mut input, &mut streams, &bounds));
+    match ended {
+        Ok(Err(Stop::Late)) => {
+            group.end(&mut process, Signal::SIGKILL);
             Ok(Ended::TimedOut { pid })
         }
-        () = ctx.job.cancel.cancelled() => {
-            group.end(&mut started.process, Signal::SIGTERM).await;
-            Err(Failure::Terminated)
+        Ok(Err(Stop::Killed)) => {
+            group.end(&mut process, Signal::SIGTERM);
+            drop(noted);
+            ctx.end_killed()
+        }
+        Ok(Ok(status)) => {
+            group.forget();
+            let [out, err] = streams.map(|stream| stream.read);
+            Ok(Ended::Exited { pid, code: exit_code(status), out, err })
+        }
+        Err(error) => {
+            group.forget();
+            Err(failed(error))
         }
     }
 }
 
 /// Starts a program that nobody waits for and returns its process id. Its input and output are nowhere.
-pub async fn leave_running(launch: &Launch) -> Result<i64, Failure> {
+pub fn leave_running(launch: &Launch) -> Result<i64, Failure> {
     let mut command = prepare(launch);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok(i64::from(spawn(&mut command, launch).await?.pid().as_raw()))
+    Ok(i64::from(spawn(&mut command, launch)?.pid().as_raw()))
 }
 
 /// Words an error of the system as Python does.
@@ -125,51 +126,15 @@ pub fn os_text(error: &io::Error, path: &str) -> String {
     }
 }
 
-async fn expired(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
-        None => std::future::pending().await,
-    }
-}
-
-struct Started {
-    process: Process,
-    stdin: Option<ChildStdin>,
-    /// What it writes to stdout and to stderr.
-    streams: [Stream; 2],
-}
-
-impl Started {
-    /// Feeds and reads all streams at once, so that no full pipe can stop another, and waits for the end.
-    async fn finish(&mut self, stdin: &[u8]) -> io::Result<(i64, Vec<u8>, Vec<u8>)> {
-        let mut status = None;
-        if self.stdin.is_none() && rt::on_own_thread() {
-            status = child::finish_here(&mut self.process, &mut self.streams, Instant::now() + QUICK)?;
-        }
-        if status.is_none() {
-            let [out, err] = &mut self.streams;
-            let ((), from_out, from_err) =
-                tokio::join!(child::feed(self.stdin.take(), stdin), out.finish(), err.finish());
-            from_out?;
-            from_err?;
-        }
-        let status = match status {
-            Some(status) => status,
-            None => self.process.wait().await?,
-        };
-        let [out, err] = self.streams.each_mut().map(|stream| std::mem::take(&mut stream.read));
-        Ok((exit_code(status), out, err))
-    }
-}
-
 fn exit_code(status: std::process::ExitStatus) -> i64 {
     use std::os::unix::process::ExitStatusExt;
     let by_signal = || -status.signal().unwrap_or_default();
     i64::from(status.code().unwrap_or_else(by_signal))
 }
 
-async fn start(launch: &Launch) -> Result<Started, Failure> {
-    let failed = |error| Failure::Start(error, launch.words[0].clone());
+/// Starts a program; returns it with what it writes to stdout and to stderr.
+fn start(launch: &Launch) -> Result<(Process, [Stream; 2]), Failure> {
+    let failed = |error| Failure(error, launch.words[0].clone());
     let mut command = prepare(launch);
     command.stdin(if launch.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     let (out, writer) = io::pipe().map_err(failed)?;
@@ -183,9 +148,7 @@ async fn start(launch: &Launch) -> Result<Started, Failure> {
         Some(err)
     };
     command.stdout(writer);
-    let mut process = spawn(&mut command, launch).await?;
-    let stdin = process.take_stdin();
-    Ok(Started { process, stdin, streams: [Stream::new(Some(out)), Stream::new(err)] })
+    Ok((spawn(&mut command, launch)?, [Stream::new(Some(out)), Stream::new(err)]))
 }
 
 fn prepare(launch: &Launch) -> Command {
@@ -199,16 +162,16 @@ fn prepare(launch: &Launch) -> Command {
     command
 }
 
-async fn spawn(command: &mut Command, launch: &Launch) -> Result<Process, Failure> {
+fn spawn(command: &mut Command, launch: &Launch) -> Result<Process, Failure> {
     for _ in 0..BUSY_TRIES {
         match Process::spawn(command) {
             Err(error) if error.raw_os_error() == Some(Errno::ETXTBSY as i32) => {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                std::thread::sleep(Duration::from_millis(10));
             }
-            result => return result.map_err(|error| Failure::Start(error, launch.words[0].clone())),
+            result => return result.map_err(|error| Failure(error, launch.words[0].clone())),
         }
     }
-    Err(Failure::Start(Errno::ETXTBSY.into(), launch.words[0].clone()))
+    Err(Failure(Errno::ETXTBSY.into(), launch.words[0].clone()))
 }
 
 /// Becomes another user and sets the mask in the child. Everything that allocates was done before.
@@ -241,15 +204,18 @@ impl Group {
     }
 
     /// Signals the group, waits for its leader for a moment, then kills what is left.
-    async fn end(&mut self, process: &mut Process, signal: Signal) {
+    fn end(&mut self, process: &mut Process, signal: Signal) {
         self.signal(signal);
-        if signal != Signal::SIGKILL && tokio::time::timeout(GRACE, process.wait()).await.is_ok() {
-            // The leader is gone, but those it started may have ignored the signal.
-            self.signal(Signal::SIGKILL);
-            return self.forget();
+        if signal != Signal::SIGKILL {
+            let moment = Bounds { until: Some(Instant::now() + GRACE), killed: None };
+            if matches!(process.wait(&moment), Ok(Ok(_))) {
+                // The leader is gone, but those it started may have ignored the signal.
+                self.signal(Signal::SIGKILL);
+                return self.forget();
+            }
         }
         self.signal(Signal::SIGKILL);
-        if let Err(error) = process.wait().await {
+        if let Err(error) = process.wait(&Bounds::default()) {
             tracing::warn!("failed to wait for process {}: {error}", self.pid);
         }
         self.forget();

@@ -46,16 +46,16 @@ impl Outcome {
 ///
 /// # Errors
 /// When it cannot be started, or the job was killed.
-pub async fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
-    let launch = prepare(ctx, options).await?;
+pub fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
+    let launch = prepare(ctx, options)?;
     log_start(options, &launch.cwd);
     if options.background {
-        let pid = process::leave_running(&launch).await.map_err(|failure| refused(options, &launch, failure))?;
+        let pid = process::leave_running(&launch).map_err(|failure| refused(options, &launch, failure))?;
         ctx.set_retcode(0);
         return Ok(Outcome { pid, ..Outcome::default() });
     }
     let limit = options.timeout.as_ref().map(|timeout| timeout.limit);
-    match process::run(ctx, &launch, limit).await {
+    match process::run(ctx, &launch, limit) {
         Ok(Ended::Exited { pid, code, out, err }) => {
             let outcome = judge(
                 options,
@@ -118,7 +118,6 @@ fn shown(options: &Options, launch: &Launch) -> String {
 }
 
 fn refused(options: &Options, launch: &Launch, failure: Failure) -> Error {
-    let Failure::Start(..) = &failure else { return Error::Terminated };
     let command = if options.loglevel.is_some() { shown(options, launch) } else { "REDACTED".to_owned() };
     let context = map! {
         "cwd" => launch.cwd.to_string_lossy(),
@@ -133,13 +132,13 @@ fn refused(options: &Options, launch: &Launch, failure: Failure) -> Error {
     Error::execution(format!("Unable to run command '{command}' with the context '{context:?}', reason: {failure}"))
 }
 
-async fn prepare(ctx: &Context, options: &Options) -> Result<Launch> {
+fn prepare(ctx: &Context, options: &Options) -> Result<Launch> {
     let identity = runas::identity(options.runas.as_deref(), options.group.as_deref())?;
     let cwd = directory(options)?;
     Ok(Launch {
         words: argv(options)?,
         cwd,
-        env: environment(ctx, options).await?.into_iter().collect(),
+        env: environment(ctx, options)?.into_iter().collect(),
         identity,
         umask: options.umask,
         stdin: options.stdin.as_ref().map(|text| {
@@ -200,9 +199,9 @@ const ENGLISH: [&str; 13] = [
     "LANGUAGE",
 ];
 
-async fn environment(ctx: &Context, options: &Options) -> Result<BTreeMap<String, String>> {
+fn environment(ctx: &Context, options: &Options) -> Result<BTreeMap<String, String>> {
     let mut wanted = match &options.runas {
-        Some(user) => runas::login_environment(ctx, user, options.shell.as_deref()).await?,
+        Some(user) => runas::login_environment(ctx, user, options.shell.as_deref())?,
         None => BTreeMap::new(),
     };
     wanted.extend(options.env.clone());

@@ -74,9 +74,9 @@ fn current_user() -> Result<User> {
 
 /// Returns the environment a login shell of the user starts with. What profile scripts print is parted from it by a
 /// marker. When the login is not possible the environment is the bare minimum.
-pub async fn login_environment(ctx: &Context, name: &str, shell: Option<&str>) -> Result<BTreeMap<String, String>> {
+pub fn login_environment(ctx: &Context, name: &str, shell: Option<&str>) -> Result<BTreeMap<String, String>> {
     let user = user(name)?;
-    let mut env = match told_by_login(ctx, name, shell).await? {
+    let mut env = match told_by_login(ctx, name, shell)? {
         Some(env) => env,
         None => {
             tracing::error!("Environment could not be retrieved for user '{name}'");
@@ -88,7 +88,7 @@ pub async fn login_environment(ctx: &Context, name: &str, shell: Option<&str>) -
     Ok(env)
 }
 
-async fn told_by_login(ctx: &Context, name: &str, shell: Option<&str>) -> Result<Option<BTreeMap<String, String>>> {
+fn told_by_login(ctx: &Context, name: &str, shell: Option<&str>) -> Result<Option<BTreeMap<String, String>>> {
     if !geteuid().is_root() {
         // `su` would ask for a password that nobody can give.
         return Ok(None);
@@ -99,10 +99,9 @@ async fn told_by_login(ctx: &Context, name: &str, shell: Option<&str>) -> Result
     let script = format!("printf %s '{marker}'; env -0; printf %s '{marker}'");
     words.extend(["-".to_owned(), name.to_owned(), "-c".to_owned(), script]);
     let launch = Launch { words, cwd: "/".into(), env: std::env::vars().collect(), ..Launch::default() };
-    match run(ctx, &launch, Some(LOGIN_LIMIT)).await {
+    match run(ctx, &launch, Some(LOGIN_LIMIT)) {
         Ok(Ended::Exited { out, .. }) => Ok(parse(&String::from_utf8_lossy(&out), &marker)),
         Ok(Ended::TimedOut { .. }) => Ok(None),
-        Err(super::process::Failure::Terminated) => Err(Error::Terminated),
         Err(error) => {
             tracing::debug!("failed to run su for the environment of '{name}': {error}");
             Ok(None)

@@ -14,10 +14,10 @@ use super::{runas, words};
 use crate::templates;
 
 /// Runs a script from the file server, a URL or this machine; `None` when it cannot be had.
-pub async fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
+pub fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
     let source = given.text("source").unwrap_or_default();
     let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
-    let cached = match crate::cp::cache(ctx, &source, saltenv.as_deref().unwrap_or("base")).await? {
+    let cached = match crate::cp::cache(ctx, &source, saltenv.as_deref().unwrap_or("base"))? {
         Some(path) => path,
         None => return Ok(None),
     };
@@ -34,8 +34,8 @@ pub async fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
                 .map_err(|_| Error::execution(format!("the script {source} is not valid UTF-8")))?;
             let context = given.value("context").as_map().cloned().unwrap_or_default();
             let saltenv = saltenv.as_deref().unwrap_or("base");
-            let ctx = with_pillar(ctx, given).await?;
-            let rendered = templates::text(&ctx, Some(&engine), &text, Some(&cached), saltenv, context).await;
+            let ctx = with_pillar(ctx, given)?;
+            let rendered = templates::text(&ctx, Some(&engine), &text, Some(&cached), saltenv, context);
             rendered?.into_bytes()
         }
         None => content,
@@ -44,7 +44,7 @@ pub async fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
     let suffix = Path::new(plain).extension().map(|ending| format!(".{}", ending.to_string_lossy()));
     let runas = given.some_text("runas");
     let file = place(&content, given.some_text("cwd").as_deref(), &suffix.unwrap_or_default(), runas.as_deref())?;
-    let outcome = run::run(ctx, &options(ctx, given, &file)?).await;
+    let outcome = run::run(ctx, &options(ctx, given, &file)?);
     remove(file);
     outcome.map(Some)
 }
@@ -55,7 +55,7 @@ pub fn not_cached() -> Map {
 }
 
 /// Runs code in any language whose program takes a file.
-pub async fn code(ctx: &Context, lang: &str, code: &str, given: Given) -> Result<Outcome> {
+pub fn code(ctx: &Context, lang: &str, code: &str, given: Given) -> Result<Outcome> {
     let file = place(code.as_bytes(), None, "", given.some_text("runas").as_deref())?;
     let mut given = given;
     let mut command = vec![Value::from(lang), file.to_string_lossy().into()];
@@ -66,7 +66,7 @@ pub async fn code(ctx: &Context, lang: &str, code: &str, given: Given) -> Result
     }
     given.set("cmd", command);
     given.set("python_shell", false);
-    let outcome = run::run(ctx, &Options::read(ctx, &given)?).await;
+    let outcome = run::run(ctx, &Options::read(ctx, &given)?);
     remove(file);
     outcome
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use exec::{Context, Error, Result};
 use value::{Map, map};
 
-use super::process::{self, Ended, Failure, Launch};
+use super::process::{self, Ended, Launch};
 use crate::util;
 
 /// How long an interpreter may take to tell its version.
@@ -49,7 +49,7 @@ const KNOWN: [Known; 8] = [
 ];
 
 /// Asks a shell or interpreter for its version.
-pub async fn info(ctx: &Context, shell: &str) -> Result<Map> {
+pub fn info(ctx: &Context, shell: &str) -> Result<Map> {
     let Some(known) = KNOWN.iter().find(|known| known.name == shell) else {
         let error = format!("Salt does not know how to get the version number for {shell}");
         return Ok(map! { "error" => error, "installed" => () });
@@ -60,10 +60,9 @@ pub async fn info(ctx: &Context, shell: &str) -> Result<Map> {
     };
     let words = known.words.iter().map(|word| (*word).to_owned()).collect();
     let launch = Launch { words, cwd: "/".into(), env: std::env::vars().collect(), merge: true, ..Launch::default() };
-    match process::run(ctx, &launch, Some(LIMIT)).await {
+    match process::run(ctx, &launch, Some(LIMIT)) {
         Ok(Ended::Exited { out, .. }) => told(known, &String::from_utf8_lossy(&out)),
         Ok(Ended::TimedOut { .. }) => Ok(unable("Timed out.")),
-        Err(Failure::Terminated) => Err(Error::Terminated),
         Err(failure) => Ok(unable(&failure.to_string())),
     }
 }

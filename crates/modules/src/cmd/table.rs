@@ -3,7 +3,7 @@
 //! They share some thirty arguments, so they are written as tables of names and defaults, in Salt's order, and read by
 //! name in [`super::options`]; a plain signature each would say the same thing twelve times.
 
-use exec::{Function, Param};
+use exec::{Body, Function, Param};
 use value::Value;
 
 use super::calls;
@@ -29,7 +29,7 @@ macro_rules! entry {
             varargs: None,
             kwargs: Some("kwargs"),
             out: None,
-            call: |ctx, bound| Box::pin($call(ctx, Given::of(&$constant, bound))),
+            body: Body::Plain(|ctx, bound| $call(ctx, Given::of(&$constant, bound))),
         };
     };
 }

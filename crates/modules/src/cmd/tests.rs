@@ -1,4 +1,5 @@
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use exec::testing::context;
 use exec::{Call, Context, Job};
@@ -15,81 +16,79 @@ fn job_ctx(load: Map) -> Context {
     Context { job: std::sync::Arc::new(Job::new(load)), ..ctx() }
 }
 
-async fn call(ctx: &Context, fun: &str, cmd: impl Into<Value>, kwargs: Map) -> exec::Result<Value> {
+fn call(ctx: &Context, fun: &str, cmd: impl Into<Value>, kwargs: Map) -> exec::Result<Value> {
     let call = Call { args: vec![cmd.into()], kwargs };
-    ctx.agent.clone().registry().call(ctx, fun, call).await
+    ctx.agent.clone().registry().call(ctx, fun, call)
 }
 
 fn operator() -> Context {
     job_ctx(map! { "jid" => "20260101000000000000", "fun" => "cmd.run" })
 }
 
-#[tokio::test]
-async fn an_operators_line_goes_through_the_shell_and_others_are_split() {
-    assert_eq!(call(&operator(), "cmd.run", "echo $((1+1))", map! {}).await.unwrap(), "2".into());
-    assert_eq!(call(&ctx(), "cmd.run", "echo $((1+1)) 'a  b'", map! {}).await.unwrap(), "$((1+1)) a  b".into());
-    assert_eq!(call(&ctx(), "cmd.shell", "echo $((1+1))", map! {}).await.unwrap(), "2".into());
-    assert_eq!(call(&ctx(), "cmd.run", "echo $X", map! { "shell" => false }).await.unwrap(), "$X".into());
-    let name = call(&ctx(), "cmd.run", "echo $X", map! { "shell" => () }).await.unwrap_err().to_string();
+#[test]
+fn an_operators_line_goes_through_the_shell_and_others_are_split() {
+    assert_eq!(call(&operator(), "cmd.run", "echo $((1+1))", map! {}).unwrap(), "2".into());
+    assert_eq!(call(&ctx(), "cmd.run", "echo $((1+1)) 'a  b'", map! {}).unwrap(), "$((1+1)) a  b".into());
+    assert_eq!(call(&ctx(), "cmd.shell", "echo $((1+1))", map! {}).unwrap(), "2".into());
+    assert_eq!(call(&ctx(), "cmd.run", "echo $X", map! { "shell" => false }).unwrap(), "$X".into());
+    let name = call(&ctx(), "cmd.run", "echo $X", map! { "shell" => () }).unwrap_err().to_string();
     assert!(name.ends_with("No such file or directory: 'echo $X'"), "{name}");
 }
 
-#[tokio::test]
-async fn the_shapes_are_those_of_salt() {
+#[test]
+fn the_shapes_are_those_of_salt() {
     let ctx = operator();
-    let all = call(&ctx, "cmd.run_all", "echo a; echo b >&2; exit 3", map! {}).await.unwrap().into_map().unwrap();
+    let all = call(&ctx, "cmd.run_all", "echo a; echo b >&2; exit 3", map! {}).unwrap().into_map().unwrap();
     assert_eq!(all.text_keys().collect::<Vec<_>>(), ["pid", "retcode", "stdout", "stderr"]);
     assert_eq!(
         (all.get("retcode"), all.get_str("stdout"), all.get_str("stderr")),
         (Some(&3.into()), Some("a"), Some("b"))
     );
     assert_eq!(ctx.job.retcode(), 3);
-    assert_eq!(call(&ctx, "cmd.run", "echo a; echo b >&2", map! {}).await.unwrap(), "a\nb".into());
-    assert_eq!(call(&ctx, "cmd.run_stdout", "echo a; echo b >&2", map! {}).await.unwrap(), "a".into());
-    assert_eq!(call(&ctx, "cmd.run_stderr", "echo a; echo b >&2", map! {}).await.unwrap(), "b".into());
-    assert_eq!(call(&ctx, "cmd.retcode", "exit 4", map! {}).await.unwrap(), 4.into());
-    assert_eq!(call(&ctx, "cmd.retcode", "kill -9 $$", map! {}).await.unwrap(), (-9).into());
+    assert_eq!(call(&ctx, "cmd.run", "echo a; echo b >&2", map! {}).unwrap(), "a\nb".into());
+    assert_eq!(call(&ctx, "cmd.run_stdout", "echo a; echo b >&2", map! {}).unwrap(), "a".into());
+    assert_eq!(call(&ctx, "cmd.run_stderr", "echo a; echo b >&2", map! {}).unwrap(), "b".into());
+    assert_eq!(call(&ctx, "cmd.retcode", "exit 4", map! {}).unwrap(), 4.into());
+    assert_eq!(call(&ctx, "cmd.retcode", "kill -9 $$", map! {}).unwrap(), (-9).into());
 }
 
-#[tokio::test]
-async fn what_counts_as_success_can_be_said() {
+#[test]
+fn what_counts_as_success_can_be_said() {
     let ctx = operator();
-    let retcode = async |kwargs| {
-        call(&ctx, "cmd.run_all", "echo fine; echo bad >&2; exit 2", kwargs)
-            .await
-            .map(|all| all.get("retcode").cloned())
+    let retcode = |kwargs| {
+        call(&ctx, "cmd.run_all", "echo fine; echo bad >&2; exit 2", kwargs).map(|all| all.get("retcode").cloned())
     };
-    assert_eq!(retcode(map! { "success_retcodes" => list![2] }).await.unwrap(), Some(0.into()));
-    assert_eq!(retcode(map! { "success_retcodes" => "1,2" }).await.unwrap(), Some(0.into()));
-    assert_eq!(retcode(map! { "success_stdout" => "fin" }).await.unwrap(), Some(0.into()));
-    assert_eq!(retcode(map! { "success_stderr" => list!["bad"] }).await.unwrap(), Some(0.into()));
-    assert_eq!(retcode(map! { "success_stdout" => "nope" }).await.unwrap(), Some(2.into()));
-    let refused = retcode(map! { "success_retcodes" => "x" }).await.unwrap_err().to_string();
+    assert_eq!(retcode(map! { "success_retcodes" => list![2] }).unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_retcodes" => "1,2" }).unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_stdout" => "fin" }).unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_stderr" => list!["bad"] }).unwrap(), Some(0.into()));
+    assert_eq!(retcode(map! { "success_stdout" => "nope" }).unwrap(), Some(2.into()));
+    let refused = retcode(map! { "success_retcodes" => "x" }).unwrap_err().to_string();
     assert_eq!(refused, "success_retcodes must be a list of integers");
-    call(&ctx, "cmd.run", "exit 7", map! { "ignore_retcode" => true }).await.unwrap();
+    call(&ctx, "cmd.run", "exit 7", map! { "ignore_retcode" => true }).unwrap();
     assert_eq!(ctx.job.retcode(), 0);
 }
 
-#[tokio::test]
-async fn arguments_shape_the_surroundings() {
+#[test]
+fn arguments_shape_the_surroundings() {
     let ctx = operator();
-    let run = async |line: &str, kwargs| call(&ctx, "cmd.run", line, kwargs).await.unwrap().to_string();
-    assert_eq!(run("pwd", map! { "cwd" => "/usr" }).await, "/usr");
-    assert_eq!(run("cat", map! { "stdin" => "a\\nb" }).await, "a\nb");
-    assert_eq!(run("cat", map! { "stdin" => "a\\nb", "stdin_raw_newlines" => true }).await, "a\\nb");
-    assert_eq!(run("umask", map! { "umask" => "027" }).await, "0027");
-    assert_eq!(run("echo $A$B", map! { "env" => list![map! { "A" => 1 }, map! { "B" => true }] }).await, "1True");
-    assert_eq!(run("echo ${HOME-none}", map! { "env" => list!["HOME"] }).await, "");
-    assert_eq!(run("echo $LC_TIME", map! {}).await, "C");
-    assert_eq!(run("echo x$HOME", map! { "clean_env" => true }).await, "x");
-    assert!(run("echo $PATH", map! { "prepend_path" => "/first" }).await.starts_with("/first:"));
-    assert_eq!(run("printf 'a \n'", map! { "rstrip" => false }).await, "a \n");
-    assert_eq!(run("echo secret", map! { "hide_output" => true }).await, "");
-    assert_eq!(run("printf '\\351'", map! { "output_encoding" => "latin-1" }).await, "é");
+    let run = |line: &str, kwargs| call(&ctx, "cmd.run", line, kwargs).unwrap().to_string();
+    assert_eq!(run("pwd", map! { "cwd" => "/usr" }), "/usr");
+    assert_eq!(run("cat", map! { "stdin" => "a\\nb" }), "a\nb");
+    assert_eq!(run("cat", map! { "stdin" => "a\\nb", "stdin_raw_newlines" => true }), "a\\nb");
+    assert_eq!(run("umask", map! { "umask" => "027" }), "0027");
+    assert_eq!(run("echo $A$B", map! { "env" => list![map! { "A" => 1 }, map! { "B" => true }] }), "1True");
+    assert_eq!(run("echo ${HOME-none}", map! { "env" => list!["HOME"] }), "");
+    assert_eq!(run("echo $LC_TIME", map! {}), "C");
+    assert_eq!(run("echo x$HOME", map! { "clean_env" => true }), "x");
+    assert!(run("echo $PATH", map! { "prepend_path" => "/first" }).starts_with("/first:"));
+    assert_eq!(run("printf 'a \n'", map! { "rstrip" => false }), "a \n");
+    assert_eq!(run("echo secret", map! { "hide_output" => true }), "");
+    assert_eq!(run("printf '\\351'", map! { "output_encoding" => "latin-1" }), "é");
 }
 
-#[tokio::test]
-async fn nonsense_is_refused_in_salts_words() {
+#[test]
+fn nonsense_is_refused_in_salts_words() {
     for (kwargs, text) in [
         (map! { "cwd" => "/nonexist" }, "Specified cwd '/nonexist' either not absolute or does not exist"),
         (map! { "shell" => "/bin/nosh" }, "The shell /bin/nosh is not available"),
@@ -101,38 +100,38 @@ async fn nonsense_is_refused_in_salts_words() {
         (map! { "env" => list!["A=b"] }, "illegal environment variable name"),
         (map! { "env" => map! { "A=b" => 1 } }, "illegal environment variable name"),
     ] {
-        assert_eq!(call(&operator(), "cmd.run", "pwd", kwargs).await.unwrap_err().to_string(), text);
+        assert_eq!(call(&operator(), "cmd.run", "pwd", kwargs).unwrap_err().to_string(), text);
     }
-    let missing = call(&ctx(), "cmd.run", "nonexist foo", map! { "cwd" => "/" }).await.unwrap_err().to_string();
+    let missing = call(&ctx(), "cmd.run", "nonexist foo", map! { "cwd" => "/" }).unwrap_err().to_string();
     assert_eq!(
         missing,
         "Unable to run command '['nonexist', 'foo']' with the context '{'cwd': '/', 'shell': False, 'stdout': -1, \
          'stderr': -2, 'with_communicate': True, 'timeout': None, 'bg': False, 'close_fds': True}', reason: \
          [Errno 2] No such file or directory: 'nonexist'"
     );
-    assert_eq!(call(&ctx(), "cmd.run", "echo \"x", map! {}).await.unwrap_err().to_string(), "No closing quotation");
-    let raised = call(&operator(), "cmd.run", "echo why; exit 1", map! { "raise_err" => true }).await;
+    assert_eq!(call(&ctx(), "cmd.run", "echo \"x", map! {}).unwrap_err().to_string(), "No closing quotation");
+    let raised = call(&operator(), "cmd.run", "echo why; exit 1", map! { "raise_err" => true });
     assert_eq!(raised.unwrap_err().to_string(), "why");
 }
 
-#[tokio::test]
-async fn forbidden_commands_are_refused_to_operators_only() {
+#[test]
+fn forbidden_commands_are_refused_to_operators_only() {
     let opts = map! { "cmd_blacklist_glob" => list!["*shutdown*"] };
     let (mut ctx, _) = context(&[&MODULE], opts, map! {}, map! {});
-    call(&ctx, "cmd.run", "echo shutdown", map! {}).await.unwrap();
+    call(&ctx, "cmd.run", "echo shutdown", map! {}).unwrap();
     ctx.job = operator().job;
-    let refused = call(&ctx, "cmd.run", "echo shutdown", map! {}).await.unwrap_err().to_string();
+    let refused = call(&ctx, "cmd.run", "echo shutdown", map! {}).unwrap_err().to_string();
     assert_eq!(refused, "The shell command \"echo shutdown\" is not permitted");
 }
 
-#[tokio::test]
-async fn large_output_and_input_flow_at_once() {
+#[test]
+fn large_output_and_input_flow_at_once() {
     let text = "x".repeat(3_000_000);
     let kwargs = map! { "stdin" => &text, "rstrip" => false };
-    let all = call(&operator(), "cmd.run_all", "tee /dev/stderr", kwargs).await.unwrap();
+    let all = call(&operator(), "cmd.run_all", "tee /dev/stderr", kwargs).unwrap();
     assert_eq!(all.get("stdout").and_then(Value::as_str).map(str::len), Some(3_000_000));
     assert_eq!(all.get("stderr").and_then(Value::as_str).map(str::len), Some(3_000_000));
-    let bytes = call(&operator(), "cmd.run", "printf 'a\\377\\000b'", map! {}).await.unwrap();
+    let bytes = call(&operator(), "cmd.run", "printf 'a\\377\\000b'", map! {}).unwrap();
     assert_eq!(bytes, "a\u{fffd}\0b".into());
 }
 
@@ -141,128 +140,110 @@ fn alive(pid: i32) -> bool {
     std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
 }
 
-async fn until_gone(pid: i32) {
-    let gone = async {
-        while alive(pid) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+/// Waits until something is there.
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(found) = look() {
+            return found;
         }
-    };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.expect("the process is still there");
+        assert!(Instant::now() < end, "it takes too long");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
-#[tokio::test]
-async fn what_takes_too_long_is_killed_with_all_it_started() {
+fn until_gone(pid: i32) {
+    until(|| (!alive(pid)).then_some(()));
+}
+
+#[test]
+fn what_takes_too_long_is_killed_with_all_it_started() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let line = format!("sleep 600 & echo $! > {}; wait", file.path().display());
-    let all = call(&operator(), "cmd.run_all", line.as_str(), map! { "timeout" => 0.5 }).await.unwrap();
+    let all = call(&operator(), "cmd.run_all", line.as_str(), map! { "timeout" => 0.5 }).unwrap();
     let all = all.into_map().unwrap();
     assert_eq!(all.text_keys().collect::<Vec<_>>(), ["stdout", "stderr", "retcode", "pid"]);
     assert_eq!(all.get_str("stdout"), Some(format!("{line} : Timed out after 0.5 seconds").as_str()));
     assert_eq!(all.get("retcode"), Some(&1.into()));
     let child = std::fs::read_to_string(file.path()).unwrap().trim().parse().unwrap();
-    until_gone(child).await;
+    until_gone(child);
 }
 
 /// Runs a command that writes its shell's process id, and returns that id once it is there.
-async fn running(ctx: &Context, line: &str) -> (tokio::task::JoinHandle<exec::Result<Value>>, i32) {
+fn running(ctx: &Context, line: &str) -> (JoinHandle<exec::Result<Value>>, i32) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let line = format!("echo $$ > {}.tmp; mv {0}.tmp {0}; {line}", file.path().display());
-    let (inner, kwargs) = (ctx.clone(), map! {});
-    let task = tokio::spawn(async move { call(&inner, "cmd.run", line, kwargs).await });
-    let started = async {
-        loop {
-            if let Ok(pid) = std::fs::read_to_string(file.path()).unwrap_or_default().trim().parse() {
-                return pid;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let pid = tokio::time::timeout(Duration::from_secs(10), started).await.expect("the command did not start");
-    (task, pid)
+    let inner = ctx.clone();
+    let thread = std::thread::spawn(move || exec::caught(|| call(&inner, "cmd.run", line, map! {})));
+    let pid = until(|| std::fs::read_to_string(file.path()).unwrap_or_default().trim().parse().ok());
+    (thread, pid)
 }
 
-#[tokio::test]
-async fn a_killed_job_takes_its_processes_along() {
+#[test]
+fn a_killed_job_takes_its_processes_along() {
     let ctx = operator();
-    let (task, pid) = running(&ctx, "trap '' TERM; sleep 600 & wait").await;
+    let (thread, pid) = running(&ctx, "trap '' TERM; sleep 600 & wait");
     assert_eq!(ctx.job.children(), [pid]);
     ctx.job.cancel.cancel();
-    assert!(matches!(task.await.unwrap(), Err(exec::Error::Terminated)));
-    until_gone(pid).await;
+    assert!(matches!(thread.join().unwrap(), Err(exec::Error::Terminated)));
+    until_gone(pid);
     assert!(ctx.job.children().is_empty());
 }
 
-#[tokio::test]
-async fn a_dropped_call_takes_its_processes_along() {
-    let (task, pid) = running(&operator(), "sleep 600").await;
-    task.abort();
-    until_gone(pid).await;
-}
-
-#[tokio::test]
-async fn a_command_in_the_background_runs_on() {
+#[test]
+fn a_command_in_the_background_runs_on() {
     let ctx = operator();
     let file = tempfile::NamedTempFile::new().unwrap();
     let line = format!("sleep 0.05; echo done > {}", file.path().display());
-    let map = call(&ctx, "cmd.run_bg", line, map! {}).await.unwrap().into_map().unwrap();
+    let map = call(&ctx, "cmd.run_bg", line, map! {}).unwrap().into_map().unwrap();
     assert_eq!(map.text_keys().collect::<Vec<_>>(), ["pid"]);
-    let written = async {
-        while std::fs::read_to_string(file.path()).unwrap() != "done\n" {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), written).await.expect("the command did not finish");
-    let all = call(&ctx, "cmd.run_all", "true", map! { "bg" => true }).await.unwrap();
+    until(|| (std::fs::read_to_string(file.path()).unwrap() == "done\n").then_some(()));
+    let all = call(&ctx, "cmd.run_all", "true", map! { "bg" => true }).unwrap();
     assert_eq!(all.get("retcode"), Some(&Value::Null));
 }
 
-#[tokio::test]
+#[test]
 #[ignore = "needs root: only root can become another user"]
-async fn another_user_has_its_own_ids_and_home() {
+fn another_user_has_its_own_ids_and_home() {
     let ctx = operator();
     let kwargs = || map! { "runas" => "nobody" };
-    assert_eq!(call(&ctx, "cmd.run", "id -un; id -G", kwargs()).await.unwrap(), "nobody\n65534".into());
-    assert_eq!(call(&ctx, "cmd.run", "echo $USER", kwargs()).await.unwrap(), "nobody".into());
-    let grouped = call(&ctx, "cmd.run", "id -gn", map! { "group" => "daemon" }).await.unwrap();
+    assert_eq!(call(&ctx, "cmd.run", "id -un; id -G", kwargs()).unwrap(), "nobody\n65534".into());
+    assert_eq!(call(&ctx, "cmd.run", "echo $USER", kwargs()).unwrap(), "nobody".into());
+    let grouped = call(&ctx, "cmd.run", "id -gn", map! { "group" => "daemon" }).unwrap();
     assert_eq!(grouped, "daemon".into());
 }
 
-#[tokio::test]
-async fn code_runs_in_its_language() {
+#[test]
+fn code_runs_in_its_language() {
     let ctx = operator();
     let call_code = Call { args: vec!["bash".into(), "echo $1; exit 3".into()], kwargs: map! { "args" => "hi" } };
-    let all = ctx.agent.clone().registry().call(&ctx, "cmd.exec_code_all", call_code.clone()).await.unwrap();
+    let all = ctx.agent.clone().registry().call(&ctx, "cmd.exec_code_all", call_code.clone()).unwrap();
     assert_eq!((all.get("stdout"), all.get("retcode")), (Some(&"hi".into()), Some(&3.into())));
-    assert_eq!(ctx.agent.clone().registry().call(&ctx, "cmd.exec_code", call_code).await.unwrap(), "hi".into());
+    assert_eq!(ctx.agent.clone().registry().call(&ctx, "cmd.exec_code", call_code).unwrap(), "hi".into());
 }
 
-#[tokio::test]
-async fn terminals_are_named_by_their_short_names() {
+#[test]
+fn terminals_are_named_by_their_short_names() {
     let ctx = operator();
-    let refused = call(&ctx, "cmd.tty", "sda", map! {}).await.unwrap();
+    let refused = call(&ctx, "cmd.tty", "sda", map! {}).unwrap();
     assert_eq!(refused, map! { "Error" => "The specified device is not a valid TTY" }.into());
-    let away = call(&ctx, "cmd.tty", "pts99999", map! {}).await.unwrap();
+    let away = call(&ctx, "cmd.tty", "pts99999", map! {}).unwrap();
     assert_eq!(away, map! { "Error" => "Echoing to /dev/pts/99999 returned error" }.into());
 }
 
-#[tokio::test]
-async fn on_a_thread_of_its_own_nothing_is_lost_however_long_it_takes() {
-    let task = async {
-        let ctx = operator();
-        let all = async |line: &str| {
-            let all = call(&ctx, "cmd.run_all", line, map! {}).await.unwrap().into_map().unwrap();
-            let text = |name| all.get_str(name).unwrap_or_default().to_owned();
-            (text("stdout"), text("stderr"), all.get("retcode").cloned())
-        };
-        assert!(rt::on_own_thread());
-        assert_eq!(all("echo a; echo b >&2; exit 3").await, ("a".into(), "b".into(), Some(3.into())));
-        let late = "echo a; sleep 0.1; echo b; echo c >&2; sleep 0.1; exit 4";
-        assert_eq!(all(late).await, ("a\nb".into(), "c".into(), Some(4.into())));
-        let closed = "exec >&- 2>&-; sleep 0.1; exit 5";
-        assert_eq!(all(closed).await, (String::new(), String::new(), Some(5.into())));
-        let (out, err, code) =
-            all("head -c 300000 /dev/zero | tr '\\0' x; head -c 200000 /dev/zero | tr '\\0' y >&2").await;
-        assert_eq!((out.len(), err.len(), code), (300_000, 200_000, Some(0.into())));
+#[test]
+fn nothing_is_lost_however_long_it_takes() {
+    let ctx = operator();
+    let all = |line: &str| {
+        let all = call(&ctx, "cmd.run_all", line, map! {}).unwrap().into_map().unwrap();
+        let text = |name| all.get_str(name).unwrap_or_default().to_owned();
+        (text("stdout"), text("stderr"), all.get("retcode").cloned())
     };
-    rt::Rt::real().spawn_on_thread(task).await.unwrap();
+    assert_eq!(all("echo a; echo b >&2; exit 3"), ("a".into(), "b".into(), Some(3.into())));
+    let late = "echo a; sleep 0.1; echo b; echo c >&2; sleep 0.1; exit 4";
+    assert_eq!(all(late), ("a\nb".into(), "c".into(), Some(4.into())));
+    let closed = "exec >&- 2>&-; sleep 0.1; exit 5";
+    assert_eq!(all(closed), (String::new(), String::new(), Some(5.into())));
+    let (out, err, code) = all("head -c 300000 /dev/zero | tr '\\0' x; head -c 200000 /dev/zero | tr '\\0' y >&2");
+    assert_eq!((out.len(), err.len(), code), (300_000, 200_000, Some(0.into())));
 }

@@ -32,18 +32,12 @@ pub fn is_foreign(address: &str) -> bool {
 }
 
 /// Fetches a file into the cache, unless it lies there with the given hash.
-pub async fn into_cache(
-    ctx: &Context,
-    address: &str,
-    saltenv: &str,
-    source_hash: Option<&str>,
-    web: Web,
-) -> Result<PathBuf> {
+pub fn into_cache(ctx: &Context, address: &str, saltenv: &str, source_hash: Option<&str>, web: Web) -> Result<PathBuf> {
     let place = client(ctx)?.cache_dest(address, saltenv).map_err(super::remote::failed)?;
     if source_hash.is_some_and(|hash| has_hash(&place, hash)) {
         return Ok(place);
     }
-    to_place(ctx, address, &place, true, web).await
+    to_place(ctx, address, &place, true, web)
 }
 
 /// `sha256=…`, or the digits alone, whose number tells the kind.
@@ -55,7 +49,7 @@ fn has_hash(place: &Path, hash: &str) -> bool {
 }
 
 /// Fetches a file to a place, which has all of it or stays as it was.
-pub async fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool, web: Web) -> Result<PathBuf> {
+pub fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool, web: Web) -> Result<PathBuf> {
     if address.contains(['\n', '\r', '"', '\\']) {
         return Err(Error::invocation("an address cannot hold line breaks, quotes or backslashes"));
     }
@@ -74,7 +68,7 @@ pub async fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool
     let tag_place = tag_place(&place);
     let known = if web.use_etag && place.exists() { std::fs::read_to_string(&tag_place).ok() } else { None };
     let known = known.map(|tag| tag.trim().to_owned()).filter(|tag| is_tag(tag));
-    let headers = download(ctx, address, &part.to_string_lossy(), known.as_deref(), web).await?;
+    let headers = download(ctx, address, &part.to_string_lossy(), known.as_deref(), web)?;
     if known.is_some() && status(&headers) == Some("304") {
         return Ok(place);
     }
@@ -123,7 +117,7 @@ fn header<'a>(headers: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Fetches what is behind an address and returns the headers of the answers.
-async fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web) -> Result<String> {
+fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web) -> Result<String> {
     let (curl, wget) = (util::which("curl").is_some(), util::which("wget").is_some());
     let asked = tag.map(|tag| format!("If-None-Match: {tag}"));
     let (words, input): (Vec<&str>, String) = if curl {
@@ -142,11 +136,11 @@ async fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web
         let mut words = vec!["wget", "--no-verbose", "--server-response", "--output-document", to, "--input-file", "-"];
         words.extend(asked.as_deref().into_iter().flat_map(|line| ["--header", line]));
         words.extend((!web.verify_ssl).then_some("--no-check-certificate"));
-        return finished(&words, address, cmd::fed(ctx, &words, format!("{address}\n").into_bytes()).await?);
+        return finished(&words, address, cmd::fed(ctx, &words, format!("{address}\n").into_bytes())?);
     } else {
         return Err(Error::CommandNotFound("curl or wget".into()));
     };
-    finished(&words, address, cmd::fed(ctx, &words, input.into_bytes()).await?)
+    finished(&words, address, cmd::fed(ctx, &words, input.into_bytes())?)
 }
 
 /// The headers of a fetch that has ended well; `wget` calls a file that has not changed an error.
@@ -164,15 +158,15 @@ fn finished(words: &[&str], address: &str, outcome: Outcome) -> Result<String> {
 }
 
 /// Says whether a server has a file, without fetching it.
-pub async fn exists(ctx: &Context, address: &str) -> bool {
+pub fn exists(ctx: &Context, address: &str) -> bool {
     if address.contains(['\n', '\r', '"', '\\']) {
         return false;
     }
     let words = ["curl", "--fail", "--silent", "--head", "--location", "--output", "/dev/null", "--config", "-"];
     let outcome = if util::which("curl").is_some() {
-        cmd::fed(ctx, &words, format!("url = \"{address}\"\n").into_bytes()).await
+        cmd::fed(ctx, &words, format!("url = \"{address}\"\n").into_bytes())
     } else {
-        cmd::fed(ctx, &["wget", "--quiet", "--spider", "--input-file", "-"], format!("{address}\n").into_bytes()).await
+        cmd::fed(ctx, &["wget", "--quiet", "--spider", "--input-file", "-"], format!("{address}\n").into_bytes())
     };
     outcome.is_ok_and(|outcome| outcome.retcode == Some(0))
 }
@@ -201,8 +195,8 @@ mod tests {
         assert!(is_foreign("HTTP://x") && !is_foreign("salt://x") && !is_foreign("/x"));
     }
 
-    #[tokio::test]
-    async fn a_file_comes_from_the_web() {
+    #[test]
+    fn a_file_comes_from_the_web() {
         if util::which("curl").is_none() && util::which("wget").is_none() {
             // Nothing to fetch with on this machine.
             return;
@@ -219,14 +213,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (ctx, _) = context(&[], map! { "cachedir" => dir.path().to_str().unwrap() }, map! {}, map! {});
         let address = format!("http://127.0.0.1:{port}/a/b.txt?x=1");
-        let place = into_cache(&ctx, &address, "base", None, Web::default()).await.unwrap();
+        let place = into_cache(&ctx, &address, "base", None, Web::default()).unwrap();
         assert_eq!(place, dir.path().join(format!("extrn_files/base/127.0.0.1{port}/a/b.txt-x=1")));
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "hello");
         assert!(server.join().unwrap().starts_with("GET /a/b.txt?x=1 "));
         // Known by its hash it is not fetched again: the server is gone.
         let hash = "sha256=2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-        assert_eq!(into_cache(&ctx, &address, "base", Some(hash), Web::default()).await.unwrap(), place);
-        let gone = into_cache(&ctx, &address, "base", None, Web::default()).await.unwrap_err().to_string();
+        assert_eq!(into_cache(&ctx, &address, "base", Some(hash), Web::default()).unwrap(), place);
+        let gone = into_cache(&ctx, &address, "base", None, Web::default()).unwrap_err().to_string();
         assert!(gone.starts_with("failed to fetch http://127.0.0.1"), "{gone}");
     }
 
@@ -256,8 +250,8 @@ mod tests {
         (0..answers).map(one).collect()
     }
 
-    #[tokio::test]
-    async fn what_has_not_changed_is_not_fetched_again() {
+    #[test]
+    fn what_has_not_changed_is_not_fetched_again() {
         if util::which("curl").is_none() && util::which("wget").is_none() {
             // Nothing to fetch with on this machine.
             return;
@@ -268,12 +262,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (ctx, _) = context(&[], map! { "cachedir" => dir.path().to_str().unwrap() }, map! {}, map! {});
         let web = Web { use_etag: true, ..Web::default() };
-        let place = into_cache(&ctx, &address, "base", None, web).await.unwrap();
+        let place = into_cache(&ctx, &address, "base", None, web).unwrap();
         assert_eq!(std::fs::read_to_string(tag_place(&place)).unwrap(), "\"one\"");
         std::fs::write(&place, "known").unwrap();
-        into_cache(&ctx, &address, "base", None, web).await.unwrap();
+        into_cache(&ctx, &address, "base", None, web).unwrap();
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "known");
-        into_cache(&ctx, &address, "base", None, Web::default()).await.unwrap();
+        into_cache(&ctx, &address, "base", None, Web::default()).unwrap();
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "hello");
         let asked = server.join().unwrap();
         let with_tag: Vec<bool> = asked.iter().map(|request| request.contains("If-None-Match")).collect();

@@ -80,18 +80,18 @@ fn path_or_false(path: Option<PathBuf>) -> Value {
 ///
 /// # Errors
 /// When the master does not answer, or the address cannot be understood.
-pub async fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option<PathBuf>> {
+pub fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option<PathBuf>> {
     if fetch::is_foreign(address) {
-        return fetch::into_cache(ctx, address, saltenv, None, Web::default()).await.map(Some);
+        return fetch::into_cache(ctx, address, saltenv, None, Web::default()).map(Some);
     }
-    within(ctx, client(ctx)?.cache_file(address, saltenv, None)).await
+    within(ctx, client(ctx)?.cache_file(address, saltenv, None))
 }
 
 /// The same; a file from the web that lies in the cache with this checksum is not fetched again.
 ///
 /// # Errors
 /// When the master or the web server does not answer, or the address cannot be understood.
-pub async fn cache_hashed(
+pub fn cache_hashed(
     ctx: &Context,
     address: &str,
     saltenv: &str,
@@ -99,14 +99,14 @@ pub async fn cache_hashed(
     web: Web,
 ) -> Result<Option<PathBuf>> {
     if fetch::is_foreign(address) {
-        return fetch::into_cache(ctx, address, saltenv, hash, web).await.map(Some);
+        return fetch::into_cache(ctx, address, saltenv, hash, web).map(Some);
     }
-    cache(ctx, address, saltenv).await
+    cache(ctx, address, saltenv)
 }
 
 /// Says whether there is a file at an address of the web.
-pub async fn exists_abroad(ctx: &Context, address: &str) -> bool {
-    fetch::exists(ctx, address).await
+pub fn exists_abroad(ctx: &Context, address: &str) -> bool {
+    fetch::exists(ctx, address)
 }
 
 /// Fetches a file of the master to a place. A directory as place keeps the file's name; ``makedirs=True`` makes
@@ -120,7 +120,7 @@ pub async fn exists_abroad(ctx: &Context, address: &str) -> bool {
 ///     salt '*' cp.get_file salt://path/to/file /minion/dest
 ///     salt '*' cp.get_file 'salt://path/to/file?saltenv=dev' /minion/dest makedirs=True gzip=5
 #[function]
-async fn get_file(
+fn get_file(
     ctx: &Context,
     path: String,
     dest: String,
@@ -132,12 +132,12 @@ async fn get_file(
 ) -> Result<Value> {
     let _ = kwargs;
     let saltenv = environment(ctx, saltenv);
-    let [path, dest] = templates::paths(ctx, template.as_deref(), [&path, &dest], &saltenv).await?;
+    let [path, dest] = templates::paths(ctx, template.as_deref(), [&path, &dest], &saltenv)?;
     let client = client(ctx)?;
     let how = GetFile { dest: Some(dest), makedirs, saltenv: saltenv.clone(), gzip: level(gzip), cachedir: None };
-    match within(ctx, client.get_file(&path, &how)).await? {
+    match within(ctx, client.get_file(&path, &how))? {
         Some(place) => Ok(text(&place).into()),
-        None if within(ctx, client.hash_file(&path, &saltenv)).await?.is_some() => Ok(false.into()),
+        None if within(ctx, client.hash_file(&path, &saltenv))?.is_some() => Ok(false.into()),
         None => Ok("".into()),
     }
 }
@@ -154,10 +154,10 @@ fn level(gzip: Option<u64>) -> Option<u32> {
 ///
 ///     salt '*' cp.get_file_str salt://my/file
 #[function]
-async fn get_file_str(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
-    let Some(place) = cache(ctx, &path, &environment(ctx, saltenv)).await? else { return Ok(false.into()) };
+fn get_file_str(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+    let Some(place) = cache(ctx, &path, &environment(ctx, saltenv))? else { return Ok(false.into()) };
     // A path of this machine is read where it is: templates ask so whether it is there.
-    Ok(match ctx.blocking(move || std::fs::read(place)).await? {
+    Ok(match ctx.blocking(move || std::fs::read(place)) {
         Ok(bytes) => text_of(&bytes),
         Err(error) => {
             tracing::debug!("{path} could not be read: {error}");
@@ -166,9 +166,9 @@ async fn get_file_str(ctx: &Context, path: String, saltenv: Option<String>) -> R
     })
 }
 
-async fn content(ctx: &Context, place: PathBuf) -> Result<Value> {
+fn content(ctx: &Context, place: PathBuf) -> Result<Value> {
     let shown = place.clone();
-    match ctx.blocking(move || std::fs::read(place)).await? {
+    match ctx.blocking(move || std::fs::read(place)) {
         Ok(bytes) => Ok(text_of(&bytes)),
         Err(error) => Err(Error::io("read", shown, &error)),
     }
@@ -187,7 +187,7 @@ fn text_of(bytes: &[u8]) -> Value {
 ///
 ///     salt '*' cp.get_template salt://path/to/template /minion/dest
 #[function]
-async fn get_template(
+fn get_template(
     ctx: &Context,
     path: String,
     dest: String,
@@ -197,14 +197,14 @@ async fn get_template(
     kwargs: KwArgs,
 ) -> Result<String> {
     let saltenv = environment(ctx, saltenv);
-    let Some(place) = cache(ctx, &path, &saltenv).await? else { return Ok(String::new()) };
+    let Some(place) = cache(ctx, &path, &saltenv)? else { return Ok(String::new()) };
     let bytes = std::fs::read(&place).map_err(|error| Error::io("read", &place, &error))?;
     let source = String::from_utf8(bytes).map_err(|_| Error::execution(format!("{path} is not valid UTF-8")))?;
     let mut names = kwargs.given();
     if let Some(Value::Map(context)) = names.remove("context") {
         names.update(context);
     }
-    let rendered = templates::text(ctx, Some(&template), &source, Some(&place), &saltenv, names).await?;
+    let rendered = templates::text(ctx, Some(&template), &source, Some(&place), &saltenv, names)?;
     let folder = Path::new(&dest).parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() && !makedirs {
         return Ok(String::new());
@@ -222,7 +222,7 @@ async fn get_template(
 ///
 ///     salt '*' cp.get_dir salt://path/to/dir/ /minion/dest
 #[function]
-async fn get_dir(
+fn get_dir(
     ctx: &Context,
     path: String,
     dest: String,
@@ -233,9 +233,9 @@ async fn get_dir(
 ) -> Result<Vec<String>> {
     let _ = kwargs;
     let saltenv = environment(ctx, saltenv);
-    let [path, dest] = templates::paths(ctx, template.as_deref(), [&path, &dest], &saltenv).await?;
+    let [path, dest] = templates::paths(ctx, template.as_deref(), [&path, &dest], &saltenv)?;
     let how = GetFile { dest: Some(dest), makedirs: true, saltenv, gzip: level(gzip), cachedir: None };
-    Ok(texts(&within(ctx, client(ctx)?.get_dir(&path, &how)).await?))
+    Ok(texts(&within(ctx, client(ctx)?.get_dir(&path, &how))?))
 }
 
 /// Fetches a file of the master, of this machine or of the web: to a place, or without one into the cache. With None as
@@ -250,7 +250,7 @@ async fn get_dir(
 ///     salt '*' cp.get_url salt://my/file /tmp/this_file_is_mine
 ///     salt '*' cp.get_url https://www.example.com/index.html /tmp/index.html
 #[function]
-async fn get_url(
+fn get_url(
     ctx: &Context,
     path: String,
     #[default("")] dest: Value,
@@ -264,19 +264,19 @@ async fn get_url(
     let place = Some(dest).filter(Value::truthy).map(|dest| dest.to_string());
     let found = if fetch::is_foreign(&path) {
         match place {
-            Some(place) => Some(fetch::to_place(ctx, &path, Path::new(&place), makedirs, web).await?),
-            None => Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web).await?),
+            Some(place) => Some(fetch::to_place(ctx, &path, Path::new(&place), makedirs, web)?),
+            None => Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web)?),
         }
     } else {
         let how = GetFile { dest: place, makedirs, saltenv: saltenv.clone(), gzip: None, cachedir: None };
-        match within(ctx, client(ctx)?.get_url(&path, &how)).await? {
+        match within(ctx, client(ctx)?.get_url(&path, &how))? {
             Some(Content::Path(path)) => Some(path),
             Some(Content::Bytes(bytes)) => return Ok(String::from_utf8_lossy(&bytes).into_owned().into()),
             None => None,
         }
     };
     match found {
-        Some(place) if wants_content => content(ctx, place).await,
+        Some(place) if wants_content => content(ctx, place),
         Some(place) => Ok(text(&place).into()),
         None => {
             tracing::error!("Unable to fetch file {path} from saltenv {saltenv}.");
@@ -293,7 +293,7 @@ async fn get_url(
 ///
 ///     salt '*' cp.cache_file salt://path/to/file
 #[function]
-async fn cache_file(
+fn cache_file(
     ctx: &Context,
     path: String,
     saltenv: Option<String>,
@@ -301,7 +301,7 @@ async fn cache_file(
     #[default(true)] verify_ssl: bool,
     #[default(false)] use_etag: bool,
 ) -> Result<Value> {
-    to_cache(ctx, path, saltenv, source_hash, Web { verify_ssl, use_etag }).await
+    to_cache(ctx, path, saltenv, source_hash, Web { verify_ssl, use_etag })
 }
 
 /// The same as ``cp.cache_file``.
@@ -312,7 +312,7 @@ async fn cache_file(
 ///
 ///     salt '*' cp.cache_file_ssh salt://path/to/file
 #[function]
-async fn cache_file_ssh(
+fn cache_file_ssh(
     ctx: &Context,
     path: String,
     saltenv: Option<String>,
@@ -320,10 +320,10 @@ async fn cache_file_ssh(
     #[default(true)] verify_ssl: bool,
     #[default(false)] use_etag: bool,
 ) -> Result<Value> {
-    to_cache(ctx, path, saltenv, source_hash, Web { verify_ssl, use_etag }).await
+    to_cache(ctx, path, saltenv, source_hash, Web { verify_ssl, use_etag })
 }
 
-async fn to_cache(
+fn to_cache(
     ctx: &Context,
     path: String,
     saltenv: Option<String>,
@@ -332,9 +332,9 @@ async fn to_cache(
 ) -> Result<Value> {
     let saltenv = environment(ctx, saltenv);
     let found = if fetch::is_foreign(&path) {
-        Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web).await?)
+        Some(fetch::into_cache(ctx, &path, &saltenv, source_hash.as_deref(), web)?)
     } else {
-        cache(ctx, &path, &saltenv).await?
+        cache(ctx, &path, &saltenv)?
     };
     if found.is_none() {
         tracing::error!("Unable to cache file '{path}' from saltenv '{saltenv}'.");
@@ -350,11 +350,11 @@ async fn to_cache(
 ///
 ///     salt '*' cp.cache_files '[salt://pathto/file1, salt://pathto/file2]'
 #[function]
-async fn cache_files(ctx: &Context, paths: Value, saltenv: Option<String>) -> Result<Vec<Value>> {
+fn cache_files(ctx: &Context, paths: Value, saltenv: Option<String>) -> Result<Vec<Value>> {
     let saltenv = environment(ctx, saltenv);
     let mut places = Vec::new();
     for path in util::split_input(&paths) {
-        places.push(path_or_false(cache(ctx, &path, &saltenv).await?));
+        places.push(path_or_false(cache(ctx, &path, &saltenv)?));
     }
     Ok(places)
 }
@@ -369,7 +369,7 @@ async fn cache_files(ctx: &Context, paths: Value, saltenv: Option<String>) -> Re
 ///     salt '*' cp.cache_dir salt://path/to/dir
 ///     salt '*' cp.cache_dir salt://path/to/dir include_pat='E@*.py$'
 #[function]
-async fn cache_dir(
+fn cache_dir(
     ctx: &Context,
     path: String,
     saltenv: Option<String>,
@@ -379,7 +379,7 @@ async fn cache_dir(
 ) -> Result<Vec<String>> {
     let saltenv = environment(ctx, saltenv);
     let how = CachedDir { saltenv, include_empty, include: include_pat, exclude: exclude_pat, cachedir: None };
-    Ok(texts(&within(ctx, client(ctx)?.cache_dir(&path, &how)).await?))
+    Ok(texts(&within(ctx, client(ctx)?.cache_dir(&path, &how))?))
 }
 
 /// Fetches all files of an environment into the cache and returns where they lie.
@@ -390,9 +390,9 @@ async fn cache_dir(
 ///
 ///     salt '*' cp.cache_master
 #[function]
-async fn cache_master(ctx: &Context, saltenv: Option<String>) -> Result<Vec<Value>> {
+fn cache_master(ctx: &Context, saltenv: Option<String>) -> Result<Vec<Value>> {
     let saltenv = environment(ctx, saltenv);
-    let places = within(ctx, client(ctx)?.cache_master(&saltenv)).await?;
+    let places = within(ctx, client(ctx)?.cache_master(&saltenv))?;
     Ok(places.into_iter().map(path_or_false).collect())
 }
 
@@ -404,18 +404,18 @@ async fn cache_master(ctx: &Context, saltenv: Option<String>) -> Result<Vec<Valu
 ///
 ///     salt '*' cp.cache_local_file /etc/hosts
 #[function]
-async fn cache_local_file(ctx: &Context, path: String) -> Result<String> {
+fn cache_local_file(ctx: &Context, path: String) -> Result<String> {
     if !Path::new(&path).exists() {
         return Ok(String::new());
     }
     let (client, saltenv) = (client(ctx)?, environment(ctx, None));
     if let Some(cached) = client.is_cached(&path, &saltenv) {
-        let here = within(ctx, client.hash_file(&path, &saltenv)).await?;
-        if here == within(ctx, client.hash_file(&cached, &saltenv)).await? {
+        let here = within(ctx, client.hash_file(&path, &saltenv))?;
+        if here == within(ctx, client.hash_file(&cached, &saltenv))? {
             return Ok(cached);
         }
     }
-    Ok(text(&within(ctx, client.cache_local_file(Path::new(&path))).await?))
+    Ok(text(&client.cache_local_file(Path::new(&path)).map_err(remote::failed)?))
 }
 
 /// Returns where a file would lie in the cache.
@@ -451,8 +451,8 @@ fn is_cached(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Str
 ///
 ///     salt '*' cp.hash_file salt://path/to/file
 #[function]
-async fn hash_file(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
-    hash(ctx, path, saltenv).await
+fn hash_file(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+    hash(ctx, path, saltenv)
 }
 
 /// The same as ``cp.hash_file``.
@@ -463,13 +463,13 @@ async fn hash_file(ctx: &Context, path: String, saltenv: Option<String>) -> Resu
 ///
 ///     salt '*' cp.hash_file_ssh salt://path/to/file
 #[function]
-async fn hash_file_ssh(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
-    hash(ctx, path, saltenv).await
+fn hash_file_ssh(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+    hash(ctx, path, saltenv)
 }
 
-async fn hash(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
+fn hash(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
     let saltenv = environment(ctx, saltenv);
-    let found = within(ctx, client(ctx)?.hash_file(&path, &saltenv)).await?;
+    let found = within(ctx, client(ctx)?.hash_file(&path, &saltenv))?;
     let nothing = || if url::parse(&path).is_some() { "".into() } else { map! {}.into() };
     Ok(found.map_or_else(nothing, Map::into))
 }
@@ -482,14 +482,9 @@ async fn hash(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Va
 ///
 ///     salt '*' cp.stat_file salt://path/to/file octal=True
 #[function]
-async fn stat_file(
-    ctx: &Context,
-    path: String,
-    saltenv: Option<String>,
-    #[default(true)] octal: bool,
-) -> Result<Value> {
+fn stat_file(ctx: &Context, path: String, saltenv: Option<String>, #[default(true)] octal: bool) -> Result<Value> {
     let saltenv = environment(ctx, saltenv);
-    let found = within(ctx, client(ctx)?.hash_and_stat(&path, &saltenv)).await?;
+    let found = within(ctx, client(ctx)?.hash_and_stat(&path, &saltenv))?;
     let mode = found.and_then(|(_, stat)| stat.as_list()?.first()?.as_i64());
     Ok(mode.map_or(Value::Null, |mode| if octal { format!("{:04o}", mode & 0o7777).into() } else { mode.into() }))
 }
@@ -503,9 +498,9 @@ async fn stat_file(
 ///     salt '*' cp.list_master
 ///     salt '*' cp.list_master dev prefix=web
 #[function]
-async fn list_master(ctx: &Context, saltenv: Option<String>, #[default("")] prefix: String) -> Result<Vec<String>> {
+fn list_master(ctx: &Context, saltenv: Option<String>, #[default("")] prefix: String) -> Result<Vec<String>> {
     let saltenv = environment(ctx, saltenv);
-    within(ctx, client(ctx)?.file_list(&saltenv, &prefix)).await
+    within(ctx, client(ctx)?.file_list(&saltenv, &prefix))
 }
 
 /// Returns the directories of an environment that begin with a prefix.
@@ -516,13 +511,9 @@ async fn list_master(ctx: &Context, saltenv: Option<String>, #[default("")] pref
 ///
 ///     salt '*' cp.list_master_dirs
 #[function]
-async fn list_master_dirs(
-    ctx: &Context,
-    saltenv: Option<String>,
-    #[default("")] prefix: String,
-) -> Result<Vec<String>> {
+fn list_master_dirs(ctx: &Context, saltenv: Option<String>, #[default("")] prefix: String) -> Result<Vec<String>> {
     let saltenv = environment(ctx, saltenv);
-    within(ctx, client(ctx)?.dir_list(&saltenv, &prefix)).await
+    within(ctx, client(ctx)?.dir_list(&saltenv, &prefix))
 }
 
 /// Returns the symbolic links of an environment that begin with a prefix, and where they lead.
@@ -533,9 +524,9 @@ async fn list_master_dirs(
 ///
 ///     salt '*' cp.list_master_symlinks
 #[function]
-async fn list_master_symlinks(ctx: &Context, saltenv: Option<String>, #[default("")] prefix: String) -> Result<Map> {
+fn list_master_symlinks(ctx: &Context, saltenv: Option<String>, #[default("")] prefix: String) -> Result<Map> {
     let saltenv = environment(ctx, saltenv);
-    within(ctx, client(ctx)?.symlink_list(&saltenv, &prefix)).await
+    within(ctx, client(ctx)?.symlink_list(&saltenv, &prefix))
 }
 
 /// Returns the files in the cache.
@@ -546,9 +537,9 @@ async fn list_master_symlinks(ctx: &Context, saltenv: Option<String>, #[default(
 ///
 ///     salt '*' cp.list_minion
 #[function]
-async fn list_minion(ctx: &Context, saltenv: Option<String>) -> Result<Vec<String>> {
+fn list_minion(ctx: &Context, saltenv: Option<String>) -> Result<Vec<String>> {
     let (client, saltenv) = (client(ctx)?, environment(ctx, saltenv));
-    ctx.blocking(move || texts(&client.file_local_list(&saltenv))).await
+    Ok(ctx.blocking(move || texts(&client.file_local_list(&saltenv))))
 }
 
 /// Returns the names of the state files of an environment.
@@ -559,9 +550,9 @@ async fn list_minion(ctx: &Context, saltenv: Option<String>) -> Result<Vec<Strin
 ///
 ///     salt '*' cp.list_states
 #[function]
-async fn list_states(ctx: &Context, saltenv: Option<String>) -> Result<Vec<String>> {
+fn list_states(ctx: &Context, saltenv: Option<String>) -> Result<Vec<String>> {
     let saltenv = environment(ctx, saltenv);
-    within(ctx, client(ctx)?.list_states(&saltenv)).await
+    within(ctx, client(ctx)?.list_states(&saltenv))
 }
 
 /// Returns the environments of the file server.
@@ -572,6 +563,6 @@ async fn list_states(ctx: &Context, saltenv: Option<String>) -> Result<Vec<Strin
 ///
 ///     salt '*' cp.envs
 #[function]
-async fn envs(ctx: &Context) -> Result<Vec<String>> {
-    within(ctx, client(ctx)?.envs()).await
+fn envs(ctx: &Context) -> Result<Vec<String>> {
+    within(ctx, client(ctx)?.envs())
 }

@@ -17,7 +17,7 @@ use value::{Value, map};
 ///     salt '*' cp.push /etc/system-release keep_symlinks=True
 ///     salt '*' cp.push /etc/fstab upload_path='/new/path/fstab'
 #[function]
-pub async fn push(
+pub fn push(
     ctx: &Context,
     path: String,
     #[default(false)] keep_symlinks: bool,
@@ -27,7 +27,7 @@ pub async fn push(
     let Some(file) = source(&path, keep_symlinks) else { return Ok(false.into()) };
     let name = upload_path.filter(|name| !name.is_empty()).unwrap_or_else(|| file.to_string_lossy().into_owned());
     let Some(parts) = parts(&name) else { return Ok(false.into()) };
-    let arrived = send(ctx, &file, parts).await?;
+    let arrived = send(ctx, &file, parts)?;
     if arrived == Value::Bool(true) && remove_source {
         std::fs::remove_file(&file).map_err(|error| Error::io("remove", &file, &error))?;
     }
@@ -62,14 +62,14 @@ fn parts(name: &str) -> Option<Vec<String>> {
 }
 
 /// Sends piece by piece; the first answer that is not True ends it and is returned.
-async fn send(ctx: &Context, file: &Path, parts: Vec<String>) -> Result<Value> {
+fn send(ctx: &Context, file: &Path, parts: Vec<String>) -> Result<Value> {
     let size = ctx.opt("file_buffer_size").and_then(Value::as_i64).and_then(|size| u64::try_from(size).ok());
     let size = size.filter(|size| *size > 0).unwrap_or(262_144);
     let total = file.metadata().map_err(|error| Error::io("read", file, &error))?.len();
     let mut offset = 0;
     loop {
         let path = file.to_owned();
-        let piece = ctx.blocking(move || piece(&path, offset, size)).await?;
+        let piece = ctx.blocking(move || piece(&path, offset, size));
         let piece = piece.map_err(|error| Error::io("read", file, &error))?;
         if piece.is_empty() && offset > 0 {
             return Ok(true.into());
@@ -83,7 +83,7 @@ async fn send(ctx: &Context, file: &Path, parts: Vec<String>) -> Result<Value> {
             "loc" => offset,
             "data" => Value::bytes(piece),
         };
-        let answer = ctx.agent.request(load, None).await?;
+        let answer = ctx.wait(ctx.agent.request(load, None))?;
         if !answer.truthy() {
             tracing::error!(
                 "cp.push Failed transfer failed. Ensure master has 'file_recv' set to 'True' and that the file is not \
@@ -115,13 +115,13 @@ fn piece(path: &Path, offset: u64, size: u64) -> std::io::Result<Vec<u8>> {
 ///     salt '*' cp.push_dir /usr/lib/mysql
 ///     salt '*' cp.push_dir /etc/modprobe.d/ glob='*.conf' upload_path='/new/path'
 #[function]
-pub async fn push_dir(ctx: &Context, path: String, glob: Option<String>, upload_path: Option<String>) -> Result<Value> {
+pub fn push_dir(ctx: &Context, path: String, glob: Option<String>, upload_path: Option<String>) -> Result<Value> {
     if path.contains("../") || !Path::new(&path).is_absolute() {
         return Ok(false.into());
     }
     let Ok(top) = Path::new(&path).canonicalize() else { return Ok(false.into()) };
     if top.is_file() {
-        return push(ctx, path, false, upload_path, false).await;
+        return push(ctx, path, false, upload_path, false);
     }
     let mut files = Vec::new();
     collect(&top, &mut files);
@@ -135,7 +135,7 @@ pub async fn push_dir(ctx: &Context, path: String, glob: Option<String>, upload_
     for file in files {
         let below = file.strip_prefix(&top).unwrap_or(&file).to_string_lossy().into_owned();
         let name = upload_path.as_ref().map(|upload| format!("/{}/{below}", upload.trim_matches('/')));
-        let sent = push(ctx, file.to_string_lossy().into_owned(), false, name, false).await?;
+        let sent = push(ctx, file.to_string_lossy().into_owned(), false, name, false)?;
         if !sent.truthy() {
             return Ok(sent);
         }

@@ -59,7 +59,7 @@ fn place_for(name: &str, dest: &Path) -> Option<String> {
 ///
 ///     salt '*' cp.recv_chunked /tmp/hello chunk=aGVsbG8K compressed=False
 #[function]
-pub async fn recv_chunked(
+pub fn recv_chunked(
     ctx: &Context,
     dest: String,
     chunk: Value,
@@ -68,12 +68,10 @@ pub async fn recv_chunked(
     mode: Option<u64>,
 ) -> Result<Value> {
     let piece = Piece { append, compressed, mode };
-    let done = ctx
-        .blocking(move || match chunk {
-            Value::Null => make_directory(Path::new(&dest)),
-            chunk => piece.write(Path::new(&dest), &chunk),
-        })
-        .await?;
+    let done = ctx.blocking(move || match chunk {
+        Value::Null => make_directory(Path::new(&dest)),
+        chunk => piece.write(Path::new(&dest), &chunk),
+    });
     match done {
         Ok(()) => Ok(true.into()),
         Err(why) => {

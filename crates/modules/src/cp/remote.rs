@@ -74,12 +74,9 @@ fn own_server(ctx: &Context) -> Result<Arc<FileServer>> {
     Ok(server)
 }
 
-/// Waits for the client until the job is killed.
-pub async fn within<T>(ctx: &Context, work: impl Future<Output = files::Result<T>>) -> Result<T> {
-    tokio::select! {
-        done = work => done.map_err(failed),
-        () = ctx.job.cancel.cancelled() => Err(Error::Terminated),
-    }
+/// Waits for the client.
+pub fn within<T>(ctx: &Context, work: impl Future<Output = files::Result<T>>) -> Result<T> {
+    ctx.wait(work).map_err(failed)
 }
 
 /// Words a failure with all its causes.

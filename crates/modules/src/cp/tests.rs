@@ -34,82 +34,79 @@ impl Place {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
 
-    async fn call(&self, fun: &str, args: Value, kwargs: Map) -> Value {
+    fn call(&self, fun: &str, args: Value, kwargs: Map) -> Value {
         let call = Call { args: args.into_list().unwrap(), kwargs };
-        self.ctx.call_with(&format!("cp.{fun}"), call).await.unwrap()
+        self.ctx.call_with(&format!("cp.{fun}"), call).unwrap()
     }
 }
 
 /// Calls and answers of real Salt 3008.5.
-#[tokio::test]
-async fn files_come_to_places_and_into_the_cache() {
+#[test]
+fn files_come_to_places_and_into_the_cache() {
     let place = Place::new();
-    let call = async |fun: &str, args: Value, kwargs: Map| place.call(fun, args, kwargs).await;
+    let call = |fun: &str, args: Value, kwargs: Map| place.call(fun, args, kwargs);
     let out = place.path("out/x");
-    assert_eq!(call("get_file", list!["salt://a.txt", out.as_str()], map! {}).await, false.into());
-    let made = call("get_file", list!["salt://a.txt", out.as_str()], map! { "makedirs" => true }).await;
+    assert_eq!(call("get_file", list!["salt://a.txt", out.as_str()], map! {}), false.into());
+    let made = call("get_file", list!["salt://a.txt", out.as_str()], map! { "makedirs" => true });
     assert_eq!(made, out.as_str().into());
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "hello\n");
-    assert_eq!(call("get_file", list!["salt://nope", out.as_str()], map! {}).await, "".into());
-    assert_eq!(call("get_file_str", list!["salt://a.txt"], map! {}).await, "hello\n".into());
-    assert_eq!(call("get_file_str", list!["salt://nope"], map! {}).await, false.into());
-    assert_eq!(call("get_file_str", list![out.as_str()], map! {}).await, "hello\n".into());
-    assert_eq!(call("get_file_str", list![place.path("nope")], map! {}).await, false.into());
-    assert_eq!(call("get_file_str", list![place.path("out")], map! {}).await, false.into());
+    assert_eq!(call("get_file", list!["salt://nope", out.as_str()], map! {}), "".into());
+    assert_eq!(call("get_file_str", list!["salt://a.txt"], map! {}), "hello\n".into());
+    assert_eq!(call("get_file_str", list!["salt://nope"], map! {}), false.into());
+    assert_eq!(call("get_file_str", list![out.as_str()], map! {}), "hello\n".into());
+    assert_eq!(call("get_file_str", list![place.path("nope")], map! {}), false.into());
+    assert_eq!(call("get_file_str", list![place.path("out")], map! {}), false.into());
     let cached = Value::from(place.path("cache/files/base/a.txt"));
-    assert_eq!(call("get_url", list!["salt://a.txt"], map! {}).await, cached);
-    assert_eq!(call("get_url", list!["salt://a.txt", Value::Null], map! {}).await, "hello\n".into());
-    assert_eq!(call("get_url", list!["salt://nope"], map! {}).await, false.into());
-    assert_eq!(call("cache_file", list!["salt://a.txt"], map! {}).await, cached);
-    assert_eq!(call("cache_file", list!["/etc/hostname"], map! {}).await, "/etc/hostname".into());
-    let both = call("cache_files", list![list!["salt://a.txt", "salt://nope"]], map! {}).await;
+    assert_eq!(call("get_url", list!["salt://a.txt"], map! {}), cached);
+    assert_eq!(call("get_url", list!["salt://a.txt", Value::Null], map! {}), "hello\n".into());
+    assert_eq!(call("get_url", list!["salt://nope"], map! {}), false.into());
+    assert_eq!(call("cache_file", list!["salt://a.txt"], map! {}), cached);
+    assert_eq!(call("cache_file", list!["/etc/hostname"], map! {}), "/etc/hostname".into());
+    let both = call("cache_files", list![list!["salt://a.txt", "salt://nope"]], map! {});
     assert_eq!(both, list![cached.clone(), false]);
-    assert_eq!(call("is_cached", list!["salt://a.txt"], map! {}).await, cached);
-    assert_eq!(call("is_cached", list!["salt://nope"], map! {}).await, "".into());
-    let sub = call("get_dir", list!["salt://sub", place.path("out")], map! {}).await;
+    assert_eq!(call("is_cached", list!["salt://a.txt"], map! {}), cached);
+    assert_eq!(call("is_cached", list!["salt://nope"], map! {}), "".into());
+    let sub = call("get_dir", list!["salt://sub", place.path("out")], map! {});
     assert_eq!(sub, list![place.path("out/sub/init.sls")]);
-    assert_eq!(
-        call("cache_dir", list!["salt://sub"], map! {}).await,
-        list![place.path("cache/files/base/sub/init.sls")]
-    );
-    assert_eq!(call("cache_dest", list!["salt://x/y"], map! {}).await, place.path("cache/files/base/x/y").into());
+    assert_eq!(call("cache_dir", list!["salt://sub"], map! {}), list![place.path("cache/files/base/sub/init.sls")]);
+    assert_eq!(call("cache_dest", list!["salt://x/y"], map! {}), place.path("cache/files/base/x/y").into());
 }
 
-#[tokio::test]
-async fn the_server_tells_what_it_has() {
+#[test]
+fn the_server_tells_what_it_has() {
     let place = Place::new();
-    let call = async |fun: &str, args: Value| place.call(fun, args, map! {}).await;
+    let call = |fun: &str, args: Value| place.call(fun, args, map! {});
     let hash =
         map! { "hash_type" => "sha256", "hsum" => "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03" };
-    assert_eq!(call("hash_file", list!["salt://a.txt"]).await, hash.into());
-    assert_eq!(call("hash_file", list!["salt://nope"]).await, "".into());
-    assert_eq!(call("stat_file", list!["salt://a.txt"]).await.to_string().len(), 4);
-    assert_eq!(call("stat_file", list!["salt://nope"]).await, Value::Null);
-    assert_eq!(call("list_master", list![]).await, list!["a.txt", "sub/init.sls", "t.txt"]);
-    assert_eq!(call("list_master_dirs", list![]).await, list!["sub"]);
-    assert_eq!(call("list_master_symlinks", list![]).await, map! {}.into());
-    assert_eq!(call("list_states", list![]).await, list!["sub"]);
-    assert_eq!(call("envs", list![]).await, list!["base"]);
-    assert_eq!(call("cache_master", list![]).await.into_list().unwrap().len(), 3);
-    let cached = call("list_minion", list![]).await.into_list().unwrap();
+    assert_eq!(call("hash_file", list!["salt://a.txt"]), hash.into());
+    assert_eq!(call("hash_file", list!["salt://nope"]), "".into());
+    assert_eq!(call("stat_file", list!["salt://a.txt"]).to_string().len(), 4);
+    assert_eq!(call("stat_file", list!["salt://nope"]), Value::Null);
+    assert_eq!(call("list_master", list![]), list!["a.txt", "sub/init.sls", "t.txt"]);
+    assert_eq!(call("list_master_dirs", list![]), list!["sub"]);
+    assert_eq!(call("list_master_symlinks", list![]), map! {}.into());
+    assert_eq!(call("list_states", list![]), list!["sub"]);
+    assert_eq!(call("envs", list![]), list!["base"]);
+    assert_eq!(call("cache_master", list![]).into_list().unwrap().len(), 3);
+    let cached = call("list_minion", list![]).into_list().unwrap();
     assert!(cached.contains(&place.path("cache/files/base/sub/init.sls").into()), "{cached:?}");
     let local = place.path("cache/localfiles/etc/hostname");
-    assert_eq!(call("cache_local_file", list!["/etc/hostname"]).await, local.clone().into());
-    assert_eq!(call("cache_local_file", list!["/etc/hostname"]).await, local.into());
-    assert_eq!(call("cache_local_file", list!["/nope"]).await, "".into());
+    assert_eq!(call("cache_local_file", list!["/etc/hostname"]), local.clone().into());
+    assert_eq!(call("cache_local_file", list!["/etc/hostname"]), local.into());
+    assert_eq!(call("cache_local_file", list!["/nope"]), "".into());
 }
 
-#[tokio::test]
-async fn templates_are_rendered_into_their_place() {
+#[test]
+fn templates_are_rendered_into_their_place() {
     let place = Place::new();
     let to = place.path("plain");
-    let plain = place.call("get_template", list!["salt://a.txt", to.as_str()], map! {}).await;
+    let plain = place.call("get_template", list!["salt://a.txt", to.as_str()], map! {});
     assert_eq!((plain, std::fs::read_to_string(&to).unwrap()), (to.as_str().into(), "hello\n".to_owned()));
-    assert_eq!(place.call("get_template", list!["salt://nope", to.as_str()], map! {}).await, "".into());
+    assert_eq!(place.call("get_template", list!["salt://nope", to.as_str()], map! {}), "".into());
     let names = map! { "context" => map! { "x" => "given" } };
-    let marked = place.call("get_template", list!["salt://t.txt", to.as_str()], names).await;
+    let marked = place.call("get_template", list!["salt://t.txt", to.as_str()], names);
     assert_eq!(marked, to.as_str().into());
-    let error = place.ctx.call("cp.get_template", vec!["salt://t.txt".into(), to.into()]).await.unwrap_err();
+    let error = place.ctx.call("cp.get_template", vec!["salt://t.txt".into(), to.into()]).unwrap_err();
     assert!(error.to_string().starts_with("Jinja variable"), "{error}");
 }
 
@@ -119,8 +116,8 @@ fn remote() -> (Context, Arc<FakeAgent>) {
     context(&[&MODULE], opts, map! {}, map! {})
 }
 
-#[tokio::test]
-async fn a_file_is_pushed_in_pieces() {
+#[test]
+fn a_file_is_pushed_in_pieces() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().canonicalize().unwrap().join("f");
     std::fs::write(&file, "123456").unwrap();
@@ -130,7 +127,7 @@ async fn a_file_is_pushed_in_pieces() {
         args: vec![file.to_str().unwrap().into()],
         kwargs: map! { "upload_path" => "/up/f", "remove_source" => true },
     };
-    assert_eq!(ctx.call_with("cp.push", call).await.unwrap(), true.into());
+    assert_eq!(ctx.call_with("cp.push", call).unwrap(), true.into());
     let asked = agent.asked.lock().unwrap().clone();
     let piece = |at: i64, data: &'static [u8]| {
         map! {
@@ -142,43 +139,43 @@ async fn a_file_is_pushed_in_pieces() {
     assert!(!file.exists());
 }
 
-#[tokio::test]
-async fn what_cannot_be_pushed_is_not() {
+#[test]
+fn what_cannot_be_pushed_is_not() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), "1").unwrap();
     let (ctx, agent) = remote();
     for path in ["relative", "/etc/../etc/passwd", "/nope", "/etc"] {
-        assert_eq!(ctx.call("cp.push", vec![path.into()]).await.unwrap(), false.into(), "{path}");
+        assert_eq!(ctx.call("cp.push", vec![path.into()]).unwrap(), false.into(), "{path}");
     }
     assert!(agent.asked.lock().unwrap().is_empty());
     agent.answers.lock().unwrap().push_back(false.into());
     let file = dir.path().join("f");
-    assert_eq!(ctx.call("cp.push", vec![file.to_str().unwrap().into()]).await.unwrap(), false.into());
+    assert_eq!(ctx.call("cp.push", vec![file.to_str().unwrap().into()]).unwrap(), false.into());
     agent.answers.lock().unwrap().push_back(true.into());
     let call =
         Call { args: vec![dir.path().to_str().unwrap().into()], kwargs: map! { "glob" => "f*", "upload_path" => "x" } };
-    assert_eq!(ctx.call_with("cp.push_dir", call).await.unwrap(), true.into());
+    assert_eq!(ctx.call_with("cp.push_dir", call).unwrap(), true.into());
     assert_eq!(agent.asked.lock().unwrap().last().unwrap().get("path"), Some(&list!["x", "f"]));
 }
 
-#[tokio::test]
-async fn what_the_command_line_sends_is_written() {
+#[test]
+fn what_the_command_line_sends_is_written() {
     let place = Place::new();
     let out = place.path("out");
-    let chunked = async |args: Value, kwargs: Map| place.call("recv_chunked", args, kwargs).await;
+    let chunked = |args: Value, kwargs: Map| place.call("recv_chunked", args, kwargs);
     let file = format!("{out}/deep/f");
     let plain = map! { "compressed" => false, "mode" => 0o600 };
-    assert_eq!(chunked(list![file.as_str(), "aGVsbG8="], plain).await, true.into());
+    assert_eq!(chunked(list![file.as_str(), "aGVsbG8="], plain), true.into());
     let more = map! { "compressed" => false, "append" => true };
-    assert_eq!(chunked(list![file.as_str(), "IQ=="], more).await, true.into());
+    assert_eq!(chunked(list![file.as_str(), "IQ=="], more), true.into());
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "hello!");
-    assert_eq!(chunked(list![format!("{out}/empty"), Value::Null], map! {}).await, true.into());
-    assert_eq!(chunked(list![file.as_str(), Value::Null], map! {}).await, "Path exists and is a file".into());
+    assert_eq!(chunked(list![format!("{out}/empty"), Value::Null], map! {}), true.into());
+    assert_eq!(chunked(list![file.as_str(), Value::Null], map! {}), "Path exists and is a file".into());
     assert_eq!(place.ctx.job.retcode(), 1);
-    let broken = chunked(list![file.as_str(), "aGVsbG8="], map! {}).await.to_string();
+    let broken = chunked(list![file.as_str(), "aGVsbG8="], map! {}).to_string();
     assert!(broken.starts_with("the piece cannot be unpacked"), "{broken}");
-    let recv = place.call("recv", list![map! { "/x/a" => "hi" }, out.as_str()], map! {}).await;
+    let recv = place.call("recv", list![map! { "/x/a" => "hi" }, out.as_str()], map! {});
     assert_eq!(recv, map! { format!("{out}/a") => true }.into());
-    let nowhere = place.call("recv", list![map! { "/x/a" => "hi" }, "/no/such/place"], map! {}).await;
+    let nowhere = place.call("recv", list![map! { "/x/a" => "hi" }, "/no/such/place"], map! {});
     assert_eq!(nowhere, "Destination unavailable".into());
 }

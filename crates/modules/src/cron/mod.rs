@@ -44,8 +44,8 @@ fn words<'a>(user: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     [&["crontab"], &user[..], rest].concat()
 }
 
-async fn raw(ctx: &Context, user: &str) -> Result<String> {
-    let said = cmd::quiet(ctx, &words(user, &["-l"])).await?;
+fn raw(ctx: &Context, user: &str) -> Result<String> {
+    let said = cmd::quiet(ctx, &words(user, &["-l"]))?;
     Ok(without_header(&said.stdout))
 }
 
@@ -57,18 +57,18 @@ fn without_header(text: &str) -> String {
     text.split_inclusive('\n').skip(3).collect()
 }
 
-async fn table(ctx: &Context, user: &str) -> Result<Tab> {
-    Ok(Tab::parse(&raw(ctx, user).await?))
+fn table(ctx: &Context, user: &str) -> Result<Tab> {
+    Ok(Tab::parse(&raw(ctx, user)?))
 }
 
 /// Installs a table; returns the error in words if it is refused.
-async fn store(ctx: &Context, user: &str, tab: &Tab) -> Result<Option<String>> {
-    let said = cmd::fed(ctx, &words(user, &["-"]), tab.written().into_bytes()).await?;
+fn store(ctx: &Context, user: &str, tab: &Tab) -> Result<Option<String>> {
+    let said = cmd::fed(ctx, &words(user, &["-"]), tab.written().into_bytes())?;
     Ok((said.retcode != Some(0)).then(|| said.stderr.trim_end().to_owned()))
 }
 
-async fn stored(ctx: &Context, user: &str, tab: &Tab, done: &str) -> Result<String> {
-    Ok(store(ctx, user, tab).await?.unwrap_or_else(|| done.to_owned()))
+fn stored(ctx: &Context, user: &str, tab: &Tab, done: &str) -> Result<String> {
+    Ok(store(ctx, user, tab)?.unwrap_or_else(|| done.to_owned()))
 }
 
 /// Returns the whole crontab of a user as text.
@@ -79,8 +79,8 @@ async fn stored(ctx: &Context, user: &str, tab: &Tab, done: &str) -> Result<Stri
 ///
 ///     salt '*' cron.raw_cron root
 #[function]
-async fn raw_cron(ctx: &Context, user: String) -> Result<String> {
-    raw(ctx, &user).await
+fn raw_cron(ctx: &Context, user: String) -> Result<String> {
+    raw(ctx, &user)
 }
 
 /// Returns the crontab of a user: lines of others, jobs, jobs at special times, variables.
@@ -91,8 +91,8 @@ async fn raw_cron(ctx: &Context, user: String) -> Result<String> {
 ///
 ///     salt '*' cron.list_tab root
 #[function]
-async fn list_tab(ctx: &Context, user: String) -> Result<Map> {
-    Ok(table(ctx, &user).await?.shown())
+fn list_tab(ctx: &Context, user: String) -> Result<Map> {
+    Ok(table(ctx, &user)?.shown())
 }
 
 /// Returns the crontab of a user: lines of others, jobs, jobs at special times, variables.
@@ -103,8 +103,8 @@ async fn list_tab(ctx: &Context, user: String) -> Result<Map> {
 ///
 ///     salt '*' cron.ls root
 #[function]
-async fn ls(ctx: &Context, user: String) -> Result<Map> {
-    Ok(table(ctx, &user).await?.shown())
+fn ls(ctx: &Context, user: String) -> Result<Map> {
+    Ok(table(ctx, &user)?.shown())
 }
 
 /// Returns a job by identifier or command; False if there is none.
@@ -115,8 +115,8 @@ async fn ls(ctx: &Context, user: String) -> Result<Map> {
 ///
 ///     salt '*' cron.get_entry root identifier=task1
 #[function]
-async fn get_entry(ctx: &Context, user: String, identifier: Option<String>, cmd: Option<String>) -> Result<Value> {
-    let tab = table(ctx, &user).await?.shown();
+fn get_entry(ctx: &Context, user: String, identifier: Option<String>, cmd: Option<String>) -> Result<Value> {
+    let tab = table(ctx, &user)?.shown();
     let jobs = ["crons", "special"].iter().filter_map(|kind| tab.get(kind)?.as_list()).flatten();
     let asked = |entry: &&Value| match (&identifier, &cmd) {
         (Some(identifier), _) => entry.get("identifier").and_then(Value::as_str) == Some(identifier),
@@ -217,10 +217,10 @@ fn drawn(when: When) -> When {
     When::Times([draw(minute, 0, 59), draw(hour, 0, 23), day, month, draw(dayweek, 0, 6)])
 }
 
-async fn set(ctx: &Context, user: &str, wish: Wish) -> Result<String> {
-    let mut tab = table(ctx, user).await?;
+fn set(ctx: &Context, user: &str, wish: Wish) -> Result<String> {
+    let mut tab = table(ctx, user)?;
     let done = wish.put(&mut tab);
-    if done == "present" { Ok(done.into()) } else { stored(ctx, user, &tab, done).await }
+    if done == "present" { Ok(done.into()) } else { stored(ctx, user, &tab, done) }
 }
 
 fn lower(value: &Value) -> String {
@@ -239,7 +239,7 @@ fn text(value: Value) -> Option<String> {
 ///
 ///     salt '*' cron.set_job root '*' '*' '*' '*' 1 /usr/local/weekly
 #[function]
-async fn set_job(
+fn set_job(
     ctx: &Context,
     user: String,
     minute: Value,
@@ -253,7 +253,7 @@ async fn set_job(
     #[default(Value::Null)] identifier: Value,
 ) -> Result<String> {
     let when = When::Times([&minute, &hour, &daymonth, &month, &dayweek].map(lower));
-    set(ctx, &user, Wish { when, cmd, commented, comment: text(comment), identifier: text(identifier) }).await
+    set(ctx, &user, Wish { when, cmd, commented, comment: text(comment), identifier: text(identifier) })
 }
 
 /// Puts a job at a special time such as ``@daily`` into a crontab; returns ``new``, ``updated``, ``present`` or what went
@@ -265,7 +265,7 @@ async fn set_job(
 ///
 ///     salt '*' cron.set_special root @hourly 'echo foobar'
 #[function]
-async fn set_special(
+fn set_special(
     ctx: &Context,
     user: String,
     special: String,
@@ -275,11 +275,11 @@ async fn set_special(
     #[default(Value::Null)] identifier: Value,
 ) -> Result<String> {
     let when = When::Special(special);
-    set(ctx, &user, Wish { when, cmd, commented, comment: text(comment), identifier: text(identifier) }).await
+    set(ctx, &user, Wish { when, cmd, commented, comment: text(comment), identifier: text(identifier) })
 }
 
-async fn remove_job(ctx: &Context, user: &str, cmd: &str, times: [Value; 5], identifier: Value) -> Result<String> {
-    let mut tab = table(ctx, user).await?;
+fn remove_job(ctx: &Context, user: &str, cmd: &str, times: [Value; 5], identifier: Value) -> Result<String> {
+    let mut tab = table(ctx, user)?;
     let identifier = text(identifier);
     let at = |job: &Job| {
         times.iter().enumerate().all(|(place, time)| {
@@ -290,7 +290,7 @@ async fn remove_job(ctx: &Context, user: &str, cmd: &str, times: [Value; 5], ide
     let found = tab.crons.iter().position(|job| job.is(cmd, identifier.as_deref()) && at(job));
     let Some(place) = found else { return Ok("absent".into()) };
     tab.crons.remove(place);
-    stored(ctx, user, &tab, "removed").await
+    stored(ctx, user, &tab, "removed")
 }
 
 /// Takes a job out of a crontab; returns ``removed``, ``absent`` or what went wrong.
@@ -301,7 +301,7 @@ async fn remove_job(ctx: &Context, user: &str, cmd: &str, times: [Value; 5], ide
 ///
 ///     salt '*' cron.rm root /usr/local/weekly
 #[function]
-async fn rm(
+fn rm(
     ctx: &Context,
     user: String,
     cmd: String,
@@ -312,7 +312,7 @@ async fn rm(
     #[default(Value::Null)] dayweek: Value,
     #[default(Value::Null)] identifier: Value,
 ) -> Result<String> {
-    remove_job(ctx, &user, &cmd, [minute, hour, daymonth, month, dayweek], identifier).await
+    remove_job(ctx, &user, &cmd, [minute, hour, daymonth, month, dayweek], identifier)
 }
 
 /// Takes a job out of a crontab; returns ``removed``, ``absent`` or what went wrong.
@@ -324,7 +324,7 @@ async fn rm(
 ///     salt '*' cron.rm_job root /usr/local/weekly
 ///     salt '*' cron.rm_job root /usr/bin/foo dayweek=1
 #[function]
-async fn rm_job(
+fn rm_job(
     ctx: &Context,
     user: String,
     cmd: String,
@@ -335,7 +335,7 @@ async fn rm_job(
     #[default(Value::Null)] dayweek: Value,
     #[default(Value::Null)] identifier: Value,
 ) -> Result<String> {
-    remove_job(ctx, &user, &cmd, [minute, hour, daymonth, month, dayweek], identifier).await
+    remove_job(ctx, &user, &cmd, [minute, hour, daymonth, month, dayweek], identifier)
 }
 
 /// Takes a job at a special time out of a crontab; returns ``removed``, ``absent`` or what went wrong.
@@ -346,20 +346,20 @@ async fn rm_job(
 ///
 ///     salt '*' cron.rm_special root /usr/bin/foo
 #[function]
-async fn rm_special(
+fn rm_special(
     ctx: &Context,
     user: String,
     cmd: String,
     special: Option<String>,
     #[default(Value::Null)] identifier: Value,
 ) -> Result<String> {
-    let mut tab = table(ctx, &user).await?;
+    let mut tab = table(ctx, &user)?;
     let identifier = text(identifier);
     let at = |job: &Job| special.is_none() || job.spec() == special.as_deref();
     let found = tab.special.iter().position(|job| job.is(&cmd, identifier.as_deref()) && at(job));
     let Some(place) = found else { return Ok("absent".into()) };
     tab.special.remove(place);
-    stored(ctx, &user, &tab, "removed").await
+    stored(ctx, &user, &tab, "removed")
 }
 
 /// Sets a variable in a crontab; returns ``new``, ``updated``, ``present`` or what went wrong.
@@ -370,8 +370,8 @@ async fn rm_special(
 ///
 ///     salt '*' cron.set_env root MAILTO user@example.com
 #[function]
-async fn set_env(ctx: &Context, user: String, name: String, #[default(Value::Null)] value: Value) -> Result<String> {
-    let mut tab = table(ctx, &user).await?;
+fn set_env(ctx: &Context, user: String, name: String, #[default(Value::Null)] value: Value) -> Result<String> {
+    let mut tab = table(ctx, &user)?;
     let value = if value.is_null() { String::new() } else { value.to_string() };
     let done = match tab.env.iter().find(|(known, _)| *known == name) {
         Some((_, known)) if *known == value => return Ok("present".into()),
@@ -380,7 +380,7 @@ async fn set_env(ctx: &Context, user: String, name: String, #[default(Value::Nul
     };
     tab.env.retain(|(known, _)| *known != name);
     tab.env.push((name, value));
-    stored(ctx, &user, &tab, done).await
+    stored(ctx, &user, &tab, done)
 }
 
 /// Takes a variable out of a crontab; returns ``removed``, ``absent`` or what went wrong.
@@ -391,15 +391,15 @@ async fn set_env(ctx: &Context, user: String, name: String, #[default(Value::Nul
 ///
 ///     salt '*' cron.rm_env root MAILTO
 #[function]
-async fn rm_env(ctx: &Context, user: String, name: String) -> Result<String> {
-    let mut tab = table(ctx, &user).await?;
+fn rm_env(ctx: &Context, user: String, name: String) -> Result<String> {
+    let mut tab = table(ctx, &user)?;
     let Some(place) = tab.env.iter().rposition(|(known, _)| *known == name) else { return Ok("absent".into()) };
     tab.env.remove(place);
-    stored(ctx, &user, &tab, "removed").await
+    stored(ctx, &user, &tab, "removed")
 }
 
-async fn install_file(ctx: &Context, user: &str, path: &str) -> Result<Outcome> {
-    cmd::quiet(ctx, &words(user, &[path])).await
+fn install_file(ctx: &Context, user: &str, path: &str) -> Result<Outcome> {
+    cmd::quiet(ctx, &words(user, &[path]))
 }
 
 /// Makes a file the crontab of a user.
@@ -410,8 +410,8 @@ async fn install_file(ctx: &Context, user: &str, path: &str) -> Result<Outcome> 
 ///
 ///     salt '*' cron.write_cron_file root /tmp/new_cron
 #[function]
-async fn write_cron_file(ctx: &Context, user: String, path: String) -> Result<bool> {
-    Ok(install_file(ctx, &user, &path).await?.retcode == Some(0))
+fn write_cron_file(ctx: &Context, user: String, path: String) -> Result<bool> {
+    Ok(install_file(ctx, &user, &path)?.retcode == Some(0))
 }
 
 /// Makes a file the crontab of a user, and returns all that the program said.
@@ -422,8 +422,8 @@ async fn write_cron_file(ctx: &Context, user: String, path: String) -> Result<bo
 ///
 ///     salt '*' cron.write_cron_file_verbose root /tmp/new_cron
 #[function]
-async fn write_cron_file_verbose(ctx: &Context, user: String, path: String) -> Result<Map> {
-    Ok(install_file(ctx, &user, &path).await?.into_map())
+fn write_cron_file_verbose(ctx: &Context, user: String, path: String) -> Result<Map> {
+    Ok(install_file(ctx, &user, &path)?.into_map())
 }
 
 #[cfg(test)]

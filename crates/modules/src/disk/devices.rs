@@ -22,9 +22,9 @@ const FACTS: [&str; 12] = [
 ];
 
 /// Runs a command without a shell: what it came to.
-async fn run(ctx: &Context, line: String) -> Result<Map> {
+fn run(ctx: &Context, line: String) -> Result<Map> {
     let call = Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } };
-    Ok(ctx.call_with("cmd.run_all", call).await?.into_map().unwrap_or_default())
+    Ok(ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default())
 }
 
 fn failed(said: &Map) -> bool {
@@ -36,9 +36,9 @@ fn text(said: &Map, name: &str) -> String {
 }
 
 /// The facts that were asked for; false when there is no such device.
-async fn facts(ctx: &Context, device: &str, wanted: &[String]) -> Result<Value> {
+fn facts(ctx: &Context, device: &str, wanted: &[String]) -> Result<Value> {
     let options = FACTS.map(|fact| format!("--{fact}")).join(" ");
-    let said = run(ctx, format!("blockdev {options} {device}")).await?;
+    let said = run(ctx, format!("blockdev {options} {device}"))?;
     if failed(&said) {
         return Ok(false.into());
     }
@@ -60,13 +60,13 @@ async fn facts(ctx: &Context, device: &str, wanted: &[String]) -> Result<Value> 
 ///
 ///     salt '*' disk.dump /dev/sda1
 #[function]
-async fn dump(ctx: &Context, device: String, #[default(Value::Null)] args: Value) -> Result<Value> {
+fn dump(ctx: &Context, device: String, #[default(Value::Null)] args: Value) -> Result<Value> {
     let wanted: Vec<String> = match args {
         Value::List(names) => names.iter().map(Value::to_string).collect(),
         Value::Null => Vec::new(),
         other => vec![other.to_string()],
     };
-    facts(ctx, &device, &wanted).await
+    facts(ctx, &device, &wanted)
 }
 
 /// Changes settings of a device and returns them: ``read-ahead``, ``filesystem-read-ahead``, ``read-only`` and
@@ -78,7 +78,7 @@ async fn dump(ctx: &Context, device: String, #[default(Value::Null)] args: Value
 ///
 ///     salt '*' disk.tune /dev/sda1 read-ahead=1024 read-write=True
 #[function]
-async fn tune(ctx: &Context, device: String, kwargs: KwArgs) -> Result<Value> {
+fn tune(ctx: &Context, device: String, kwargs: KwArgs) -> Result<Value> {
     let (mut options, mut wanted, mut invalid) = (String::new(), Vec::new(), Vec::new());
     for (name, value) in &kwargs.given() {
         let yes = *value == Value::Bool(true) || value.as_str() == Some("True");
@@ -98,11 +98,11 @@ async fn tune(ctx: &Context, device: String, kwargs: KwArgs) -> Result<Value> {
     if !invalid.is_empty() {
         return Err(Error::invocation(format!("Invalid keyword arguments: {}", invalid.join(", "))));
     }
-    let said = run(ctx, format!("blockdev {options}{device}")).await?;
+    let said = run(ctx, format!("blockdev {options}{device}"))?;
     if failed(&said) {
         return Err(Error::execution(text(&said, "stderr")));
     }
-    facts(ctx, &device, &wanted).await
+    facts(ctx, &device, &wanted)
 }
 
 /// Takes the signatures of file systems from a device; says whether it worked.
@@ -113,8 +113,8 @@ async fn tune(ctx: &Context, device: String, kwargs: KwArgs) -> Result<Value> {
 ///
 ///     salt '*' disk.wipe /dev/sda1
 #[function]
-async fn wipe(ctx: &Context, device: String) -> Result<bool> {
-    let said = run(ctx, format!("wipefs -a {device}")).await?;
+fn wipe(ctx: &Context, device: String) -> Result<bool> {
+    let said = run(ctx, format!("wipefs -a {device}"))?;
     if failed(&said) {
         tracing::error!("Error wiping device {device}: {}", text(&said, "stderr"));
     }
@@ -129,14 +129,14 @@ async fn wipe(ctx: &Context, device: String) -> Result<bool> {
 ///
 ///     salt '*' disk.resize2fs /dev/sda1
 #[function]
-async fn resize2fs(ctx: &Context, device: String) -> Result<Option<bool>> {
-    let said = run(ctx, format!("resize2fs {device}")).await?;
+fn resize2fs(ctx: &Context, device: String) -> Result<Option<bool>> {
+    let said = run(ctx, format!("resize2fs {device}"))?;
     Ok((!failed(&said)).then_some(true))
 }
 
-async fn worked(ctx: &Context, command: Value) -> Result<bool> {
+fn worked(ctx: &Context, command: Value) -> Result<bool> {
     let call = Call { args: vec![command], kwargs: map! { "ignore_retcode" => true } };
-    Ok(!ctx.call_with("cmd.retcode", call).await?.truthy())
+    Ok(!ctx.call_with("cmd.retcode", call)?.truthy())
 }
 
 /// Makes a file system on a device; says whether it worked.
@@ -147,7 +147,7 @@ async fn worked(ctx: &Context, command: Value) -> Result<bool> {
 ///
 ///     salt '*' disk.format /dev/sdX1
 #[function]
-async fn format(
+fn format(
     ctx: &Context,
     device: String,
     #[default("ext4")] fs_type: String,
@@ -175,7 +175,7 @@ async fn format(
         words.push(if ext { "-F" } else { "-f" }.into());
     }
     words.push(device.into());
-    let made = worked(ctx, words.into()).await?;
-    let flushed = worked(ctx, "sync".into()).await?;
+    let made = worked(ctx, words.into())?;
+    let flushed = worked(ctx, "sync".into())?;
     Ok(made && flushed)
 }

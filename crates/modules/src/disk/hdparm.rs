@@ -7,9 +7,9 @@ use super::integer;
 use crate::util;
 
 /// Runs `hdparm`: the line that was run, and what it came to.
-async fn hdparm(ctx: &Context, arguments: &str) -> Result<(String, Map)> {
+fn hdparm(ctx: &Context, arguments: &str) -> Result<(String, Map)> {
     let line = format!("hdparm {arguments}");
-    let said = ctx.call_with("cmd.run_all", Call { args: vec![line.as_str().into()], ..Call::default() }).await?;
+    let said = ctx.call_with("cmd.run_all", Call { args: vec![line.as_str().into()], ..Call::default() })?;
     Ok((line, said.into_map().unwrap_or_default()))
 }
 
@@ -67,7 +67,7 @@ fn explained(text: &str) -> Option<Value> {
     Some(Value::List(vec![integer(number)?, word.into()]))
 }
 
-async fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
+fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
     let names = match disks {
         Value::List(names) => names.iter().map(Value::to_string).collect(),
         single => vec![single.to_string()],
@@ -75,7 +75,7 @@ async fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
     let mut found = Map::new();
     for name in names {
         let disk = if name.starts_with("/dev") { name } else { format!("/dev/{name}") };
-        let (line, said) = hdparm(ctx, &format!("-{flags} {disk}")).await?;
+        let (line, said) = hdparm(ctx, &format!("-{flags} {disk}"))?;
         if let Some(complaint) = complaint(&line, &said) {
             tracing::warn!("{complaint}");
         }
@@ -94,13 +94,13 @@ async fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
 ///     salt '*' disk.hdparms /dev/sda
 ///     salt '*' disk.hdparms sda args=aW
 #[function]
-async fn hdparms(ctx: &Context, disks: Value, #[default("aAbBcCdgHiJkMmNnQrRuW")] args: Value) -> Result<Map> {
+fn hdparms(ctx: &Context, disks: Value, #[default("aAbBcCdgHiJkMmNnQrRuW")] args: Value) -> Result<Map> {
     util::needs(ctx, "hdparm")?;
     let flags = match args {
         Value::List(flags) => flags.iter().map(Value::to_string).collect(),
         other => other.to_string(),
     };
-    of_each(ctx, &disks, &flags).await
+    of_each(ctx, &disks, &flags)
 }
 
 /// How many sectors a disk has, and how many of them it shows.
@@ -160,9 +160,9 @@ impl Sectors {
 ///     salt '*' disk.hpa /dev/sda 5%
 ///     salt '*' disk.hpa /dev/sda 10543256
 #[function]
-async fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -> Result<Value> {
+fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -> Result<Value> {
     util::needs(ctx, "hdparm")?;
-    let told = of_each(ctx, &disks, "N").await?;
+    let told = of_each(ctx, &disks, "N")?;
     let read = |(disk, told): (&Value, &Value)| {
         let disk = disk.to_string();
         Sectors::read(&disk, told).map(|sectors| (disk, sectors))
@@ -173,7 +173,7 @@ async fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -
     }
     let wanted = found.into_iter().map(|(disk, sectors)| Ok((sectors.without(&size)?, disk)));
     for (sectors, disk) in wanted.collect::<Result<Vec<_>>>()? {
-        let (line, said) = hdparm(ctx, &format!("--yes-i-know-what-i-am-doing -Np{sectors} {disk}")).await?;
+        let (line, said) = hdparm(ctx, &format!("--yes-i-know-what-i-am-doing -Np{sectors} {disk}"))?;
         if let Some(complaint) = complaint(&line, &said) {
             return Err(Error::execution(complaint));
         }

@@ -96,7 +96,7 @@ fn means(text: &str) -> Result<Map> {
 ///
 ///     salt '*' disk.iostat 1 5 disks=sda
 #[function]
-async fn iostat(
+fn iostat(
     ctx: &Context,
     #[default(1)] interval: Value,
     #[default(5)] count: Value,
@@ -112,7 +112,7 @@ async fn iostat(
         name => format!("iostat -xd {interval} {count} {name}"),
     };
     let call = Call { args: vec![line.into()], kwargs: map! { "output_loglevel" => "quiet" } };
-    means(&ctx.call_with("cmd.run_stdout", call).await?.to_string())
+    means(&ctx.call_with("cmd.run_stdout", call)?.to_string())
 }
 
 #[cfg(test)]

@@ -53,10 +53,10 @@ fn flags(args: &Value, caller: &str) -> Result<Option<String>> {
     Ok(Some(format!("-{letters}")).filter(|flags| flags.len() > 1))
 }
 
-async fn df(ctx: &Context, format: &str, flags: Option<&str>) -> Result<String> {
+fn df(ctx: &Context, format: &str, flags: Option<&str>) -> Result<String> {
     let line: Vec<&str> = ["df", format].into_iter().chain(flags).collect();
     let call = Call { args: vec![line.join(" ").into()], kwargs: map! { "python_shell" => false } };
-    Ok(ctx.call_with("cmd.run", call).await?.to_string())
+    Ok(ctx.call_with("cmd.run", call)?.to_string())
 }
 
 /// Reads lines of `df`: the name of the file system may hold blanks, the second field is a number.
@@ -90,7 +90,7 @@ fn row(line: &str) -> Option<[&str; 6]> {
 ///     salt '*' disk.blkid
 ///     salt '*' disk.blkid /dev/sda
 #[function]
-async fn blkid(ctx: &Context, device: Option<String>, token: Option<String>) -> Result<Map> {
+fn blkid(ctx: &Context, device: Option<String>, token: Option<String>) -> Result<Map> {
     util::needs(ctx, "blkid")?;
     let mut words = vec!["blkid".to_owned()];
     match (device.filter(|name| !name.is_empty()), token.filter(|token| !token.is_empty())) {
@@ -99,7 +99,7 @@ async fn blkid(ctx: &Context, device: Option<String>, token: Option<String>) -> 
         (None, None) => {}
     }
     let call = Call { args: vec![words.into()], kwargs: map! { "python_shell" => false } };
-    let said = ctx.call_with("cmd.run_all", call).await?.into_map().unwrap_or_default();
+    let said = ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default();
     if said.get("retcode").is_some_and(Value::truthy) {
         return Ok(Map::new());
     }
@@ -129,12 +129,12 @@ fn block_devices(text: &str) -> Map {
 ///
 ///     salt '*' disk.fstype /dev/sdX1
 #[function]
-async fn fstype(ctx: &Context, device: String) -> Result<String> {
-    kind_of_file_system(ctx, &device).await
+fn fstype(ctx: &Context, device: String) -> Result<String> {
+    kind_of_file_system(ctx, &device)
 }
 
 /// Asks for what a device holds, then for what is mounted there, as a line of `df`; empty when neither is known.
-async fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
+fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
     let tools = [("lsblk", "-o fstype"), ("df", "-T")].map(|tool| util::program(ctx, tool.0).map(|_| tool));
     if tools == [None; 2] {
         let text = "None of provided binaries([\"'lsblk'\", \"'df'\"]) were found in $PATH.";
@@ -142,7 +142,7 @@ async fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
     }
     for (program, option) in tools.into_iter().flatten() {
         let line = format!("{program} {option} {device}");
-        let said = ctx.call_with("cmd.run", Call { args: vec![line.into()], ..Call::default() }).await?.to_string();
+        let said = ctx.call_with("cmd.run", Call { args: vec![line.into()], ..Call::default() })?.to_string();
         let second = said.lines().nth(1).unwrap_or_default();
         let kind = if program == "lsblk" { second.trim() } else { second };
         if !kind.is_empty() {
@@ -160,10 +160,10 @@ async fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
 ///
 ///     salt '*' disk.get_fstype_from_path /root
 #[function]
-async fn get_fstype_from_path(ctx: &Context, path: String) -> Result<String> {
+fn get_fstype_from_path(ctx: &Context, path: String) -> Result<String> {
     let call = Call { args: vec![path.into()], ..Call::default() };
-    let device = ctx.call_with("mount.get_device_from_path", call).await?;
-    kind_of_file_system(ctx, &device.to_string()).await
+    let device = ctx.call_with("mount.get_device_from_path", call)?;
+    kind_of_file_system(ctx, &device.to_string())
 }
 
 /// Returns how many files each file system has and can have.
@@ -174,9 +174,9 @@ async fn get_fstype_from_path(ctx: &Context, path: String) -> Result<String> {
 ///
 ///     salt '*' disk.inodeusage
 #[function]
-async fn inodeusage(ctx: &Context, #[default(Value::Null)] args: Value) -> Result<Map> {
+fn inodeusage(ctx: &Context, #[default(Value::Null)] args: Value) -> Result<Map> {
     let flags = flags(&args, "disk.inodeusage")?;
-    let text = df(ctx, "-iP", flags.as_deref()).await?;
+    let text = df(ctx, "-iP", flags.as_deref())?;
     let shown = |[filesystem, inodes, used, free, share, mount]: [&str; 6]| {
         let row =
             map! { "inodes" => inodes, "used" => used, "free" => free, "use" => share, "filesystem" => filesystem };
@@ -193,8 +193,8 @@ async fn inodeusage(ctx: &Context, #[default(Value::Null)] args: Value) -> Resul
 ///
 ///     salt '*' disk.percent /var
 #[function]
-async fn percent(ctx: &Context, args: Option<String>) -> Result<Value> {
-    let text = df(ctx, "-P", None).await?;
+fn percent(ctx: &Context, args: Option<String>) -> Result<Value> {
+    let text = df(ctx, "-P", None)?;
     let mut found: Map = rows(&text).into_iter().map(|row| (row[5], row[4])).collect();
     match args.filter(|mount| !mount.is_empty()) {
         None => Ok(Value::Map(found)),
@@ -213,9 +213,9 @@ async fn percent(ctx: &Context, args: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' disk.usage
 #[function]
-async fn usage(ctx: &Context, #[default(Value::Null)] args: Value) -> Result<Map> {
+fn usage(ctx: &Context, #[default(Value::Null)] args: Value) -> Result<Map> {
     let flags = flags(&args, "disk.usage")?;
-    let text = df(ctx, "-P", flags.as_deref()).await?;
+    let text = df(ctx, "-P", flags.as_deref())?;
     let shown = |[filesystem, blocks, used, available, capacity, mount]: [&str; 6]| {
         let row = map! {
             "filesystem" => filesystem, "1K-blocks" => blocks, "used" => used, "available" => available,

@@ -76,7 +76,7 @@ fn table(text: &str, attributes: Option<&[i64]>, values: &Value) -> Map {
 ///     salt '*' disk.smart_attributes /dev/sda
 ///     salt '*' disk.smart_attributes /dev/sda attributes=[5,187,188,197,198] values=[raw_value]
 #[function]
-async fn smart_attributes(
+fn smart_attributes(
     ctx: &Context,
     dev: String,
     #[default(Value::Null)] attributes: Value,
@@ -86,7 +86,7 @@ async fn smart_attributes(
     let device = if dev.starts_with("/dev/") { dev } else { format!("/dev/{dev}") };
     let line = format!("smartctl --attributes {device}");
     let call = Call { args: vec![line.into()], kwargs: map! { "output_loglevel" => "quiet" } };
-    let said = ctx.call_with("cmd.run_all", call).await?.into_map().unwrap_or_default();
+    let said = ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default();
     let stream = |name: &str| said.get_str(name).unwrap_or_default();
     if said.get("retcode").is_some_and(Value::truthy) {
         // Most of its complaints are on stdout.

@@ -19,14 +19,14 @@ const LETTERS: &str = "aAcCdDeijPsStTu";
 ///
 ///     salt '*' file.lsattr foo1.txt
 #[function]
-pub async fn lsattr(ctx: &Context, path: String) -> Result<Value> {
+pub fn lsattr(ctx: &Context, path: String) -> Result<Value> {
     if util::which("lsattr").is_none() {
         return Ok(Value::Null);
     }
     if !Path::new(&path).exists() {
         return Err(Error::invocation(format!("File or directory does not exist: {path}")));
     }
-    let said = cmd::quiet(ctx, &["lsattr", &path]).await?;
+    let said = cmd::quiet(ctx, &["lsattr", &path])?;
     let mut found = Map::new();
     for line in said.stdout.lines().filter(|line| !line.starts_with("lsattr: ")) {
         let Some((attrs, file)) = line.trim_start().split_once(char::is_whitespace) else { continue };
@@ -44,7 +44,7 @@ pub async fn lsattr(ctx: &Context, path: String) -> Result<Value> {
 ///
 ///     salt '*' file.chattr foo1.txt foo2.txt operator=add attributes=ai
 #[function]
-pub async fn chattr(ctx: &Context, files: VarArgs, kwargs: KwArgs) -> Result<bool> {
+pub fn chattr(ctx: &Context, files: VarArgs, kwargs: KwArgs) -> Result<bool> {
     let files: Vec<String> = files.0.iter().map(Value::to_string).collect();
     let given = |name: &str| kwargs.0.get(name).filter(|value| !value.is_null()).map(Value::to_string);
     let sign = match given("operator").as_deref() {
@@ -58,7 +58,7 @@ pub async fn chattr(ctx: &Context, files: VarArgs, kwargs: KwArgs) -> Result<boo
     words.extend(given("version").into_iter().flat_map(|version| ["-v".to_owned(), version]));
     words.extend(files);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::quiet(ctx, &words)?;
     ctx.set_retcode(said.retcode.unwrap_or(1));
     Ok(said.stdout.is_empty() && said.stderr.is_empty())
 }
@@ -80,16 +80,16 @@ impl Difference {
 }
 
 /// Returns the letters a file has; `None` where they cannot be told.
-pub async fn letters(ctx: &Context, path: &str) -> Result<Option<String>> {
-    let found = lsattr(ctx, path.to_owned()).await?;
+pub fn letters(ctx: &Context, path: &str) -> Result<Option<String>> {
+    let found = lsattr(ctx, path.to_owned())?;
     let Some(map) = found.as_map() else { return Ok(None) };
     let letters = map.get(path).and_then(Value::as_list).unwrap_or_default();
     Ok(Some(letters.iter().map(Value::to_string).collect()))
 }
 
 /// Compares the attributes of a file with those wanted. `e` is the file system's and is left as it is.
-pub async fn compare(ctx: &Context, path: &str, wanted: &str) -> Result<Option<Difference>> {
-    let Some(has) = letters(ctx, path).await? else { return Ok(None) };
+pub fn compare(ctx: &Context, path: &str, wanted: &str) -> Result<Option<Difference>> {
+    let Some(has) = letters(ctx, path)? else { return Ok(None) };
     Ok(Some(difference(&has, wanted)))
 }
 
@@ -103,11 +103,11 @@ fn difference(has: &str, wanted: &str) -> Difference {
 }
 
 /// Makes the attributes those of a [`Difference`].
-pub async fn settle(ctx: &Context, path: &str, difference: &Difference) -> Result<()> {
+pub fn settle(ctx: &Context, path: &str, difference: &Difference) -> Result<()> {
     for (operator, letters) in [("add", &difference.added), ("remove", &difference.removed)] {
         if !letters.is_empty() {
             let kwargs = value::map! { "operator" => operator, "attributes" => letters.as_str() };
-            chattr(ctx, VarArgs(vec![path.into()]), KwArgs(kwargs)).await?;
+            chattr(ctx, VarArgs(vec![path.into()]), KwArgs(kwargs))?;
         }
     }
     Ok(())

@@ -111,9 +111,9 @@ fn limit_of(limit: &Value) -> Option<usize> {
 ///
 ///     salt '*' file.list_backups /foo/bar/baz.txt
 #[function]
-pub async fn list_backups(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
+pub fn list_backups(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
     let root = root(ctx);
-    ctx.blocking(move || numbered(copies(&root, &expand_user(&path), limit_of(&limit)))).await
+    Ok(ctx.blocking(move || numbered(copies(&root, &expand_user(&path), limit_of(&limit)))))
 }
 
 /// Returns the copies kept of a file, as ``file.list_backups``.
@@ -124,8 +124,8 @@ pub async fn list_backups(ctx: &Context, path: String, #[default(Value::Null)] l
 ///
 ///     salt '*' file.list_backup /foo/bar/baz.txt
 #[function]
-pub async fn list_backup(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
-    list_backups(ctx, path, limit).await
+pub fn list_backup(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
+    list_backups(ctx, path, limit)
 }
 
 /// Returns the copies kept of all files of a directory (named with a slash at its end).
@@ -136,9 +136,9 @@ pub async fn list_backup(ctx: &Context, path: String, #[default(Value::Null)] li
 ///
 ///     salt '*' file.list_backups_dir /foo/bar/
 #[function]
-pub async fn list_backups_dir(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
+pub fn list_backups_dir(ctx: &Context, path: String, #[default(Value::Null)] limit: Value) -> Result<Map> {
     let root = root(ctx);
-    ctx.blocking(move || {
+    Ok(ctx.blocking(move || {
         let path = expand_user(&path);
         let parent = split(&path).0;
         let directory = root.join(parent.trim_start_matches('/'));
@@ -153,8 +153,7 @@ pub async fn list_backups_dir(ctx: &Context, path: String, #[default(Value::Null
             (name, numbered(found))
         };
         names.into_iter().map(listed).collect()
-    })
-    .await
+    }))
 }
 
 /// The name before the six parts of the stamp.
@@ -171,7 +170,7 @@ fn original_name(file: &str) -> Option<&str> {
 ///
 ///     salt '*' file.restore_backup /foo/bar/baz.txt 0
 #[function]
-pub async fn restore_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Map> {
+pub fn restore_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Map> {
     let root = root(ctx);
     ctx.blocking(move || {
         let path = expand_user(&path);
@@ -187,7 +186,6 @@ pub async fn restore_backup(ctx: &Context, path: String, backup_id: Value) -> Re
             Err(error) => answer(false, format!("Unable to restore {source} to {path}: {error}")),
         })
     })
-    .await?
 }
 
 /// Removes a kept copy.
@@ -198,16 +196,15 @@ pub async fn restore_backup(ctx: &Context, path: String, backup_id: Value) -> Re
 ///
 ///     salt '*' file.delete_backup /foo/bar/baz.txt 0
 #[function]
-pub async fn delete_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Map> {
+pub fn delete_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Map> {
     let root = root(ctx);
-    ctx.blocking(move || match location(&root, &expand_user(&path), &backup_id) {
+    Ok(ctx.blocking(move || match location(&root, &expand_user(&path), &backup_id) {
         Err(comment) => answer(false, comment),
         Ok(copy) => match fs::remove_file(&copy) {
             Ok(()) => answer(true, format!("Successfully removed {copy}")),
             Err(error) => answer(false, format!("Unable to remove {copy}: {error}")),
         },
-    })
-    .await
+    }))
 }
 
 /// Removes a kept copy, as ``file.delete_backup``.
@@ -218,8 +215,8 @@ pub async fn delete_backup(ctx: &Context, path: String, backup_id: Value) -> Res
 ///
 ///     salt '*' file.remove_backup /foo/bar/baz.txt 0
 #[function]
-pub async fn remove_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Map> {
-    delete_backup(ctx, path, backup_id).await
+pub fn remove_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Map> {
+    delete_backup(ctx, path, backup_id)
 }
 
 fn answer(result: bool, comment: String) -> Map {

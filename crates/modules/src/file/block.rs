@@ -128,7 +128,7 @@ fn encoding_of(bytes: &[u8]) -> Option<Encoding> {
 ///
 ///     salt '*' file.blockreplace /etc/hosts '#-- start managed zone foobar : DO NOT EDIT --' '#-- end managed zone foobar --' $'10.0.1.1 foo.foobar\n10.0.1.2 bar.foobar' True
 #[function]
-pub async fn blockreplace(
+pub fn blockreplace(
     ctx: &Context,
     path: String,
     #[default("#-- start managed zone --")] marker_start: String,
@@ -165,7 +165,7 @@ pub async fn blockreplace(
     let newline = if append_newline.is_null() { !content.ends_with('\n') } else { append_newline.truthy() };
     let block = Block { start: marker_start, end: marker_end, content, newline, missing };
     let keep = (backup != Value::Bool(false)).then(|| backup.to_string());
-    ctx.blocking(move || change(&path, &block, keep.filter(|_| !dry_run), (dry_run, show_changes))).await?
+    ctx.blocking(move || change(&path, &block, keep.filter(|_| !dry_run), (dry_run, show_changes)))
 }
 
 fn pattern_given(value: &Value, name: &str) -> Result<String> {

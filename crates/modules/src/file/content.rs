@@ -37,7 +37,7 @@ fn lines(args: VarArgs, mut kwargs: KwArgs) -> Vec<String> {
 ///
 ///     salt '*' file.append /etc/motd "With all thine offerings thou shalt offer salt."
 #[function]
-pub async fn append(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<String> {
+pub fn append(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<String> {
     let (path, lines) = (expand_user(&path), lines(args, kwargs));
     ctx.blocking(move || {
         let mut file =
@@ -45,7 +45,6 @@ pub async fn append(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) 
         append_to(&mut file, &lines).map_err(|error| os_error(&error, &path))?;
         Ok(format!("Wrote {} lines to \"{path}\"", lines.len()))
     })
-    .await?
 }
 
 pub(super) fn append_to(file: &mut File, lines: &[String]) -> std::io::Result<()> {
@@ -66,11 +65,11 @@ pub(super) fn append_to(file: &mut File, lines: &[String]) -> std::io::Result<()
 ///
 ///     salt '*' file.contains /etc/crontab 'mymaintenance.sh'
 #[function]
-pub async fn contains(ctx: &Context, path: String, text: Value) -> Result<bool> {
+pub fn contains(ctx: &Context, path: String, text: Value) -> Result<bool> {
     let text = text.to_string().trim().to_owned();
     let chunk_fits =
         move |chunk: &[u8]| text.is_empty() || chunk.windows(text.len()).any(|part| part == text.as_bytes());
-    ctx.blocking(move || any_window(&expand_user(&path), chunk_fits)).await
+    Ok(ctx.blocking(move || any_window(&expand_user(&path), chunk_fits)))
 }
 
 /// Goes through a file in overlapping pieces; a file that cannot be read fits nothing.
@@ -99,9 +98,9 @@ pub fn any_window(path: &str, fits: impl Fn(&[u8]) -> bool) -> bool {
 ///
 ///     salt '*' file.contains_glob /etc/foobar '*cheese*'
 #[function]
-pub async fn contains_glob(ctx: &Context, path: String, glob_expr: String) -> Result<bool> {
+pub fn contains_glob(ctx: &Context, path: String, glob_expr: String) -> Result<bool> {
     let fits = move |chunk: &[u8]| targeting::fnmatch(&String::from_utf8_lossy(chunk), &glob_expr);
-    ctx.blocking(move || any_window(&expand_user(&path), fits)).await
+    Ok(ctx.blocking(move || any_window(&expand_user(&path), fits)))
 }
 
 /// Says whether a regular expression matches in a line of a file; the characters ``lchar`` are taken from the
@@ -113,9 +112,9 @@ pub async fn contains_glob(ctx: &Context, path: String, glob_expr: String) -> Re
 ///
 ///     salt '*' file.contains_regex /etc/crontab '^0 4'
 #[function]
-pub async fn contains_regex(ctx: &Context, path: String, regex: String, #[default("")] lchar: String) -> Result<bool> {
+pub fn contains_regex(ctx: &Context, path: String, regex: String, #[default("")] lchar: String) -> Result<bool> {
     let regex = PyRegex::search(&regex).map_err(|error| Error::Other(error.to_string()))?;
-    ctx.blocking(move || {
+    Ok(ctx.blocking(move || {
         let Ok(file) = File::open(expand_user(&path)) else { return false };
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
@@ -127,8 +126,7 @@ pub async fn contains_regex(ctx: &Context, path: String, regex: String, #[defaul
             line.clear();
         }
         false
-    })
-    .await
+    }))
 }
 
 /// Searches files with ``grep`` and returns what ``cmd.run_all`` would. Each option is an argument of its own.
@@ -140,7 +138,7 @@ pub async fn contains_regex(ctx: &Context, path: String, regex: String, #[defaul
 ///     salt '*' file.grep /etc/passwd nobody
 ///     salt '*' file.grep '/etc/*.conf' nameserver -- -i -n
 #[function]
-pub async fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -> Result<Map> {
+pub fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -> Result<Map> {
     let path = expand_user(&path);
     let mut words = vec!["grep".to_owned()];
     for option in opts.0.iter().map(ToString::to_string) {
@@ -160,13 +158,13 @@ pub async fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -
     } else {
         words.extend(found)
     }
-    run_all(ctx, &words).await
+    run_all(ctx, &words)
 }
 
 /// Runs a program and returns what `cmd.run_all` returns; its return code is that of the job.
-pub async fn run_all(ctx: &Context, words: &[String]) -> Result<Map> {
+pub fn run_all(ctx: &Context, words: &[String]) -> Result<Map> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut outcome = cmd::quiet(ctx, &words).await?;
+    let mut outcome = cmd::quiet(ctx, &words)?;
     ctx.set_retcode(outcome.retcode.unwrap_or(1));
     outcome.stdout.truncate(outcome.stdout.trim_end().len());
     outcome.stderr.truncate(outcome.stderr.trim_end().len());
@@ -181,7 +179,7 @@ pub async fn run_all(ctx: &Context, words: &[String]) -> Result<Map> {
 ///
 ///     salt '*' file.prepend /etc/motd "# first line"
 #[function]
-pub async fn prepend(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<String> {
+pub fn prepend(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<String> {
     let (path, lines) = (expand_user(&path), lines(args, kwargs));
     ctx.blocking(move || {
         let mut content = lines.concat().into_bytes();
@@ -193,7 +191,6 @@ pub async fn prepend(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs)
         fs::write(&path, content).map_err(|error| os_error(&error, &path))?;
         Ok(format!("Prepended {} lines to \"{path}\"", lines.len()))
     })
-    .await?
 }
 
 /// Returns the content of a file: text, or bytes with ``binary`` and where it is no text.
@@ -204,8 +201,8 @@ pub async fn prepend(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs)
 ///
 ///     salt '*' file.read /etc/hostname
 #[function]
-pub async fn read(ctx: &Context, path: String, #[default(false)] binary: bool) -> Result<Value> {
-    let content = ctx.blocking(move || fs::read(&path).map_err(|error| os_error(&error, &path))).await??;
+pub fn read(ctx: &Context, path: String, #[default(false)] binary: bool) -> Result<Value> {
+    let content = ctx.blocking(move || fs::read(&path).map_err(|error| os_error(&error, &path)))?;
     Ok(text_or_bytes(content, binary))
 }
 
@@ -227,17 +224,15 @@ fn text_or_bytes(content: Vec<u8>, binary: bool) -> Value {
 ///
 ///     salt '*' file.seek_read /path/to/file 4096 0
 #[function]
-pub async fn seek_read(ctx: &Context, path: String, size: u64, offset: u64) -> Result<Value> {
+pub fn seek_read(ctx: &Context, path: String, size: u64, offset: u64) -> Result<Value> {
     let path = expand_user(&path);
-    let content = ctx
-        .blocking(move || {
-            let mut file = File::open(&path).map_err(|error| os_error(&error, &path))?;
-            let mut content = Vec::new();
-            file.seek(SeekFrom::Start(offset)).map_err(|error| os_error(&error, &path))?;
-            file.take(size).read_to_end(&mut content).map_err(|error| os_error(&error, &path))?;
-            Ok::<_, Error>(content)
-        })
-        .await??;
+    let content = ctx.blocking(move || {
+        let mut file = File::open(&path).map_err(|error| os_error(&error, &path))?;
+        let mut content = Vec::new();
+        file.seek(SeekFrom::Start(offset)).map_err(|error| os_error(&error, &path))?;
+        file.take(size).read_to_end(&mut content).map_err(|error| os_error(&error, &path))?;
+        Ok::<_, Error>(content)
+    })?;
     Ok(Value::bytes(content))
 }
 
@@ -249,7 +244,7 @@ pub async fn seek_read(ctx: &Context, path: String, size: u64, offset: u64) -> R
 ///
 ///     salt '*' file.seek_write /path/to/file 'some data' 4096
 #[function]
-pub async fn seek_write(ctx: &Context, path: String, data: Value, offset: u64) -> Result<u64> {
+pub fn seek_write(ctx: &Context, path: String, data: Value, offset: u64) -> Result<u64> {
     let path = expand_user(&path);
     ctx.blocking(move || {
         let text = data.to_string();
@@ -259,7 +254,6 @@ pub async fn seek_write(ctx: &Context, path: String, data: Value, offset: u64) -
         written.map_err(|error| os_error(&error, &path))?;
         Ok(content.len() as u64)
     })
-    .await?
 }
 
 /// Makes a file if there is none, and sets its times: now, or as given in seconds since 1970.
@@ -270,14 +264,14 @@ pub async fn seek_write(ctx: &Context, path: String, data: Value, offset: u64) -
 ///
 ///     salt '*' file.touch /var/log/emptyfile
 #[function]
-pub async fn touch(
+pub fn touch(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] atime: Value,
     #[default(Value::Null)] mtime: Value,
 ) -> Result<bool> {
     let (atime, mtime) = (time_given(&atime)?, time_given(&mtime)?);
-    ctx.blocking(move || touched(&expand_user(&name), atime, mtime)).await?
+    ctx.blocking(move || touched(&expand_user(&name), atime, mtime))
 }
 
 /// Reads a time in seconds.
@@ -318,13 +312,12 @@ pub fn touched(path: &str, atime: Option<f64>, mtime: Option<f64>) -> Result<boo
 ///
 ///     salt '*' file.truncate /path/to/file 512
 #[function]
-pub async fn truncate(ctx: &Context, path: String, length: u64) -> Result<()> {
+pub fn truncate(ctx: &Context, path: String, length: u64) -> Result<()> {
     let path = expand_user(&path);
     ctx.blocking(move || {
         let file = OpenOptions::new().read(true).write(true).open(&path);
         file.and_then(|file| file.set_len(length)).map_err(|error| os_error(&error, &path))
     })
-    .await?
 }
 
 /// Writes lines into a file, in place of what was there.
@@ -335,13 +328,12 @@ pub async fn truncate(ctx: &Context, path: String, length: u64) -> Result<()> {
 ///
 ///     salt '*' file.write /etc/motd "With all thine offerings thou shalt offer salt."
 #[function]
-pub async fn write(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<String> {
+pub fn write(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<String> {
     let (path, lines) = (expand_user(&path), lines(args, kwargs));
     ctx.blocking(move || {
         fs::write(&path, lines.concat()).map_err(|error| os_error(&error, &path))?;
         Ok(format!("Wrote {} lines to \"{path}\"", lines.len()))
     })
-    .await?
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ pub fn of_files(ctx: &Context, old: &Path, new: &Path, show: &Show) -> Result<Fo
 ///
 ///     salt '*' file.get_diff /home/fred/.vimrc salt://users/fred/.vimrc
 #[function]
-pub async fn get_diff(
+pub fn get_diff(
     ctx: &Context,
     file1: String,
     file2: String,
@@ -188,7 +188,7 @@ pub async fn get_diff(
     let mut places: Vec<PathBuf> = Vec::new();
     let mut wrong = Vec::new();
     for (file, hash) in [(&file1, &source_hash_file1), (&file2, &source_hash_file2)] {
-        match crate::cp::cache_hashed(ctx, file, &saltenv, hash.as_deref(), Web::default()).await {
+        match crate::cp::cache_hashed(ctx, file, &saltenv, hash.as_deref(), Web::default()) {
             Ok(Some(place)) => places.push(place),
             Ok(None) => wrong.push(format!("File {file} not found")),
             Err(error) => wrong.push(error.to_string()),

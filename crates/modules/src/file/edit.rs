@@ -19,14 +19,14 @@ use crate::cmd;
 ///
 ///     salt '*' file.comment /etc/modules pcspkr
 #[function]
-pub async fn comment(
+pub fn comment(
     ctx: &Context,
     path: String,
     regex: String,
     #[default("#")] char: String,
     #[default(".bak")] backup: Value,
 ) -> Result<Value> {
-    ctx.blocking(move || commented(&path, &regex, &char, true, &backup)).await?
+    ctx.blocking(move || commented(&path, &regex, &char, true, &backup))
 }
 
 /// Puts a comment sign before all lines that match, or with ``cmnt=False`` takes it away.
@@ -37,7 +37,7 @@ pub async fn comment(
 ///
 ///     salt '*' file.comment_line /etc/modules '^pcspkr$' cmnt=False
 #[function]
-pub async fn comment_line(
+pub fn comment_line(
     ctx: &Context,
     path: String,
     regex: String,
@@ -45,7 +45,7 @@ pub async fn comment_line(
     #[default(true)] cmnt: bool,
     #[default(".bak")] backup: Value,
 ) -> Result<Value> {
-    ctx.blocking(move || commented(&path, &regex, &char, cmnt, &backup)).await?
+    ctx.blocking(move || commented(&path, &regex, &char, cmnt, &backup))
 }
 
 /// Takes the comment sign from all lines that match behind it, and returns the difference.
@@ -56,14 +56,14 @@ pub async fn comment_line(
 ///
 ///     salt '*' file.uncomment /etc/hosts.deny 'ALL: PARANOID'
 #[function]
-pub async fn uncomment(
+pub fn uncomment(
     ctx: &Context,
     path: String,
     regex: String,
     #[default("#")] char: String,
     #[default(".bak")] backup: Value,
 ) -> Result<Value> {
-    ctx.blocking(move || commented(&path, &regex, &char, false, &backup)).await?
+    ctx.blocking(move || commented(&path, &regex, &char, false, &backup))
 }
 
 fn commented(path: &str, regex: &str, sign: &str, on: bool, backup: &Value) -> Result<Value> {
@@ -104,7 +104,7 @@ fn commented(path: &str, regex: &str, sign: &str, on: bool, backup: &Value) -> R
 ///
 ///     salt '*' file.sed /etc/httpd/httpd.conf 'LogLevel warn' 'LogLevel info'
 #[function]
-pub async fn sed(
+pub fn sed(
     ctx: &Context,
     path: String,
     before: Value,
@@ -127,7 +127,7 @@ pub async fn sed(
         vec!["sed".to_owned(), format!("-i{}", if backup.truthy() { backup.to_string() } else { String::new() })];
     words.extend(cmd::words::split(&options).map_err(|error| Error::Other(error.to_string()))?);
     words.extend([script, path]);
-    run_all(ctx, &words).await.map(Value::Map)
+    run_all(ctx, &words).map(Value::Map)
 }
 
 /// Says with the program ``sed`` whether a pattern matches in a file.
@@ -138,7 +138,7 @@ pub async fn sed(
 ///
 ///     salt '*' file.sed_contains /etc/crontab 'mymaintenance.sh'
 #[function]
-pub async fn sed_contains(
+pub fn sed_contains(
     ctx: &Context,
     path: String,
     text: Value,
@@ -152,7 +152,7 @@ pub async fn sed_contains(
     let escaped = |value: &Value| sed_escape(&value.to_string(), false);
     let script = format!("{}s/{}/$/p{flags}", sed_limit(&escaped(&limit)), escaped(&text));
     let words = ["sed", "-n", "-r", "-e"].map(str::to_owned).into_iter().chain([script, path]).collect::<Vec<_>>();
-    let said: Map = run_all(ctx, &words).await?;
+    let said: Map = run_all(ctx, &words)?;
     Ok(said.get("stdout").is_some_and(Value::truthy))
 }
 
@@ -177,7 +177,7 @@ fn sed_escape(text: &str, all: bool) -> String {
 ///
 ///     salt '*' file.psed /etc/httpd/httpd.conf 'LogLevel warn' 'LogLevel info'
 #[function]
-pub async fn psed(
+pub fn psed(
     ctx: &Context,
     path: String,
     before: Value,
@@ -207,7 +207,6 @@ pub async fn psed(
         let (content, _) = pattern::replace(&regex, &template, &file.text.content, count)?;
         file.write(&content)
     })
-    .await?
 }
 
 #[cfg(test)]
@@ -224,20 +223,20 @@ mod tests {
         (folder, path)
     }
 
-    #[tokio::test]
-    async fn psed_knows_flags_by_letter() {
+    #[test]
+    fn psed_knows_flags_by_letter() {
         let (_folder, path) = file("LogLevel warn\nloglevel warn\n");
         let (ctx, _) = exec::testing::context(&[], value::map! {}, value::map! {}, value::map! {});
         let run = |flags: &str| {
             let (path, text) = (path.clone(), |text: &str| Value::from(text));
             psed(&ctx, path, text("loglevel"), text("L"), text(""), text(".bak"), flags.to_owned(), false, false)
         };
-        run("gMS").await.unwrap();
+        run("gMS").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "LogLevel warn\nL warn\n");
-        run("gI").await.unwrap();
+        run("gI").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "L warn\nL warn\n");
         assert_eq!(fs::read_to_string(path.clone() + ".bak").unwrap(), "LogLevel warn\nL warn\n");
-        assert_eq!(run("gZ").await.unwrap_err().to_string(), "Invalid re flag given: Z");
+        assert_eq!(run("gZ").unwrap_err().to_string(), "Invalid re flag given: Z");
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub fn find(list: &str, looked: &Looked<'_>) -> Option<Sum> {
 ///
 ///     salt '*' file.extract_hash /path/to/hash/file sha512 /etc/foo
 #[function]
-pub async fn extract_hash(
+pub fn extract_hash(
     ctx: &Context,
     hash_fn: String,
     #[default("sha256")] hash_type: String,
@@ -174,17 +174,17 @@ pub struct SourceHash<'a> {
 ///
 /// # Errors
 /// When there is none, or it is no checksum.
-pub async fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
+pub fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
     let hash = asked.hash.as_str().ok_or_else(|| invalid(&asked.hash.to_string()))?;
     let scheme = address::parse(hash).scheme;
     let place = if hash.starts_with('/') {
         Some(Path::new(hash).to_owned())
     } else if VALID.contains(&scheme) {
-        let found = crate::cp::cache_hashed(ctx, hash, asked.saltenv, None, asked.web).await?;
+        let found = crate::cp::cache_hashed(ctx, hash, asked.saltenv, None, asked.web)?;
         let missing = || Error::execution(format!("Source hash file {} not found", redacted(hash)));
         let found = found.ok_or_else(missing)?;
         if asked.signature.is_of_list() {
-            asked.signature.check(ctx, &found, asked.saltenv).await?;
+            asked.signature.check(ctx, &found, asked.saltenv)?;
         }
         Some(found)
     } else if scheme.is_empty() {
@@ -254,7 +254,7 @@ fn invalid(hash: &str) -> Error {
 ///
 ///     salt '*' file.get_source_sum /tmp/foo.tar.gz source=http://mydomain.tld/foo.tar.gz source_hash=499ae16dcae71eeb7c3a30c75ea7a1a6
 #[function]
-pub async fn get_source_sum(
+pub fn get_source_sum(
     ctx: &Context,
     #[default("")] file_name: Value,
     #[default("")] source: Value,
@@ -288,7 +288,7 @@ pub async fn get_source_sum(
         signature: &signature,
         web: Web { verify_ssl, ..Web::default() },
     };
-    let sum = source_sum(ctx, &asked).await?;
+    let sum = source_sum(ctx, &asked)?;
     Ok(map! { "hsum" => sum.digits, "hash_type" => sum.kind })
 }
 

@@ -77,8 +77,8 @@ pub fn of(path: &str, hash_type: Option<&str>, follow: bool) -> Result<Map> {
 }
 
 /// Returns one of the entries of `file.stats`, or what stands for it.
-async fn one(ctx: &Context, path: String, follow: bool, key: &'static str, missing: Value) -> Result<Value> {
-    let found = ctx.blocking(move || of(&path, None, follow)).await??;
+fn one(ctx: &Context, path: String, follow: bool, key: &'static str, missing: Value) -> Result<Value> {
+    let found = ctx.blocking(move || of(&path, None, follow))?;
     Ok(found.get(key).cloned().unwrap_or(missing))
 }
 
@@ -90,7 +90,7 @@ async fn one(ctx: &Context, path: String, follow: bool, key: &'static str, missi
 ///
 ///     salt '*' file.access /etc/shadow r
 #[function]
-pub async fn access(ctx: &Context, path: String, mode: String) -> Result<bool> {
+pub fn access(ctx: &Context, path: String, mode: String) -> Result<bool> {
     let path = expand_user(&path);
     must_be_absolute(&path, "Path to link must be absolute.")?;
     let flags = match mode.as_str() {
@@ -100,7 +100,7 @@ pub async fn access(ctx: &Context, path: String, mode: String) -> Result<bool> {
         "x" | "1" => AccessFlags::X_OK,
         _ => return Err(Error::invocation("Invalid mode specified.")),
     };
-    ctx.blocking(move || nix::unistd::access(path.as_str(), flags).is_ok()).await
+    Ok(ctx.blocking(move || nix::unistd::access(path.as_str(), flags).is_ok()))
 }
 
 /// Says whether there is a directory.
@@ -111,8 +111,8 @@ pub async fn access(ctx: &Context, path: String, mode: String) -> Result<bool> {
 ///
 ///     salt '*' file.directory_exists /etc
 #[function]
-pub async fn directory_exists(ctx: &Context, path: String) -> Result<bool> {
-    ctx.blocking(move || Path::new(&expand_user(&path)).is_dir()).await
+pub fn directory_exists(ctx: &Context, path: String) -> Result<bool> {
+    Ok(ctx.blocking(move || Path::new(&expand_user(&path)).is_dir()))
 }
 
 /// Returns the bytes all files below a path take; a file with several names counts once.
@@ -123,15 +123,14 @@ pub async fn directory_exists(ctx: &Context, path: String) -> Result<bool> {
 ///
 ///     salt '*' file.diskusage /var/log
 #[function]
-pub async fn diskusage(ctx: &Context, path: String) -> Result<u64> {
-    ctx.blocking(move || {
+pub fn diskusage(ctx: &Context, path: String) -> Result<u64> {
+    Ok(ctx.blocking(move || {
         let start = Path::new(&path);
         match fs::metadata(start) {
             Ok(meta) if meta.is_file() => meta.size(),
             _ => sum_below(start, &mut HashSet::new()),
         }
-    })
-    .await
+    }))
 }
 
 fn sum_below(directory: &Path, seen: &mut HashSet<u64>) -> u64 {
@@ -156,8 +155,8 @@ fn sum_below(directory: &Path, seen: &mut HashSet<u64>) -> u64 {
 ///
 ///     salt '*' file.file_exists /etc/passwd
 #[function]
-pub async fn file_exists(ctx: &Context, path: String) -> Result<bool> {
-    ctx.blocking(move || Path::new(&expand_user(&path)).is_file()).await
+pub fn file_exists(ctx: &Context, path: String) -> Result<bool> {
+    Ok(ctx.blocking(move || Path::new(&expand_user(&path)).is_file()))
 }
 
 /// Returns the major and minor number of a device; zeros for anything else.
@@ -168,8 +167,8 @@ pub async fn file_exists(ctx: &Context, path: String) -> Result<bool> {
 ///
 ///     salt '*' file.get_devmm /dev/null
 #[function]
-pub async fn get_devmm(ctx: &Context, name: String) -> Result<Value> {
-    let found = look(ctx, name).await?;
+pub fn get_devmm(ctx: &Context, name: String) -> Result<Value> {
+    let found = look(ctx, name)?;
     let device = found.filter(|meta| meta.file_type().is_char_device() || meta.file_type().is_block_device());
     let (major, minor) =
         device.map_or((0, 0), |meta| (nix::sys::stat::major(meta.rdev()), nix::sys::stat::minor(meta.rdev())));
@@ -184,8 +183,8 @@ pub async fn get_devmm(ctx: &Context, name: String) -> Result<Value> {
 ///
 ///     salt '*' file.get_gid /etc/passwd
 #[function]
-pub async fn get_gid(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
-    one(ctx, path, follow_symlinks, "gid", Value::Int(-1)).await
+pub fn get_gid(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
+    one(ctx, path, follow_symlinks, "gid", Value::Int(-1))
 }
 
 /// Returns the group of a file.
@@ -196,8 +195,8 @@ pub async fn get_gid(ctx: &Context, path: String, #[default(true)] follow_symlin
 ///
 ///     salt '*' file.get_group /etc/passwd
 #[function]
-pub async fn get_group(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
-    one(ctx, path, follow_symlinks, "group", Value::Bool(false)).await
+pub fn get_group(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
+    one(ctx, path, follow_symlinks, "group", Value::Bool(false))
 }
 
 /// Returns the permissions of a file.
@@ -208,8 +207,8 @@ pub async fn get_group(ctx: &Context, path: String, #[default(true)] follow_syml
 ///
 ///     salt '*' file.get_mode /etc/passwd
 #[function]
-pub async fn get_mode(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
-    one(ctx, path, follow_symlinks, "mode", Value::from("")).await
+pub fn get_mode(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
+    one(ctx, path, follow_symlinks, "mode", Value::from(""))
 }
 
 /// Returns the number of the owner of a file.
@@ -220,8 +219,8 @@ pub async fn get_mode(ctx: &Context, path: String, #[default(true)] follow_symli
 ///
 ///     salt '*' file.get_uid /etc/passwd
 #[function]
-pub async fn get_uid(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
-    one(ctx, path, follow_symlinks, "uid", Value::Int(-1)).await
+pub fn get_uid(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
+    one(ctx, path, follow_symlinks, "uid", Value::Int(-1))
 }
 
 /// Returns the owner of a file.
@@ -232,14 +231,14 @@ pub async fn get_uid(ctx: &Context, path: String, #[default(true)] follow_symlin
 ///
 ///     salt '*' file.get_user /etc/passwd
 #[function]
-pub async fn get_user(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
-    one(ctx, path, follow_symlinks, "user", Value::Bool(false)).await
+pub fn get_user(ctx: &Context, path: String, #[default(true)] follow_symlinks: bool) -> Result<Value> {
+    one(ctx, path, follow_symlinks, "user", Value::Bool(false))
 }
 
 /// The metadata behind a path; nothing where nothing is.
-async fn look(ctx: &Context, name: String) -> Result<Option<Metadata>> {
+fn look(ctx: &Context, name: String) -> Result<Option<Metadata>> {
     let path = expand_user(&name);
-    let found = ctx.blocking(move || fs::metadata(&path).map_err(|error| (error, path))).await?;
+    let found = ctx.blocking(move || fs::metadata(&path).map_err(|error| (error, path)));
     match found {
         Ok(meta) => Ok(Some(meta)),
         Err((error, _)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -255,8 +254,8 @@ async fn look(ctx: &Context, name: String) -> Result<Option<Metadata>> {
 ///
 ///     salt '*' file.is_blkdev /dev/sda
 #[function]
-pub async fn is_blkdev(ctx: &Context, name: String) -> Result<bool> {
-    Ok(look(ctx, name).await?.is_some_and(|meta| meta.file_type().is_block_device()))
+pub fn is_blkdev(ctx: &Context, name: String) -> Result<bool> {
+    Ok(look(ctx, name)?.is_some_and(|meta| meta.file_type().is_block_device()))
 }
 
 /// Says whether a path is a character device.
@@ -267,8 +266,8 @@ pub async fn is_blkdev(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' file.is_chrdev /dev/null
 #[function]
-pub async fn is_chrdev(ctx: &Context, name: String) -> Result<bool> {
-    Ok(look(ctx, name).await?.is_some_and(|meta| meta.file_type().is_char_device()))
+pub fn is_chrdev(ctx: &Context, name: String) -> Result<bool> {
+    Ok(look(ctx, name)?.is_some_and(|meta| meta.file_type().is_char_device()))
 }
 
 /// Says whether a path is a named pipe.
@@ -279,8 +278,8 @@ pub async fn is_chrdev(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' file.is_fifo /run/initctl
 #[function]
-pub async fn is_fifo(ctx: &Context, name: String) -> Result<bool> {
-    Ok(look(ctx, name).await?.is_some_and(|meta| meta.file_type().is_fifo()))
+pub fn is_fifo(ctx: &Context, name: String) -> Result<bool> {
+    Ok(look(ctx, name)?.is_some_and(|meta| meta.file_type().is_fifo()))
 }
 
 /// Says whether a file has more names than one.
@@ -291,8 +290,8 @@ pub async fn is_fifo(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' file.is_hardlink /usr/bin/perl
 #[function]
-pub async fn is_hardlink(ctx: &Context, path: String) -> Result<Value> {
-    let found = lstat(ctx, path).await?;
+pub fn is_hardlink(ctx: &Context, path: String) -> Result<Value> {
+    let found = lstat(ctx, path)?;
     // Python's `and`: for nothing the empty answer itself.
     Ok(found.get("st_nlink").map_or(Value::Map(Map::new()), |links| Value::Bool(links.as_i64() > Some(1))))
 }
@@ -305,7 +304,7 @@ pub async fn is_hardlink(ctx: &Context, path: String) -> Result<Value> {
 ///
 ///     salt '*' file.is_link /usr/bin/python3
 #[function]
-pub async fn is_link(ctx: &Context, path: String, #[default(false)] nostat: bool) -> Result<bool> {
+pub fn is_link(ctx: &Context, path: String, #[default(false)] nostat: bool) -> Result<bool> {
     ctx.blocking(move || {
         if !nostat {
             return Ok(Path::new(&expand_user(&path)).is_symlink());
@@ -315,7 +314,6 @@ pub async fn is_link(ctx: &Context, path: String, #[default(false)] nostat: bool
         let found = entries.flatten().find(|entry| entry.path() == Path::new(&path));
         Ok(found.is_some_and(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())))
     })
-    .await?
 }
 
 /// Returns the raw facts of a path without following links; nothing where nothing is.
@@ -326,10 +324,10 @@ pub async fn is_link(ctx: &Context, path: String, #[default(false)] nostat: bool
 ///
 ///     salt '*' file.lstat /etc/passwd
 #[function]
-pub async fn lstat(ctx: &Context, path: String) -> Result<Map> {
+pub fn lstat(ctx: &Context, path: String) -> Result<Map> {
     let path = expand_user(&path);
     must_be_absolute(&path, "Path to file must be absolute.")?;
-    let Ok(meta) = ctx.blocking(move || fs::symlink_metadata(path)).await? else { return Ok(Map::new()) };
+    let Ok(meta) = ctx.blocking(move || fs::symlink_metadata(path)) else { return Ok(Map::new()) };
     Ok(map! {
         "st_atime" => seconds(meta.atime(), meta.atime_nsec()),
         "st_ctime" => seconds(meta.ctime(), meta.ctime_nsec()),
@@ -351,8 +349,8 @@ pub async fn lstat(ctx: &Context, path: String) -> Result<Map> {
 ///     salt '*' file.open_files
 ///     salt '*' file.open_files by_pid=True
 #[function]
-pub async fn open_files(ctx: &Context, #[default(false)] by_pid: bool) -> Result<Map> {
-    let held = ctx.blocking(held_files).await?;
+pub fn open_files(ctx: &Context, #[default(false)] by_pid: bool) -> Result<Map> {
+    let held = ctx.blocking(held_files);
     if by_pid {
         return Ok(held.into_iter().map(|(pid, files)| (pid, files.into_iter().collect::<Vec<_>>())).collect());
     }
@@ -390,8 +388,8 @@ fn files_of(pid: i64) -> BTreeSet<String> {
 ///
 ///     salt '*' file.path_exists_glob '/etc/pam*/pass*'
 #[function]
-pub async fn path_exists_glob(ctx: &Context, path: String) -> Result<bool> {
-    ctx.blocking(move || !glob(&expand_user(&path)).is_empty()).await
+pub fn path_exists_glob(ctx: &Context, path: String) -> Result<bool> {
+    Ok(ctx.blocking(move || !glob(&expand_user(&path)).is_empty()))
 }
 
 /// Returns the names in a directory, `.` and `..` included.
@@ -402,7 +400,7 @@ pub async fn path_exists_glob(ctx: &Context, path: String) -> Result<bool> {
 ///
 ///     salt '*' file.readdir /etc
 #[function]
-pub async fn readdir(ctx: &Context, path: String) -> Result<Value> {
+pub fn readdir(ctx: &Context, path: String) -> Result<Value> {
     let path = expand_user(&path);
     must_be_absolute(&path, "Dir path must be absolute.")?;
     ctx.blocking(move || {
@@ -413,7 +411,6 @@ pub async fn readdir(ctx: &Context, path: String) -> Result<Value> {
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         Ok([".".to_owned(), "..".to_owned()].into_iter().chain(names).collect())
     })
-    .await?
 }
 
 /// Returns owner, permissions, size, times and kind of a path, and its checksum if a ``hash_type`` is given.
@@ -425,13 +422,13 @@ pub async fn readdir(ctx: &Context, path: String) -> Result<Value> {
 ///     salt '*' file.stats /etc/passwd
 ///     salt '*' file.stats /etc/passwd hash_type=sha256
 #[function]
-pub async fn stats(
+pub fn stats(
     ctx: &Context,
     path: String,
     hash_type: Option<String>,
     #[default(true)] follow_symlinks: bool,
 ) -> Result<Map> {
-    ctx.blocking(move || of(&path, hash_type.as_deref(), follow_symlinks)).await?
+    ctx.blocking(move || of(&path, hash_type.as_deref(), follow_symlinks))
 }
 
 /// Returns the facts of the file system a path lies on.
@@ -442,11 +439,11 @@ pub async fn stats(
 ///
 ///     salt '*' file.statvfs /var
 #[function]
-pub async fn statvfs(ctx: &Context, path: String) -> Result<Map> {
+pub fn statvfs(ctx: &Context, path: String) -> Result<Map> {
     let path = expand_user(&path);
     must_be_absolute(&path, "File path must be absolute.")?;
     let given = path.clone();
-    let found = ctx.blocking(move || nix::sys::statvfs::statvfs(path.as_str())).await?;
+    let found = ctx.blocking(move || nix::sys::statvfs::statvfs(path.as_str()));
     let found = found.map_err(|_| Error::execution(format!("Could not statvfs '{given}'")))?;
     Ok(map! {
         "f_bavail" => found.blocks_available(),

@@ -44,7 +44,7 @@ fn kind_of(meta: &Metadata) -> char {
 ///     salt '*' file.find /var mtime=+30d size=+10m print=path,size,mtime
 ///     salt '*' file.find /var/log name=\*.[0-9] mtime=+30d size=+10m delete
 #[function]
-pub async fn find(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+pub fn find(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut options = kwargs.given();
     let has = |word: &str| args.0.iter().any(|arg| arg.as_str() == Some(word));
     if has("delete") {
@@ -52,15 +52,14 @@ pub async fn find(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) ->
     } else if has("print") {
         options.insert("print", "path");
     }
-    ctx.blocking(move || match Finder::new(&options) {
+    Ok(ctx.blocking(move || match Finder::new(&options) {
         Ok(mut finder) => {
             glob(&expand_user(&path)).iter().for_each(|start| finder.find(start));
             finder.found.sort_by(order);
             Value::List(finder.found)
         }
         Err(reason) => Value::from(format!("error: {reason}")),
-    })
-    .await
+    }))
 }
 
 /// Sorts texts, and lists by their items.

@@ -76,11 +76,11 @@ fn split_hash(hash: &str) -> Result<(String, &str)> {
 ///
 ///     salt '*' file.check_hash /etc/fstab md5:d41d8cd98f00b204e9800998ecf8427e
 #[function]
-pub async fn check_hash(ctx: &Context, path: String, file_hash: Value) -> Result<bool> {
+pub fn check_hash(ctx: &Context, path: String, file_hash: Value) -> Result<bool> {
     let Value::Str(wanted) = file_hash else { return Err(Error::invocation("hash must be a string")) };
     let (form, sum) = split_hash(&wanted)?;
     let sum = sum.to_owned();
-    ctx.blocking(move || Ok(of_file(&expand_user(&path), &form)? == sum)).await?
+    ctx.blocking(move || Ok(of_file(&expand_user(&path), &form)? == sum))
 }
 
 /// Returns the checksum of a file.
@@ -92,14 +92,14 @@ pub async fn check_hash(ctx: &Context, path: String, file_hash: Value) -> Result
 ///     salt '*' file.get_hash /etc/shadow
 ///     salt '*' file.get_hash /etc/shadow md5
 #[function]
-pub async fn get_hash(
+pub fn get_hash(
     ctx: &Context,
     path: String,
     #[default("sha256")] form: String,
     #[default(65536)] chunk_size: i64,
 ) -> Result<String> {
     let _ = chunk_size;
-    ctx.blocking(move || of_file(&expand_user(&path), &form)).await?
+    ctx.blocking(move || of_file(&expand_user(&path), &form))
 }
 
 /// Returns the checksum of a file, or says that there is none.
@@ -110,12 +110,11 @@ pub async fn get_hash(
 ///
 ///     salt '*' file.get_sum /etc/passwd sha512
 #[function]
-pub async fn get_sum(ctx: &Context, path: String, #[default("sha256")] form: String) -> Result<String> {
+pub fn get_sum(ctx: &Context, path: String, #[default("sha256")] form: String) -> Result<String> {
     ctx.blocking(move || {
         let path = expand_user(&path);
         if Path::new(&path).is_file() { of_file(&path, &form) } else { Ok("File not found".into()) }
     })
-    .await?
 }
 
 #[cfg(test)]

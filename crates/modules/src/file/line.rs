@@ -236,7 +236,7 @@ impl Order {
 ///
 ///     salt '*' file.line /etc/nsswitch.conf "networks:\tfiles dns" after="hosts:.*?" mode='ensure'
 #[function]
-pub async fn line(
+pub fn line(
     ctx: &Context,
     path: String,
     #[default(Value::Null)] content: Value,
@@ -279,7 +279,7 @@ pub async fn line(
     };
     let test = ctx.is_test();
     let backup = backup.truthy();
-    ctx.blocking(move || change(&path, &order, (show_changes, backup, test))).await?
+    ctx.blocking(move || change(&path, &order, (show_changes, backup, test)))
 }
 
 fn change(path: &str, order: &Order, (show, backup, test): (bool, bool, bool)) -> Result<Value> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use exec::{Context, Error, KwArgs, Result, function};
+use exec::{Context, KwArgs, Result, function};
 use value::{Map, Value};
 
 use super::diff::{self, Ignore, Show};
@@ -73,12 +73,12 @@ pub struct Order {
 type Stop = Box<Report>;
 
 /// Makes a file what it should be, or in test mode as far as that changes nothing.
-pub async fn manage(ctx: &Context, order: Order, report: Option<Report>) -> Result<Report> {
+pub fn manage(ctx: &Context, order: Order, report: Option<Report>) -> Result<Report> {
     let mut order = order;
     order.name = paths::expand_user(&order.name);
     let report = report.unwrap_or_else(|| Report::new(order.name.as_str()));
     let mut work = Work { ctx, order, report, counts: false };
-    match work.run().await? {
+    match work.run()? {
         Ok(()) => Ok(work.report),
         Err(stopped) => Ok(*stopped),
     }
@@ -97,31 +97,31 @@ impl Work<'_> {
         Box::new(self.report.clone().failed(comment))
     }
 
-    async fn run(&mut self) -> Result<std::result::Result<(), Stop>> {
+    fn run(&mut self) -> Result<std::result::Result<(), Stop>> {
         if let Some(sum) = &mut self.order.sum {
             sum.digits = sum.digits.to_lowercase();
         }
         if let Some(source) = self.order.source.clone() {
-            if let Err(stop) = self.fetch(&source).await? {
+            if let Err(stop) = self.fetch(&source)? {
                 return Ok(Err(stop));
             }
             if self.order.keep_mode {
-                let kept = managed::kept_mode(self.ctx, &source, &self.order.saltenv).await;
+                let kept = managed::kept_mode(self.ctx, &source, &self.order.saltenv);
                 self.order.mode = kept.unwrap_or(std::mem::take(&mut self.order.mode));
             }
         }
         let place = Path::new(&self.order.name);
-        let done = if place.is_file() || place.is_symlink() { self.change().await? } else { self.make().await? };
+        let done = if place.is_file() || place.is_symlink() { self.change()? } else { self.make()? };
         store::clean(&self.order.place);
         Ok(done)
     }
 
     /// Makes sure that the source lies here.
-    async fn fetch(&mut self, source: &str) -> Result<std::result::Result<(), Stop>> {
+    fn fetch(&mut self, source: &str) -> Result<std::result::Result<(), Stop>> {
         if !self.order.place.is_empty() {
             return Ok(Ok(()));
         }
-        let found = crate::cp::cache_hashed(self.ctx, source, &self.order.saltenv, None, self.order.web).await?;
+        let found = crate::cp::cache_hashed(self.ctx, source, &self.order.saltenv, None, self.order.web)?;
         let Some(found) = found else { return Ok(Err(self.stop(format!("Source file '{source}' not found")))) };
         self.order.place = found.to_string_lossy().into_owned();
         let default = self.ctx.opt_str("hash_type").unwrap_or("sha256").to_owned();
@@ -143,7 +143,7 @@ impl Work<'_> {
     }
 
     /// Checks what was fetched: its checksum, if one was named, and its signature.
-    async fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
+    fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
         let order = &self.order;
         let foreign = order.source.as_deref().is_some_and(|source| address::parse(source).scheme != "salt");
         if let Some(sum) = order.sum.as_ref().filter(|_| foreign && !order.skip_verify && !order.web.use_etag) {
@@ -161,9 +161,8 @@ impl Work<'_> {
                 ))));
             }
         }
-        match order.signature.check_file(self.ctx, Path::new(&order.place), &order.saltenv).await {
+        match order.signature.check_file(self.ctx, Path::new(&order.place), &order.saltenv) {
             Ok(()) => Ok(Ok(())),
-            Err(Error::Terminated) => Err(Error::Terminated),
             Err(error) => Ok(Err(self.stop(format!("Failed checking new file's signature: {error}")))),
         }
     }
@@ -176,8 +175,8 @@ impl Work<'_> {
         Keep::of(self.ctx, &self.order.backup)
     }
 
-    async fn commit(&self, content: Content<'_>, dest: &str) -> Result<std::result::Result<(), Stop>> {
-        let done = store::commit(self.ctx, content, Path::new(dest), &self.keep()).await?;
+    fn commit(&self, content: Content<'_>, dest: &str) -> Result<std::result::Result<(), Stop>> {
+        let done = store::commit(self.ctx, content, Path::new(dest), &self.keep())?;
         Ok(done.map_err(|error| {
             store::clean(&self.order.place);
             self.stop(format!("Failed to commit change: {error}"))
@@ -185,26 +184,26 @@ impl Work<'_> {
     }
 
     /// A file that is there.
-    async fn change(&mut self) -> Result<std::result::Result<(), Stop>> {
+    fn change(&mut self) -> Result<std::result::Result<(), Stop>> {
         let real = store::behind(&self.order.name, self.order.follow_symlinks);
         let unfollowed = !self.order.follow_symlinks && Path::new(&real).is_symlink();
         if self.order.source.is_some()
-            && let Err(stop) = self.change_from_source(&real, unfollowed).await?
+            && let Err(stop) = self.change_from_source(&real, unfollowed)?
         {
             return Ok(Err(stop));
         }
         if let Some(contents) = self.contents()?
-            && let Err(stop) = self.change_from_contents(&real, &contents).await?
+            && let Err(stop) = self.change_from_contents(&real, &contents)?
         {
             return Ok(Err(stop));
         }
         if Path::new(&self.order.name).is_symlink()
             && !self.order.follow_symlinks
-            && let Err(stop) = self.replace_link().await?
+            && let Err(stop) = self.replace_link()?
         {
             return Ok(Err(stop));
         }
-        self.settle(self.order.follow_symlinks).await?;
+        self.settle(self.order.follow_symlinks)?;
         let name = self.order.name.clone();
         if !self.report.changes.is_empty() {
             self.report.comment = format!("File {name} updated").into();
@@ -217,14 +216,14 @@ impl Work<'_> {
         Ok(Ok(()))
     }
 
-    async fn change_from_source(&mut self, real: &str, unfollowed: bool) -> Result<std::result::Result<(), Stop>> {
+    fn change_from_source(&mut self, real: &str, unfollowed: bool) -> Result<std::result::Result<(), Stop>> {
         let kind = self.order.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str());
         let here = if unfollowed { None } else { Some(hash::of_file(real, kind)?) };
         if here.is_some() && here.as_deref() == self.order.sum.as_ref().map(|sum| sum.digits.as_str()) {
             return Ok(Ok(()));
         }
         let source = self.order.source.clone().unwrap_or_default();
-        if let Err(stop) = self.verify(&source, true).await? {
+        if let Err(stop) = self.verify(&source, true)? {
             return Ok(Err(stop));
         }
         if diff::is_obfuscated(self.ctx) {
@@ -243,10 +242,10 @@ impl Work<'_> {
             }
         }
         let place = self.order.place.clone();
-        self.commit(Content::Of(Path::new(&place)), real).await
+        self.commit(Content::Of(Path::new(&place)), real)
     }
 
-    async fn change_from_contents(&mut self, real: &str, contents: &[u8]) -> Result<std::result::Result<(), Stop>> {
+    fn change_from_contents(&mut self, real: &str, contents: &[u8]) -> Result<std::result::Result<(), Stop>> {
         let text = match diff::content(Path::new(real)) {
             Ok(old) => {
                 let found = diff::of_contents(self.ctx, &old, contents, &self.show(!self.order.show_changes, true));
@@ -262,28 +261,28 @@ impl Work<'_> {
             return Ok(Ok(()));
         }
         self.report.changes.insert("diff", text);
-        self.commit(Content::Bytes(contents), real).await
+        self.commit(Content::Bytes(contents), real)
     }
 
     /// A link that is not to be followed becomes a file.
-    async fn replace_link(&mut self) -> Result<std::result::Result<(), Stop>> {
+    fn replace_link(&mut self) -> Result<std::result::Result<(), Stop>> {
         let name = self.order.name.clone();
         if self.order.place.is_empty() {
             let missing = self.order.source.as_deref().unwrap_or("None");
             return Ok(Err(self.stop(format!("Source file '{missing}' not found"))));
         }
-        if let Err(stop) = self.verify(&name, false).await? {
+        if let Err(stop) = self.verify(&name, false)? {
             return Ok(Err(stop));
         }
         let place = self.order.place.clone();
-        if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name).await? {
+        if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name)? {
             return Ok(Err(stop));
         }
         self.report.changes.insert("diff", "Replace symbolic link with regular file");
         Ok(Ok(()))
     }
 
-    async fn settle(&mut self, follow_symlinks: bool) -> Result<()> {
+    fn settle(&mut self, follow_symlinks: bool) -> Result<()> {
         let order = &self.order;
         let wanted = Wanted {
             user: order.user.clone(),
@@ -294,16 +293,16 @@ impl Work<'_> {
             selinux: order.selinux.clone(),
         };
         let report = self.report.clone();
-        self.report = perms::enforce(self.ctx, &order.name, Some(report), &wanted).await?.0;
+        self.report = perms::enforce(self.ctx, &order.name, Some(report), &wanted)?.0;
         Ok(())
     }
 
     /// A file that is not there yet.
-    async fn make(&mut self) -> Result<std::result::Result<(), Stop>> {
+    fn make(&mut self) -> Result<std::result::Result<(), Stop>> {
         let name = self.order.name.clone();
         let contents = self.contents()?;
         if self.order.source.is_some() {
-            if let Err(stop) = self.verify(&name, false).await? {
+            if let Err(stop) = self.verify(&name, false)? {
                 return Ok(Err(stop));
             }
             self.report.changes.insert("diff", "New file");
@@ -329,19 +328,19 @@ impl Work<'_> {
                 let found = diff::of_contents(self.ctx, b"", contents, &Show::default());
                 self.report.changes.insert("diff", found.text);
             }
-            if let Err(stop) = self.commit(Content::Bytes(contents), &name).await? {
+            if let Err(stop) = self.commit(Content::Bytes(contents), &name)? {
                 return Ok(Err(stop));
             }
         } else if !self.order.place.is_empty() {
             let place = self.order.place.clone();
-            if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name).await? {
+            if let Err(stop) = self.commit(Content::Of(Path::new(&place)), &name)? {
                 return Ok(Err(stop));
             }
         }
         if self.order.mode.is_null() {
             self.order.mode = format!("{:04o}", 0o666 & !current_umask()).into();
         }
-        self.settle(false).await?;
+        self.settle(false)?;
         self.say_made(&name);
         Ok(Ok(()))
     }
@@ -413,7 +412,7 @@ pub fn current_umask() -> u32 {
 ///
 ///     salt '*' file.manage_file /etc/httpd/conf.d/httpd.conf '' '{}' salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' '' base ''
 #[function]
-pub async fn manage_file(
+pub fn manage_file(
     ctx: &Context,
     name: String,
     sfn: Value,
@@ -492,7 +491,7 @@ pub async fn manage_file(
         ignore: Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters),
         new_file_diff,
     };
-    manage(ctx, order, report).await.map(Map::from)
+    manage(ctx, order, report).map(Map::from)
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Fetched {
 }
 
 /// Finds the content of a file: fetches and renders its source.
-pub async fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
+pub fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
     let Some(source) = asked.source.as_deref().filter(|source| !source.is_empty()) else {
         return Ok(Fetched::default());
     };
@@ -83,7 +83,7 @@ pub async fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
     if matches!(scheme, "" | "file") && !Path::new(&place).exists() {
         return Ok(Fetched::trouble("", format!("Local file source {place} does not exist")));
     }
-    let sum = match wanted_sum(ctx, asked, source, scheme, &place).await? {
+    let sum = match wanted_sum(ctx, asked, source, scheme, &place)? {
         Ok(sum) => sum,
         Err(trouble) => return Ok(Fetched::trouble("", trouble)),
     };
@@ -92,7 +92,7 @@ pub async fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
     }
     let mut fetched = Fetched { place: String::new(), sum, trouble: String::new() };
     std::mem::swap(&mut fetched.place, &mut place);
-    if let Err(trouble) = into_cache(ctx, asked, source, &mut fetched).await? {
+    if let Err(trouble) = into_cache(ctx, asked, source, &mut fetched)? {
         return Ok(Fetched::trouble("", trouble));
     }
     if fetched.place.is_empty() || !Path::new(&fetched.place).exists() {
@@ -102,13 +102,13 @@ pub async fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
         return Err(Error::invocation("Source file cannot be the same as destination"));
     }
     match asked.template.as_deref() {
-        Some(engine) => rendered(ctx, asked, engine, fetched).await,
+        Some(engine) => rendered(ctx, asked, engine, fetched),
         None => Ok(fetched),
     }
 }
 
 /// The checksum the content should have, or why it cannot be told.
-async fn wanted_sum(
+fn wanted_sum(
     ctx: &Context,
     asked: &Asked,
     source: &str,
@@ -117,7 +117,7 @@ async fn wanted_sum(
 ) -> Result<std::result::Result<Option<Sum>, String>> {
     let here = |path: &str| Ok::<_, Error>(Some(Sum { kind: "sha256".into(), digits: hash::of_file(path, "sha256")? }));
     if scheme == "salt" {
-        let found = crate::cp::within(ctx, crate::cp::client(ctx)?.hash_file(source, &asked.saltenv)).await?;
+        let found = crate::cp::within(ctx, crate::cp::client(ctx)?.hash_file(source, &asked.saltenv))?;
         let sum = found.as_ref().and_then(|map| Sum::from_value(&map.clone().into()));
         let missing = || format!("Source file {source} not found in saltenv '{}'", asked.saltenv);
         return Ok(sum.map(Some).ok_or_else(missing));
@@ -144,7 +144,7 @@ async fn wanted_sum(
         signature: &asked.signature,
         web: asked.web,
     };
-    match source_sum(ctx, &looked).await {
+    match source_sum(ctx, &looked) {
         Ok(sum) => Ok(Ok(Some(sum))),
         Err(error @ Error::Execution(_)) => Ok(Err(format!("Unable to manage file: {error}"))),
         Err(error) => Err(error),
@@ -152,7 +152,7 @@ async fn wanted_sum(
 }
 
 /// Makes sure that the source lies on this machine; the place that is known already is kept.
-async fn into_cache(
+fn into_cache(
     ctx: &Context,
     asked: &Asked,
     source: &str,
@@ -176,17 +176,16 @@ async fn into_cache(
         return Ok(Ok(()));
     }
     let digits = fetched.sum.as_ref().map(|sum| sum.digits.clone());
-    match crate::cp::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref(), asked.web).await {
+    match crate::cp::cache_hashed(ctx, source, &asked.saltenv, digits.as_deref(), asked.web) {
         Ok(found) => {
             fetched.place = found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
             Ok(Ok(()))
         }
-        Err(Error::Terminated) => Err(Error::Terminated),
         Err(error) => Ok(Err(format!("Failed to cache {}: {error}", redacted(source)))),
     }
 }
 
-async fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Result<Fetched> {
+fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Result<Fetched> {
     let mut context = asked.defaults.clone().unwrap_or_default();
     context.update(asked.context.clone().unwrap_or_default());
     let mut known = map! {
@@ -195,7 +194,7 @@ async fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) 
     };
     known.update(asked.more.clone());
     let order = template::Order { engine, saltenv: &asked.saltenv, context, known };
-    match template::file(ctx, Path::new(&fetched.place), order).await? {
+    match template::file(ctx, Path::new(&fetched.place), order)? {
         Ok(text) => {
             let place = store::temporary(text.as_bytes()).and_then(|path| path.keep().map_err(|error| error.error));
             let place =
@@ -247,7 +246,7 @@ pub struct Meant {
 }
 
 /// Tells what would change of a file, and whether that counts with what is ignored left out.
-pub async fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
+pub fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
     let kind = meant.sum.as_ref().map(|sum| sum.kind.as_str());
     let stats = facts::of(&meant.name, kind.filter(|_| !Path::new(&meant.name).is_dir()), meant.follow_symlinks).ok();
     let mut changes = Map::new();
@@ -259,7 +258,7 @@ pub async fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
     let here = stats.as_ref().and_then(|stats| stats.get_str("sum"));
     if let Some(sum) = meant.sum.as_ref().filter(|sum| Some(sum.digits.as_str()) != here) {
         let _ = sum;
-        counts = of_source(ctx, meant, stats.is_some(), &mut changes).await?;
+        counts = of_source(ctx, meant, stats.is_some(), &mut changes)?;
     }
     if let Some(contents) = &meant.contents {
         let old = if stats.is_some() { diff::content(Path::new(&meant.name)) } else { Ok(Vec::new()) };
@@ -278,16 +277,16 @@ pub async fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
         }
     }
     if let Some(stats) = stats {
-        of_metadata(ctx, meant, &stats, &mut changes).await?;
+        of_metadata(ctx, meant, &stats, &mut changes)?;
     }
     Ok((changes, counts))
 }
 
-async fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map) -> Result<bool> {
+fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map) -> Result<bool> {
     let mut place = Some(PathBuf::from(&meant.place)).filter(|place| !place.as_os_str().is_empty());
     if let Some(source) = meant.source.as_deref().filter(|_| place.is_none()) {
         let digits = meant.sum.as_ref().map(|sum| sum.digits.as_str());
-        place = crate::cp::cache_hashed(ctx, source, &meant.saltenv, digits, meant.web).await?;
+        place = crate::cp::cache_hashed(ctx, source, &meant.saltenv, digits, meant.web)?;
     }
     let Some(place) = place else {
         changes.insert("sum", "Checksum differs");
@@ -308,7 +307,7 @@ async fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map
     }
 }
 
-async fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Map) -> Result<()> {
+fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Map) -> Result<()> {
     for (wanted, name, number) in [(&meant.user, "user", "uid"), (&meant.group, "group", "gid")] {
         if !wanted.is_null() && !is_one(wanted, stats, name, number) {
             changes.insert(name, wanted.clone());
@@ -319,12 +318,12 @@ async fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Ma
         changes.insert("mode", mode);
     }
     if let Some(wanted) = meant.attrs.as_deref().filter(|wanted| !wanted.is_empty())
-        && attrs::compare(ctx, &meant.name, wanted).await?.is_some_and(|found| !found.is_empty())
+        && attrs::compare(ctx, &meant.name, wanted)?.is_some_and(|found| !found.is_empty())
     {
         changes.insert("attrs", wanted);
     }
     if meant.selinux.is_wanted() {
-        let Some(has) = Selinux::of(ctx, &meant.name).await? else {
+        let Some(has) = Selinux::of(ctx, &meant.name)? else {
             return Err(Error::execution("Failed to get selinux attributes"));
         };
         let lacking = meant.selinux.lacking(&has);
@@ -337,14 +336,14 @@ async fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Ma
 }
 
 /// What would become of a managed file, with its content fetched: the changes, or why that cannot be told.
-pub async fn check(
+pub fn check(
     ctx: &Context,
     asked: &Asked,
     mut meant: Meant,
     keep_mode: bool,
 ) -> Result<std::result::Result<(Map, bool), String>> {
     if meant.contents.is_none() {
-        let fetched = fetch(ctx, asked).await?;
+        let fetched = fetch(ctx, asked)?;
         if !fetched.trouble.is_empty() {
             store::clean(&fetched.place);
             return Ok(Err(fetched.trouble));
@@ -352,24 +351,24 @@ pub async fn check(
         meant.sum = fetched.sum.map(|sum| Sum { digits: sum.digits.to_lowercase(), ..sum });
         meant.place = fetched.place;
         if let Some(source) = asked.source.as_deref().filter(|_| keep_mode && !meant.place.is_empty()) {
-            meant.mode = kept_mode(ctx, source, &asked.saltenv).await.unwrap_or(meant.mode);
+            meant.mode = kept_mode(ctx, source, &asked.saltenv).unwrap_or(meant.mode);
         }
     }
     meant.source = asked.source.clone();
     meant.saltenv = asked.saltenv.clone();
     let place = meant.place.clone();
-    let found = changes(ctx, &meant).await;
+    let found = changes(ctx, &meant);
     store::clean(&place);
     found.map(Ok)
 }
 
 /// The permissions of a source, if they can be told.
-pub async fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
+pub fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
     if !matches!(address::parse(source).scheme, "salt" | "file" | "") {
         return None;
     }
-    let found = async { crate::cp::within(ctx, crate::cp::client(ctx)?.hash_and_stat(source, saltenv)).await }.await;
-    match found {
+    let client = crate::cp::client(ctx);
+    match client.and_then(|client| crate::cp::within(ctx, client.hash_and_stat(source, saltenv))) {
         Ok(found) => {
             let mode = found.and_then(|(_, stat)| stat.as_list()?.first()?.as_i64())?;
             Some(format!("{:04o}", mode & 0o7777).into())

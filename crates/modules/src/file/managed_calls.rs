@@ -23,7 +23,7 @@ fn text(value: &Value) -> Option<String> {
 ///
 ///     salt '*' file.get_managed /etc/httpd/conf.d/httpd.conf jinja salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' None root root '755' base None None
 #[function]
-pub async fn get_managed(
+pub fn get_managed(
     ctx: &Context,
     name: String,
     template: Value,
@@ -79,7 +79,7 @@ pub async fn get_managed(
         signature,
         more: kwargs.given(),
     };
-    let fetched = fetch(ctx, &asked).await?;
+    let fetched = fetch(ctx, &asked)?;
     let sum = fetched.sum.map_or_else(|| Map::new().into(), Value::from);
     Ok(list![fetched.place, sum, fetched.trouble])
 }
@@ -91,14 +91,14 @@ struct Checked {
 }
 
 impl Checked {
-    async fn of(
+    fn of(
         ctx: &Context,
         [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context]: [Value; 10],
         [defaults, saltenv, contents]: [Value; 3],
         more: Map,
     ) -> Result<Self> {
         let saltenv = sources::environment(&saltenv);
-        let (source, source_hash) = sources::choose(ctx, &source, &source_hash, &saltenv).await?;
+        let (source, source_hash) = sources::choose(ctx, &source, &source_hash, &saltenv)?;
         let asked = Asked {
             name: name.to_string(),
             template: text(&template),
@@ -130,7 +130,7 @@ impl Checked {
 ///
 ///     salt '*' file.check_managed /etc/httpd/conf.d/httpd.conf salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' root, root, '755' jinja True None None base
 #[function]
-pub async fn check_managed(
+pub fn check_managed(
     ctx: &Context,
     name: Value,
     source: Value,
@@ -154,11 +154,11 @@ pub async fn check_managed(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let first = [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context];
-    let Checked { asked, meant } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given()).await?;
+    let Checked { asked, meant } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
     let asked = Asked { skip_verify, ..asked };
     let selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
     let meant = Meant { selinux, follow_symlinks, ..meant };
-    let mut changes = match check(ctx, &asked, meant, false).await? {
+    let mut changes = match check(ctx, &asked, meant, false)? {
         Ok((changes, _)) => changes,
         Err(trouble) => return Ok(list![false, trouble]),
     };
@@ -180,7 +180,7 @@ pub async fn check_managed(
 ///
 ///     salt '*' file.check_managed_changes /etc/httpd/conf.d/httpd.conf salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' root, root, '755' jinja True None None base
 #[function]
-pub async fn check_managed_changes(
+pub fn check_managed_changes(
     ctx: &Context,
     name: Value,
     source: Value,
@@ -210,14 +210,14 @@ pub async fn check_managed_changes(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let first = [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context];
-    let Checked { asked, meant } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given()).await?;
+    let Checked { asked, meant } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
     let web = Web { verify_ssl, ..Web::default() };
     let (asked, meant) = (Asked { skip_verify, web, ..asked }, Meant { web, ..meant });
     let selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
     let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);
     let any = ignore.any();
     let meant = Meant { selinux, follow_symlinks, ignore, new_file_diff, ..meant };
-    Ok(match check(ctx, &asked, meant, keep_mode).await? {
+    Ok(match check(ctx, &asked, meant, keep_mode)? {
         Ok((changes, counts)) if any => list![counts, changes],
         Ok((changes, _)) => changes.into(),
         Err(trouble) => list![false, trouble],
@@ -232,7 +232,7 @@ pub async fn check_managed_changes(
 ///
 ///     salt '*' file.check_file_meta /etc/httpd/conf.d/httpd.conf None salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' None base
 #[function]
-pub async fn check_file_meta(
+pub fn check_file_meta(
     ctx: &Context,
     name: String,
     sfn: Value,
@@ -274,6 +274,6 @@ pub async fn check_file_meta(
         ignore,
         new_file_diff,
     };
-    let (changes, counts) = changes(ctx, &meant).await?;
+    let (changes, counts) = changes(ctx, &meant)?;
     Ok(if any { list![counts, changes] } else { changes.into() })
 }

@@ -105,13 +105,12 @@ pub fn settle(path: &str, user: &Value, group: &Value, mode: Option<u32>) -> Res
 ///
 ///     salt '*' file.chgrp /etc/passwd root
 #[function]
-pub async fn chgrp(ctx: &Context, path: String, group: Value) -> Result<Value> {
+pub fn chgrp(ctx: &Context, path: String, group: Value) -> Result<Value> {
     ctx.blocking(move || {
         let path = expand_user(&path);
         let user = facts::of(&path, None, true)?.remove("uid").unwrap_or_default();
         Owner::of(&user, &group).give(&path, true)
     })
-    .await?
 }
 
 /// Gives a file to a user and a group.
@@ -122,8 +121,8 @@ pub async fn chgrp(ctx: &Context, path: String, group: Value) -> Result<Value> {
 ///
 ///     salt '*' file.chown /etc/passwd root root
 #[function]
-pub async fn chown(ctx: &Context, path: String, user: Value, group: Value) -> Result<Value> {
-    ctx.blocking(move || Owner::of(&user, &group).give(&expand_user(&path), true)).await?
+pub fn chown(ctx: &Context, path: String, user: Value, group: Value) -> Result<Value> {
+    ctx.blocking(move || Owner::of(&user, &group).give(&expand_user(&path), true))
 }
 
 /// Returns the name of a group; what is no group comes back as it is.
@@ -162,8 +161,8 @@ pub fn group_to_gid(group: Value) -> Result<Value> {
 ///
 ///     salt '*' file.lchown /etc/alternatives/vi root root
 #[function]
-pub async fn lchown(ctx: &Context, path: String, user: Value, group: Value) -> Result<Value> {
-    ctx.blocking(move || Owner::of(&user, &group).give(&expand_user(&path), false)).await?
+pub fn lchown(ctx: &Context, path: String, user: Value, group: Value) -> Result<Value> {
+    ctx.blocking(move || Owner::of(&user, &group).give(&expand_user(&path), false))
 }
 
 /// Sets the permissions of a file and returns them.
@@ -174,8 +173,8 @@ pub async fn lchown(ctx: &Context, path: String, user: Value, group: Value) -> R
 ///
 ///     salt '*' file.set_mode /etc/passwd 0644
 #[function]
-pub async fn set_mode(ctx: &Context, path: String, mode: Value) -> Result<String> {
-    ctx.blocking(move || set_mode_now(&expand_user(&path), &mode)).await?
+pub fn set_mode(ctx: &Context, path: String, mode: Value) -> Result<String> {
+    ctx.blocking(move || set_mode_now(&expand_user(&path), &mode))
 }
 
 /// Sets the permissions of a path and returns them, or the text Salt has for what are none.

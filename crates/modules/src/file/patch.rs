@@ -16,7 +16,7 @@ use crate::{cmd, util};
 ///
 ///     salt '*' file.patch /opt/file.txt /tmp/file.txt.patch
 #[function]
-pub async fn patch(
+pub fn patch(
     ctx: &Context,
     originalfile: String,
     patchfile: String,
@@ -24,7 +24,7 @@ pub async fn patch(
     #[default(false)] dry_run: bool,
 ) -> Result<Map> {
     let options = options_of(&options)?;
-    apply(ctx, &originalfile, &patchfile, &options, dry_run).await
+    apply(ctx, &originalfile, &patchfile, &options, dry_run)
 }
 
 /// Splits options as a shell does; a list is taken as it is.
@@ -40,7 +40,7 @@ pub fn options_of(options: &Value) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// When there is no program `patch`.
-pub async fn apply(ctx: &Context, original: &str, patch: &str, options: &[String], dry_run: bool) -> Result<Map> {
+pub fn apply(ctx: &Context, original: &str, patch: &str, options: &[String], dry_run: bool) -> Result<Map> {
     let program = util::which("patch").ok_or_else(|| {
         Error::execution("patch executable not found. Is the distribution's patch package installed?")
     })?;
@@ -64,5 +64,5 @@ pub async fn apply(ctx: &Context, original: &str, patch: &str, options: &[String
     } else {
         words.push(original.to_owned());
     }
-    run_all(ctx, &words).await
+    run_all(ctx, &words)
 }

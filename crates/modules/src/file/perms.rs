@@ -122,14 +122,14 @@ pub fn is_one(wanted: &Value, stats: &Map, name: &str, number: &str) -> bool {
 ///
 /// # Errors
 /// When there is no such path.
-pub async fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &Wanted) -> Result<(Report, Map)> {
+pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &Wanted) -> Result<(Report, Map)> {
     let name = expand_user(name);
     let mut report = report.unwrap_or_else(|| Report::new(name.as_str()));
     let before = std::mem::replace(&mut report.comment, Value::Null);
     let mut work = Work { ctx, name: &name, wanted, report, said: Vec::new(), perms: Map::new() };
     work.owner_and_mode()?;
-    work.attributes().await?;
-    let only = work.selinux().await?;
+    work.attributes()?;
+    let only = work.selinux()?;
     let Work { mut report, mut said, perms, .. } = work;
     report.comment = match (only, before) {
         (Some(text), _) => text.into(),
@@ -242,21 +242,21 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn attributes(&mut self) -> Result<()> {
+    fn attributes(&mut self) -> Result<()> {
         let Some(wanted) = self.wanted.attrs.clone() else { return Ok(()) };
         if Path::new(self.name).is_dir() || self.is_unfollowed_link() {
             return Ok(());
         }
-        let Some(difference) = attrs::compare(self.ctx, self.name, &wanted).await?.filter(|all| !all.is_empty()) else {
+        let Some(difference) = attrs::compare(self.ctx, self.name, &wanted)?.filter(|all| !all.is_empty()) else {
             return Ok(());
         };
-        let old = attrs::letters(self.ctx, self.name).await?.unwrap_or_default();
+        let old = attrs::letters(self.ctx, self.name)?.unwrap_or_default();
         let mut new = wanted.clone();
         if !self.ctx.is_test() {
-            attrs::settle(self.ctx, self.name, &difference).await?;
-            if attrs::compare(self.ctx, self.name, &wanted).await?.is_some_and(|left| !left.is_empty()) {
+            attrs::settle(self.ctx, self.name, &difference)?;
+            if attrs::compare(self.ctx, self.name, &wanted)?.is_some_and(|left| !left.is_empty()) {
                 self.fail(format!("Failed to change attributes to {wanted}"));
-                new = attrs::letters(self.ctx, self.name).await?.unwrap_or_default();
+                new = attrs::letters(self.ctx, self.name)?.unwrap_or_default();
             }
         }
         if old != new {
@@ -266,11 +266,11 @@ impl Work<'_> {
     }
 
     /// Sets the SELinux context; returns what is to be said alone, in test mode.
-    async fn selinux(&mut self) -> Result<Option<String>> {
+    fn selinux(&mut self) -> Result<Option<String>> {
         if !self.wanted.selinux.is_wanted() {
             return Ok(None);
         }
-        match selinux::enforce(self.ctx, self.name, &self.wanted.selinux).await? {
+        match selinux::enforce(self.ctx, self.name, &self.wanted.selinux)? {
             Outcome::Right => {}
             Outcome::Failed(word) => self.fail(word),
             Outcome::Changed { changes, wrong } => {
@@ -295,7 +295,7 @@ impl Work<'_> {
 ///
 ///     salt '*' file.check_perms /etc/sudoers '{}' root root 400 ai
 #[function]
-pub async fn check_perms(
+pub fn check_perms(
     ctx: &Context,
     name: String,
     ret: Value,
@@ -323,7 +323,7 @@ pub async fn check_perms(
         follow_symlinks,
         selinux: Selinux { user: seuser, role: serole, kind: setype, range: serange },
     };
-    let (report, perms) = enforce(ctx, &name, report, &wanted).await?;
+    let (report, perms) = enforce(ctx, &name, report, &wanted)?;
     Ok(list![report, perms])
 }
 

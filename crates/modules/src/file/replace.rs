@@ -241,7 +241,7 @@ fn add_line(lines: &mut Vec<String>, place: Place, line: &str) {
 ///
 ///     salt '*' file.replace /etc/httpd/httpd.conf pattern='LogLevel warn' repl='LogLevel info'
 #[function]
-pub async fn replace(
+pub fn replace(
     ctx: &Context,
     path: String,
     pattern: String,
@@ -304,7 +304,6 @@ pub async fn replace(
         let done = order.carry_out(&given, &path)?;
         Ok(if show_changes { Value::from(done.difference) } else { Value::Bool(done.changed) })
     })
-    .await?
 }
 
 /// Says whether a regular expression matches in a file.
@@ -315,7 +314,7 @@ pub async fn replace(
 ///
 ///     salt '*' file.search /etc/crontab 'mymaintenance.sh'
 #[function]
-pub async fn search(
+pub fn search(
     ctx: &Context,
     path: String,
     pattern: String,
@@ -326,7 +325,7 @@ pub async fn search(
 ) -> Result<bool> {
     let _ = bufsize;
     let flags = pattern::flags(&flags)? | if multiline { pattern::MULTILINE } else { 0 };
-    ctx.blocking(move || found(&path, &pattern, flags, ignore_if_missing)).await?
+    ctx.blocking(move || found(&path, &pattern, flags, ignore_if_missing))
 }
 
 /// Says whether a pattern matches in a text file.

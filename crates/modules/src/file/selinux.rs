@@ -13,9 +13,9 @@ use crate::cmd;
 ///
 ///     salt '*' file.restorecon /home/user/.ssh/authorized_keys
 #[function]
-pub async fn restorecon(ctx: &Context, path: String, #[default(false)] recursive: bool) -> Result<bool> {
+pub fn restorecon(ctx: &Context, path: String, #[default(false)] recursive: bool) -> Result<bool> {
     let flag = if recursive { "-FR" } else { "-F" };
-    Ok(cmd::quiet(ctx, &["restorecon", flag, &path]).await?.retcode == Some(0))
+    Ok(cmd::quiet(ctx, &["restorecon", flag, &path])?.retcode == Some(0))
 }
 
 /// Returns the SELinux context of a path.
@@ -26,12 +26,12 @@ pub async fn restorecon(ctx: &Context, path: String, #[default(false)] recursive
 ///
 ///     salt '*' file.get_selinux_context /etc/hosts
 #[function]
-pub async fn get_selinux_context(ctx: &Context, path: String) -> Result<String> {
-    context_of(ctx, &path).await
+pub fn get_selinux_context(ctx: &Context, path: String) -> Result<String> {
+    context_of(ctx, &path)
 }
 
-async fn context_of(ctx: &Context, path: &str) -> Result<String> {
-    let said = cmd::quiet(ctx, &["stat", "-c", "%C", path]).await?;
+fn context_of(ctx: &Context, path: &str) -> Result<String> {
+    let said = cmd::quiet(ctx, &["stat", "-c", "%C", path])?;
     Ok(match said.retcode {
         Some(0) => said.stdout.trim_end().to_owned(),
         code => {
@@ -50,7 +50,7 @@ async fn context_of(ctx: &Context, path: &str) -> Result<String> {
 ///
 ///     salt '*' file.set_selinux_context path <user> <role> <type> <range>
 #[function]
-pub async fn set_selinux_context(
+pub fn set_selinux_context(
     ctx: &Context,
     path: String,
     user: Option<String>,
@@ -60,10 +60,10 @@ pub async fn set_selinux_context(
     #[default(false)] persist: bool,
 ) -> Result<Value> {
     let parts = Selinux { user, role, kind: r#type, range };
-    set(ctx, &path, &parts, persist).await
+    set(ctx, &path, &parts, persist)
 }
 
-async fn set(ctx: &Context, path: &str, parts: &Selinux, persist: bool) -> Result<Value> {
+fn set(ctx: &Context, path: &str, parts: &Selinux, persist: bool) -> Result<Value> {
     if !parts.is_wanted() {
         return Ok(Value::Bool(false));
     }
@@ -72,7 +72,7 @@ async fn set(ctx: &Context, path: &str, parts: &Selinux, persist: bool) -> Resul
             "sel_type" => parts.kind.clone(), "sel_user" => parts.user.clone(), "sel_level" => parts.range.clone(),
         };
         let call = Call { args: vec![path.into()], kwargs };
-        let done = ctx.call_with("selinux.fcontext_add_policy", call).await?;
+        let done = ctx.call_with("selinux.fcontext_add_policy", call)?;
         if done.get("retcode").and_then(Value::as_i64) != Some(0) {
             return Err(Error::execution(format!("Problem setting fcontext: {done}")));
         }
@@ -82,8 +82,8 @@ async fn set(ctx: &Context, path: &str, parts: &Selinux, persist: bool) -> Resul
         words.extend(part.iter().flat_map(|part| [flag, part.as_str()]));
     }
     words.push(path);
-    match cmd::quiet(ctx, &words).await?.retcode {
-        Some(0) => context_of(ctx, path).await.map(Value::from),
+    match cmd::quiet(ctx, &words)?.retcode {
+        Some(0) => context_of(ctx, path).map(Value::from),
         _ => Ok(Value::Bool(false)),
     }
 }
@@ -142,8 +142,8 @@ impl Selinux {
     }
 
     /// Returns the context a path has, if it has one of four parts.
-    pub async fn of(ctx: &Context, path: &str) -> Result<Option<Self>> {
-        Ok(Selinux::parse(&context_of(ctx, path).await?))
+    pub fn of(ctx: &Context, path: &str) -> Result<Option<Self>> {
+        Ok(Selinux::parse(&context_of(ctx, path)?))
     }
 }
 
@@ -163,8 +163,8 @@ pub enum Outcome {
 }
 
 /// Brings the context of a path into the wanted state.
-pub async fn enforce(ctx: &Context, path: &str, wanted: &Selinux) -> Result<Outcome> {
-    let Some(current) = Selinux::of(ctx, path).await? else {
+pub fn enforce(ctx: &Context, path: &str, wanted: &Selinux) -> Result<Outcome> {
+    let Some(current) = Selinux::of(ctx, path)? else {
         return Ok(Outcome::Failed("Failed to get selinux attributes"));
     };
     let mut lacking = wanted.lacking(&current);
@@ -178,7 +178,7 @@ pub async fn enforce(ctx: &Context, path: &str, wanted: &Selinux) -> Result<Outc
     if lacking.kind.is_none() {
         lacking.kind = current.kind.clone();
     }
-    let now = set(ctx, path, &lacking, true).await?;
+    let now = set(ctx, path, &lacking, true)?;
     let Some(now) = now.as_str().and_then(Selinux::parse) else {
         return Ok(Outcome::Failed("Failed to set selinux attributes"));
     };

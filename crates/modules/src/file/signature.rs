@@ -34,19 +34,19 @@ impl Signature {
     }
 
     /// Checks the signature of a list of checksums, which is removed if it is wrong.
-    pub async fn check(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
-        self.verify(ctx, file, &self.list, saltenv).await
+    pub fn check(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
+        self.verify(ctx, file, &self.list, saltenv)
     }
 
     /// Checks the signature of a file, if one is asked for; the file is removed if it is wrong.
-    pub async fn check_file(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
+    pub fn check_file(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
         match self.file.truthy() {
-            true => self.verify(ctx, file, &self.file, saltenv).await,
+            true => self.verify(ctx, file, &self.file, saltenv),
             false => Ok(()),
         }
     }
 
-    async fn verify(&self, ctx: &Context, file: &Path, given: &Value, saltenv: &str) -> Result<()> {
+    fn verify(&self, ctx: &Context, file: &Path, given: &Value, saltenv: &str) -> Result<()> {
         let verify = format!("{}.verify", self.backend);
         if ctx.agent.registry().find(&verify).is_err() {
             return Err(Error::execution(format!(
@@ -61,18 +61,18 @@ impl Signature {
             Value::List(many) => {
                 let mut places = Vec::new();
                 for one in many {
-                    places.push(self.fetch(ctx, &one.to_string(), saltenv, &mut fetched).await?);
+                    places.push(self.fetch(ctx, &one.to_string(), saltenv, &mut fetched)?);
                 }
                 places.into()
             }
-            one => self.fetch(ctx, &one.to_string(), saltenv, &mut fetched).await?.into(),
+            one => self.fetch(ctx, &one.to_string(), saltenv, &mut fetched)?.into(),
         };
         let kwargs = map! {
             "filename" => file.to_string_lossy(), "signature" => signature, "keyring" => self.keyring.clone(),
             "gnupghome" => self.gnupghome.clone(), "signed_by_any" => self.signed_by_any.clone(),
             "signed_by_all" => self.signed_by_all.clone(),
         };
-        let said = ctx.call_with(&verify, Call { args: Vec::new(), kwargs }).await?;
+        let said = ctx.call_with(&verify, Call { args: Vec::new(), kwargs })?;
         if said.get("res").and_then(Value::as_bool) == Some(true) {
             return Ok(());
         }
@@ -85,8 +85,8 @@ impl Signature {
         Err(Error::execution(format!("The file's signature could not be verified: {reason}")))
     }
 
-    async fn fetch(&self, ctx: &Context, one: &str, saltenv: &str, fetched: &mut Vec<String>) -> Result<String> {
-        let place = crate::cp::cache_hashed(ctx, one, saltenv, None, Web::default()).await.ok().flatten();
+    fn fetch(&self, ctx: &Context, one: &str, saltenv: &str, fetched: &mut Vec<String>) -> Result<String> {
+        let place = crate::cp::cache_hashed(ctx, one, saltenv, None, Web::default()).ok().flatten();
         match place {
             Some(place) => {
                 let place = place.to_string_lossy().into_owned();

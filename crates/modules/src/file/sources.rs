@@ -18,7 +18,7 @@ struct Chosen(Mutex<HashMap<String, (Value, Value)>>);
 ///
 /// # Errors
 /// When none of several exists.
-pub async fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) -> Result<(Value, Value)> {
+pub fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) -> Result<(Value, Value)> {
     let Value::List(sources) = source else { return Ok((source.clone(), hash.clone())) };
     let chosen = ctx.memo.get::<Chosen>();
     let key = format!("{source}_|-{hash}_|-{saltenv}");
@@ -37,7 +37,7 @@ pub async fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) 
             Value::Str(address) => (address.clone(), hash.clone()),
             _ => continue,
         };
-        if server.has(&address, saltenv).await? {
+        if server.has(&address, saltenv)? {
             let found = (Value::from(address), own_hash);
             chosen.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
             return Ok(found);
@@ -53,15 +53,15 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    async fn has(&mut self, source: &str, saltenv: &str) -> Result<bool> {
+    fn has(&mut self, source: &str, saltenv: &str) -> Result<bool> {
         let parsed = address::parse(source);
         match parsed.scheme {
             "salt" => {
                 let (path, env) = url::parse(source).unwrap_or((source, None));
                 let path = path.to_owned();
-                Ok(self.names(env.unwrap_or(saltenv)).await?.contains(path.trim_end_matches('/')))
+                Ok(self.names(env.unwrap_or(saltenv))?.contains(path.trim_end_matches('/')))
             }
-            "http" | "https" | "ftp" => Ok(crate::cp::exists_abroad(self.ctx, source).await),
+            "http" | "https" | "ftp" => Ok(crate::cp::exists_abroad(self.ctx, source)),
             "file" => {
                 let joined = Path::new(parsed.host).join(parsed.path);
                 Ok([Path::new(parsed.host), Path::new(parsed.path), &joined].iter().any(|path| path.exists()))
@@ -70,12 +70,12 @@ impl Server<'_> {
         }
     }
 
-    async fn names(&mut self, env: &str) -> Result<&HashSet<String>> {
+    fn names(&mut self, env: &str) -> Result<&HashSet<String>> {
         if !self.known.contains_key(env) {
             let client = crate::cp::client(self.ctx)?;
             let mut names: HashSet<String> =
-                crate::cp::within(self.ctx, client.file_list(env, "")).await?.into_iter().collect();
-            names.extend(crate::cp::within(self.ctx, client.dir_list(env, "")).await?);
+                crate::cp::within(self.ctx, client.file_list(env, ""))?.into_iter().collect();
+            names.extend(crate::cp::within(self.ctx, client.dir_list(env, ""))?);
             self.known.insert(env.to_owned(), names);
         }
         Ok(self.known.entry(env.to_owned()).or_default())
@@ -90,9 +90,9 @@ impl Server<'_> {
 ///
 ///     salt '*' file.source_list salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' base
 #[function]
-pub async fn source_list(ctx: &Context, source: Value, source_hash: Value, saltenv: Value) -> Result<Value> {
+pub fn source_list(ctx: &Context, source: Value, source_hash: Value, saltenv: Value) -> Result<Value> {
     let saltenv = saltenv.as_str().unwrap_or("base");
-    let (source, hash) = choose(ctx, &source, &source_hash, saltenv).await?;
+    let (source, hash) = choose(ctx, &source, &source_hash, saltenv)?;
     Ok(list![source, hash])
 }
 

@@ -97,7 +97,7 @@ fn copy_attributes(from: &Path, to: &File) -> io::Result<()> {
 }
 
 /// The same, and where SELinux is enforced the context is set to what the policy says.
-pub async fn commit(
+pub fn commit(
     ctx: &Context,
     content: Content<'_>,
     dest: &Path,
@@ -106,7 +106,7 @@ pub async fn commit(
     let done = put(content, dest, keep);
     let enforcing = || fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text.trim() == "1");
     if done.is_ok() && enforcing() && util::which("restorecon").is_some() {
-        cmd::quiet(ctx, &["restorecon", &dest.to_string_lossy()]).await?;
+        cmd::quiet(ctx, &["restorecon", &dest.to_string_lossy()])?;
     }
     Ok(done)
 }

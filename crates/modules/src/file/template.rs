@@ -28,7 +28,7 @@ pub fn is_known(engine: &str) -> bool {
 }
 
 /// Renders a file. The inner error is what a state says about a template that cannot be rendered.
-pub async fn file(ctx: &Context, place: &Path, order: Order<'_>) -> Result<std::result::Result<String, String>> {
+pub fn file(ctx: &Context, place: &Path, order: Order<'_>) -> Result<std::result::Result<String, String>> {
     if !is_known(order.engine) {
         return Ok(Err(format!("Specified template format {} is not supported", order.engine)));
     }
@@ -36,15 +36,15 @@ pub async fn file(ctx: &Context, place: &Path, order: Order<'_>) -> Result<std::
     let Ok(text) = String::from_utf8(bytes) else {
         return Ok(Err(format!("{} is not valid UTF-8 and cannot be a template", place.display())));
     };
-    run(ctx, text, Some(place.to_owned()), order).await
+    run(ctx, text, Some(place.to_owned()), order)
 }
 
 /// Renders text.
-pub async fn source(ctx: &Context, text: &str, order: Order<'_>) -> Result<std::result::Result<String, String>> {
-    run(ctx, text.to_owned(), None, order).await
+pub fn source(ctx: &Context, text: &str, order: Order<'_>) -> Result<std::result::Result<String, String>> {
+    run(ctx, text.to_owned(), None, order)
 }
 
-async fn run(
+fn run(
     ctx: &Context,
     text: String,
     path: Option<PathBuf>,
@@ -64,7 +64,7 @@ async fn run(
         };
         renderer.template(&template)
     });
-    Ok(rendered.await?.map_err(|error| error.to_string()))
+    Ok(rendered.map_err(|error| error.to_string()))
 }
 
 /// Renders text as a template; a map with result and comment where there is no such engine.
@@ -75,7 +75,7 @@ async fn run(
 ///
 ///     salt '*' file.apply_template_on_contents contents='This is a {{ template }} string.' template=jinja "context={}" "defaults={'template': 'cool'}" saltenv=base
 #[function]
-pub async fn apply_template_on_contents(
+pub fn apply_template_on_contents(
     ctx: &Context,
     contents: Value,
     template: String,
@@ -91,5 +91,5 @@ pub async fn apply_template_on_contents(
     known.update(super::sources::map_or_none(&context).unwrap_or_default());
     let saltenv = super::sources::environment(&saltenv);
     let order = Order { engine: &template, saltenv: &saltenv, context: known, known: Map::new() };
-    source(ctx, &contents.to_string(), order).await?.map(Value::from).map_err(Error::Other)
+    source(ctx, &contents.to_string(), order)?.map(Value::from).map_err(Error::Other)
 }

@@ -25,7 +25,7 @@ use super::{must_be_absolute, os_error, python_text};
 ///     salt '*' file.copy /path/to/src /path/to/dst
 ///     salt '*' file.copy /path/to/src_dir /path/to/dst_dir recurse=True
 #[function]
-pub async fn copy(
+pub fn copy(
     ctx: &Context,
     src: String,
     dst: String,
@@ -34,7 +34,7 @@ pub async fn copy(
 ) -> Result<bool> {
     let (src, dst) = (expand_user(&src), expand_user(&dst));
     must_be_absolute(&src, "File path must be absolute.")?;
-    ctx.blocking(move || copied(&src, &dst, recurse, remove_existing)).await?
+    ctx.blocking(move || copied(&src, &dst, recurse, remove_existing))
 }
 
 pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool) -> Result<bool> {
@@ -98,7 +98,7 @@ pub(super) fn copy_tree(src: &Path, dst: &Path) -> std::io::Result<()> {
 ///
 ///     salt '*' file.link /path/to/file /path/to/link
 #[function]
-pub async fn link(ctx: &Context, src: String, path: String) -> Result<bool> {
+pub fn link(ctx: &Context, src: String, path: String) -> Result<bool> {
     let src = expand_user(&src);
     must_be_absolute(&src, "File path must be absolute.")?;
     ctx.blocking(move || match fs::hard_link(&src, &path) {
@@ -108,7 +108,6 @@ pub async fn link(ctx: &Context, src: String, path: String) -> Result<bool> {
             Err(Error::execution(format!("Could not create '{path}': {reason} -> '{path}'")))
         }
     })
-    .await?
 }
 
 /// Makes the directories above a path. A path that ends with a slash is made itself.
@@ -119,7 +118,7 @@ pub async fn link(ctx: &Context, src: String, path: String) -> Result<bool> {
 ///
 ///     salt '*' file.makedirs /opt/code/
 #[function]
-pub async fn makedirs(
+pub fn makedirs(
     ctx: &Context,
     path: String,
     #[default(Value::Null)] user: Value,
@@ -138,7 +137,6 @@ pub async fn makedirs(
         make_parents(&path, &user, &group, &mode)?;
         Ok(Value::Null)
     })
-    .await?
 }
 
 /// Makes the directories above a path that are missing.
@@ -166,7 +164,7 @@ pub fn make_parents(path: &str, user: &Value, group: &Value, mode: &Value) -> Re
 ///
 ///     salt '*' file.makedirs_perms /opt/code mode=0750
 #[function]
-pub async fn makedirs_perms(
+pub fn makedirs_perms(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -180,7 +178,6 @@ pub async fn makedirs_perms(
         }
         make_with_parents(path.trim_end_matches('/'), &user, &group, &mode)
     })
-    .await?
 }
 
 /// Makes a directory and those above it, all with the same owner and permissions.
@@ -209,7 +206,7 @@ pub fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) 
 ///
 ///     salt '*' file.mkdir /opt/jetty/context
 #[function]
-pub async fn mkdir(
+pub fn mkdir(
     ctx: &Context,
     dir_path: String,
     #[default(Value::Null)] user: Value,
@@ -223,7 +220,6 @@ pub async fn mkdir(
         }
         Ok(true)
     })
-    .await?
 }
 
 /// Makes a character device (`c`), a block device (`b`) or a named pipe (`p`).
@@ -235,7 +231,7 @@ pub async fn mkdir(
 ///     salt '*' file.mknod /dev/chr c 180 31
 ///     salt '*' file.mknod /dev/fifo p
 #[function]
-pub async fn mknod(
+pub fn mknod(
     ctx: &Context,
     name: String,
     ntype: String,
@@ -257,7 +253,7 @@ pub async fn mknod(
     };
     let node = Node { kind, device: makedev(major, minor), user, group, mode };
     let test = ctx.opt("test").is_some_and(Value::truthy);
-    ctx.blocking(move || node.make(&expand_user(&name), test)).await?
+    ctx.blocking(move || node.make(&expand_user(&name), test))
 }
 
 /// Makes a block device.
@@ -268,7 +264,7 @@ pub async fn mknod(
 ///
 ///     salt '*' file.mknod_blkdev /dev/blk 8 999
 #[function]
-pub async fn mknod_blkdev(
+pub fn mknod_blkdev(
     ctx: &Context,
     name: String,
     major: u64,
@@ -277,7 +273,7 @@ pub async fn mknod_blkdev(
     #[default(Value::Null)] group: Value,
     #[default("0660")] mode: Value,
 ) -> Result<Map> {
-    mknod(ctx, name, "b".into(), major, minor, user, group, mode).await
+    mknod(ctx, name, "b".into(), major, minor, user, group, mode)
 }
 
 /// Makes a character device.
@@ -288,7 +284,7 @@ pub async fn mknod_blkdev(
 ///
 ///     salt '*' file.mknod_chrdev /dev/chr 180 31
 #[function]
-pub async fn mknod_chrdev(
+pub fn mknod_chrdev(
     ctx: &Context,
     name: String,
     major: u64,
@@ -297,7 +293,7 @@ pub async fn mknod_chrdev(
     #[default(Value::Null)] group: Value,
     #[default("0660")] mode: Value,
 ) -> Result<Map> {
-    mknod(ctx, name, "c".into(), major, minor, user, group, mode).await
+    mknod(ctx, name, "c".into(), major, minor, user, group, mode)
 }
 
 /// Makes a named pipe.
@@ -308,14 +304,14 @@ pub async fn mknod_chrdev(
 ///
 ///     salt '*' file.mknod_fifo /dev/fifo
 #[function]
-pub async fn mknod_fifo(
+pub fn mknod_fifo(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
     #[default(Value::Null)] group: Value,
     #[default("0660")] mode: Value,
 ) -> Result<Map> {
-    mknod(ctx, name, "p".into(), 0, 0, user, group, mode).await
+    mknod(ctx, name, "p".into(), 0, 0, user, group, mode)
 }
 
 /// A special file to be made.
@@ -370,14 +366,14 @@ impl Node {
 ///
 ///     salt '*' file.move /path/to/src /path/to/dst
 #[function(name = "move")]
-pub async fn move_(
+pub fn move_(
     ctx: &Context,
     src: String,
     dst: String,
     #[default(false)] disallow_copy_and_unlink: bool,
 ) -> Result<Value> {
     if disallow_copy_and_unlink {
-        return rename(ctx, src, dst).await.map(Value::from);
+        return rename(ctx, src, dst).map(Value::from);
     }
     let (src, dst) = (expand_user(&src), expand_user(&dst));
     must_be_absolute(&src, "Source path must be absolute.")?;
@@ -386,7 +382,6 @@ pub async fn move_(
         moved(&src, &dst).map_err(|reason| Error::execution(format!("Unable to move '{src}' to '{dst}': {reason}")))?;
         Ok(Value::from(map! { "result" => true, "comment" => format!("'{src}' moved to '{dst}'") }))
     })
-    .await?
 }
 
 /// Moves a file or directory, also to another file system. Into a directory that exists it is moved under its own name.
@@ -436,7 +431,7 @@ pub(super) fn move_across(src: &Path, dst: &Path) -> std::io::Result<()> {
 ///
 ///     salt '*' file.readlink /path/to/link
 #[function]
-pub async fn readlink(ctx: &Context, path: String, #[default(false)] canonicalize: bool) -> Result<String> {
+pub fn readlink(ctx: &Context, path: String, #[default(false)] canonicalize: bool) -> Result<String> {
     let path = expand_vars(&expand_user(&path));
     must_be_absolute(&path, &format!("Path to link must be absolute: {path}"))?;
     ctx.blocking(move || {
@@ -444,7 +439,6 @@ pub async fn readlink(ctx: &Context, path: String, #[default(false)] canonicaliz
             fs::read_link(&path).map_err(|_| Error::invocation(format!("A valid link was not specified: {path}")))?;
         Ok(if canonicalize { real(&path) } else { target.to_string_lossy().into_owned() })
     })
-    .await?
 }
 
 /// Removes a file, a link, or a directory with all that is in it. Returns False when there was nothing.
@@ -455,7 +449,7 @@ pub async fn readlink(ctx: &Context, path: String, #[default(false)] canonicaliz
 ///
 ///     salt '*' file.remove /tmp/foo
 #[function]
-pub async fn remove(ctx: &Context, path: String, kwargs: KwArgs) -> Result<bool> {
+pub fn remove(ctx: &Context, path: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
     let path = expand_user(&path);
     must_be_absolute(&path, &format!("File path must be absolute: {path}"))?;
@@ -465,7 +459,6 @@ pub async fn remove(ctx: &Context, path: String, kwargs: KwArgs) -> Result<bool>
         done.map_err(|error| Error::execution(format!("Could not remove '{path}': {}", python_text(&error, &path))))?;
         Ok(true)
     })
-    .await?
 }
 
 /// Gives a file or directory another name.
@@ -476,14 +469,13 @@ pub async fn remove(ctx: &Context, path: String, kwargs: KwArgs) -> Result<bool>
 ///
 ///     salt '*' file.rename /path/to/src /path/to/dst
 #[function]
-pub async fn rename(ctx: &Context, src: String, dst: String) -> Result<bool> {
+pub fn rename(ctx: &Context, src: String, dst: String) -> Result<bool> {
     let (src, dst) = (expand_user(&src), expand_user(&dst));
     must_be_absolute(&src, "File path must be absolute.")?;
     ctx.blocking(move || {
         fs::rename(&src, &dst).map_err(|_| Error::execution(format!("Could not rename '{src}' to '{dst}'")))?;
         Ok(true)
     })
-    .await?
 }
 
 /// Removes an empty directory, or with ``recurse`` all empty directories below it too; with ``older_than`` only those
@@ -495,7 +487,7 @@ pub async fn rename(ctx: &Context, src: String, dst: String) -> Result<bool> {
 ///
 ///     salt '*' file.rmdir /tmp/foo/
 #[function]
-pub async fn rmdir(
+pub fn rmdir(
     ctx: &Context,
     path: String,
     #[default(false)] recurse: bool,
@@ -522,7 +514,6 @@ pub async fn rmdir(
         }
         Ok(Value::Bool(result))
     })
-    .await?
 }
 
 /// Removing empty directories.
@@ -571,7 +562,7 @@ impl Sweep {
 ///
 ///     salt '*' file.symlink /path/to/file /path/to/link
 #[function]
-pub async fn symlink(
+pub fn symlink(
     ctx: &Context,
     src: String,
     path: String,
@@ -601,7 +592,6 @@ pub async fn symlink(
         linked(&src, place, force, atomic).map_err(|_| Error::execution(format!("Could not create '{path}'")))?;
         Ok(true)
     })
-    .await?
 }
 
 pub(super) fn linked(src: &str, place: &Path, force: bool, atomic: bool) -> std::io::Result<()> {

@@ -12,8 +12,8 @@ use super::{lasting, run, words};
 ///
 ///     salt '*' firewalld.get_interfaces zone
 #[function]
-async fn get_interfaces(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent)).await
+fn get_interfaces(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent))
 }
 
 /// Binds an interface to a zone.
@@ -24,17 +24,12 @@ async fn get_interfaces(ctx: &Context, zone: String, #[default(true)] permanent:
 ///
 ///     salt '*' firewalld.add_interface zone eth0
 #[function]
-async fn add_interface(
-    ctx: &Context,
-    zone: String,
-    interface: String,
-    #[default(true)] permanent: bool,
-) -> Result<String> {
-    let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent)).await?;
+fn add_interface(ctx: &Context, zone: String, interface: String, #[default(true)] permanent: bool) -> Result<String> {
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent))?;
     if known.contains(&interface) {
         tracing::info!("Interface is already bound to zone.");
     }
-    run(ctx, &lasting(&format!("--zone={zone} --add-interface={interface}"), permanent)).await
+    run(ctx, &lasting(&format!("--zone={zone} --add-interface={interface}"), permanent))
 }
 
 /// Frees an interface from a zone.
@@ -45,17 +40,17 @@ async fn add_interface(
 ///
 ///     salt '*' firewalld.remove_interface zone eth0
 #[function]
-async fn remove_interface(
+fn remove_interface(
     ctx: &Context,
     zone: String,
     interface: String,
     #[default(true)] permanent: bool,
 ) -> Result<String> {
-    let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent)).await?;
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent))?;
     if !known.contains(&interface) {
         tracing::info!("Interface is not bound to zone.");
     }
-    run(ctx, &lasting(&format!("--zone={zone} --remove-interface={interface}"), permanent)).await
+    run(ctx, &lasting(&format!("--zone={zone} --remove-interface={interface}"), permanent))
 }
 
 /// Returns the sources of a zone.
@@ -66,8 +61,8 @@ async fn remove_interface(
 ///
 ///     salt '*' firewalld.get_sources zone
 #[function]
-async fn get_sources(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent)).await
+fn get_sources(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent))
 }
 
 /// Binds a source to a zone.
@@ -78,12 +73,12 @@ async fn get_sources(ctx: &Context, zone: String, #[default(true)] permanent: bo
 ///
 ///     salt '*' firewalld.add_source zone 192.168.1.0/24
 #[function]
-async fn add_source(ctx: &Context, zone: String, source: String, #[default(true)] permanent: bool) -> Result<String> {
-    let known = words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent)).await?;
+fn add_source(ctx: &Context, zone: String, source: String, #[default(true)] permanent: bool) -> Result<String> {
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent))?;
     if known.contains(&source) {
         tracing::info!("Source is already bound to zone.");
     }
-    run(ctx, &lasting(&format!("--zone={zone} --add-source={source}"), permanent)).await
+    run(ctx, &lasting(&format!("--zone={zone} --add-source={source}"), permanent))
 }
 
 /// Frees a source from a zone.
@@ -94,17 +89,12 @@ async fn add_source(ctx: &Context, zone: String, source: String, #[default(true)
 ///
 ///     salt '*' firewalld.remove_source zone 192.168.1.0/24
 #[function]
-async fn remove_source(
-    ctx: &Context,
-    zone: String,
-    source: String,
-    #[default(true)] permanent: bool,
-) -> Result<String> {
-    let known = words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent)).await?;
+fn remove_source(ctx: &Context, zone: String, source: String, #[default(true)] permanent: bool) -> Result<String> {
+    let known = words(ctx, &lasting(&format!("--zone={zone} --list-sources"), permanent))?;
     if !known.contains(&source) {
         tracing::info!("Source is not bound to zone.");
     }
-    run(ctx, &lasting(&format!("--zone={zone} --remove-source={source}"), permanent)).await
+    run(ctx, &lasting(&format!("--zone={zone} --remove-source={source}"), permanent))
 }
 
 /// Returns the rich rules of a zone.
@@ -115,8 +105,8 @@ async fn remove_source(
 ///
 ///     salt '*' firewalld.get_rich_rules zone
 #[function]
-async fn get_rich_rules(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    let text = run(ctx, &lasting(&format!("--zone={zone} --list-rich-rules"), permanent)).await?;
+fn get_rich_rules(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    let text = run(ctx, &lasting(&format!("--zone={zone} --list-rich-rules"), permanent))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -128,8 +118,8 @@ async fn get_rich_rules(ctx: &Context, zone: String, #[default(true)] permanent:
 ///
 ///     salt '*' firewalld.add_rich_rule zone 'rule'
 #[function]
-async fn add_rich_rule(ctx: &Context, zone: String, rule: String, #[default(true)] permanent: bool) -> Result<String> {
-    run(ctx, &lasting(&format!("--zone={zone} --add-rich-rule='{rule}'"), permanent)).await
+fn add_rich_rule(ctx: &Context, zone: String, rule: String, #[default(true)] permanent: bool) -> Result<String> {
+    run(ctx, &lasting(&format!("--zone={zone} --add-rich-rule='{rule}'"), permanent))
 }
 
 /// Takes a rich rule from a zone.
@@ -140,11 +130,6 @@ async fn add_rich_rule(ctx: &Context, zone: String, rule: String, #[default(true
 ///
 ///     salt '*' firewalld.remove_rich_rule zone 'rule'
 #[function]
-async fn remove_rich_rule(
-    ctx: &Context,
-    zone: String,
-    rule: String,
-    #[default(true)] permanent: bool,
-) -> Result<String> {
-    run(ctx, &lasting(&format!("--zone={zone} --remove-rich-rule='{rule}'"), permanent)).await
+fn remove_rich_rule(ctx: &Context, zone: String, rule: String, #[default(true)] permanent: bool) -> Result<String> {
+    run(ctx, &lasting(&format!("--zone={zone} --remove-rich-rule='{rule}'"), permanent))
 }

@@ -67,9 +67,9 @@ pub static MODULE: Module = Module::new(
 });
 
 /// Runs `firewall-cmd` and returns what it printed.
-async fn run(ctx: &Context, line: &str) -> Result<String> {
+fn run(ctx: &Context, line: &str) -> Result<String> {
     let program = util::program(ctx, "firewall-cmd").ok_or_else(|| Error::CommandNotFound("firewall-cmd".into()))?;
-    let said = ctx.call("cmd.run_all", vec![format!("{program} {line}").into()]).await?;
+    let said = ctx.call("cmd.run_all", vec![format!("{program} {line}").into()])?;
     let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
     if said.get("retcode").is_some_and(Value::truthy) {
         let complaint = Some(text("stderr")).filter(|text| !text.is_empty()).unwrap_or_else(|| text("stdout"));
@@ -78,8 +78,8 @@ async fn run(ctx: &Context, line: &str) -> Result<String> {
     Ok(text("stdout"))
 }
 
-async fn words(ctx: &Context, line: &str) -> Result<Vec<String>> {
-    Ok(run(ctx, line).await?.split_whitespace().map(str::to_owned).collect())
+fn words(ctx: &Context, line: &str) -> Result<Vec<String>> {
+    Ok(run(ctx, line)?.split_whitespace().map(str::to_owned).collect())
 }
 
 /// The same command for the settings that last.
@@ -96,14 +96,14 @@ fn zoned(zone: Option<String>, line: &str) -> String {
 }
 
 /// Makes or takes away something, and lets it take effect.
-async fn managed(ctx: &Context, line: &str, restart: bool) -> Result<String> {
-    let said = run(ctx, line).await?;
-    if restart && said == "success" { run(ctx, "--reload").await } else { Ok(said) }
+fn managed(ctx: &Context, line: &str, restart: bool) -> Result<String> {
+    let said = run(ctx, line)?;
+    if restart && said == "success" { run(ctx, "--reload") } else { Ok(said) }
 }
 
 /// Refuses services that do not exist.
-async fn known(ctx: &Context, service: &str) -> Result<()> {
-    let services = words(ctx, "--get-services --permanent").await?;
+fn known(ctx: &Context, service: &str) -> Result<()> {
+    let services = words(ctx, "--get-services --permanent")?;
     let known = services.iter().any(|known| known == service);
     if known { Ok(()) } else { Err(Error::execution("The service does not exist.")) }
 }
@@ -131,12 +131,12 @@ fn zones(text: &str) -> Map {
     found
 }
 
-async fn all_of(ctx: &Context, zone: Option<String>, permanent: bool) -> Result<Map> {
-    Ok(zones(&run(ctx, &lasting(&zoned(zone, "--list-all"), permanent)).await?))
+fn all_of(ctx: &Context, zone: Option<String>, permanent: bool) -> Result<Map> {
+    Ok(zones(&run(ctx, &lasting(&zoned(zone, "--list-all"), permanent))?))
 }
 
-async fn masquerades(ctx: &Context, zone: Option<String>, permanent: bool) -> Result<bool> {
-    let zones = all_of(ctx, zone, permanent).await?;
+fn masquerades(ctx: &Context, zone: Option<String>, permanent: bool) -> Result<bool> {
+    let zones = all_of(ctx, zone, permanent)?;
     let off = |zone: &Value| zone.get("masquerade").and_then(Value::as_list).is_some_and(|list| *list == ["no".into()]);
     Ok(!zones.values().any(off))
 }

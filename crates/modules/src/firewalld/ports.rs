@@ -13,17 +13,17 @@ use super::{forwarded, lasting, masquerades, run, words};
 ///
 ///     salt '*' firewalld.add_port internal 443/tcp
 #[function]
-async fn add_port(
+fn add_port(
     ctx: &Context,
     zone: String,
     port: String,
     #[default(true)] permanent: bool,
     #[default(false)] force_masquerade: bool,
 ) -> Result<String> {
-    if force_masquerade && !masquerades(ctx, Some(zone.clone()), true).await? {
-        run(ctx, &format!("--zone={zone} --add-masquerade --permanent")).await?;
+    if force_masquerade && !masquerades(ctx, Some(zone.clone()), true)? {
+        run(ctx, &format!("--zone={zone} --add-masquerade --permanent"))?;
     }
-    run(ctx, &lasting(&format!("--zone={zone} --add-port={port}"), permanent)).await
+    run(ctx, &lasting(&format!("--zone={zone} --add-port={port}"), permanent))
 }
 
 /// Closes a port.
@@ -34,8 +34,8 @@ async fn add_port(
 ///
 ///     salt '*' firewalld.remove_port internal 443/tcp
 #[function]
-async fn remove_port(ctx: &Context, zone: String, port: String, #[default(true)] permanent: bool) -> Result<String> {
-    run(ctx, &lasting(&format!("--zone={zone} --remove-port={port}"), permanent)).await
+fn remove_port(ctx: &Context, zone: String, port: String, #[default(true)] permanent: bool) -> Result<String> {
+    run(ctx, &lasting(&format!("--zone={zone} --remove-port={port}"), permanent))
 }
 
 /// Returns the open ports of a zone.
@@ -46,8 +46,8 @@ async fn remove_port(ctx: &Context, zone: String, port: String, #[default(true)]
 ///
 ///     salt '*' firewalld.list_ports internal
 #[function]
-async fn list_ports(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting(&format!("--zone={zone} --list-ports"), permanent)).await
+fn list_ports(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-ports"), permanent))
 }
 
 /// Forwards a port, to another machine when an address is given.
@@ -58,7 +58,7 @@ async fn list_ports(ctx: &Context, zone: String, #[default(true)] permanent: boo
 ///
 ///     salt '*' firewalld.add_port_fwd public 80 443 tcp
 #[function]
-async fn add_port_fwd(
+fn add_port_fwd(
     ctx: &Context,
     zone: String,
     src: Value,
@@ -68,11 +68,11 @@ async fn add_port_fwd(
     #[default(true)] permanent: bool,
     #[default(false)] force_masquerade: bool,
 ) -> Result<String> {
-    if force_masquerade && !masquerades(ctx, Some(zone.clone()), true).await? {
-        run(ctx, &format!("--zone={zone} --add-masquerade --permanent")).await?;
+    if force_masquerade && !masquerades(ctx, Some(zone.clone()), true)? {
+        run(ctx, &format!("--zone={zone} --add-masquerade --permanent"))?;
     }
     let line = format!("--zone={zone} --add-forward-port=port={src}:proto={proto}:toport={dest}:toaddr={dstaddr}");
-    run(ctx, &lasting(&line, permanent)).await
+    run(ctx, &lasting(&line, permanent))
 }
 
 /// Forwards a port no longer.
@@ -83,7 +83,7 @@ async fn add_port_fwd(
 ///
 ///     salt '*' firewalld.remove_port_fwd public 80 443 tcp
 #[function]
-async fn remove_port_fwd(
+fn remove_port_fwd(
     ctx: &Context,
     zone: String,
     src: Value,
@@ -93,7 +93,7 @@ async fn remove_port_fwd(
     #[default(true)] permanent: bool,
 ) -> Result<String> {
     let line = format!("--zone={zone} --remove-forward-port=port={src}:proto={proto}:toport={dest}:toaddr={dstaddr}");
-    run(ctx, &lasting(&line, permanent)).await
+    run(ctx, &lasting(&line, permanent))
 }
 
 /// Returns the ports a zone forwards.
@@ -104,8 +104,8 @@ async fn remove_port_fwd(
 ///
 ///     salt '*' firewalld.list_port_fwd public
 #[function]
-async fn list_port_fwd(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<Value>> {
-    let text = run(ctx, &lasting(&format!("--zone={zone} --list-forward-ports"), permanent)).await?;
+fn list_port_fwd(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<Value>> {
+    let text = run(ctx, &lasting(&format!("--zone={zone} --list-forward-ports"), permanent))?;
     text.lines().map(forwarded).collect()
 }
 
@@ -117,8 +117,8 @@ async fn list_port_fwd(ctx: &Context, zone: String, #[default(true)] permanent: 
 ///
 ///     salt '*' firewalld.list_icmp_block zone
 #[function]
-async fn list_icmp_block(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent)).await
+fn list_icmp_block(ctx: &Context, zone: String, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent))
 }
 
 /// Refuses a kind of ICMP packets.
@@ -129,16 +129,16 @@ async fn list_icmp_block(ctx: &Context, zone: String, #[default(true)] permanent
 ///
 ///     salt '*' firewalld.block_icmp zone echo-reply
 #[function]
-async fn block_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] permanent: bool) -> Result<Value> {
-    if !words(ctx, &lasting("--get-icmptypes", permanent)).await?.contains(&icmp) {
+fn block_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] permanent: bool) -> Result<Value> {
+    if !words(ctx, &lasting("--get-icmptypes", permanent))?.contains(&icmp) {
         tracing::error!("Invalid ICMP type");
         return Ok(false.into());
     }
-    if words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent)).await?.contains(&icmp) {
+    if words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent))?.contains(&icmp) {
         tracing::info!("ICMP block already exists");
         return Ok("success".into());
     }
-    run(ctx, &lasting(&format!("--zone={zone} --add-icmp-block={icmp}"), permanent)).await.map(Value::from)
+    run(ctx, &lasting(&format!("--zone={zone} --add-icmp-block={icmp}"), permanent)).map(Value::from)
 }
 
 /// Lets in a kind of ICMP packets that was refused.
@@ -149,14 +149,14 @@ async fn block_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] 
 ///
 ///     salt '*' firewalld.allow_icmp zone echo-reply
 #[function]
-async fn allow_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] permanent: bool) -> Result<Value> {
-    if !words(ctx, &lasting("--get-icmptypes", permanent)).await?.contains(&icmp) {
+fn allow_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] permanent: bool) -> Result<Value> {
+    if !words(ctx, &lasting("--get-icmptypes", permanent))?.contains(&icmp) {
         tracing::error!("Invalid ICMP type");
         return Ok(false.into());
     }
-    if !words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent)).await?.contains(&icmp) {
+    if !words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent))?.contains(&icmp) {
         tracing::info!("ICMP Type is already permitted");
         return Ok("success".into());
     }
-    run(ctx, &lasting(&format!("--zone={zone} --remove-icmp-block={icmp}"), permanent)).await.map(Value::from)
+    run(ctx, &lasting(&format!("--zone={zone} --remove-icmp-block={icmp}"), permanent)).map(Value::from)
 }

@@ -12,9 +12,9 @@ use super::{known, lasting, masquerades, run, words, zoned};
 ///
 ///     salt '*' firewalld.add_service_port zone 80/tcp
 #[function]
-async fn add_service_port(ctx: &Context, service: String, port: String) -> Result<String> {
-    known(ctx, &service).await?;
-    run(ctx, &format!("--permanent --service={service} --add-port={port}")).await
+fn add_service_port(ctx: &Context, service: String, port: String) -> Result<String> {
+    known(ctx, &service)?;
+    run(ctx, &format!("--permanent --service={service} --add-port={port}"))
 }
 
 /// Takes a port from a service.
@@ -25,9 +25,9 @@ async fn add_service_port(ctx: &Context, service: String, port: String) -> Resul
 ///
 ///     salt '*' firewalld.remove_service_port zone 80/tcp
 #[function]
-async fn remove_service_port(ctx: &Context, service: String, port: String) -> Result<String> {
-    known(ctx, &service).await?;
-    run(ctx, &format!("--permanent --service={service} --remove-port={port}")).await
+fn remove_service_port(ctx: &Context, service: String, port: String) -> Result<String> {
+    known(ctx, &service)?;
+    run(ctx, &format!("--permanent --service={service} --remove-port={port}"))
 }
 
 /// Adds a protocol to a service.
@@ -38,8 +38,8 @@ async fn remove_service_port(ctx: &Context, service: String, port: String) -> Re
 ///
 ///     salt '*' firewalld.add_service_protocol zone ssh
 #[function]
-async fn add_service_protocol(ctx: &Context, service: String, protocol: String) -> Result<String> {
-    run(ctx, &format!("--permanent --service={service} --add-protocol={protocol}")).await
+fn add_service_protocol(ctx: &Context, service: String, protocol: String) -> Result<String> {
+    run(ctx, &format!("--permanent --service={service} --add-protocol={protocol}"))
 }
 
 /// Takes a protocol from a service.
@@ -50,8 +50,8 @@ async fn add_service_protocol(ctx: &Context, service: String, protocol: String) 
 ///
 ///     salt '*' firewalld.remove_service_protocol zone ssh
 #[function]
-async fn remove_service_protocol(ctx: &Context, service: String, protocol: String) -> Result<String> {
-    run(ctx, &format!("--permanent --service={service} --remove-protocol={protocol}")).await
+fn remove_service_protocol(ctx: &Context, service: String, protocol: String) -> Result<String> {
+    run(ctx, &format!("--permanent --service={service} --remove-protocol={protocol}"))
 }
 
 /// Returns the ports of a service.
@@ -62,8 +62,8 @@ async fn remove_service_protocol(ctx: &Context, service: String, protocol: Strin
 ///
 ///     salt '*' firewalld.get_service_ports ssh
 #[function]
-async fn get_service_ports(ctx: &Context, service: String) -> Result<Vec<String>> {
-    words(ctx, &format!("--permanent --service={service} --get-ports")).await
+fn get_service_ports(ctx: &Context, service: String) -> Result<Vec<String>> {
+    words(ctx, &format!("--permanent --service={service} --get-ports"))
 }
 
 /// Returns the protocols of a service.
@@ -74,8 +74,8 @@ async fn get_service_ports(ctx: &Context, service: String) -> Result<Vec<String>
 ///
 ///     salt '*' firewalld.get_service_protocols ssh
 #[function]
-async fn get_service_protocols(ctx: &Context, service: String) -> Result<Vec<String>> {
-    words(ctx, &format!("--permanent --service={service} --get-protocols")).await
+fn get_service_protocols(ctx: &Context, service: String) -> Result<Vec<String>> {
+    words(ctx, &format!("--permanent --service={service} --get-protocols"))
 }
 
 /// Returns the services a zone lets in.
@@ -86,8 +86,8 @@ async fn get_service_protocols(ctx: &Context, service: String) -> Result<Vec<Str
 ///
 ///     salt '*' firewalld.list_services my_zone
 #[function]
-async fn list_services(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting(&zoned(zone, "--list-services"), permanent)).await
+fn list_services(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting(&zoned(zone, "--list-services"), permanent))
 }
 
 /// Lets a service in.
@@ -98,13 +98,13 @@ async fn list_services(ctx: &Context, zone: Option<String>, #[default(true)] per
 ///
 ///     salt '*' firewalld.add_service ssh my_zone
 #[function]
-async fn add_service(
+fn add_service(
     ctx: &Context,
     service: String,
     zone: Option<String>,
     #[default(true)] permanent: bool,
 ) -> Result<String> {
-    run(ctx, &lasting(&zoned(zone, &format!("--add-service={service}")), permanent)).await
+    run(ctx, &lasting(&zoned(zone, &format!("--add-service={service}")), permanent))
 }
 
 /// Hides the addresses behind a zone.
@@ -115,8 +115,8 @@ async fn add_service(
 ///
 ///     salt '*' firewalld.add_masquerade dmz
 #[function]
-async fn add_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<String> {
-    run(ctx, &lasting(&zoned(zone, "--add-masquerade"), permanent)).await
+fn add_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<String> {
+    run(ctx, &lasting(&zoned(zone, "--add-masquerade"), permanent))
 }
 
 /// Lets a service in no longer.
@@ -127,13 +127,13 @@ async fn add_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] pe
 ///
 ///     salt '*' firewalld.remove_service ssh my_zone
 #[function]
-async fn remove_service(
+fn remove_service(
     ctx: &Context,
     service: String,
     zone: Option<String>,
     #[default(true)] permanent: bool,
 ) -> Result<String> {
-    run(ctx, &lasting(&zoned(zone, &format!("--remove-service={service}")), permanent)).await
+    run(ctx, &lasting(&zoned(zone, &format!("--remove-service={service}")), permanent))
 }
 
 /// Hides the addresses behind a zone no longer.
@@ -144,8 +144,8 @@ async fn remove_service(
 ///
 ///     salt '*' firewalld.remove_masquerade dmz
 #[function]
-async fn remove_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<String> {
-    run(ctx, &lasting(&zoned(zone, "--remove-masquerade"), permanent)).await
+fn remove_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<String> {
+    run(ctx, &lasting(&zoned(zone, "--remove-masquerade"), permanent))
 }
 
 /// Says whether addresses behind a zone are hidden.
@@ -156,6 +156,6 @@ async fn remove_masquerade(ctx: &Context, zone: Option<String>, #[default(true)]
 ///
 ///     salt '*' firewalld.get_masquerade dmz
 #[function]
-async fn get_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<bool> {
-    masquerades(ctx, zone, permanent).await
+fn get_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<bool> {
+    masquerades(ctx, zone, permanent)
 }

@@ -13,8 +13,8 @@ use super::{all_of, lasting, managed, run, words, zones};
 ///
 ///     salt '*' firewalld.version
 #[function]
-async fn version(ctx: &Context) -> Result<String> {
-    run(ctx, "--version").await
+fn version(ctx: &Context) -> Result<String> {
+    run(ctx, "--version")
 }
 
 /// Lets lasting settings take effect.
@@ -25,8 +25,8 @@ async fn version(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' firewalld.reload_rules
 #[function]
-async fn reload_rules(ctx: &Context) -> Result<String> {
-    run(ctx, "--reload").await
+fn reload_rules(ctx: &Context) -> Result<String> {
+    run(ctx, "--reload")
 }
 
 /// Returns the zone of what belongs to no other.
@@ -37,8 +37,8 @@ async fn reload_rules(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' firewalld.default_zone
 #[function]
-async fn default_zone(ctx: &Context) -> Result<String> {
-    run(ctx, "--get-default-zone").await
+fn default_zone(ctx: &Context) -> Result<String> {
+    run(ctx, "--get-default-zone")
 }
 
 /// Makes lasting what is in force.
@@ -49,8 +49,8 @@ async fn default_zone(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' firewalld.make_permanent
 #[function]
-async fn make_permanent(ctx: &Context) -> Result<String> {
-    run(ctx, "--runtime-to-permanent").await
+fn make_permanent(ctx: &Context) -> Result<String> {
+    run(ctx, "--runtime-to-permanent")
 }
 
 /// Returns the names of all zones.
@@ -61,8 +61,8 @@ async fn make_permanent(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' firewalld.get_zones
 #[function]
-async fn get_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting("--get-zones", permanent)).await
+fn get_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting("--get-zones", permanent))
 }
 
 /// Returns the names of all services.
@@ -73,8 +73,8 @@ async fn get_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<Ve
 ///
 ///     salt '*' firewalld.get_services
 #[function]
-async fn get_services(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting("--get-services", permanent)).await
+fn get_services(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting("--get-services", permanent))
 }
 
 /// Returns the names of all kinds of ICMP packets.
@@ -85,8 +85,8 @@ async fn get_services(ctx: &Context, #[default(true)] permanent: bool) -> Result
 ///
 ///     salt '*' firewalld.get_icmp_types
 #[function]
-async fn get_icmp_types(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
-    words(ctx, &lasting("--get-icmptypes", permanent)).await
+fn get_icmp_types(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec<String>> {
+    words(ctx, &lasting("--get-icmptypes", permanent))
 }
 
 /// Makes a zone; ``restart`` lets it take effect.
@@ -97,8 +97,8 @@ async fn get_icmp_types(ctx: &Context, #[default(true)] permanent: bool) -> Resu
 ///
 ///     salt '*' firewalld.new_zone my_zone
 #[function]
-async fn new_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> Result<String> {
-    managed(ctx, &format!("--new-zone={zone} --permanent"), restart).await
+fn new_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--new-zone={zone} --permanent"), restart)
 }
 
 /// Takes a zone away; ``restart`` lets that take effect.
@@ -109,8 +109,8 @@ async fn new_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -
 ///
 ///     salt '*' firewalld.delete_zone my_zone
 #[function]
-async fn delete_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> Result<String> {
-    managed(ctx, &format!("--delete-zone={zone} --permanent"), restart).await
+fn delete_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--delete-zone={zone} --permanent"), restart)
 }
 
 /// Makes a service; ``restart`` lets it take effect.
@@ -121,8 +121,8 @@ async fn delete_zone(ctx: &Context, zone: String, #[default(true)] restart: bool
 ///
 ///     salt '*' firewalld.new_service my_service
 #[function]
-async fn new_service(ctx: &Context, name: String, #[default(true)] restart: bool) -> Result<String> {
-    managed(ctx, &format!("--new-service={name} --permanent"), restart).await
+fn new_service(ctx: &Context, name: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--new-service={name} --permanent"), restart)
 }
 
 /// Takes a service away; ``restart`` lets that take effect.
@@ -133,8 +133,8 @@ async fn new_service(ctx: &Context, name: String, #[default(true)] restart: bool
 ///
 ///     salt '*' firewalld.delete_service my_service
 #[function]
-async fn delete_service(ctx: &Context, name: String, #[default(true)] restart: bool) -> Result<String> {
-    managed(ctx, &format!("--delete-service={name} --permanent"), restart).await
+fn delete_service(ctx: &Context, name: String, #[default(true)] restart: bool) -> Result<String> {
+    managed(ctx, &format!("--delete-service={name} --permanent"), restart)
 }
 
 /// Sets the zone of what belongs to no other.
@@ -145,8 +145,8 @@ async fn delete_service(ctx: &Context, name: String, #[default(true)] restart: b
 ///
 ///     salt '*' firewalld.set_default_zone damian
 #[function]
-async fn set_default_zone(ctx: &Context, zone: String) -> Result<String> {
-    run(ctx, &format!("--set-default-zone={zone}")).await
+fn set_default_zone(ctx: &Context, zone: String) -> Result<String> {
+    run(ctx, &format!("--set-default-zone={zone}"))
 }
 
 /// Returns all zones with all their settings.
@@ -157,8 +157,8 @@ async fn set_default_zone(ctx: &Context, zone: String) -> Result<String> {
 ///
 ///     salt '*' firewalld.list_zones
 #[function]
-async fn list_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<Map> {
-    Ok(zones(&run(ctx, &lasting("--list-all-zones", permanent)).await?))
+fn list_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<Map> {
+    Ok(zones(&run(ctx, &lasting("--list-all-zones", permanent))?))
 }
 
 /// Returns all settings of a zone, by default of the default one.
@@ -169,6 +169,6 @@ async fn list_zones(ctx: &Context, #[default(true)] permanent: bool) -> Result<M
 ///
 ///     salt '*' firewalld.list_all my_zone
 #[function]
-async fn list_all(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<Map> {
-    all_of(ctx, zone, permanent).await
+fn list_all(ctx: &Context, zone: Option<String>, #[default(true)] permanent: bool) -> Result<Map> {
+    all_of(ctx, zone, permanent)
 }

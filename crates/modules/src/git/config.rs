@@ -31,16 +31,16 @@ impl Place {
     }
 
     /// All values of an option; none when git knows no such option.
-    async fn values(&self, ctx: &Context, who: &Who, key: &str) -> Result<Option<Vec<String>>> {
+    fn values(&self, ctx: &Context, who: &Who, key: &str) -> Result<Option<Vec<String>>> {
         let git = Git::of(ctx, who, &["config", self.flag(), "--get-all", key]);
-        let done = self.at(git).done().await?;
+        let done = self.at(git).done()?;
         Ok((done.retcode != 1).then(|| done.stdout.lines().map(str::to_owned).collect()))
     }
 
     /// The options that fit patterns, each with its values.
-    async fn matching(&self, ctx: &Context, who: &Who, key: &str, value: Option<String>) -> Result<Map> {
+    fn matching(&self, ctx: &Context, who: &Who, key: &str, value: Option<String>) -> Result<Map> {
         let git = Git::of(ctx, who, &["config", self.flag(), "--get-regexp", key]).words(value);
-        let done = self.at(git).done().await?;
+        let done = self.at(git).done()?;
         let mut found = Map::new();
         for line in done.stdout.lines().filter(|_| done.retcode != 1) {
             let Some((name, value)) = line.split_once(char::is_whitespace) else { continue };
@@ -62,7 +62,7 @@ impl Place {
 ///     salt myminion git.config_get user.name cwd=/path/to/repo
 ///     salt myminion git.config_get user.email global=True
 #[function]
-async fn config_get(
+fn config_get(
     ctx: &Context,
     key: String,
     cwd: Option<String>,
@@ -75,7 +75,7 @@ async fn config_get(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let [global, all] = named(&kwargs, ["global", "all"])?;
     let place = Place::of(&who, cwd, global.truthy())?;
-    match place.values(ctx, &who, &key).await? {
+    match place.values(ctx, &who, &key)? {
         None => Ok(Value::Null),
         Some(values) if all.truthy() => Ok(values.into()),
         Some(mut values) => Ok(values.pop().unwrap_or_default().into()),
@@ -90,7 +90,7 @@ async fn config_get(
 ///
 ///     salt myminion git.config_get_regexp '.*' cwd=/path/to/repo
 #[function]
-async fn config_get_regexp(
+fn config_get_regexp(
     ctx: &Context,
     key: String,
     value_regex: Option<Value>,
@@ -104,7 +104,7 @@ async fn config_get_regexp(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let [global] = named(&kwargs, ["global"])?;
     let place = Place::of(&who, cwd, global.truthy())?;
-    place.matching(ctx, &who, &key, value_regex.map(|pattern| pattern.to_string())).await
+    place.matching(ctx, &who, &key, value_regex.map(|pattern| pattern.to_string()))
 }
 
 /// `config_get_regex`: the same as `config_get_regexp`.
@@ -123,7 +123,7 @@ pub static CONFIG_GET_REGEX: Function = Function {
 ///     salt myminion git.config_set user.email me@example.com cwd=/path/to/repo
 ///     salt myminion git.config_set user.email foo@bar.com global=True
 #[function]
-async fn config_set(
+fn config_set(
     ctx: &Context,
     key: String,
     value: Option<String>,
@@ -148,9 +148,9 @@ async fn config_set(
     for (index, value) in values.iter().enumerate() {
         let how = if index == 0 { first } else { "--add" };
         let git = Git::of(ctx, &who, &["config"]).word_if(place.global, "--global").words([how, &key, value]);
-        place.at(git).text().await?;
+        place.at(git).text()?;
     }
-    Ok(place.values(ctx, &who, &key).await?.map(Value::from).unwrap_or_default())
+    Ok(place.values(ctx, &who, &key)?.map(Value::from).unwrap_or_default())
 }
 
 /// Takes an option away, or those of its values that fit a pattern; returns True.
@@ -162,7 +162,7 @@ async fn config_set(
 ///     salt myminion git.config_unset /path/to/repo foo.bar
 ///     salt myminion git.config_unset foo.bar global=True
 #[function]
-async fn config_unset(
+fn config_unset(
     ctx: &Context,
     key: String,
     value_regex: Option<Value>,
@@ -179,11 +179,11 @@ async fn config_unset(
     let how = if all.truthy() { "--unset-all" } else { "--unset" };
     let pattern = value_regex.map(|pattern| pattern.to_string());
     let git = Git::of(ctx, &who, &["config", how, place.flag(), &key]).words(pattern.clone());
-    let done = place.at(git).done().await?;
+    let done = place.at(git).done()?;
     let why = match done.retcode {
         0 => return Ok(true),
         1 => "Section or key is invalid".to_owned(),
-        5 if place.values(ctx, &who, &key).await?.is_none() => format!("Key '{key}' does not exist"),
+        5 if place.values(ctx, &who, &key)?.is_none() => format!("Key '{key}' does not exist"),
         5 => {
             let more = if pattern.is_some() { " and value_regex matches multiple values" } else { "" };
             format!("Multiple values exist for key '{key}'{more}")

@@ -39,7 +39,7 @@ fn common(refs: Option<Value>, kinds: &[bool; 4]) -> Result<Vec<String>> {
 ///
 ///     salt myminion git.current_branch /path/to/repo
 #[function]
-async fn current_branch(
+fn current_branch(
     ctx: &Context,
     cwd: String,
     user: Option<String>,
@@ -49,7 +49,7 @@ async fn current_branch(
 ) -> Result<String> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    Git::of(ctx, &who, &["rev-parse", "--abbrev-ref", "HEAD"]).at(&cwd).text().await
+    Git::of(ctx, &who, &["rev-parse", "--abbrev-ref", "HEAD"]).at(&cwd).text()
 }
 
 /// Returns a name for a revision, made from the tag before it.
@@ -60,7 +60,7 @@ async fn current_branch(
 ///
 ///     salt myminion git.describe /path/to/repo
 #[function]
-async fn describe(
+fn describe(
     ctx: &Context,
     cwd: String,
     #[default("HEAD")] rev: String,
@@ -71,7 +71,7 @@ async fn describe(
 ) -> Result<String> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    Git::of(ctx, &who, &["describe", "--always", &rev]).at(&cwd).text().await
+    Git::of(ctx, &who, &["describe", "--always", &rev]).at(&cwd).text()
 }
 
 /// Returns what differs: between revisions, with the index (``cached=True``), or between any files (``no_index=True``).
@@ -83,7 +83,7 @@ async fn describe(
 ///     salt myminion git.diff /path/to/repo
 ///     salt myminion git.diff /path/to/repo master..stable paths=foo.txt
 #[function]
-async fn diff(
+fn diff(
     ctx: &Context,
     cwd: String,
     item1: Option<String>,
@@ -122,7 +122,7 @@ async fn diff(
     if let Some(paths) = paths.map(|paths| listed(&paths)).filter(|paths| !paths.is_empty()) {
         git = git.word("--").words(paths);
     }
-    if no_index { git.done().await.map(|done| done.stdout) } else { git.text().await }
+    if no_index { git.done().map(|done| done.stdout) } else { git.text() }
 }
 
 /// Returns the names of the branches, or of those of the remotes.
@@ -134,7 +134,7 @@ async fn diff(
 ///     salt myminion git.list_branches /path/to/repo
 ///     salt myminion git.list_branches /path/to/repo remote=True
 #[function]
-async fn list_branches(
+fn list_branches(
     ctx: &Context,
     cwd: String,
     #[default(false)] remote: bool,
@@ -147,7 +147,7 @@ async fn list_branches(
     let cwd = who.path(&cwd);
     let place = if remote { "refs/remotes/" } else { "refs/heads/" };
     let git = Git::of(ctx, &who, &["for-each-ref", "--format", "%(refname:short)", place]);
-    Ok(lines(&git.at(&cwd).text().await?))
+    Ok(lines(&git.at(&cwd).text()?))
 }
 
 /// Returns the names of the tags.
@@ -158,7 +158,7 @@ async fn list_branches(
 ///
 ///     salt myminion git.list_tags /path/to/repo
 #[function]
-async fn list_tags(
+fn list_tags(
     ctx: &Context,
     cwd: String,
     user: Option<String>,
@@ -169,7 +169,7 @@ async fn list_tags(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let git = Git::of(ctx, &who, &["for-each-ref", "--format", "%(refname:short)", "refs/tags/"]);
-    Ok(lines(&git.at(&cwd).text().await?))
+    Ok(lines(&git.at(&cwd).text()?))
 }
 
 /// Returns the best common ancestor of revisions; with ``all=True`` all of them, with ``is_ancestor=True`` whether the first is one of the second.
@@ -180,7 +180,7 @@ async fn list_tags(
 ///
 ///     salt myminion git.merge_base /path/to/repo HEAD upstream/mybranch
 #[function]
-async fn merge_base(
+fn merge_base(
     ctx: &Context,
     cwd: String,
     refs: Option<Value>,
@@ -218,9 +218,9 @@ async fn merge_base(
     };
     git = git.words(refs).at(&cwd);
     if is_ancestor {
-        return Ok((git.done().await?.retcode == 0).into());
+        return Ok((git.done()?.retcode == 0).into());
     }
-    let bases = lines(&git.text().await?);
+    let bases = lines(&git.text()?);
     if all {
         return Ok(bases.into());
     }
@@ -236,7 +236,7 @@ async fn merge_base(
 ///
 ///     salt myminion git.merge_tree /path/to/repo HEAD upstream/dev
 #[function]
-async fn merge_tree(
+fn merge_tree(
     ctx: &Context,
     cwd: String,
     ref1: String,
@@ -252,12 +252,12 @@ async fn merge_tree(
     let base = match base {
         Some(base) => base,
         None => {
-            let found = Git::of(ctx, &who, &["merge-base", &ref1, &ref2]).at(&cwd).text().await;
+            let found = Git::of(ctx, &who, &["merge-base", &ref1, &ref2]).at(&cwd).text();
             let missing = || Error::execution(format!("Unable to determine merge base for {ref1} and {ref2}"));
             found.ok().and_then(|text| lines(&text).into_iter().next()).ok_or_else(missing)?
         }
     };
-    Git::of(ctx, &who, &["merge-tree", &base, &ref1, &ref2]).at(&cwd).text().await
+    Git::of(ctx, &who, &["merge-tree", &base, &ref1, &ref2]).at(&cwd).text()
 }
 
 /// Returns what ``git rev-parse`` makes of a revision or of its options.
@@ -269,7 +269,7 @@ async fn merge_tree(
 ///     salt myminion git.rev_parse /path/to/repo HEAD
 ///     salt myminion git.rev_parse /path/to/repo opts='--is-inside-work-tree'
 #[function]
-async fn rev_parse(
+fn rev_parse(
     ctx: &Context,
     cwd: String,
     rev: Option<String>,
@@ -283,7 +283,7 @@ async fn rev_parse(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let git = Git::with(ctx, &who, &git_opts)?.word("rev-parse").words(options(&opts)?).words(rev);
-    git.at(&cwd).text().await
+    git.at(&cwd).text()
 }
 
 /// Returns the hash of a revision.
@@ -294,7 +294,7 @@ async fn rev_parse(
 ///
 ///     salt myminion git.revision /path/to/repo mybranch
 #[function]
-async fn revision(
+fn revision(
     ctx: &Context,
     cwd: String,
     #[default("HEAD")] rev: String,
@@ -306,7 +306,7 @@ async fn revision(
 ) -> Result<String> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    Git::of(ctx, &who, &["rev-parse"]).word_if(short, "--short").word(rev).at(&cwd).text().await
+    Git::of(ctx, &who, &["rev-parse"]).word_if(short, "--short").word(rev).at(&cwd).text()
 }
 
 /// Returns the files that are changed, by what became of them.
@@ -317,7 +317,7 @@ async fn revision(
 ///
 ///     salt myminion git.status /path/to/repo
 #[function]
-async fn status(
+fn status(
     ctx: &Context,
     cwd: String,
     user: Option<String>,
@@ -327,7 +327,7 @@ async fn status(
 ) -> Result<Map> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    let output = Git::of(ctx, &who, &["status", "-z", "--porcelain"]).at(&cwd).text().await?;
+    let output = Git::of(ctx, &who, &["status", "-z", "--porcelain"]).at(&cwd).text()?;
     let mut found = Map::new();
     for line in output.split('\0') {
         let line = line.trim_start();

@@ -95,9 +95,9 @@ fn installed(_grains: &Map) -> std::result::Result<(), String> {
 ///
 ///     salt myminion git.version
 #[function]
-async fn version(ctx: &Context, #[default(false)] versioninfo: bool) -> Result<Value> {
+fn version(ctx: &Context, #[default(false)] versioninfo: bool) -> Result<Value> {
     let who = Who { ignore_retcode: false.into(), ..Who::default() };
-    let text = match Git::of(ctx, &who, &["--version"]).text().await {
+    let text = match Git::of(ctx, &who, &["--version"]).text() {
         Ok(text) => text,
         Err(error) => {
             tracing::error!("Failed to obtain the git version: {error}");

@@ -5,8 +5,8 @@ use value::{Map, Value, map};
 
 use super::run::{Git, Who, listed, named, options, pattern, redacted, with_credentials};
 
-async fn all_remotes(ctx: &Context, who: &Who, cwd: &str, redact: bool) -> Result<Map> {
-    let output = Git::of(ctx, who, &["remote", "--verbose"]).at(cwd).text().await?;
+fn all_remotes(ctx: &Context, who: &Who, cwd: &str, redact: bool) -> Result<Map> {
+    let output = Git::of(ctx, who, &["remote", "--verbose"]).at(cwd).text()?;
     let mut found = Map::new();
     for line in output.split('\n') {
         let Some((name, rest)) = line.split_once(char::is_whitespace) else { continue };
@@ -24,8 +24,8 @@ async fn all_remotes(ctx: &Context, who: &Who, cwd: &str, redact: bool) -> Resul
     Ok(found)
 }
 
-async fn one_remote(ctx: &Context, who: &Who, cwd: &str, name: &str, redact: bool) -> Result<Value> {
-    let found = all_remotes(ctx, who, cwd, redact).await?.remove(name);
+fn one_remote(ctx: &Context, who: &Who, cwd: &str, name: &str, redact: bool) -> Result<Value> {
+    let found = all_remotes(ctx, who, cwd, redact)?.remove(name);
     found.ok_or_else(|| Error::execution(format!("Remote '{name}' not present in git checkout located at {cwd}")))
 }
 
@@ -73,7 +73,7 @@ fn add(found: &mut Map, key: &str, name: String) {
 ///
 ///     salt myminion git.clone /path/to/repo_parent_dir git://github.com/saltstack/salt.git
 #[function]
-async fn clone(
+fn clone(
     ctx: &Context,
     cwd: String,
     url: Option<String>,
@@ -101,7 +101,7 @@ async fn clone(
         }
         None => git.word(cwd).at("/tmp"),
     };
-    git.identity(identity, &saltenv).text().await?;
+    git.identity(identity, &saltenv).text()?;
     Ok(true)
 }
 
@@ -113,7 +113,7 @@ async fn clone(
 ///
 ///     salt myminion git.fetch /path/to/repo upstream
 #[function]
-async fn fetch(
+fn fetch(
     ctx: &Context,
     cwd: String,
     remote: Option<String>,
@@ -134,7 +134,7 @@ async fn fetch(
     let remote = remote.filter(|remote| !remote.is_empty());
     let git = Git::with(ctx, &who, &git_opts)?.word("fetch").word_if(force, "--force").words(opts).words(remote);
     let git = git.words(refspecs.map(|refspecs| listed(&refspecs)).unwrap_or_default());
-    let output = git.at(&cwd).merged().identity(identity, &saltenv).text().await?;
+    let output = git.at(&cwd).merged().identity(identity, &saltenv).text()?;
     Ok(fetched(&output))
 }
 
@@ -147,7 +147,7 @@ async fn fetch(
 ///     salt myminion git.ls_remote /path/to/repo origin master
 ///     salt myminion git.ls_remote remote=https://mydomain.tld/repo.git ref=mytag opts='--tags'
 #[function]
-async fn ls_remote(
+fn ls_remote(
     ctx: &Context,
     cwd: Option<String>,
     #[default("origin")] remote: String,
@@ -170,7 +170,7 @@ async fn ls_remote(
     if let Some(cwd) = cwd {
         git = git.at(&who.path(&cwd));
     }
-    Ok(refs_of(&git.identity(identity, &saltenv).text().await?))
+    Ok(refs_of(&git.identity(identity, &saltenv).text()?))
 }
 
 /// Pulls from the upstream of the current branch and returns what git says.
@@ -181,7 +181,7 @@ async fn ls_remote(
 ///
 ///     salt myminion git.pull /path/to/repo opts='--rebase origin master'
 #[function]
-async fn pull(
+fn pull(
     ctx: &Context,
     cwd: String,
     #[default("")] opts: Value,
@@ -196,7 +196,7 @@ async fn pull(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let git = Git::with(ctx, &who, &git_opts)?.word("pull").words(options(&opts)?);
-    git.at(&cwd).identity(identity, &saltenv).text().await
+    git.at(&cwd).identity(identity, &saltenv).text()
 }
 
 /// Pushes to a remote and returns what git says.
@@ -207,7 +207,7 @@ async fn pull(
 ///
 ///     salt myminion git.push /path/to/repo origin master
 #[function]
-async fn push(
+fn push(
     ctx: &Context,
     cwd: String,
     remote: Option<String>,
@@ -226,7 +226,7 @@ async fn push(
     let cwd = who.path(&cwd);
     let [] = named(&kwargs, [])?;
     let git = Git::with(ctx, &who, &git_opts)?.word("push").words(options(&opts)?).words(remote).words(r#ref);
-    git.at(&cwd).identity(identity, &saltenv).text().await
+    git.at(&cwd).identity(identity, &saltenv).text()
 }
 
 /// Returns the addresses of a remote to fetch from and to push to.
@@ -237,7 +237,7 @@ async fn push(
 ///
 ///     salt myminion git.remote_get /path/to/repo upstream
 #[function]
-async fn remote_get(
+fn remote_get(
     ctx: &Context,
     cwd: String,
     #[default("origin")] remote: String,
@@ -249,7 +249,7 @@ async fn remote_get(
 ) -> Result<Value> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    one_remote(ctx, &who, &cwd, &remote, redact_auth).await
+    one_remote(ctx, &who, &cwd, &remote, redact_auth)
 }
 
 /// Returns the refs of the repository at an address with their hashes.
@@ -260,7 +260,7 @@ async fn remote_get(
 ///
 ///     salt myminion git.remote_refs https://github.com/saltstack/salt.git filter=develop
 #[function]
-async fn remote_refs(
+fn remote_refs(
     ctx: &Context,
     url: String,
     #[default(false)] heads: bool,
@@ -280,7 +280,7 @@ async fn remote_refs(
     let url = with_credentials(&url, https_user.as_deref(), https_pass.as_deref())?;
     let git = Git::of(ctx, &who, &["ls-remote"]).word_if(heads, "--heads").word_if(tags, "--tags").word(url);
     let git = git.words(filter.truthy().then(|| filter.to_string()));
-    Ok(refs_of(&git.identity(identity, &saltenv).text().await?))
+    Ok(refs_of(&git.identity(identity, &saltenv).text()?))
 }
 
 /// Sets the addresses of a remote anew and returns them.
@@ -291,7 +291,7 @@ async fn remote_refs(
 ///
 ///     salt myminion git.remote_set /path/to/repo git@github.com:user/repo.git remote=upstream
 #[function]
-async fn remote_set(
+fn remote_set(
     ctx: &Context,
     cwd: String,
     url: String,
@@ -308,16 +308,16 @@ async fn remote_set(
 ) -> Result<Value> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    if all_remotes(ctx, &who, &cwd, true).await?.contains_key(&remote) {
-        Git::of(ctx, &who, &["remote", "rm", &remote]).at(&cwd).text().await?;
+    if all_remotes(ctx, &who, &cwd, true)?.contains_key(&remote) {
+        Git::of(ctx, &who, &["remote", "rm", &remote]).at(&cwd).text()?;
     }
     let url = with_credentials(&url, https_user.as_deref(), https_pass.as_deref())?;
-    Git::of(ctx, &who, &["remote", "add", &remote, &url]).at(&cwd).text().await?;
+    Git::of(ctx, &who, &["remote", "add", &remote, &url]).at(&cwd).text()?;
     if let Some(url) = push_url.filter(|url| !url.is_empty()) {
         let url = with_credentials(&url, push_https_user.as_deref(), push_https_pass.as_deref())?;
-        Git::of(ctx, &who, &["remote", "set-url", "--push", &remote, &url]).at(&cwd).text().await?;
+        Git::of(ctx, &who, &["remote", "set-url", "--push", &remote, &url]).at(&cwd).text()?;
     }
-    one_remote(ctx, &who, &cwd, &remote, true).await
+    one_remote(ctx, &who, &cwd, &remote, true)
 }
 
 /// Returns all remotes with their addresses to fetch from and to push to.
@@ -328,7 +328,7 @@ async fn remote_set(
 ///
 ///     salt myminion git.remotes /path/to/repo
 #[function]
-async fn remotes(
+fn remotes(
     ctx: &Context,
     cwd: String,
     user: Option<String>,
@@ -339,7 +339,7 @@ async fn remotes(
 ) -> Result<Map> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    all_remotes(ctx, &who, &cwd, redact_auth).await
+    all_remotes(ctx, &who, &cwd, redact_auth)
 }
 
 #[cfg(test)]

@@ -113,10 +113,10 @@ impl<'a> Git<'a> {
     ///
     /// # Errors
     /// When it fails.
-    pub async fn text(self) -> Result<String> {
+    pub fn text(self) -> Result<String> {
         let (merge, shown) = (self.merge, redacted(&self.words.join(" ")));
         let with_identity = self.identity.is_some();
-        let done = self.run(true).await?;
+        let done = self.run(true)?;
         if done.retcode == 0 || with_identity {
             return Ok(done.stdout);
         }
@@ -129,35 +129,35 @@ impl<'a> Git<'a> {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub async fn done(self) -> Result<Done> {
-        self.run(false).await
+    pub fn done(self) -> Result<Done> {
+        self.run(false)
     }
 
-    async fn run(self, failhard: bool) -> Result<Done> {
+    fn run(self, failhard: bool) -> Result<Done> {
         match &self.identity {
-            None => self.once(Map::new()).await,
-            Some(Value::List(keys)) => self.with_keys(keys, failhard).await,
-            Some(key) => self.with_keys(std::slice::from_ref(key), failhard).await,
+            None => self.once(Map::new()),
+            Some(Value::List(keys)) => self.with_keys(keys, failhard),
+            Some(key) => self.with_keys(std::slice::from_ref(key), failhard),
         }
     }
 
-    async fn once(&self, env: Map) -> Result<Done> {
+    fn once(&self, env: Map) -> Result<Done> {
         let arguments = map! {
             "cmd" => self.words.clone(), "cwd" => self.cwd.clone(), "runas" => self.who.user.clone(),
             "password" => self.who.password.clone(), "env" => env, "python_shell" => false,
             "ignore_retcode" => self.who.ignore_retcode.clone(), "redirect_stderr" => self.merge,
             "output_encoding" => self.who.output_encoding.clone(),
         };
-        let answer = self.ctx.call_with("cmd.run_all", Call { args: Vec::new(), kwargs: arguments }).await?;
+        let answer = self.ctx.call_with("cmd.run_all", Call { args: Vec::new(), kwargs: arguments })?;
         let part = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let retcode = answer.get("retcode").and_then(Value::as_i64).unwrap_or(1);
         Ok(Done { retcode, stdout: part("stdout"), stderr: part("stderr") })
     }
 
-    async fn with_keys(&self, keys: &[Value], failhard: bool) -> Result<Done> {
+    fn with_keys(&self, keys: &[Value], failhard: bool) -> Result<Done> {
         let (mut errors, mut missing, mut last) = (Vec::new(), Vec::new(), None);
         for key in keys.iter().map(Value::to_string) {
-            let Some(path) = self.key_file(&key).await? else {
+            let Some(path) = self.key_file(&key)? else {
                 tracing::error!("identity {key} does not exist.");
                 if !key.contains("salt://") {
                     missing.push(key);
@@ -172,7 +172,7 @@ impl<'a> Git<'a> {
                 ));
                 continue;
             }
-            let done = self.once(map! { "GIT_SSH_COMMAND" => ssh_command(&path) }).await?;
+            let done = self.once(map! { "GIT_SSH_COMMAND" => ssh_command(&path) })?;
             if done.retcode == 0 {
                 return Ok(done);
             }
@@ -188,12 +188,12 @@ impl<'a> Git<'a> {
         }
     }
 
-    async fn key_file(&self, key: &str) -> Result<Option<PathBuf>> {
+    fn key_file(&self, key: &str) -> Result<Option<PathBuf>> {
         if !key.contains("salt://") {
             return Ok(Some(PathBuf::from(key)).filter(|path| path.is_file()));
         }
         let call = Call { args: vec![key.into()], kwargs: map! { "saltenv" => self.saltenv.clone() } };
-        let cached = self.ctx.call_with("cp.cache_file", call).await?;
+        let cached = self.ctx.call_with("cp.cache_file", call)?;
         let Some(path) = cached.as_str().filter(|path| !path.is_empty()).map(PathBuf::from) else { return Ok(None) };
         // The file is secret, and ssh takes no key that others can read.
         use std::os::unix::fs::PermissionsExt;

@@ -13,7 +13,7 @@ use super::run::{Git, Who, named, options};
 ///
 ///     salt myminion git.add /path/to/repo foo/bar.py
 #[function]
-async fn add(
+fn add(
     ctx: &Context,
     cwd: String,
     filename: String,
@@ -28,7 +28,7 @@ async fn add(
     let cwd = who.path(&cwd);
     let opts = options(&opts)?.into_iter().filter(|word| word != "-v" && word != "--verbose");
     let git = Git::with(ctx, &who, &git_opts)?.words(["add", "--verbose"]).words(opts);
-    git.words(["--", filename.as_str()]).at(&cwd).text().await
+    git.words(["--", filename.as_str()]).at(&cwd).text()
 }
 
 /// Writes an archive of a revision; returns True. Files lie below ``prefix``, by default the name of the directory;
@@ -40,7 +40,7 @@ async fn add(
 ///
 ///     salt myminion git.archive /path/to/repo /path/to/archive.tar
 #[function]
-async fn archive(
+fn archive(
     ctx: &Context,
     cwd: String,
     output: String,
@@ -67,7 +67,7 @@ async fn archive(
     if format.truthy() {
         git = git.words(["--format".to_owned(), format.to_string()]);
     }
-    git.words(["--output".to_owned(), who.path(&output), rev]).at(&cwd).text().await?;
+    git.words(["--output".to_owned(), who.path(&output), rev]).at(&cwd).text()?;
     Ok(true)
 }
 
@@ -80,7 +80,7 @@ async fn archive(
 ///     salt myminion git.branch /path/to/repo mybranch
 ///     salt myminion git.branch /path/to/repo newbranch opts='-m oldbranch'
 #[function]
-async fn branch(
+fn branch(
     ctx: &Context,
     cwd: String,
     name: Option<String>,
@@ -94,7 +94,7 @@ async fn branch(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let git = Git::with(ctx, &who, &git_opts)?.word("branch").words(options(&opts)?).words(name);
-    git.at(&cwd).text().await?;
+    git.at(&cwd).text()?;
     Ok(true)
 }
 
@@ -106,7 +106,7 @@ async fn branch(
 ///
 ///     salt myminion git.checkout /path/to/repo somebranch
 #[function]
-async fn checkout(
+fn checkout(
     ctx: &Context,
     cwd: String,
     rev: Option<String>,
@@ -125,7 +125,7 @@ async fn checkout(
         return Err(Error::invocation("'rev' argument is required unless -b or -B in opts"));
     }
     let git = Git::with(ctx, &who, &git_opts)?.word("checkout").word_if(force, "--force").words(opts).words(rev);
-    git.at(&cwd).merged().text().await
+    git.at(&cwd).merged().text()
 }
 
 /// Commits what is in the index, or a file alone, and returns what git says.
@@ -136,7 +136,7 @@ async fn checkout(
 ///
 ///     salt myminion git.commit /path/to/repo 'The commit message'
 #[function]
-async fn commit(
+fn commit(
     ctx: &Context,
     cwd: String,
     message: String,
@@ -154,7 +154,7 @@ async fn commit(
     if let Some(filename) = filename.filter(|filename| !filename.is_empty()) {
         git = git.words(["--", filename.as_str()]);
     }
-    git.at(&cwd).text().await
+    git.at(&cwd).text()
 }
 
 /// Puts a file, or all below a directory, back as it is in the index.
@@ -166,7 +166,7 @@ async fn commit(
 ///     salt myminion git.discard_local_changes /path/to/repo
 ///     salt myminion git.discard_local_changes /path/to/repo path=foo
 #[function]
-async fn discard_local_changes(
+fn discard_local_changes(
     ctx: &Context,
     cwd: String,
     #[default(".")] path: String,
@@ -177,7 +177,7 @@ async fn discard_local_changes(
 ) -> Result<String> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
-    Git::of(ctx, &who, &["checkout", "--", &path]).at(&cwd).merged().text().await
+    Git::of(ctx, &who, &["checkout", "--", &path]).at(&cwd).merged().text()
 }
 
 /// Makes a repository and returns what git says.
@@ -189,7 +189,7 @@ async fn discard_local_changes(
 ///     salt myminion git.init /path/to/repo
 ///     salt myminion git.init /path/to/bare/repo.git bare=True
 #[function]
-async fn init(
+fn init(
     ctx: &Context,
     cwd: String,
     #[default(false)] bare: bool,
@@ -212,7 +212,7 @@ async fn init(
         Value::Int(mode) => format!("--shared=0{mode}"),
         other => format!("--shared={}", other.to_string().to_lowercase()),
     }));
-    git.words(options(&opts)?).word(cwd).text().await
+    git.words(options(&opts)?).word(cwd).text()
 }
 
 /// Merges a revision into the current branch and returns what git says.
@@ -224,7 +224,7 @@ async fn init(
 ///     salt myminion git.merge /path/to/repo
 ///     salt myminion git.merge /path/to/repo rev=upstream/foo
 #[function]
-async fn merge(
+fn merge(
     ctx: &Context,
     cwd: String,
     rev: Option<String>,
@@ -242,7 +242,7 @@ async fn merge(
     let [] = named(&kwargs, [])?;
     let rev = rev.filter(|rev| !rev.is_empty());
     let git = Git::with(ctx, &who, &git_opts)?.word("merge").words(options(&opts)?).words(rev);
-    git.at(&cwd).identity(identity, "base").text().await
+    git.at(&cwd).identity(identity, "base").text()
 }
 
 /// Rebases the current branch and returns what git says.
@@ -253,7 +253,7 @@ async fn merge(
 ///
 ///     salt myminion git.rebase /path/to/repo master
 #[function]
-async fn rebase(
+fn rebase(
     ctx: &Context,
     cwd: String,
     #[default("master")] rev: String,
@@ -271,7 +271,7 @@ async fn rebase(
         return Err(Error::invocation("Interactive rebases are not supported"));
     }
     let git = Git::with(ctx, &who, &git_opts)?.word("rebase").words(opts).words(options(&rev.into())?);
-    git.at(&cwd).text().await
+    git.at(&cwd).text()
 }
 
 /// Sets the current branch, the index or the files back as the options say, and returns what git says.
@@ -282,7 +282,7 @@ async fn rebase(
 ///
 ///     salt myminion git.reset /path/to/repo opts='--hard origin/master'
 #[function]
-async fn reset(
+fn reset(
     ctx: &Context,
     cwd: String,
     #[default("")] opts: Value,
@@ -296,7 +296,7 @@ async fn reset(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let git = Git::with(ctx, &who, &git_opts)?.word("reset").words(options(&opts)?);
-    git.at(&cwd).identity(identity, "base").text().await
+    git.at(&cwd).identity(identity, "base").text()
 }
 
 /// Removes files from the index and the directory and returns what git says.
@@ -307,7 +307,7 @@ async fn reset(
 ///
 ///     salt myminion git.rm /path/to/repo foo/bar.py
 #[function]
-async fn rm(
+fn rm(
     ctx: &Context,
     cwd: String,
     filename: String,
@@ -321,7 +321,7 @@ async fn rm(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let git = Git::with(ctx, &who, &git_opts)?.word("rm").words(options(&opts)?).words(["--", filename.as_str()]);
-    git.at(&cwd).text().await
+    git.at(&cwd).text()
 }
 
 /// Puts changes aside, or gets them back, as the action says, and returns what git says.
@@ -333,7 +333,7 @@ async fn rm(
 ///     salt myminion git.stash /path/to/repo save opts='work in progress'
 ///     salt myminion git.stash /path/to/repo apply
 #[function]
-async fn stash(
+fn stash(
     ctx: &Context,
     cwd: String,
     #[default("save")] action: String,
@@ -347,7 +347,7 @@ async fn stash(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let git = Git::with(ctx, &who, &git_opts)?.words(["stash", action.as_str()]).words(options(&opts)?);
-    git.at(&cwd).text().await
+    git.at(&cwd).text()
 }
 
 /// Runs a command of ``git submodule`` and returns what git says.
@@ -358,7 +358,7 @@ async fn stash(
 ///
 ///     salt myminion git.submodule /path/to/repo update opts='--init'
 #[function]
-async fn submodule(
+fn submodule(
     ctx: &Context,
     cwd: String,
     command: String,
@@ -382,7 +382,7 @@ async fn submodule(
         ));
     }
     let git = Git::with(ctx, &who, &git_opts)?.words(["submodule", command.as_str()]).words(options(&opts)?);
-    git.at(&cwd).identity(identity, &saltenv).text().await
+    git.at(&cwd).identity(identity, &saltenv).text()
 }
 
 /// Returns what a symbolic ref points to, or sets or deletes it.
@@ -394,7 +394,7 @@ async fn submodule(
 ///     salt myminion git.symbolic_ref /path/to/repo HEAD
 ///     salt myminion git.symbolic_ref /path/to/repo HEAD 'refs/heads/master'
 #[function]
-async fn symbolic_ref(
+fn symbolic_ref(
     ctx: &Context,
     cwd: String,
     r#ref: String,
@@ -414,7 +414,7 @@ async fn symbolic_ref(
     }
     let value = value.filter(|value| !value.is_empty());
     let git = Git::with(ctx, &who, &git_opts)?.word("symbolic-ref").words(opts).word(r#ref).words(value);
-    git.at(&cwd).text().await
+    git.at(&cwd).text()
 }
 
 /// Makes a tag, annotated with ``message``, or deletes one with the option ``-d``; returns what git says.
@@ -426,7 +426,7 @@ async fn symbolic_ref(
 ///     salt myminion git.tag /path/to/repo v1.2
 ///     salt myminion git.tag /path/to/repo v1.2 3b96c6dd
 #[function]
-async fn tag(
+fn tag(
     ctx: &Context,
     cwd: String,
     name: String,
@@ -454,5 +454,5 @@ async fn tag(
     if !deletes {
         git = git.word(r#ref);
     }
-    git.at(&cwd).merged().text().await
+    git.at(&cwd).merged().text()
 }

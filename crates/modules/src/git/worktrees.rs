@@ -27,11 +27,10 @@ impl Tree {
 }
 
 /// In a further checkout `.git` is a file that names the directory of the repository.
-async fn belongs_elsewhere(ctx: &Context, who: &Who, cwd: &str) -> Result<bool> {
+fn belongs_elsewhere(ctx: &Context, who: &Who, cwd: &str) -> Result<bool> {
     let who = Who { ignore_retcode: true.into(), ..who.clone() };
-    let top = match Git::of(ctx, &who, &["rev-parse", "--show-toplevel"]).at(cwd).text().await {
+    let top = match Git::of(ctx, &who, &["rev-parse", "--show-toplevel"]).at(cwd).text() {
         Ok(top) => top,
-        Err(Error::Terminated) => return Err(Error::Terminated),
         Err(_) => return Ok(false),
     };
     let Ok(text) = std::fs::read_to_string(Path::new(&top).join(".git")) else { return Ok(false) };
@@ -48,7 +47,7 @@ async fn belongs_elsewhere(ctx: &Context, who: &Who, cwd: &str) -> Result<bool> 
 ///
 ///     salt myminion git.is_worktree /path/to/repo
 #[function]
-async fn is_worktree(
+fn is_worktree(
     ctx: &Context,
     cwd: String,
     user: Option<String>,
@@ -57,7 +56,7 @@ async fn is_worktree(
 ) -> Result<bool> {
     let who = Who { user, password, output_encoding, ..Who::default() };
     let cwd = who.path(&cwd);
-    belongs_elsewhere(ctx, &who, &cwd).await
+    belongs_elsewhere(ctx, &who, &cwd)
 }
 
 /// Returns the checkouts of a repository: those whose directory is there, with ``stale=True`` those without, with
@@ -70,7 +69,7 @@ async fn is_worktree(
 ///     salt myminion git.list_worktrees /path/to/repo
 ///     salt myminion git.list_worktrees /path/to/repo all=True
 #[function]
-async fn list_worktrees(
+fn list_worktrees(
     ctx: &Context,
     cwd: String,
     #[default(false)] stale: bool,
@@ -85,7 +84,7 @@ async fn list_worktrees(
     if all.truthy() && stale {
         return Err(Error::execution("'all' and 'stale' cannot both be set to True"));
     }
-    let output = Git::of(ctx, &who, &["worktree", "list", "--porcelain"]).at(&cwd).text().await?;
+    let output = Git::of(ctx, &who, &["worktree", "list", "--porcelain"]).at(&cwd).text()?;
     let mut found = Map::new();
     for block in output.trim().split("\n\n") {
         let Some(tree) = Tree::read(block) else {
@@ -99,7 +98,7 @@ async fn list_worktrees(
         let mut entry = map! { "stale" => gone, "HEAD" => tree.head.clone(), "detached" => tree.branch.is_none() };
         entry.insert("branch", tree.branch.clone());
         if tree.branch.is_none() {
-            let tags = Git::of(ctx, &who, &["tag", "--points-at", &tree.head]).at(&cwd).text().await?;
+            let tags = Git::of(ctx, &who, &["tag", "--points-at", &tree.head]).at(&cwd).text()?;
             let tags: Vec<&str> = tags.lines().collect();
             if !tags.is_empty() {
                 entry.insert("tags", tags);
@@ -118,7 +117,7 @@ async fn list_worktrees(
 ///
 ///     salt myminion git.worktree_add /path/to/repo/main ../hotfix ref=origin/master
 #[function]
-async fn worktree_add(
+fn worktree_add(
     ctx: &Context,
     cwd: String,
     worktree_path: String,
@@ -153,7 +152,7 @@ async fn worktree_add(
         git = git.words([if yes(reset_branch) { "-B" } else { "-b" }, branch.as_str()]).word_if(yes(force), "--force");
     }
     let start = r#ref.filter(|name| !name.is_empty());
-    git.words(options(&opts)?).word(worktree_path).words(start).at(&cwd).merged().text().await
+    git.words(options(&opts)?).word(worktree_path).words(start).at(&cwd).merged().text()
 }
 
 /// Forgets checkouts whose directories are gone and returns what git says.
@@ -164,7 +163,7 @@ async fn worktree_add(
 ///
 ///     salt myminion git.worktree_prune /path/to/repo dry_run=True
 #[function]
-async fn worktree_prune(
+fn worktree_prune(
     ctx: &Context,
     cwd: String,
     #[default(false)] dry_run: bool,
@@ -185,7 +184,7 @@ async fn worktree_prune(
         git = git.words(["--expire", expire.as_str()]);
     }
     // Older versions tell on stdout what newer ones tell on stderr.
-    git.words(options(&opts)?).at(&cwd).merged().text().await
+    git.words(options(&opts)?).at(&cwd).merged().text()
 }
 
 /// Removes the directory of a further checkout; returns True.
@@ -196,13 +195,13 @@ async fn worktree_prune(
 ///
 ///     salt myminion git.worktree_rm /path/to/worktree
 #[function]
-async fn worktree_rm(ctx: &Context, cwd: String, user: Option<String>, output_encoding: Option<Value>) -> Result<bool> {
+fn worktree_rm(ctx: &Context, cwd: String, user: Option<String>, output_encoding: Option<Value>) -> Result<bool> {
     let who = Who { user, output_encoding, ..Who::default() };
     let cwd = who.path(&cwd);
     if !Path::new(&cwd).exists() {
         return Err(Error::execution(format!("{cwd} does not exist")));
     }
-    if !belongs_elsewhere(ctx, &who, &cwd).await? {
+    if !belongs_elsewhere(ctx, &who, &cwd)? {
         return Err(Error::execution(format!("{cwd} is not a git worktree")));
     }
     let failed = |error: std::io::Error| Error::execution(format!("Unable to remove {cwd}: {error}"));

@@ -31,11 +31,11 @@ pub static MODULE: Module =
 ///     salt '*' http.query http://somelink.com/ method=POST params='{"key1": "val1"}'
 ///     salt '*' http.query http://somelink.com/ method=POST data='<xml>somecontent</xml>'
 #[function]
-async fn query(ctx: &Context, url: String, kwargs: KwArgs) -> Result<Map> {
-    ask(ctx, url, kwargs.given()).await
+fn query(ctx: &Context, url: String, kwargs: KwArgs) -> Result<Map> {
+    ask(ctx, url, kwargs.given())
 }
 
-async fn ask(ctx: &Context, url: String, mut arguments: Map) -> Result<Map> {
+fn ask(ctx: &Context, url: String, mut arguments: Map) -> Result<Map> {
     let mut url = url;
     let mut result = Map::new();
     let test_url = arguments.remove("test_url");
@@ -47,7 +47,7 @@ async fn ask(ctx: &Context, url: String, mut arguments: Map) -> Result<Map> {
         result.insert("test", true);
     }
     let request = Request::read(ctx, url, arguments)?;
-    let answer = request.send(ctx).await?;
+    let answer = request.send(ctx)?;
     answer.into_map(&request, result)
 }
 
@@ -60,29 +60,20 @@ async fn ask(ctx: &Context, url: String, mut arguments: Map) -> Result<Map> {
 ///
 ///     salt '*' http.wait_for_successful_query http://somelink.com/ wait_for=160 request_interval=1
 #[function]
-async fn wait_for_successful_query(
-    ctx: &Context,
-    url: String,
-    #[default(300)] wait_for: f64,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn wait_for_successful_query(ctx: &Context, url: String, #[default(300)] wait_for: f64, kwargs: KwArgs) -> Result<Map> {
     let begin = Instant::now();
     let arguments = kwargs.given();
     let interval = arguments.get("request_interval").and_then(Value::as_f64).unwrap_or(0.1);
     let pause = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));
     loop {
-        let tried = ask(ctx, url.clone(), arguments.clone()).await;
+        let tried = ask(ctx, url.clone(), arguments.clone());
         let failed = |answer: &Map| ["Error", "error"].iter().any(|key| answer.get(key).is_some_and(Value::truthy));
         match tried {
             Ok(answer) if !failed(&answer) => return Ok(answer),
-            Err(Error::Terminated) => return Err(Error::Terminated),
             tried if begin.elapsed().as_secs_f64() > wait_for => return tried,
             _ => {}
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = ctx.job.cancel.cancelled() => return Err(Error::Terminated),
-        }
+        ctx.sleep(pause);
     }
 }
 
@@ -123,8 +114,8 @@ mod tests {
         (port, thread)
     }
 
-    #[tokio::test]
-    async fn answers_are_read_as_wanted() {
+    #[test]
+    fn answers_are_read_as_wanted() {
         if crate::util::which("curl").is_none() {
             // Nothing to ask with on this machine.
             return;
@@ -139,11 +130,11 @@ mod tests {
             "header_dict" => map! { "X-Mine" => "yes" },
         };
         let call = exec::Call { args: vec![url.as_str().into()], kwargs };
-        let answer = ctx.call_with("http.query", call).await.unwrap();
+        let answer = ctx.call_with("http.query", call).unwrap();
         assert_eq!(answer.get("dict"), Some(&map! { "a" => 1 }.into()));
         assert_eq!((answer.get("status"), answer.get("body")), (Some(&200.into()), Some(&"{\"a\": 1}".into())));
         assert_eq!(answer.traverse("headers:Content-Length", ":"), Some(&"8".into()));
-        let answer = ctx.call("http.query", vec![url.into()]).await.unwrap();
+        let answer = ctx.call("http.query", vec![url.into()]).unwrap();
         let expected = map! { "status" => 404, "error" => "HTTP 404: Not Found", "body" => "nope" };
         assert_eq!(answer, expected.into());
         let asked = asked.join().unwrap();
@@ -151,8 +142,8 @@ mod tests {
         assert!(!asked[0].contains("Accept:"), "{asked:?}");
     }
 
-    #[tokio::test]
-    async fn texts_have_their_encoding_and_heads_no_body() {
+    #[test]
+    fn texts_have_their_encoding_and_heads_no_body() {
         if crate::util::which("curl").is_none() {
             // Nothing to ask with on this machine.
             return;
@@ -161,18 +152,18 @@ mod tests {
         let (port, asked) = server(vec![[head.as_bytes(), b"h\xfc!\n"].concat(), head.into(), head.into()]);
         let (ctx, _) = context(&[&MODULE, &crate::cmd::MODULE], map! { "id" => "m" }, map! {}, map! {});
         let url = || Value::from(format!("http://127.0.0.1:{port}/"));
-        assert_eq!(ctx.call("http.query", vec![url()]).await.unwrap(), map! { "body" => "hü!\n" }.into());
+        assert_eq!(ctx.call("http.query", vec![url()]).unwrap(), map! { "body" => "hü!\n" }.into());
         let with = |kwargs: Map| ctx.call_with("http.query", exec::Call { args: vec![url()], kwargs });
-        assert_eq!(with(map! { "method" => "HEAD" }).await.unwrap(), map! { "body" => "" }.into());
-        let _cut_short = with(map! { "method" => "PUT", "data" => "x" }).await.unwrap();
+        assert_eq!(with(map! { "method" => "HEAD" }).unwrap(), map! { "body" => "" }.into());
+        let _cut_short = with(map! { "method" => "PUT", "data" => "x" }).unwrap();
         let asked = asked.join().unwrap();
         assert!(asked[2].starts_with("PUT / ") && !asked[2].contains("Content-Type:"), "{asked:?}");
     }
 
-    #[tokio::test]
-    async fn a_test_asks_nobody() {
+    #[test]
+    fn a_test_asks_nobody() {
         let (ctx, _) = context(&[&MODULE], map! {}, map! {}, map! {});
         let call = exec::Call { args: list!["http://h/"].into_list().unwrap(), kwargs: map! { "test" => true } };
-        assert_eq!(ctx.call_with("http.query", call).await.unwrap(), map! {}.into());
+        assert_eq!(ctx.call_with("http.query", call).unwrap(), map! {}.into());
     }
 }

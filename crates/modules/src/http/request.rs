@@ -139,7 +139,7 @@ impl Request {
     }
 
     /// Sends it. What is secret goes to curl's standard input.
-    pub async fn send(&self, ctx: &Context) -> Result<Answer> {
+    pub fn send(&self, ctx: &Context) -> Result<Answer> {
         if crate::util::which("curl").is_none() {
             return Err(Error::CommandNotFound("curl".into()));
         }
@@ -159,7 +159,7 @@ impl Request {
             "--config",
             "-",
         ];
-        let outcome = cmd::fed(ctx, &words, self.configuration().into_bytes()).await?;
+        let outcome = cmd::fed(ctx, &words, self.configuration().into_bytes())?;
         Ok(Answer {
             code: outcome.retcode.unwrap_or(1),
             error: outcome.stderr.trim().to_owned(),

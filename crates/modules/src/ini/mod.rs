@@ -79,7 +79,7 @@ fn write(form: &Form, ini: &mut Section) -> Result<()> {
 ///
 ///     salt '*' ini.set_option /etc/app.ini '{section: {option: value}}'
 #[function]
-async fn set_option(
+fn set_option(
     ctx: &Context,
     file_name: String,
     sections: Option<Value>,
@@ -108,7 +108,7 @@ async fn set_option(
 ///
 ///     salt '*' ini.get_option /etc/app.ini section option
 #[function]
-async fn get_option(
+fn get_option(
     ctx: &Context,
     file_name: String,
     section: Value,
@@ -133,7 +133,7 @@ async fn get_option(
 ///
 ///     salt '*' ini.remove_option /etc/app.ini section option
 #[function]
-async fn remove_option(
+fn remove_option(
     ctx: &Context,
     file_name: String,
     section: Value,
@@ -161,7 +161,7 @@ async fn remove_option(
 ///
 ///     salt '*' ini.get_section /etc/app.ini section
 #[function]
-async fn get_section(
+fn get_section(
     ctx: &Context,
     file_name: String,
     section: Value,
@@ -189,7 +189,7 @@ fn not_a_section(name: &Value) -> Error {
 ///
 ///     salt '*' ini.remove_section /etc/app.ini section
 #[function]
-async fn remove_section(
+fn remove_section(
     ctx: &Context,
     file_name: String,
     section: Value,
@@ -217,7 +217,7 @@ async fn remove_section(
 ///
 ///     salt '*' ini.get_ini /etc/app.ini
 #[function]
-async fn get_ini(
+fn get_ini(
     ctx: &Context,
     file_name: String,
     #[default("=")] separator: String,

@@ -38,13 +38,13 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Brings an interface up or down, unless another one does.
-async fn switched(ctx: &Context, program: &str, iface: &str, kind: &str, others: &[&str]) -> Result<Value> {
+fn switched(ctx: &Context, program: &str, iface: &str, kind: &str, others: &[&str]) -> Result<Value> {
     check_name(iface)?;
     if others.contains(&kind.to_lowercase().as_str()) {
         return Ok(Value::Null);
     }
     let words: Value = [program, iface].into_iter().collect();
-    ctx.call_with("cmd.run", Call { args: vec![words], kwargs: value::map! { "python_shell" => false } }).await
+    ctx.call_with("cmd.run", Call { args: vec![words], kwargs: value::map! { "python_shell" => false } })
 }
 
 fn is_set(options: &Map, name: &str) -> bool {
@@ -52,7 +52,7 @@ fn is_set(options: &Map, name: &str) -> bool {
 }
 
 /// Gives the machine its name, where that is wanted at once; says whether it worked.
-async fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
+fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
     if !is_set(options, "apply_hostname") {
         return Ok(true);
     }
@@ -60,7 +60,7 @@ async fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
         tracing::warn!("The network state is to apply the name of the machine, but no hostname is defined.");
         return Ok(false);
     };
-    Ok(ctx.call("network.mod_hostname", vec![name.clone()]).await?.truthy())
+    Ok(ctx.call("network.mod_hostname", vec![name.clone()])?.truthy())
 }
 
 /// Says whether settings take effect when the machine is started anew, and not before.

@@ -27,7 +27,7 @@ fn load(name: String) -> Result<Vec<String>> {
 type Asked = Mutex<Vec<Value>>;
 
 #[function]
-async fn persist(ctx: &Context, name: String, value: i64) -> Result<String> {
+fn persist(ctx: &Context, name: String, value: i64) -> Result<String> {
     ctx.memo.get::<Asked>().lock().unwrap().push(Value::List(vec![name.into(), value.into()]));
     Ok("Updated".into())
 }
@@ -66,7 +66,7 @@ fn read_files(root: &Path, folder: &Path, found: &mut Map) {
     }
 }
 
-async fn difference(module: &'static Module, case: &Map) -> Option<String> {
+fn difference(module: &'static Module, case: &Map) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     let part = |name: &str| case.get(name).and_then(Value::as_map).cloned().unwrap_or_default();
@@ -77,7 +77,7 @@ async fn difference(module: &'static Module, case: &Map) -> Option<String> {
     let (fun, kwargs) = (format!("ip.{}", case.get_str("fun")?), part("kwargs"));
     let (shown, files) = (Value::from(args.clone()), Value::from(part("files")));
     let title = format!("{fun} {shown} {} {files}", Value::from(kwargs.clone()));
-    let ours = ctx.call_with(&fun, Call { args, kwargs }).await;
+    let ours = ctx.call_with(&fun, Call { args, kwargs });
     let wrong = match (case.get("raises").and_then(Value::as_list), ours) {
         (None, Ok(ours)) => {
             let salt = case.get("result").cloned().unwrap_or_default();
@@ -102,12 +102,12 @@ async fn difference(module: &'static Module, case: &Map) -> Option<String> {
 }
 
 /// Runs all cases, but for those that differ on purpose: the function, and a word of the case.
-async fn compare(module: &'static Module, recording: &str, different: &[(&str, &str)]) {
+fn compare(module: &'static Module, recording: &str, different: &[(&str, &str)]) {
     let recording: Value = serde_json::from_str(recording).unwrap();
     let cases = recording.as_list().unwrap();
     let mut wrong = Vec::new();
     for case in cases {
-        let told = difference(module, case.as_map().unwrap()).await;
+        let told = difference(module, case.as_map().unwrap());
         let known = |text: &String| different.iter().any(|(of, word)| text.starts_with(of) && text.contains(word));
         wrong.extend(told.filter(|text| !known(text)));
     }
@@ -115,14 +115,14 @@ async fn compare(module: &'static Module, recording: &str, different: &[(&str, &
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-#[tokio::test]
-async fn files_of_debian_are_salts() {
+#[test]
+fn files_of_debian_are_salts() {
     // Where a directory is missing, ours names the file, too.
     let different = [("ip.build_interface", "/no/such/file")];
-    compare(&super::debian::MODULE, include_str!("../../testdata/debian_ip.json"), &different).await;
+    compare(&super::debian::MODULE, include_str!("../../testdata/debian_ip.json"), &different);
 }
 
-#[tokio::test]
-async fn files_of_red_hat_are_salts() {
-    compare(&super::redhat::MODULE, include_str!("../../testdata/rh_ip.json"), &[]).await;
+#[test]
+fn files_of_red_hat_are_salts() {
+    compare(&super::redhat::MODULE, include_str!("../../testdata/rh_ip.json"), &[]);
 }

@@ -13,9 +13,9 @@ fn given(text: Option<String>) -> Option<String> {
 }
 
 /// Runs a command on a table and returns what the program complains about.
-async fn change(ctx: &Context, family: &str, table: &str, what: &str) -> Result<String> {
-    let wait = wait(ctx, family).await?;
-    said(ctx, "cmd.run_stderr", &format!("{} {wait} -t {table} {what}", program(ctx, family)?)).await
+fn change(ctx: &Context, family: &str, table: &str, what: &str) -> Result<String> {
+    let wait = wait(ctx, family)?;
+    said(ctx, "cmd.run_stderr", &format!("{} {wait} -t {table} {what}", program(ctx, family)?))
 }
 
 /// True, or the complaint.
@@ -31,7 +31,7 @@ fn silent(text: String) -> Value {
 ///
 ///     salt '*' iptables.set_policy filter INPUT ACCEPT
 #[function]
-async fn set_policy(
+fn set_policy(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -40,16 +40,16 @@ async fn set_policy(
 ) -> Result<String> {
     let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
     let Some(policy) = given(policy) else { return Ok("Error: Policy needs to be specified".into()) };
-    change(ctx, &family, &table, &format!("-P {chain} {policy}")).await
+    change(ctx, &family, &table, &format!("-P {chain} {policy}"))
 }
 
-async fn is_there(ctx: &Context, table: &str, chain: &str, rule: &str, family: &str) -> Result<bool> {
-    if !super::has_option(ctx, "--check", family).await? {
+fn is_there(ctx: &Context, table: &str, chain: &str, rule: &str, family: &str) -> Result<bool> {
+    if !super::has_option(ctx, "--check", family)? {
         return Err(Error::execution("not supported: this version of iptables has no option --check"));
     }
     let line = format!("{} -t {table} -C {chain} {rule}", program(ctx, family)?);
     let kwargs = value::map! { "output_loglevel" => "quiet" };
-    let code = ctx.call_with("cmd.retcode", exec::Call { args: vec![line.into()], kwargs }).await?;
+    let code = ctx.call_with("cmd.retcode", exec::Call { args: vec![line.into()], kwargs })?;
     Ok(!code.truthy())
 }
 
@@ -61,7 +61,7 @@ async fn is_there(ctx: &Context, table: &str, chain: &str, rule: &str, family: &
 ///
 ///     salt '*' iptables.check filter INPUT rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
 #[function]
-async fn check(
+fn check(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -70,7 +70,7 @@ async fn check(
 ) -> Result<Value> {
     let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
     let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
-    is_there(ctx, &table, &chain, &rule, &family).await.map(Value::from)
+    is_there(ctx, &table, &chain, &rule, &family).map(Value::from)
 }
 
 /// Says whether a table has a chain.
@@ -81,14 +81,14 @@ async fn check(
 ///
 ///     salt '*' iptables.check_chain filter INPUT
 #[function]
-async fn check_chain(
+fn check_chain(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
     let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
-    let text = said(ctx, "cmd.run_stdout", &format!("{}-save -t {table}", program(ctx, &family)?)).await?;
+    let text = said(ctx, "cmd.run_stdout", &format!("{}-save -t {table}", program(ctx, &family)?))?;
     Ok(text.contains(&format!(":{chain} ")).into())
 }
 
@@ -100,14 +100,14 @@ async fn check_chain(
 ///
 ///     salt '*' iptables.new_chain filter CUSTOM_CHAIN
 #[function]
-async fn new_chain(
+fn new_chain(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
     match given(chain) {
-        Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-N {chain}")).await?)),
+        Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-N {chain}"))?)),
         None => Ok(NO_CHAIN.into()),
     }
 }
@@ -120,14 +120,14 @@ async fn new_chain(
 ///
 ///     salt '*' iptables.delete_chain filter CUSTOM_CHAIN
 #[function]
-async fn delete_chain(
+fn delete_chain(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
     match given(chain) {
-        Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-X {chain}")).await?)),
+        Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-X {chain}"))?)),
         None => Ok(NO_CHAIN.into()),
     }
 }
@@ -140,7 +140,7 @@ async fn delete_chain(
 ///
 ///     salt '*' iptables.append filter INPUT rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
 #[function]
-async fn append(
+fn append(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -149,12 +149,12 @@ async fn append(
 ) -> Result<Value> {
     let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
     let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
-    let wait = wait(ctx, &family).await?;
-    if is_there(ctx, &table, &chain, &rule, &family).await? {
+    let wait = wait(ctx, &family)?;
+    if is_there(ctx, &table, &chain, &rule, &family)? {
         return Ok(false.into());
     }
     let line = format!("{} {wait} -t {table} -A {chain} {rule}", program(ctx, &family)?);
-    Ok(said(ctx, "cmd.run_stderr", &line).await?.is_empty().into())
+    Ok(said(ctx, "cmd.run_stderr", &line)?.is_empty().into())
 }
 
 /// The place counted from the end: -1 is in front of the last rule.
@@ -175,7 +175,7 @@ fn from_the_end(rules: &Map, table: &str, chain: &str, position: i64) -> Result<
 ///
 ///     salt '*' iptables.insert filter INPUT position=3 rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
 #[function]
-async fn insert(
+fn insert(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -189,14 +189,14 @@ async fn insert(
     };
     let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
     if position < 0 {
-        position = from_the_end(&rules_now(ctx, &family).await?, &table, &chain, position)?;
+        position = from_the_end(&rules_now(ctx, &family)?, &table, &chain, position)?;
     }
-    let wait = wait(ctx, &family).await?;
-    if is_there(ctx, &table, &chain, &rule, &family).await? {
+    let wait = wait(ctx, &family)?;
+    if is_there(ctx, &table, &chain, &rule, &family)? {
         return Ok(false.into());
     }
     let line = format!("{} {wait} -t {table} -I {chain} {position} {rule}", program(ctx, &family)?);
-    Ok(said(ctx, "cmd.run_stderr", &line).await?.into())
+    Ok(said(ctx, "cmd.run_stderr", &line)?.into())
 }
 
 /// Takes a rule out of a chain, named by itself or its position. Returns what the program complains about.
@@ -208,7 +208,7 @@ async fn insert(
 ///     salt '*' iptables.delete filter INPUT position=3
 ///     salt '*' iptables.delete filter INPUT rule='-m state --state RELATED,ESTABLISHED -j ACCEPT'
 #[function]
-async fn delete(
+fn delete(
     ctx: &Context,
     table: String,
     chain: Option<String>,
@@ -224,7 +224,7 @@ async fn delete(
         (None, None) => return Ok(NO_RULE.into()),
     };
     let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
-    change(ctx, &family, &table, &format!("-D {chain} {rule}")).await
+    change(ctx, &family, &table, &format!("-D {chain} {rule}"))
 }
 
 /// Takes all rules out of a chain, or out of all chains of a table. Returns what the program complains about.
@@ -235,11 +235,11 @@ async fn delete(
 ///
 ///     salt '*' iptables.flush filter INPUT
 #[function]
-async fn flush(
+fn flush(
     ctx: &Context,
     #[default("filter")] table: String,
     #[default("")] chain: String,
     #[default("ipv4")] family: String,
 ) -> Result<String> {
-    change(ctx, &family, &table, &format!("-F {chain}")).await
+    change(ctx, &family, &table, &format!("-F {chain}"))
 }

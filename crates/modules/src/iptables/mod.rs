@@ -47,20 +47,20 @@ fn program(ctx: &Context, family: &str) -> Result<String> {
     util::program(ctx, name).ok_or_else(|| Error::CommandNotFound(name.into()))
 }
 
-async fn said(ctx: &Context, fun: &str, line: &str) -> Result<String> {
-    Ok(ctx.call(fun, vec![line.into()]).await?.to_string())
+fn said(ctx: &Context, fun: &str, line: &str) -> Result<String> {
+    Ok(ctx.call(fun, vec![line.into()])?.to_string())
 }
 
 /// Says whether the program has an option.
-async fn has_option(ctx: &Context, option: &str, family: &str) -> Result<bool> {
+fn has_option(ctx: &Context, option: &str, family: &str) -> Result<bool> {
     let args = vec![format!("{} --help", program(ctx, family)?).into()];
-    let help = ctx.call_with("cmd.run_stdout", Call { args, kwargs: map! { "output_loglevel" => "quiet" } }).await?;
+    let help = ctx.call_with("cmd.run_stdout", Call { args, kwargs: map! { "output_loglevel" => "quiet" } })?;
     Ok(help.to_string().contains(option))
 }
 
 /// The option that makes the program wait for others that hold its lock.
-async fn wait(ctx: &Context, family: &str) -> Result<&'static str> {
-    Ok(if has_option(ctx, "--wait", family).await? { "--wait" } else { "" })
+fn wait(ctx: &Context, family: &str) -> Result<&'static str> {
+    Ok(if has_option(ctx, "--wait", family)? { "--wait" } else { "" })
 }
 
 /// Where a distribution keeps the rules that are loaded at each start.
@@ -90,17 +90,16 @@ fn chosen_file(ctx: &Context, file: Option<String>, family: &str) -> Result<Stri
     }
 }
 
-async fn rules_now(ctx: &Context, family: &str) -> Result<Map> {
-    saved::parsed(&said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, family)?)).await?)
+fn rules_now(ctx: &Context, family: &str) -> Result<Map> {
+    saved::parsed(&said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, family)?))?)
 }
 
-async fn rules_in(ctx: &Context, file: Option<String>, family: &str) -> Result<Map> {
+fn rules_in(ctx: &Context, file: Option<String>, family: &str) -> Result<Map> {
     let file = chosen_file(ctx, file, family)?;
     ctx.blocking(move || {
         let text = std::fs::read_to_string(&file).map_err(|error| Error::io("read", &file, &error))?;
         saved::parsed(&text)
     })
-    .await?
 }
 
 fn policy_of(rules: &Map, table: &str, chain: &str) -> Value {
@@ -117,8 +116,8 @@ fn policy_of(rules: &Map, table: &str, chain: &str) -> Value {
 ///     salt '*' iptables.get_rules
 ///     salt '*' iptables.get_rules family=ipv6
 #[function]
-async fn get_rules(ctx: &Context, #[default("ipv4")] family: String) -> Result<Map> {
-    rules_now(ctx, &family).await
+fn get_rules(ctx: &Context, #[default("ipv4")] family: String) -> Result<Map> {
+    rules_now(ctx, &family)
 }
 
 /// Returns the rules in a file, by table and chain; without one, in the file that is loaded at each start.
@@ -130,8 +129,8 @@ async fn get_rules(ctx: &Context, #[default("ipv4")] family: String) -> Result<M
 ///     salt '*' iptables.get_saved_rules
 ///     salt '*' iptables.get_saved_rules family=ipv6
 #[function]
-async fn get_saved_rules(ctx: &Context, conf_file: Option<String>, #[default("ipv4")] family: String) -> Result<Map> {
-    rules_in(ctx, conf_file, &family).await
+fn get_saved_rules(ctx: &Context, conf_file: Option<String>, #[default("ipv4")] family: String) -> Result<Map> {
+    rules_in(ctx, conf_file, &family)
 }
 
 const NO_CHAIN: &str = "Error: Chain needs to be specified";
@@ -144,14 +143,14 @@ const NO_CHAIN: &str = "Error: Chain needs to be specified";
 ///
 ///     salt '*' iptables.get_policy filter INPUT
 #[function]
-async fn get_policy(
+fn get_policy(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
     match chain.filter(|chain| !chain.is_empty()) {
-        Some(chain) => Ok(policy_of(&rules_now(ctx, &family).await?, &table, &chain)),
+        Some(chain) => Ok(policy_of(&rules_now(ctx, &family)?, &table, &chain)),
         None => Ok(NO_CHAIN.into()),
     }
 }
@@ -164,7 +163,7 @@ async fn get_policy(
 ///
 ///     salt '*' iptables.get_saved_policy filter INPUT conf_file=/etc/iptables.saved
 #[function]
-async fn get_saved_policy(
+fn get_saved_policy(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -172,7 +171,7 @@ async fn get_saved_policy(
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
     match chain.filter(|chain| !chain.is_empty()) {
-        Some(chain) => Ok(policy_of(&rules_in(ctx, conf_file, &family).await?, &table, &chain)),
+        Some(chain) => Ok(policy_of(&rules_in(ctx, conf_file, &family)?, &table, &chain)),
         None => Ok(NO_CHAIN.into()),
     }
 }
@@ -205,14 +204,14 @@ fn filtered(text: &str, filters: &Value) -> String {
 ///     salt '*' iptables.save /etc/sysconfig/iptables
 ///     salt '*' iptables.save /etc/sysconfig/ip6tables family=ipv6
 #[function]
-async fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: String) -> Result<Value> {
+fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: String) -> Result<Value> {
     let filename = chosen_file(ctx, filename, &family)?;
     if let Some(parent) = Path::new(&filename).parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, &error))?;
     }
-    let text = said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, &family)?)).await?;
+    let text = said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, &family)?))?;
     let filters = util::config_get(ctx, "iptables.save_filters").unwrap_or_default();
-    ctx.call("file.write", vec![filename.into(), filtered(&text, &filters).into()]).await
+    ctx.call("file.write", vec![filename.into(), filtered(&text, &filters).into()])
 }
 
 /// Returns the version of the program.
@@ -223,8 +222,8 @@ async fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family
 ///
 ///     salt '*' iptables.version
 #[function]
-async fn version(ctx: &Context, #[default("ipv4")] family: String) -> Result<String> {
-    let text = said(ctx, "cmd.run_stdout", &format!("{} --version", program(ctx, &family)?)).await?;
+fn version(ctx: &Context, #[default("ipv4")] family: String) -> Result<String> {
+    let text = said(ctx, "cmd.run_stdout", &format!("{} --version", program(ctx, &family)?))?;
     let unknown = || Error::execution(format!("iptables did not tell its version: '{text}'"));
     text.split_whitespace().nth(1).map(str::to_owned).ok_or_else(unknown)
 }

@@ -320,7 +320,7 @@ fn written(mut args: Map) -> std::result::Result<String, &'static str> {
 ///     salt '*' iptables.build_rule match=state connstate=RELATED,ESTABLISHED jump=ACCEPT
 ///     salt '*' iptables.build_rule filter INPUT command=I position=3 full=True source='!127.0.0.1' jump=ACCEPT
 #[function]
-async fn build_rule(
+fn build_rule(
     ctx: &Context,
     #[default("filter")] table: Value,
     chain: Option<Value>,
@@ -345,6 +345,6 @@ async fn build_rule(
         return Ok("Error: Command needs to be specified".into());
     };
     let dashes = if "ACDIRLSFZNXPE".contains(&command) { "-" } else { "--" };
-    let wait = wait(ctx, &family).await?;
+    let wait = wait(ctx, &family)?;
     Ok(format!("{} {wait} -t {table} {dashes}{command} {chain} {position} {rule}", program(ctx, &family)?))
 }

@@ -27,9 +27,9 @@ pub static MODULE: Module = Module::new(
 ///
 ///     salt '*' lowpkg.bin_pkg_info /root/foo-1.2.3-1ubuntu1_all.deb
 #[function]
-async fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<Map> {
-    let path = local_file(ctx, path, &saltenv).await?;
-    let said = cmd::quiet(ctx, &["dpkg", "-I", &path]).await?;
+fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<Map> {
+    let path = local_file(ctx, path, &saltenv)?;
+    let said = cmd::quiet(ctx, &["dpkg", "-I", &path])?;
     if said.retcode != Some(0) {
         let why = if said.stderr.is_empty() { String::new() } else { format!(": {}", said.stderr.trim_end()) };
         return Err(Error::execution(format!("Unable to get info for {path}{why}")));
@@ -41,10 +41,10 @@ async fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: S
 }
 
 /// The path of a file that may have to be fetched.
-pub(crate) async fn local_file(ctx: &Context, path: String, saltenv: &str) -> Result<String> {
+pub(crate) fn local_file(ctx: &Context, path: String, saltenv: &str) -> Result<String> {
     if path.contains("://") {
         let call = Call { args: vec![path.clone().into(), saltenv.into()], kwargs: Map::new() };
-        let cached = ctx.call_with("cp.cache_file", call).await?;
+        let cached = ctx.call_with("cp.cache_file", call)?;
         let missing = || Error::execution(format!("Unable to retrieve {path} from saltenv '{saltenv}'"));
         return cached.as_str().filter(|path| !path.is_empty()).map(str::to_owned).ok_or_else(missing);
     }
@@ -78,11 +78,11 @@ fn file_info(text: &str, own: Option<&str>) -> std::result::Result<Map, String> 
 }
 
 /// Names of installed packages with their versions, or the text of the failure.
-async fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(String, String)>, String>> {
+fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(String, String)>, String>> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\t${Version}\n", "-W"];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::counted(ctx, &words).await?;
+    let said = cmd::counted(ctx, &words)?;
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
@@ -90,8 +90,8 @@ async fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<
     Ok(Ok(lines.map(|(name, version)| (name.to_owned(), version.to_owned())).collect()))
 }
 
-async fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
-    let said = cmd::quiet(ctx, &["dpkg", "-L", package]).await?;
+fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
+    let said = cmd::quiet(ctx, &["dpkg", "-L", package])?;
     Ok(said.stdout.lines().map(str::to_owned).collect())
 }
 
@@ -103,15 +103,15 @@ async fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
 ///
 ///     salt '*' lowpkg.file_dict hostname mount
 #[function]
-async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
-    let names = match query(ctx, &packages).await? {
+    let names = match query(ctx, &packages)? {
         Ok(names) => names,
         Err(text) => return Ok(text.into()),
     };
     let mut found = Map::new();
     for (name, _) in names {
-        let files = files_of(ctx, &name).await?;
+        let files = files_of(ctx, &name)?;
         found.insert(name, files);
     }
     Ok(map! { "errors" => Vec::<String>::new(), "packages" => found }.into())
@@ -125,15 +125,15 @@ async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
 ///
 ///     salt '*' lowpkg.file_list hostname mount
 #[function]
-async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
-    let names = match query(ctx, &packages).await? {
+    let names = match query(ctx, &packages)? {
         Ok(names) => names,
         Err(text) => return Ok(text.into()),
     };
     let mut files = std::collections::BTreeSet::new();
     for (name, _) in names {
-        files.extend(files_of(ctx, &name).await?);
+        files.extend(files_of(ctx, &name)?);
     }
     let files: Vec<String> = files.into_iter().collect();
     Ok(map! { "errors" => Vec::<String>::new(), "files" => files }.into())
@@ -168,13 +168,13 @@ const FIELDS: [(&str, &str); 17] = [
 ///
 ///     salt '*' lowpkg.info apache2 bash
 #[function]
-async fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let fields: String = FIELDS.iter().map(|(name, field)| format!("{name}:{field}\\n")).collect();
     let format = format!("-f={fields}\\n*/~^\\\\*\\n");
     let mut words = vec!["dpkg-query", "-W", &format];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::counted(ctx, &words).await?;
+    let said = cmd::counted(ctx, &words)?;
     if said.retcode != Some(0) {
         if kwargs.0.get("failhard").is_none_or(Value::truthy) {
             let text = format!("Error getting packages information: {}", said.stderr.trim_end());
@@ -212,9 +212,9 @@ fn package(text: &str) -> Option<(String, Map)> {
 ///     salt '*' lowpkg.list_pkgs
 ///     salt '*' lowpkg.list_pkgs hostname mount
 #[function]
-async fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
-    Ok(match query(ctx, &packages).await? {
+    Ok(match query(ctx, &packages)? {
         Ok(found) => found.into_iter().collect::<Map>().into(),
         Err(text) => text.into(),
     })
@@ -228,18 +228,18 @@ async fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
 ///
 ///     salt '*' lowpkg.unpurge bzip2
 #[function]
-async fn unpurge(ctx: &Context, packages: VarArgs) -> Result<Map> {
+fn unpurge(ctx: &Context, packages: VarArgs) -> Result<Map> {
     if packages.0.is_empty() {
         return Ok(Map::new());
     }
-    let leaving = || async {
+    let leaving = || {
         let call = Call { args: Vec::new(), kwargs: map! { "purge_desired" => true } };
-        Ok::<Map, Error>(ctx.call_with("pkg.list_pkgs", call).await?.into_map().unwrap_or_default())
+        Ok::<Map, Error>(ctx.call_with("pkg.list_pkgs", call)?.into_map().unwrap_or_default())
     };
-    let old = leaving().await?;
+    let old = leaving()?;
     let lines: String = packages.0.iter().map(|name| format!("{name} install\n")).collect();
-    cmd::fed(ctx, &["dpkg", "--set-selections"], lines.into_bytes()).await?;
-    let new = leaving().await?;
+    cmd::fed(ctx, &["dpkg", "--set-selections"], lines.into_bytes())?;
+    let new = leaving()?;
     let text = |packages: &Map, name: &Value| packages.get_value(name).cloned().unwrap_or("".into());
     let mut changes = Map::new();
     for name in old.keys().chain(new.keys()).filter(|name| old.get_value(name) != new.get_value(name)) {

@@ -50,12 +50,12 @@ fn has_rpm(grains: &Map) -> std::result::Result<(), String> {
 }
 
 /// Runs rpm, in another root directory if `root` names one.
-async fn rpm(ctx: &Context, kwargs: &Map, words: &[&str], extra: Extra) -> Result<Outcome> {
+fn rpm(ctx: &Context, kwargs: &Map, words: &[&str], extra: Extra) -> Result<Outcome> {
     let root = kwargs.get("root").filter(|root| root.truthy()).map(Value::to_string);
     let mut all = vec!["rpm"];
     all.extend(root.iter().flat_map(|root| ["--root", root.as_str()]));
     all.extend(words);
-    common::run(ctx, &all, extra).await
+    common::run(ctx, &all, extra)
 }
 
 fn names(packages: &VarArgs) -> Vec<String> {
@@ -74,30 +74,33 @@ fn both() -> Extra {
 ///
 ///     salt '*' lowpkg.bin_pkg_info /root/salt-2015.5.1-2.el7.noarch.rpm
 #[function]
-async fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<Value> {
-    let path = super::local_file(ctx, path, &saltenv).await?;
+fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<Value> {
+    let path = super::local_file(ctx, path, &saltenv)?;
     let shown = |info: Info| {
         map! {
             "install_date" => info.install_date(), "install_date_time_t" => info.installed, "name" => info.name,
             "version" => info.version, "arch" => info.arch, "repoid" => info.repoid,
         }
     };
-    Ok(info_of_file(ctx, &path).await?.map(shown).map(Value::from).unwrap_or_default())
+    Ok(info_of_file(ctx, &path)?.map(shown).map(Value::from).unwrap_or_default())
 }
 
 /// The package in a file; nothing when rpm does not take it for one.
-pub(crate) async fn info_of_file(ctx: &Context, path: &str) -> Result<Option<Info>> {
+pub(crate) fn info_of_file(ctx: &Context, path: &str) -> Result<Option<Info>> {
     let format = FIELDS.replace("%{REPOID}", "none");
-    let text = common::output(ctx, &["rpm", "-qp", "--queryformat", &format, path], false).await?;
+    let text = common::output(ctx, &["rpm", "-qp", "--queryformat", &format, path], false)?;
     Ok(Info::parse(&text, packages::osarch(ctx)))
 }
 
+/// Packages with their versions.
+type Versions = Vec<(String, String)>;
+
 /// Lines of name and version, and lines that tell of packages that are not there.
-async fn versions(ctx: &Context, packages: &VarArgs, kwargs: &Map) -> Result<(Vec<(String, String)>, Vec<String>)> {
+fn versions(ctx: &Context, packages: &VarArgs, kwargs: &Map) -> Result<(Versions, Vec<String>)> {
     let names = names(packages);
     let mut words = vec![if names.is_empty() { "-qa" } else { "-q" }, "--queryformat", "%{NAME} %{VERSION}\\n"];
     words.extend(names.iter().map(String::as_str));
-    let text = rpm(ctx, kwargs, &words, both()).await?.stdout;
+    let text = rpm(ctx, kwargs, &words, both())?.stdout;
     let (missing, there): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("is not installed"));
     let pairs = there.iter().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -115,8 +118,8 @@ async fn versions(ctx: &Context, packages: &VarArgs, kwargs: &Map) -> Result<(Ve
 ///     salt '*' lowpkg.list_pkgs
 ///     salt '*' lowpkg.list_pkgs httpd
 #[function]
-async fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    Ok(versions(ctx, &packages, &kwargs.0).await?.0.into_iter().collect())
+fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    Ok(versions(ctx, &packages, &kwargs.0)?.0.into_iter().collect())
 }
 
 /// Returns the files of packages, or of all.
@@ -127,11 +130,11 @@ async fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<M
 ///
 ///     salt '*' lowpkg.file_list httpd postfix
 #[function]
-pub(crate) async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+pub(crate) fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names = names(&packages);
     let mut words = vec![if names.is_empty() { "-qla" } else { "-ql" }];
     words.extend(names.iter().map(String::as_str));
-    let text = rpm(ctx, &kwargs.0, &words, both()).await?.stdout;
+    let text = rpm(ctx, &kwargs.0, &words, both())?.stdout;
     Ok(map! { "errors" => Vec::<String>::new(), "files" => text.lines().collect::<Value>() })
 }
 
@@ -143,11 +146,11 @@ pub(crate) async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) 
 ///
 ///     salt '*' lowpkg.file_dict httpd postfix
 #[function]
-pub(crate) async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    let (there, errors) = versions(ctx, &packages, &kwargs.0).await?;
+pub(crate) fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let (there, errors) = versions(ctx, &packages, &kwargs.0)?;
     let mut found = Map::new();
     for (name, _) in there {
-        let text = rpm(ctx, &kwargs.0, &["-ql", &name], both()).await?.stdout;
+        let text = rpm(ctx, &kwargs.0, &["-ql", &name], both())?.stdout;
         found.insert(name, text.lines().collect::<Value>());
     }
     Ok(map! { "errors" => errors, "packages" => found })
@@ -161,10 +164,10 @@ pub(crate) async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) 
 ///
 ///     salt '*' lowpkg.owner /usr/bin/apachectl /etc/httpd/conf/httpd.conf
 #[function]
-pub(crate) async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+pub(crate) fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut found = Map::new();
     for path in names(&paths) {
-        let said = rpm(ctx, &kwargs.0, &["-qf", "--queryformat", "%{name}", &path], Extra::default()).await?;
+        let said = rpm(ctx, &kwargs.0, &["-qf", "--queryformat", "%{name}", &path], Extra::default())?;
         let owned = !said.stdout.to_lowercase().contains("not owned");
         found.insert(path, if owned { said.stdout } else { String::new() });
     }
@@ -200,7 +203,7 @@ const MISMATCHES: [(&str, &str); 9] = [
 ///     salt '*' lowpkg.verify
 ///     salt '*' lowpkg.verify httpd postfix ignore_types='["config", "doc"]'
 #[function]
-pub(crate) async fn verify(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+pub(crate) fn verify(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let words_of = |name: &str| match kwargs.0.get(name) {
         None => Ok(Vec::new()),
         Some(given @ (Value::Str(_) | Value::List(_))) => Ok(util::split_input(given)),
@@ -212,7 +215,7 @@ pub(crate) async fn verify(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> 
     let mut words: Vec<&str> = options.iter().map(String::as_str).collect();
     words.push(if names.is_empty() { "-Va" } else { "-V" });
     words.extend(names.iter().map(String::as_str));
-    let said = rpm(ctx, &kwargs.0, &words, Extra::default()).await?;
+    let said = rpm(ctx, &kwargs.0, &words, Extra::default())?;
     if said.stdout.trim().is_empty() && said.retcode != Some(0) {
         let why = if said.stderr.is_empty() { String::new() } else { format!(": {}", said.stderr) };
         return Err(Error::execution(format!("Failed to verify package(s){why}")));
@@ -254,11 +257,11 @@ const CHANGES: [&str; 9] = ["size", "mode", "checksum", "device", "symlink", "ow
 ///     salt '*' lowpkg.modified httpd
 ///     salt '*' lowpkg.modified httpd mode=True
 #[function]
-pub(crate) async fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
+pub(crate) fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
     let names = names(&packages);
     let mut words = vec!["-Va"];
     words.extend(names.iter().map(String::as_str));
-    let said = rpm(ctx, &flags.0, &words, Extra::default()).await?;
+    let said = rpm(ctx, &flags.0, &words, Extra::default())?;
     match said.retcode {
         Some(0) => return Ok(Map::new()),
         Some(1) => {}
@@ -299,7 +302,7 @@ pub(crate) async fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) ->
 ///
 ///     salt '*' lowpkg.diff /path/to/package.rpm /etc/sudoers
 #[function]
-pub(crate) async fn diff(ctx: &Context, package_path: String, path: String) -> Result<String> {
+pub(crate) fn diff(ctx: &Context, package_path: String, path: String) -> Result<String> {
     for program in ["rpm2cpio", "cpio", "diff"] {
         if util::which(program).is_none() {
             return Err(Error::CommandNotFound(format!("{program} is needed for lowpkg.diff")));
@@ -315,7 +318,7 @@ pub(crate) async fn diff(ctx: &Context, package_path: String, path: String) -> R
         quoted(&path)
     );
     let call = Call { args: vec![line.into()], kwargs: map! { "output_loglevel" => "trace" } };
-    let text = ctx.call_with("cmd.shell", call).await?.to_string();
+    let text = ctx.call_with("cmd.shell", call)?.to_string();
     if text.starts_with("Binary file") {
         return Ok(format!("File '{path}' is binary and its content has been modified."));
     }
@@ -331,9 +334,9 @@ pub(crate) async fn diff(ctx: &Context, package_path: String, path: String) -> R
 ///     salt '*' lowpkg.info apache2 bash
 ///     salt '*' lowpkg.info apache2 bash attr=version,build_date_time_t
 #[function]
-pub(crate) async fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+pub(crate) fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let attr = kwargs.0.get("attr").filter(|attr| attr.truthy()).map(util::split_input);
-    let tags = common::output(ctx, &["rpm", "--querytags"], false).await?;
+    let tags = common::output(ctx, &["rpm", "--querytags"], false)?;
     let long = tags.lines().any(|tag| tag == "LONGSIZE");
     let query = rpm_info::query(attr.as_deref(), long)?;
     let names = names(&packages);
@@ -341,7 +344,7 @@ pub(crate) async fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Re
     words.extend(names.iter().map(String::as_str));
     words.extend(["--queryformat", &query]);
     let extra = Extra { env: vec![("TZ".to_owned(), "UTC".to_owned())], ..Extra::default() };
-    let text = rpm(ctx, &kwargs.0, &words, extra).await?.stdout;
+    let text = rpm(ctx, &kwargs.0, &words, extra)?.stdout;
     let described = attr.is_none_or(|attr| attr.iter().any(|name| name == "description"));
     let all = kwargs.0.get("all_versions").is_some_and(Value::truthy);
     Ok(rpm_info::parsed(&text, described, all))
@@ -367,7 +370,7 @@ fn version_cmp(ver1: Value, ver2: Value, #[default(false)] ignore_epoch: bool) -
 ///
 ///     salt '*' lowpkg.checksum /path/to/package1.rpm
 #[function]
-pub(crate) async fn checksum(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
+pub(crate) fn checksum(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let paths = names(&paths);
     if paths.is_empty() {
         return Err(Error::execution("No package files has been specified."));
@@ -375,7 +378,7 @@ pub(crate) async fn checksum(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> R
     let mut found = Map::new();
     for path in paths {
         let right = Path::new(&path).is_file()
-            && rpm(ctx, &kwargs.0, &["-K", "--quiet", &path], Extra::default()).await?.retcode == Some(0);
+            && rpm(ctx, &kwargs.0, &["-K", "--quiet", &path], Extra::default())?.retcode == Some(0);
         found.insert(path, right);
     }
     Ok(found)

@@ -19,16 +19,16 @@ fn joined(opts: &[Value]) -> String {
 }
 
 /// Runs a command as a user; returns True, or what it complained about.
-async fn run(ctx: &Context, line: String, user: Option<&str>) -> Result<Value> {
+fn run(ctx: &Context, line: String, user: Option<&str>) -> Result<Value> {
     let kwargs = map! { "runas" => user, "python_shell" => false };
-    let said = ctx.call_with("cmd.run_all", Call { args: vec![line.into()], kwargs }).await?;
+    let said = ctx.call_with("cmd.run_all", Call { args: vec![line.into()], kwargs })?;
     let failed = said.get("retcode").is_some_and(Value::truthy);
     Ok(if failed { said.get("stderr").cloned().unwrap_or_default() } else { true.into() })
 }
 
 /// What is mounted, as `mount.active` or `mount.swaps` tells it.
-async fn asked(ctx: &Context, fun: &str) -> Result<Map> {
-    Ok(ctx.call(fun, Vec::new()).await?.into_map().unwrap_or_default())
+fn asked(ctx: &Context, fun: &str) -> Result<Map> {
+    Ok(ctx.call(fun, Vec::new())?.into_map().unwrap_or_default())
 }
 
 struct Wish {
@@ -46,16 +46,16 @@ impl Wish {
         if self.fstype.truthy() { format!("{opts} -t {}", self.fstype) } else { opts }
     }
 
-    async fn mount(self, ctx: &Context) -> Result<Value> {
+    fn mount(self, ctx: &Context) -> Result<Value> {
         if self.mkmnt && !std::path::Path::new(&self.name).exists() {
             let args = vec![self.name.as_str().into()];
-            ctx.call_with("file.mkdir", Call { args, kwargs: map! { "user" => self.user.as_deref() } }).await?;
+            ctx.call_with("file.mkdir", Call { args, kwargs: map! { "user" => self.user.as_deref() } })?;
         }
         let line = match self.device.truthy() {
             true => format!("mount {} '{}' '{}' ", self.arguments(), self.device, self.name),
             false => format!("mount '{}' ", self.name),
         };
-        run(ctx, line, self.user.as_deref()).await
+        run(ctx, line, self.user.as_deref())
     }
 }
 
@@ -74,7 +74,7 @@ fn only_mount(util: &str) -> Result<()> {
 ///
 ///     salt '*' mount.mount /mnt/foo /dev/sdz1 True
 #[function]
-async fn mount(
+fn mount(
     ctx: &Context,
     name: String,
     #[default(false)] device: Value,
@@ -88,7 +88,7 @@ async fn mount(
     if util != "mount" {
         return Ok(false.into());
     }
-    Wish { name, device, mkmnt, fstype, opts: list(opts), user }.mount(ctx).await
+    Wish { name, device, mkmnt, fstype, opts: list(opts), user }.mount(ctx)
 }
 
 /// Mounts what is mounted already anew with these options; mounts it if it is not. Returns True, or what the program
@@ -100,7 +100,7 @@ async fn mount(
 ///
 ///     salt '*' mount.remount /mnt/foo /dev/sdz1 True
 #[function]
-async fn remount(
+fn remount(
     ctx: &Context,
     name: String,
     device: Value,
@@ -110,14 +110,14 @@ async fn remount(
     user: Option<String>,
 ) -> Result<Value> {
     let mut wish = Wish { name, device, mkmnt, fstype, opts: list(opts), user };
-    if !asked(ctx, "mount.active").await?.contains_key(&wish.name) {
-        return wish.mount(ctx).await;
+    if !asked(ctx, "mount.active")?.contains_key(&wish.name) {
+        return wish.mount(ctx);
     }
     if !wish.opts.contains(&"remount".into()) {
         wish.opts.push("remount".into());
     }
     let line = format!("mount {} '{}' '{}' ", wish.arguments(), wish.device, wish.name);
-    run(ctx, line, wish.user.as_deref()).await
+    run(ctx, line, wish.user.as_deref())
 }
 
 /// Unmounts what is mounted at a place. Returns True, or what the program complained about.
@@ -129,7 +129,7 @@ async fn remount(
 ///     salt '*' mount.umount /mnt/foo
 ///     salt '*' mount.umount /mnt/foo /dev/xvdc1
 #[function]
-async fn umount(
+fn umount(
     ctx: &Context,
     name: String,
     device: Option<String>,
@@ -138,12 +138,12 @@ async fn umount(
     #[default(false)] lazy: bool,
 ) -> Result<Value> {
     only_mount(&util)?;
-    if !asked(ctx, "mount.active").await?.contains_key(&name) {
+    if !asked(ctx, "mount.active")?.contains_key(&name) {
         return Ok(format!("{name} does not have anything mounted").into());
     }
     let what = device.filter(|device| !device.is_empty()).unwrap_or(name);
     let line = format!("umount{} '{what}'", if lazy { " -l" } else { "" });
-    run(ctx, line, user.as_deref()).await
+    run(ctx, line, user.as_deref())
 }
 
 /// Says whether a program mounts file systems through FUSE.
@@ -154,16 +154,16 @@ async fn umount(
 ///
 ///     salt '*' mount.is_fuse_exec sshfs
 #[function]
-async fn is_fuse_exec(ctx: &Context, cmd: String) -> Result<bool> {
+fn is_fuse_exec(ctx: &Context, cmd: String) -> Result<bool> {
     let Some(path) = util::program(ctx, &cmd) else { return Ok(false) };
     if util::program(ctx, "ldd").is_none() {
         return Err(Error::CommandNotFound("ldd".into()));
     }
-    Ok(quietly(ctx, format!("ldd {path}")).await?.to_string().contains("libfuse"))
+    Ok(quietly(ctx, format!("ldd {path}"))?.to_string().contains("libfuse"))
 }
 
-async fn quietly(ctx: &Context, line: String) -> Result<Value> {
-    ctx.call_with("cmd.run", Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } }).await
+fn quietly(ctx: &Context, line: String) -> Result<Value> {
+    ctx.call_with("cmd.run", Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } })
 }
 
 /// Switches a swap space on. Returns its figures, and whether it is new.
@@ -174,14 +174,14 @@ async fn quietly(ctx: &Context, line: String) -> Result<Value> {
 ///
 ///     salt '*' mount.swapon /root/swapfile
 #[function]
-async fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: Value) -> Result<Map> {
+fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: Value) -> Result<Map> {
     let found = |on: &Map, new: bool| on.get(&name).map(|stats| map! { "stats" => stats.clone(), "new" => new });
-    if let Some(found) = found(&asked(ctx, "mount.swaps").await?, false) {
+    if let Some(found) = found(&asked(ctx, "mount.swaps")?, false) {
         return Ok(found);
     }
     let priority = if priority.truthy() { format!(" -p {priority}") } else { String::new() };
-    quietly(ctx, format!("swapon '{name}'{priority}")).await?;
-    Ok(found(&asked(ctx, "mount.swaps").await?, true).unwrap_or_default())
+    quietly(ctx, format!("swapon '{name}'{priority}"))?;
+    Ok(found(&asked(ctx, "mount.swaps")?, true).unwrap_or_default())
 }
 
 /// Switches a swap space off. Says whether it is off; None if it was.
@@ -192,10 +192,10 @@ async fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: V
 ///
 ///     salt '*' mount.swapoff /root/swapfile
 #[function]
-async fn swapoff(ctx: &Context, name: String) -> Result<Option<bool>> {
-    if !asked(ctx, "mount.swaps").await?.contains_key(&name) {
+fn swapoff(ctx: &Context, name: String) -> Result<Option<bool>> {
+    if !asked(ctx, "mount.swaps")?.contains_key(&name) {
         return Ok(None);
     }
-    quietly(ctx, format!("swapoff '{name}'")).await?;
-    Ok(Some(!asked(ctx, "mount.swaps").await?.contains_key(&name)))
+    quietly(ctx, format!("swapoff '{name}'"))?;
+    Ok(Some(!asked(ctx, "mount.swaps")?.contains_key(&name)))
 }

@@ -41,14 +41,13 @@ fn write(path: &Path, cache: Map) -> Result<()> {
 ///
 ///     salt '*' mount.read_mount_cache /mnt/share
 #[function]
-async fn read_mount_cache(ctx: &Context, name: String) -> Result<Value> {
+fn read_mount_cache(ctx: &Context, name: String) -> Result<Value> {
     let path = file(ctx);
     ctx.blocking(move || {
         let cache = read(&path)?;
         let entry = cache.get("mounts").and_then(|mounts| mounts.get(&name)).cloned();
         Ok(entry.unwrap_or_else(|| Map::new().into()))
     })
-    .await?
 }
 
 /// Remembers what is mounted at a place; returns True.
@@ -59,7 +58,7 @@ async fn read_mount_cache(ctx: &Context, name: String) -> Result<Value> {
 ///
 ///     salt '*' mount.write_mount_cache /mnt/share /dev/sda1 False ext4 defaults,nosuid
 #[function]
-async fn write_mount_cache(
+fn write_mount_cache(
     ctx: &Context,
     real_name: String,
     device: Value,
@@ -78,7 +77,6 @@ async fn write_mount_cache(
         }
         write(&path, cache).map(|()| true)
     })
-    .await?
 }
 
 /// Forgets what was mounted at a place; returns True.
@@ -89,7 +87,7 @@ async fn write_mount_cache(
 ///
 ///     salt '*' mount.delete_mount_cache /mnt/share
 #[function]
-async fn delete_mount_cache(ctx: &Context, real_name: String) -> Result<bool> {
+fn delete_mount_cache(ctx: &Context, real_name: String) -> Result<bool> {
     let path = file(ctx);
     ctx.blocking(move || {
         let mut cache = read(&path)?;
@@ -99,5 +97,4 @@ async fn delete_mount_cache(ctx: &Context, real_name: String) -> Result<bool> {
         }
         Ok(true)
     })
-    .await?
 }

@@ -144,7 +144,7 @@ fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<String>> {
 ///
 ///     salt '*' mount.rm_fstab /mnt/foo /dev/sdg
 #[function]
-async fn rm_fstab(ctx: &Context, name: String, device: Value, #[default("/etc/fstab")] config: String) -> Result<bool> {
+fn rm_fstab(ctx: &Context, name: String, device: Value, #[default("/etc/fstab")] config: String) -> Result<bool> {
     let device = (!device.is_null()).then(|| device.to_string());
     let entry = Entry([device, Some(name), None, None, None, None]);
     ctx.blocking(move || {
@@ -153,7 +153,6 @@ async fn rm_fstab(ctx: &Context, name: String, device: Value, #[default("/etc/fs
         }
         Ok(true)
     })
-    .await?
 }
 
 /// Makes sure that a file system is in the table. Returns "present", "change" or "new"; with ``test`` the table stays as
@@ -165,7 +164,7 @@ async fn rm_fstab(ctx: &Context, name: String, device: Value, #[default("/etc/fs
 ///
 ///     salt '*' mount.set_fstab /mnt/foo /dev/sdz1 ext4
 #[function]
-async fn set_fstab(
+fn set_fstab(
     ctx: &Context,
     name: String,
     device: String,
@@ -200,7 +199,6 @@ async fn set_fstab(
         }
         Ok(done.to_owned())
     })
-    .await?
 }
 
 #[cfg(test)]

@@ -118,15 +118,15 @@ fn mountinfo_line(line: &str, devices: &Map) -> Option<(String, Map)> {
 ///
 ///     salt '*' mount.active
 #[function]
-async fn active(ctx: &Context, #[default(false)] extended: bool) -> Result<Map> {
+fn active(ctx: &Context, #[default(false)] extended: bool) -> Result<Map> {
     if !extended {
-        return ctx.blocking(|| read("/proc/self/mounts").map(|text| mounts(&text))).await?;
+        return ctx.blocking(|| read("/proc/self/mounts").map(|text| mounts(&text)));
     }
     let devices = match crate::util::which("blkid") {
-        Some(_) => ctx.call("disk.blkid", Vec::new()).await?.into_map().unwrap_or_default(),
+        Some(_) => ctx.call("disk.blkid", Vec::new())?.into_map().unwrap_or_default(),
         None => Map::new(),
     };
-    ctx.blocking(move || read("/proc/self/mountinfo").map(|text| mountinfo(&text, &devices))).await?
+    ctx.blocking(move || read("/proc/self/mountinfo").map(|text| mountinfo(&text, &devices)))
 }
 
 /// Returns the table of file systems to be mounted, by where.
@@ -137,14 +137,13 @@ async fn active(ctx: &Context, #[default(false)] extended: bool) -> Result<Map> 
 ///
 ///     salt '*' mount.fstab
 #[function]
-async fn fstab(ctx: &Context, #[default("/etc/fstab")] config: String) -> Result<Map> {
+fn fstab(ctx: &Context, #[default("/etc/fstab")] config: String) -> Result<Map> {
     ctx.blocking(move || {
         if !Path::new(&config).is_file() {
             return Ok(Map::new());
         }
         read(&config).map(|text| table(&text))
     })
-    .await?
 }
 
 fn table(text: &str) -> Map {
@@ -193,12 +192,11 @@ fn mount_point(path: &str) -> String {
 ///
 ///     salt '*' mount.get_device_from_path /
 #[function]
-async fn get_device_from_path(ctx: &Context, path: String) -> Result<Value> {
+fn get_device_from_path(ctx: &Context, path: String) -> Result<Value> {
     ctx.blocking(move || {
         let mounts = mounts(&read("/proc/self/mounts")?);
         Ok(mounts.get(&mount_point(&path)).and_then(|entry| entry.get("device")).cloned().unwrap_or_default())
     })
-    .await?
 }
 
 /// Returns where the file system of a path is mounted.
@@ -209,8 +207,8 @@ async fn get_device_from_path(ctx: &Context, path: String) -> Result<Value> {
 ///
 ///     salt '*' mount.get_mount_from_path /opt/some/nested/path
 #[function]
-async fn get_mount_from_path(ctx: &Context, path: String) -> Result<String> {
-    ctx.blocking(move || mount_point(&path)).await
+fn get_mount_from_path(ctx: &Context, path: String) -> Result<String> {
+    Ok(ctx.blocking(move || mount_point(&path)))
 }
 
 /// Says whether something is mounted at a place.
@@ -221,8 +219,8 @@ async fn get_mount_from_path(ctx: &Context, path: String) -> Result<String> {
 ///
 ///     salt '*' mount.is_mounted /mnt/share
 #[function]
-async fn is_mounted(ctx: &Context, name: String) -> Result<bool> {
-    ctx.blocking(move || Ok(mounts(&read("/proc/self/mounts")?).contains_key(&name))).await?
+fn is_mounted(ctx: &Context, name: String) -> Result<bool> {
+    ctx.blocking(move || Ok(mounts(&read("/proc/self/mounts")?).contains_key(&name)))
 }
 
 /// Returns the active swap spaces.
@@ -233,8 +231,8 @@ async fn is_mounted(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' mount.swaps
 #[function]
-async fn swaps(ctx: &Context) -> Result<Map> {
-    ctx.blocking(|| read("/proc/swaps").map(|text| swap_spaces(&text))).await?
+fn swaps(ctx: &Context) -> Result<Map> {
+    ctx.blocking(|| read("/proc/swaps").map(|text| swap_spaces(&text)))
 }
 
 fn swap_spaces(text: &str) -> Map {

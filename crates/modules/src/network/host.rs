@@ -9,10 +9,10 @@ use crate::util;
 
 const ETHTOOL: &str = "/sbin/ethtool";
 
-async fn run(ctx: &Context, words: &[&str]) -> Result<Map> {
+fn run(ctx: &Context, words: &[&str]) -> Result<Map> {
     let words: Value = words.iter().copied().collect();
     let call = Call { args: vec![words], kwargs: map! { "python_shell" => false } };
-    Ok(ctx.call_with("cmd.run_all", call).await?.into_map().unwrap_or_default())
+    Ok(ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default())
 }
 
 fn text(said: &Map, name: &str) -> String {
@@ -27,11 +27,11 @@ fn text(said: &Map, name: &str) -> String {
 ///
 ///     salt '*' network.get_bufsize eth0
 #[function]
-pub async fn get_bufsize(ctx: &Context, iface: String) -> Result<Map> {
+pub fn get_bufsize(ctx: &Context, iface: String) -> Result<Map> {
     if !Path::new(ETHTOOL).exists() {
         return Ok(Map::new());
     }
-    let said = run(ctx, &[ETHTOOL, "-g", &iface]).await?;
+    let said = run(ctx, &[ETHTOOL, "-g", &iface])?;
     let said = text(&said, "stdout") + &text(&said, "stderr");
     Ok(buffers(&said))
 }
@@ -65,7 +65,7 @@ fn buffers(said: &str) -> Map {
 ///
 ///     salt '*' network.mod_bufsize tx=<val> rx=<val> rx-mini=<val> rx-jumbo=<val>
 #[function]
-pub async fn mod_bufsize(ctx: &Context, iface: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+pub fn mod_bufsize(ctx: &Context, iface: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     if !Path::new(ETHTOOL).exists() {
         return Ok(false.into());
     }
@@ -84,7 +84,7 @@ pub async fn mod_bufsize(ctx: &Context, iface: String, args: VarArgs, kwargs: Kw
         return told(false, "Requires rx=<val> tx==<val> rx-mini=<val> and/or rx-jumbo=<val>".into());
     }
     let all: Vec<&str> = [ETHTOOL, "-G", &iface].into_iter().chain(words.iter().map(String::as_str)).collect();
-    let said = run(ctx, &all).await?;
+    let said = run(ctx, &all)?;
     let said = text(&said, "stdout") + &text(&said, "stderr");
     if said.is_empty() { told(true, words.join(" ")) } else { told(false, said) }
 }
@@ -97,7 +97,7 @@ pub async fn mod_bufsize(ctx: &Context, iface: String, args: VarArgs, kwargs: Kw
 ///
 ///     salt '*' network.mod_hostname master.saltstack.com
 #[function]
-pub async fn mod_hostname(ctx: &Context, hostname: Value) -> Result<bool> {
+pub fn mod_hostname(ctx: &Context, hostname: Value) -> Result<bool> {
     if hostname.is_null() {
         return Ok(false);
     }
@@ -107,10 +107,10 @@ pub async fn mod_hostname(ctx: &Context, hostname: Value) -> Result<bool> {
     }
     let old = match util::which("hostnamectl") {
         Some(_) => {
-            let said = run(ctx, &["hostnamectl", "status"]).await?;
+            let said = run(ctx, &["hostnamectl", "status"])?;
             let named =
                 said.get("retcode").is_some_and(|code| !code.truthy()).then(|| static_name(&text(&said, "stdout")));
-            let set = run(ctx, &["hostnamectl", "set-hostname", &hostname]).await?;
+            let set = run(ctx, &["hostnamectl", "set-hostname", &hostname])?;
             if set.get("retcode").is_none_or(Value::truthy) {
                 return Ok(false);
             }
@@ -118,7 +118,7 @@ pub async fn mod_hostname(ctx: &Context, hostname: Value) -> Result<bool> {
         }
         None => {
             let old = super::hostname();
-            run(ctx, &["hostname", &hostname]).await?;
+            run(ctx, &["hostname", &hostname])?;
             old
         }
     };

@@ -1,6 +1,6 @@
 //! Trying to reach others.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use exec::{Context, Error, KwArgs, Result, function};
@@ -22,7 +22,7 @@ pub fn sanitized(host: &str) -> String {
 ///
 ///     salt '*' network.connect archlinux.org 80
 #[function]
-pub async fn connect(ctx: &Context, host: Value, port: Option<u64>, kwargs: KwArgs) -> Result<Map> {
+pub fn connect(ctx: &Context, host: Value, port: Option<u64>, kwargs: KwArgs) -> Result<Map> {
     let answer = |result: bool, comment: String| map! { "result" => result, "comment" => comment };
     let Some(host) = Some(host).filter(Value::truthy).map(|host| host.to_string()) else {
         return Ok(answer(false, "Required argument, host, is missing.".into()));
@@ -38,15 +38,15 @@ pub async fn connect(ctx: &Context, host: Value, port: Option<u64>, kwargs: KwAr
         "ipv6" => ip.is_ipv6(),
         _ => true,
     };
-    let found = tokio::net::lookup_host((sanitized(&host), port)).await.ok();
+    let found = ctx.blocking(|| (sanitized(&host), port).to_socket_addrs()).ok();
     let Some(address) = found.and_then(|mut all| all.find(|address| fits(&address.ip()))) else {
         return Ok(answer(false, format!("Unable to resolve host {host} on {proto} port {port}")));
     };
     let limit = Duration::from_secs_f64(seconds);
-    let reached = match proto {
-        "udp" => ctx.blocking(move || udp_answers(address, limit)).await?,
-        _ => tokio::time::timeout(limit, tokio::net::TcpStream::connect(address)).await.is_ok_and(|done| done.is_ok()),
-    };
+    let reached = ctx.blocking(|| match proto {
+        "udp" => udp_answers(address, limit),
+        _ => !limit.is_zero() && TcpStream::connect_timeout(&address, limit).is_ok(),
+    });
     let words = if reached { "Successfully connected to" } else { "Unable to connect to" };
     Ok(answer(reached, format!("{words} {host} ({}) on {proto} port {port}", address.ip())))
 }
@@ -70,9 +70,9 @@ fn udp_answers(address: SocketAddr, limit: Duration) -> bool {
 ///
 ///     salt '*' network.dig archlinux.org
 #[function]
-pub async fn dig(ctx: &Context, host: String) -> Result<String> {
+pub fn dig(ctx: &Context, host: String) -> Result<String> {
     util::needs(ctx, "dig")?;
-    Ok(cmd::quiet(ctx, &["dig", &sanitized(&host)]).await?.stdout.trim_end().to_owned())
+    Ok(cmd::quiet(ctx, &["dig", &sanitized(&host)])?.stdout.trim_end().to_owned())
 }
 
 /// Sends four echo requests to a host and returns what ``ping`` prints, or whether it was reached.
@@ -83,7 +83,7 @@ pub async fn dig(ctx: &Context, host: String) -> Result<String> {
 ///
 ///     salt '*' network.ping archlinux.org timeout=3 return_boolean=True
 #[function]
-pub async fn ping(
+pub fn ping(
     ctx: &Context,
     host: String,
     #[default(false)] timeout: Value,
@@ -92,9 +92,9 @@ pub async fn ping(
     let wait = if timeout.truthy() { format!("-W {timeout} ") } else { String::new() };
     let line = Value::from(format!("ping {wait}-c 4 {}", sanitized(&host)));
     if !return_boolean {
-        return ctx.call("cmd.run", vec![line]).await;
+        return ctx.call("cmd.run", vec![line]);
     }
-    let said = ctx.call("cmd.run_all", vec![line]).await?;
+    let said = ctx.call("cmd.run_all", vec![line])?;
     Ok((said.get("retcode") == Some(&0.into())).into())
 }
 
@@ -106,10 +106,10 @@ pub async fn ping(
 ///
 ///     salt '*' network.traceroute archlinux.org
 #[function]
-pub async fn traceroute(ctx: &Context, host: String) -> Result<Value> {
+pub fn traceroute(ctx: &Context, host: String) -> Result<Value> {
     let limit = Some(Duration::from_secs(120));
     util::needs(ctx, "traceroute")?;
-    let said = cmd::quiet_for(ctx, &["traceroute", &sanitized(&host)], limit).await?;
+    let said = cmd::quiet_for(ctx, &["traceroute", &sanitized(&host)], limit)?;
     Ok(said.stdout.lines().skip(1).filter(|line| line.contains(' ')).map(hop).collect())
 }
 
@@ -138,7 +138,7 @@ fn hop(line: &str) -> Map {
 ///
 ///     salt '*' network.wol 08-00-27-13-69-77
 #[function]
-pub async fn wol(
+pub fn wol(
     ctx: &Context,
     mac: String,
     #[default("255.255.255.255")] bcast: String,
@@ -153,7 +153,6 @@ pub async fn wol(
         });
         sent.map(|_| true).map_err(|error| Error::Other(format!("failed to send to {bcast}: {error}")))
     })
-    .await?
 }
 
 /// Six bytes of ones, then the address sixteen times.
@@ -190,16 +189,16 @@ mod tests {
         assert_eq!(magic_packet("08:00"), None);
     }
 
-    #[tokio::test]
-    async fn connecting_tells_what_happened() {
+    #[test]
+    fn connecting_tells_what_happened() {
         let (ctx, _) = exec::testing::context(&[&super::super::MODULE], map! {}, map! {}, map! {});
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = u64::from(listener.local_addr().unwrap().port());
-        let found = connect(&ctx, "127.0.0.1".into(), Some(port), KwArgs::default()).await.unwrap();
+        let found = connect(&ctx, "127.0.0.1".into(), Some(port), KwArgs::default()).unwrap();
         let text = format!("Successfully connected to 127.0.0.1 (127.0.0.1) on tcp port {port}");
         assert_eq!(found, map! { "result" => true, "comment" => text });
         drop(listener);
-        let found = connect(&ctx, "127.0.0.1".into(), Some(port), KwArgs::default()).await.unwrap();
+        let found = connect(&ctx, "127.0.0.1".into(), Some(port), KwArgs::default()).unwrap();
         assert_eq!(found.get("result"), Some(&Value::Bool(false)));
     }
 }

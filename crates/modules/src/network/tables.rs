@@ -97,9 +97,9 @@ fn endpoint(text: &str) -> Option<(IpAddr, u16)> {
 ///
 ///     salt '*' network.active_tcp
 #[function]
-pub async fn active_tcp(ctx: &Context) -> Result<Map> {
-    let mut found = ctx.blocking(|| sockets(&proc_net("tcp"), "tcp")).await?;
-    found.extend(ctx.blocking(|| sockets(&proc_net("tcp6"), "tcp6")).await?);
+pub fn active_tcp(ctx: &Context) -> Result<Map> {
+    let mut found = ctx.blocking(|| sockets(&proc_net("tcp"), "tcp"));
+    found.extend(ctx.blocking(|| sockets(&proc_net("tcp6"), "tcp6")));
     let active = found.iter().filter(|socket| socket.state == 1).enumerate();
     Ok(active
         .map(|(number, socket)| {
@@ -130,8 +130,8 @@ fn bare(ip: IpAddr) -> IpAddr {
 ///
 ///     salt '*' network.arp
 #[function]
-pub async fn arp(ctx: &Context) -> Result<Map> {
-    let text = ctx.blocking(|| proc_net("arp")).await?;
+pub fn arp(ctx: &Context) -> Result<Map> {
+    let text = ctx.blocking(|| proc_net("arp"));
     Ok(neighbours(&text))
 }
 
@@ -156,8 +156,8 @@ fn neighbours(text: &str) -> Map {
 ///
 ///     salt '*' network.ip_neighs
 #[function]
-pub async fn ip_neighs(ctx: &Context) -> Result<Map> {
-    let said = cmd::quiet(ctx, &["ip", "neigh", "show"]).await?;
+pub fn ip_neighs(ctx: &Context) -> Result<Map> {
+    let said = cmd::quiet(ctx, &["ip", "neigh", "show"])?;
     Ok(ip_neighbours(&said.stdout, '.'))
 }
 
@@ -169,8 +169,8 @@ pub async fn ip_neighs(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' network.ip_neighs6
 #[function]
-pub async fn ip_neighs6(ctx: &Context) -> Result<Map> {
-    let said = cmd::quiet(ctx, &["ip", "neigh", "show"]).await?;
+pub fn ip_neighs6(ctx: &Context) -> Result<Map> {
+    let said = cmd::quiet(ctx, &["ip", "neigh", "show"])?;
     Ok(ip_neighbours(&said.stdout, ':'))
 }
 
@@ -182,8 +182,8 @@ pub async fn ip_neighs6(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' network.ipneighs
 #[function]
-pub async fn ipneighs(ctx: &Context) -> Result<Map> {
-    ip_neighs(ctx).await
+pub fn ipneighs(ctx: &Context) -> Result<Map> {
+    ip_neighs(ctx)
 }
 
 /// Returns the neighbours with an IPv6 address, as ``network.ip_neighs6``.
@@ -194,8 +194,8 @@ pub async fn ipneighs(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' network.ipneighs6
 #[function]
-pub async fn ipneighs6(ctx: &Context) -> Result<Map> {
-    ip_neighs6(ctx).await
+pub fn ipneighs6(ctx: &Context) -> Result<Map> {
+    ip_neighs6(ctx)
 }
 
 /// Reads "192.0.2.1 dev eth0 lladdr 02:… REACHABLE".
@@ -256,11 +256,11 @@ fn routes6(text: &str) -> Vec<Map> {
         .collect()
 }
 
-async fn all_routes(ctx: &Context, family: Option<&str>) -> Result<Vec<Map>> {
+fn all_routes(ctx: &Context, family: Option<&str>) -> Result<Vec<Map>> {
     if let Some(family) = family.filter(|family| !["inet", "inet6"].contains(family)) {
         return Err(Error::execution(format!("Invalid address family {family}")));
     }
-    let (v4, v6) = ctx.blocking(|| (proc_net("route"), proc_net("ipv6_route"))).await?;
+    let (v4, v6) = ctx.blocking(|| (proc_net("route"), proc_net("ipv6_route")));
     let mut routes = if family == Some("inet6") { Vec::new() } else { routes4(&v4) };
     routes.extend(if family == Some("inet") { Vec::new() } else { routes6(&v6) });
     Ok(routes)
@@ -275,8 +275,8 @@ async fn all_routes(ctx: &Context, family: Option<&str>) -> Result<Vec<Map>> {
 ///     salt '*' network.routes
 ///     salt '*' network.routes inet
 #[function]
-pub async fn routes(ctx: &Context, family: Option<String>) -> Result<Value> {
-    Ok(Value::from(all_routes(ctx, family.as_deref()).await?))
+pub fn routes(ctx: &Context, family: Option<String>) -> Result<Value> {
+    Ok(Value::from(all_routes(ctx, family.as_deref())?))
 }
 
 /// Returns the default routes.
@@ -287,8 +287,8 @@ pub async fn routes(ctx: &Context, family: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' network.default_route
 #[function]
-pub async fn default_route(ctx: &Context, family: Option<String>) -> Result<Value> {
-    let mut routes = all_routes(ctx, family.as_deref()).await?;
+pub fn default_route(ctx: &Context, family: Option<String>) -> Result<Value> {
+    let mut routes = all_routes(ctx, family.as_deref())?;
     routes.retain(|route| {
         let everything = [Some("0.0.0.0"), Some("::/0")].contains(&route.get_str("destination"));
         everything && (route.get_str("netmask") == Some("0.0.0.0") || route.get_str("netmask") == Some(""))
@@ -304,9 +304,9 @@ pub async fn default_route(ctx: &Context, family: Option<String>) -> Result<Valu
 ///
 ///     salt '*' network.get_route 10.10.10.10
 #[function]
-pub async fn get_route(ctx: &Context, ip: String) -> Result<Map> {
+pub fn get_route(ctx: &Context, ip: String) -> Result<Map> {
     let address: IpAddr = ip.parse().map_err(|_| Error::invocation(format!("'{ip}' is not an address")))?;
-    let said = cmd::quiet(ctx, &["ip", "route", "get", &address.to_string()]).await?;
+    let said = cmd::quiet(ctx, &["ip", "route", "get", &address.to_string()])?;
     let words: Vec<&str> = said.stdout.lines().next().unwrap_or_default().split_whitespace().collect();
     let after =
         |name: &str| words.iter().position(|word| *word == name).and_then(|place| words.get(place + 1)).copied();
@@ -329,12 +329,11 @@ pub async fn get_route(ctx: &Context, ip: String) -> Result<Map> {
 ///
 ///     salt '*' network.netstat
 #[function]
-pub async fn netstat(ctx: &Context) -> Result<Value> {
-    ctx.blocking(|| {
+pub fn netstat(ctx: &Context) -> Result<Value> {
+    Ok(ctx.blocking(|| {
         let owners = socket_owners();
         all_sockets().iter().map(|socket| socket.shown(&owners)).collect()
-    })
-    .await
+    }))
 }
 
 impl Socket {

@@ -14,14 +14,14 @@ use super::{Place, answer, family_name, is_so, run};
 ///
 ///     salt '*' nftables.new_table filter
 #[function]
-async fn new_table(ctx: &Context, table: String, #[default("ipv4")] family: String) -> Result<Map> {
+fn new_table(ctx: &Context, table: String, #[default("ipv4")] family: String) -> Result<Map> {
     let place = Place::new(table, None, family)?;
-    let there = place.table_there(ctx).await?;
+    let there = place.table_there(ctx)?;
     if is_so(&there) || place.table.is_empty() {
         return Ok(there);
     }
     let Place { table, family, name, .. } = &place;
-    let worked = run(ctx, format!("nft add table {name} {table}")).await?.is_empty();
+    let worked = run(ctx, format!("nft add table {name} {table}"))?.is_empty();
     let word = if worked { "created" } else { "could not be created" };
     Ok(answer(worked, format!("Table {table} in family {family} {word}")))
 }
@@ -34,14 +34,14 @@ async fn new_table(ctx: &Context, table: String, #[default("ipv4")] family: Stri
 ///
 ///     salt '*' nftables.delete_table filter
 #[function]
-async fn delete_table(ctx: &Context, table: String, #[default("ipv4")] family: String) -> Result<Map> {
+fn delete_table(ctx: &Context, table: String, #[default("ipv4")] family: String) -> Result<Map> {
     let place = Place::new(table, None, family)?;
-    let there = place.table_there(ctx).await?;
+    let there = place.table_there(ctx)?;
     if !is_so(&there) {
         return Ok(there);
     }
     let Place { table, family, name, .. } = &place;
-    let worked = run(ctx, format!("nft delete table {name} {table}")).await?.is_empty();
+    let worked = run(ctx, format!("nft delete table {name} {table}"))?.is_empty();
     let word = if worked { "deleted" } else { "could not be deleted" };
     Ok(answer(worked, format!("Table {table} in family {family} {word}")))
 }
@@ -55,7 +55,7 @@ async fn delete_table(ctx: &Context, table: String, #[default("ipv4")] family: S
 ///     salt '*' nftables.new_chain filter input
 ///     salt '*' nftables.new_chain filter input table_type=filter hook=input priority=0
 #[function]
-async fn new_chain(
+fn new_chain(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -68,13 +68,13 @@ async fn new_chain(
     if place.chain.is_empty() {
         return Ok(answer(false, "Chain needs to be specified"));
     }
-    let there = place.table_there(ctx).await?;
+    let there = place.table_there(ctx)?;
     if !is_so(&there) {
         return Ok(there);
     }
     let Place { table, chain, family, name } = &place;
     let said = |text: &str| format!("Chain {chain} in table {table} in family {family} {text}");
-    if is_so(&place.chain_there(ctx).await?) {
+    if is_so(&place.chain_there(ctx)?) {
         return Ok(answer(false, said("already exists")));
     }
     let mut line = format!("nft -- add chain {name} {table} {chain}");
@@ -84,7 +84,7 @@ async fn new_chain(
         }
         line.push_str(&format!(r" \{{ type {table_type} hook {hook} priority {priority}\; \}}"));
     }
-    let worked = run(ctx, line).await?.is_empty();
+    let worked = run(ctx, line)?.is_empty();
     Ok(answer(worked, said(if worked { "created" } else { "could not be created" })))
 }
 
@@ -96,7 +96,7 @@ async fn new_chain(
 ///
 ///     salt '*' nftables.delete_chain filter input
 #[function]
-async fn delete_chain(
+fn delete_chain(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -106,17 +106,17 @@ async fn delete_chain(
     if place.chain.is_empty() {
         return Ok(answer(false, "Chain needs to be specified"));
     }
-    if let Some(missing) = place.missing(ctx).await? {
+    if let Some(missing) = place.missing(ctx)? {
         return Ok(missing);
     }
     let Place { table, chain, family, name } = &place;
-    let worked = run(ctx, format!("nft delete chain {name} {table} {chain}")).await?.is_empty();
+    let worked = run(ctx, format!("nft delete chain {name} {table} {chain}"))?.is_empty();
     let word = if worked { "deleted" } else { "could not be deleted" };
     Ok(answer(worked, format!("Chain {chain} in table {table} in family {family} {word}")))
 }
 
 /// Adds a rule to a chain that does not have it.
-async fn add(ctx: &Context, place: &Place, rule: Option<String>, how: impl Fn(&Place, &str) -> String) -> Result<Map> {
+fn add(ctx: &Context, place: &Place, rule: Option<String>, how: impl Fn(&Place, &str) -> String) -> Result<Map> {
     let Place { table, chain, family, .. } = place;
     if chain.is_empty() {
         return Ok(answer(false, "Chain needs to be specified"));
@@ -125,14 +125,14 @@ async fn add(ctx: &Context, place: &Place, rule: Option<String>, how: impl Fn(&P
         return Ok(answer(false, "Rule needs to be specified"));
     };
     // Asked twice, as the question for the rule asks for its place again.
-    if let Some(missing) = place.missing(ctx).await? {
+    if let Some(missing) = place.missing(ctx)? {
         return Ok(missing);
     }
     let behind = format!("chain {chain} in table {table} in family {family}");
-    if is_so(&rule_there(ctx, place, Some(&rule)).await?) {
+    if is_so(&rule_there(ctx, place, Some(&rule))?) {
         return Ok(answer(false, format!("Rule {rule} {behind} already exists")));
     }
-    Ok(match run(ctx, how(place, &rule)).await?.is_empty() {
+    Ok(match run(ctx, how(place, &rule))?.is_empty() {
         true => answer(true, format!("Added rule \"{rule}\" {behind}.")),
         false => answer(false, format!("Failed to add rule \"{rule}\" {behind}.")),
     })
@@ -146,7 +146,7 @@ async fn add(ctx: &Context, place: &Place, rule: Option<String>, how: impl Fn(&P
 ///
 ///     salt '*' nftables.append filter input rule='tcp dport { 22 } accept'
 #[function]
-async fn append(
+fn append(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -154,7 +154,7 @@ async fn append(
     #[default("ipv4")] family: String,
 ) -> Result<Map> {
     let how = |place: &Place, rule: &str| format!("nft add rule {} {} {} {rule}", place.name, place.table, place.chain);
-    add(ctx, &Place::new(table, chain, family)?, rule, how).await
+    add(ctx, &Place::new(table, chain, family)?, rule, how)
 }
 
 /// Puts a rule into a chain, at its start or in front of a position. Says whether it was added.
@@ -166,7 +166,7 @@ async fn append(
 ///     salt '*' nftables.insert filter input rule='tcp dport { 22 } accept'
 ///     salt '*' nftables.insert filter input position=3 rule='tcp dport { 22 } accept'
 #[function]
-async fn insert(
+fn insert(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -179,7 +179,7 @@ async fn insert(
         let position = if position.truthy() { format!("position {position} ") } else { String::new() };
         format!("nft insert rule {name} {table} {chain} {position}{rule}")
     };
-    add(ctx, &Place::new(table, chain, family)?, rule, how).await
+    add(ctx, &Place::new(table, chain, family)?, rule, how)
 }
 
 /// Deletes a rule from a chain, named by itself or its handle (``position``). Says whether it worked.
@@ -191,7 +191,7 @@ async fn insert(
 ///     salt '*' nftables.delete filter input position=3
 ///     salt '*' nftables.delete filter input rule='tcp dport { 22 } accept'
 #[function]
-async fn delete(
+fn delete(
     ctx: &Context,
     table: String,
     chain: Option<String>,
@@ -205,15 +205,15 @@ async fn delete(
     if position.truthy() && rule.is_some() {
         return Ok(answer(false, "Only specify a position or a rule, not both"));
     }
-    if let Some(missing) = place.missing(ctx).await? {
+    if let Some(missing) = place.missing(ctx)? {
         return Ok(missing);
     }
     let Place { table, chain, family, name } = &place;
     let handle = if position.truthy() {
         position.to_string()
     } else {
-        let there = is_so(&rule_there(ctx, &place, rule.as_deref()).await?);
-        match if there { handle(ctx, &place, shown).await? } else { None } {
+        let there = is_so(&rule_there(ctx, &place, rule.as_deref())?);
+        match if there { handle(ctx, &place, shown)? } else { None } {
             Some(handle) => handle,
             None => {
                 let text = format!("Rule {shown} chain {chain} in table {table} in family {family} does not exist");
@@ -221,7 +221,7 @@ async fn delete(
             }
         }
     };
-    Ok(match run(ctx, format!("nft delete rule {name} {table} {chain} handle {handle}")).await?.is_empty() {
+    Ok(match run(ctx, format!("nft delete rule {name} {table} {chain} handle {handle}"))?.is_empty() {
         true => answer(true, format!("Deleted rule \"{shown}\" in chain {chain} in table {table} in family {family}.")),
         false => answer(
             false,
@@ -238,7 +238,7 @@ async fn delete(
 ///
 ///     salt '*' nftables.flush filter input
 #[function]
-async fn flush(
+fn flush(
     ctx: &Context,
     #[default("filter")] table: String,
     #[default("")] chain: String,
@@ -246,8 +246,8 @@ async fn flush(
 ) -> Result<Map> {
     let place = Place::new(table, Some(chain), family)?;
     let missing = match place.chain.is_empty() {
-        true => Some(place.table_there(ctx).await?).filter(|there| !is_so(there)),
-        false => place.missing(ctx).await?,
+        true => Some(place.table_there(ctx)?).filter(|there| !is_so(there)),
+        false => place.missing(ctx)?,
     };
     if let Some(missing) = missing {
         return Ok(missing);
@@ -260,7 +260,7 @@ async fn flush(
             format!("from chain {chain} in table {table} in family {family}."),
         ),
     };
-    Ok(match run(ctx, line).await?.is_empty() {
+    Ok(match run(ctx, line)?.is_empty() {
         true => answer(true, format!("Flushed rules {what}")),
         false => answer(false, format!("Failed to flush rules {what}")),
     })
@@ -274,7 +274,7 @@ async fn flush(
 ///
 ///     salt '*' nftables.set_policy filter input accept
 #[function]
-async fn set_policy(
+fn set_policy(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -285,7 +285,7 @@ async fn set_policy(
     let Some(chain) = given(chain) else { return Ok("Error: Chain needs to be specified".into()) };
     let Some(policy) = given(policy) else { return Ok("Error: Policy needs to be specified".into()) };
     let name = family_name(&family)?;
-    let rules = ruleset(ctx, &family).await?;
+    let rules = ruleset(ctx, &family)?;
     let entry = chain_entry(&rules, &table, &chain);
     let part = |name: &str| entry.and_then(|entry| entry.get(name));
     // A chain that is no base chain has no policy.
@@ -296,6 +296,6 @@ async fn set_policy(
         "nft add chain {name} {table} {chain} \"{{ type {kind} hook {hook} priority {priority}; policy {policy}; }}\""
     );
     let call = Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } };
-    let said = ctx.call_with("cmd.run_all", call).await?;
+    let said = ctx.call_with("cmd.run_all", call)?;
     Ok((!said.get("retcode").is_some_and(Value::truthy)).into())
 }

@@ -24,8 +24,8 @@ fn saved_file(ctx: &Context, file: Option<String>) -> Result<String> {
 ///
 ///     salt '*' nftables.version
 #[function]
-async fn version(ctx: &Context) -> Result<String> {
-    let text = ctx.call("cmd.run", vec!["nft --version".into()]).await?.to_string();
+fn version(ctx: &Context) -> Result<String> {
+    let text = ctx.call("cmd.run", vec!["nft --version".into()])?.to_string();
     let unknown = || Error::execution(format!("nft did not tell its version: '{text}'"));
     text.split_whitespace().nth(1).map(str::to_owned).ok_or_else(unknown)
 }
@@ -38,16 +38,16 @@ async fn version(ctx: &Context) -> Result<String> {
 ///
 ///     salt '*' nftables.get_saved_rules
 #[function]
-async fn get_saved_rules(ctx: &Context, conf_file: Option<String>) -> Result<Vec<String>> {
+fn get_saved_rules(ctx: &Context, conf_file: Option<String>) -> Result<Vec<String>> {
     let file = saved_file(ctx, conf_file)?;
     let text = std::fs::read_to_string(&file).map_err(|error| Error::io("read", &file, &error))?;
     let says = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
     Ok(text.split_inclusive('\n').filter(says).map(str::to_owned).collect())
 }
 
-async fn tables(ctx: &Context, family: &str) -> Result<Vec<Value>> {
+fn tables(ctx: &Context, family: &str) -> Result<Vec<Value>> {
     let family = family_name(family)?;
-    let text = run(ctx, format!("nft --json --numeric --numeric --numeric list tables {family}")).await?;
+    let text = run(ctx, format!("nft --json --numeric --numeric --numeric list tables {family}"))?;
     let data: Value = serde_json::from_str(&text).unwrap_or_default();
     let items = data.get("nftables").and_then(Value::as_list).unwrap_or_default();
     Ok(items.iter().filter_map(|item| item.get("table").cloned()).collect())
@@ -61,16 +61,16 @@ async fn tables(ctx: &Context, family: &str) -> Result<Vec<Value>> {
 ///
 ///     salt '*' nftables.list_tables family=ipv6
 #[function]
-async fn list_tables(ctx: &Context, #[default("ipv4")] family: String) -> Result<Vec<Value>> {
-    tables(ctx, &family).await
+fn list_tables(ctx: &Context, #[default("ipv4")] family: String) -> Result<Vec<Value>> {
+    tables(ctx, &family)
 }
 
-async fn texts(ctx: &Context, family: &str) -> Result<Vec<String>> {
+fn texts(ctx: &Context, family: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let name = family_name(family)?;
-    for table in tables(ctx, family).await? {
+    for table in tables(ctx, family)? {
         let table = table.get("name").cloned().unwrap_or_default();
-        found.push(run(ctx, format!("nft --numeric --numeric --numeric list table {name} {table}")).await?);
+        found.push(run(ctx, format!("nft --numeric --numeric --numeric list table {name} {table}"))?);
     }
     Ok(found)
 }
@@ -83,13 +83,13 @@ async fn texts(ctx: &Context, family: &str) -> Result<Vec<String>> {
 ///
 ///     salt '*' nftables.get_rules family=ipv6
 #[function]
-async fn get_rules(ctx: &Context, #[default("ipv4")] family: String) -> Result<Vec<String>> {
-    texts(ctx, &family).await
+fn get_rules(ctx: &Context, #[default("ipv4")] family: String) -> Result<Vec<String>> {
+    texts(ctx, &family)
 }
 
-pub(super) async fn ruleset(ctx: &Context, family: &str) -> Result<Vec<Value>> {
+pub(super) fn ruleset(ctx: &Context, family: &str) -> Result<Vec<Value>> {
     let family = family_name(family)?;
-    let text = run(ctx, format!("nft --numeric --numeric --numeric --json list ruleset {family}")).await?;
+    let text = run(ctx, format!("nft --numeric --numeric --numeric --json list ruleset {family}"))?;
     let data: Value = serde_json::from_str(&text).unwrap_or_default();
     Ok(data.get("nftables").and_then(Value::as_list).unwrap_or_default().to_vec())
 }
@@ -102,8 +102,8 @@ pub(super) async fn ruleset(ctx: &Context, family: &str) -> Result<Vec<Value>> {
 ///
 ///     salt '*' nftables.get_rules_json family=ipv6
 #[function]
-async fn get_rules_json(ctx: &Context, #[default("ipv4")] family: String) -> Result<Vec<Value>> {
-    ruleset(ctx, &family).await
+fn get_rules_json(ctx: &Context, #[default("ipv4")] family: String) -> Result<Vec<Value>> {
+    ruleset(ctx, &family)
 }
 
 /// The entry of a chain.
@@ -121,7 +121,7 @@ pub(super) fn chain_entry<'a>(rules: &'a [Value], table: &str, chain: &str) -> O
 ///
 ///     salt '*' nftables.get_policy filter input
 #[function]
-async fn get_policy(
+fn get_policy(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -130,7 +130,7 @@ async fn get_policy(
     let Some(chain) = chain.filter(|chain| !chain.is_empty()) else {
         return Ok("Error: Chain needs to be specified".into());
     };
-    let rules = ruleset(ctx, &family).await?;
+    let rules = ruleset(ctx, &family)?;
     Ok(chain_entry(&rules, &table, &chain).and_then(|entry| entry.get("policy")).cloned().unwrap_or_default())
 }
 
@@ -142,19 +142,19 @@ async fn get_policy(
 ///
 ///     salt '*' nftables.save /etc/nftables
 #[function]
-async fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: String) -> Result<String> {
+fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: String) -> Result<String> {
     let _ = family;
     let mut file = saved_file(ctx, filename)?;
     let mut rules = "#! nft -f\n".to_owned();
     for family in ["ip", "ip6", "inet", "arp", "bridge", "netdev"] {
-        let found = texts(ctx, family).await?;
+        let found = texts(ctx, family)?;
         if !found.is_empty() {
             rules.push('\n');
         }
         rules.push_str(&found.join("\n"));
     }
     rules.push('\n');
-    if ctx.call("file.directory_exists", vec![file.as_str().into()]).await?.truthy() {
+    if ctx.call("file.directory_exists", vec![file.as_str().into()])?.truthy() {
         file.push_str("/salt-all-in-one.nft");
     }
     let mode = std::fs::metadata(&file)
@@ -172,8 +172,8 @@ async fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family
 ///
 ///     salt '*' nftables.check_table nat
 #[function]
-async fn check_table(ctx: &Context, table: Option<String>, #[default("ipv4")] family: String) -> Result<Map> {
-    Place::new(table.unwrap_or_default(), None, family)?.table_there(ctx).await
+fn check_table(ctx: &Context, table: Option<String>, #[default("ipv4")] family: String) -> Result<Map> {
+    Place::new(table.unwrap_or_default(), None, family)?.table_there(ctx)
 }
 
 /// Says whether a table has a chain.
@@ -184,17 +184,17 @@ async fn check_table(ctx: &Context, table: Option<String>, #[default("ipv4")] fa
 ///
 ///     salt '*' nftables.check_chain filter input
 #[function]
-async fn check_chain(
+fn check_chain(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Map> {
-    Place::new(table, chain, family)?.chain_there(ctx).await
+    Place::new(table, chain, family)?.chain_there(ctx)
 }
 
 /// Says whether a chain has a rule.
-pub(super) async fn rule_there(ctx: &Context, place: &Place, rule: Option<&str>) -> Result<Map> {
+pub(super) fn rule_there(ctx: &Context, place: &Place, rule: Option<&str>) -> Result<Map> {
     let Place { table, chain, family, .. } = place;
     if chain.is_empty() {
         return Ok(answer(false, "Chain needs to be specified"));
@@ -202,10 +202,10 @@ pub(super) async fn rule_there(ctx: &Context, place: &Place, rule: Option<&str>)
     let Some(rule) = rule.filter(|rule| !rule.is_empty()) else {
         return Ok(answer(false, "Rule needs to be specified"));
     };
-    if let Some(missing) = place.missing(ctx).await? {
+    if let Some(missing) = place.missing(ctx)? {
         return Ok(missing);
     }
-    let there = place.has_rule(ctx, rule).await?;
+    let there = place.has_rule(ctx, rule)?;
     let word = if there { "exists" } else { "does not exist" };
     Ok(answer(there, format!("Rule {rule} in chain {chain} in table {table} in family {family} {word}")))
 }
@@ -218,21 +218,21 @@ pub(super) async fn rule_there(ctx: &Context, place: &Place, rule: Option<&str>)
 ///
 ///     salt '*' nftables.check filter input rule='tcp dport { 22 } accept'
 #[function]
-async fn check(
+fn check(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
     rule: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Map> {
-    rule_there(ctx, &Place::new(table, chain, family)?, rule.as_deref()).await
+    rule_there(ctx, &Place::new(table, chain, family)?, rule.as_deref())
 }
 
 /// The handle a rule can be deleted by.
-pub(super) async fn handle(ctx: &Context, place: &Place, rule: &str) -> Result<Option<String>> {
+pub(super) fn handle(ctx: &Context, place: &Place, rule: &str) -> Result<Option<String>> {
     let Place { table, chain, name, .. } = place;
     let line = format!("nft --numeric --numeric --numeric --handle list chain {name} {table} {chain}");
-    let text = run(ctx, line).await?;
+    let text = run(ctx, line)?;
     Ok(pattern(rule, r" handle (\d+)")?.captures(&text).map(|found| found[1].to_owned()))
 }
 
@@ -244,7 +244,7 @@ pub(super) async fn handle(ctx: &Context, place: &Place, rule: &str) -> Result<O
 ///
 ///     salt '*' nftables.get_rule_handle filter input rule='tcp dport { 22 } accept'
 #[function]
-async fn get_rule_handle(
+fn get_rule_handle(
     ctx: &Context,
     #[default("filter")] table: String,
     chain: Option<String>,
@@ -254,12 +254,12 @@ async fn get_rule_handle(
     let place = Place::new(table, chain, family)?;
     // The question for the rule asks for its place again.
     let complete = !place.chain.is_empty() && rule.as_deref().is_some_and(|rule| !rule.is_empty());
-    if let Some(missing) = if complete { place.missing(ctx).await? } else { None } {
+    if let Some(missing) = if complete { place.missing(ctx)? } else { None } {
         return Ok(missing);
     }
-    let there = rule_there(ctx, &place, rule.as_deref()).await?;
+    let there = rule_there(ctx, &place, rule.as_deref())?;
     let (true, Some(rule)) = (is_so(&there), rule) else { return Ok(there) };
-    Ok(match handle(ctx, &place, &rule).await? {
+    Ok(match handle(ctx, &place, &rule)? {
         Some(handle) => map! { "result" => true, "handle" => handle },
         None => answer(false, format!("Could not find rule {rule}")),
     })

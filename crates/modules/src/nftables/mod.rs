@@ -58,9 +58,9 @@ fn family_name(family: &str) -> Result<&'static str> {
 }
 
 /// Runs a command without a shell and returns what it printed.
-async fn run(ctx: &Context, line: String) -> Result<String> {
+fn run(ctx: &Context, line: String) -> Result<String> {
     let call = Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } };
-    Ok(ctx.call_with("cmd.run", call).await?.to_string())
+    Ok(ctx.call_with("cmd.run", call)?.to_string())
 }
 
 /// What a function says: whether it is so, or worked, and a sentence about it.
@@ -87,40 +87,40 @@ impl Place {
         Ok(Place { table, chain: chain.unwrap_or_default(), family, name })
     }
 
-    async fn table_there(&self, ctx: &Context) -> Result<Map> {
+    fn table_there(&self, ctx: &Context) -> Result<Map> {
         let Place { table, family, name, .. } = self;
         if table.is_empty() {
             return Ok(answer(false, "Table needs to be specified"));
         }
-        let there = run(ctx, format!("nft list tables {name}")).await?.contains(&format!("table {name} {table}"));
+        let there = run(ctx, format!("nft list tables {name}"))?.contains(&format!("table {name} {table}"));
         let word = if there { "exists" } else { "does not exist" };
         Ok(answer(there, format!("Table {table} in family {family} {word}")))
     }
 
-    async fn chain_there(&self, ctx: &Context) -> Result<Map> {
+    fn chain_there(&self, ctx: &Context) -> Result<Map> {
         let Place { table, chain, family, name } = self;
         if chain.is_empty() {
             return Ok(answer(false, "Chain needs to be specified"));
         }
-        let there = run(ctx, format!("nft list table {name} {table}")).await?.contains(&format!("chain {chain} {{"));
+        let there = run(ctx, format!("nft list table {name} {table}"))?.contains(&format!("chain {chain} {{"));
         let word = if there { "exists" } else { "does not exist" };
         Ok(answer(there, format!("Chain {chain} in table {table} in family {family} {word}")))
     }
 
     /// The table and the chain; the answer is what is missing.
-    async fn missing(&self, ctx: &Context) -> Result<Option<Map>> {
-        let table = self.table_there(ctx).await?;
+    fn missing(&self, ctx: &Context) -> Result<Option<Map>> {
+        let table = self.table_there(ctx)?;
         if !is_so(&table) {
             return Ok(Some(table));
         }
-        let chain = self.chain_there(ctx).await?;
+        let chain = self.chain_there(ctx)?;
         Ok((!is_so(&chain)).then_some(chain))
     }
 
     /// The lines of the chain, with the handles of rules.
-    async fn has_rule(&self, ctx: &Context, rule: &str) -> Result<bool> {
+    fn has_rule(&self, ctx: &Context, rule: &str) -> Result<bool> {
         let Place { table, chain, name, .. } = self;
-        let text = run(ctx, format!("nft --handle list chain {name} {table} {chain}")).await?;
+        let text = run(ctx, format!("nft --handle list chain {name} {table} {chain}"))?;
         Ok(pattern(rule, "")?.is_match(&text))
     }
 }

@@ -12,18 +12,14 @@ fn list(value: &Value) -> Vec<String> {
 }
 
 /// Paths of files with requirements, fetched where they must be.
-async fn requirement_files(
-    ctx: &Context,
-    files: &Value,
-    saltenv: &str,
-) -> Result<std::result::Result<Vec<String>, Map>> {
+fn requirement_files(ctx: &Context, files: &Value, saltenv: &str) -> Result<std::result::Result<Vec<String>, Map>> {
     let mut found = Vec::new();
     for file in list(files) {
         if !file.starts_with("salt://") {
             found.push(file);
             continue;
         }
-        let cached = ctx.call("cp.cache_file", vec![file.as_str().into(), saltenv.into()]).await?;
+        let cached = ctx.call("cp.cache_file", vec![file.as_str().into(), saltenv.into()])?;
         match cached.as_str().filter(|path| !path.is_empty()) {
             Some(path) => found.push(path.to_owned()),
             None => {
@@ -45,7 +41,7 @@ async fn requirement_files(
 ///     salt '*' pip.install requirements=/path/to/requirements.txt
 ///     salt '*' pip.install <package name> bin_env=/path/to/virtualenv
 #[function]
-async fn install(
+fn install(
     ctx: &Context,
     #[default(Value::Null)] pkgs: Value,
     #[default(Value::Null)] requirements: Value,
@@ -96,7 +92,7 @@ async fn install(
 ) -> Result<Map> {
     let _ = use_vt;
     let place = Place::of(bin_env, user, cwd, env_vars);
-    let version = place.version(ctx).await?;
+    let version = place.version(ctx)?;
     let options = map! {
         "use_wheel" => use_wheel, "no_use_wheel" => no_use_wheel, "log" => log, "proxy" => proxy, "timeout" => timeout,
         "find_links" => find_links, "index_url" => index_url, "extra_index_url" => extra_index_url,
@@ -111,7 +107,7 @@ async fn install(
         "no_cache_dir" => no_cache_dir, "no_binary" => no_binary, "disable_version_check" => disable_version_check,
         "pkgs" => pkgs, "editable" => editable, "extra_args" => extra_args,
     };
-    let files = match requirement_files(ctx, &requirements, &saltenv).await? {
+    let files = match requirement_files(ctx, &requirements, &saltenv)? {
         Ok(files) => files,
         Err(answer) => return Ok(answer),
     };
@@ -120,7 +116,7 @@ async fn install(
     };
     let mut more = kwargs.given();
     more.insert("saltenv", saltenv);
-    Ok(place.run(ctx, &words, more).await?.whole)
+    Ok(place.run(ctx, &words, more)?.whole)
 }
 
 /// Options that are a single word.
@@ -251,7 +247,7 @@ fn check(options: &Map, version: &str) -> Result<()> {
 ///     salt '*' pip.uninstall <package name>,<package2 name>
 ///     salt '*' pip.uninstall requirements=/path/to/requirements.txt
 #[function]
-async fn uninstall(
+fn uninstall(
     ctx: &Context,
     #[default(Value::Null)] pkgs: Value,
     #[default(Value::Null)] requirements: Value,
@@ -266,7 +262,7 @@ async fn uninstall(
     #[default(Value::Null)] extra_args: Value,
 ) -> Result<Map> {
     let _ = use_vt;
-    let files = match requirement_files(ctx, &requirements, &saltenv).await? {
+    let files = match requirement_files(ctx, &requirements, &saltenv)? {
         Ok(files) => files,
         Err(answer) => return Ok(answer),
     };
@@ -279,7 +275,7 @@ async fn uninstall(
     words.extend(list(&pkgs));
     words.extend(extra_args.as_list().unwrap_or_default().iter().map(Value::to_string));
     let place = Place::of(bin_env, user, cwd, Value::Null);
-    Ok(place.run(ctx, &words, map! { "saltenv" => saltenv }).await?.whole)
+    Ok(place.run(ctx, &words, map! { "saltenv" => saltenv })?.whole)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Place {
         Place { bin_env: given(&bin_env).map(str::to_owned), user, cwd, env_vars }
     }
 
-    async fn run(&self, ctx: &Context, args: &[String], more: Map) -> Result<Said> {
+    fn run(&self, ctx: &Context, args: &[String], more: Map) -> Result<Said> {
         let mut words = program(self.bin_env.as_deref())?;
         words.extend(args.iter().cloned());
         let mut env = self.env_vars.as_map().cloned().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Place {
             kwargs.insert("cwd", self.cwd.clone());
         }
         kwargs.update(more);
-        let said = ctx.call_with("cmd.run_all", Call { args: vec![words.into()], kwargs }).await?;
+        let said = ctx.call_with("cmd.run_all", Call { args: vec![words.into()], kwargs })?;
         let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
         Ok(Said {
             code: said.get("retcode").and_then(Value::as_i64).unwrap_or(1),
@@ -104,17 +104,17 @@ impl Place {
         })
     }
 
-    async fn asked(&self, ctx: &Context, args: &[&str]) -> Result<Said> {
+    fn asked(&self, ctx: &Context, args: &[&str]) -> Result<Said> {
         let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
-        let said = self.run(ctx, &args, Map::new()).await?;
+        let said = self.run(ctx, &args, Map::new())?;
         if said.code != 0 {
             return Err(Error::detailed(said.stderr, said.whole));
         }
         Ok(said)
     }
 
-    async fn version(&self, ctx: &Context) -> Result<String> {
-        let said = self.run(ctx, &["--version".to_owned()], Map::new()).await?;
+    fn version(&self, ctx: &Context) -> Result<String> {
+        let said = self.run(ctx, &["--version".to_owned()], Map::new())?;
         if said.code != 0 {
             return Err(Error::CommandNotFound("Could not find a `pip` binary".into()));
         }
@@ -123,8 +123,8 @@ impl Place {
     }
 
     /// Installed packages with their versions, by name made alike.
-    async fn installed(&self, ctx: &Context, prefix: Option<&str>) -> Result<Map> {
-        let said = self.asked(ctx, &["list", "--format=json", "--disable-pip-version-check"]).await?;
+    fn installed(&self, ctx: &Context, prefix: Option<&str>) -> Result<Map> {
+        let said = self.asked(ctx, &["list", "--format=json", "--disable-pip-version-check"])?;
         let list: Value =
             serde_json::from_str(&said.stdout).map_err(|_| Error::detailed("Invalid JSON", said.whole.clone()))?;
         let prefix = prefix.map(normal_name);
@@ -135,9 +135,9 @@ impl Place {
         Ok(all.filter(|(name, _)| fits(name)).collect())
     }
 
-    async fn upgrades(&self, ctx: &Context) -> Result<Map> {
+    fn upgrades(&self, ctx: &Context) -> Result<Map> {
         let args = ["list", "--outdated", "--disable-pip-version-check", "--format=json"];
-        let said = self.asked(ctx, &args).await?;
+        let said = self.asked(ctx, &args)?;
         let list: Value =
             serde_json::from_str(&said.stdout).map_err(|_| Error::detailed("Invalid JSON", said.whole.clone()))?;
         let field = |entry: &Value, name: &str| entry.get(name).map(Value::to_string).unwrap_or_default();
@@ -148,12 +148,12 @@ impl Place {
         Ok(list.as_list().unwrap_or_default().iter().map(shown).collect())
     }
 
-    async fn frozen(&self, ctx: &Context) -> Result<Vec<String>> {
-        let args = match compare_loosely(&self.version(ctx).await?, "8.0.3", false) {
+    fn frozen(&self, ctx: &Context) -> Result<Vec<String>> {
+        let args = match compare_loosely(&self.version(ctx)?, "8.0.3", false) {
             order if order < 0 => vec!["freeze"],
             _ => vec!["freeze", "--all"],
         };
-        Ok(self.asked(ctx, &args).await?.stdout.lines().map(str::to_owned).collect())
+        Ok(self.asked(ctx, &args)?.stdout.lines().map(str::to_owned).collect())
     }
 }
 
@@ -177,13 +177,13 @@ fn normalize(name: String) -> Result<String> {
 ///
 ///     salt '*' pip.version
 #[function]
-async fn version(
+fn version(
     ctx: &Context,
     bin_env: Option<String>,
     #[default(Value::Null)] cwd: Value,
     #[default(Value::Null)] user: Value,
 ) -> Result<String> {
-    Place::of(bin_env, user, cwd, Value::Null).version(ctx).await
+    Place::of(bin_env, user, cwd, Value::Null).version(ctx)
 }
 
 /// Returns installed packages as requirements.
@@ -194,7 +194,7 @@ async fn version(
 ///
 ///     salt '*' pip.freeze bin_env=/home/code/path/to/virtualenv
 #[function]
-async fn freeze(
+fn freeze(
     ctx: &Context,
     bin_env: Option<String>,
     #[default(Value::Null)] user: Value,
@@ -204,7 +204,7 @@ async fn freeze(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let _ = (use_vt, kwargs);
-    Ok(Place::of(bin_env, user, cwd, env_vars).frozen(ctx).await?.into())
+    Ok(Place::of(bin_env, user, cwd, env_vars).frozen(ctx)?.into())
 }
 
 /// Returns installed packages and their versions as `pip freeze` tells them, and that of pip; with ``prefix`` those whose names
@@ -216,7 +216,7 @@ async fn freeze(
 ///
 ///     salt '*' pip.list_freeze_parse salt
 #[function]
-async fn list_freeze_parse(
+fn list_freeze_parse(
     ctx: &Context,
     prefix: Option<String>,
     bin_env: Option<String>,
@@ -228,8 +228,8 @@ async fn list_freeze_parse(
     let _ = kwargs;
     let place = Place::of(bin_env, user, cwd, env_vars);
     let prefix = given(&prefix).map(normal_name);
-    let mut found = map! { "pip" => place.version(ctx).await? };
-    found.extend(place.frozen(ctx).await?.iter().filter_map(|line| frozen_package(line)));
+    let mut found = map! { "pip" => place.version(ctx)? };
+    found.extend(place.frozen(ctx)?.iter().filter_map(|line| frozen_package(line)));
     found.retain(|name, _| prefix.as_ref().is_none_or(|prefix| name.to_string().starts_with(prefix)));
     Ok(found)
 }
@@ -260,7 +260,7 @@ fn frozen_package(line: &str) -> Option<(String, String)> {
 ///
 ///     salt '*' pip.list salt
 #[function(name = "list")]
-async fn list(
+fn list(
     ctx: &Context,
     prefix: Option<String>,
     bin_env: Option<String>,
@@ -270,7 +270,7 @@ async fn list(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
-    Place::of(bin_env, user, cwd, env_vars).installed(ctx, given(&prefix)).await
+    Place::of(bin_env, user, cwd, env_vars).installed(ctx, given(&prefix))
 }
 
 /// Returns the packages for which there is a newer version, and that.
@@ -281,13 +281,13 @@ async fn list(
 ///
 ///     salt '*' pip.list_upgrades
 #[function]
-async fn list_upgrades(
+fn list_upgrades(
     ctx: &Context,
     bin_env: Option<String>,
     #[default(Value::Null)] user: Value,
     #[default(Value::Null)] cwd: Value,
 ) -> Result<Map> {
-    Place::of(bin_env, user, cwd, Value::Null).upgrades(ctx).await
+    Place::of(bin_env, user, cwd, Value::Null).upgrades(ctx)
 }
 
 /// Says whether a package is installed.
@@ -298,14 +298,14 @@ async fn list_upgrades(
 ///
 ///     salt '*' pip.is_installed salt
 #[function]
-async fn is_installed(
+fn is_installed(
     ctx: &Context,
     pkgname: Value,
     bin_env: Option<String>,
     #[default(Value::Null)] user: Value,
     #[default(Value::Null)] cwd: Value,
 ) -> Result<bool> {
-    let installed = Place::of(bin_env, user, cwd, Value::Null).installed(ctx, None).await?;
+    let installed = Place::of(bin_env, user, cwd, Value::Null).installed(ctx, None)?;
     Ok(pkgname.as_str().is_some_and(|name| installed.contains_key(&normal_name(name))))
 }
 
@@ -317,14 +317,14 @@ async fn is_installed(
 ///
 ///     salt '*' pip.upgrade_available <package name>
 #[function]
-async fn upgrade_available(
+fn upgrade_available(
     ctx: &Context,
     pkg: String,
     bin_env: Option<String>,
     #[default(Value::Null)] user: Value,
     #[default(Value::Null)] cwd: Value,
 ) -> Result<bool> {
-    Ok(Place::of(bin_env, user, cwd, Value::Null).upgrades(ctx).await?.contains_key(&pkg))
+    Ok(Place::of(bin_env, user, cwd, Value::Null).upgrades(ctx)?.contains_key(&pkg))
 }
 
 /// Upgrades all packages; returns what changed, or under ``result`` that it failed.
@@ -335,7 +335,7 @@ async fn upgrade_available(
 ///
 ///     salt '*' pip.upgrade
 #[function]
-async fn upgrade(
+fn upgrade(
     ctx: &Context,
     bin_env: Option<String>,
     #[default(Value::Null)] user: Value,
@@ -344,16 +344,16 @@ async fn upgrade(
 ) -> Result<Map> {
     let _ = use_vt;
     let place = Place::of(bin_env, user, cwd, Value::Null);
-    let old = place.installed(ctx, None).await?;
+    let old = place.installed(ctx, None)?;
     let mut problems = Vec::new();
-    for name in place.upgrades(ctx).await?.text_keys() {
+    for name in place.upgrades(ctx)?.text_keys() {
         let args = ["install", "-U", name].map(str::to_owned);
-        let said = place.run(ctx, &args, Map::new()).await?;
+        let said = place.run(ctx, &args, Map::new())?;
         if said.code != 0 {
             problems.push(said.stderr);
         }
     }
-    let new = place.installed(ctx, None).await?;
+    let new = place.installed(ctx, None)?;
     if !problems.is_empty() {
         return Ok(map! { "changes" => Map::new(), "result" => false, "comment" => problems.join("\n") });
     }
@@ -370,7 +370,7 @@ async fn upgrade(
 ///
 ///     salt '*' pip.list_all_versions <package name>
 #[function]
-async fn list_all_versions(
+fn list_all_versions(
     ctx: &Context,
     pkg: String,
     bin_env: Option<String>,
@@ -388,7 +388,7 @@ async fn list_all_versions(
         args.extend(value.into_iter().flat_map(|value| [word.to_owned(), value]));
     }
     args.extend((include_alpha || include_beta || include_rc).then(|| "--pre".to_owned()));
-    let said = place.run(ctx, &args, Map::new()).await?;
+    let said = place.run(ctx, &args, Map::new())?;
     let unwanted = |version: &str| {
         let kind = |sign: &str| version.contains(sign);
         (kind("a") && !include_alpha) || (kind("rc") && !include_rc) || (kind("b") && !include_beta)

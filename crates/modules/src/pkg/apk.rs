@@ -40,13 +40,13 @@ pub static MODULE: Module = Module::new(
 struct Known(Mutex<Option<Map>>);
 
 /// Packages with the list of their versions.
-async fn installed(ctx: &Context, remembered: bool) -> Result<Map> {
+fn installed(ctx: &Context, remembered: bool) -> Result<Map> {
     let memo = ctx.memo.get::<Known>();
     let known = memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     if let Some(packages) = known.filter(|_| remembered) {
         return Ok(packages);
     }
-    let text = common::output(ctx, &["apk", "info", "-v"], true).await?;
+    let text = common::output(ctx, &["apk", "info", "-v"], true)?;
     let mut packages = Map::new();
     for (name, version) in text.lines().filter_map(split) {
         if let Value::List(versions) = packages.entry_or_insert_with(name, || Value::List(Vec::new())) {
@@ -70,8 +70,8 @@ fn split(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The same, with the versions of each as one text.
-async fn shown(ctx: &Context) -> Result<Map> {
-    pkg_resource::stringify(installed(ctx, true).await?)
+fn shown(ctx: &Context) -> Result<Map> {
+    pkg_resource::stringify(installed(ctx, true)?)
 }
 
 /// Returns installed packages with their versions.
@@ -83,11 +83,11 @@ async fn shown(ctx: &Context) -> Result<Map> {
 ///     salt '*' pkg.list_pkgs
 ///     salt '*' pkg.list_pkgs versions_as_list=True
 #[function]
-async fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
+fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
     if ["removed", "purge_desired"].iter().any(|name| kwargs.0.get(name).is_some_and(is_true)) {
         return Ok(Map::new());
     }
-    let packages = installed(ctx, kwargs.0.get("use_context").is_none_or(Value::truthy)).await?;
+    let packages = installed(ctx, kwargs.0.get("use_context").is_none_or(Value::truthy))?;
     if is_true(&versions_as_list) { Ok(packages) } else { pkg_resource::stringify(packages) }
 }
 
@@ -100,9 +100,9 @@ async fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwa
 ///     salt '*' pkg.version <package name>
 ///     salt '*' pkg.version <package1> <package2> <package3>
 #[function]
-async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let as_list = kwargs.0.get("versions_as_list").is_some_and(Value::truthy);
-    let packages = if names.0.is_empty() { Map::new() } else { installed(ctx, true).await? };
+    let packages = if names.0.is_empty() { Map::new() } else { installed(ctx, true)? };
     Ok(pkg_resource::versions_of(&packages, &names.0, as_list))
 }
 
@@ -114,13 +114,13 @@ async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value>
 ///
 ///     salt '*' pkg.refresh_db
 #[function]
-async fn refresh_db(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
+fn refresh_db(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    refresh(ctx).await.map(|()| true)
+    refresh(ctx).map(|()| true)
 }
 
-async fn refresh(ctx: &Context) -> Result<()> {
-    let said = common::run(ctx, &["apk", "update"], Extra::default()).await?;
+fn refresh(ctx: &Context) -> Result<()> {
+    let said = common::run(ctx, &["apk", "update"], Extra::default())?;
     common::clear_refresh_mark(ctx);
     match said.retcode {
         Some(0) => Ok(()),
@@ -146,17 +146,17 @@ fn upgrades(text: &str) -> Vec<(String, String)> {
 ///
 ///     salt '*' pkg.latest_version <package name>
 #[function]
-async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
     if names.is_empty() {
         return Ok("".into());
     }
-    let packages = shown(ctx).await?;
+    let packages = shown(ctx)?;
     if kwargs.0.get("refresh").is_none_or(is_true) {
-        refresh(ctx).await?;
+        refresh(ctx)?;
     }
     let mut found: Map = names.iter().map(|name| (name.as_str(), "")).collect();
-    for (name, version) in upgrades(&common::output(ctx, &["apk", "upgrade", "-s"], false).await?) {
+    for (name, version) in upgrades(&common::output(ctx, &["apk", "upgrade", "-s"], false)?) {
         if names.contains(&name) {
             found.insert(name, version);
         }
@@ -165,7 +165,7 @@ async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result
         if found.get(name).is_some_and(Value::truthy) {
             continue;
         }
-        let text = common::output(ctx, &["apk", "search", name], false).await?;
+        let text = common::output(ctx, &["apk", "search", name], false)?;
         for (_, version) in text.lines().filter_map(split).filter(|(other, _)| other == name) {
             let there = packages.get_str(name) == Some(version);
             found.insert(name.as_str(), if there { "" } else { version });
@@ -185,12 +185,12 @@ async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result
 ///
 ///     salt '*' pkg.list_upgrades
 #[function]
-async fn list_upgrades(ctx: &Context, #[default(true)] refresh: Value, kwargs: KwArgs) -> Result<Map> {
+fn list_upgrades(ctx: &Context, #[default(true)] refresh: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     if is_true(&refresh) {
-        self::refresh(ctx).await?;
+        self::refresh(ctx)?;
     }
-    let said = common::run(ctx, &["apk", "upgrade", "-s"], Extra::default()).await?;
+    let said = common::run(ctx, &["apk", "upgrade", "-s"], Extra::default())?;
     if said.retcode != Some(0) {
         return Err(Error::execution(said.stderr + &said.stdout));
     }
@@ -220,12 +220,12 @@ fn name_of(item: &Value) -> String {
 }
 
 /// Runs a command that changes what is installed, and returns what did.
-async fn change(ctx: &Context, words: &[String], what: &str) -> Result<Map> {
-    let old = shown(ctx).await?;
-    let said = common::run(ctx, words, Extra::default()).await?;
+fn change(ctx: &Context, words: &[String], what: &str) -> Result<Map> {
+    let old = shown(ctx)?;
+    let said = common::run(ctx, words, Extra::default())?;
     let failed = said.retcode != Some(0) && !said.stderr.is_empty();
     ctx.memo.forget::<Known>();
-    let changes = common::differences(&old, &shown(ctx).await?);
+    let changes = common::differences(&old, &shown(ctx)?);
     let errors = if failed { vec![said.stderr] } else { Vec::new() };
     common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
 }
@@ -239,7 +239,7 @@ async fn change(ctx: &Context, words: &[String], what: &str) -> Result<Map> {
 ///     salt '*' pkg.install <package name>
 ///     salt '*' pkg.install pkgs='["foo", "bar"]'
 #[function]
-async fn install(
+fn install(
     ctx: &Context,
     name: Option<String>,
     #[default(false)] refresh: Value,
@@ -255,14 +255,14 @@ async fn install(
     if wanted.is_empty() {
         return Ok(Map::new());
     }
-    let old = installed(ctx, true).await?;
+    let old = installed(ctx, true)?;
     if is_true(&refresh) {
-        self::refresh(ctx).await?;
+        self::refresh(ctx)?;
     }
     let mut words = vec!["apk".to_owned(), "add".into()];
     words.extend(wanted.iter().any(|name| old.contains_key(name)).then(|| "-u".to_owned()));
     words.extend(wanted);
-    change(ctx, &words, "installing").await
+    change(ctx, &words, "installing")
 }
 
 /// Removes packages; returns what changed.
@@ -274,7 +274,7 @@ async fn install(
 ///     salt '*' pkg.remove <package name>
 ///     salt '*' pkg.remove pkgs='["foo", "bar"]'
 #[function]
-async fn remove(
+fn remove(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -282,7 +282,7 @@ async fn remove(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
-    removed(ctx, name, &pkgs, purge).await
+    removed(ctx, name, &pkgs, purge)
 }
 
 /// Removes packages with their settings; returns what changed.
@@ -293,17 +293,12 @@ async fn remove(
 ///
 ///     salt '*' pkg.purge <package name>
 #[function]
-async fn purge(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(Value::Null)] pkgs: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn purge(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    removed(ctx, name, &pkgs, true).await
+    removed(ctx, name, &pkgs, true)
 }
 
-async fn removed(ctx: &Context, name: Option<String>, pkgs: &Value, purge: bool) -> Result<Map> {
+fn removed(ctx: &Context, name: Option<String>, pkgs: &Value, purge: bool) -> Result<Map> {
     let mut wanted = names(name);
     wanted.extend(pkgs.as_list().unwrap_or_default().iter().map(name_of));
     let wanted = checked(wanted)?;
@@ -313,7 +308,7 @@ async fn removed(ctx: &Context, name: Option<String>, pkgs: &Value, purge: bool)
     let mut words = vec!["apk".to_owned(), "del".into()];
     words.extend(purge.then(|| "--purge".to_owned()));
     words.extend(wanted);
-    change(ctx, &words, "removing").await
+    change(ctx, &words, "removing")
 }
 
 /// Upgrades all packages, or those named; returns ``result``, ``changes`` and ``comment``.
@@ -324,7 +319,7 @@ async fn removed(ctx: &Context, name: Option<String>, pkgs: &Value, purge: bool)
 ///
 ///     salt '*' pkg.upgrade
 #[function]
-async fn upgrade(
+fn upgrade(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -333,19 +328,19 @@ async fn upgrade(
 ) -> Result<Map> {
     let _ = kwargs;
     if is_true(&refresh) {
-        self::refresh(ctx).await?;
+        self::refresh(ctx)?;
     }
-    let old = shown(ctx).await?;
+    let old = shown(ctx)?;
     let mut wanted = if pkgs.truthy() { Vec::new() } else { names(name) };
     wanted.extend(util::split_input(&pkgs));
     let wanted = checked(wanted)?;
     let verb: &[&str] = if wanted.is_empty() { &["apk", "upgrade"] } else { &["apk", "add", "-u"] };
     let words: Vec<&str> = verb.iter().copied().chain(wanted.iter().map(String::as_str)).collect();
-    let said = common::run(ctx, &words, Extra { merge: true, ..Extra::default() }).await?;
+    let said = common::run(ctx, &words, Extra { merge: true, ..Extra::default() })?;
     ctx.memo.forget::<Known>();
     let done = said.retcode == Some(0);
     let comment = if done { String::new() } else { said.stdout };
-    let changes = common::differences(&old, &shown(ctx).await?);
+    let changes = common::differences(&old, &shown(ctx)?);
     Ok(map! { "changes" => changes, "result" => done, "comment" => comment })
 }
 
@@ -357,8 +352,8 @@ async fn upgrade(
 ///
 ///     salt '*' pkg.file_list httpd postfix
 #[function]
-async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
-    file_dict(ctx, packages, kwargs).await
+fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    file_dict(ctx, packages, kwargs)
 }
 
 /// Returns the files of packages, by package.
@@ -369,14 +364,14 @@ async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
 ///
 ///     salt '*' pkg.file_dict httpd postfix
 #[function]
-async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
     if packages.0.is_empty() {
         return Ok("Package name should be provided".into());
     }
     let mut found = Map::new();
     for name in checked(packages.0.iter().map(Value::to_string).collect())? {
-        let text = common::output(ctx, &["apk", "info", "-L", &name], false).await?;
+        let text = common::output(ctx, &["apk", "info", "-L", &name], false)?;
         let files: Vec<&str> = text.lines().filter(|line| !line.ends_with("contains:")).collect();
         if !files.is_empty() {
             found.insert(name, files);
@@ -394,14 +389,14 @@ async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
 ///     salt '*' pkg.owner /usr/bin/apachectl
 ///     salt '*' pkg.owner /usr/bin/apachectl /usr/bin/basename
 #[function]
-async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
     if paths.0.is_empty() {
         return Ok("You must provide a path".into());
     }
     let mut found = Map::new();
     for path in paths.0.iter().map(Value::to_string) {
-        let text = common::output(ctx, &["apk", "info", "-W", &path], false).await?;
+        let text = common::output(ctx, &["apk", "info", "-W", &path], false)?;
         let package = match text.split_once("by ") {
             _ if text.is_empty() => format!("Error running ['apk', 'info', '-W', '{path}']"),
             _ if text.contains("ERROR:") => "Could not find owner package".to_owned(),

@@ -10,9 +10,9 @@ use crate::cmd::{self, Extra, Outcome};
 use crate::util;
 
 /// Runs a program and returns what it said, without white space at the end.
-pub async fn run<W: AsRef<str>>(ctx: &Context, words: &[W], extra: Extra) -> Result<Outcome> {
+pub fn run<W: AsRef<str>>(ctx: &Context, words: &[W], extra: Extra) -> Result<Outcome> {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    let mut said = cmd::quiet_with(ctx, &words, extra).await?;
+    let mut said = cmd::quiet_with(ctx, &words, extra)?;
     for text in [&mut said.stdout, &mut said.stderr] {
         text.truncate(text.trim_end().len());
     }
@@ -20,8 +20,8 @@ pub async fn run<W: AsRef<str>>(ctx: &Context, words: &[W], extra: Extra) -> Res
 }
 
 /// Runs a program and returns its output; with `merged` its messages, too.
-pub async fn output<W: AsRef<str>>(ctx: &Context, words: &[W], merged: bool) -> Result<String> {
-    Ok(run(ctx, words, Extra { merge: merged, ..Extra::default() }).await?.stdout)
+pub fn output<W: AsRef<str>>(ctx: &Context, words: &[W], merged: bool) -> Result<String> {
+    Ok(run(ctx, words, Extra { merge: merged, ..Extra::default() })?.stdout)
 }
 
 /// Puts words before a command so that it is not ended with the minion, which it may update.
@@ -148,9 +148,9 @@ pub enum Targets {
 }
 
 /// Asks `pkg_resource.parse_targets` what a call is about.
-pub async fn parse_targets(ctx: &Context, args: Vec<Value>, kwargs: Map) -> Result<Targets> {
+pub fn parse_targets(ctx: &Context, args: Vec<Value>, kwargs: Map) -> Result<Targets> {
     let call = exec::Call { args, kwargs };
-    let parsed = ctx.call_with("pkg_resource.parse_targets", call).await?.into_list().unwrap_or_default();
+    let parsed = ctx.call_with("pkg_resource.parse_targets", call)?.into_list().unwrap_or_default();
     let kind = parsed.get(1).map(Value::to_string).unwrap_or_default();
     let all = |items: Vec<Value>| items.iter().map(Value::to_string).collect::<Vec<_>>();
     Ok(match parsed.into_iter().next() {

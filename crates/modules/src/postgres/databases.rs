@@ -13,7 +13,7 @@ use super::server::{Server, by_name, identifier, literal, quoted};
 ///
 ///     salt '*' postgres.db_list
 #[function]
-async fn db_list(
+fn db_list(
     ctx: &Context,
     user: Option<String>,
     host: Option<String>,
@@ -27,7 +27,7 @@ async fn db_list(
                  as \"Collate\", datctype as \"Ctype\", datacl as \"Access privileges\", spcname as \"Tablespace\" FROM \
                  pg_database pgd, pg_roles pga, pg_tablespace pgts WHERE pga.oid = pgd.datdba AND pgts.oid = \
                  pgd.dattablespace";
-    Ok(by_name(server.query(ctx, query).await?, "Name"))
+    Ok(by_name(server.query(ctx, query)?, "Name"))
 }
 
 /// Says whether a database exists.
@@ -38,7 +38,7 @@ async fn db_list(
 ///
 ///     salt '*' postgres.db_exists 'dbname'
 #[function]
-async fn db_exists(
+fn db_exists(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -50,7 +50,7 @@ async fn db_exists(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let all = db_list(ctx, server.user, server.host, server.port, server.maintenance_db, server.password, server.runas);
-    Ok(all.await?.contains_key(&name))
+    Ok(all?.contains_key(&name))
 }
 
 /// Makes a database, and says whether it was made.
@@ -61,7 +61,7 @@ async fn db_exists(
 ///
 ///     salt '*' postgres.db_create 'dbname' template=template_postgis
 #[function]
-async fn db_create(
+fn db_create(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -89,7 +89,7 @@ async fn db_create(
     let options: Vec<String> =
         options.into_iter().filter_map(|(word, value)| Some(format!(" {word} = {}", value?))).collect();
     let with = if options.is_empty() { "" } else { " WITH" };
-    server.run(ctx, &format!("CREATE DATABASE {}{with}{}", identifier(&name), options.concat())).await
+    server.run(ctx, &format!("CREATE DATABASE {}{with}{}", identifier(&name), options.concat()))
 }
 
 /// Gives a database another owner or tablespace; with ``owner_recurse`` the owner gets all that is in it, too.
@@ -100,7 +100,7 @@ async fn db_create(
 ///
 ///     salt '*' postgres.db_alter dbname owner=otheruser
 #[function]
-async fn db_alter(
+fn db_alter(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -119,13 +119,13 @@ async fn db_alter(
     if let Some(owner) = owner.filter(|owner| !owner.is_empty()) {
         if owner_recurse {
             let dbname = name.trim_matches('"').to_owned();
-            return Ok(super::owner::give(ctx, &server, &dbname, &owner).await?.get("retcode") == Some(&0.into()));
+            return Ok(super::owner::give(ctx, &server, &dbname, &owner)?.get("retcode") == Some(&0.into()));
         }
-        well = server.run(ctx, &format!("ALTER DATABASE {name} OWNER TO {}", identifier(&owner))).await?;
+        well = server.run(ctx, &format!("ALTER DATABASE {name} OWNER TO {}", identifier(&owner)))?;
     }
     if let Some(tablespace) = tablespace.filter(|tablespace| !tablespace.is_empty()) {
         let query = format!("ALTER DATABASE {name} SET TABLESPACE {}", identifier(&tablespace));
-        well = server.run(ctx, &query).await? && well;
+        well = server.run(ctx, &query)? && well;
     }
     Ok(well)
 }
@@ -138,7 +138,7 @@ async fn db_alter(
 ///
 ///     salt '*' postgres.db_remove 'dbname'
 #[function]
-async fn db_remove(
+fn db_remove(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -158,7 +158,7 @@ async fn db_remove(
         format!("DROP DATABASE {};", identifier(&name)),
     ];
     for query in queries {
-        let said = server.psql(ctx, &["-c", &query]).await?;
+        let said = server.psql(ctx, &["-c", &query])?;
         if said.get("retcode") != Some(&0.into()) {
             return Err(Error::Other(format!("Failed: ret={said:?}")));
         }

@@ -32,7 +32,7 @@ fn datadir_exists(name: String) -> Result<bool> {
 ///
 ///     salt '*' postgres.datadir_init '/var/lib/pgsql/data'
 #[function]
-async fn datadir_init(
+fn datadir_init(
     ctx: &Context,
     name: String,
     #[default("password")] auth: String,
@@ -57,14 +57,14 @@ async fn datadir_init(
     words.extend(waldir.into_iter().flat_map(|folder| ["-X".to_owned(), folder]));
     words.extend(checksums.then(|| "--data-checksums".to_owned()));
     let secret = match &password {
-        Some(password) => Some(secret_file(ctx, password, Some(&runas)).await?),
+        Some(password) => Some(secret_file(ctx, password, Some(&runas))?),
         None => None,
     };
     words.extend(secret.iter().map(|file| format!("--pwfile={}", file.display())));
     let words: Vec<Value> = words.into_iter().map(Value::from).collect();
-    let said = run(ctx, words.into(), map! { "runas" => runas }).await;
+    let said = run(ctx, words.into(), map! { "runas" => runas });
     if let Some(file) = secret {
-        remove_secret(ctx, file).await?;
+        remove_secret(ctx, file)?;
     }
     let said: Map = said?;
     if !succeeded(&said) {

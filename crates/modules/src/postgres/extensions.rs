@@ -17,26 +17,26 @@ fn listed(rows: Vec<Map>, name: &str, version: &str) -> Map {
     rows.filter_map(|row| Some((row.get_str(name)?.to_owned(), row))).collect()
 }
 
-async fn available(ctx: &Context, server: &Server) -> Result<Map> {
-    let rows = server.query(ctx, "select * from pg_available_extensions();").await?;
+fn available(ctx: &Context, server: &Server) -> Result<Map> {
+    let rows = server.query(ctx, "select * from pg_available_extensions();")?;
     Ok(listed(rows, "name", "default_version"))
 }
 
-async fn installed(ctx: &Context, server: &Server) -> Result<Map> {
+fn installed(ctx: &Context, server: &Server) -> Result<Map> {
     let query =
         "select a.*, b.nspname as schema_name from pg_extension a,  pg_namespace b where a.extnamespace = b.oid;";
-    Ok(listed(server.query(ctx, query).await?, "extname", "extversion"))
+    Ok(listed(server.query(ctx, query)?, "extname", "extversion"))
 }
 
 /// What is to be done with an extension.
-async fn metadata(
+fn metadata(
     ctx: &Context,
     server: &Server,
     name: &str,
     version: Option<&str>,
     schema: Option<&str>,
 ) -> Result<Vec<&'static str>> {
-    let known = installed(ctx, server).await?;
+    let known = installed(ctx, server)?;
     let Some(known) = known.get(name).and_then(Value::as_map) else { return Ok(vec![MISSING]) };
     let mut found = vec![INSTALLED];
     let has = known.get_str("extversion").unwrap_or_default();
@@ -58,7 +58,7 @@ async fn metadata(
 ///
 ///     salt '*' postgres.available_extensions
 #[function]
-async fn available_extensions(
+fn available_extensions(
     ctx: &Context,
     user: Option<String>,
     host: Option<String>,
@@ -68,7 +68,7 @@ async fn available_extensions(
     runas: Option<String>,
 ) -> Result<Map> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    available(ctx, &server).await
+    available(ctx, &server)
 }
 
 /// Returns the installed extensions, by name.
@@ -79,7 +79,7 @@ async fn available_extensions(
 ///
 ///     salt '*' postgres.installed_extensions
 #[function]
-async fn installed_extensions(
+fn installed_extensions(
     ctx: &Context,
     user: Option<String>,
     host: Option<String>,
@@ -89,7 +89,7 @@ async fn installed_extensions(
     runas: Option<String>,
 ) -> Result<Map> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    installed(ctx, &server).await
+    installed(ctx, &server)
 }
 
 /// Returns what is known about an extension that can be installed.
@@ -100,7 +100,7 @@ async fn installed_extensions(
 ///
 ///     salt '*' postgres.get_available_extension plpgsql
 #[function]
-async fn get_available_extension(
+fn get_available_extension(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -111,7 +111,7 @@ async fn get_available_extension(
     runas: Option<String>,
 ) -> Result<Value> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    Ok(available(ctx, &server).await?.get(&name).cloned().unwrap_or_default())
+    Ok(available(ctx, &server)?.get(&name).cloned().unwrap_or_default())
 }
 
 /// Returns what is known about an installed extension.
@@ -122,7 +122,7 @@ async fn get_available_extension(
 ///
 ///     salt '*' postgres.get_installed_extension plpgsql
 #[function]
-async fn get_installed_extension(
+fn get_installed_extension(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -133,7 +133,7 @@ async fn get_installed_extension(
     runas: Option<String>,
 ) -> Result<Value> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    Ok(installed(ctx, &server).await?.get(&name).cloned().unwrap_or_default())
+    Ok(installed(ctx, &server)?.get(&name).cloned().unwrap_or_default())
 }
 
 /// Says whether an extension can be installed; large and small letters are the same.
@@ -144,7 +144,7 @@ async fn get_installed_extension(
 ///
 ///     salt '*' postgres.is_available_extension plpgsql
 #[function]
-async fn is_available_extension(
+fn is_available_extension(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -156,7 +156,7 @@ async fn is_available_extension(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let name = name.to_lowercase();
-    Ok(available(ctx, &server).await?.text_keys().any(|known| known.to_lowercase() == name))
+    Ok(available(ctx, &server)?.text_keys().any(|known| known.to_lowercase() == name))
 }
 
 /// Says whether an extension is installed.
@@ -167,7 +167,7 @@ async fn is_available_extension(
 ///
 ///     salt '*' postgres.is_installed_extension plpgsql
 #[function]
-async fn is_installed_extension(
+fn is_installed_extension(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -178,7 +178,7 @@ async fn is_installed_extension(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    Ok(installed(ctx, &server).await?.contains_key(&name))
+    Ok(installed(ctx, &server)?.contains_key(&name))
 }
 
 /// Says in words whether an extension is installed, old, or in another schema.
@@ -189,7 +189,7 @@ async fn is_installed_extension(
 ///
 ///     salt '*' postgres.create_metadata adminpack
 #[function]
-async fn create_metadata(
+fn create_metadata(
     ctx: &Context,
     name: String,
     ext_version: Option<String>,
@@ -202,7 +202,7 @@ async fn create_metadata(
     runas: Option<String>,
 ) -> Result<Vec<&'static str>> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    metadata(ctx, &server, &name, ext_version.as_deref(), schema.as_deref()).await
+    metadata(ctx, &server, &name, ext_version.as_deref(), schema.as_deref())
 }
 
 /// Removes an extension, by default with what needs it, and says whether it is gone.
@@ -213,7 +213,7 @@ async fn create_metadata(
 ///
 ///     salt '*' postgres.drop_extension 'adminpack'
 #[function]
-async fn drop_extension(
+fn drop_extension(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] if_exists: Value,
@@ -235,10 +235,10 @@ async fn drop_extension(
     words.extend(on(cascade, true).then_some("CASCADE"));
     words.extend(on(restrict, false).then_some("RESTRICT"));
     words.push(";");
-    if installed(ctx, &server).await?.contains_key(&name) {
-        server.run(ctx, &words.join(" ")).await?;
+    if installed(ctx, &server)?.contains_key(&name) {
+        server.run(ctx, &words.join(" "))?;
     }
-    Ok(!installed(ctx, &server).await?.contains_key(&name))
+    Ok(!installed(ctx, &server)?.contains_key(&name))
 }
 
 /// Installs an extension, or brings it to a version or into a schema; says whether it is so now.
@@ -249,7 +249,7 @@ async fn drop_extension(
 ///
 ///     salt '*' postgres.create_extension 'adminpack'
 #[function]
-async fn create_extension(
+fn create_extension(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] if_not_exists: Value,
@@ -265,8 +265,8 @@ async fn create_extension(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let (version, place) = (ext_version.as_deref(), schema.as_deref());
-    let before = metadata(ctx, &server, &name, version, place).await?;
-    let can = available(ctx, &server).await?.text_keys().any(|known| known.eq_ignore_ascii_case(&name));
+    let before = metadata(ctx, &server, &name, version, place)?;
+    let can = available(ctx, &server)?.text_keys().any(|known| known.eq_ignore_ascii_case(&name));
     let query = match before.contains(&MISSING) {
         true => {
             let unless = if if_not_exists.is_null() || if_not_exists.truthy() { "IF NOT EXISTS " } else { "" };
@@ -275,9 +275,9 @@ async fn create_extension(
         false => change(&name, &before, place, version),
     };
     if can && !query.is_empty() {
-        server.run(ctx, &query).await?;
+        server.run(ctx, &query)?;
     }
-    Ok(metadata(ctx, &server, &name, version, place).await? == [INSTALLED])
+    Ok(metadata(ctx, &server, &name, version, place)? == [INSTALLED])
 }
 
 fn creation(name: &str, unless: &str, schema: Option<&str>, version: Option<&str>, from: Option<&str>) -> String {

@@ -5,8 +5,8 @@ use value::Map;
 
 use super::server::Server;
 
-async fn list(ctx: &Context, server: &Server) -> Result<Map> {
-    let rows = server.query(ctx, "SELECT lanname AS \"Name\" FROM pg_language").await?;
+fn list(ctx: &Context, server: &Server) -> Result<Map> {
+    let rows = server.query(ctx, "SELECT lanname AS \"Name\" FROM pg_language")?;
     Ok(rows.iter().filter_map(|row| row.get_str("Name")).map(|name| (name, name)).collect())
 }
 
@@ -18,7 +18,7 @@ async fn list(ctx: &Context, server: &Server) -> Result<Map> {
 ///
 ///     salt '*' postgres.language_list dbname
 #[function]
-async fn language_list(
+fn language_list(
     ctx: &Context,
     maintenance_db: String,
     user: Option<String>,
@@ -28,7 +28,7 @@ async fn language_list(
     runas: Option<String>,
 ) -> Result<Map> {
     let server = Server { user, host, port, maintenance_db: Some(maintenance_db), password, runas };
-    list(ctx, &server).await
+    list(ctx, &server)
 }
 
 /// Says whether a database has a language.
@@ -39,7 +39,7 @@ async fn language_list(
 ///
 ///     salt '*' postgres.language_exists plpgsql dbname
 #[function]
-async fn language_exists(
+fn language_exists(
     ctx: &Context,
     name: String,
     maintenance_db: String,
@@ -50,7 +50,7 @@ async fn language_exists(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db: Some(maintenance_db), password, runas };
-    Ok(list(ctx, &server).await?.contains_key(&name))
+    Ok(list(ctx, &server)?.contains_key(&name))
 }
 
 /// Adds a language to a database, and says whether it was added.
@@ -61,7 +61,7 @@ async fn language_exists(
 ///
 ///     salt '*' postgres.language_create plpgsql dbname
 #[function]
-async fn language_create(
+fn language_create(
     ctx: &Context,
     name: String,
     maintenance_db: String,
@@ -72,11 +72,11 @@ async fn language_create(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db: Some(maintenance_db), password, runas };
-    if list(ctx, &server).await?.contains_key(&name) {
+    if list(ctx, &server)?.contains_key(&name) {
         tracing::info!("the language {name} already exists");
         return Ok(false);
     }
-    server.run(ctx, &format!("CREATE LANGUAGE {name}")).await
+    server.run(ctx, &format!("CREATE LANGUAGE {name}"))
 }
 
 /// Removes a language from a database, and says whether it was removed.
@@ -87,7 +87,7 @@ async fn language_create(
 ///
 ///     salt '*' postgres.language_remove plpgsql dbname
 #[function]
-async fn language_remove(
+fn language_remove(
     ctx: &Context,
     name: String,
     maintenance_db: String,
@@ -98,9 +98,9 @@ async fn language_remove(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db: Some(maintenance_db), password, runas };
-    if !list(ctx, &server).await?.contains_key(&name) {
+    if !list(ctx, &server)?.contains_key(&name) {
         tracing::info!("there is no language {name}");
         return Ok(false);
     }
-    server.run(ctx, &format!("DROP LANGUAGE {name}")).await
+    server.run(ctx, &format!("DROP LANGUAGE {name}"))
 }

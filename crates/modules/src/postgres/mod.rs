@@ -83,7 +83,7 @@ pub static MODULE: Module = Module::new(
 ///
 ///     salt '*' postgres.version
 #[function]
-async fn version(
+fn version(
     ctx: &Context,
     user: Option<String>,
     host: Option<String>,
@@ -92,7 +92,7 @@ async fn version(
     password: Option<String>,
     runas: Option<String>,
 ) -> Result<Option<String>> {
-    let version = server::Server { user, host, port, maintenance_db, password, runas }.version(ctx).await?;
+    let version = server::Server { user, host, port, maintenance_db, password, runas }.version(ctx)?;
     Ok(Some(version).filter(|version| !version.is_empty()))
 }
 
@@ -105,7 +105,7 @@ async fn version(
 ///
 ///     salt '*' postgres.psql_query 'select * from pg_stat_activity'
 #[function]
-async fn psql_query(
+fn psql_query(
     ctx: &Context,
     query: String,
     user: Option<String>,
@@ -117,7 +117,7 @@ async fn psql_query(
     #[default(false)] write: bool,
 ) -> Result<Vec<Map>> {
     let server = server::Server { user, host, port, maintenance_db, password, runas };
-    if write { server.write(ctx, &query).await } else { server.query(ctx, &query).await }
+    if write { server.write(ctx, &query) } else { server.query(ctx, &query) }
 }
 
 /// Returns a password as the server keeps it (md5 if nothing is said; `encrypted` is a method or a flag).
@@ -157,19 +157,19 @@ fn system_user(ctx: &Context) -> String {
 }
 
 /// A file with a secret, which is for one user alone. It goes when it is dropped.
-async fn secret_file(ctx: &Context, text: &str, user: Option<&str>) -> Result<tempfile::TempPath> {
+fn secret_file(ctx: &Context, text: &str, user: Option<&str>) -> Result<tempfile::TempPath> {
     use std::io::Write;
     let failed = |error: std::io::Error| Error::execution(format!("failed to write a file for a password: {error}"));
     let mut file = tempfile::Builder::new().prefix("salt-").tempfile().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     let file = file.into_temp_path();
-    ctx.call("file.chown", vec![file.to_string_lossy().into_owned().into(), user.into(), "".into()]).await?;
+    ctx.call("file.chown", vec![file.to_string_lossy().into_owned().into(), user.into(), "".into()])?;
     Ok(file)
 }
 
 /// Removes a file with a secret now.
-async fn remove_secret(ctx: &Context, file: tempfile::TempPath) -> Result<()> {
-    let removed = ctx.call("file.remove", vec![file.to_string_lossy().into_owned().into()]).await?;
+fn remove_secret(ctx: &Context, file: tempfile::TempPath) -> Result<()> {
+    let removed = ctx.call("file.remove", vec![file.to_string_lossy().into_owned().into()])?;
     if !removed.truthy() {
         tracing::warn!("a file for a password was not removed: {}", file.display());
     }
@@ -177,11 +177,11 @@ async fn remove_secret(ctx: &Context, file: tempfile::TempPath) -> Result<()> {
 }
 
 /// What `cmd.run_all` says of a command.
-async fn run(ctx: &Context, command: Value, more: Map) -> Result<Map> {
+fn run(ctx: &Context, command: Value, more: Map) -> Result<Map> {
     let timeout = util::config_get(ctx, "postgres.timeout").unwrap_or(0.into());
     let mut kwargs = map! { "python_shell" => false, "clean_env" => true, "timeout" => timeout };
     kwargs.update(more);
-    let said = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs }).await?;
+    let said = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?;
     Ok(said.into_map().unwrap_or_default())
 }
 

@@ -29,18 +29,18 @@ const PARTS: [(&str, &str); 4] = [
 ];
 
 /// Gives a database and all in it to an owner, in one transaction; returns what `cmd.run_all` says.
-pub(super) async fn give(ctx: &Context, server: &Server, dbname: &str, owner: &str) -> Result<Map> {
+pub(super) fn give(ctx: &Context, server: &Server, dbname: &str, owner: &str) -> Result<Map> {
     let server = Server { maintenance_db: Some(dbname.to_owned()), ..server.clone() };
     let owner = identifier(owner);
     let mut script = format!("begin;\nalter database {} owner to {owner};\n", identifier(dbname));
     for (kind, query) in PARTS {
-        for row in server.query(ctx, query).await? {
+        for row in server.query(ctx, query)? {
             let name = row.get("n").map(Value::to_string).unwrap_or_default();
             script.push_str(&format!("alter {kind} {name} owner to {owner};\n"));
         }
     }
     script.push_str("commit;\n");
-    server.script(ctx, &script).await
+    server.script(ctx, &script)
 }
 
 /// Gives a database and its schemas, tables, views, functions and sequences to a user, and returns what the program says.
@@ -51,7 +51,7 @@ pub(super) async fn give(ctx: &Context, server: &Server, dbname: &str, owner: &s
 ///
 ///     salt '*' postgres.owner_to 'dbname' 'username'
 #[function]
-async fn owner_to(
+fn owner_to(
     ctx: &Context,
     dbname: String,
     ownername: String,
@@ -65,5 +65,5 @@ async fn owner_to(
         return Err(Error::invocation("a database must be named"));
     }
     let server = Server { user, host, port, maintenance_db: None, password, runas };
-    give(ctx, &server, &dbname, &ownername).await
+    give(ctx, &server, &dbname, &ownername)
 }

@@ -6,18 +6,18 @@ use value::Map;
 use super::objects::{Object, Wanted};
 use super::server::{Server, identifier};
 
-async fn listed(ctx: &Context, server: &Server, object: &Object<'_>) -> Result<Map> {
-    Ok(object.privileges(&server.query(ctx, &object.query()).await?))
+fn listed(ctx: &Context, server: &Server, object: &Object<'_>) -> Result<Map> {
+    Ok(object.privileges(&server.query(ctx, &object.query())?))
 }
 
-async fn has(ctx: &Context, server: &Server, role: &str, wanted: &Wanted<'_>, grant: bool) -> Result<bool> {
+fn has(ctx: &Context, server: &Server, role: &str, wanted: &Wanted<'_>, grant: bool) -> Result<bool> {
     if let Some(query) = wanted.object.owner_query() {
-        let rows = server.query(ctx, &query).await?;
+        let rows = server.query(ctx, &query)?;
         if rows.first().and_then(|row| row.get_str("name")) == Some(role) {
             return Ok(true);
         }
     }
-    let all = listed(ctx, server, &wanted.object).await?;
+    let all = listed(ctx, server, &wanted.object)?;
     Ok(all.get(role).is_some_and(|held| wanted.holds(held, grant)))
 }
 
@@ -30,7 +30,7 @@ async fn has(ctx: &Context, server: &Server, role: &str, wanted: &Wanted<'_>, gr
 ///
 ///     salt '*' postgres.privileges_list table_name table maintenance_db=db_name
 #[function]
-async fn privileges_list(
+fn privileges_list(
     ctx: &Context,
     name: String,
     object_type: String,
@@ -44,7 +44,7 @@ async fn privileges_list(
 ) -> Result<Map> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let object = Object::new(&object_type, &name, &prepend)?;
-    listed(ctx, &server, &object).await
+    listed(ctx, &server, &object)
 }
 
 /// Says whether a role has privileges, separated by commas, on an object; with ``grant_option`` whether it may grant all there
@@ -56,7 +56,7 @@ async fn privileges_list(
 ///
 ///     salt '*' postgres.has_privileges user_name table_name table SELECT,INSERT maintenance_db=db_name
 #[function]
-async fn has_privileges(
+fn has_privileges(
     ctx: &Context,
     name: String,
     object_name: String,
@@ -73,7 +73,7 @@ async fn has_privileges(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
-    has(ctx, &server, &name, &wanted, grant_option.unwrap_or(false)).await
+    has(ctx, &server, &name, &wanted, grant_option.unwrap_or(false))
 }
 
 /// Grants privileges, separated by commas, on an object to a role, and says whether it was done; what a role has already is
@@ -85,7 +85,7 @@ async fn has_privileges(
 ///
 ///     salt '*' postgres.privileges_grant user_name table_name table SELECT,UPDATE maintenance_db=db_name
 #[function]
-async fn privileges_grant(
+fn privileges_grant(
     ctx: &Context,
     name: String,
     object_name: String,
@@ -102,12 +102,12 @@ async fn privileges_grant(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
-    if has(ctx, &server, &name, &wanted, false).await? {
+    if has(ctx, &server, &name, &wanted, false)? {
         tracing::info!("{name} has the privileges on {object_name} already");
         return Ok(false);
     }
     let grant = grant_option.unwrap_or(false);
-    server.run(ctx, &wanted.grant(&identifier(&name), grant)).await
+    server.run(ctx, &wanted.grant(&identifier(&name), grant))
 }
 
 /// Takes privileges, separated by commas, on an object from a role, and says whether it was done; what a role does not have is
@@ -119,7 +119,7 @@ async fn privileges_grant(
 ///
 ///     salt '*' postgres.privileges_revoke user_name table_name table SELECT,UPDATE maintenance_db=db_name
 #[function]
-async fn privileges_revoke(
+fn privileges_revoke(
     ctx: &Context,
     name: String,
     object_name: String,
@@ -135,9 +135,9 @@ async fn privileges_revoke(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
-    if !has(ctx, &server, &name, &wanted, false).await? {
+    if !has(ctx, &server, &name, &wanted, false)? {
         tracing::info!("{name} does not have the privileges on {object_name}");
         return Ok(false);
     }
-    server.run(ctx, &wanted.revoke(&name)).await
+    server.run(ctx, &wanted.revoke(&name))
 }

@@ -101,18 +101,18 @@ fn described(row: &Map, with_password: bool) -> Map {
 }
 
 /// Returns all roles by name; none if the server does not answer.
-pub(super) async fn list(ctx: &Context, server: &Server, with_password: bool) -> Result<Option<Map>> {
-    let Some(version) = numbers(&server.version(ctx).await?) else {
+pub(super) fn list(ctx: &Context, server: &Server, with_password: bool) -> Result<Option<Map>> {
+    let Some(version) = numbers(&server.version(ctx)?) else {
         tracing::error!("Could not retrieve Postgres version. Is Postgresql server running?");
         return Ok(None);
     };
-    let rows = server.query(ctx, &listing(version, with_password)).await?;
+    let rows = server.query(ctx, &listing(version, with_password))?;
     let named = |row: &Map| Some((row.get_str("name")?.to_owned(), described(row, with_password)));
     Ok(Some(rows.iter().filter_map(named).collect()))
 }
 
-async fn get(ctx: &Context, server: &Server, name: &str) -> Result<Option<Map>> {
-    let all = list(ctx, server, false).await?;
+fn get(ctx: &Context, server: &Server, name: &str) -> Result<Option<Map>> {
+    let all = list(ctx, server, false)?;
     Ok(all.and_then(|all| all.get(name).cloned()).and_then(Value::into_map))
 }
 
@@ -176,42 +176,42 @@ impl Wish {
     }
 
     /// Runs the statement with its clauses.
-    async fn carry_out(&self, ctx: &Context, server: &Server, statement: &str) -> Result<bool> {
+    fn carry_out(&self, ctx: &Context, server: &Server, statement: &str) -> Result<bool> {
         match self.secret() {
-            Some(_) => server.run_secret(ctx, &format!("{statement};\n")).await,
-            None => server.run(ctx, statement).await,
+            Some(_) => server.run_secret(ctx, &format!("{statement};\n")),
+            None => server.run(ctx, statement),
         }
     }
 }
 
 /// Makes a role, and says whether it was made.
-pub(super) async fn create(ctx: &Context, server: &Server, name: &str, kind: Kind, wish: &Wish) -> Result<bool> {
-    if get(ctx, server, name).await?.is_some() {
+pub(super) fn create(ctx: &Context, server: &Server, name: &str, kind: Kind, wish: &Wish) -> Result<bool> {
+    if get(ctx, server, name)?.is_some() {
         tracing::info!("the role '{name}' already exists");
         return Ok(false);
     }
     let (clauses, grants) = wish.clauses(name, Some(kind), None)?;
-    wish.carry_out(ctx, server, &format!("CREATE ROLE {} WITH {clauses}{grants}", identifier(name))).await
+    wish.carry_out(ctx, server, &format!("CREATE ROLE {} WITH {clauses}{grants}", identifier(name)))
 }
 
 /// Changes a role, and says whether it was changed.
-pub(super) async fn update(ctx: &Context, server: &Server, name: &str, wish: &Wish) -> Result<bool> {
-    let Some(known) = get(ctx, server, name).await? else {
+pub(super) fn update(ctx: &Context, server: &Server, name: &str, wish: &Wish) -> Result<bool> {
+    let Some(known) = get(ctx, server, name)? else {
         tracing::info!("there is no role '{name}'");
         return Ok(false);
     };
     let (clauses, grants) = wish.clauses(name, None, Some(&known))?;
-    wish.carry_out(ctx, server, &format!("ALTER ROLE {} WITH {clauses}{grants}", identifier(name))).await
+    wish.carry_out(ctx, server, &format!("ALTER ROLE {} WITH {clauses}{grants}", identifier(name)))
 }
 
 /// Removes a role, and says whether it is gone.
-pub(super) async fn remove(ctx: &Context, server: &Server, name: &str) -> Result<bool> {
-    if get(ctx, server, name).await?.is_none() {
+pub(super) fn remove(ctx: &Context, server: &Server, name: &str) -> Result<bool> {
+    if get(ctx, server, name)?.is_none() {
         tracing::info!("there is no role '{name}'");
         return Ok(false);
     }
-    server.run(ctx, &format!("DROP ROLE {}", identifier(name))).await?;
-    Ok(get(ctx, server, name).await?.is_none())
+    server.run(ctx, &format!("DROP ROLE {}", identifier(name)))?;
+    Ok(get(ctx, server, name)?.is_none())
 }
 
 #[cfg(test)]

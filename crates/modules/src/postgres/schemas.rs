@@ -5,10 +5,10 @@ use value::{Map, Value};
 
 use super::server::{Server, identifier};
 
-async fn list(ctx: &Context, server: &Server) -> Result<Map> {
+fn list(ctx: &Context, server: &Server) -> Result<Map> {
     let query = "SELECT pg_namespace.nspname as \"name\",pg_namespace.nspacl as \"acl\", pg_roles.rolname as \"owner\" \
                  FROM pg_namespace LEFT JOIN pg_roles ON pg_roles.oid = pg_namespace.nspowner ";
-    let rows = server.query(ctx, query).await?;
+    let rows = server.query(ctx, query)?;
     Ok(rows
         .iter()
         .filter_map(|row| {
@@ -26,7 +26,7 @@ async fn list(ctx: &Context, server: &Server) -> Result<Map> {
 ///
 ///     salt '*' postgres.schema_list dbname
 #[function]
-async fn schema_list(
+fn schema_list(
     ctx: &Context,
     dbname: String,
     user: Option<String>,
@@ -43,7 +43,7 @@ async fn schema_list(
         password: db_password,
         runas: user,
     };
-    list(ctx, &server).await
+    list(ctx, &server)
 }
 
 /// Returns what is known about a schema.
@@ -54,7 +54,7 @@ async fn schema_list(
 ///
 ///     salt '*' postgres.schema_get dbname name
 #[function]
-async fn schema_get(
+fn schema_get(
     ctx: &Context,
     dbname: String,
     name: String,
@@ -72,7 +72,7 @@ async fn schema_get(
         password: db_password,
         runas: user,
     };
-    Ok(list(ctx, &server).await?.get(&name).cloned().unwrap_or_default())
+    Ok(list(ctx, &server)?.get(&name).cloned().unwrap_or_default())
 }
 
 /// Says whether a schema exists.
@@ -83,7 +83,7 @@ async fn schema_get(
 ///
 ///     salt '*' postgres.schema_exists dbname schemaname
 #[function]
-async fn schema_exists(
+fn schema_exists(
     ctx: &Context,
     dbname: String,
     name: String,
@@ -101,7 +101,7 @@ async fn schema_exists(
         password: db_password,
         runas: user,
     };
-    Ok(list(ctx, &server).await?.contains_key(&name))
+    Ok(list(ctx, &server)?.contains_key(&name))
 }
 
 /// Makes a schema, and says whether it was made; one that exists stays as it is.
@@ -112,7 +112,7 @@ async fn schema_exists(
 ///
 ///     salt '*' postgres.schema_create dbname name owner='owner'
 #[function]
-async fn schema_create(
+fn schema_create(
     ctx: &Context,
     dbname: String,
     name: String,
@@ -131,12 +131,12 @@ async fn schema_create(
         password: db_password,
         runas: user,
     };
-    if list(ctx, &server).await?.contains_key(&name) {
+    if list(ctx, &server)?.contains_key(&name) {
         tracing::info!("the schema '{name}' already exists");
         return Ok(false);
     }
     let owner = owner.map(|owner| format!(" AUTHORIZATION {}", identifier(&owner))).unwrap_or_default();
-    server.run(ctx, &format!("CREATE SCHEMA {}{owner}", identifier(&name))).await
+    server.run(ctx, &format!("CREATE SCHEMA {}{owner}", identifier(&name)))
 }
 
 /// Removes a schema, and says whether it is gone now; of one that does not exist it is not said.
@@ -147,7 +147,7 @@ async fn schema_create(
 ///
 ///     salt '*' postgres.schema_remove dbname schemaname
 #[function]
-async fn schema_remove(
+fn schema_remove(
     ctx: &Context,
     dbname: String,
     name: String,
@@ -165,10 +165,10 @@ async fn schema_remove(
         password: db_password,
         runas: user,
     };
-    if !list(ctx, &server).await?.contains_key(&name) {
+    if !list(ctx, &server)?.contains_key(&name) {
         tracing::info!("there is no schema '{name}'");
         return Ok(false);
     }
-    server.run(ctx, &format!("DROP SCHEMA {}", identifier(&name))).await?;
-    Ok(!list(ctx, &server).await?.contains_key(&name))
+    server.run(ctx, &format!("DROP SCHEMA {}", identifier(&name)))?;
+    Ok(!list(ctx, &server)?.contains_key(&name))
 }

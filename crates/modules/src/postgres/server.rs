@@ -56,11 +56,11 @@ impl Server {
     }
 
     /// Runs `psql` with further words, and returns what `cmd.run_all` says.
-    pub async fn psql(&self, ctx: &Context, words: &[&str]) -> Result<Map> {
-        self.psql_with(ctx, words, Map::new()).await
+    pub fn psql(&self, ctx: &Context, words: &[&str]) -> Result<Map> {
+        self.psql_with(ctx, words, Map::new())
     }
 
-    async fn psql_with(&self, ctx: &Context, words: &[&str], more: Map) -> Result<Map> {
+    fn psql_with(&self, ctx: &Context, words: &[&str], more: Map) -> Result<Map> {
         let mut command = self.command(ctx)?;
         command.extend(words.iter().map(|word| Value::from(*word)));
         let (mut host, mut runas) = (self.host.clone(), self.runas.clone());
@@ -76,15 +76,15 @@ impl Server {
             |text: Option<String>| text.filter(|text| !text.is_empty()).map_or("*".to_owned(), |text| field(&text));
         let password = self.password.clone().or_else(|| option(ctx, "postgres.pass")).unwrap_or_default();
         let line = format!("{}:{}:*:{}:{}", field(&host), any(self.port.clone()), any(user), field(&password));
-        let file = secret_file(ctx, &line, runas.as_deref()).await?;
+        let file = secret_file(ctx, &line, runas.as_deref())?;
         let env = map! { "PGPASSFILE" => file.to_string_lossy().into_owned() };
         let mut kwargs = map! { "reset_system_locale" => false, "env" => env };
         if let Some(runas) = runas.filter(|runas| !runas.is_empty()) {
             kwargs.insert("runas", runas);
         }
         kwargs.update(more);
-        let said = run(ctx, command.into(), kwargs).await;
-        remove_secret(ctx, file).await?;
+        let said = run(ctx, command.into(), kwargs);
+        remove_secret(ctx, file)?;
         let said = said?;
         if !succeeded(&said) {
             tracing::error!("Error connecting to Postgresql server");
@@ -93,38 +93,38 @@ impl Server {
     }
 
     /// Runs a statement, and says whether it did what it was to do.
-    pub async fn run(&self, ctx: &Context, statement: &str) -> Result<bool> {
-        Ok(succeeded(&self.psql(ctx, &["-c", statement]).await?))
+    pub fn run(&self, ctx: &Context, statement: &str) -> Result<bool> {
+        Ok(succeeded(&self.psql(ctx, &["-c", statement])?))
     }
 
     /// Runs a statement that nobody may see among the arguments of a program.
-    pub async fn run_secret(&self, ctx: &Context, statement: &str) -> Result<bool> {
+    pub fn run_secret(&self, ctx: &Context, statement: &str) -> Result<bool> {
         let words = ["--set", "ON_ERROR_STOP=1", "--single-transaction", "--quiet", "--file", "-"];
         let more = map! { "stdin" => statement, "output_loglevel" => "quiet" };
-        Ok(succeeded(&self.psql_with(ctx, &words, more).await?))
+        Ok(succeeded(&self.psql_with(ctx, &words, more)?))
     }
 
     /// Runs several statements, and returns what `cmd.run_all` says.
-    pub async fn script(&self, ctx: &Context, script: &str) -> Result<Map> {
-        self.psql_with(ctx, &["--set", "ON_ERROR_STOP=1", "--file", "-"], map! { "stdin" => script }).await
+    pub fn script(&self, ctx: &Context, script: &str) -> Result<Map> {
+        self.psql_with(ctx, &["--set", "ON_ERROR_STOP=1", "--file", "-"], map! { "stdin" => script })
     }
 
     /// Asks for rows; none when the query fails.
-    pub async fn query(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
-        self.rows(ctx, &copied(query)).await
+    pub fn query(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
+        self.rows(ctx, &copied(query))
     }
 
     /// Asks for rows with a query that may change something.
-    pub async fn write(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
+    pub fn write(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
         let query = format!("START TRANSACTION READ WRITE; {}; COMMIT TRANSACTION;", copied(query));
-        let mut rows = self.rows(ctx, &query).await?;
+        let mut rows = self.rows(ctx, &query)?;
         // The last line says that the transaction ended.
         rows.pop();
         Ok(rows)
     }
 
-    async fn rows(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
-        let said = self.psql(ctx, &["-v", "datestyle=ISO,MDY", "-c", query]).await?;
+    fn rows(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
+        let said = self.psql(ctx, &["-v", "datestyle=ISO,MDY", "-c", query])?;
         let failed = said.get("retcode").and_then(Value::as_i64).is_some_and(|code| code > 0);
         let text = said.get_str("stdout").filter(|_| !failed).unwrap_or_default();
         let mut lines = csv::rows(text).into_iter().filter(|row| !row.is_empty());
@@ -133,9 +133,9 @@ impl Server {
     }
 
     /// Returns the version of the server; nothing if it does not answer.
-    pub async fn version(&self, ctx: &Context) -> Result<String> {
+    pub fn version(&self, ctx: &Context) -> Result<String> {
         let query = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'server_version'";
-        let said = self.psql(ctx, &["-c", query, "-t"]).await?;
+        let said = self.psql(ctx, &["-c", query, "-t"])?;
         Ok(said.get_str("stdout").and_then(|text| text.lines().next()).unwrap_or_default().to_owned())
     }
 }

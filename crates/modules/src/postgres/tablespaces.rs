@@ -13,7 +13,7 @@ use super::server::{Server, by_name, identifier, literal};
 ///
 ///     salt '*' postgres.tablespace_list
 #[function]
-async fn tablespace_list(
+fn tablespace_list(
     ctx: &Context,
     user: Option<String>,
     host: Option<String>,
@@ -27,7 +27,7 @@ async fn tablespace_list(
                  pg_tablespace_location(pgts.oid) as \"Location\" FROM pg_tablespace pgts, pg_roles pga WHERE pga.oid = \
                  pgts.spcowner";
     let call = exec::Call { args: vec![query.into()], kwargs: server.kwargs() };
-    let rows = ctx.call_with("postgres.psql_query", call).await?.into_list().unwrap_or_default();
+    let rows = ctx.call_with("postgres.psql_query", call)?.into_list().unwrap_or_default();
     Ok(by_name(rows.into_iter().filter_map(Value::into_map).collect(), "Name"))
 }
 
@@ -39,7 +39,7 @@ async fn tablespace_list(
 ///
 ///     salt '*' postgres.tablespace_exists 'name'
 #[function]
-async fn tablespace_exists(
+fn tablespace_exists(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -59,7 +59,7 @@ async fn tablespace_exists(
         server.password,
         server.runas,
     );
-    Ok(all.await?.contains_key(&name))
+    Ok(all?.contains_key(&name))
 }
 
 /// Makes a tablespace in a directory, and says whether it was made.
@@ -70,7 +70,7 @@ async fn tablespace_exists(
 ///
 ///     salt '*' postgres.tablespace_create name '/path/datadir'
 #[function]
-async fn tablespace_create(
+fn tablespace_create(
     ctx: &Context,
     name: String,
     location: String,
@@ -89,7 +89,7 @@ async fn tablespace_create(
         options.unwrap_or_default().iter().map(|(name, value)| format!("{name} = {value}")).collect();
     let with = if options.is_empty() { String::new() } else { format!("WITH ( {} )", options.join(", ")) };
     let (owner, place) = (owner.unwrap_or_default(), literal(&location));
-    server.run(ctx, &format!("CREATE TABLESPACE {} {owner} LOCATION {place} {with}", identifier(&name))).await
+    server.run(ctx, &format!("CREATE TABLESPACE {} {owner} LOCATION {place} {with}", identifier(&name)))
 }
 
 /// Changes the name, the owner or an option of a tablespace.
@@ -100,7 +100,7 @@ async fn tablespace_create(
 ///
 ///     salt '*' postgres.tablespace_alter name new_owner=otheruser
 #[function]
-async fn tablespace_alter(
+fn tablespace_alter(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -131,7 +131,7 @@ async fn tablespace_alter(
         queries.push(format!("ALTER TABLESPACE {name} RESET ({option})"));
     }
     for query in queries {
-        if !server.run(ctx, &query).await? {
+        if !server.run(ctx, &query)? {
             return Ok(false);
         }
     }
@@ -146,7 +146,7 @@ async fn tablespace_alter(
 ///
 ///     salt '*' postgres.tablespace_remove name
 #[function]
-async fn tablespace_remove(
+fn tablespace_remove(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -157,5 +157,5 @@ async fn tablespace_remove(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    server.run(ctx, &format!("DROP TABLESPACE {}", identifier(&name))).await
+    server.run(ctx, &format!("DROP TABLESPACE {}", identifier(&name)))
 }

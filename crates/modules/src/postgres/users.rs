@@ -15,7 +15,7 @@ use super::server::Server;
 ///
 ///     salt '*' postgres.user_list
 #[function]
-async fn user_list(
+fn user_list(
     ctx: &Context,
     user: Option<String>,
     host: Option<String>,
@@ -26,7 +26,7 @@ async fn user_list(
     #[default(false)] return_password: bool,
 ) -> Result<Value> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    Ok(list(ctx, &server, return_password).await?.map_or(false.into(), Value::from))
+    Ok(list(ctx, &server, return_password)?.map_or(false.into(), Value::from))
 }
 
 /// Returns what is known about a role, with ``return_password`` also the digest of its password; None if there is none.
@@ -37,7 +37,7 @@ async fn user_list(
 ///
 ///     salt '*' postgres.role_get postgres
 #[function]
-async fn role_get(
+fn role_get(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -49,7 +49,7 @@ async fn role_get(
     #[default(false)] return_password: bool,
 ) -> Result<Value> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    let all = list(ctx, &server, return_password).await?;
+    let all = list(ctx, &server, return_password)?;
     Ok(all.and_then(|all| all.get(&name).cloned()).unwrap_or_default())
 }
 
@@ -61,7 +61,7 @@ async fn role_get(
 ///
 ///     salt '*' postgres.user_exists 'username'
 #[function]
-async fn user_exists(
+fn user_exists(
     ctx: &Context,
     name: String,
     user: Option<String>,
@@ -72,7 +72,7 @@ async fn user_exists(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    Ok(list(ctx, &server, false).await?.is_some_and(|all| all.contains_key(&name)))
+    Ok(list(ctx, &server, false)?.is_some_and(|all| all.contains_key(&name)))
 }
 
 /// Makes a user, and says whether it was made; one that exists stays as it is.
@@ -83,7 +83,7 @@ async fn user_exists(
 ///
 ///     salt '*' postgres.user_create 'username' rolepassword='secret'
 #[function]
-async fn user_create(
+fn user_create(
     ctx: &Context,
     username: String,
     user: Option<String>,
@@ -118,7 +118,7 @@ async fn user_create(
         valid_until,
         groups,
     };
-    create(ctx, &server, &username, Kind::User, &wish).await
+    create(ctx, &server, &username, Kind::User, &wish)
 }
 
 /// Changes a user, and says whether it was changed.
@@ -129,7 +129,7 @@ async fn user_create(
 ///
 ///     salt '*' postgres.user_update 'username' rolepassword='secret'
 #[function]
-async fn user_update(
+fn user_update(
     ctx: &Context,
     username: String,
     user: Option<String>,
@@ -164,7 +164,7 @@ async fn user_update(
         valid_until,
         groups,
     };
-    update(ctx, &server, &username, &wish).await
+    update(ctx, &server, &username, &wish)
 }
 
 /// Removes a user, and says whether it is gone now; of one that does not exist it is not said.
@@ -175,7 +175,7 @@ async fn user_update(
 ///
 ///     salt '*' postgres.user_remove 'username'
 #[function]
-async fn user_remove(
+fn user_remove(
     ctx: &Context,
     username: String,
     user: Option<String>,
@@ -186,7 +186,7 @@ async fn user_remove(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    remove(ctx, &server, &username).await
+    remove(ctx, &server, &username)
 }
 
 /// Makes a group, and says whether it was made; one that exists stays as it is.
@@ -197,7 +197,7 @@ async fn user_remove(
 ///
 ///     salt '*' postgres.group_create 'groupname' rolepassword='secret'
 #[function]
-async fn group_create(
+fn group_create(
     ctx: &Context,
     groupname: String,
     user: Option<String>,
@@ -229,7 +229,7 @@ async fn group_create(
         groups,
         ..Wish::default()
     };
-    create(ctx, &server, &groupname, Kind::Group, &wish).await
+    create(ctx, &server, &groupname, Kind::Group, &wish)
 }
 
 /// Changes a group, and says whether it was changed.
@@ -240,7 +240,7 @@ async fn group_create(
 ///
 ///     salt '*' postgres.group_update 'groupname' rolepassword='secret'
 #[function]
-async fn group_update(
+fn group_update(
     ctx: &Context,
     groupname: String,
     user: Option<String>,
@@ -272,7 +272,7 @@ async fn group_update(
         groups,
         ..Wish::default()
     };
-    update(ctx, &server, &groupname, &wish).await
+    update(ctx, &server, &groupname, &wish)
 }
 
 /// Removes a group, and says whether it is gone now; of one that does not exist it is not said.
@@ -283,7 +283,7 @@ async fn group_update(
 ///
 ///     salt '*' postgres.group_remove 'groupname'
 #[function]
-async fn group_remove(
+fn group_remove(
     ctx: &Context,
     groupname: String,
     user: Option<String>,
@@ -294,5 +294,5 @@ async fn group_remove(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    remove(ctx, &server, &groupname).await
+    remove(ctx, &server, &groupname)
 }

@@ -62,10 +62,10 @@ const ATTRIBUTES: [(&str, Attribute); 30] = [
 ///     salt '*' ps.proc_info 2322
 ///     salt '*' ps.proc_info 2322 attrs='["pid", "name"]'
 #[function]
-async fn proc_info(ctx: &Context, pid: i64, attrs: Option<Vec<String>>) -> Result<Map> {
+fn proc_info(ctx: &Context, pid: i64, attrs: Option<Vec<String>>) -> Result<Map> {
     let gone = |_| Error::execution(format!("process PID not found (pid={pid})"));
     let process = Process(i32::try_from(pid).map_err(gone)?);
-    ctx.blocking(move || info(process, attrs.as_deref().unwrap_or_default())).await?
+    ctx.blocking(move || info(process, attrs.as_deref().unwrap_or_default()))
 }
 
 fn info(process: Process, wanted: &[String]) -> Result<Map> {
@@ -341,13 +341,13 @@ fn threads(process: Process) -> io::Result<Value> {
 ///
 ///     salt '*' ps.status STATUS
 #[function]
-async fn status(ctx: &Context, status: String) -> Result<Vec<Map>> {
+fn status(ctx: &Context, status: String) -> Result<Vec<Map>> {
     if status.is_empty() {
         return Err(Error::invocation("Filter is required for ps.status"));
     }
     let fits = move |process: &Process| process.stat().is_ok_and(|stat| stat.state() == status);
     let named = |process: Process| Some(value::map! { "pid" => process.0, "name" => process.name().ok()? });
-    ctx.blocking(move || Process::all().into_iter().filter(fits).filter_map(named).collect()).await
+    Ok(ctx.blocking(move || Process::all().into_iter().filter(fits).filter_map(named).collect()))
 }
 
 /// The seconds since 1970 at which the system was started.

@@ -66,10 +66,10 @@ fn share(part: f64, whole: f64) -> f64 {
 ///     salt '*' ps.boot_time
 ///     salt '*' ps.boot_time time_format='%Y-%m-%d %H:%M'
 #[function]
-async fn boot_time(ctx: &Context, time_format: Option<String>) -> Result<Value> {
-    let started = ctx.blocking(detail::started).await??;
+fn boot_time(ctx: &Context, time_format: Option<String>) -> Result<Value> {
+    let started = ctx.blocking(detail::started)?;
     let Some(format) = time_format.filter(|format| !format.is_empty()) else { return Ok(started.into()) };
-    let said = crate::cmd::quiet(ctx, &["date", "-d", &format!("@{started}"), &format!("+{format}")]).await?;
+    let said = crate::cmd::quiet(ctx, &["date", "-d", &format!("@{started}"), &format!("+{format}")])?;
     match said.retcode {
         Some(0) => Ok(said.stdout.trim_end_matches('\n').into()),
         _ => Err(Error::invocation(format!("Invalid format string: {}", said.stderr.trim()))),
@@ -98,8 +98,8 @@ fn cpu_lines(text: &str, ticks: f64) -> Vec<Map> {
 ///
 ///     salt '*' ps.cpu_times
 #[function]
-async fn cpu_times(ctx: &Context, #[default(false)] per_cpu: bool) -> Result<Value> {
-    let text = ctx.blocking(|| read("/proc/stat")).await??;
+fn cpu_times(ctx: &Context, #[default(false)] per_cpu: bool) -> Result<Value> {
+    let text = ctx.blocking(|| read("/proc/stat"))?;
     let mut lines = cpu_lines(&text, process::ticks());
     if lines.is_empty() {
         return Err(Error::execution("the kernel tells no processor times"));
@@ -122,8 +122,8 @@ fn partitions(mounts: &str, kinds: &str, all: bool) -> Vec<Map> {
         .collect()
 }
 
-async fn all_partitions(ctx: &Context, all: bool) -> Result<Vec<Map>> {
-    ctx.blocking(move || Ok(partitions(&read("/proc/self/mounts")?, &read("/proc/filesystems")?, all))).await?
+fn all_partitions(ctx: &Context, all: bool) -> Result<Vec<Map>> {
+    ctx.blocking(move || Ok(partitions(&read("/proc/self/mounts")?, &read("/proc/filesystems")?, all)))
 }
 
 /// Returns the mounted partitions with how full they are.
@@ -134,11 +134,11 @@ async fn all_partitions(ctx: &Context, all: bool) -> Result<Vec<Map>> {
 ///
 ///     salt '*' ps.disk_partition_usage
 #[function]
-async fn disk_partition_usage(ctx: &Context, #[default(false)] all: bool) -> Result<Value> {
-    let mut found = all_partitions(ctx, all).await?;
+fn disk_partition_usage(ctx: &Context, #[default(false)] all: bool) -> Result<Value> {
+    let mut found = all_partitions(ctx, all)?;
     for partition in &mut found {
         let place = partition.get_str("mountpoint").unwrap_or_default().to_owned();
-        partition.update(ctx.blocking(move || usage(&place)).await??);
+        partition.update(ctx.blocking(move || usage(&place))?);
     }
     Ok(Value::from(found))
 }
@@ -151,8 +151,8 @@ async fn disk_partition_usage(ctx: &Context, #[default(false)] all: bool) -> Res
 ///
 ///     salt '*' ps.disk_partitions
 #[function]
-async fn disk_partitions(ctx: &Context, #[default(false)] all: bool) -> Result<Value> {
-    all_partitions(ctx, all).await.map(Value::from)
+fn disk_partitions(ctx: &Context, #[default(false)] all: bool) -> Result<Value> {
+    all_partitions(ctx, all).map(Value::from)
 }
 
 fn usage(path: &str) -> Result<Map> {
@@ -173,8 +173,8 @@ fn usage(path: &str) -> Result<Map> {
 ///
 ///     salt '*' ps.disk_usage /home
 #[function]
-async fn disk_usage(ctx: &Context, path: String) -> Result<Map> {
-    ctx.blocking(move || usage(&path)).await?
+fn disk_usage(ctx: &Context, path: String) -> Result<Map> {
+    ctx.blocking(move || usage(&path))
 }
 
 /// Returns the numbers of all processes.
@@ -185,8 +185,8 @@ async fn disk_usage(ctx: &Context, path: String) -> Result<Map> {
 ///
 ///     salt '*' ps.get_pid_list
 #[function]
-async fn get_pid_list(ctx: &Context) -> Result<Value> {
-    ctx.blocking(|| Process::all().into_iter().map(|process| Value::from(process.0)).collect()).await
+fn get_pid_list(ctx: &Context) -> Result<Value> {
+    Ok(ctx.blocking(|| Process::all().into_iter().map(|process| Value::from(process.0)).collect()))
 }
 
 /// Sends a signal to a process. Returns False if there is no such process.
@@ -245,8 +245,8 @@ fn counters(text: &str) -> BTreeMap<String, Vec<u64>> {
 ///     salt '*' ps.network_io_counters
 ///     salt '*' ps.network_io_counters interface=eth0
 #[function]
-async fn network_io_counters(ctx: &Context, interface: Option<String>) -> Result<Value> {
-    let all = ctx.blocking(|| read("/proc/net/dev").map(|text| counters(&text))).await??;
+fn network_io_counters(ctx: &Context, interface: Option<String>) -> Result<Value> {
+    let all = ctx.blocking(|| read("/proc/net/dev").map(|text| counters(&text)))?;
     if interface.as_ref().is_some_and(|name| !all.contains_key(name)) {
         return Ok(Value::Bool(false));
     }
@@ -263,8 +263,8 @@ async fn network_io_counters(ctx: &Context, interface: Option<String>) -> Result
 ///
 ///     salt '*' ps.num_cpus
 #[function]
-async fn num_cpus(ctx: &Context) -> Result<u64> {
-    let text = ctx.blocking(|| read("/proc/stat")).await??;
+fn num_cpus(ctx: &Context) -> Result<u64> {
+    let text = ctx.blocking(|| read("/proc/stat"))?;
     Ok(cpu_lines(&text, 1.0).len().saturating_sub(1) as u64)
 }
 
@@ -301,7 +301,7 @@ impl Search {
 ///
 ///     salt '*' ps.pgrep httpd
 #[function]
-async fn pgrep(
+fn pgrep(
     ctx: &Context,
     pattern: String,
     user: Option<String>,
@@ -311,7 +311,7 @@ async fn pgrep(
     let regex = if pattern_is_regex { Some(targeting::PyRegex::search(&pattern)) } else { None };
     let regex = regex.transpose().map_err(|error| Error::Other(error.to_string()))?;
     let search = Search { pattern, regex, user, full };
-    let found = ctx.blocking(move || search.pids()).await?;
+    let found = ctx.blocking(move || search.pids());
     Ok(if found.is_empty() { Value::Null } else { Value::from(found) })
 }
 
@@ -323,7 +323,7 @@ async fn pgrep(
 ///
 ///     salt '*' ps.pkill httpd signal=SIGTERM
 #[function]
-async fn pkill(
+fn pkill(
     ctx: &Context,
     pattern: String,
     user: Option<String>,
@@ -335,7 +335,7 @@ async fn pkill(
     }
     let search = Search { pattern, regex: None, user, full };
     let mut killed = Vec::new();
-    for pid in ctx.blocking(move || search.pids()).await? {
+    for pid in ctx.blocking(move || search.pids()) {
         if send(pid, signal)? {
             killed.push(pid);
         }
@@ -351,9 +351,9 @@ async fn pkill(
 ///
 ///     salt '*' ps.psaux www-data.+apache2
 #[function]
-async fn psaux(ctx: &Context, name: String) -> Result<Value> {
+fn psaux(ctx: &Context, name: String) -> Result<Value> {
     let regex = targeting::PyRegex::search(&name).map_err(|error| Error::Other(error.to_string()))?;
-    let said = cmd::quiet(ctx, &["ps", "aux"]).await?;
+    let said = cmd::quiet(ctx, &["ps", "aux"])?;
     let own = |line: &&str| line.contains("salt") && line.contains("ps.psaux");
     let found: Vec<&str> = said.stdout.lines().filter(|line| regex.is_match(line) && !own(line)).collect();
     let count = format!("{} occurrence(s).", found.len());
@@ -375,8 +375,8 @@ fn meminfo(text: &str) -> BTreeMap<&str, u64> {
 ///
 ///     salt '*' ps.swap_memory
 #[function]
-async fn swap_memory(ctx: &Context) -> Result<Map> {
-    let (memory, pages) = ctx.blocking(|| (read("/proc/meminfo"), read("/proc/vmstat").unwrap_or_default())).await?;
+fn swap_memory(ctx: &Context) -> Result<Map> {
+    let (memory, pages) = ctx.blocking(|| (read("/proc/meminfo"), read("/proc/vmstat").unwrap_or_default()));
     Ok(swap(&memory?, &pages))
 }
 
@@ -407,8 +407,8 @@ fn swap(memory: &str, pages: &str) -> Map {
 ///
 ///     salt '*' ps.total_physical_memory
 #[function]
-async fn total_physical_memory(ctx: &Context) -> Result<u64> {
-    let text = ctx.blocking(|| read("/proc/meminfo")).await??;
+fn total_physical_memory(ctx: &Context) -> Result<u64> {
+    let text = ctx.blocking(|| read("/proc/meminfo"))?;
     Ok(meminfo(&text).get("MemTotal").copied().unwrap_or(0))
 }
 
@@ -420,8 +420,8 @@ async fn total_physical_memory(ctx: &Context) -> Result<u64> {
 ///
 ///     salt '*' ps.virtual_memory
 #[function]
-async fn virtual_memory(ctx: &Context) -> Result<Map> {
-    let text = ctx.blocking(|| read("/proc/meminfo")).await??;
+fn virtual_memory(ctx: &Context) -> Result<Map> {
+    let text = ctx.blocking(|| read("/proc/meminfo"))?;
     Ok(memory(&text))
 }
 

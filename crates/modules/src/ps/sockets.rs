@@ -13,8 +13,8 @@ use crate::{cmd, util};
 ///
 ///     salt '*' ps.lsof apache2
 #[function]
-async fn lsof(ctx: &Context, name: String) -> Result<Value> {
-    let said = cmd::quiet(ctx, &["lsof", "-c", &name]).await?;
+fn lsof(ctx: &Context, name: String) -> Result<Value> {
+    let said = cmd::quiet(ctx, &["lsof", "-c", &name])?;
     ctx.set_retcode(said.retcode.unwrap_or(1));
     Ok(list![name, said.stdout])
 }
@@ -27,8 +27,8 @@ async fn lsof(ctx: &Context, name: String) -> Result<Value> {
 ///
 ///     salt '*' ps.netstat apache2
 #[function]
-async fn netstat(ctx: &Context, name: String) -> Result<Value> {
-    lines_with(ctx, &["netstat", "-nap"], name).await
+fn netstat(ctx: &Context, name: String) -> Result<Value> {
+    lines_with(ctx, &["netstat", "-nap"], name)
 }
 
 /// Returns the lines of ``ss -neap`` with a text in them.
@@ -39,13 +39,13 @@ async fn netstat(ctx: &Context, name: String) -> Result<Value> {
 ///
 ///     salt '*' ps.ss apache2
 #[function]
-async fn ss(ctx: &Context, name: String) -> Result<Value> {
-    lines_with(ctx, &["ss", "-neap"], name).await
+fn ss(ctx: &Context, name: String) -> Result<Value> {
+    lines_with(ctx, &["ss", "-neap"], name)
 }
 
-async fn lines_with(ctx: &Context, words: &[&str], name: String) -> Result<Value> {
+fn lines_with(ctx: &Context, words: &[&str], name: String) -> Result<Value> {
     util::needs(ctx, words[0])?;
-    let said = cmd::quiet(ctx, words).await?;
+    let said = cmd::quiet(ctx, words)?;
     let found: Vec<&str> = said.stdout.lines().filter(|line| line.contains(&name)).collect();
     Ok(list![name.as_str(), found])
 }

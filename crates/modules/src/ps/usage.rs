@@ -11,17 +11,17 @@ use super::{TIMES, cpu_lines, detail, read};
 /// How long Salt looks when nothing is said, in seconds.
 const MOMENT: f64 = 0.1;
 
-async fn times(ctx: &Context) -> Result<Vec<Map>> {
-    let text = ctx.blocking(|| read("/proc/stat")).await??;
+fn times(ctx: &Context) -> Result<Vec<Map>> {
+    let text = ctx.blocking(|| read("/proc/stat"))?;
     let lines = cpu_lines(&text, super::process::ticks());
     if lines.is_empty() { Err(Error::execution("the kernel tells no processor times")) } else { Ok(lines) }
 }
 
 /// Waits for so many seconds.
-async fn pause(seconds: f64) -> Result<()> {
+fn pause(ctx: &Context, seconds: f64) -> Result<()> {
     let wait = Duration::try_from_secs_f64(seconds);
     let wait = wait.map_err(|_| Error::Other(format!("interval is not positive (got {seconds})")))?;
-    tokio::time::sleep(wait).await;
+    ctx.sleep(wait);
     Ok(())
 }
 
@@ -44,14 +44,10 @@ fn busy(before: &Map, after: &Map) -> f64 {
 ///
 ///     salt '*' ps.cpu_percent
 #[function]
-async fn cpu_percent(
-    ctx: &Context,
-    #[default(MOMENT)] interval: f64,
-    #[default(false)] per_cpu: bool,
-) -> Result<Value> {
-    let before = times(ctx).await?;
-    pause(if interval == 0.0 { MOMENT } else { interval }).await?;
-    let after = times(ctx).await?;
+fn cpu_percent(ctx: &Context, #[default(MOMENT)] interval: f64, #[default(false)] per_cpu: bool) -> Result<Value> {
+    let before = times(ctx)?;
+    pause(ctx, if interval == 0.0 { MOMENT } else { interval })?;
+    let after = times(ctx)?;
     let mut shares = before.iter().zip(&after).map(|(before, after)| busy(before, after));
     Ok(if per_cpu { shares.skip(1).collect() } else { shares.next().unwrap_or(0.0).into() })
 }
@@ -94,8 +90,8 @@ fn disk_counters(text: &str, wanted: impl Fn(&str) -> bool) -> Option<Map> {
 ///     salt '*' ps.disk_io_counters
 ///     salt '*' ps.disk_io_counters device=sda1
 #[function]
-async fn disk_io_counters(ctx: &Context, device: Option<String>) -> Result<Value> {
-    let found = ctx.blocking(move || -> Result<Value> {
+fn disk_io_counters(ctx: &Context, device: Option<String>) -> Result<Value> {
+    ctx.blocking(move || -> Result<Value> {
         let text = read("/proc/diskstats")?;
         match device.filter(|name| !name.is_empty()) {
             Some(name) => Ok(disk_counters(&text, |disk| disk == name).map_or(Value::Bool(false), Value::Map)),
@@ -105,8 +101,7 @@ async fn disk_io_counters(ctx: &Context, device: Option<String>) -> Result<Value
                 disk_counters(&text, whole).map(Value::Map).ok_or_else(|| Error::execution("there are no disks"))
             }
         }
-    });
-    found.await?
+    })
 }
 
 /// Returns the processes that used the processors most within ``interval`` seconds, the busiest first.
@@ -119,20 +114,19 @@ async fn disk_io_counters(ctx: &Context, device: Option<String>) -> Result<Value
 ///
 ///     salt '*' ps.top 5 10
 #[function]
-async fn top(ctx: &Context, #[default(5)] num_processes: i64, #[default(3)] interval: f64) -> Result<Vec<Map>> {
+fn top(ctx: &Context, #[default(5)] num_processes: i64, #[default(3)] interval: f64) -> Result<Vec<Map>> {
     let used = |process: Process| process.stat().ok().map(|stat| stat.times()[..2].iter().sum::<f64>());
-    let before = ctx.blocking(move || Process::all().into_iter().filter_map(|one| Some((one, used(one)?))).collect());
-    let before: Vec<(Process, f64)> = before.await?;
-    pause(interval).await?;
+    let look = move || Process::all().into_iter().filter_map(|one| Some((one, used(one)?))).collect();
+    let before: Vec<(Process, f64)> = ctx.blocking(look);
+    pause(ctx, interval)?;
     let wanted = usize::try_from(num_processes).unwrap_or(0).max(1);
-    let busiest = ctx.blocking(move || {
+    Ok(ctx.blocking(move || {
         let now = before.into_iter().filter_map(|(one, before)| Some((one, used(one)? - before)));
         let mut now: Vec<(Process, f64)> = now.collect();
         now.sort_by(|one, other| other.1.total_cmp(&one.1));
         let started = read("/proc/stat").ok().and_then(|text| boot_time(&text)).unwrap_or(0);
         now.into_iter().filter_map(|(one, _)| shown(one, started).ok()).take(wanted).collect()
-    });
-    busiest.await
+    }))
 }
 
 fn shown(process: Process, boot_time: i64) -> std::io::Result<Map> {

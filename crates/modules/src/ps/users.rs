@@ -16,13 +16,13 @@ const NOTES: &str = "/var/run/utmp";
 ///
 ///     salt '*' ps.get_users
 #[function]
-async fn get_users(ctx: &Context) -> Result<Vec<Map>> {
+fn get_users(ctx: &Context) -> Result<Vec<Map>> {
     let read = || match std::fs::read(NOTES) {
         Ok(bytes) => Ok(logins(&bytes)),
         Err(_) if !Path::new(NOTES).exists() => Ok(Vec::new()),
         Err(error) => Err(Error::io("read", NOTES, &error)),
     };
-    ctx.blocking(read).await?
+    ctx.blocking(read)
 }
 
 /// The size of a record, and where in it the second of the login stands; the numbers behind the host have 64 bits where they

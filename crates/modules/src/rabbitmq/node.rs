@@ -14,8 +14,8 @@ use super::tool::{control, control_with, words};
 ///
 ///     salt '*' rabbitmq.status
 #[function]
-async fn status(ctx: &Context, runas: Option<String>) -> Result<String> {
-    control(ctx, ["status"], &runas).await?.output()
+fn status(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["status"], &runas)?.output()
 }
 
 /// Returns what the node tells of its cluster.
@@ -26,8 +26,8 @@ async fn status(ctx: &Context, runas: Option<String>) -> Result<String> {
 ///
 ///     salt '*' rabbitmq.cluster_status
 #[function]
-async fn cluster_status(ctx: &Context, runas: Option<String>) -> Result<String> {
-    control(ctx, ["cluster_status"], &runas).await?.output()
+fn cluster_status(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["cluster_status"], &runas)?.output()
 }
 
 /// Joins the cluster of another node, which ``user`` and ``host`` name; stops the broker for it. Returns what was printed.
@@ -38,7 +38,7 @@ async fn cluster_status(ctx: &Context, runas: Option<String>) -> Result<String> 
 ///
 ///     salt '*' rabbitmq.join_cluster rabbit.example.com rabbit
 #[function]
-async fn join_cluster(
+fn join_cluster(
     ctx: &Context,
     host: String,
     #[default("rabbit")] user: String,
@@ -51,9 +51,9 @@ async fn join_cluster(
         command.push("--ram");
     }
     command.push(&node);
-    control(ctx, ["stop_app"], &runas).await?.output()?;
-    let joined = control(ctx, command, &runas).await?;
-    control(ctx, ["start_app"], &runas).await?.output()?;
+    control(ctx, ["stop_app"], &runas)?.output()?;
+    let joined = control(ctx, command, &runas)?;
+    control(ctx, ["start_app"], &runas)?.output()?;
     joined.under("Join")
 }
 
@@ -65,8 +65,8 @@ async fn join_cluster(
 ///
 ///     salt '*' rabbitmq.stop_app
 #[function]
-async fn stop_app(ctx: &Context, runas: Option<String>) -> Result<String> {
-    control(ctx, ["stop_app"], &runas).await?.output()
+fn stop_app(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["stop_app"], &runas)?.output()
 }
 
 /// Starts the broker.
@@ -77,8 +77,8 @@ async fn stop_app(ctx: &Context, runas: Option<String>) -> Result<String> {
 ///
 ///     salt '*' rabbitmq.start_app
 #[function]
-async fn start_app(ctx: &Context, runas: Option<String>) -> Result<String> {
-    control(ctx, ["start_app"], &runas).await?.output()
+fn start_app(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["start_app"], &runas)?.output()
 }
 
 /// Makes the node forget all it has.
@@ -89,8 +89,8 @@ async fn start_app(ctx: &Context, runas: Option<String>) -> Result<String> {
 ///
 ///     salt '*' rabbitmq.reset
 #[function]
-async fn reset(ctx: &Context, runas: Option<String>) -> Result<String> {
-    control(ctx, ["reset"], &runas).await?.output()
+fn reset(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["reset"], &runas)?.output()
 }
 
 /// Makes the node forget all it has, whatever state it and its cluster are in.
@@ -101,13 +101,13 @@ async fn reset(ctx: &Context, runas: Option<String>) -> Result<String> {
 ///
 ///     salt '*' rabbitmq.force_reset
 #[function]
-async fn force_reset(ctx: &Context, runas: Option<String>) -> Result<String> {
-    control(ctx, ["force_reset"], &runas).await?.output()
+fn force_reset(ctx: &Context, runas: Option<String>) -> Result<String> {
+    control(ctx, ["force_reset"], &runas)?.output()
 }
 
-async fn queues(ctx: &Context, mut command: Vec<Value>, items: VarArgs, runas: &Option<String>) -> Result<Map> {
+fn queues(ctx: &Context, mut command: Vec<Value>, items: VarArgs, runas: &Option<String>) -> Result<Map> {
     command.extend(items.0);
-    let listed = control_with(ctx, command, runas, Map::new()).await?.output()?;
+    let listed = control_with(ctx, command, runas, Map::new())?.output()?;
     Ok(answer::by_name(&listed, answer::columns))
 }
 
@@ -119,8 +119,8 @@ async fn queues(ctx: &Context, mut command: Vec<Value>, items: VarArgs, runas: &
 ///
 ///     salt '*' rabbitmq.list_queues messages consumers
 #[function]
-async fn list_queues(ctx: &Context, runas: Option<String>, args: VarArgs) -> Result<Map> {
-    queues(ctx, words(["list_queues", "-q"]), args, &runas).await
+fn list_queues(ctx: &Context, runas: Option<String>, args: VarArgs) -> Result<Map> {
+    queues(ctx, words(["list_queues", "-q"]), args, &runas)
 }
 
 /// Returns the queues of a virtual host, each with the facts that were asked for.
@@ -131,6 +131,6 @@ async fn list_queues(ctx: &Context, runas: Option<String>, args: VarArgs) -> Res
 ///
 ///     salt '*' rabbitmq.list_queues_vhost myvhost root messages consumers
 #[function]
-async fn list_queues_vhost(ctx: &Context, vhost: String, runas: Option<String>, args: VarArgs) -> Result<Map> {
-    queues(ctx, words(["list_queues", "-q", "-p", &vhost]), args, &runas).await
+fn list_queues_vhost(ctx: &Context, vhost: String, runas: Option<String>, args: VarArgs) -> Result<Map> {
+    queues(ctx, words(["list_queues", "-q", "-p", &vhost]), args, &runas)
 }

@@ -19,7 +19,7 @@ const PROMPT: &str = "Password: ";
 #[derive(Default)]
 struct Reads(Mutex<Option<bool>>);
 
-async fn reads_passwords(ctx: &Context, runas: &Option<String>) -> Result<bool> {
+fn reads_passwords(ctx: &Context, runas: &Option<String>) -> Result<bool> {
     let known = ctx.memo.get::<Reads>();
     let lock = || known.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(reads) = *lock() {
@@ -27,7 +27,7 @@ async fn reads_passwords(ctx: &Context, runas: &Option<String>) -> Result<bool> 
     }
     let mut more = unlogged();
     more.insert("ignore_retcode", true);
-    let said = control_with(ctx, words(["version"]), runas, more).await?;
+    let said = control_with(ctx, words(["version"]), runas, more)?;
     let version = splitlines(&said.stdout).last().and_then(|line| answer::version(line));
     let reads = said.code == 0 && version.is_some_and(|version| version >= vec![3, 8]);
     *lock() = Some(reads);
@@ -35,7 +35,7 @@ async fn reads_passwords(ctx: &Context, runas: &Option<String>) -> Result<bool> 
 }
 
 /// Runs a command about a user with a password.
-pub(super) async fn control(
+pub(super) fn control(
     ctx: &Context,
     command: &str,
     name: &str,
@@ -44,12 +44,12 @@ pub(super) async fn control(
 ) -> Result<Said> {
     // Nothing, or more than a line, cannot be read from the standard input.
     let readable = !password.is_empty() && !password.contains(['\n', '\r']);
-    if !readable || !reads_passwords(ctx, runas).await? {
-        return control_with(ctx, words([command, name, password]), runas, unlogged()).await;
+    if !readable || !reads_passwords(ctx, runas)? {
+        return control_with(ctx, words([command, name, password]), runas, unlogged());
     }
     let mut more = unlogged();
     more.update(map! { "stdin" => password, "stdin_raw_newlines" => true });
-    let mut said = control_with(ctx, words([command, name]), runas, more).await?;
+    let mut said = control_with(ctx, words([command, name]), runas, more)?;
     said.stdout = without_prompt(&said.stdout);
     Ok(said)
 }
@@ -63,8 +63,8 @@ fn without_prompt(printed: &str) -> String {
 }
 
 /// Evaluates the check of a password within the broker, for versions before 3.5.7.
-pub(super) async fn evaluate(ctx: &Context, name: &str, password: &str, runas: &Option<String>) -> Result<Map> {
-    let said = control_with(ctx, words(["eval", &check(name, password)]), runas, unlogged()).await?;
+pub(super) fn evaluate(ctx: &Context, name: &str, password: &str, runas: &Option<String>) -> Result<Map> {
+    let said = control_with(ctx, words(["eval", &check(name, password)]), runas, unlogged())?;
     said.under("password-check")
 }
 

@@ -15,7 +15,7 @@ use super::tool::control;
 ///
 ///     salt '*' rabbitmq.set_permissions myvhost myuser
 #[function]
-async fn set_permissions(
+fn set_permissions(
     ctx: &Context,
     vhost: String,
     user: String,
@@ -25,7 +25,7 @@ async fn set_permissions(
     runas: Option<String>,
 ) -> Result<Map> {
     let command = ["set_permissions", "-p", &vhost, &user, &conf, &write, &read];
-    control(ctx, command, &runas).await?.under("Permissions Set")
+    control(ctx, command, &runas)?.under("Permissions Set")
 }
 
 /// Returns what users may do in a virtual host.
@@ -36,8 +36,8 @@ async fn set_permissions(
 ///
 ///     salt '*' rabbitmq.list_permissions /myvhost
 #[function]
-async fn list_permissions(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
-    let said = control(ctx, ["list_permissions", "--formatter=json", "-p", &vhost], &runas).await?;
+fn list_permissions(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
+    let said = control(ctx, ["list_permissions", "--formatter=json", "-p", &vhost], &runas)?;
     answer::keyed(&said.stdout, "user")
 }
 
@@ -49,7 +49,7 @@ async fn list_permissions(ctx: &Context, vhost: String, runas: Option<String>) -
 ///
 ///     salt '*' rabbitmq.list_user_permissions user
 #[function]
-async fn list_user_permissions(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
-    let said = control(ctx, ["list_user_permissions", &name, "--formatter=json"], &runas).await?;
+fn list_user_permissions(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    let said = control(ctx, ["list_user_permissions", &name, "--formatter=json"], &runas)?;
     answer::keyed(&said.stdout, "vhost")
 }

@@ -8,26 +8,22 @@ use super::tool::{Said, run, words};
 use crate::util;
 
 /// The program. Packages that do not put it where programs are found have it below the folder of the version.
-async fn program(ctx: &Context) -> Result<String> {
+fn program(ctx: &Context) -> Result<String> {
     if let Some(path) = util::program(ctx, "rabbitmq-plugins") {
         return Ok(path);
     }
-    let version = ctx.call("pkg.version", vec!["rabbitmq-server".into()]).await?.to_string();
+    let version = ctx.call("pkg.version", vec!["rabbitmq-server".into()])?.to_string();
     let version = version.split('-').next().unwrap_or_default();
     Ok(format!("/usr/lib/rabbitmq/lib/rabbitmq_server-{version}/sbin/rabbitmq-plugins"))
 }
 
-async fn plugins<'a>(
-    ctx: &Context,
-    command: impl IntoIterator<Item = &'a str>,
-    runas: &Option<String>,
-) -> Result<Said> {
+fn plugins<'a>(ctx: &Context, command: impl IntoIterator<Item = &'a str>, runas: &Option<String>) -> Result<Said> {
     let command = words(command);
-    run(ctx, program(ctx).await?, command, runas, Map::new()).await
+    run(ctx, program(ctx)?, command, runas, Map::new())
 }
 
-async fn enabled(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
-    Ok(answer::all_words(&plugins(ctx, ["list", "-m", "-e"], runas).await?.output()?))
+fn enabled(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
+    Ok(answer::all_words(&plugins(ctx, ["list", "-m", "-e"], runas)?.output()?))
 }
 
 /// Returns the names of all plug-ins there are, enabled or not.
@@ -38,8 +34,8 @@ async fn enabled(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
 ///
 ///     salt '*' rabbitmq.list_available_plugins
 #[function]
-async fn list_available_plugins(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
-    Ok(answer::all_words(&plugins(ctx, ["list", "-m"], &runas).await?.output()?))
+fn list_available_plugins(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
+    Ok(answer::all_words(&plugins(ctx, ["list", "-m"], &runas)?.output()?))
 }
 
 /// Returns the names of the plug-ins that are enabled.
@@ -50,8 +46,8 @@ async fn list_available_plugins(ctx: &Context, runas: Option<String>) -> Result<
 ///
 ///     salt '*' rabbitmq.list_enabled_plugins
 #[function]
-async fn list_enabled_plugins(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
-    enabled(ctx, &runas).await
+fn list_enabled_plugins(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
+    enabled(ctx, &runas)
 }
 
 /// Says whether a plug-in is enabled.
@@ -62,8 +58,8 @@ async fn list_enabled_plugins(ctx: &Context, runas: Option<String>) -> Result<Ve
 ///
 ///     salt '*' rabbitmq.plugin_is_enabled rabbitmq_plugin_name
 #[function]
-async fn plugin_is_enabled(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
-    Ok(enabled(ctx, &runas).await?.contains(&name))
+fn plugin_is_enabled(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
+    Ok(enabled(ctx, &runas)?.contains(&name))
 }
 
 /// Enables a plug-in, and returns what was printed.
@@ -74,8 +70,8 @@ async fn plugin_is_enabled(ctx: &Context, name: String, runas: Option<String>) -
 ///
 ///     salt '*' rabbitmq.enable_plugin foo
 #[function]
-async fn enable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
-    plugins(ctx, ["enable", &name], &runas).await?.under("Enabled")
+fn enable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    plugins(ctx, ["enable", &name], &runas)?.under("Enabled")
 }
 
 /// Disables a plug-in, and returns what was printed.
@@ -86,6 +82,6 @@ async fn enable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Re
 ///
 ///     salt '*' rabbitmq.disable_plugin foo
 #[function]
-async fn disable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
-    plugins(ctx, ["disable", &name], &runas).await?.under("Disabled")
+fn disable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    plugins(ctx, ["disable", &name], &runas)?.under("Disabled")
 }

@@ -8,15 +8,15 @@ use super::answer;
 use super::tool::{control, control_with, words};
 
 /// The version of the package, as numbers.
-async fn version(ctx: &Context) -> Result<String> {
+fn version(ctx: &Context) -> Result<String> {
     let free_bsd = ctx.grains.get_str("os_family") == Some("FreeBSD");
     let package = if free_bsd { "rabbitmq" } else { "rabbitmq-server" };
-    Ok(ctx.call("pkg.version", vec![package.into()]).await?.to_string())
+    Ok(ctx.call("pkg.version", vec![package.into()])?.to_string())
 }
 
-async fn policies(ctx: &Context, vhost: &str, runas: &Option<String>) -> Result<Map> {
-    let listed = control(ctx, ["list_policies", "-q", "-p", vhost], runas).await?.output()?;
-    let version = version(ctx).await?;
+fn policies(ctx: &Context, vhost: &str, runas: &Option<String>) -> Result<Map> {
+    let listed = control(ctx, ["list_policies", "-q", "-p", vhost], runas)?.output()?;
+    let version = version(ctx)?;
     let mut found = Map::new();
     for line in answer::lines(&listed) {
         let columns: Vec<&str> = line.split('\t').collect();
@@ -59,8 +59,8 @@ fn policy(columns: &[&str], switched: bool) -> Option<Map> {
 ///
 ///     salt '*' rabbitmq.list_policies
 #[function]
-async fn list_policies(ctx: &Context, #[default("/")] vhost: String, runas: Option<String>) -> Result<Map> {
-    policies(ctx, &vhost, &runas).await
+fn list_policies(ctx: &Context, #[default("/")] vhost: String, runas: Option<String>) -> Result<Map> {
+    policies(ctx, &vhost, &runas)
 }
 
 /// Sets a policy for all queues and exchanges of a virtual host whose names fit a pattern, and returns what was printed.
@@ -71,7 +71,7 @@ async fn list_policies(ctx: &Context, #[default("/")] vhost: String, runas: Opti
 ///
 ///     salt '*' rabbitmq.set_policy / HA '.*' '{"ha-mode":"all"}'
 #[function]
-async fn set_policy(
+fn set_policy(
     ctx: &Context,
     vhost: String,
     name: String,
@@ -93,7 +93,7 @@ async fn set_policy(
         }
     }
     command.extend(words([name.as_str(), &pattern, &definition]));
-    let said = control_with(ctx, command, &runas, Map::new()).await?;
+    let said = control_with(ctx, command, &runas, Map::new())?;
     tracing::debug!("Set policy: {}", said.stdout);
     said.under("Set")
 }
@@ -106,8 +106,8 @@ async fn set_policy(
 ///
 ///     salt '*' rabbitmq.delete_policy / HA
 #[function]
-async fn delete_policy(ctx: &Context, vhost: String, name: String, runas: Option<String>) -> Result<Map> {
-    let said = control(ctx, ["clear_policy", "-p", &vhost, &name], &runas).await?;
+fn delete_policy(ctx: &Context, vhost: String, name: String, runas: Option<String>) -> Result<Map> {
+    let said = control(ctx, ["clear_policy", "-p", &vhost, &name], &runas)?;
     tracing::debug!("Delete policy: {}", said.stdout);
     said.under("Deleted")
 }
@@ -120,7 +120,7 @@ async fn delete_policy(ctx: &Context, vhost: String, name: String, runas: Option
 ///
 ///     salt '*' rabbitmq.policy_exists / HA
 #[function]
-async fn policy_exists(ctx: &Context, vhost: String, name: String, runas: Option<String>) -> Result<bool> {
-    let policies = policies(ctx, &vhost, &runas).await?;
+fn policy_exists(ctx: &Context, vhost: String, name: String, runas: Option<String>) -> Result<bool> {
+    let policies = policies(ctx, &vhost, &runas)?;
     Ok(policies.get(&vhost).and_then(Value::as_map).is_some_and(|policies| policies.contains_key(&name)))
 }

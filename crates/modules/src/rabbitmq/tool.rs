@@ -38,17 +38,17 @@ pub(super) fn words<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Value> 
 }
 
 /// Runs `rabbitmqctl`, as the user that is named or else our own.
-pub(super) async fn control<'a>(
+pub(super) fn control<'a>(
     ctx: &Context,
     texts: impl IntoIterator<Item = &'a str>,
     runas: &Option<String>,
 ) -> Result<Said> {
-    control_with(ctx, words(texts), runas, Map::new()).await
+    control_with(ctx, words(texts), runas, Map::new())
 }
 
 /// The same, with more to say about the run.
-pub(super) async fn control_with(ctx: &Context, words: Vec<Value>, runas: &Option<String>, more: Map) -> Result<Said> {
-    run(ctx, program(ctx)?, words, runas, more).await
+pub(super) fn control_with(ctx: &Context, words: Vec<Value>, runas: &Option<String>, more: Map) -> Result<Said> {
+    run(ctx, program(ctx)?, words, runas, more)
 }
 
 /// The path of `rabbitmqctl`.
@@ -63,7 +63,7 @@ pub(super) fn usual(runas: &Option<String>) -> Map {
 }
 
 /// Runs one of the programs.
-pub(super) async fn run(
+pub(super) fn run(
     ctx: &Context,
     program: String,
     words: Vec<Value>,
@@ -73,7 +73,7 @@ pub(super) async fn run(
     let command: Value = std::iter::once(Value::from(program)).chain(words).collect();
     let mut kwargs = usual(runas);
     kwargs.update(more);
-    let said = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs }).await?;
+    let said = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?;
     let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
     Ok(Said {
         code: said.get("retcode").and_then(Value::as_i64).unwrap_or_default(),

@@ -8,8 +8,8 @@ use super::answer;
 use super::tool::{control, control_with, unlogged, words};
 
 /// All parameters of the broker; the addresses in them may have passwords.
-async fn upstreams(ctx: &Context, runas: &Option<String>) -> Result<Map> {
-    let said = control_with(ctx, words(["list_parameters", "-q"]), runas, unlogged()).await?;
+fn upstreams(ctx: &Context, runas: &Option<String>) -> Result<Map> {
+    let said = control_with(ctx, words(["list_parameters", "-q"]), runas, unlogged())?;
     let mut found = Map::new();
     for line in said.stdout.split('\n').filter(|line| answer::is_data(line)) {
         let columns: Vec<&str> = line.split('\t').collect();
@@ -32,8 +32,8 @@ async fn upstreams(ctx: &Context, runas: &Option<String>) -> Result<Map> {
 ///
 ///     salt '*' rabbitmq.list_upstreams
 #[function]
-async fn list_upstreams(ctx: &Context, runas: Option<String>) -> Result<Map> {
-    upstreams(ctx, &runas).await
+fn list_upstreams(ctx: &Context, runas: Option<String>) -> Result<Map> {
+    upstreams(ctx, &runas)
 }
 
 /// Says whether there is an upstream of this name.
@@ -44,8 +44,8 @@ async fn list_upstreams(ctx: &Context, runas: Option<String>) -> Result<Map> {
 ///
 ///     salt '*' rabbitmq.upstream_exists rabbit_upstream
 #[function]
-async fn upstream_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
-    Ok(upstreams(ctx, &runas).await?.contains_key(&name))
+fn upstream_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
+    Ok(upstreams(ctx, &runas)?.contains_key(&name))
 }
 
 /// Sets an upstream. ``uri`` is its address, one or several; of messages ``prefetch_count`` may be on their way, and
@@ -58,7 +58,7 @@ async fn upstream_exists(ctx: &Context, name: String, runas: Option<String>) -> 
 ///
 ///     salt '*' rabbitmq.set_upstream upstream_name ack_mode=on-confirm max_hops=1 trust_user_id=True uri=amqp://hostname
 #[function]
-async fn set_upstream(
+fn set_upstream(
     ctx: &Context,
     name: String,
     uri: Value,
@@ -82,7 +82,7 @@ async fn set_upstream(
     wishes.retain(|_, wish| matches!(wish, Value::Bool(_)) || wish.truthy());
     let definition = dumps(&wishes.into(), &Style::default()).map_err(Error::Other)?;
     let command = words(["set_parameter", "federation-upstream", &name, &definition]);
-    control_with(ctx, command, &runas, unlogged()).await?.output()?;
+    control_with(ctx, command, &runas, unlogged())?.output()?;
     Ok(true)
 }
 
@@ -94,7 +94,7 @@ async fn set_upstream(
 ///
 ///     salt '*' rabbitmq.delete_upstream upstream_name
 #[function]
-async fn delete_upstream(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
-    control(ctx, ["clear_parameter", "federation-upstream", &name], &runas).await?.output()?;
+fn delete_upstream(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
+    control(ctx, ["clear_parameter", "federation-upstream", &name], &runas)?.output()?;
     Ok(true)
 }

@@ -8,8 +8,8 @@ use value::{Map, Value};
 use super::tool::{control, control_with, words};
 use super::{answer, password};
 
-async fn users(ctx: &Context, runas: &Option<String>) -> Result<Map> {
-    let listed = control(ctx, ["list_users", "-q"], runas).await?.output()?;
+fn users(ctx: &Context, runas: &Option<String>) -> Result<Map> {
+    let listed = control(ctx, ["list_users", "-q"], runas)?.output()?;
     Ok(answer::by_name(&listed, answer::tags))
 }
 
@@ -21,8 +21,8 @@ async fn users(ctx: &Context, runas: &Option<String>) -> Result<Map> {
 ///
 ///     salt '*' rabbitmq.list_users
 #[function]
-async fn list_users(ctx: &Context, runas: Option<String>) -> Result<Map> {
-    users(ctx, &runas).await
+fn list_users(ctx: &Context, runas: Option<String>) -> Result<Map> {
+    users(ctx, &runas)
 }
 
 /// Says whether there is a user of this name.
@@ -33,8 +33,8 @@ async fn list_users(ctx: &Context, runas: Option<String>) -> Result<Map> {
 ///
 ///     salt '*' rabbitmq.user_exists rabbit_user
 #[function]
-async fn user_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
-    Ok(users(ctx, &runas).await?.contains_key(&name))
+fn user_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
+    Ok(users(ctx, &runas)?.contains_key(&name))
 }
 
 /// Adds a user, and returns what was printed. Without a password nobody can log in with one.
@@ -45,13 +45,13 @@ async fn user_exists(ctx: &Context, name: String, runas: Option<String>) -> Resu
 ///
 ///     salt '*' rabbitmq.add_user rabbit_user password
 #[function]
-async fn add_user(ctx: &Context, name: String, password: Option<String>, runas: Option<String>) -> Result<Map> {
+fn add_user(ctx: &Context, name: String, password: Option<String>, runas: Option<String>) -> Result<Map> {
     let clear = password.is_none();
     let password = password.unwrap_or_else(passing_password);
-    let said = password::control(ctx, "add_user", &name, &password, &runas).await?;
-    if clear && let Err(error) = cleared(ctx, &name, &runas).await {
+    let said = password::control(ctx, "add_user", &name, &password, &runas)?;
+    if clear && let Err(error) = cleared(ctx, &name, &runas) {
         // A user with a password that nobody knows is of no use.
-        deleted(ctx, &name, &runas).await?;
+        deleted(ctx, &name, &runas)?;
         return Err(error);
     }
     said.under("Added")
@@ -64,12 +64,12 @@ fn passing_password() -> String {
     (0..15).map(|_| char::from(LETTERS[rng.random_range(0..LETTERS.len())])).collect()
 }
 
-async fn cleared(ctx: &Context, name: &str, runas: &Option<String>) -> Result<Map> {
-    control(ctx, ["clear_password", name], runas).await?.under("Password Cleared")
+fn cleared(ctx: &Context, name: &str, runas: &Option<String>) -> Result<Map> {
+    control(ctx, ["clear_password", name], runas)?.under("Password Cleared")
 }
 
-async fn deleted(ctx: &Context, name: &str, runas: &Option<String>) -> Result<Map> {
-    control(ctx, ["delete_user", name], runas).await?.under("Deleted")
+fn deleted(ctx: &Context, name: &str, runas: &Option<String>) -> Result<Map> {
+    control(ctx, ["delete_user", name], runas)?.under("Deleted")
 }
 
 /// Deletes a user, and returns what was printed.
@@ -80,8 +80,8 @@ async fn deleted(ctx: &Context, name: &str, runas: &Option<String>) -> Result<Ma
 ///
 ///     salt '*' rabbitmq.delete_user rabbit_user
 #[function]
-async fn delete_user(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
-    deleted(ctx, &name, &runas).await
+fn delete_user(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    deleted(ctx, &name, &runas)
 }
 
 /// Gives a user another password, and returns what was printed.
@@ -92,8 +92,8 @@ async fn delete_user(ctx: &Context, name: String, runas: Option<String>) -> Resu
 ///
 ///     salt '*' rabbitmq.change_password rabbit_user password
 #[function]
-async fn change_password(ctx: &Context, name: String, password: String, runas: Option<String>) -> Result<Map> {
-    password::control(ctx, "change_password", &name, &password, &runas).await?.under("Password Changed")
+fn change_password(ctx: &Context, name: String, password: String, runas: Option<String>) -> Result<Map> {
+    password::control(ctx, "change_password", &name, &password, &runas)?.under("Password Changed")
 }
 
 /// Takes a user's password away, and returns what was printed.
@@ -104,8 +104,8 @@ async fn change_password(ctx: &Context, name: String, password: String, runas: O
 ///
 ///     salt '*' rabbitmq.clear_password rabbit_user
 #[function]
-async fn clear_password(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
-    cleared(ctx, &name, &runas).await
+fn clear_password(ctx: &Context, name: String, runas: Option<String>) -> Result<Map> {
+    cleared(ctx, &name, &runas)
 }
 
 /// Says whether a password is that of a user.
@@ -116,16 +116,16 @@ async fn clear_password(ctx: &Context, name: String, runas: Option<String>) -> R
 ///
 ///     salt '*' rabbitmq.check_password rabbit_user password
 #[function]
-async fn check_password(ctx: &Context, name: String, password: String, runas: Option<String>) -> Result<bool> {
+fn check_password(ctx: &Context, name: String, password: String, runas: Option<String>) -> Result<bool> {
     let program = super::tool::program(ctx)?;
     let command: Value = [program.as_str(), "status"].into_iter().map(Value::from).collect();
     let kwargs = super::tool::usual(&runas);
-    let status = ctx.call_with("cmd.run", exec::Call { args: vec![command], kwargs }).await?.to_string();
+    let status = ctx.call_with("cmd.run", exec::Call { args: vec![command], kwargs })?.to_string();
     if !can_authenticate(&status) {
-        let said = password::evaluate(ctx, &name, &password, &runas).await?;
+        let said = password::evaluate(ctx, &name, &password, &runas)?;
         return Ok(!said.values().any(|said| said.to_string().contains("invalid credentials")));
     }
-    Ok(!password::control(ctx, "authenticate_user", &name, &password, &runas).await?.failed())
+    Ok(!password::control(ctx, "authenticate_user", &name, &password, &runas)?.failed())
 }
 
 /// Whether the broker has a command to check a password, which came with 3.5.7.
@@ -149,14 +149,14 @@ fn can_authenticate(status: &str) -> bool {
 ///
 ///     salt '*' rabbitmq.set_user_tags myadmin administrator
 #[function]
-async fn set_user_tags(ctx: &Context, name: String, tags: Value, runas: Option<String>) -> Result<Map> {
+fn set_user_tags(ctx: &Context, name: String, tags: Value, runas: Option<String>) -> Result<Map> {
     let tags = match tags {
         Value::List(tags) => tags,
         single => vec![single],
     };
     let mut command = words(["set_user_tags", &name]);
     command.extend(tags);
-    control_with(ctx, command, &runas, Map::new()).await?.under("Tag(s) set")
+    control_with(ctx, command, &runas, Map::new())?.under("Tag(s) set")
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use value::Map;
 use super::answer;
 use super::tool::control;
 
-async fn vhosts(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
-    Ok(answer::all_words(&control(ctx, ["list_vhosts", "-q"], runas).await?.output()?))
+fn vhosts(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
+    Ok(answer::all_words(&control(ctx, ["list_vhosts", "-q"], runas)?.output()?))
 }
 
 /// Returns the virtual hosts.
@@ -18,8 +18,8 @@ async fn vhosts(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
 ///
 ///     salt '*' rabbitmq.list_vhosts
 #[function]
-async fn list_vhosts(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
-    vhosts(ctx, &runas).await
+fn list_vhosts(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
+    vhosts(ctx, &runas)
 }
 
 /// Says whether there is a virtual host of this name.
@@ -30,8 +30,8 @@ async fn list_vhosts(ctx: &Context, runas: Option<String>) -> Result<Vec<String>
 ///
 ///     salt '*' rabbitmq.vhost_exists rabbit_host
 #[function]
-async fn vhost_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
-    Ok(vhosts(ctx, &runas).await?.contains(&name))
+fn vhost_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<bool> {
+    Ok(vhosts(ctx, &runas)?.contains(&name))
 }
 
 /// Adds a virtual host, and returns what was printed.
@@ -42,8 +42,8 @@ async fn vhost_exists(ctx: &Context, name: String, runas: Option<String>) -> Res
 ///
 ///     salt '*' rabbitmq.add_vhost '<vhost_name>'
 #[function]
-async fn add_vhost(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
-    control(ctx, ["add_vhost", &vhost], &runas).await?.under("Added")
+fn add_vhost(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
+    control(ctx, ["add_vhost", &vhost], &runas)?.under("Added")
 }
 
 /// Deletes a virtual host, and returns what was printed.
@@ -54,6 +54,6 @@ async fn add_vhost(ctx: &Context, vhost: String, runas: Option<String>) -> Resul
 ///
 ///     salt '*' rabbitmq.delete_vhost '<vhost_name>'
 #[function]
-async fn delete_vhost(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
-    control(ctx, ["delete_vhost", &vhost], &runas).await?.under("Deleted")
+fn delete_vhost(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
+    control(ctx, ["delete_vhost", &vhost], &runas)?.under("Deleted")
 }

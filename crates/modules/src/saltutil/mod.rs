@@ -88,7 +88,7 @@ pub static MODULE: Module = Module::new(
 ///
 ///     salt '*' saltutil.refresh_grains
 #[function]
-async fn refresh_grains(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
+fn refresh_grains(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
     let mut given = kwargs.given();
     let with_pillar = given.remove("refresh_pillar").is_none_or(|wanted| wanted.truthy());
     let clean = given.remove("clean_pillar_cache").is_some_and(|wanted| wanted.truthy());
@@ -97,9 +97,9 @@ async fn refresh_grains(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
         return Err(Error::Invocation(text));
     }
     remove_grains_cache(ctx);
-    ctx.agent.refresh(Refresh::Grains).await?;
+    ctx.wait(ctx.agent.refresh(Refresh::Grains))?;
     if with_pillar && clean {
-        ctx.agent.refresh(Refresh::Pillar { clean }).await?;
+        ctx.wait(ctx.agent.refresh(Refresh::Pillar { clean }))?;
     }
     // Salt tells nothing of what became of it either.
     Ok(true)
@@ -126,13 +126,13 @@ fn remove_grains_cache(ctx: &Context) {
 ///     salt '*' saltutil.refresh_pillar
 ///     salt '*' saltutil.refresh_pillar wait=True timeout=60
 #[function]
-async fn refresh_pillar(
+fn refresh_pillar(
     ctx: &Context,
     #[default(false)] wait: bool,
     #[default(30)] timeout: u64,
     #[default(true)] clean_cache: bool,
 ) -> Result<bool> {
-    new_pillar(ctx, wait.then_some(timeout), clean_cache).await
+    new_pillar(ctx, wait.then_some(timeout), clean_cache)
 }
 
 /// The same as ``saltutil.refresh_pillar``.
@@ -143,19 +143,19 @@ async fn refresh_pillar(
 ///
 ///     salt '*' saltutil.pillar_refresh
 #[function]
-async fn pillar_refresh(
+fn pillar_refresh(
     ctx: &Context,
     #[default(false)] wait: bool,
     #[default(30)] timeout: u64,
     #[default(true)] clean_cache: bool,
 ) -> Result<bool> {
-    new_pillar(ctx, wait.then_some(timeout), clean_cache).await
+    new_pillar(ctx, wait.then_some(timeout), clean_cache)
 }
 
-async fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> {
+fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> {
     let what = Refresh::Pillar { clean };
-    let Some(seconds) = seconds else { return ctx.agent.refresh(what).await };
-    let done = ctx.agent.refresh_within(what, Duration::from_secs(seconds)).await?;
+    let Some(seconds) = seconds else { return ctx.wait(ctx.agent.refresh(what)) };
+    let done = ctx.wait(ctx.agent.refresh_within(what, Duration::from_secs(seconds)))?;
     Ok(done.unwrap_or_else(|| {
         tracing::warn!("Pillar refresh did not complete within timeout {seconds}");
         true
@@ -174,12 +174,12 @@ const MODULES_PATIENCE: Duration = Duration::from_secs(30);
 ///     salt '*' saltutil.refresh_modules
 ///     salt-call saltutil.refresh_modules async=False
 #[function]
-async fn refresh_modules(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
+fn refresh_modules(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
     if kwargs.0.get("async").is_none_or(Value::truthy) {
-        return ctx.agent.refresh(Refresh::Modules).await;
+        return ctx.wait(ctx.agent.refresh(Refresh::Modules));
     }
     // Salt does not tell either that the wait was in vain.
-    Ok(ctx.agent.refresh_within(Refresh::Modules, MODULES_PATIENCE).await?.unwrap_or(true))
+    Ok(ctx.wait(ctx.agent.refresh_within(Refresh::Modules, MODULES_PATIENCE))?.unwrap_or(true))
 }
 
 /// Loads the settings of the beacons anew.
@@ -190,8 +190,8 @@ async fn refresh_modules(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' saltutil.refresh_beacons
 #[function]
-async fn refresh_beacons(ctx: &Context) -> Result<bool> {
-    ctx.agent.refresh(Refresh::Beacons).await
+fn refresh_beacons(ctx: &Context) -> Result<bool> {
+    ctx.wait(ctx.agent.refresh(Refresh::Beacons))
 }
 
 /// Loads the matchers anew.
@@ -202,8 +202,8 @@ async fn refresh_beacons(ctx: &Context) -> Result<bool> {
 ///
 ///     salt '*' saltutil.refresh_matchers
 #[function]
-async fn refresh_matchers(ctx: &Context) -> Result<bool> {
-    ctx.agent.refresh(Refresh::Matchers).await
+fn refresh_matchers(ctx: &Context) -> Result<bool> {
+    ctx.wait(ctx.agent.refresh(Refresh::Matchers))
 }
 
 /// Tells the minion's bus that resources are to be looked at anew. There are none here, so nothing follows.
@@ -214,8 +214,8 @@ async fn refresh_matchers(ctx: &Context) -> Result<bool> {
 ///
 ///     salt '*' saltutil.refresh_resources
 #[function]
-async fn refresh_resources(ctx: &Context) -> Result<bool> {
-    ctx.agent.fire_local("resource_refresh", Map::new()).await
+fn refresh_resources(ctx: &Context) -> Result<bool> {
+    ctx.wait(ctx.agent.fire_local("resource_refresh", Map::new()))
 }
 
 /// Returns the custom modules that were synced, by kind.
@@ -253,9 +253,9 @@ fn list_extmods(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' saltutil.clear_cache
 #[function]
-async fn clear_cache(ctx: &Context) -> Result<bool> {
+fn clear_cache(ctx: &Context) -> Result<bool> {
     let top = PathBuf::from(ctx.cachedir());
-    ctx.blocking(move || remove_files(&top)).await
+    Ok(ctx.blocking(move || remove_files(&top)))
 }
 
 fn remove_files(top: &Path) -> bool {
@@ -311,9 +311,9 @@ fn clear_job_cache(ctx: &Context, #[default(24)] hours: u64) -> Result<bool> {
 ///
 ///     salt '*' saltutil.revoke_auth
 #[function]
-async fn revoke_auth(ctx: &Context, #[default(false)] preserve_minion_cache: bool) -> Result<bool> {
+fn revoke_auth(ctx: &Context, #[default(false)] preserve_minion_cache: bool) -> Result<bool> {
     let load = map! { "cmd" => "revoke_auth", "id" => ctx.id(), "preserve_minion_cache" => preserve_minion_cache };
-    ctx.agent.broadcast(load).await
+    ctx.wait(ctx.agent.broadcast(load))
 }
 
 /// Removes this minion's keys, so that new ones are made at the next start. Every master must then accept it anew.
@@ -341,11 +341,11 @@ fn regen_keys(ctx: &Context) -> Result<()> {
 ///
 ///     salt '*' saltutil.mmodule base test.ping
 #[function]
-async fn mmodule(ctx: &Context, saltenv: String, fun: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn mmodule(ctx: &Context, saltenv: String, fun: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut opts = (*ctx.opts).clone();
     opts.insert("saltenv", saltenv);
     let there = Context { opts: opts.into(), ..ctx.clone() };
-    there.call_permitted(&fun, Call { args: args.0, kwargs: kwargs.given() }).await
+    there.call_permitted(&fun, Call { args: args.0, kwargs: kwargs.given() })
 }
 
 /// Refused: a minion is updated by the package manager or by replacing its file.

@@ -22,14 +22,14 @@ fn config_dir(ctx: &Context) -> Result<PathBuf> {
 }
 
 /// Runs one of our programs.
-async fn program(ctx: &Context, program: &str, words: Vec<String>) -> Result<Outcome> {
+fn program(ctx: &Context, program: &str, words: Vec<String>) -> Result<Outcome> {
     let folder = config_dir(ctx)?;
     let exe =
         std::env::current_exe().map_err(|error| Error::execution(format!("failed to find this program: {error}")))?;
     let (exe, folder) = (exe.to_string_lossy().into_owned(), folder.to_string_lossy().into_owned());
     let mut all = vec![exe.as_str(), program, "--config-dir", &folder, "--out", "json", "--log-level", "quiet"];
     all.extend(words.iter().map(String::as_str));
-    commands::quiet(ctx, &all).await
+    commands::quiet(ctx, &all)
 }
 
 fn failed(program: &str, outcome: Outcome) -> Error {
@@ -38,8 +38,8 @@ fn failed(program: &str, outcome: Outcome) -> Error {
 }
 
 /// Runs one of our programs and reads what it prints as JSON.
-async fn ask(ctx: &Context, name: &str, words: Vec<String>) -> Result<Value> {
-    let outcome = program(ctx, name, words).await?;
+fn ask(ctx: &Context, name: &str, words: Vec<String>) -> Result<Value> {
+    let outcome = program(ctx, name, words)?;
     match serde_json::from_str(&outcome.stdout) {
         Ok(answer) => Ok(answer),
         Err(_) if outcome.retcode == Some(0) && outcome.stdout.trim().is_empty() => Ok(Value::Null),
@@ -69,7 +69,7 @@ fn words(args: &[Value], kwargs: &Map) -> Vec<String> {
 ///     salt 'master' saltutil.runner jobs.list_jobs
 ///     salt 'master' saltutil.runner manage.up arg='[]' kwarg='{timeout: 10}'
 #[function]
-pub async fn runner(
+pub fn runner(
     ctx: &Context,
     name: String,
     arg: Option<Vec<Value>>,
@@ -84,7 +84,7 @@ pub async fn runner(
     named.update(kwargs.given());
     let mut all = vec![name.clone()];
     all.extend(words(&arg.unwrap_or_default(), &named));
-    let answer = ask(ctx, "salt-run", all).await?;
+    let answer = ask(ctx, "salt-run", all)?;
     if full_return {
         return Ok(map! { "fun" => format!("runner.{name}"), "return" => answer, "success" => true }.into());
     }
@@ -100,10 +100,10 @@ pub async fn runner(
 ///     salt 'master' saltutil.wheel key.accept jerry
 ///     salt 'master' saltutil.wheel key.list_all
 #[function]
-pub async fn wheel(ctx: &Context, name: String, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+pub fn wheel(ctx: &Context, name: String, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let mut all = vec![name];
     all.extend(words(&args.0, &kwargs.given()));
-    let mut event = ask(ctx, "wheel", all).await?.into_map().unwrap_or_default();
+    let mut event = ask(ctx, "wheel", all)?.into_map().unwrap_or_default();
     // Who asked is known here, not to the program that was run.
     event.insert("user", kwargs.0.get_str("__pub_user").unwrap_or("UNKNOWN"));
     Ok(event)
@@ -122,7 +122,7 @@ struct Publication {
 }
 
 impl Publication {
-    async fn publish(self, ctx: &Context) -> Result<Map> {
+    fn publish(self, ctx: &Context) -> Result<Map> {
         let mut all = vec!["--static".to_owned()];
         all.extend(target_flag(&self.tgt_type)?);
         all.extend(self.timeout.map(|seconds| format!("--timeout={seconds}")));
@@ -138,7 +138,7 @@ impl Publication {
         };
         all.extend(["--".to_owned(), target, self.fun]);
         all.extend(words(&self.arg, &self.kwarg.unwrap_or_default()));
-        let answer = ask(ctx, "salt", all).await?.into_map().unwrap_or_default();
+        let answer = ask(ctx, "salt", all)?.into_map().unwrap_or_default();
         Ok(answer.into_iter().map(|(id, result)| (id, map! { "ret" => result })).collect())
     }
 }
@@ -172,7 +172,7 @@ fn refuse_ssh(ssh: bool) -> Result<()> {
 ///
 ///     salt 'master' saltutil.cmd '*' test.ping
 #[function]
-pub async fn cmd(
+pub fn cmd(
     ctx: &Context,
     tgt: Value,
     fun: String,
@@ -185,7 +185,7 @@ pub async fn cmd(
     kwargs: KwArgs,
 ) -> Result<Map> {
     refuse_ssh(ssh)?;
-    Publication { tgt, fun, arg, timeout, tgt_type, ret, kwarg, more: kwargs.given() }.publish(ctx).await
+    Publication { tgt, fun, arg, timeout, tgt_type, ret, kwarg, more: kwargs.given() }.publish(ctx)
 }
 
 /// Has the master on this host run a function on minions, and returns what each returned, one map each.
@@ -196,7 +196,7 @@ pub async fn cmd(
 ///
 ///     salt 'master' saltutil.cmd_iter '*' test.ping
 #[function]
-pub async fn cmd_iter(
+pub fn cmd_iter(
     ctx: &Context,
     tgt: Value,
     fun: String,
@@ -210,7 +210,7 @@ pub async fn cmd_iter(
 ) -> Result<Vec<Map>> {
     refuse_ssh(ssh)?;
     let job = Publication { tgt, fun, arg, timeout, tgt_type, ret, kwarg, more: kwargs.given() };
-    Ok(job.publish(ctx).await?.into_iter().map(|(id, result)| map! { id => result }).collect())
+    Ok(job.publish(ctx)?.into_iter().map(|(id, result)| map! { id => result }).collect())
 }
 
 #[cfg(test)]
@@ -231,12 +231,12 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn without_a_master_here_there_is_nobody_to_ask() {
+    #[test]
+    fn without_a_master_here_there_is_nobody_to_ask() {
         let dir = tempfile::tempdir().unwrap();
         let conf = dir.path().join("minion");
         let (ctx, _) = context(&[], map! { "conf_file" => conf.to_str().unwrap() }, map! {}, map! {});
-        let refused = wheel(&ctx, "key.list_all".into(), VarArgs::default(), KwArgs::default()).await;
+        let refused = wheel(&ctx, "key.list_all".into(), VarArgs::default(), KwArgs::default());
         assert_eq!(refused.unwrap_err().to_string(), ELSEWHERE);
     }
 }

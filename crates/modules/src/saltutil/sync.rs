@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use exec::{Bound, Context, Error, Function, Param, Refresh, Result, function};
+use exec::{Body, Bound, Context, Error, Function, Param, Refresh, Result, function};
 use files::CachedDir;
 use value::{Map, Value};
 
@@ -46,12 +46,12 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 impl Sync {
     /// Brings the modules and returns the names of those that changed.
-    async fn run(&self, ctx: &Context) -> Result<Vec<String>> {
+    fn run(&self, ctx: &Context) -> Result<Vec<String>> {
         let folder = extension_modules(ctx).join(self.form);
         store::disk::make_directories(&folder).map_err(|error| Error::io("make the directory", &folder, &error))?;
         let (mut changed, mut wanted) = (Vec::new(), BTreeSet::new());
         for env in self.environments(ctx) {
-            for (inside, cached) in self.fetch(ctx, &env).await? {
+            for (inside, cached) in self.fetch(ctx, &env)? {
                 let name = module_name(&inside);
                 if !self.allows(ctx, &name) {
                     continue;
@@ -79,14 +79,14 @@ impl Sync {
     }
 
     /// Fetches the directory into the file cache; gives each file with its path inside.
-    async fn fetch(&self, ctx: &Context, env: &str) -> Result<Vec<(PathBuf, PathBuf)>> {
+    fn fetch(&self, ctx: &Context, env: &str) -> Result<Vec<(PathBuf, PathBuf)>> {
         let how = CachedDir {
             saltenv: env.to_owned(),
             include: Some(r"E@\.(pyx?|so|zip)$".to_owned()),
             ..CachedDir::default()
         };
         let address = format!("salt://_{}", self.form);
-        let files = cp::within(ctx, cp::client(ctx)?.cache_dir(&address, &how)).await?;
+        let files = cp::within(ctx, cp::client(ctx)?.cache_dir(&address, &how))?;
         let top = Path::new(ctx.cachedir()).join("files").join(env).join(format!("_{}", self.form));
         Ok(files
             .into_iter()
@@ -153,11 +153,11 @@ enum After {
 }
 
 impl After {
-    async fn run(self, ctx: &Context) -> Result<()> {
+    fn run(self, ctx: &Context) -> Result<()> {
         match self {
             After::Nothing => Ok(()),
-            After::Refresh(what) => ctx.agent.refresh(what).await.map(drop),
-            After::Event(tag) => ctx.agent.fire_local(tag, Map::new()).await.map(drop),
+            After::Refresh(what) => ctx.wait(ctx.agent.refresh(what)).map(drop),
+            After::Event(tag) => ctx.wait(ctx.agent.fire_local(tag, Map::new())).map(drop),
         }
     }
 }
@@ -177,10 +177,10 @@ fn check_masterless(ctx: &Context, form: &str) -> Result<()> {
     }
 }
 
-async fn one_kind(ctx: &Context, sync: Sync, after: After) -> Result<Vec<String>> {
+fn one_kind(ctx: &Context, sync: Sync, after: After) -> Result<Vec<String>> {
     check_masterless(ctx, sync.form)?;
-    let changed = sync.run(ctx).await?;
-    after.run(ctx).await?;
+    let changed = sync.run(ctx)?;
+    after.run(ctx)?;
     Ok(changed)
 }
 
@@ -189,7 +189,7 @@ fn arguments(function: &Function, bound: Bound) -> Map {
     function.params.iter().map(|param| param.name).zip(bound.values).collect()
 }
 
-async fn by_table(ctx: &Context, form: &'static str, given: Map, after: After) -> Result<Value> {
+fn by_table(ctx: &Context, form: &'static str, given: Map, after: After) -> Result<Value> {
     let some = |name: &str| given.get(name).filter(|value| value.truthy()).cloned();
     let sync = Sync {
         form,
@@ -203,7 +203,7 @@ async fn by_table(ctx: &Context, form: &'static str, given: Map, after: After) -
         After::Refresh(Refresh::Pillar { .. }) => After::Refresh(Refresh::Pillar { clean }),
         after => after,
     };
-    Ok(one_kind(ctx, sync, after).await?.into())
+    Ok(one_kind(ctx, sync, after)?.into())
 }
 
 /// Makes a parameter that has a default.
@@ -236,7 +236,7 @@ macro_rules! sync {
             varargs: None,
             kwargs: None,
             out: None,
-            call: |ctx, bound| Box::pin(by_table(ctx, $form, arguments(&$constant, bound), $after)),
+            body: Body::Plain(|ctx, bound| by_table(ctx, $form, arguments(&$constant, bound), $after)),
         };
     };
 }
@@ -311,7 +311,7 @@ const ALL_KINDS: [(&str, &str); 21] = [
 ///     salt '*' saltutil.sync_all
 ///     salt '*' saltutil.sync_all saltenv=base,dev refresh=False
 #[function]
-pub async fn sync_all(
+pub fn sync_all(
     ctx: &Context,
     saltenv: Option<Value>,
     #[default(true)] refresh: bool,
@@ -325,10 +325,10 @@ pub async fn sync_all(
             continue;
         }
         let (saltenv, whitelist, blacklist) = (saltenv.clone(), extmod_whitelist.clone(), extmod_blacklist.clone());
-        changed.insert(name, Sync { form, saltenv, whitelist, blacklist }.run(ctx).await?);
+        changed.insert(name, Sync { form, saltenv, whitelist, blacklist }.run(ctx)?);
     }
     if refresh {
-        After::Refresh(Refresh::Pillar { clean: clean_pillar_cache }).run(ctx).await?;
+        After::Refresh(Refresh::Pillar { clean: clean_pillar_cache }).run(ctx)?;
     }
     Ok(changed)
 }

@@ -38,9 +38,9 @@ impl Place {
         Place { dir, ctx, agent }
     }
 
-    async fn call(&self, fun: &str, args: Value, kwargs: Map) -> Value {
+    fn call(&self, fun: &str, args: Value, kwargs: Map) -> Value {
         let call = Call { args: args.into_list().unwrap(), kwargs };
-        self.ctx.call_with(&format!("saltutil.{fun}"), call).await.unwrap()
+        self.ctx.call_with(&format!("saltutil.{fun}"), call).unwrap()
     }
 
     fn runs(&self, jid: &str, fun: &str) {
@@ -49,29 +49,29 @@ impl Place {
     }
 }
 
-#[tokio::test]
-async fn jobs_are_found_and_ended() {
+#[test]
+fn jobs_are_found_and_ended() {
     let place = Place::new();
-    assert_eq!(place.call("running", list![], map! {}).await, list![]);
-    assert_eq!(place.call("find_job", list!["1"], map! {}).await, map! {}.into());
-    assert_eq!(place.call("kill_job", list!["1"], map! {}).await, "".into());
+    assert_eq!(place.call("running", list![], map! {}), list![]);
+    assert_eq!(place.call("find_job", list!["1"], map! {}), map! {}.into());
+    assert_eq!(place.call("kill_job", list!["1"], map! {}), "".into());
     place.runs("1", "test.sleep");
     place.runs("9", "saltutil.running");
     let job = Value::from(map! { "pid" => 42, "jid" => "1", "fun" => "test.sleep" });
-    assert_eq!(place.call("running", list![], map! {}).await, list![job.clone()]);
-    assert_eq!(place.call("is_running", list!["test.*"], map! {}).await, list![job.clone()]);
-    assert_eq!(place.call("is_running", list!["cmd.*"], map! {}).await, list![]);
-    assert_eq!(place.call("find_job", list![1], map! {}).await, job);
-    assert_eq!(place.call("kill_job", list!["1"], map! {}).await, "Signal 9 sent to job 1 at pid 42".into());
-    assert_eq!(place.call("term_all_jobs", list![], map! {}).await, list!["Signal 15 sent to job 1 at pid 42"]);
-    assert_eq!(place.call("signal_job", list!["1", 10], map! {}).await, "Signal 10 sent to job 1 at pid 42".into());
+    assert_eq!(place.call("running", list![], map! {}), list![job.clone()]);
+    assert_eq!(place.call("is_running", list!["test.*"], map! {}), list![job.clone()]);
+    assert_eq!(place.call("is_running", list!["cmd.*"], map! {}), list![]);
+    assert_eq!(place.call("find_job", list![1], map! {}), job);
+    assert_eq!(place.call("kill_job", list!["1"], map! {}), "Signal 9 sent to job 1 at pid 42".into());
+    assert_eq!(place.call("term_all_jobs", list![], map! {}), list!["Signal 15 sent to job 1 at pid 42"]);
+    assert_eq!(place.call("signal_job", list!["1", 10], map! {}), "Signal 10 sent to job 1 at pid 42".into());
     let sent = [("1".to_owned(), 9), ("1".to_owned(), 15), ("1".to_owned(), 10)];
     assert_eq!(place.agent.signals.lock().unwrap().as_slice(), sent);
-    assert!(place.ctx.call("saltutil.signal_job", vec!["1".into(), 1000.into()]).await.is_err());
+    assert!(place.ctx.call("saltutil.signal_job", vec!["1".into(), 1000.into()]).is_err());
 }
 
-#[tokio::test]
-async fn a_job_in_a_queue_is_found() {
+#[test]
+fn a_job_in_a_queue_is_found() {
     let place = Place::new();
     let queue = place.dir.path().join("cache/queues/master1/state_queue");
     std::fs::create_dir_all(&queue).unwrap();
@@ -79,68 +79,68 @@ async fn a_job_in_a_queue_is_found() {
     std::fs::write(queue.join("queued_123_7.p"), load).unwrap();
     let found =
         map! { "jid" => "7", "fun" => "state.apply", "pid" => 0, "queued" => true, "queue_type" => "state_queue" };
-    assert_eq!(place.call("find_job", list!["7"], map! {}).await, found.into());
+    assert_eq!(place.call("find_job", list!["7"], map! {}), found.into());
 }
 
-#[tokio::test]
-async fn old_returns_are_found_and_removed() {
+#[test]
+fn old_returns_are_found_and_removed() {
     let place = Place::new();
     let hint = "Local jobs cache directory not found; you may need to enable cache_jobs on this minion";
-    assert_eq!(place.call("find_cached_job", list!["5"], map! {}).await, hint.into());
+    assert_eq!(place.call("find_cached_job", list!["5"], map! {}), hint.into());
     let folder = place.dir.path().join("cache/minion_jobs/5");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("return.p"), msgpack::pack(&map! { "return" => 1 }.into(), Packing::Wire)).unwrap();
-    assert_eq!(place.call("find_cached_job", list![5], map! {}).await, map! { "return" => 1 }.into());
-    assert!(place.ctx.call("saltutil.find_cached_job", vec!["../x".into()]).await.is_err());
-    assert_eq!(place.call("clear_job_cache", list![], map! {}).await, true.into());
+    assert_eq!(place.call("find_cached_job", list![5], map! {}), map! { "return" => 1 }.into());
+    assert!(place.ctx.call("saltutil.find_cached_job", vec!["../x".into()]).is_err());
+    assert_eq!(place.call("clear_job_cache", list![], map! {}), true.into());
     assert!(folder.exists());
-    assert_eq!(place.call("clear_job_cache", list![0], map! {}).await, true.into());
+    assert_eq!(place.call("clear_job_cache", list![0], map! {}), true.into());
     assert!(!folder.exists());
     std::fs::write(place.dir.path().join("cache/x"), "").unwrap();
-    assert_eq!(place.call("clear_cache", list![], map! {}).await, true.into());
+    assert_eq!(place.call("clear_cache", list![], map! {}), true.into());
     assert!(!place.dir.path().join("cache/x").exists());
 }
 
-#[tokio::test]
-async fn custom_modules_are_kept_like_the_servers() {
+#[test]
+fn custom_modules_are_kept_like_the_servers() {
     let place = Place::new();
-    let sync = async |kwargs: Map| place.call("sync_modules", list![], kwargs).await;
-    assert_eq!(sync(map! { "extmod_blacklist" => "foo" }).await, list!["modules.sub.bar"]);
-    assert_eq!(sync(map! {}).await, list!["modules.foo"]);
-    assert_eq!(sync(map! {}).await, list![]);
+    let sync = |kwargs: Map| place.call("sync_modules", list![], kwargs);
+    assert_eq!(sync(map! { "extmod_blacklist" => "foo" }), list!["modules.sub.bar"]);
+    assert_eq!(sync(map! {}), list!["modules.foo"]);
+    assert_eq!(sync(map! {}), list![]);
     let kept = place.dir.path().join("cache/extmods/modules");
     assert_eq!(std::fs::read_to_string(kept.join("sub/bar.py")).unwrap(), "2");
     assert!(!kept.join("notes.txt").exists());
-    assert_eq!(place.call("list_extmods", list![], map! {}).await, map! { "modules" => list!["bar", "foo"] }.into());
-    assert_eq!(sync(map! { "extmod_whitelist" => "foo" }).await, list![]);
+    assert_eq!(place.call("list_extmods", list![], map! {}), map! { "modules" => list!["bar", "foo"] }.into());
+    assert_eq!(sync(map! { "extmod_whitelist" => "foo" }), list![]);
     assert!(!kept.join("sub").exists());
     assert_eq!(place.agent.refreshed.lock().unwrap().first(), Some(&Refresh::Modules));
-    let all = place.call("sync_all", list![], map! {}).await.into_map().unwrap();
+    let all = place.call("sync_all", list![], map! {}).into_map().unwrap();
     assert_eq!(all.len(), 21);
     assert_eq!((all.get("modules"), all.get("grains")), (Some(&list!["modules.sub.bar"]), Some(&list!["grains.g"])));
     assert_eq!(place.agent.refreshed.lock().unwrap().last(), Some(&Refresh::Pillar { clean: false }));
-    place.call("sync_all", list![], map! { "clean_pillar_cache" => true }).await;
+    place.call("sync_all", list![], map! { "clean_pillar_cache" => true });
     assert_eq!(place.agent.refreshed.lock().unwrap().last(), Some(&Refresh::Pillar { clean: true }));
     for (kwargs, clean) in [(map! {}, true), (map! { "clean_cache" => false }, false)] {
-        place.call("refresh_pillar", list![], kwargs).await;
+        place.call("refresh_pillar", list![], kwargs);
         assert_eq!(place.agent.refreshed.lock().unwrap().last(), Some(&Refresh::Pillar { clean }));
     }
 }
 
-#[tokio::test]
-async fn masters_modules_are_for_masterless_minions() {
+#[test]
+fn masters_modules_are_for_masterless_minions() {
     let (ctx, _) = context(&[&MODULE], map! { "id" => "m" }, map! {}, map! {});
-    let refused = ctx.call("saltutil.sync_pillar", vec![]).await.unwrap_err().to_string();
+    let refused = ctx.call("saltutil.sync_pillar", vec![]).unwrap_err().to_string();
     assert_eq!(refused, "Pillar modules can only be synced to masterless minions");
 }
 
-#[tokio::test]
-async fn things_are_loaded_anew() {
+#[test]
+fn things_are_loaded_anew() {
     let place = Place::new();
     for fun in
         ["refresh_grains", "refresh_pillar", "pillar_refresh", "refresh_modules", "refresh_beacons", "refresh_matchers"]
     {
-        assert_eq!(place.call(fun, list![], map! {}).await, true.into(), "{fun}");
+        assert_eq!(place.call(fun, list![], map! {}), true.into(), "{fun}");
     }
     use Refresh::{Beacons, Grains, Matchers, Modules};
     let new_pillar = Refresh::Pillar { clean: true };
@@ -149,24 +149,24 @@ async fn things_are_loaded_anew() {
         [Grains, new_pillar, new_pillar, Modules, Beacons, Matchers]
     );
     let wrong = Call { args: vec![], kwargs: map! { "nope" => 1 } };
-    assert!(place.ctx.call_with("saltutil.refresh_grains", wrong).await.is_err());
-    assert_eq!(place.call("revoke_auth", list![], map! {}).await, true.into());
+    assert!(place.ctx.call_with("saltutil.refresh_grains", wrong).is_err());
+    assert_eq!(place.call("revoke_auth", list![], map! {}), true.into());
     let load = map! { "cmd" => "revoke_auth", "id" => "m", "preserve_minion_cache" => false };
     assert_eq!(place.agent.asked.lock().unwrap().last(), Some(&load));
 }
 
-#[tokio::test]
-async fn a_function_runs_in_another_environment() {
+#[test]
+fn a_function_runs_in_another_environment() {
     let place = Place::new();
-    let env = place.call("mmodule", list!["dev", "config.get", "saltenv"], map! {}).await;
+    let env = place.call("mmodule", list!["dev", "config.get", "saltenv"], map! {});
     assert_eq!(env, "dev".into());
 }
 
-#[tokio::test]
-async fn keys_are_removed_to_be_made_anew() {
+#[test]
+fn keys_are_removed_to_be_made_anew() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("minion.pem"), "").unwrap();
     let (ctx, _) = context(&[&MODULE], map! { "pki_dir" => dir.path().to_str().unwrap() }, map! {}, map! {});
-    assert_eq!(ctx.call("saltutil.regen_keys", vec![]).await.unwrap(), Value::Null);
+    assert_eq!(ctx.call("saltutil.regen_keys", vec![]).unwrap(), Value::Null);
     assert!(!dir.path().join("minion.pem").exists());
 }

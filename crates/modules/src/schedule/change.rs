@@ -20,9 +20,9 @@ fn persist(kwargs: &Map) -> Value {
 }
 
 /// Where a job is defined, as far as it can be changed.
-async fn source_of(ctx: &Context, name: &str) -> Result<Option<&'static str>> {
+fn source_of(ctx: &Context, name: &str) -> Result<Option<&'static str>> {
     for source in ["opts", "pillar"] {
-        let (jobs, _) = listed(ctx, Wanted { source: Some(source), ..Wanted::default() }).await?;
+        let (jobs, _) = listed(ctx, Wanted { source: Some(source), ..Wanted::default() })?;
         if jobs.contains_key(name) {
             return Ok(Some(source));
         }
@@ -50,9 +50,9 @@ fn request(func: &str, name: &str, source: &str, kwargs: &Map) -> Map {
 ///
 ///     salt '*' schedule.purge
 #[function]
-async fn purge(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+fn purge(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let (kwargs, offline) = (&kwargs.0, is_set(&kwargs.0, "offline"));
-    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() }).await?;
+    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() })?;
     let names: Vec<String> = jobs.keys().map(Value::to_string).collect();
     let (mut comments, mut changes) = (Vec::new(), Map::new());
     for name in names.iter().filter(|name| *name != "enabled" && !name.starts_with("__")) {
@@ -64,7 +64,7 @@ async fn purge(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
             jobs.remove(name).is_some()
         } else {
             let question = map! { "name" => name.as_str(), "func" => "delete", "persist" => persist(kwargs) };
-            let Some(answer) = ask(ctx, question, "delete_complete").await? else { continue };
+            let Some(answer) = ask(ctx, question, "delete_complete")? else { continue };
             !holds(&answer, name)
         };
         if gone {
@@ -97,26 +97,26 @@ fn holds(answer: &Map, name: &str) -> bool {
 ///
 ///     salt '*' schedule.delete job1
 #[function]
-async fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
-    delete_job(ctx, &name, &kwargs.0).await
+fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+    delete_job(ctx, &name, &kwargs.0)
 }
 
-async fn delete_job(ctx: &Context, name: &str, kwargs: &Map) -> Result<Map> {
+fn delete_job(ctx: &Context, name: &str, kwargs: &Map) -> Result<Map> {
     if is_set(kwargs, "test") {
         return Ok(told(format!("Job: {name} would be deleted from schedule."), true));
     }
     let unknown = || told(format!("Job {name} does not exist."), false);
     let done = || changed(name, "removed", format!("Deleted Job {name} from schedule."));
     if is_set(kwargs, "offline") {
-        let (mut jobs, _) = listed(ctx, Wanted { offline: true, ..Wanted::default() }).await?;
+        let (mut jobs, _) = listed(ctx, Wanted { offline: true, ..Wanted::default() })?;
         if jobs.remove(name).is_none() {
             return Ok(unknown());
         }
         write(ctx, jobs)?;
         return Ok(done());
     }
-    let Some(source) = source_of(ctx, name).await? else { return Ok(unknown()) };
-    let answer = ask(ctx, request("delete", name, source, kwargs), "delete_complete").await?;
+    let Some(source) = source_of(ctx, name)? else { return Ok(unknown()) };
+    let answer = ask(ctx, request("delete", name, source, kwargs), "delete_complete")?;
     Ok(match answer {
         Some(answer) if !holds(&answer, name) => done(),
         _ => told(format!("Failed to delete job {name} from schedule."), false),
@@ -133,9 +133,9 @@ async fn delete_job(ctx: &Context, name: &str, kwargs: &Map) -> Result<Map> {
 ///     # If function have some arguments, use job_args
 ///     salt '*' schedule.add job2 function='cmd.run' job_args="['date >> /tmp/date.log']" seconds=60
 #[function]
-async fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     let (kwargs, offline) = (&kwargs.0, is_set(&kwargs.0, "offline"));
-    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() }).await?;
+    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() })?;
     if jobs.contains_key(&name) {
         return Ok(told(format!("Job {name} already exists in schedule."), false));
     }
@@ -163,7 +163,7 @@ async fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     let question = map! {
         "name" => name.as_str(), "schedule" => map! { name.as_str() => job }, "func" => "add", "persist" => persist(kwargs),
     };
-    let answer = ask(ctx, question, "add_complete").await?;
+    let answer = ask(ctx, question, "add_complete")?;
     Ok(match answer {
         Some(answer) if holds(&answer, &name) => done(),
         _ => told(format!("Failed to add job {name} to schedule."), false),
@@ -178,7 +178,7 @@ async fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' schedule.modify job1 function='test.ping' seconds=3600
 #[function]
-async fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     let (mut kwargs, offline) = (kwargs.0.clone(), is_set(&kwargs.0, "offline"));
     let told =
         |comment: String, result: bool| map! { "comment" => comment, "changes" => Map::new(), "result" => result };
@@ -189,7 +189,7 @@ async fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     if mixes_times(&kwargs) {
         return Ok(told("Unable to use \"when\" and \"cron\" options together.  Ignoring.".to_owned(), false));
     }
-    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() }).await?;
+    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() })?;
     let Some(current) = jobs.get(&name).and_then(Value::as_map).cloned() else {
         return Ok(told(format!("Job {name} does not exist in schedule."), false));
     };
@@ -215,10 +215,10 @@ async fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
         write(ctx, jobs)?;
         return Ok(done(format!("Modified job: {name} in schedule."), true));
     }
-    let source = source_of(ctx, &name).await?.unwrap_or("opts");
+    let source = source_of(ctx, &name)?.unwrap_or("opts");
     let mut question = request("modify", &name, source, &kwargs);
     question.insert("schedule", new);
-    Ok(match tell(ctx, question).await? {
+    Ok(match tell(ctx, question)? {
         true => done(format!("Modified job: {name} in schedule."), true),
         false => done(format!("Failed to modify job {name} in schedule."), false),
     })
@@ -232,8 +232,8 @@ async fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' schedule.enable_job job1
 #[function]
-async fn enable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
-    switch_job(ctx, &name, &kwargs.0, true, ctx.is_test()).await
+fn enable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+    switch_job(ctx, &name, &kwargs.0, true, ctx.is_test())
 }
 
 /// Keeps a job from running.
@@ -244,8 +244,8 @@ async fn enable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> 
 ///
 ///     salt '*' schedule.disable_job job1
 #[function]
-async fn disable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
-    switch_job(ctx, &name, &kwargs.0, false, is_set(&kwargs.0, "test")).await
+fn disable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+    switch_job(ctx, &name, &kwargs.0, false, is_set(&kwargs.0, "test"))
 }
 
 /// The words for both directions: the request's, of the failure, and of the success.
@@ -253,18 +253,17 @@ fn verbs(on: bool) -> (&'static str, &'static str, &'static str) {
     if on { ("enable", "enabled", "Enabled") } else { ("disable", "disabled", "Disabled") }
 }
 
-async fn switch_job(ctx: &Context, name: &str, kwargs: &Map, on: bool, test: bool) -> Result<Map> {
+fn switch_job(ctx: &Context, name: &str, kwargs: &Map, on: bool, test: bool) -> Result<Map> {
     let (verb, past, capital) = verbs(on);
     let told =
         |comment: String, result: bool| map! { "comment" => comment, "result" => result, "changes" => Map::new() };
     if test {
         return Ok(told(format!("Job: {name} would be {past} in schedule."), true));
     }
-    let Some(source) = source_of(ctx, name).await? else {
+    let Some(source) = source_of(ctx, name)? else {
         return Ok(told(format!("Job {name} does not exist."), false));
     };
-    let answer =
-        ask(ctx, request(&format!("{verb}_job"), name, source, kwargs), &format!("{past}_job_complete")).await?;
+    let answer = ask(ctx, request(&format!("{verb}_job"), name, source, kwargs), &format!("{past}_job_complete"))?;
     let is_on = |job: &Value| job.get("enabled").is_some_and(Value::truthy);
     Ok(match answer.as_ref().and_then(|answer| job_in(answer, name)) {
         Some(job) if is_on(job) == on => changed(name, past, format!("{capital} Job {name} in schedule.")),
@@ -280,8 +279,8 @@ async fn switch_job(ctx: &Context, name: &str, kwargs: &Map, on: bool, test: boo
 ///
 ///     salt '*' schedule.enable
 #[function]
-async fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
-    switch_all(ctx, &kwargs.0, true).await
+fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    switch_all(ctx, &kwargs.0, true)
 }
 
 /// Keeps all jobs from running.
@@ -292,11 +291,11 @@ async fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' schedule.disable
 #[function]
-async fn disable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
-    switch_all(ctx, &kwargs.0, false).await
+fn disable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    switch_all(ctx, &kwargs.0, false)
 }
 
-async fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
+fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
     let (verb, past, capital) = verbs(on);
     let told =
         |comment: String, result: bool| map! { "comment" => comment, "changes" => Map::new(), "result" => result };
@@ -304,7 +303,7 @@ async fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
         return Ok(told(format!("Schedule would be {past}."), true));
     }
     let question = map! { "func" => verb, "persist" => persist(kwargs) };
-    let answer = ask(ctx, question, &format!("{past}_complete")).await?;
+    let answer = ask(ctx, question, &format!("{past}_complete"))?;
     let now = answer.as_ref().and_then(|answer| answer.get("schedule")?.get("enabled"));
     Ok(match now {
         Some(now) if now.truthy() == on => changed("schedule", past, format!("{capital} schedule on minion.")),
@@ -320,8 +319,8 @@ async fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
 ///
 ///     salt '*' schedule.move jobname target
 #[function(name = "move")]
-async fn move_(ctx: &Context, name: String, target: String, kwargs: KwArgs) -> Result<Map> {
-    send(ctx, &name, &target, &kwargs.0, true).await
+fn move_(ctx: &Context, name: String, target: String, kwargs: KwArgs) -> Result<Map> {
+    send(ctx, &name, &target, &kwargs.0, true)
 }
 
 /// Copies a job to other minions.
@@ -332,17 +331,17 @@ async fn move_(ctx: &Context, name: String, target: String, kwargs: KwArgs) -> R
 ///
 ///     salt '*' schedule.copy jobname target
 #[function]
-async fn copy(ctx: &Context, name: String, target: String, kwargs: KwArgs) -> Result<Map> {
-    send(ctx, &name, &target, &kwargs.0, false).await
+fn copy(ctx: &Context, name: String, target: String, kwargs: KwArgs) -> Result<Map> {
+    send(ctx, &name, &target, &kwargs.0, false)
 }
 
-async fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Result<Map> {
+fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Result<Map> {
     let told = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
     if is_set(kwargs, "test") {
         let verb = if away { "moved" } else { "copied" };
         return Ok(told(format!("Job: {name} would be {verb} from schedule."), true));
     }
-    let (jobs, _) = listed(ctx, Wanted::default()).await?;
+    let (jobs, _) = listed(ctx, Wanted::default())?;
     let Some(job) = jobs.get(name).and_then(Value::as_map) else {
         return Ok(told(format!("Job {name} does not exist."), false));
     };
@@ -356,7 +355,7 @@ async fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool)
         Value::from(format!("{key}={value}"))
     }));
     let call = Call { args: vec![target.into(), "schedule.add".into(), Value::List(args)], kwargs: Map::new() };
-    let response = ctx.call_with("publish.publish", call).await?.into_map().unwrap_or_default();
+    let response = ctx.call_with("publish.publish", call)?.into_map().unwrap_or_default();
     if response.is_empty() {
         return Ok(told("no servers answered the published schedule.add command".to_owned(), true));
     }
@@ -367,7 +366,7 @@ async fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool)
     let (comment, minions) = if !failed.is_empty() {
         ("the following minions return False".to_owned(), failed)
     } else if away {
-        delete_job(ctx, name, &Map::new()).await?;
+        delete_job(ctx, name, &Map::new())?;
         (format!("Moved Job {name} from schedule."), names(false))
     } else {
         (format!("Copied Job {name} from schedule to minion(s)."), names(false))

@@ -81,15 +81,15 @@ const SHOWN: [&str; 28] = [
 const HIDDEN: [&str; 3] = ["enabled", "skip_function", "skip_during_range"];
 
 /// Asks the minion's schedule; nothing when no minion answers that it is done.
-async fn ask(ctx: &Context, question: Map, answer: &str) -> Result<Option<Map>> {
+fn ask(ctx: &Context, question: Map, answer: &str) -> Result<Option<Map>> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
-    let answer = ctx.agent.ask_minion("manage_schedule", question, &tag, PATIENCE).await?;
+    let answer = ctx.wait(ctx.agent.ask_minion("manage_schedule", question, &tag, PATIENCE))?;
     Ok(answer.filter(|answer| answer.get("complete").is_some_and(Value::truthy)))
 }
 
 /// Tells the minion's schedule something that is not answered.
-async fn tell(ctx: &Context, question: Map) -> Result<bool> {
-    ctx.agent.fire_local("manage_schedule", question).await
+fn tell(ctx: &Context, question: Map) -> Result<bool> {
+    ctx.wait(ctx.agent.fire_local("manage_schedule", question))
 }
 
 fn file(ctx: &Context, name: &str) -> PathBuf {
@@ -133,12 +133,12 @@ impl Default for Wanted<'_> {
 }
 
 /// The jobs as they are shown, and those on the disk.
-async fn listed(ctx: &Context, wanted: Wanted<'_>) -> Result<(Map, Map)> {
+fn listed(ctx: &Context, wanted: Wanted<'_>) -> Result<(Map, Map)> {
     let saved = saved(ctx)?;
     let mut jobs = if wanted.offline {
         saved.clone()
     } else {
-        let answer = ask(ctx, map! { "func" => "list", "where" => wanted.source }, "list_complete").await?;
+        let answer = ask(ctx, map! { "func" => "list", "where" => wanted.source }, "list_complete")?;
         answer.and_then(|mut answer| answer.remove("schedule")).and_then(Value::into_map).unwrap_or_default()
     };
     jobs.retain(|name, job| {
@@ -184,7 +184,7 @@ fn tidy(job: &mut Map) {
 ///     # Hide disabled jobs from list of jobs
 ///     salt '*' schedule.list show_disabled=False
 #[function]
-async fn list(
+fn list(
     ctx: &Context,
     #[default(false)] show_all: bool,
     #[default(true)] show_disabled: bool,
@@ -193,7 +193,7 @@ async fn list(
     #[default(false)] offline: bool,
 ) -> Result<Value> {
     let wanted = Wanted { all: show_all, disabled: show_disabled, source: r#where.as_deref(), offline };
-    let (mut jobs, saved) = listed(ctx, wanted).await?;
+    let (mut jobs, saved) = listed(ctx, wanted)?;
     if !return_yaml {
         return Ok(jobs.into());
     }
@@ -214,8 +214,8 @@ async fn list(
 ///     salt '*' schedule.is_enabled name=job_name
 ///     salt '*' schedule.is_enabled
 #[function]
-async fn is_enabled(ctx: &Context, name: Option<String>) -> Result<Value> {
-    let (mut jobs, _) = listed(ctx, Wanted { all: false, ..Wanted::default() }).await?;
+fn is_enabled(ctx: &Context, name: Option<String>) -> Result<Value> {
+    let (mut jobs, _) = listed(ctx, Wanted { all: false, ..Wanted::default() })?;
     Ok(match name.filter(|name| !name.is_empty()) {
         None => jobs.remove("enabled").unwrap_or_else(|| true.into()),
         Some(name) => jobs.remove(&name).unwrap_or_else(|| Map::new().into()),
@@ -230,9 +230,9 @@ async fn is_enabled(ctx: &Context, name: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' schedule.job_status job_name
 #[function]
-async fn job_status(ctx: &Context, name: String, #[default("%Y-%m-%dT%H:%M:%S")] time_fmt: String) -> Result<Map> {
+fn job_status(ctx: &Context, name: String, #[default("%Y-%m-%dT%H:%M:%S")] time_fmt: String) -> Result<Map> {
     let question = map! { "func" => "job_status", "name" => name, "fire_event" => true };
-    let answer = ask(ctx, question, "job_status_complete").await?;
+    let answer = ask(ctx, question, "job_status_complete")?;
     let mut job = answer.and_then(|mut answer| answer.remove("data")).and_then(Value::into_map).unwrap_or_default();
     for (_, value) in job.iter_mut() {
         if let Value::DateTime(time) = value {
@@ -250,11 +250,11 @@ async fn job_status(ctx: &Context, name: String, #[default("%Y-%m-%dT%H:%M:%S")]
 ///
 ///     salt '*' schedule.save
 #[function]
-async fn save(ctx: &Context, kwargs: exec::KwArgs) -> Result<Map> {
+fn save(ctx: &Context, kwargs: exec::KwArgs) -> Result<Map> {
     if is_set(&kwargs.0, "test") {
         return Ok(map! { "comment" => "Schedule would be saved.", "result" => true });
     }
-    let answer = ask(ctx, map! { "func" => "save_schedule" }, "saved").await?;
+    let answer = ask(ctx, map! { "func" => "save_schedule" }, "saved")?;
     let comment = if answer.is_some() { "Schedule (non-pillar items) saved." } else { "Failed to save schedule." };
     Ok(map! { "comment" => comment, "result" => answer.is_some() })
 }
@@ -267,10 +267,10 @@ async fn save(ctx: &Context, kwargs: exec::KwArgs) -> Result<Map> {
 ///
 ///     salt '*' schedule.reload
 #[function]
-async fn reload(ctx: &Context) -> Result<Map> {
+fn reload(ctx: &Context) -> Result<Map> {
     let (mut comments, mut good) = (Vec::new(), true);
     if ctx.pillar.contains_key("schedule") {
-        let fired = ctx.agent.fire_local("pillar_refresh", Map::new()).await?;
+        let fired = ctx.wait(ctx.agent.fire_local("pillar_refresh", Map::new()))?;
         good &= fired;
         comments.push(if fired {
             "Reloaded schedule from pillar on minion."
@@ -291,7 +291,7 @@ async fn reload(ctx: &Context) -> Result<Map> {
         };
         let (comment, done) = match jobs {
             None => ("Failed to reload schedule on minion.  Saved file is empty or invalid.", false),
-            Some(jobs) if tell(ctx, map! { "func" => "reload", "schedule" => jobs.clone() }).await? => {
+            Some(jobs) if tell(ctx, map! { "func" => "reload", "schedule" => jobs.clone() })? => {
                 ("Reloaded schedule on minion from schedule.conf.", true)
             }
             Some(_) => ("Failed to reload schedule on minion from schedule.conf.", false),

@@ -29,14 +29,14 @@ pub(super) fn written(time: &value::DateTime, format: &str) -> String {
 ///     salt '*' schedule.run_job job1 force=True
 ///     Force the job to run even if it is disabled.
 #[function]
-async fn run_job(ctx: &Context, name: String, #[default(false)] force: bool) -> Result<Map> {
+fn run_job(ctx: &Context, name: String, #[default(false)] force: bool) -> Result<Map> {
     let told = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
-    let (jobs, _) = listed(ctx, Wanted::default()).await?;
+    let (jobs, _) = listed(ctx, Wanted::default())?;
     let Some(job) = jobs.get(&name) else { return Ok(told(format!("Job {name} does not exist."), false)) };
     if job.get("enabled").is_some_and(|enabled| !enabled.truthy()) && !force {
         return Ok(told(format!("Job {name} is disabled."), true));
     }
-    Ok(match tell(ctx, map! { "name" => name.as_str(), "func" => "run_job" }).await? {
+    Ok(match tell(ctx, map! { "name" => name.as_str(), "func" => "run_job" })? {
         true => told(format!("Scheduling Job {name} on minion."), true),
         false => told(format!("Failed to run job {name} on minion."), false),
     })
@@ -68,13 +68,13 @@ fn check(name: &str, times: &[(&Value, &str)], kwargs: &Map) -> Asked {
 }
 
 /// Sends a request about a run and tells what came of it.
-async fn change(ctx: &Context, name: &str, request: Map, tag: &str, words: (&str, &str)) -> Result<Map> {
+fn change(ctx: &Context, name: &str, request: Map, tag: &str, words: (&str, &str)) -> Result<Map> {
     let told = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
-    let (jobs, _) = listed(ctx, Wanted::default()).await?;
+    let (jobs, _) = listed(ctx, Wanted::default())?;
     if !jobs.contains_key(name) {
         return Ok(told(format!("Job {name} does not exist."), false));
     }
-    let answer = ask(ctx, request, tag).await?;
+    let answer = ask(ctx, request, tag)?;
     // A job that does not say is enabled.
     let on = |job: &Value| job.get("enabled").is_none_or(Value::truthy);
     let job = answer.as_ref().and_then(|answer| answer.get("schedule")?.get(name));
@@ -95,13 +95,7 @@ async fn change(ctx: &Context, name: &str, request: Map, tag: &str, words: (&str
 ///
 ///     salt '*' schedule.postpone_job job current_time new_time time_fmt='%Y-%m-%dT%H:%M:%S'
 #[function]
-async fn postpone_job(
-    ctx: &Context,
-    name: String,
-    current_time: Value,
-    new_time: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn postpone_job(ctx: &Context, name: String, current_time: Value, new_time: Value, kwargs: KwArgs) -> Result<Map> {
     let times = [(&current_time, "Job current time is required."), (&new_time, "Job new_time is required.")];
     let format = match check(&name, &times, &kwargs.0) {
         Asked::Refused(answer) => return Ok(answer),
@@ -113,7 +107,7 @@ async fn postpone_job(
     let request = map! {
         "name" => name.as_str(), "time" => current_time, "new_time" => new_time, "time_fmt" => format, "func" => "postpone_job",
     };
-    change(ctx, &name, request, "postpone_job_complete", ("Postponed", "postpone")).await
+    change(ctx, &name, request, "postpone_job_complete", ("Postponed", "postpone"))
 }
 
 /// Passes over the run of a job at a time.
@@ -124,7 +118,7 @@ async fn postpone_job(
 ///
 ///     salt '*' schedule.skip_job job time
 #[function]
-async fn skip_job(ctx: &Context, name: String, current_time: Value, kwargs: KwArgs) -> Result<Map> {
+fn skip_job(ctx: &Context, name: String, current_time: Value, kwargs: KwArgs) -> Result<Map> {
     let format = match check(&name, &[(&current_time, "Job time is required.")], &kwargs.0) {
         Asked::Refused(answer) => return Ok(answer),
         Asked::Format(format) => format,
@@ -133,7 +127,7 @@ async fn skip_job(ctx: &Context, name: String, current_time: Value, kwargs: KwAr
         return Ok(map! { "comment" => format!("Job: {name} would be skipped in schedule."), "result" => true });
     }
     let request = map! { "name" => name.as_str(), "time" => current_time, "time_fmt" => format, "func" => "skip_job" };
-    change(ctx, &name, request, "skip_job_complete", ("Added Skip", "skip")).await
+    change(ctx, &name, request, "skip_job_complete", ("Added Skip", "skip"))
 }
 
 /// Returns when a job runs next.
@@ -144,7 +138,7 @@ async fn skip_job(ctx: &Context, name: String, current_time: Value, kwargs: KwAr
 ///
 ///     salt '*' schedule.show_next_fire_time job_name
 #[function]
-async fn show_next_fire_time(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+fn show_next_fire_time(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     let mut told = map! { "result" => true };
     if name.is_empty() {
@@ -152,7 +146,7 @@ async fn show_next_fire_time(ctx: &Context, name: String, kwargs: KwArgs) -> Res
         told.insert("result", false);
     }
     let request = map! { "name" => name, "func" => "get_next_fire_time" };
-    match ask(ctx, request, "next_fire_time_complete").await?.and_then(|mut answer| answer.remove("next_fire_time")) {
+    match ask(ctx, request, "next_fire_time_complete")?.and_then(|mut answer| answer.remove("next_fire_time")) {
         Some(next) => told.insert("next_fire_time", next),
         None => told.insert("comment", "next fire time not available."),
     };

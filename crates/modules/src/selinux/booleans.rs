@@ -5,8 +5,8 @@ use value::{Map, Value, map};
 
 use super::works;
 
-async fn printed(ctx: &Context, line: &str) -> Result<String> {
-    Ok(ctx.call("cmd.run", vec![line.into()]).await?.to_string())
+fn printed(ctx: &Context, line: &str) -> Result<String> {
+    Ok(ctx.call("cmd.run", vec![line.into()])?.to_string())
 }
 
 /// Lines such as "virt_use_usb  (on   ,   on)  Allow virt to use usb".
@@ -34,12 +34,12 @@ fn modules(text: &str) -> Map {
         .collect()
 }
 
-async fn all_booleans(ctx: &Context) -> Result<Map> {
-    Ok(booleans(&printed(ctx, "semanage boolean --list").await?))
+fn all_booleans(ctx: &Context) -> Result<Map> {
+    Ok(booleans(&printed(ctx, "semanage boolean --list")?))
 }
 
-async fn all_modules(ctx: &Context) -> Result<Map> {
-    Ok(modules(&printed(ctx, "semodule --list-modules=full").await?))
+fn all_modules(ctx: &Context) -> Result<Map> {
+    Ok(modules(&printed(ctx, "semodule --list-modules=full")?))
 }
 
 fn entry(all: &Map, name: &str) -> Value {
@@ -54,8 +54,8 @@ fn entry(all: &Map, name: &str) -> Value {
 ///
 ///     salt '*' selinux.getsebool virt_use_usb
 #[function]
-async fn getsebool(ctx: &Context, boolean: String) -> Result<Value> {
-    Ok(entry(&all_booleans(ctx).await?, &boolean))
+fn getsebool(ctx: &Context, boolean: String) -> Result<Value> {
+    Ok(entry(&all_booleans(ctx)?, &boolean))
 }
 
 /// Sets a boolean, with ``persist`` for every start. Says whether it worked.
@@ -66,10 +66,10 @@ async fn getsebool(ctx: &Context, boolean: String) -> Result<Value> {
 ///
 ///     salt '*' selinux.setsebool virt_use_usb off
 #[function]
-async fn setsebool(ctx: &Context, boolean: Value, value: Value, #[default(false)] persist: bool) -> Result<bool> {
+fn setsebool(ctx: &Context, boolean: Value, value: Value, #[default(false)] persist: bool) -> Result<bool> {
     let option = if persist { "-P " } else { "" };
     let line = format!("setsebool {option}'{boolean}' '{value}'");
-    works(ctx, line.into(), map! { "python_shell" => false }).await
+    works(ctx, line.into(), map! { "python_shell" => false })
 }
 
 /// Sets several booleans. Says whether it worked.
@@ -80,11 +80,11 @@ async fn setsebool(ctx: &Context, boolean: Value, value: Value, #[default(false)
 ///
 ///     salt '*' selinux.setsebools '{virt_use_usb: on, squid_use_tproxy: off}'
 #[function]
-async fn setsebools(ctx: &Context, pairs: Map, #[default(false)] persist: bool) -> Result<bool> {
+fn setsebools(ctx: &Context, pairs: Map, #[default(false)] persist: bool) -> Result<bool> {
     let mut words: Vec<Value> = vec!["setsebool".into()];
     words.extend(persist.then(|| "-P".into()));
     words.extend(pairs.iter().map(|(name, value)| Value::from(format!("{name}={value}"))));
-    works(ctx, words.into(), map! { "python_shell" => false }).await
+    works(ctx, words.into(), map! { "python_shell" => false })
 }
 
 /// Returns all booleans, with their state now and after the next start.
@@ -95,8 +95,8 @@ async fn setsebools(ctx: &Context, pairs: Map, #[default(false)] persist: bool) 
 ///
 ///     salt '*' selinux.list_sebool
 #[function]
-async fn list_sebool(ctx: &Context) -> Result<Map> {
-    all_booleans(ctx).await
+fn list_sebool(ctx: &Context) -> Result<Map> {
+    all_booleans(ctx)
 }
 
 /// Returns what is known about a module.
@@ -107,8 +107,8 @@ async fn list_sebool(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' selinux.getsemod mysql
 #[function]
-async fn getsemod(ctx: &Context, module: String) -> Result<Value> {
-    Ok(entry(&all_modules(ctx).await?, &module))
+fn getsemod(ctx: &Context, module: String) -> Result<Value> {
+    Ok(entry(&all_modules(ctx)?, &module))
 }
 
 /// Switches a module on or off. Says whether it worked.
@@ -119,13 +119,13 @@ async fn getsemod(ctx: &Context, module: String) -> Result<Value> {
 ///
 ///     salt '*' selinux.setsemod nagios Enabled
 #[function]
-async fn setsemod(ctx: &Context, module: Value, state: String) -> Result<bool> {
+fn setsemod(ctx: &Context, module: Value, state: String) -> Result<bool> {
     let option = match state.to_lowercase().as_str() {
         "enabled" => "--enable",
         "disabled" => "--disable",
         _ => return Err(Error::invocation(format!("Invalid state {state}"))),
     };
-    works(ctx, format!("semodule {option} '{module}'").into(), Map::new()).await
+    works(ctx, format!("semodule {option} '{module}'").into(), Map::new())
 }
 
 /// Installs a module from a file, which may lie on the master. Says whether it worked.
@@ -136,12 +136,12 @@ async fn setsemod(ctx: &Context, module: Value, state: String) -> Result<bool> {
 ///
 ///     salt '*' selinux.install_semod salt://path/to/module.pp
 #[function]
-async fn install_semod(ctx: &Context, module_path: String) -> Result<bool> {
+fn install_semod(ctx: &Context, module_path: String) -> Result<bool> {
     let path = match module_path.starts_with("salt://") {
-        true => ctx.call("cp.cache_file", vec![module_path.into()]).await?,
+        true => ctx.call("cp.cache_file", vec![module_path.into()])?,
         false => module_path.into(),
     };
-    works(ctx, format!("semodule --install '{path}'").into(), Map::new()).await
+    works(ctx, format!("semodule --install '{path}'").into(), Map::new())
 }
 
 /// Takes a module away. Says whether it worked.
@@ -152,8 +152,8 @@ async fn install_semod(ctx: &Context, module_path: String) -> Result<bool> {
 ///
 ///     salt '*' selinux.remove_semod nagios
 #[function]
-async fn remove_semod(ctx: &Context, module: Value) -> Result<bool> {
-    works(ctx, format!("semodule --remove '{module}'").into(), Map::new()).await
+fn remove_semod(ctx: &Context, module: Value) -> Result<bool> {
+    works(ctx, format!("semodule --remove '{module}'").into(), Map::new())
 }
 
 /// Returns all modules, and whether they are on.
@@ -164,6 +164,6 @@ async fn remove_semod(ctx: &Context, module: Value) -> Result<bool> {
 ///
 ///     salt '*' selinux.list_semod
 #[function]
-async fn list_semod(ctx: &Context) -> Result<Map> {
-    all_modules(ctx).await
+fn list_semod(ctx: &Context) -> Result<Map> {
+    all_modules(ctx)
 }

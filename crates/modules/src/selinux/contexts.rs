@@ -58,7 +58,7 @@ fn filetype_id_to_string(#[default("a")] filetype: String) -> Result<String> {
 ///
 ///     salt '*' selinux.fcontext_get_policy '/srv/www(/.*)?'
 #[function]
-async fn fcontext_get_policy(
+fn fcontext_get_policy(
     ctx: &Context,
     name: String,
     filetype: Option<String>,
@@ -75,7 +75,7 @@ async fn fcontext_get_policy(
         escaped(&name),
         kind.unwrap_or("[[:alpha:] ]+")
     );
-    let text = shell(ctx, line).await?;
+    let text = shell(ctx, line)?;
     if text.is_empty() {
         return Ok(Value::Null);
     }
@@ -96,11 +96,11 @@ struct Policy {
     sel_level: Option<String>,
 }
 
-async fn change(ctx: &Context, mut doing: &str, policy: Policy) -> Result<Value> {
+fn change(ctx: &Context, mut doing: &str, policy: Policy) -> Result<Value> {
     let name = quotable(Some(policy.name))?.unwrap_or_default();
     if doing == "add" {
         let line = format!("semanage fcontext --list | grep -E '{} '", escaped(&name));
-        if !shell(ctx, line).await?.is_empty() {
+        if !shell(ctx, line)?.is_empty() {
             doing = "modify";
         }
     }
@@ -113,7 +113,7 @@ async fn change(ctx: &Context, mut doing: &str, policy: Policy) -> Result<Value>
     line.extend(policy.sel_user.map(|user| format!(" --seuser {user}")));
     line.extend(policy.sel_level.map(|level| format!(" --range {level}")));
     line.push_str(&format!(" {}", escaped(&name)));
-    ctx.call("cmd.run_all", vec![line.into()]).await
+    ctx.call("cmd.run_all", vec![line.into()])
 }
 
 /// Gives the paths a pattern fits a context; returns what ``semanage`` said. ``restorecon`` applies it.
@@ -124,7 +124,7 @@ async fn change(ctx: &Context, mut doing: &str, policy: Policy) -> Result<Value>
 ///
 ///     salt '*' selinux.fcontext_add_policy '/srv/www(/.*)?' sel_type=httpd_sys_content_t
 #[function]
-async fn fcontext_add_policy(
+fn fcontext_add_policy(
     ctx: &Context,
     name: String,
     filetype: Option<String>,
@@ -132,7 +132,7 @@ async fn fcontext_add_policy(
     sel_user: Option<String>,
     sel_level: Option<String>,
 ) -> Result<Value> {
-    change(ctx, "add", Policy { name, filetype, sel_type, sel_user, sel_level }).await
+    change(ctx, "add", Policy { name, filetype, sel_type, sel_user, sel_level })
 }
 
 /// Takes the policy of a pattern of paths away; returns what ``semanage`` said.
@@ -143,7 +143,7 @@ async fn fcontext_add_policy(
 ///
 ///     salt '*' selinux.fcontext_delete_policy '/srv/www(/.*)?'
 #[function]
-async fn fcontext_delete_policy(
+fn fcontext_delete_policy(
     ctx: &Context,
     name: String,
     filetype: Option<String>,
@@ -151,13 +151,13 @@ async fn fcontext_delete_policy(
     sel_user: Option<String>,
     sel_level: Option<String>,
 ) -> Result<Value> {
-    change(ctx, "delete", Policy { name, filetype, sel_type, sel_user, sel_level }).await
+    change(ctx, "delete", Policy { name, filetype, sel_type, sel_user, sel_level })
 }
 
-async fn differences(ctx: &Context, name: &str, recursive: bool) -> Result<String> {
+fn differences(ctx: &Context, name: &str, recursive: bool) -> Result<String> {
     let option = if recursive { "-R " } else { "" };
     let line = format!("restorecon -n -v {option}{}", escaped(name));
-    let said = ctx.call("cmd.run_all", vec![line.into()]).await?;
+    let said = ctx.call("cmd.run_all", vec![line.into()])?;
     Ok(said.get("stdout").map(Value::to_string).unwrap_or_default())
 }
 
@@ -169,8 +169,8 @@ async fn differences(ctx: &Context, name: &str, recursive: bool) -> Result<Strin
 ///
 ///     salt '*' selinux.fcontext_policy_is_applied /srv/www recursive=True
 #[function]
-async fn fcontext_policy_is_applied(ctx: &Context, name: String, #[default(false)] recursive: bool) -> Result<String> {
-    differences(ctx, &name, recursive).await
+fn fcontext_policy_is_applied(ctx: &Context, name: String, #[default(false)] recursive: bool) -> Result<String> {
+    differences(ctx, &name, recursive)
 }
 
 /// What differs between two contexts.
@@ -193,11 +193,11 @@ fn difference(old: &str, new: &str) -> Result<Map> {
 ///
 ///     salt '*' selinux.fcontext_apply_policy /srv/www recursive=True
 #[function]
-async fn fcontext_apply_policy(ctx: &Context, name: String, #[default(false)] recursive: bool) -> Result<Map> {
-    let expected = differences(ctx, &name, recursive).await?;
+fn fcontext_apply_policy(ctx: &Context, name: String, #[default(false)] recursive: bool) -> Result<Map> {
+    let expected = differences(ctx, &name, recursive)?;
     let option = if recursive { "-R " } else { "" };
     let line = format!("restorecon -v -F {option}{}", escaped(&name));
-    let mut said = ctx.call("cmd.run_all", vec![line.into()]).await?.into_map().unwrap_or_default();
+    let mut said = ctx.call("cmd.run_all", vec![line.into()])?.into_map().unwrap_or_default();
     if said.get("retcode").is_some_and(Value::truthy) {
         return Ok(said);
     }

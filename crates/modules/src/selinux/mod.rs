@@ -48,9 +48,9 @@ fn installed(_grains: &Map) -> std::result::Result<(), String> {
 }
 
 /// Runs a line of a shell, which may find nothing, and returns what it printed.
-async fn shell(ctx: &Context, line: String) -> Result<String> {
+fn shell(ctx: &Context, line: String) -> Result<String> {
     let kwargs = map! { "ignore_retcode" => true };
-    Ok(ctx.call_with("cmd.shell", Call { args: vec![line.into()], kwargs }).await?.to_string())
+    Ok(ctx.call_with("cmd.shell", Call { args: vec![line.into()], kwargs })?.to_string())
 }
 
 /// Puts backslashes in front of what means something in a pattern, as Python does it.
@@ -71,6 +71,6 @@ fn quotable(value: Option<String>) -> Result<Option<String>> {
 }
 
 /// Runs a command, which shall succeed.
-async fn works(ctx: &Context, command: Value, kwargs: Map) -> Result<bool> {
-    Ok(!ctx.call_with("cmd.retcode", Call { args: vec![command], kwargs }).await?.truthy())
+fn works(ctx: &Context, command: Value, kwargs: Map) -> Result<bool> {
+    Ok(!ctx.call_with("cmd.retcode", Call { args: vec![command], kwargs })?.truthy())
 }

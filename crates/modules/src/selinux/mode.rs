@@ -82,7 +82,7 @@ fn getconfig() -> Result<Option<String>> {
 ///
 ///     salt '*' selinux.setenforce enforcing
 #[function]
-async fn setenforce(ctx: &Context, mode: String) -> Result<String> {
+fn setenforce(ctx: &Context, mode: String) -> Result<String> {
     let (number, word) = match mode.to_lowercase().as_str() {
         "enforcing" => ("1", "enforcing"),
         "permissive" => ("0", "permissive"),
@@ -101,7 +101,6 @@ async fn setenforce(ctx: &Context, mode: String) -> Result<String> {
         std::fs::write(CONFIG, with_mode(&text, word)).map_err(unwritten)?;
         Ok(running().to_owned())
     })
-    .await?
 }
 
 #[cfg(test)]

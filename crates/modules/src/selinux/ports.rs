@@ -27,7 +27,7 @@ fn parted(name: &str, protocol: &Value, port: &Value) -> Result<(String, String)
 ///     salt '*' selinux.port_get_policy tcp/80
 ///     salt '*' selinux.port_get_policy foobar protocol=tcp port=80
 #[function]
-async fn port_get_policy(
+fn port_get_policy(
     ctx: &Context,
     name: String,
     sel_type: Option<String>,
@@ -37,7 +37,7 @@ async fn port_get_policy(
     let (protocol, port) = parted(&name, &protocol, &port)?;
     let kind = quotable(sel_type)?.unwrap_or_else(|| r"\w+".into());
     let line = format!("semanage port --list | grep -E '^{kind}[ ]+{protocol}[ ]+((.*)*)[ ]{port}($|,)'");
-    let text = shell(ctx, line).await?;
+    let text = shell(ctx, line)?;
     if text.is_empty() {
         return Ok(Value::Null);
     }
@@ -56,7 +56,7 @@ struct Change {
     sel_range: Option<String>,
 }
 
-async fn change(ctx: &Context, change: Change) -> Result<Value> {
+fn change(ctx: &Context, change: Change) -> Result<Value> {
     let Change { doing, name, sel_type, protocol, port, sel_range } = change;
     let (sel_type, sel_range) = (quotable(sel_type)?, quotable(sel_range)?);
     if doing == "add" && sel_type.is_none() {
@@ -67,7 +67,7 @@ async fn change(ctx: &Context, change: Change) -> Result<Value> {
     line.extend(sel_type.map(|kind| format!(" --type {kind}")));
     line.extend(sel_range.map(|range| format!(" --range {range}")));
     line.push_str(&format!(" {port}"));
-    ctx.call("cmd.run_all", vec![line.into()]).await
+    ctx.call("cmd.run_all", vec![line.into()])
 }
 
 /// Gives a port a type; returns what ``semanage`` said.
@@ -79,7 +79,7 @@ async fn change(ctx: &Context, change: Change) -> Result<Value> {
 ///     salt '*' selinux.port_add_policy tcp/8080 http_port_t
 ///     salt '*' selinux.port_add_policy foobar http_port_t protocol=tcp port=8091
 #[function]
-async fn port_add_policy(
+fn port_add_policy(
     ctx: &Context,
     name: String,
     sel_type: Option<String>,
@@ -87,7 +87,7 @@ async fn port_add_policy(
     #[default(Value::Null)] port: Value,
     sel_range: Option<String>,
 ) -> Result<Value> {
-    change(ctx, Change { doing: "add", name, sel_type, protocol, port, sel_range }).await
+    change(ctx, Change { doing: "add", name, sel_type, protocol, port, sel_range })
 }
 
 /// Gives a port that has a type another one; returns what ``semanage`` said.
@@ -98,7 +98,7 @@ async fn port_add_policy(
 ///
 ///     salt '*' selinux.port_modify_policy tcp/8080 http_port_t
 #[function]
-async fn port_modify_policy(
+fn port_modify_policy(
     ctx: &Context,
     name: String,
     sel_type: Option<String>,
@@ -106,7 +106,7 @@ async fn port_modify_policy(
     #[default(Value::Null)] port: Value,
     sel_range: Option<String>,
 ) -> Result<Value> {
-    change(ctx, Change { doing: "modify", name, sel_type, protocol, port, sel_range }).await
+    change(ctx, Change { doing: "modify", name, sel_type, protocol, port, sel_range })
 }
 
 /// Takes the type of a port away; returns what ``semanage`` said.
@@ -117,11 +117,11 @@ async fn port_modify_policy(
 ///
 ///     salt '*' selinux.port_delete_policy tcp/8080
 #[function]
-async fn port_delete_policy(
+fn port_delete_policy(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] protocol: Value,
     #[default(Value::Null)] port: Value,
 ) -> Result<Value> {
-    change(ctx, Change { doing: "delete", name, sel_type: None, protocol, port, sel_range: None }).await
+    change(ctx, Change { doing: "delete", name, sel_type: None, protocol, port, sel_range: None })
 }

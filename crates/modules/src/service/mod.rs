@@ -22,9 +22,9 @@ fn booted_with_systemd() -> bool {
 }
 
 /// Runs a program and says whether it was content; one that is not there is not.
-async fn succeeds<W: AsRef<str>>(ctx: &Context, words: &[W]) -> Result<bool> {
+fn succeeds<W: AsRef<str>>(ctx: &Context, words: &[W]) -> Result<bool> {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    match cmd::quiet(ctx, &words).await {
+    match cmd::quiet(ctx, &words) {
         Ok(said) => {
             let done = said.retcode == Some(0);
             if !done {
@@ -56,15 +56,15 @@ fn is_pattern(name: &str) -> bool {
 }
 
 /// The runlevel the program `runlevel` tells, or the usual one.
-async fn runlevel(ctx: &Context, program: &str, usual: &str) -> Result<String> {
-    let text = cmd::quiet(ctx, &[program]).await?.stdout;
+fn runlevel(ctx: &Context, program: &str, usual: &str) -> Result<String> {
+    let text = cmd::quiet(ctx, &[program])?.stdout;
     let level = text.split_whitespace().nth(1).filter(|_| !text.contains("unknown"));
     Ok(level.unwrap_or(usual).to_owned())
 }
 
 /// Whether processes of this name run (`sig` of `service.status`).
-async fn runs_as(ctx: &Context, sig: &Value) -> Result<Value> {
-    Ok(ctx.call("status.pid", vec![sig.clone()]).await?.truthy().into())
+fn runs_as(ctx: &Context, sig: &Value) -> Result<Value> {
+    Ok(ctx.call("status.pid", vec![sig.clone()])?.truthy().into())
 }
 
 /// One answer for a name, a map for a pattern.

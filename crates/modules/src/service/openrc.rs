@@ -37,13 +37,13 @@ pub static MODULE: Module = Module::new(
 })
 .provided_by("gentoo_service");
 
-async fn all(ctx: &Context) -> Result<impl Iterator<Item = String>> {
-    Ok(listed(ctx).await?.into_keys())
+fn all(ctx: &Context) -> Result<impl Iterator<Item = String>> {
+    Ok(listed(ctx)?.into_keys())
 }
 
 /// Services with the runlevels they start in; those that start in none are disabled.
-async fn listed(ctx: &Context) -> Result<BTreeMap<String, Vec<String>>> {
-    Ok(parsed(&cmd::quiet(ctx, &["rc-update", "-v", "show"]).await?.stdout))
+fn listed(ctx: &Context) -> Result<BTreeMap<String, Vec<String>>> {
+    Ok(parsed(&cmd::quiet(ctx, &["rc-update", "-v", "show"])?.stdout))
 }
 
 fn parsed(text: &str) -> BTreeMap<String, Vec<String>> {
@@ -65,8 +65,8 @@ fn parsed(text: &str) -> BTreeMap<String, Vec<String>> {
 ///
 ///     salt '*' service.get_enabled
 #[function]
-async fn get_enabled(ctx: &Context) -> Result<Map> {
-    Ok(listed(ctx).await?.into_iter().filter(|(_, levels)| !levels.is_empty()).collect())
+fn get_enabled(ctx: &Context) -> Result<Map> {
+    Ok(listed(ctx)?.into_iter().filter(|(_, levels)| !levels.is_empty()).collect())
 }
 
 /// Returns the services that start in no runlevel.
@@ -77,8 +77,8 @@ async fn get_enabled(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' service.get_disabled
 #[function]
-async fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
-    Ok(listed(ctx).await?.into_iter().filter(|(_, levels)| levels.is_empty()).map(|(name, _)| name).collect())
+fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
+    Ok(listed(ctx)?.into_iter().filter(|(_, levels)| levels.is_empty()).map(|(name, _)| name).collect())
 }
 
 /// Returns all services with their runlevels.
@@ -89,8 +89,8 @@ async fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' service.get_all
 #[function]
-async fn get_all(ctx: &Context) -> Result<Map> {
-    Ok(listed(ctx).await?.into_iter().collect())
+fn get_all(ctx: &Context) -> Result<Map> {
+    Ok(listed(ctx)?.into_iter().collect())
 }
 
 /// Says whether there is a service.
@@ -101,8 +101,8 @@ async fn get_all(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' service.available sshd
 #[function]
-async fn available(ctx: &Context, name: String) -> Result<bool> {
-    Ok(listed(ctx).await?.contains_key(&name))
+fn available(ctx: &Context, name: String) -> Result<bool> {
+    Ok(listed(ctx)?.contains_key(&name))
 }
 
 /// Says whether there is no such service.
@@ -113,13 +113,13 @@ async fn available(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' service.missing sshd
 #[function]
-async fn missing(ctx: &Context, name: String) -> Result<bool> {
-    Ok(!listed(ctx).await?.contains_key(&name))
+fn missing(ctx: &Context, name: String) -> Result<bool> {
+    Ok(!listed(ctx)?.contains_key(&name))
 }
 
 /// Runs the script of a service with a command.
-async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
-    succeeds(ctx, &[format!("/etc/init.d/{}", checked(name)?).as_str(), command]).await
+fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
+    succeeds(ctx, &[format!("/etc/init.d/{}", checked(name)?).as_str(), command])
 }
 
 super::scripts::run_scripts!();
@@ -132,8 +132,8 @@ super::scripts::run_scripts!();
 ///
 ///     salt '*' service.zap <service name>
 #[function]
-async fn zap(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "zap").await
+fn zap(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "zap")
 }
 
 /// The runlevels a call names.
@@ -144,14 +144,14 @@ fn wanted(kwargs: &KwArgs) -> Option<BTreeSet<String>> {
     })
 }
 
-async fn current(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
-    Ok(listed(ctx).await?.remove(name).unwrap_or_default().into_iter().collect())
+fn current(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
+    Ok(listed(ctx)?.remove(name).unwrap_or_default().into_iter().collect())
 }
 
-async fn update(ctx: &Context, command: &str, name: &str, levels: &[&String]) -> Result<bool> {
+fn update(ctx: &Context, command: &str, name: &str, levels: &[&String]) -> Result<bool> {
     let mut words = vec!["rc-update", command, checked(name)?];
     words.extend(levels.iter().map(|level| level.as_str()));
-    succeeds(ctx, &words).await
+    succeeds(ctx, &words)
 }
 
 /// Makes a service start at boot; ``runlevels`` are those it starts in, and no others.
@@ -163,13 +163,13 @@ async fn update(ctx: &Context, command: &str, name: &str, levels: &[&String]) ->
 ///     salt '*' service.enable <service name> <runlevels=single-runlevel>
 ///     salt '*' service.enable <service name> <runlevels=[runlevel1,runlevel2]>
 #[function]
-async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "add", &name, &[]).await };
-    let current = current(ctx, &name).await?;
+fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "add", &name, &[]) };
+    let current = current(ctx, &name)?;
     let surplus: Vec<&String> = current.difference(&wanted).collect();
     let missing: Vec<&String> = wanted.difference(&current).collect();
     for (command, levels) in [("delete", surplus), ("add", missing)] {
-        if !levels.is_empty() && !update(ctx, command, &name, &levels).await? {
+        if !levels.is_empty() && !update(ctx, command, &name, &levels)? {
             return Ok(false);
         }
     }
@@ -185,11 +185,11 @@ async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///     salt '*' service.disable <service name>
 ///     salt '*' service.disable <service name> <runlevels=[runlevel1,runlevel2]>
 #[function]
-async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "delete", &name, &[]).await };
-    let current = current(ctx, &name).await?;
+fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "delete", &name, &[]) };
+    let current = current(ctx, &name)?;
     let levels: Vec<&String> = current.intersection(&wanted).collect();
-    Ok(levels.is_empty() || update(ctx, "delete", &name, &levels).await?)
+    Ok(levels.is_empty() || update(ctx, "delete", &name, &levels)?)
 }
 
 /// Says whether a service starts at boot; with ``runlevels`` whether it does in all of them.
@@ -200,8 +200,8 @@ async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.enabled <service name>
 #[function]
-async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    let current = current(ctx, &name).await?;
+fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let current = current(ctx, &name)?;
     Ok(!current.is_empty() && wanted(&kwargs).is_none_or(|wanted| wanted.is_subset(&current)))
 }
 
@@ -213,6 +213,6 @@ async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.disabled <service name>
 #[function]
-async fn disabled(ctx: &Context, name: String) -> Result<bool> {
-    Ok(listed(ctx).await?.get(&name).is_some_and(Vec::is_empty))
+fn disabled(ctx: &Context, name: String) -> Result<bool> {
+    Ok(listed(ctx)?.get(&name).is_some_and(Vec::is_empty))
 }

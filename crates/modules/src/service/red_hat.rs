@@ -76,12 +76,12 @@ fn has_script(ctx: &Context, name: &str) -> bool {
     mode.is_ok_and(|mode| mode & 0o100 != 0)
 }
 
-async fn is_known(ctx: &Context, name: &str) -> Result<bool> {
-    succeeds(ctx, &["/sbin/chkconfig", "--list", checked(name)?]).await
+fn is_known(ctx: &Context, name: &str) -> Result<bool> {
+    succeeds(ctx, &["/sbin/chkconfig", "--list", checked(name)?])
 }
 
-async fn all(ctx: &Context) -> Result<Vec<String>> {
-    let text = cmd::quiet(ctx, &["chkconfig", "--list"]).await?.stdout;
+fn all(ctx: &Context) -> Result<Vec<String>> {
+    let text = cmd::quiet(ctx, &["chkconfig", "--list"])?.stdout;
     let mut found: Vec<String> = listed(&text).into_iter().filter(|name| has_script(ctx, name)).collect();
     found.sort();
     Ok(found)
@@ -107,11 +107,11 @@ fn is_on(text: &str, name: &str, level: &str) -> bool {
     })
 }
 
-async fn starts(ctx: &Context, name: &str, level: Option<&str>) -> Result<bool> {
-    let said = cmd::quiet(ctx, &["/sbin/chkconfig", "--list", checked(name)?]).await?;
+fn starts(ctx: &Context, name: &str, level: Option<&str>) -> Result<bool> {
+    let said = cmd::quiet(ctx, &["/sbin/chkconfig", "--list", checked(name)?])?;
     let level = match level {
         Some(level) => level.to_owned(),
-        None => runlevel(ctx, "/sbin/runlevel", "3").await?,
+        None => runlevel(ctx, "/sbin/runlevel", "3")?,
     };
     if said.retcode == Some(0) && is_on(&said.stdout, name, &level) {
         return Ok(true);
@@ -121,14 +121,14 @@ async fn starts(ctx: &Context, name: &str, level: Option<&str>) -> Result<bool> 
     Ok(links.iter().any(is_own))
 }
 
-async fn by_start(ctx: &Context, limit: &str, wanted: bool) -> Result<Vec<String>> {
+fn by_start(ctx: &Context, limit: &str, wanted: bool) -> Result<Vec<String>> {
     if is_upstart(limit) {
         return Ok(Vec::new());
     }
-    let level = runlevel(ctx, "/sbin/runlevel", "3").await?;
+    let level = runlevel(ctx, "/sbin/runlevel", "3")?;
     let mut found = Vec::new();
-    for name in all(ctx).await? {
-        if starts(ctx, &name, Some(&level)).await? == wanted {
+    for name in all(ctx)? {
+        if starts(ctx, &name, Some(&level))? == wanted {
             found.push(name);
         }
     }
@@ -143,8 +143,8 @@ async fn by_start(ctx: &Context, limit: &str, wanted: bool) -> Result<Vec<String
 ///
 ///     salt '*' service.get_enabled
 #[function]
-async fn get_enabled(ctx: &Context, #[default("")] limit: String) -> Result<Vec<String>> {
-    by_start(ctx, &limit, true).await
+fn get_enabled(ctx: &Context, #[default("")] limit: String) -> Result<Vec<String>> {
+    by_start(ctx, &limit, true)
 }
 
 /// Returns the services that do not start in the current runlevel.
@@ -155,8 +155,8 @@ async fn get_enabled(ctx: &Context, #[default("")] limit: String) -> Result<Vec<
 ///
 ///     salt '*' service.get_disabled
 #[function]
-async fn get_disabled(ctx: &Context, #[default("")] limit: String) -> Result<Vec<String>> {
-    by_start(ctx, &limit, false).await
+fn get_disabled(ctx: &Context, #[default("")] limit: String) -> Result<Vec<String>> {
+    by_start(ctx, &limit, false)
 }
 
 /// Returns all services.
@@ -167,8 +167,8 @@ async fn get_disabled(ctx: &Context, #[default("")] limit: String) -> Result<Vec
 ///
 ///     salt '*' service.get_all
 #[function]
-async fn get_all(ctx: &Context, #[default("")] limit: String) -> Result<Vec<String>> {
-    if is_upstart(&limit) { Ok(Vec::new()) } else { all(ctx).await }
+fn get_all(ctx: &Context, #[default("")] limit: String) -> Result<Vec<String>> {
+    if is_upstart(&limit) { Ok(Vec::new()) } else { all(ctx) }
 }
 
 /// Says whether there is a service.
@@ -179,11 +179,11 @@ async fn get_all(ctx: &Context, #[default("")] limit: String) -> Result<Vec<Stri
 ///
 ///     salt '*' service.available sshd
 #[function]
-async fn available(ctx: &Context, name: String, #[default("")] limit: String) -> Result<bool> {
+fn available(ctx: &Context, name: String, #[default("")] limit: String) -> Result<bool> {
     match limit.as_str() {
         "upstart" => Ok(false),
         "sysvinit" => Ok(has_script(ctx, &name)),
-        _ => Ok(has_script(ctx, &name) || is_known(ctx, &name).await?),
+        _ => Ok(has_script(ctx, &name) || is_known(ctx, &name)?),
     }
 }
 
@@ -199,18 +199,18 @@ fn missing(ctx: &Context, name: String, #[default("")] limit: String) -> Result<
     Ok(limit == "upstart" || !has_script(ctx, &name))
 }
 
-async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
-    succeeds(ctx, &["/sbin/service", checked(name)?, command]).await
+fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
+    succeeds(ctx, &["/sbin/service", checked(name)?, command])
 }
 
 super::scripts::run_scripts!();
 
 /// Lets chkconfig do something with a service it knows, or is made to know.
-async fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {
-    if !is_known(ctx, name).await? && !succeeds(ctx, &["/sbin/chkconfig", "--add", name]).await? {
+fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {
+    if !is_known(ctx, name)? && !succeeds(ctx, &["/sbin/chkconfig", "--add", name])? {
         return Ok(false);
     }
-    succeeds(ctx, &["/sbin/chkconfig", name, command]).await
+    succeeds(ctx, &["/sbin/chkconfig", name, command])
 }
 
 /// Makes a service start at boot.
@@ -221,9 +221,9 @@ async fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {
 ///
 ///     salt '*' service.enable <service name>
 #[function]
-async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    chkconfig(ctx, &name, "on").await
+    chkconfig(ctx, &name, "on")
 }
 
 /// Keeps a service from starting at boot.
@@ -234,9 +234,9 @@ async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.disable <service name>
 #[function]
-async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    chkconfig(ctx, &name, "off").await
+    chkconfig(ctx, &name, "off")
 }
 
 /// Makes chkconfig forget a service.
@@ -247,9 +247,9 @@ async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.delete <service name>
 #[function]
-async fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    Ok(is_known(ctx, &name).await? && succeeds(ctx, &["/sbin/chkconfig", "--del", &name]).await?)
+    Ok(is_known(ctx, &name)? && succeeds(ctx, &["/sbin/chkconfig", "--del", &name])?)
 }
 
 /// Says whether a service starts in the current runlevel.
@@ -260,9 +260,9 @@ async fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.enabled <service name>
 #[function]
-async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    starts(ctx, &name, None).await
+    starts(ctx, &name, None)
 }
 
 /// Says whether a service does not start in the current runlevel.
@@ -273,8 +273,8 @@ async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.disabled <service name>
 #[function]
-async fn disabled(ctx: &Context, name: String) -> Result<bool> {
-    Ok(!starts(ctx, &name, None).await?)
+fn disabled(ctx: &Context, name: String) -> Result<bool> {
+    Ok(!starts(ctx, &name, None)?)
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ macro_rules! run_scripts {
         ///
         ///     salt '*' service.start <service name>
         #[function]
-        async fn start(ctx: &Context, name: String) -> Result<bool> {
-            script(ctx, &name, "start").await
+        fn start(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "start")
         }
 
         /// Stops a service.
@@ -24,8 +24,8 @@ macro_rules! run_scripts {
         ///
         ///     salt '*' service.stop <service name>
         #[function]
-        async fn stop(ctx: &Context, name: String) -> Result<bool> {
-            script(ctx, &name, "stop").await
+        fn stop(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "stop")
         }
 
         /// Stops and starts a service.
@@ -36,8 +36,8 @@ macro_rules! run_scripts {
         ///
         ///     salt '*' service.restart <service name>
         #[function]
-        async fn restart(ctx: &Context, name: String) -> Result<bool> {
-            script(ctx, &name, "restart").await
+        fn restart(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "restart")
         }
 
         /// Lets a service read its settings anew.
@@ -48,8 +48,8 @@ macro_rules! run_scripts {
         ///
         ///     salt '*' service.reload <service name>
         #[function(name = "reload")]
-        async fn reload(ctx: &Context, name: String) -> Result<bool> {
-            script(ctx, &name, "reload").await
+        fn reload(ctx: &Context, name: String) -> Result<bool> {
+            script(ctx, &name, "reload")
         }
 
         /// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
@@ -60,21 +60,21 @@ macro_rules! run_scripts {
         ///
         ///     salt '*' service.status <service name>
         #[function]
-        async fn status(
+        fn status(
             ctx: &Context,
             name: String,
             #[default(::value::Value::Null)] sig: ::value::Value,
         ) -> Result<::value::Value> {
             if sig.truthy() {
-                return super::runs_as(ctx, &sig).await;
+                return super::runs_as(ctx, &sig);
             }
             let names = match super::is_pattern(&name) {
-                true => all(ctx).await?.into_iter().filter(|known| targeting::fnmatch(known, &name)).collect(),
+                true => all(ctx)?.into_iter().filter(|known| targeting::fnmatch(known, &name)).collect(),
                 false => vec![name.clone()],
             };
             let mut found = Vec::new();
             for service in names {
-                let runs = script(ctx, &service, "status").await?;
+                let runs = script(ctx, &service, "status")?;
                 found.push((service, runs));
             }
             Ok(super::answer(&name, found))

@@ -98,7 +98,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn run(&self, ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
+    fn run(&self, ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
         let mut words = Vec::new();
         let scope = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
         if self.scope && scope && util::which("systemd-run").is_some() {
@@ -113,12 +113,12 @@ impl Call<'_> {
         if action.first() == Some(&"status") {
             words.extend(["-n", "0"]);
         }
-        cmd::quiet(ctx, &words).await
+        cmd::quiet(ctx, &words)
     }
 }
 
-async fn systemctl(ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
-    Call::default().run(ctx, action, name).await
+fn systemctl(ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
+    Call::default().run(ctx, action, name)
 }
 
 /// What `systemctl status` tells of a unit.
@@ -127,8 +127,8 @@ struct UnitStatus {
     changed: bool,
 }
 
-async fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
-    let said = systemctl(ctx, &["status"], Some(name)).await?;
+fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
+    let said = systemctl(ctx, &["status"], Some(name))?;
     let text = format!("{}{}", said.stdout, said.stderr).to_lowercase();
     let version = ctx.grains.get("systemd").and_then(|systemd| systemd.get("version")?.as_str()?.parse::<i64>().ok());
     let exists = match version {
@@ -140,20 +140,20 @@ async fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
 }
 
 /// Makes systemd read units anew whose files have changed, and says whether the unit exists.
-async fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
-    let status = unit_status(ctx, name).await?;
+fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
+    let status = unit_status(ctx, name)?;
     let untracked = !status.exists && Path::new(LOCAL_PLACE).join(unit(name)).exists();
     if !status.changed && !untracked {
         return Ok(status.exists);
     }
-    systemctl_reload(ctx).await?;
-    Ok(unit_status(ctx, name).await?.exists)
+    systemctl_reload(ctx)?;
+    Ok(unit_status(ctx, name)?.exists)
 }
 
 /// Says whether systemd knows a unit; it can only be asked while it runs.
-async fn known(ctx: &Context, name: &str) -> Result<bool> {
+fn known(ctx: &Context, name: &str) -> Result<bool> {
     match stopped() {
-        None => refreshed(ctx, name).await,
+        None => refreshed(ctx, name),
         Some(_) => {
             Err(Error::execution(format!("Cannot run in offline mode. Failed to get information on unit '{name}'")))
         }
@@ -220,15 +220,15 @@ struct Control<'a> {
 }
 
 impl Control<'_> {
-    async fn run(&self, ctx: &Context, action: &str) -> Result<bool> {
-        refreshed(ctx, self.name).await?;
+    fn run(&self, ctx: &Context, action: &str) -> Result<bool> {
+        refreshed(ctx, self.name)?;
         for (wanted, runtime) in [(self.unmask, false), (self.unmask_runtime, true)] {
             if wanted {
-                set_unmasked(ctx, self.name, runtime, None).await?;
+                set_unmasked(ctx, self.name, runtime, None)?;
             }
         }
         let call = Call { no_block: self.no_block, scope: true, root: None };
-        succeed(call.run(ctx, &[action], Some(self.name)).await?)
+        succeed(call.run(ctx, &[action], Some(self.name))?)
     }
 }
 
@@ -244,8 +244,8 @@ fn succeed(said: Outcome) -> Result<bool> {
 ///
 ///     salt '*' service.available sshd
 #[function]
-async fn available(ctx: &Context, name: String) -> Result<bool> {
-    known(ctx, &name).await
+fn available(ctx: &Context, name: String) -> Result<bool> {
+    known(ctx, &name)
 }
 
 /// Keeps a service from starting with the system.
@@ -256,7 +256,7 @@ async fn available(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' service.disable <service name>
 #[function]
-async fn disable(
+fn disable(
     ctx: &Context,
     name: String,
     #[default(false)] no_block: bool,
@@ -264,12 +264,12 @@ async fn disable(
     kwargs: KwArgs,
 ) -> Result<bool> {
     let _ = kwargs;
-    refreshed(ctx, &name).await?;
+    refreshed(ctx, &name)?;
     if is_script(root.as_deref(), &name) {
-        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "remove"]).await?.retcode == Some(0));
+        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "remove"])?.retcode == Some(0));
     }
     let call = Call { root: root.as_deref(), no_block, scope: true };
-    Ok(call.run(ctx, &["disable"], Some(&name)).await?.retcode == Some(0))
+    Ok(call.run(ctx, &["disable"], Some(&name))?.retcode == Some(0))
 }
 
 /// Says whether a service does not start with the system.
@@ -280,8 +280,8 @@ async fn disable(
 ///
 ///     salt '*' service.disabled <service name>
 #[function]
-async fn disabled(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
-    Ok(!is_enabled(ctx, &name, root.as_deref()).await?)
+fn disabled(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
+    Ok(!is_enabled(ctx, &name, root.as_deref())?)
 }
 
 /// Makes a service start with the system.
@@ -292,7 +292,7 @@ async fn disabled(ctx: &Context, name: String, root: Option<String>) -> Result<b
 ///
 ///     salt '*' service.enable <service name>
 #[function]
-async fn enable(
+fn enable(
     ctx: &Context,
     name: String,
     #[default(false)] no_block: bool,
@@ -302,17 +302,17 @@ async fn enable(
     kwargs: KwArgs,
 ) -> Result<bool> {
     let _ = kwargs;
-    refreshed(ctx, &name).await?;
+    refreshed(ctx, &name)?;
     for (wanted, runtime) in [(unmask, false), (unmask_runtime, true)] {
         if wanted {
-            set_unmasked(ctx, &name, runtime, root.as_deref()).await?;
+            set_unmasked(ctx, &name, runtime, root.as_deref())?;
         }
     }
     if is_script(root.as_deref(), &name) {
-        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "defaults", "99"]).await?.retcode == Some(0));
+        return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "defaults", "99"])?.retcode == Some(0));
     }
     let call = Call { root: root.as_deref(), no_block, scope: true };
-    succeed(call.run(ctx, &["enable"], Some(&name)).await?)
+    succeed(call.run(ctx, &["enable"], Some(&name))?)
 }
 
 /// Says whether a service starts with the system.
@@ -323,21 +323,21 @@ async fn enable(
 ///
 ///     salt '*' service.enabled <service name>
 #[function]
-async fn enabled(ctx: &Context, name: String, root: Option<String>, kwargs: KwArgs) -> Result<bool> {
+fn enabled(ctx: &Context, name: String, root: Option<String>, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    is_enabled(ctx, &name, root.as_deref()).await
+    is_enabled(ctx, &name, root.as_deref())
 }
 
-async fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<bool> {
+fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<bool> {
     let call = Call { root, ..Call::default() };
-    let said = call.run(ctx, &["is-enabled"], Some(name)).await?;
+    let said = call.run(ctx, &["is-enabled"], Some(name))?;
     let alias = said.stdout.trim() == "alias";
     if said.retcode == Some(0) && !alias {
         return Ok(true);
     }
     if alias {
-        let real = call.run(ctx, &["show", "-P", "Id"], Some(name)).await?.stdout;
-        return Ok(call.run(ctx, &["is-enabled"], Some(real.trim())).await?.retcode == Some(0));
+        let real = call.run(ctx, &["show", "-P", "Id"], Some(name))?.stdout;
+        return Ok(call.run(ctx, &["is-enabled"], Some(real.trim()))?.retcode == Some(0));
     }
     if name.contains('@') {
         let pattern = format!("{LOCAL_PLACE}/*/{name}");
@@ -354,10 +354,10 @@ async fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<boo
 ///
 ///     salt '*' service.execs
 #[function]
-async fn execs(ctx: &Context, root: Option<String>) -> Result<Map> {
+fn execs(ctx: &Context, root: Option<String>) -> Result<Map> {
     let mut found = Map::new();
     for name in all(root.as_deref()) {
-        let shown = properties(ctx, &name, root.as_deref()).await?;
+        let shown = properties(ctx, &name, root.as_deref())?;
         if let Some(path) = shown.get("ExecStart").and_then(|start| start.get("path")) {
             found.insert(name, path.clone());
         }
@@ -373,14 +373,14 @@ async fn execs(ctx: &Context, root: Option<String>) -> Result<Map> {
 ///
 ///     salt '*' service.force_reload <service name>
 #[function]
-async fn force_reload(
+fn force_reload(
     ctx: &Context,
     name: String,
     #[default(true)] no_block: bool,
     #[default(false)] unmask: bool,
     #[default(false)] unmask_runtime: bool,
 ) -> Result<bool> {
-    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "force-reload").await
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "force-reload")
 }
 
 fn all(root: Option<&str>) -> BTreeSet<String> {
@@ -398,14 +398,14 @@ fn all(root: Option<&str>) -> BTreeSet<String> {
 ///
 ///     salt '*' service.get_all
 #[function]
-async fn get_all(ctx: &Context, root: Option<String>) -> Result<Value> {
-    ctx.blocking(move || all(root.as_deref()).into_iter().collect()).await
+fn get_all(ctx: &Context, root: Option<String>) -> Result<Value> {
+    Ok(ctx.blocking(move || all(root.as_deref()).into_iter().collect()))
 }
 
 /// The units in a state, by `systemctl list-unit-files`.
-async fn in_state(ctx: &Context, state: &str, root: Option<&str>) -> Result<BTreeSet<String>> {
+fn in_state(ctx: &Context, state: &str, root: Option<&str>) -> Result<BTreeSet<String>> {
     let call = Call { root, ..Call::default() };
-    let said = call.run(ctx, &["--full", "--no-legend", "--no-pager", "list-unit-files"], None).await?;
+    let said = call.run(ctx, &["--full", "--no-legend", "--no-pager", "list-unit-files"], None)?;
     Ok(units_in_state(&said.stdout, state))
 }
 
@@ -425,8 +425,8 @@ fn units_in_state(text: &str, state: &str) -> BTreeSet<String> {
 ///
 ///     salt '*' service.get_disabled
 #[function]
-async fn get_disabled(ctx: &Context, root: Option<String>) -> Result<Value> {
-    let mut names = in_state(ctx, "disabled", root.as_deref()).await?;
+fn get_disabled(ctx: &Context, root: Option<String>) -> Result<Value> {
+    let mut names = in_state(ctx, "disabled", root.as_deref())?;
     let scripts = scripts(root.as_deref(), &unit_names(root.as_deref()));
     names.extend(scripts.into_iter().filter(|name| !script_enabled(root.as_deref(), name)));
     Ok(names.into_iter().collect())
@@ -440,8 +440,8 @@ async fn get_disabled(ctx: &Context, root: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' service.get_enabled
 #[function]
-async fn get_enabled(ctx: &Context, root: Option<String>) -> Result<Value> {
-    let mut names = in_state(ctx, "enabled", root.as_deref()).await?;
+fn get_enabled(ctx: &Context, root: Option<String>) -> Result<Value> {
+    let mut names = in_state(ctx, "enabled", root.as_deref())?;
     let scripts = scripts(root.as_deref(), &unit_names(root.as_deref()));
     names.extend(scripts.into_iter().filter(|name| script_enabled(root.as_deref(), name)));
     Ok(names.into_iter().collect())
@@ -455,8 +455,8 @@ async fn get_enabled(ctx: &Context, root: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' service.get_running
 #[function]
-async fn get_running(ctx: &Context) -> Result<Value> {
-    let said = systemctl(ctx, &["--full", "--no-legend", "--no-pager"], None).await?;
+fn get_running(ctx: &Context) -> Result<Value> {
+    let said = systemctl(ctx, &["--full", "--no-legend", "--no-pager"], None)?;
     Ok(running(&said.stdout).into_iter().collect())
 }
 
@@ -478,8 +478,8 @@ fn running(text: &str) -> BTreeSet<String> {
 ///
 ///     salt '*' service.get_static
 #[function]
-async fn get_static(ctx: &Context, root: Option<String>) -> Result<Value> {
-    Ok(in_state(ctx, "static", root.as_deref()).await?.into_iter().collect())
+fn get_static(ctx: &Context, root: Option<String>) -> Result<Value> {
+    Ok(in_state(ctx, "static", root.as_deref())?.into_iter().collect())
 }
 
 /// Makes it impossible to start a service, with ``runtime`` until the next start of the system.
@@ -490,11 +490,11 @@ async fn get_static(ctx: &Context, root: Option<String>) -> Result<Value> {
 ///
 ///     salt '*' service.mask foo
 #[function]
-async fn mask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
-    refreshed(ctx, &name).await?;
+fn mask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
+    refreshed(ctx, &name)?;
     let action: &[&str] = if runtime { &["mask", "--runtime"] } else { &["mask"] };
     let call = Call { root: root.as_deref(), scope: true, no_block: false };
-    let said = call.run(ctx, action, Some(&name)).await?;
+    let said = call.run(ctx, action, Some(&name))?;
     if said.retcode != Some(0) {
         return Err(Error::execution(format!("Failed to mask service '{name}': {}", without_scope(&said.stderr))));
     }
@@ -514,8 +514,8 @@ fn is_masked(name: &str, runtime: bool, root: Option<&str>) -> bool {
 ///
 ///     salt '*' service.masked foo
 #[function]
-async fn masked(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
-    refreshed(ctx, &name).await?;
+fn masked(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
+    refreshed(ctx, &name)?;
     Ok(is_masked(&name, runtime, root.as_deref()))
 }
 
@@ -527,8 +527,8 @@ async fn masked(ctx: &Context, name: String, #[default(false)] runtime: bool, ro
 ///
 ///     salt '*' service.missing sshd
 #[function]
-async fn missing(ctx: &Context, name: String) -> Result<bool> {
-    Ok(!known(ctx, &name).await?)
+fn missing(ctx: &Context, name: String) -> Result<bool> {
+    Ok(!known(ctx, &name)?)
 }
 
 /// Says whether systemd is installed but does not run, as in the building of images: the path of `systemctl` then, None
@@ -552,14 +552,14 @@ fn offline() -> Result<Value> {
 ///
 ///     salt '*' service.reload <service name>
 #[function]
-async fn reload(
+fn reload(
     ctx: &Context,
     name: String,
     #[default(false)] no_block: bool,
     #[default(false)] unmask: bool,
     #[default(false)] unmask_runtime: bool,
 ) -> Result<bool> {
-    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "reload").await
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "reload")
 }
 
 /// Restarts a service. The minion's own is not waited for.
@@ -570,7 +570,7 @@ async fn reload(
 ///
 ///     salt '*' service.restart <service name>
 #[function]
-async fn restart(
+fn restart(
     ctx: &Context,
     name: String,
     no_block: Option<bool>,
@@ -578,12 +578,12 @@ async fn restart(
     #[default(false)] unmask_runtime: bool,
 ) -> Result<bool> {
     let no_block = no_block.unwrap_or_else(|| is_minion(&name));
-    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "restart").await
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "restart")
 }
 
-async fn properties(ctx: &Context, name: &str, root: Option<&str>) -> Result<Map> {
+fn properties(ctx: &Context, name: &str, root: Option<&str>) -> Result<Map> {
     let call = Call { root, ..Call::default() };
-    Ok(parse_properties(&call.run(ctx, &["show"], Some(name)).await?.stdout))
+    Ok(parse_properties(&call.run(ctx, &["show"], Some(name))?.stdout))
 }
 
 /// Reads `Name=value` lines; a value in braces holds pairs, some are lists of words.
@@ -615,7 +615,7 @@ fn parse_properties(text: &str) -> Map {
 ///
 ///     salt '*' service.firstboot keymap=jp locale=en_US.UTF-8
 #[function]
-async fn firstboot(
+fn firstboot(
     ctx: &Context,
     locale: Option<String>,
     locale_message: Option<String>,
@@ -638,7 +638,7 @@ async fn firstboot(
         given.into_iter().filter_map(|(flag, value)| Some((flag, value.filter(|value| !value.is_empty())?))).collect();
     let mut words = vec!["systemd-firstboot"];
     words.extend(given.iter().flat_map(|(flag, value)| [*flag, value.as_str()]));
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::quiet(ctx, &words)?;
     match said.retcode {
         Some(0) => Ok(true),
         _ => Err(Error::execution(format!("systemd-firstboot error: {}", said.stderr))),
@@ -653,8 +653,8 @@ async fn firstboot(
 ///
 ///     salt '*' service.show <service name>
 #[function]
-async fn show(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
-    properties(ctx, &name, root.as_deref()).await
+fn show(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
+    properties(ctx, &name, root.as_deref())
 }
 
 /// Starts a service.
@@ -665,14 +665,14 @@ async fn show(ctx: &Context, name: String, root: Option<String>) -> Result<Map> 
 ///
 ///     salt '*' service.start <service name>
 #[function]
-async fn start(
+fn start(
     ctx: &Context,
     name: String,
     #[default(false)] no_block: bool,
     #[default(false)] unmask: bool,
     #[default(false)] unmask_runtime: bool,
 ) -> Result<bool> {
-    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "start").await
+    Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "start")
 }
 
 /// Says whether a service runs; for a shell pattern, whether each that matches does.
@@ -683,7 +683,7 @@ async fn start(
 ///
 ///     salt '*' service.status <service name>
 #[function]
-async fn status(ctx: &Context, name: String, sig: Option<String>) -> Result<Value> {
+fn status(ctx: &Context, name: String, sig: Option<String>) -> Result<Value> {
     let _ = sig;
     let pattern = name.contains(['*', '?']) || (name.contains('[') && name.contains(']'));
     let names: BTreeSet<String> = if pattern {
@@ -693,8 +693,8 @@ async fn status(ctx: &Context, name: String, sig: Option<String>) -> Result<Valu
     };
     let mut active = BTreeMap::new();
     for service in names {
-        refreshed(ctx, &service).await?;
-        let said = systemctl(ctx, &["is-active"], Some(&service)).await?;
+        refreshed(ctx, &service)?;
+        let said = systemctl(ctx, &["is-active"], Some(&service))?;
         active.insert(service, said.retcode == Some(0));
     }
     if pattern {
@@ -711,10 +711,10 @@ async fn status(ctx: &Context, name: String, sig: Option<String>) -> Result<Valu
 ///
 ///     salt '*' service.stop <service name>
 #[function]
-async fn stop(ctx: &Context, name: String, no_block: Option<bool>) -> Result<bool> {
-    refreshed(ctx, &name).await?;
+fn stop(ctx: &Context, name: String, no_block: Option<bool>) -> Result<bool> {
+    refreshed(ctx, &name)?;
     let call = Call { no_block: no_block.unwrap_or_else(|| is_minion(&name)), scope: true, root: None };
-    Ok(call.run(ctx, &["stop"], Some(&name)).await?.retcode == Some(0))
+    Ok(call.run(ctx, &["stop"], Some(&name))?.retcode == Some(0))
 }
 
 /// Makes systemd read all units anew.
@@ -725,8 +725,8 @@ async fn stop(ctx: &Context, name: String, no_block: Option<bool>) -> Result<boo
 ///
 ///     salt '*' service.systemctl_reload
 #[function]
-async fn systemctl_reload(ctx: &Context) -> Result<bool> {
-    let said = systemctl(ctx, &["--system", "daemon-reload"], None).await?;
+fn systemctl_reload(ctx: &Context) -> Result<bool> {
+    let said = systemctl(ctx, &["--system", "daemon-reload"], None)?;
     if said.retcode != Some(0) {
         let text = format!("{}{}", said.stdout, said.stderr);
         return Err(Error::execution(format!("Problem performing systemctl daemon-reload: {}", text.trim_end())));
@@ -742,17 +742,17 @@ async fn systemctl_reload(ctx: &Context) -> Result<bool> {
 ///
 ///     salt '*' service.unmask foo
 #[function]
-async fn unmask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
-    refreshed(ctx, &name).await?;
-    set_unmasked(ctx, &name, runtime, root.as_deref()).await
+fn unmask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Option<String>) -> Result<bool> {
+    refreshed(ctx, &name)?;
+    set_unmasked(ctx, &name, runtime, root.as_deref())
 }
 
-async fn set_unmasked(ctx: &Context, name: &str, runtime: bool, root: Option<&str>) -> Result<bool> {
+fn set_unmasked(ctx: &Context, name: &str, runtime: bool, root: Option<&str>) -> Result<bool> {
     if !is_masked(name, runtime, root) {
         return Ok(true);
     }
     let action: &[&str] = if runtime { &["unmask", "--runtime"] } else { &["unmask"] };
-    let said = Call { root, scope: true, no_block: false }.run(ctx, action, Some(name)).await?;
+    let said = Call { root, scope: true, no_block: false }.run(ctx, action, Some(name))?;
     if said.retcode == Some(0) { Ok(true) } else { Err(Error::execution(format!("Failed to unmask service '{name}'"))) }
 }
 

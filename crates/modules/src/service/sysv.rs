@@ -35,8 +35,8 @@ pub static MODULE: Module = Module::new(
 .provided_by("debian_service");
 
 /// The services that start in the current runlevel, or before any.
-async fn starting(ctx: &Context) -> Result<BTreeSet<String>> {
-    let level = runlevel(ctx, "runlevel", "2").await?;
+fn starting(ctx: &Context) -> Result<BTreeSet<String>> {
+    let level = runlevel(ctx, "runlevel", "2")?;
     let mut found = BTreeSet::new();
     for level in level.chars().chain(['S']) {
         let links = names_in(ctx, &format!("/etc/rc{level}.d"))?;
@@ -51,10 +51,10 @@ fn started(link: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-async fn all(ctx: &Context) -> Result<BTreeSet<String>> {
+fn all(ctx: &Context) -> Result<BTreeSet<String>> {
     let mut found: BTreeSet<String> = names_in(ctx, "/etc/init.d")?.into_iter().collect();
     found.retain(|name| name != "README" && !name.starts_with('.'));
-    found.extend(starting(ctx).await?);
+    found.extend(starting(ctx)?);
     Ok(found)
 }
 
@@ -66,8 +66,8 @@ async fn all(ctx: &Context) -> Result<BTreeSet<String>> {
 ///
 ///     salt '*' service.get_enabled
 #[function]
-async fn get_enabled(ctx: &Context) -> Result<Vec<String>> {
-    Ok(starting(ctx).await?.into_iter().collect())
+fn get_enabled(ctx: &Context) -> Result<Vec<String>> {
+    Ok(starting(ctx)?.into_iter().collect())
 }
 
 /// Returns the services that do not start in the current runlevel.
@@ -78,8 +78,8 @@ async fn get_enabled(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' service.get_disabled
 #[function]
-async fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
-    Ok(all(ctx).await?.difference(&starting(ctx).await?).cloned().collect())
+fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
+    Ok(all(ctx)?.difference(&starting(ctx)?).cloned().collect())
 }
 
 /// Returns all services.
@@ -90,8 +90,8 @@ async fn get_disabled(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' service.get_all
 #[function]
-async fn get_all(ctx: &Context) -> Result<Vec<String>> {
-    Ok(all(ctx).await?.into_iter().collect())
+fn get_all(ctx: &Context) -> Result<Vec<String>> {
+    Ok(all(ctx)?.into_iter().collect())
 }
 
 /// Says whether there is a service.
@@ -102,8 +102,8 @@ async fn get_all(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' service.available sshd
 #[function]
-async fn available(ctx: &Context, name: String) -> Result<bool> {
-    Ok(all(ctx).await?.contains(&name))
+fn available(ctx: &Context, name: String) -> Result<bool> {
+    Ok(all(ctx)?.contains(&name))
 }
 
 /// Says whether there is no such service.
@@ -114,12 +114,12 @@ async fn available(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' service.missing sshd
 #[function]
-async fn missing(ctx: &Context, name: String) -> Result<bool> {
-    Ok(!all(ctx).await?.contains(&name))
+fn missing(ctx: &Context, name: String) -> Result<bool> {
+    Ok(!all(ctx)?.contains(&name))
 }
 
-async fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
-    succeeds(ctx, &["service", checked(name)?, command]).await
+fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
+    succeeds(ctx, &["service", checked(name)?, command])
 }
 
 super::scripts::run_scripts!();
@@ -132,8 +132,8 @@ super::scripts::run_scripts!();
 ///
 ///     salt '*' service.force_reload <service name>
 #[function]
-async fn force_reload(ctx: &Context, name: String) -> Result<bool> {
-    script(ctx, &name, "force-reload").await
+fn force_reload(ctx: &Context, name: String) -> Result<bool> {
+    script(ctx, &name, "force-reload")
 }
 
 /// Makes a service start at boot.
@@ -144,10 +144,10 @@ async fn force_reload(ctx: &Context, name: String) -> Result<bool> {
 ///
 ///     salt '*' service.enable <service name>
 #[function]
-async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
     let name = checked(&name)?;
-    Ok(succeeds(ctx, &["insserv", name]).await? && succeeds(ctx, &["update-rc.d", name, "enable"]).await?)
+    Ok(succeeds(ctx, &["insserv", name])? && succeeds(ctx, &["update-rc.d", name, "enable"])?)
 }
 
 /// Keeps a service from starting at boot.
@@ -158,9 +158,9 @@ async fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.disable <service name>
 #[function]
-async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    succeeds(ctx, &["update-rc.d", checked(&name)?, "disable"]).await
+    succeeds(ctx, &["update-rc.d", checked(&name)?, "disable"])
 }
 
 /// Says whether a service starts in the current runlevel.
@@ -171,9 +171,9 @@ async fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.enabled <service name>
 #[function]
-async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    Ok(starting(ctx).await?.contains(&name))
+    Ok(starting(ctx)?.contains(&name))
 }
 
 /// Says whether there is a service that does not start in the current runlevel.
@@ -184,8 +184,8 @@ async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///
 ///     salt '*' service.disabled <service name>
 #[function]
-async fn disabled(ctx: &Context, name: String) -> Result<bool> {
-    Ok(all(ctx).await?.contains(&name) && !starting(ctx).await?.contains(&name))
+fn disabled(ctx: &Context, name: String) -> Result<bool> {
+    Ok(all(ctx)?.contains(&name) && !starting(ctx)?.contains(&name))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ const SALT: usize = 16;
 ///     salt '*' shadow.gen_password 'I_am_password'
 ///     salt '*' shadow.gen_password 'I_am_password' crypt_salt='I_am_salt' algorithm=sha256
 #[function]
-pub async fn gen_password(
+pub fn gen_password(
     ctx: &Context,
     password: Value,
     crypt_salt: Option<String>,
@@ -42,7 +42,7 @@ pub async fn gen_password(
 ) -> Result<String> {
     let password = if password.is_null() { letters(20) } else { password.to_string() };
     let salt = crypt_salt.unwrap_or_else(|| letters(SALT));
-    ctx.blocking(move || hash(&algorithm, &password, &salt)).await?
+    ctx.blocking(move || hash(&algorithm, &password, &salt))
 }
 
 /// Letters by chance, of those salts are made of.

@@ -129,7 +129,7 @@ fn pairs(a: Map, b: &Map) -> Map {
 ///     salt '*' slsutil.renderer salt://path/to/file
 ///     salt '*' slsutil.renderer string='Inline template! {{ saltenv }}' default_renderer='jinja' saltenv=dev
 #[function]
-async fn renderer(
+fn renderer(
     ctx: &Context,
     path: Option<String>,
     string: Option<String>,
@@ -154,7 +154,7 @@ async fn renderer(
                 args: vec![address.as_str().into()],
                 kwargs: value::map! { "saltenv" => saltenv.as_str() },
             };
-            let place = ctx.call_with("cp.get_url", call).await?;
+            let place = ctx.call_with("cp.get_url", call)?;
             let Some(place) = place.as_str().filter(|place| std::path::Path::new(place).is_file()) else {
                 tracing::error!("Template does not exist: {address}");
                 return Ok(Map::new().into());
@@ -165,7 +165,7 @@ async fn renderer(
             Sls { text, path: Some(place.into()), sls, saltenv, default, context: given }
         }
     };
-    templates::data(ctx, sls).await
+    templates::data(ctx, sls)
 }
 
 /// Returns one of two texts, for true and false.
@@ -180,8 +180,8 @@ fn boolstr(value: Value, #[default("true")] r#true: Value, #[default("false")] r
     Ok(if value.truthy() { r#true } else { r#false })
 }
 
-async fn listed(ctx: &Context, function: &str, path: &str, saltenv: &str) -> Result<bool> {
-    let listed = ctx.call(function, vec![saltenv.into()]).await?;
+fn listed(ctx: &Context, function: &str, path: &str, saltenv: &str) -> Result<bool> {
+    let listed = ctx.call(function, vec![saltenv.into()])?;
     Ok(listed.as_list().is_some_and(|all| all.iter().any(|known| known.as_str() == Some(path))))
 }
 
@@ -193,8 +193,8 @@ async fn listed(ctx: &Context, function: &str, path: &str, saltenv: &str) -> Res
 ///
 ///     salt '*' slsutil.file_exists nginx/defaults.yaml
 #[function]
-async fn file_exists(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<bool> {
-    listed(ctx, "cp.list_master", &path, &saltenv).await
+fn file_exists(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<bool> {
+    listed(ctx, "cp.list_master", &path, &saltenv)
 }
 
 /// Says whether a directory is among those of the file server.
@@ -205,12 +205,12 @@ async fn file_exists(ctx: &Context, path: String, #[default("base")] saltenv: St
 ///
 ///     salt '*' slsutil.dir_exists nginx/files
 #[function]
-async fn dir_exists(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<bool> {
-    listed(ctx, "cp.list_master_dirs", &path, &saltenv).await
+fn dir_exists(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<bool> {
+    listed(ctx, "cp.list_master_dirs", &path, &saltenv)
 }
 
-async fn is_there(ctx: &Context, path: &str, saltenv: &str) -> Result<bool> {
-    Ok(listed(ctx, "cp.list_master", path, saltenv).await? || listed(ctx, "cp.list_master_dirs", path, saltenv).await?)
+fn is_there(ctx: &Context, path: &str, saltenv: &str) -> Result<bool> {
+    Ok(listed(ctx, "cp.list_master", path, saltenv)? || listed(ctx, "cp.list_master_dirs", path, saltenv)?)
 }
 
 /// Says whether a file or directory is among those of the file server.
@@ -221,8 +221,8 @@ async fn is_there(ctx: &Context, path: &str, saltenv: &str) -> Result<bool> {
 ///
 ///     salt '*' slsutil.path_exists nginx/defaults.yaml
 #[function]
-async fn path_exists(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<bool> {
-    is_there(ctx, &path, &saltenv).await
+fn path_exists(ctx: &Context, path: String, #[default("base")] saltenv: String) -> Result<bool> {
+    is_there(ctx, &path, &saltenv)
 }
 
 /// Looks for a file, or one of several, in a directory of the file server and in all those above it, and returns the first.
@@ -233,15 +233,10 @@ async fn path_exists(ctx: &Context, path: String, #[default("base")] saltenv: St
 ///
 ///     salt '*' slsutil.findup formulas/shared/nginx map.jinja
 #[function]
-async fn findup(
-    ctx: &Context,
-    startpath: String,
-    filenames: Value,
-    #[default("base")] saltenv: String,
-) -> Result<String> {
+fn findup(ctx: &Context, startpath: String, filenames: Value, #[default("base")] saltenv: String) -> Result<String> {
     let parts: Vec<&str> = startpath.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let mut start = parts.join("/");
-    if !start.is_empty() && !is_there(ctx, &start, &saltenv).await? {
+    if !start.is_empty() && !is_there(ctx, &start, &saltenv)? {
         return Err(Error::invocation(format!("Starting path not found in the state tree: {start}")));
     }
     let names: Vec<String> = match filenames {
@@ -252,7 +247,7 @@ async fn findup(
     loop {
         for name in &names {
             let full = if start.is_empty() { name.clone() } else { format!("{start}/{name}") };
-            if is_there(ctx, &full, &saltenv).await? {
+            if is_there(ctx, &full, &saltenv)? {
                 return Ok(full);
             }
         }

@@ -9,8 +9,8 @@ use super::keys::{self, Key, expanded, kind, listed};
 use super::{KeyFileError, account, make_folder, store};
 use crate::accounts;
 
-async fn file_of(ctx: &Context, user: &str, config: &str) -> Result<PathBuf> {
-    let account = account(ctx, user).await?;
+fn file_of(ctx: &Context, user: &str, config: &str) -> Result<PathBuf> {
+    let account = account(ctx, user)?;
     let path = expanded(config, user, &account.home)?;
     Ok(Path::new(&account.home).join(path))
 }
@@ -21,8 +21,8 @@ fn read(path: &Path) -> Result<String> {
         .map_err(|_| Error::execution(format!("Problem reading ssh key file {}", path.display())))
 }
 
-async fn current(ctx: &Context, user: &str, config: &str, hash: Option<&str>) -> Result<Map> {
-    match file_of(ctx, user, config).await {
+fn current(ctx: &Context, user: &str, config: &str, hash: Option<&str>) -> Result<Map> {
+    match file_of(ctx, user, config) {
         Ok(path) if path.is_file() => listed(&read(&path)?, hash),
         Ok(_) | Err(Error::Execution(_)) => Ok(Map::new()),
         Err(error) => Err(error),
@@ -38,7 +38,7 @@ async fn current(ctx: &Context, user: &str, config: &str, hash: Option<&str>) ->
 ///     salt '*' ssh.auth_keys root
 ///     salt '*' ssh.auth_keys user='[user1, user2]'
 #[function]
-async fn auth_keys(
+fn auth_keys(
     ctx: &Context,
     #[default(Value::Null)] user: Value,
     #[default(".ssh/authorized_keys")] config: String,
@@ -47,13 +47,13 @@ async fn auth_keys(
     let hash = fingerprint_hash_type.as_deref();
     let users: Vec<String> = match &user {
         Value::List(users) if !users.is_empty() => users.iter().map(Value::to_string).collect(),
-        single if single.truthy() => return current(ctx, &single.to_string(), &config, hash).await,
-        _ => accounts::accounts(ctx, None).await?.into_iter().map(|account| account.name).collect(),
+        single if single.truthy() => return current(ctx, &single.to_string(), &config, hash),
+        _ => accounts::accounts(ctx, None)?.into_iter().map(|account| account.name).collect(),
     };
     let mut found = Map::new();
     for user in users {
-        if file_of(ctx, &user, &config).await.is_ok_and(|path| path.is_file()) {
-            let keys = current(ctx, &user, &config, hash).await?;
+        if file_of(ctx, &user, &config).is_ok_and(|path| path.is_file()) {
+            let keys = current(ctx, &user, &config, hash)?;
             found.insert(user, keys);
         }
     }
@@ -61,8 +61,8 @@ async fn auth_keys(
 }
 
 /// How a key is: there, there but different, or not.
-async fn status(ctx: &Context, user: &str, key: &Key, config: &str, hash: Option<&str>) -> Result<&'static str> {
-    let current = current(ctx, user, config, hash).await?;
+fn status(ctx: &Context, user: &str, key: &Key, config: &str, hash: Option<&str>) -> Result<&'static str> {
+    let current = current(ctx, user, config, hash)?;
     let Some(known) = current.get(&key.key) else { return Ok("add") };
     let text = |name: &str| known.get(name).map(Value::to_string).unwrap_or_default();
     let options = known.get("options").and_then(Value::as_list).unwrap_or_default();
@@ -83,7 +83,7 @@ async fn status(ctx: &Context, user: &str, key: &Key, config: &str, hash: Option
 ///
 ///     salt '*' ssh.check_key <user> <key> <enc> <comment> <options>
 #[function]
-async fn check_key(
+fn check_key(
     ctx: &Context,
     user: String,
     key: String,
@@ -96,12 +96,12 @@ async fn check_key(
 ) -> Result<String> {
     let _ = cache_keys;
     let key = Key { key, enc: kind(&enc)?, comment, options };
-    status(ctx, &user, &key, &config, fingerprint_hash_type.as_deref()).await.map(str::to_owned)
+    status(ctx, &user, &key, &config, fingerprint_hash_type.as_deref()).map(str::to_owned)
 }
 
 /// Fetches a file with keys and reads it; why there are none is remembered.
-async fn from_file(ctx: &Context, source: &str, saltenv: &str) -> Result<Option<Vec<Key>>> {
-    let cached = ctx.call("cp.cache_file", vec![source.into(), saltenv.into()]).await?;
+fn from_file(ctx: &Context, source: &str, saltenv: &str) -> Result<Option<Vec<Key>>> {
+    let cached = ctx.call("cp.cache_file", vec![source.into(), saltenv.into()])?;
     let Some(path) = cached.as_str().filter(|path| !path.is_empty()) else { return Ok(None) };
     let found: Vec<Key> = read(Path::new(path))?.lines().filter_map(Key::parse).collect();
     let found: Vec<Key> =
@@ -122,7 +122,7 @@ async fn from_file(ctx: &Context, source: &str, saltenv: &str) -> Result<Option<
 ///
 ///     salt '*' ssh.check_key_file root salt://ssh/keyfile
 #[function]
-async fn check_key_file(
+fn check_key_file(
     ctx: &Context,
     user: String,
     source: String,
@@ -131,19 +131,19 @@ async fn check_key_file(
     fingerprint_hash_type: Option<String>,
 ) -> Result<Map> {
     let mut found = Map::new();
-    for mut key in from_file(ctx, &source, &saltenv).await?.unwrap_or_default() {
+    for mut key in from_file(ctx, &source, &saltenv)?.unwrap_or_default() {
         key.enc = kind(&key.enc)?;
-        let status = status(ctx, &user, &key, &config, fingerprint_hash_type.as_deref()).await?;
+        let status = status(ctx, &user, &key, &config, fingerprint_hash_type.as_deref())?;
         found.insert(key.key, status);
     }
     Ok(found)
 }
 
-async fn remove(ctx: &Context, user: &str, key: &str, config: &str) -> Result<&'static str> {
-    if !current(ctx, user, config, None).await?.contains_key(key) {
+fn remove(ctx: &Context, user: &str, key: &str, config: &str) -> Result<&'static str> {
+    if !current(ctx, user, config, None)?.contains_key(key) {
         return Ok("Key not present");
     }
-    let path = file_of(ctx, user, config).await?;
+    let path = file_of(ctx, user, config)?;
     let text = read(&path)?;
     let keep =
         |line: &&str| line.trim_start().starts_with('#') || Key::parse(line).is_some_and(|known| known.key != key);
@@ -165,7 +165,7 @@ async fn remove(ctx: &Context, user: &str, key: &str, config: &str) -> Result<&'
 ///
 ///     salt '*' ssh.rm_auth_key <user> <key>
 #[function]
-async fn rm_auth_key(
+fn rm_auth_key(
     ctx: &Context,
     user: String,
     key: String,
@@ -173,7 +173,7 @@ async fn rm_auth_key(
     fingerprint_hash_type: Option<String>,
 ) -> Result<String> {
     let _ = fingerprint_hash_type;
-    remove(ctx, &user, &key, &config).await.map(str::to_owned)
+    remove(ctx, &user, &key, &config).map(str::to_owned)
 }
 
 /// Takes the keys of a file away from a user; returns what was done in words.
@@ -184,7 +184,7 @@ async fn rm_auth_key(
 ///
 ///     salt '*' ssh.rm_auth_key_from_file <user> salt://ssh_keys/<user>.id_rsa.pub
 #[function]
-async fn rm_auth_key_from_file(
+fn rm_auth_key_from_file(
     ctx: &Context,
     user: String,
     source: String,
@@ -193,30 +193,30 @@ async fn rm_auth_key_from_file(
     fingerprint_hash_type: Option<String>,
 ) -> Result<String> {
     let _ = fingerprint_hash_type;
-    let keys = from_file(ctx, &source, &saltenv).await?;
+    let keys = from_file(ctx, &source, &saltenv)?;
     let keys = keys.ok_or_else(|| Error::execution("Failed to pull key file from salt file server"))?;
     if keys.is_empty() {
         return Ok("fail".into());
     }
     let mut done = Vec::new();
     for key in &keys {
-        done.push(remove(ctx, &user, &key.key, &config).await?);
+        done.push(remove(ctx, &user, &key.key, &config)?);
     }
     let said = ["Key not removed", "Key removed"].into_iter().find(|text| done.contains(text));
     Ok(said.unwrap_or("Key not present").to_owned())
 }
 
-async fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option<&str>) -> Result<&'static str> {
+fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option<&str>) -> Result<&'static str> {
     if key.key.split_whitespace().count() > 1 {
         return Ok("invalid");
     }
     key.enc = kind(&key.enc)?;
-    let Some(owner) = accounts::account(ctx, user, None).await? else { return Ok("fail") };
+    let Some(owner) = accounts::account(ctx, user, None)? else { return Ok("fail") };
     if keys::fingerprint(&key.key, hash)?.is_none() {
         return Ok("Invalid public key");
     }
-    let status = status(ctx, user, &key, config, hash).await?;
-    let path = file_of(ctx, user, config).await?;
+    let status = status(ctx, user, &key, config, hash)?;
+    let path = file_of(ctx, user, config)?;
     match status {
         "exists" => Ok("no change"),
         "update" => {
@@ -251,7 +251,7 @@ async fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option
 ///
 ///     salt '*' ssh.set_auth_key <user> '<key>' enc='dsa'
 #[function]
-async fn set_auth_key(
+fn set_auth_key(
     ctx: &Context,
     user: String,
     key: String,
@@ -264,7 +264,7 @@ async fn set_auth_key(
 ) -> Result<String> {
     let _ = cache_keys;
     let key = Key { key, enc, comment, options };
-    set(ctx, &user, key, &config, fingerprint_hash_type.as_deref()).await.map(str::to_owned)
+    set(ctx, &user, key, &config, fingerprint_hash_type.as_deref()).map(str::to_owned)
 }
 
 /// Lets somebody with one of the keys of a file sign in as a user; returns ``new``, ``replace``, ``no change`` or ``fail``.
@@ -275,7 +275,7 @@ async fn set_auth_key(
 ///
 ///     salt '*' ssh.set_auth_key_from_file <user> salt://ssh_keys/<user>.id_rsa.pub
 #[function]
-async fn set_auth_key_from_file(
+fn set_auth_key_from_file(
     ctx: &Context,
     user: String,
     source: String,
@@ -284,7 +284,7 @@ async fn set_auth_key_from_file(
     fingerprint_hash_type: Option<String>,
     kwargs: KwArgs,
 ) -> Result<String> {
-    let keys = from_file(ctx, &source, &saltenv).await?;
+    let keys = from_file(ctx, &source, &saltenv)?;
     let keys = keys.ok_or_else(|| Error::execution("Failed to pull key file from salt file server"))?;
     if keys.is_empty() {
         return Ok("fail".into());
@@ -295,7 +295,7 @@ async fn set_auth_key_from_file(
         if let Some(options) = options {
             key.options = options.iter().map(Value::to_string).collect();
         }
-        done.push(set(ctx, &user, key, &config, fingerprint_hash_type.as_deref()).await?);
+        done.push(set(ctx, &user, key, &config, fingerprint_hash_type.as_deref())?);
     }
     let said = ["fail", "replace", "new"].into_iter().find(|text| done.contains(text));
     Ok(said.unwrap_or("no change").to_owned())

@@ -169,9 +169,9 @@ pub fn fields(entries: &[Map], name: &str, enc: Option<&str>) -> Vec<Value> {
 ///
 ///     salt '*' ssh.key_is_encrypted /root/id_rsa
 #[function]
-async fn key_is_encrypted(ctx: &Context, key: String) -> Result<bool> {
+fn key_is_encrypted(ctx: &Context, key: String) -> Result<bool> {
     let path = key.clone();
-    let bytes = ctx.blocking(move || std::fs::read(path)).await?.map_err(|error| match error.kind() {
+    let bytes = ctx.blocking(move || std::fs::read(path)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::execution(format!("{key} does not exist")),
         std::io::ErrorKind::PermissionDenied => Error::execution(format!("Permission denied reading from {key}")),
         _ => Error::io("read", &key, &error),

@@ -15,14 +15,14 @@ fn refused(reason: impl Into<String>) -> Map {
     map! { "status" => "error", "error" => reason.into() }
 }
 
-async fn file_of(ctx: &Context, user: Option<&str>, config: Option<&str>) -> Result<std::result::Result<PathBuf, Map>> {
+fn file_of(ctx: &Context, user: Option<&str>, config: Option<&str>) -> Result<std::result::Result<PathBuf, Map>> {
     let default = if user.is_some() { ".ssh/known_hosts" } else { "/etc/ssh/ssh_known_hosts" };
     let config = Path::new(config.filter(|config| !config.is_empty()).unwrap_or(default));
     if config.is_absolute() {
         return Ok(Ok(config.to_owned()));
     }
     let Some(user) = user else { return Ok(Err(refused("Cannot determine absolute path to file."))) };
-    Ok(match accounts::account(ctx, user, None).await? {
+    Ok(match accounts::account(ctx, user, None)? {
         Some(account) => Ok(Path::new(&account.home).join(config)),
         None => Err(refused(format!("User {user} does not exist"))),
     })
@@ -42,9 +42,9 @@ struct Place {
 }
 
 impl Place {
-    async fn entries(&self, ctx: &Context, hash: Option<&str>) -> Result<Vec<Map>> {
+    fn entries(&self, ctx: &Context, hash: Option<&str>) -> Result<Vec<Map>> {
         let path = self.path.to_string_lossy();
-        hosts(&cmd::quiet(ctx, &["ssh-keygen", "-F", &self.host, "-f", &path]).await?.stdout, hash)
+        hosts(&cmd::quiet(ctx, &["ssh-keygen", "-F", &self.host, "-f", &path])?.stdout, hash)
     }
 }
 
@@ -52,9 +52,9 @@ fn user_of(user: &Option<String>) -> Option<&str> {
     user.as_deref().filter(|user| !user.is_empty())
 }
 
-async fn owner(ctx: &Context, user: Option<&str>) -> Result<Option<Account>> {
+fn owner(ctx: &Context, user: Option<&str>) -> Result<Option<Account>> {
     match user {
-        Some(user) => accounts::account(ctx, user, None).await,
+        Some(user) => accounts::account(ctx, user, None),
         None => Ok(None),
     }
 }
@@ -71,7 +71,7 @@ fn none_if_empty(entries: Vec<Map>) -> Value {
 ///
 ///     salt '*' ssh.get_known_host_entries <user> <hostname>
 #[function]
-async fn get_known_host_entries(
+fn get_known_host_entries(
     ctx: &Context,
     user: Value,
     hostname: String,
@@ -81,12 +81,12 @@ async fn get_known_host_entries(
 ) -> Result<Value> {
     util::needs(ctx, "ssh-keygen")?;
     let user = user.truthy().then(|| user.to_string());
-    let path = match file_of(ctx, user_of(&user), config.as_deref()).await? {
+    let path = match file_of(ctx, user_of(&user), config.as_deref())? {
         Ok(path) => path,
         Err(refused) => return Ok(refused.into()),
     };
     let place = Place { path, host: named(&hostname, port) };
-    Ok(none_if_empty(place.entries(ctx, fingerprint_hash_type.as_deref()).await?))
+    Ok(none_if_empty(place.entries(ctx, fingerprint_hash_type.as_deref())?))
 }
 
 /// How a host is scanned.
@@ -100,7 +100,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    async fn run(&self, ctx: &Context) -> Result<Vec<Map>> {
+    fn run(&self, ctx: &Context) -> Result<Vec<Map>> {
         let (port, timeout) = (self.port.map(|port| port.to_string()), self.timeout.to_string());
         let mut words = vec!["ssh-keyscan"];
         words.extend(port.iter().flat_map(|port| ["-p", port.as_str()]));
@@ -109,7 +109,7 @@ impl Scan<'_> {
         words.extend(["-T", &timeout, "--", self.hostname]);
         let mut found = Vec::new();
         for _ in 0..5 {
-            let said = cmd::quiet(ctx, &words).await?;
+            let said = cmd::quiet(ctx, &words)?;
             found = hosts(&said.stdout, self.hash)?;
             if !found.is_empty() || !said.stderr.trim().is_empty() {
                 break;
@@ -127,7 +127,7 @@ impl Scan<'_> {
 ///
 ///     salt '*' ssh.recv_known_host_entries <hostname> enc=<enc> port=<port>
 #[function]
-async fn recv_known_host_entries(
+fn recv_known_host_entries(
     ctx: &Context,
     hostname: String,
     enc: Option<String>,
@@ -145,7 +145,7 @@ async fn recv_known_host_entries(
         timeout,
         hash: fingerprint_hash_type.as_deref(),
     };
-    Ok(none_if_empty(scan.run(ctx).await?))
+    Ok(none_if_empty(scan.run(ctx)?))
 }
 
 /// Returns ``add``, ``update`` or ``exists``: what would come of setting the key of a host.
@@ -156,7 +156,7 @@ async fn recv_known_host_entries(
 ///
 ///     salt '*' ssh.check_known_host <user> <hostname> key='AAAA...FAaQ=='
 #[function]
-async fn check_known_host(
+fn check_known_host(
     ctx: &Context,
     user: Option<String>,
     hostname: Option<String>,
@@ -169,12 +169,12 @@ async fn check_known_host(
     let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
         return Ok(refused("hostname argument required").into());
     };
-    let path = match file_of(ctx, user_of(&user), config.as_deref()).await? {
+    let path = match file_of(ctx, user_of(&user), config.as_deref())? {
         Ok(path) => path,
         Err(refused) => return Ok(refused.into()),
     };
     let place = Place { path, host: named(&hostname, port) };
-    let known = place.entries(ctx, fingerprint_hash_type.as_deref()).await?;
+    let known = place.entries(ctx, fingerprint_hash_type.as_deref())?;
     let has = |name: &str, wanted: &String| fields(&known, name, None).contains(&wanted.as_str().into());
     let fine = match (&key, &fingerprint) {
         _ if known.is_empty() => return Ok("add".into()),
@@ -193,7 +193,7 @@ async fn check_known_host(
 ///
 ///     salt '*' ssh.rm_known_host <user> <hostname>
 #[function]
-async fn rm_known_host(
+fn rm_known_host(
     ctx: &Context,
     user: Option<String>,
     hostname: Option<String>,
@@ -203,7 +203,7 @@ async fn rm_known_host(
     let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
         return Ok(refused("hostname argument required"));
     };
-    let text = match edited(ctx, user_of(&user), config.as_deref(), &["-R", &named(&hostname, port)]).await? {
+    let text = match edited(ctx, user_of(&user), config.as_deref(), &["-R", &named(&hostname, port)])? {
         Ok(text) => text,
         Err(refused) => return Ok(refused),
     };
@@ -211,22 +211,22 @@ async fn rm_known_host(
 }
 
 /// Lets `ssh-keygen` change the file; it stays its owner's.
-async fn edited(
+fn edited(
     ctx: &Context,
     user: Option<&str>,
     config: Option<&str>,
     action: &[&str],
 ) -> Result<std::result::Result<String, Map>> {
-    let path = match file_of(ctx, user, config).await? {
+    let path = match file_of(ctx, user, config)? {
         Ok(path) if path.is_file() => path,
         Ok(path) => return Ok(Err(refused(format!("Known hosts file {} does not exist", path.display())))),
         Err(refused) => return Ok(Err(refused)),
     };
     let name = path.to_string_lossy();
     let words = [&["ssh-keygen"], action, &["-f", &name]].concat();
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::quiet(ctx, &words)?;
     let content = std::fs::read(&path).map_err(|error| exec::Error::io("read", &path, &error))?;
-    if let Some(owner) = owner(ctx, user).await? {
+    if let Some(owner) = owner(ctx, user)? {
         // The program writes a new file, which is root's.
         std::fs::remove_file(&path).map_err(|error| exec::Error::io("replace", &path, &error))?;
         store(&path, &content, Some(&owner))?;
@@ -242,9 +242,9 @@ async fn edited(
 ///
 ///     salt '*' ssh.hash_known_hosts
 #[function]
-async fn hash_known_hosts(ctx: &Context, user: Option<String>, config: Option<String>) -> Result<Map> {
+fn hash_known_hosts(ctx: &Context, user: Option<String>, config: Option<String>) -> Result<Map> {
     util::needs(ctx, "ssh-keygen")?;
-    Ok(match edited(ctx, user_of(&user), config.as_deref(), &["-H"]).await? {
+    Ok(match edited(ctx, user_of(&user), config.as_deref(), &["-H"])? {
         Ok(text) => map! { "status" => "updated", "comment" => text },
         Err(refused) => refused,
     })
@@ -259,7 +259,7 @@ async fn hash_known_hosts(ctx: &Context, user: Option<String>, config: Option<St
 ///
 ///     salt '*' ssh.set_known_host <user> fingerprint='xx:xx:..:xx' enc='ssh-rsa' config='.ssh/known_hosts'
 #[function]
-async fn set_known_host(
+fn set_known_host(
     ctx: &Context,
     user: Option<String>,
     hostname: Option<String>,
@@ -279,13 +279,13 @@ async fn set_known_host(
         return Ok(refused("argument port can not be used in conjunction with argument hash_known_hosts"));
     }
     let user = user_of(&user);
-    let path = match file_of(ctx, user, config.as_deref()).await? {
+    let path = match file_of(ctx, user, config.as_deref())? {
         Ok(path) => path,
         Err(refused) => return Ok(refused),
     };
     let hash = fingerprint_hash_type.as_deref();
     let place = Place { path, host: named(&hostname, port) };
-    let stored = place.entries(ctx, hash).await?;
+    let stored = place.entries(ctx, hash)?;
     let stored_keys = fields(&stored, "key", enc.as_deref());
     let exists = || map! { "status" => "exists", "keys" => stored_keys.clone() };
     let missing = |list: &[Value], wanted: &Option<String>| {
@@ -301,7 +301,7 @@ async fn set_known_host(
         Some(key) => vec![map! { "hostname" => hostname.as_str(), "enc" => enc.clone(), "key" => key.as_str() }],
         None => {
             let scan = Scan { hostname: &hostname, enc: enc.as_deref(), port, hashed: hash_known_hosts, timeout, hash };
-            let remote = scan.run(ctx).await?;
+            let remote = scan.run(ctx)?;
             if remote.is_empty() {
                 return Ok(refused("Unable to receive remote host keys"));
             }
@@ -319,29 +319,23 @@ async fn set_known_host(
             remote
         }
     };
-    let owner = owner(ctx, user).await?;
-    let text = with_hosts(ctx, &place, enc.as_deref(), &remote, port.filter(|_| !hash_known_hosts)).await?;
+    let owner = owner(ctx, user)?;
+    let text = with_hosts(ctx, &place, enc.as_deref(), &remote, port.filter(|_| !hash_known_hosts))?;
     make_folder(&place.path, owner.as_ref())?;
     store(&place.path, text.as_bytes(), owner.as_ref())?;
     if key.is_some() && hash_known_hosts {
         let path = place.path.to_string_lossy().into_owned();
-        edited(ctx, user, Some(&path), &["-H"]).await?.ok();
+        edited(ctx, user, Some(&path), &["-H"])?.ok();
     }
     Ok(map! { "status" => "updated", "old" => none_if_empty(stored), "new" => remote })
 }
 
 /// The file without what it knows of the host, and with the new keys.
-async fn with_hosts(
-    ctx: &Context,
-    place: &Place,
-    enc: Option<&str>,
-    remote: &[Map],
-    port: Option<i64>,
-) -> Result<String> {
+fn with_hosts(ctx: &Context, place: &Place, enc: Option<&str>, remote: &[Map], port: Option<i64>) -> Result<String> {
     let mut lines: Vec<String> = Vec::new();
     if place.path.is_file() {
         let path = place.path.to_string_lossy();
-        let said = cmd::quiet(ctx, &["ssh-keygen", "-F", &place.host, "-f", &path]).await?;
+        let said = cmd::quiet(ctx, &["ssh-keygen", "-F", &place.host, "-f", &path])?;
         let gone = matched_lines(&said.stdout, enc);
         let text = std::fs::read(&place.path).map_err(|error| exec::Error::io("read", &place.path, &error))?;
         let text = String::from_utf8_lossy(&text);

@@ -46,9 +46,9 @@ pub static MODULE: Module = Module::new(
 #[derive(Default)]
 pub struct KeyFileError(pub Mutex<Option<String>>);
 
-async fn account(ctx: &Context, user: &str) -> Result<Account> {
+fn account(ctx: &Context, user: &str) -> Result<Account> {
     let missing = || Error::execution(format!("User '{user}' does not exist"));
-    accounts::account(ctx, user, None).await?.ok_or_else(missing)
+    accounts::account(ctx, user, None)?.ok_or_else(missing)
 }
 
 /// Writes a file in one step; a new one belongs to the user, an old one keeps owner and mode.
@@ -90,7 +90,7 @@ fn make_folder(path: &Path, owner: Option<&Account>) -> Result<()> {
 ///     salt '*' ssh.host_keys
 ///     salt '*' ssh.host_keys private=False certs=False
 #[function]
-async fn host_keys(
+fn host_keys(
     ctx: &Context,
     keydir: Option<String>,
     #[default(true)] private: bool,
@@ -119,7 +119,6 @@ async fn host_keys(
         found.sort();
         Ok(found.into_iter().collect())
     })
-    .await?
 }
 
 /// Returns the keys users have in their homes, by user and file.
@@ -131,14 +130,14 @@ async fn host_keys(
 ///     salt '*' ssh.user_keys
 ///     salt '*' ssh.user_keys user=user1 pubfile=/home/user1/.ssh/id_rsa.pub prvfile=False
 #[function]
-async fn user_keys(
+fn user_keys(
     ctx: &Context,
     #[default(Value::Null)] user: Vec<String>,
     #[default(Value::Null)] pubfile: Value,
     #[default(Value::Null)] prvfile: Value,
 ) -> Result<Map> {
     let names = match user.is_empty() {
-        true => accounts::accounts(ctx, None).await?.into_iter().map(|account| account.name).collect(),
+        true => accounts::accounts(ctx, None)?.into_iter().map(|account| account.name).collect(),
         false => user,
     };
     let kinds = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
@@ -150,7 +149,7 @@ async fn user_keys(
     let files = [files(&pubfile, ".pub"), files(&prvfile, "")].concat();
     let mut found = Map::new();
     for name in names {
-        let Some(account) = accounts::account(ctx, &name, None).await? else { continue };
+        let Some(account) = accounts::account(ctx, &name, None)? else { continue };
         let path =
             |file: &String| if file.starts_with('/') { file.clone() } else { format!("{}/.ssh/{file}", account.home) };
         let read = |file: &String| {

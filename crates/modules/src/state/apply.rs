@@ -15,8 +15,8 @@ use crate::util::split_input;
 /// Takes the place among the runs, or leaves the function with the answer for a caller who gets none.
 macro_rules! session {
     ($ctx:expr, $args:expr, $needs_env:expr) => {
-        match begin($ctx, $args).await? {
-            Begun::Mine(held) => Session::new($ctx, $args, held, $needs_env).await?,
+        match begin($ctx, $args)? {
+            Begun::Mine(held) => Session::new($ctx, $args, held, $needs_env)?,
             Begun::Answer(answer) => return Ok(answer),
         }
     };
@@ -32,20 +32,20 @@ pub(super) use session;
 ///     salt '*' state.apply
 ///     salt '*' state.apply web.install,web.config test=True pillar='{"port": 8080}'
 #[function(out = "highstate")]
-pub async fn apply(ctx: &Context, mods: Option<Value>, kwargs: KwArgs) -> Result<Value> {
-    applied(ctx, mods, kwargs.0).await
+pub fn apply(ctx: &Context, mods: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+    applied(ctx, mods, kwargs.0)
 }
 
-pub(super) async fn applied(ctx: &Context, mods: Option<Value>, mut kwargs: Map) -> Result<Value> {
+pub(super) fn applied(ctx: &Context, mods: Option<Value>, mut kwargs: Map) -> Result<Value> {
     let mut take = |key: &str| kwargs.remove(key).filter(|value| !value.is_null());
     let (test, queue, state_events) = (take("test"), take("queue"), take("state_events"));
     match mods.filter(Value::truthy) {
         Some(mods) => {
             let (exclude, sync_mods) = (take("exclude"), take("sync_mods"));
             let args = Args { test, queue, state_events, kwargs };
-            apply_sls(ctx, mods, exclude, sync_mods, args).await
+            apply_sls(ctx, mods, exclude, sync_mods, args)
         }
-        None => apply_top(ctx, Args { test, queue, state_events, kwargs }).await,
+        None => apply_top(ctx, Args { test, queue, state_events, kwargs }),
     }
 }
 
@@ -58,11 +58,11 @@ pub(super) async fn applied(ctx: &Context, mods: Option<Value>, mut kwargs: Map)
 ///     salt '*' state.test
 ///     salt '*' state.test web.install
 #[function(out = "highstate")]
-pub async fn test(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
+pub fn test(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.0;
     kwargs.insert("test", true);
     let mods = args.0.into_iter().next().or_else(|| kwargs.remove("mods"));
-    applied(ctx, mods, kwargs).await
+    applied(ctx, mods, kwargs)
 }
 
 /// Applies the states that the top files give this minion.
@@ -74,17 +74,17 @@ pub async fn test(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Value>
 ///     salt '*' state.highstate
 ///     salt '*' state.highstate whitelist=web.install exclude=bar,baz test=True
 #[function(out = "highstate")]
-pub async fn highstate(
+pub fn highstate(
     ctx: &Context,
     test: Option<Value>,
     queue: Option<Value>,
     state_events: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    apply_top(ctx, Args { test, queue, state_events, kwargs: kwargs.0 }).await
+    apply_top(ctx, Args { test, queue, state_events, kwargs: kwargs.0 })
 }
 
-async fn apply_top(ctx: &Context, args: Args) -> Result<Value> {
+fn apply_top(ctx: &Context, args: Args) -> Result<Value> {
     if !disabled::of(ctx, &["highstate".to_owned()]).is_empty() {
         return Ok(map! {
             "name" => "Salt highstate run is disabled. To re-enable, run state.enable highstate",
@@ -97,7 +97,7 @@ async fn apply_top(ctx: &Context, args: Args) -> Result<Value> {
     if let Some(refusal) = session.pillar_refusal(&args) {
         return Ok(refusal);
     }
-    let result = from_top(&session, &args).await?;
+    let result = from_top(&session, &args)?;
     Ok(terse(&session.ctx, &args, result))
 }
 
@@ -110,13 +110,7 @@ async fn apply_top(ctx: &Context, args: Args) -> Result<Value> {
 ///     salt '*' state.top reverse_top.sls
 ///     salt '*' state.top prod_top.sls exclude=sls_to_exclude
 #[function(out = "highstate")]
-pub async fn top(
-    ctx: &Context,
-    topfn: String,
-    test: Option<Value>,
-    queue: Option<Value>,
-    kwargs: KwArgs,
-) -> Result<Value> {
+pub fn top(ctx: &Context, topfn: String, test: Option<Value>, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::with_test(test, queue, kwargs);
     let mut session = session!(ctx, &args, false);
     if let Some(refusal) = session.pillar_refusal(&args) {
@@ -128,7 +122,7 @@ pub async fn top(
         opts.insert("state_top_saltenv", saltenv.clone());
     }
     session.ctx.opts = std::sync::Arc::new(opts);
-    from_top(&session, &args).await
+    from_top(&session, &args)
 }
 
 /// What stands for a highstate without states.
@@ -141,16 +135,16 @@ fn no_states(comment: impl Into<Value>) -> Map {
 }
 
 /// Gathers by the top files, writes the high data down, and runs it.
-async fn from_top(session: &Session, args: &Args) -> Result<Value> {
+fn from_top(session: &Session, args: &Args) -> Result<Value> {
     let cache = cache_path(&session.ctx, args);
     if args.is("cache")
         && let Some(Value::Map(high)) = disk::read_value(&cache).map_err(stored)?
     {
-        return Ok(session.apply(high).await);
+        return Ok(session.apply(high));
     }
     let files = session.files()?;
     let mut gatherer = session.gatherer(&files);
-    let top = match gatherer.top().await {
+    let top = match gatherer.top() {
         Ok(top) => top,
         Err(TopError::Render(why)) => {
             return Ok(finish(session, no_states(format!("Unable to render top file: {why}")).into()));
@@ -158,7 +152,7 @@ async fn from_top(session: &Session, args: &Args) -> Result<Value> {
         Err(TopError::Unreachable(why)) => return Ok(finish(session, list![why])),
     };
     let mut errors = gather::verify(&top);
-    let matches = match gatherer.matches(&top, session.minion()).await {
+    let matches = match gatherer.matches(&top, session.minion()) {
         Ok(matches) => matches,
         Err(why) => return Ok(finish(session, list![why])),
     };
@@ -167,8 +161,8 @@ async fn from_top(session: &Session, args: &Args) -> Result<Value> {
         return Ok(finish(session, no_states(comment).into()));
     }
     let matches = gather::only(matches, &args.get("whitelist").map(split_input).unwrap_or_default());
-    sync_dynamic(session, &matches).await;
-    let (mut high, more) = gatherer.high(&matches).await;
+    sync_dynamic(session, &matches);
+    let (mut high, more) = gatherer.high(&matches);
     errors.extend(more);
     if !errors.is_empty() {
         return Ok(finish(session, errors.into()));
@@ -178,7 +172,7 @@ async fn from_top(session: &Session, args: &Args) -> Result<Value> {
         return Ok(finish(session, no_states("No states found for this minion").into()));
     }
     keep(&cache, &high.clone().into());
-    Ok(session.apply(high).await)
+    Ok(session.apply(high))
 }
 
 fn finish(session: &Session, result: Value) -> Value {
@@ -187,13 +181,13 @@ fn finish(session: &Session, result: Value) -> Value {
 }
 
 /// Fetches custom modules of the environments in use, if they are to be loaded by themselves.
-async fn sync_dynamic(session: &Session, matches: &Map) {
+fn sync_dynamic(session: &Session, matches: &Map) {
     if !session.ctx.opt("autoload_dynamic_modules").is_none_or(Value::truthy) || session.ctx.is_local() {
         return;
     }
     let envs: Value = matches.keys().cloned().collect();
     let call = exec::Call { args: vec![envs], kwargs: map! { "refresh" => false } };
-    if let Err(error) = session.ctx.call_with("saltutil.sync_all", call).await {
+    if let Err(error) = session.ctx.call_with("saltutil.sync_all", call) {
         tracing::debug!("custom modules were not fetched: {error}");
     }
 }
@@ -252,7 +246,7 @@ fn terse(ctx: &Context, args: &Args, result: Value) -> Value {
 ///     salt '*' state.sls web.install,web.config test=True
 ///     salt '*' state.sls web exclude=id_to_leave_out saltenv=dev concurrent=True
 #[function(out = "highstate")]
-pub async fn sls(
+pub fn sls(
     ctx: &Context,
     mods: Value,
     test: Option<Value>,
@@ -262,10 +256,10 @@ pub async fn sls(
     state_events: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    apply_sls(ctx, mods, exclude, sync_mods, Args { test, queue, state_events, kwargs: kwargs.0 }).await
+    apply_sls(ctx, mods, exclude, sync_mods, Args { test, queue, state_events, kwargs: kwargs.0 })
 }
 
-async fn apply_sls(
+fn apply_sls(
     ctx: &Context,
     mods: Value,
     excluded: Option<Value>,
@@ -273,7 +267,7 @@ async fn apply_sls(
     args: Args,
 ) -> Result<Value> {
     let names = split_input(&mods);
-    let held = match begin(ctx, &args).await? {
+    let held = match begin(ctx, &args)? {
         Begun::Mine(held) => held,
         Begun::Answer(answer) => return Ok(answer),
     };
@@ -282,8 +276,8 @@ async fn apply_sls(
         ctx.set_retcode(COMPILER_ERROR);
         return Ok(off.into());
     }
-    let session = Session::new(ctx, &args, held, true).await?;
-    sync(&session, sync_mods).await;
+    let session = Session::new(ctx, &args, held, true)?;
+    sync(&session, sync_mods);
     if let Some(refusal) = session.pillar_refusal(&args) {
         return Ok(refusal);
     }
@@ -291,24 +285,24 @@ async fn apply_sls(
     if args.is("cache")
         && let Some(Value::Map(high)) = disk::read_value(&cache).map_err(stored)?
     {
-        return Ok(session.apply(high).await);
+        return Ok(session.apply(high));
     }
     let files = session.files()?;
     let matches = map! { session.saltenv() => names };
-    let (mut high, errors) = session.gatherer(&files).high(&matches).await;
+    let (mut high, errors) = session.gatherer(&files).high(&matches);
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }
     exclude(&mut high, excluded.as_ref());
     keep(&cache, &high.clone().into());
-    let result = session.apply(high).await;
+    let result = session.apply(high);
     let result = terse(&session.ctx, &args, result);
     keep(&Path::new(session.ctx.cachedir()).join("sls.p"), &result);
     Ok(result)
 }
 
 /// Fetches the kinds of custom modules that are named, or all.
-async fn sync(session: &Session, kinds: Option<Value>) {
+fn sync(session: &Session, kinds: Option<Value>) {
     let kinds = match kinds {
         Some(Value::Bool(true)) => vec!["all".to_owned()],
         Some(Value::Bool(false)) | None => Vec::new(),
@@ -317,7 +311,7 @@ async fn sync(session: &Session, kinds: Option<Value>) {
     let kinds = if kinds.iter().any(|kind| kind == "all") { vec!["all".to_owned()] } else { kinds };
     for kind in kinds {
         let call = exec::Call { args: Vec::new(), kwargs: map! { "saltenv" => session.saltenv() } };
-        match session.ctx.call_with(&format!("saltutil.sync_{kind}"), call).await {
+        match session.ctx.call_with(&format!("saltutil.sync_{kind}"), call) {
             Ok(_) => {}
             Err(Error::NotAvailable(_)) => tracing::warn!("Invalid custom module type '{kind}', ignoring"),
             Err(error) => tracing::warn!("custom modules were not fetched: {error}"),
@@ -334,7 +328,7 @@ async fn sync(session: &Session, kinds: Option<Value>) {
 ///     salt '*' state.sls_id my_state my_module
 ///     salt '*' state.sls_id my_state my_module,a_common_module
 #[function(out = "highstate")]
-pub async fn sls_id(
+pub fn sls_id(
     ctx: &Context,
     id__: String,
     mods: Value,
@@ -350,7 +344,7 @@ pub async fn sls_id(
     }
     let files = session.files()?;
     let matches = map! { session.saltenv() => split_input(&mods) };
-    let (high, mut errors) = session.gatherer(&files).high(&matches).await;
+    let (high, mut errors) = session.gatherer(&files).high(&matches);
     let mut high = Value::Map(high);
     errors.extend(::state::high::verify_high(&high));
     let settings = session.settings();
@@ -364,7 +358,7 @@ pub async fn sls_id(
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }
-    let result = session.run().only(chunks, &id__).await;
+    let result = session.run().only(chunks, &id__);
     if result.is_empty() {
         return Err(Error::invocation(format!(
             "No matches for ID '{id__}' found in SLS '{mods}' within saltenv '{}'",
@@ -382,7 +376,7 @@ pub async fn sls_id(
 ///
 ///     salt '*' state.single pkg.installed name=vim
 #[function(out = "highstate")]
-pub async fn single(
+pub fn single(
     ctx: &Context,
     fun: String,
     name: Value,
@@ -405,7 +399,7 @@ pub async fn single(
         return Ok(finish(&session, errors.into()));
     }
     let tag = ::state::tag::of(&low);
-    let ret = run.low(low).await;
+    let ret = run.low(low);
     Ok(finish(&session, map! { tag => ret }.into()))
 }
 
@@ -417,7 +411,7 @@ pub async fn single(
 ///
 ///     salt '*' state.low '{"state": "pkg", "fun": "installed", "name": "vi"}'
 #[function]
-pub async fn low(ctx: &Context, data: Map, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn low(ctx: &Context, data: Map, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
     let mut run = session.run();
@@ -428,7 +422,7 @@ pub async fn low(ctx: &Context, data: Map, queue: Option<Value>, kwargs: KwArgs)
     let mut data = data;
     let name = data.get("name").cloned().unwrap_or_default();
     data.entry_or_insert_with("__id__", || name);
-    let ret = run.low(data).await;
+    let ret = run.low(data);
     let failed = ret.get("result") == Some(&Value::Bool(false));
     session.ctx.set_retcode(if failed { super::session::STATE_FAILURE } else { 0 });
     Ok(ret.into())
@@ -442,16 +436,10 @@ pub async fn low(ctx: &Context, data: Map, queue: Option<Value>, kwargs: KwArgs)
 ///
 ///     salt '*' state.high '{"vim": {"pkg": ["installed"]}}'
 #[function]
-pub async fn high(
-    ctx: &Context,
-    data: Map,
-    test: Option<Value>,
-    queue: Option<Value>,
-    kwargs: KwArgs,
-) -> Result<Value> {
+pub fn high(ctx: &Context, data: Map, test: Option<Value>, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::with_test(test, queue, kwargs);
     let session = session!(ctx, &args, false);
-    Ok(session.apply(data).await)
+    Ok(session.apply(data))
 }
 
 /// Applies the states of a template on this machine.
@@ -462,7 +450,7 @@ pub async fn high(
 ///
 ///     salt '*' state.template '<Path to template on the minion>'
 #[function(out = "highstate")]
-pub async fn template(ctx: &Context, tem: String, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn template(ctx: &Context, tem: String, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
@@ -472,15 +460,15 @@ pub async fn template(ctx: &Context, tem: String, queue: Option<Value>, kwargs: 
     };
     let saltenv = args.get("saltenv").map(Value::to_string).unwrap_or_default();
     let files = session.files()?;
-    let data = match files.text(text, Some(path.clone().into()), &path, &saltenv).await {
+    let data = match files.text(text, Some(path.clone().into()), &path, &saltenv) {
         Ok(data) => data,
         Err(why) => return Ok(finish(&session, list![format!("Rendering SLS '{saltenv}:{path}' failed: {why}")])),
     };
-    let (high, errors) = session.gatherer(&files).template(data, &path, &saltenv).await;
+    let (high, errors) = session.gatherer(&files).template(data, &path, &saltenv);
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }
-    Ok(session.apply(high).await)
+    Ok(session.apply(high))
 }
 
 /// Applies the states of a template that is given as text.
@@ -491,10 +479,10 @@ pub async fn template(ctx: &Context, tem: String, queue: Option<Value>, kwargs: 
 ///
 ///     salt '*' state.template_str '<Template String>'
 #[function(out = "highstate")]
-pub async fn template_str(ctx: &Context, tem: String, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn template_str(ctx: &Context, tem: String, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
-    let data = session.files()?.text(tem, None, "", &session.saltenv()).await.map_err(Error::execution)?;
+    let data = session.files()?.text(tem, None, "", &session.saltenv()).map_err(Error::execution)?;
     if !data.truthy() {
         return Ok(finish(&session, data));
     }
@@ -505,5 +493,5 @@ pub async fn template_str(ctx: &Context, tem: String, queue: Option<Value>, kwar
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }
-    Ok(session.apply(high).await)
+    Ok(session.apply(high))
 }

@@ -41,7 +41,7 @@ pub fn of(ctx: &Context, names: &[String]) -> Vec<String> {
 ///     salt '*' state.disable highstate
 ///     salt '*' state.disable test.succeed_without_changes
 #[function]
-pub async fn disable(ctx: &Context, states: Value) -> Result<Map> {
+pub fn disable(ctx: &Context, states: Value) -> Result<Map> {
     let mut all = off(ctx);
     let mut told = Vec::new();
     for name in split_input(&states) {
@@ -51,7 +51,7 @@ pub async fn disable(ctx: &Context, states: Value) -> Result<Map> {
             all.push(name);
         }
     }
-    change(ctx, all, told).await
+    change(ctx, all, told)
 }
 
 /// Turns states or the highstate on again.
@@ -62,7 +62,7 @@ pub async fn disable(ctx: &Context, states: Value) -> Result<Map> {
 ///
 ///     salt '*' state.enable highstate
 #[function]
-pub async fn enable(ctx: &Context, states: Value) -> Result<Map> {
+pub fn enable(ctx: &Context, states: Value) -> Result<Map> {
     let mut all = off(ctx);
     let mut told = Vec::new();
     for name in split_input(&states) {
@@ -70,15 +70,15 @@ pub async fn enable(ctx: &Context, states: Value) -> Result<Map> {
         told.push(format!("Info: {name} state {already}enabled."));
         all.retain(|present| *present != name);
     }
-    change(ctx, all, told).await
+    change(ctx, all, told)
 }
 
-async fn change(ctx: &Context, names: Vec<String>, told: Vec<String>) -> Result<Map> {
+fn change(ctx: &Context, names: Vec<String>, told: Vec<String>) -> Result<Map> {
     if names != off(ctx) {
         let call = Call { args: vec![GRAIN.into(), names.into()], kwargs: Map::new() };
-        ctx.call_with("grains.setval", call).await?;
+        ctx.call_with("grains.setval", call)?;
     }
-    ctx.agent.refresh(exec::Refresh::Grains).await?;
+    ctx.wait(ctx.agent.refresh(exec::Refresh::Grains))?;
     Ok(map! { "res" => true, "msg" => told.join("\n") })
 }
 

@@ -119,12 +119,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let opts = map! { "sock_dir" => dir.path().to_str().unwrap(), "id" => "web1", "hash_type" => "sha256" };
         let bus = Bus::new(Rt::real(), 1 << 20);
-        let server =
-            event::serve(&bus, &endpoints(&opts, None, "minion").unwrap(), ServeOptions::default()).await.unwrap();
+        let endpoints = endpoints(&opts, None, "minion").unwrap();
+        let server = event::serve(&bus, &endpoints, ServeOptions::default()).await.unwrap();
         let (ctx, _) = testing::context(&[&super::super::MODULE], opts, map! {}, map! {});
-        let kwargs = map! { "tagmatch" => "a/*", "count" => 2, "quiet" => true };
-        let call = exec::Call { args: vec![], kwargs };
-        let mut watching = std::pin::pin!(ctx.call_with("state.event", call));
+        let mut watching = std::pin::pin!(event(&ctx, "a/*".into(), 2, true, None, false, "minion".into()));
         let done = loop {
             tokio::select! {
                 biased;
@@ -135,7 +133,7 @@ mod tests {
                 }
             }
         };
-        assert_eq!(done.unwrap(), Value::Null);
+        done.unwrap();
         server.close().await;
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ::state::gather::{Failed, Sls, Sources};
 use exec::{Context, Error, Result};
 use files::FileClient;
-use futures_util::future::BoxFuture;
 use render::{Renderer, Request};
 use value::{Map, Value, map};
 
@@ -31,7 +30,7 @@ impl Files {
     }
 
     /// Renders a text that is no file of the server.
-    pub async fn text(
+    pub fn text(
         &self,
         text: String,
         path: Option<PathBuf>,
@@ -44,73 +43,64 @@ impl Files {
                 Request { text: &text, path: path.as_deref(), sls: &sls, saltenv: &saltenv, ..Request::default() };
             renderer.render(&request).map_err(|error| error.to_string())
         };
-        self.ctx.blocking(work).await.map_err(|error| error.to_string())?
+        self.ctx.blocking(work)
     }
 
-    async fn file(&self, path: PathBuf, sls: &str, saltenv: &str) -> std::result::Result<Value, String> {
-        let bytes =
-            tokio::fs::read(&path).await.map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+    fn file(&self, path: PathBuf, sls: &str, saltenv: &str) -> std::result::Result<Value, String> {
+        let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             format!("{} is not valid UTF-8 at byte {}", path.display(), error.utf8_error().valid_up_to())
         })?;
-        self.text(text, Some(path), sls, saltenv).await
+        self.text(text, Some(path), sls, saltenv)
     }
 
-    async fn cached(&self, path: &str, saltenv: &str) -> std::result::Result<Option<PathBuf>, String> {
+    fn cached(&self, path: &str, saltenv: &str) -> std::result::Result<Option<PathBuf>, String> {
         let address = format!("salt://{path}");
         let fetching = self.client.cache_file(&address, saltenv, None);
-        cp::within(&self.ctx, fetching).await.map_err(|error: Error| error.to_string())
+        cp::within(&self.ctx, fetching).map_err(|error: Error| error.to_string())
     }
 }
 
 impl Sources for Files {
-    fn envs(&self) -> BoxFuture<'_, std::result::Result<Vec<String>, String>> {
-        Box::pin(async move { cp::within(&self.ctx, self.client.envs()).await.map_err(|error| error.to_string()) })
+    fn envs(&self) -> std::result::Result<Vec<String>, String> {
+        cp::within(&self.ctx, self.client.envs()).map_err(|error| error.to_string())
     }
 
-    fn states<'a>(&'a self, saltenv: &'a str) -> BoxFuture<'a, std::result::Result<Vec<String>, String>> {
-        Box::pin(async move {
-            cp::within(&self.ctx, self.client.list_states(saltenv)).await.map_err(|error| error.to_string())
-        })
+    fn states(&self, saltenv: &str) -> std::result::Result<Vec<String>, String> {
+        cp::within(&self.ctx, self.client.list_states(saltenv)).map_err(|error| error.to_string())
     }
 
-    fn render<'a>(&'a self, sls: &'a str, saltenv: &'a str) -> BoxFuture<'a, std::result::Result<Sls, Failed>> {
-        Box::pin(async move {
-            // A name may end with a dot: `a.` is `a/init.sls`, as an include of `.` in `a/b.sls` means.
-            let path = sls.replace('.', "/");
-            let folder = path.trim_end_matches('/');
-            let places = [(format!("{path}.sls"), false), (format!("{folder}/init.sls"), true)];
-            for (path, is_init) in places.into_iter().filter(|(path, _)| !path.ends_with("/.sls")) {
-                if let Some(file) = self.cached(&path, saltenv).await.map_err(Failed::Unreachable)? {
-                    let data = self.file(file, sls, saltenv).await.map_err(Failed::Render)?;
-                    return Ok(Sls { data, is_init });
-                }
+    fn render(&self, sls: &str, saltenv: &str) -> std::result::Result<Sls, Failed> {
+        // A name may end with a dot: `a.` is `a/init.sls`, as an include of `.` in `a/b.sls` means.
+        let path = sls.replace('.', "/");
+        let folder = path.trim_end_matches('/');
+        let places = [(format!("{path}.sls"), false), (format!("{folder}/init.sls"), true)];
+        for (path, is_init) in places.into_iter().filter(|(path, _)| !path.ends_with("/.sls")) {
+            if let Some(file) = self.cached(&path, saltenv).map_err(Failed::Unreachable)? {
+                let data = self.file(file, sls, saltenv).map_err(Failed::Render)?;
+                return Ok(Sls { data, is_init });
             }
-            Err(Failed::NotFound)
-        })
+        }
+        Err(Failed::NotFound)
     }
 
-    fn top<'a>(&'a self, saltenv: &'a str) -> BoxFuture<'a, std::result::Result<Option<Value>, String>> {
-        Box::pin(async move {
-            match self.cached(&self.top, saltenv).await? {
-                Some(file) => self.file(file, "", saltenv).await.map(Some),
-                None => Ok(None),
-            }
-        })
+    fn top(&self, saltenv: &str) -> std::result::Result<Option<Value>, String> {
+        match self.cached(&self.top, saltenv)? {
+            Some(file) => self.file(file, "", saltenv).map(Some),
+            None => Ok(None),
+        }
     }
 
-    fn master_tops(&self) -> BoxFuture<'_, std::result::Result<Map, String>> {
-        Box::pin(async move {
-            if self.ctx.is_local() {
-                let (option, id) = (self.ctx.opts.get("master_tops").cloned(), self.ctx.id().to_owned());
-                let work = move || tops::tops(option.as_ref(), &id);
-                return self.ctx.blocking(work).await.map_err(|error| error.to_string());
-            }
-            let mut opts = (*self.ctx.opts).clone();
-            opts.insert("grains", (*self.ctx.grains).clone());
-            let load = map! { "cmd" => "_master_tops", "id" => self.ctx.id(), "opts" => opts };
-            let answer = self.ctx.agent.request(load, None).await.map_err(|error| error.to_string())?;
-            Ok(answer.into_map().unwrap_or_default())
-        })
+    fn master_tops(&self) -> std::result::Result<Map, String> {
+        if self.ctx.is_local() {
+            let (option, id) = (self.ctx.opts.get("master_tops").cloned(), self.ctx.id().to_owned());
+            let work = move || tops::tops(option.as_ref(), &id);
+            return Ok(self.ctx.blocking(work));
+        }
+        let mut opts = (*self.ctx.opts).clone();
+        opts.insert("grains", (*self.ctx.grains).clone());
+        let load = map! { "cmd" => "_master_tops", "id" => self.ctx.id(), "opts" => opts };
+        let answer = self.ctx.wait(self.ctx.agent.request(load, None)).map_err(|error| error.to_string())?;
+        Ok(answer.into_map().unwrap_or_default())
     }
 }

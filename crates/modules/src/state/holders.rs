@@ -80,7 +80,7 @@ impl Runs {
     }
 
     /// Takes the place of a run, waits for it, or tells who has it. With `concurrent` others are no hindrance.
-    pub async fn take(&self, ctx: &Context, queue: Queue, concurrent: bool) -> Result<Place> {
+    pub fn take(&self, ctx: &Context, queue: Queue, concurrent: bool) -> Result<Place> {
         let me = me(ctx);
         let ticket = match queue {
             Queue::No => None,
@@ -102,10 +102,7 @@ impl Runs {
                 }
             }
             first = false;
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = ctx.job.cancel.cancelled() => return Err(Error::Terminated),
-            }
+            ctx.sleep(LOOK);
         }
     }
 
@@ -251,39 +248,39 @@ mod tests {
         ctx
     }
 
-    async fn take(ctx: &Context, queue: Queue, concurrent: bool) -> Place {
-        Runs::new(ctx.cachedir()).take(ctx, queue, concurrent).await.unwrap()
+    fn take(ctx: &Context, queue: Queue, concurrent: bool) -> Place {
+        Runs::new(ctx.cachedir()).take(ctx, queue, concurrent).unwrap()
     }
 
-    #[tokio::test]
-    async fn the_second_run_is_told_who_has_the_place() {
+    #[test]
+    fn the_second_run_is_told_who_has_the_place() {
         let dir = tempfile::tempdir().unwrap();
         let first = job(dir.path(), "20240229131415678901", "state.apply");
         let second = job(dir.path(), "20240229131416000000", "state.highstate");
-        let Place::Mine(held) = take(&first, Queue::No, false).await else { panic!("the place is free") };
-        let Place::Taken(texts) = take(&second, Queue::No, false).await else { panic!("the place is taken") };
+        let Place::Mine(held) = take(&first, Queue::No, false) else { panic!("the place is free") };
+        let Place::Taken(texts) = take(&second, Queue::No, false) else { panic!("the place is taken") };
         let pid = std::process::id();
         let text = format!(
             "The function \"state.apply\" is running as PID {pid} and was started at 2024, Feb 29 13:14:15.678901 with jid \
              20240229131415678901 for the master m1.example"
         );
         assert_eq!(texts, [text]);
-        assert!(matches!(take(&first, Queue::No, false).await, Place::Mine(_)), "a run within the same job");
-        assert!(matches!(take(&second, Queue::No, true).await, Place::Mine(_)), "concurrent runs ask for nobody");
+        assert!(matches!(take(&first, Queue::No, false), Place::Mine(_)), "a run within the same job");
+        assert!(matches!(take(&second, Queue::No, true), Place::Mine(_)), "concurrent runs ask for nobody");
         drop(held);
-        assert!(matches!(take(&second, Queue::No, false).await, Place::Mine(_)));
+        assert!(matches!(take(&second, Queue::No, false), Place::Mine(_)));
     }
 
-    #[tokio::test]
-    async fn those_that_wait_go_in_the_order_they_came() {
+    #[test]
+    fn those_that_wait_go_in_the_order_they_came() {
         let dir = tempfile::tempdir().unwrap();
         let first = job(dir.path(), "20240229131415678901", "state.apply");
-        let Place::Mine(held) = take(&first, Queue::No, false).await else { panic!("the place is free") };
+        let Place::Mine(held) = take(&first, Queue::No, false) else { panic!("the place is free") };
         let second = job(dir.path(), "20240229131416000000", "state.apply");
-        assert!(matches!(take(&second, Queue::AtMost(1), false).await, Place::Taken(_)), "one is before it already");
-        let waiting = tokio::spawn(async move { take(&second, Queue::Wait, false).await });
+        assert!(matches!(take(&second, Queue::AtMost(1), false), Place::Taken(_)), "one is before it already");
+        let waiting = std::thread::spawn(move || take(&second, Queue::Wait, false));
         drop(held);
-        assert!(matches!(waiting.await.unwrap(), Place::Mine(_)));
+        assert!(matches!(waiting.join().unwrap(), Place::Mine(_)));
     }
 
     #[test]

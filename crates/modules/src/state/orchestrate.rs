@@ -13,7 +13,7 @@ use value::{Map, Value, map};
 ///     salt-call --local state.orchestrate webserver
 ///     salt-call --local state.orchestrate webserver saltenv=dev test=True
 #[function]
-pub async fn orchestrate(
+pub fn orchestrate(
     ctx: &Context,
     mods: Value,
     #[default("base")] saltenv: Value,
@@ -35,7 +35,7 @@ pub async fn orchestrate(
         "pillarenv" => pillarenv,
     };
     kwargs.retain(|_, value| !value.is_null());
-    let running = ctx.call_with("state.sls", Call { args: Vec::new(), kwargs }).await?;
+    let running = ctx.call_with("state.sls", Call { args: Vec::new(), kwargs })?;
     // What became of the states stands in the result; the job itself has done its work.
     let code = i64::from(ctx.job.retcode() != 0);
     ctx.set_retcode(0);
@@ -48,14 +48,14 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn it_is_for_machines_without_a_master() {
-        let call = |opts: Map, kwargs: Map| async {
+    #[test]
+    fn it_is_for_machines_without_a_master() {
+        let call = |opts: Map, kwargs: Map| {
             let (ctx, _) = testing::context(&[&super::super::MODULE], opts, map! {}, map! {});
-            ctx.call_with("state.orchestrate", Call { args: vec!["a".into()], kwargs }).await.unwrap_err().to_string()
+            ctx.call_with("state.orchestrate", Call { args: vec!["a".into()], kwargs }).unwrap_err().to_string()
         };
-        assert!(call(map! { "file_client" => "remote" }, map! {}).await.starts_with("not supported: "));
-        let wrong = call(map! { "file_client" => "local" }, map! { "pillar" => 5 }).await;
+        assert!(call(map! { "file_client" => "remote" }, map! {}).starts_with("not supported: "));
+        let wrong = call(map! { "file_client" => "local" }, map! { "pillar" => 5 });
         assert_eq!(wrong, "Pillar data must be formatted as a dictionary");
     }
 }

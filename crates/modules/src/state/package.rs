@@ -24,7 +24,7 @@ use crate::file::hash::of_file;
 ///
 ///     salt '*' state.pkg /tmp/salt_state.tgz 760a9353810e36f6d81416366fc426dc md5
 #[function(out = "highstate")]
-pub async fn pkg(
+pub fn pkg(
     ctx: &Context,
     pkg_path: String,
     pkg_sum: Value,
@@ -34,7 +34,7 @@ pub async fn pkg(
 ) -> Result<Value> {
     let mut kwargs = kwargs.0;
     let queue = kwargs.remove("queue");
-    let package = ctx.blocking(move || Package::open(&pkg_path, &pkg_sum.to_string(), &hash_type)).await??;
+    let package = ctx.blocking(move || Package::open(&pkg_path, &pkg_sum.to_string(), &hash_type))?;
     match &package.pillar {
         Some(pillar) => drop(kwargs.insert("pillar", pillar.clone())),
         None => drop(kwargs.remove("pillar")),
@@ -42,20 +42,20 @@ pub async fn pkg(
     let args = Args { test, queue, kwargs, ..Args::default() };
     let mut session = session!(ctx, &args, false);
     package.lay_over(&mut session.ctx)?;
-    let result = apply(&session, package.lows.clone()).await;
+    let result = apply(&session, package.lows.clone());
     set_retcode(&session.ctx, &result, None);
-    ctx.blocking(move || drop(package)).await?;
+    ctx.blocking(move || drop(package));
     Ok(result)
 }
 
-async fn apply(session: &Session, lows: Vec<Value>) -> Value {
+fn apply(session: &Session, lows: Vec<Value>) -> Value {
     // What could not be compiled is told in the place of the chunks.
     if lows.iter().any(|low| low.as_map().is_none()) {
         return lows.into();
     }
     let chunks = order_lows(lows.into_iter().filter_map(Value::into_map).collect(), &session.settings());
     match chunks {
-        Ok(chunks) => session.run().chunks(chunks).await.into(),
+        Ok(chunks) => session.run().chunks(chunks).into(),
         Err(errors) => errors.into(),
     }
 }
@@ -143,9 +143,9 @@ mod tests {
 
     /// Tells what the state sees of the package.
     #[function]
-    async fn seen(ctx: &Context, name: String) -> Result<Map> {
+    fn seen(ctx: &Context, name: String) -> Result<Map> {
         let file =
-            ctx.call_with("cp.get_file_str", Call { args: vec!["salt://a/file.txt".into()], kwargs: map! {} }).await?;
+            ctx.call_with("cp.get_file_str", Call { args: vec!["salt://a/file.txt".into()], kwargs: map! {} })?;
         let changes = map! {
             "file" => file, "port" => ctx.pillar.get("port").cloned(), "os" => ctx.grains.get("os").cloned(),
             "test" => ctx.is_test(),
@@ -174,7 +174,7 @@ mod tests {
         (path.to_str().unwrap().to_owned(), sum)
     }
 
-    async fn run(folder: &Path, members: &[(&str, &str)], sum: Option<&str>) -> Result<Value> {
+    fn run(folder: &Path, members: &[(&str, &str)], sum: Option<&str>) -> Result<Value> {
         let (path, real) = package(folder, members);
         let cache = folder.join("cache").to_str().unwrap().to_owned();
         let opts = map! { "file_client" => "local", "cachedir" => cache, "id" => "minion" };
@@ -182,13 +182,13 @@ mod tests {
         let (ctx, agent) = testing::with_states(&modules, &[&PROBE], opts, map! { "os" => "Debian" }, map! {});
         agent.answers.lock().unwrap().push_back(map! { "role" => "web" }.into());
         let args = vec![path.into(), sum.unwrap_or(&real).into(), "sha256".into()];
-        ctx.call_with("state.pkg", Call { args, kwargs: map! { "test" => true } }).await
+        ctx.call_with("state.pkg", Call { args, kwargs: map! { "test" => true } })
     }
 
     const LOW: &str = r#"[{"state": "probe", "fun": "seen", "name": "x", "__id__": "x", "__sls__": "a", "__env__": "base", "order": 10000}]"#;
 
-    #[tokio::test]
-    async fn states_see_files_pillar_and_grains_of_the_package() {
+    #[test]
+    fn states_see_files_pillar_and_grains_of_the_package() {
         let folder = tempfile::tempdir().unwrap();
         let members = [
             ("lowstate.json", LOW),
@@ -196,20 +196,20 @@ mod tests {
             ("roster_grains.json", r#"{"os": "Rocky"}"#),
             ("base/a/file.txt", "text"),
         ];
-        let done = run(folder.path(), &members, None).await.unwrap();
+        let done = run(folder.path(), &members, None).unwrap();
         let changes = done.get("probe_|-x_|-x_|-seen").and_then(|ret| ret.get("changes")).cloned().unwrap_or_default();
         assert_eq!(changes, map! { "file" => "text", "port" => 80, "os" => "Rocky", "test" => true }.into(), "{done}");
     }
 
-    #[tokio::test]
-    async fn what_could_not_be_compiled_is_told() {
+    #[test]
+    fn what_could_not_be_compiled_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let done = run(folder.path(), &[("lowstate.json", r#"["No matching sls"]"#)], None).await.unwrap();
+        let done = run(folder.path(), &[("lowstate.json", r#"["No matching sls"]"#)], None).unwrap();
         assert_eq!(done, value::list!["No matching sls"]);
     }
 
-    #[tokio::test]
-    async fn wrong_packages_are_refused_with_the_reason() {
+    #[test]
+    fn wrong_packages_are_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let cases = [
             (vec![("lowstate.json", LOW)], Some("0123"), "not 0123"),
@@ -220,7 +220,7 @@ mod tests {
             (vec![("../lowstate.json", LOW)], None, "would lie outside"),
         ];
         for (members, sum, why) in cases {
-            let error = run(folder.path(), &members, sum).await.unwrap_err().to_string();
+            let error = run(folder.path(), &members, sum).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

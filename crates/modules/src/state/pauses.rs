@@ -87,7 +87,7 @@ pub fn resume(ctx: &Context, jid: String, state_id: Option<String>) -> Result<()
 ///     salt '*' state.get_pauses
 ///     salt '*' state.get_pauses jid=20171130110407769519
 #[function]
-pub async fn get_pauses(ctx: &Context, jid: Option<Value>) -> Result<Map> {
+pub fn get_pauses(ctx: &Context, jid: Option<Value>) -> Result<Map> {
     let jids: Vec<String> = match jid {
         Some(Value::List(jids)) => jids.iter().map(Value::to_string).collect(),
         Some(jid) => vec![jid.to_string()],
@@ -97,7 +97,7 @@ pub async fn get_pauses(ctx: &Context, jid: Option<Value>) -> Result<Map> {
             names.filter(|name| !name.ends_with(".tmp")).collect()
         }
     };
-    let running = ctx.call("saltutil.is_running", vec!["state.*".into()]).await?;
+    let running = ctx.call("saltutil.is_running", vec!["state.*".into()])?;
     let active = running.as_list().unwrap_or_default();
     let mut found = map! {};
     for jid in jids {

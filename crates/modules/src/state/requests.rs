@@ -33,10 +33,10 @@ fn write(ctx: &Context, requests: Map) -> Result<()> {
 ///     salt '*' state.request
 ///     salt '*' state.request web,db
 #[function(out = "highstate")]
-pub async fn request(ctx: &Context, mods: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn request(ctx: &Context, mods: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.0;
     kwargs.insert("test", true);
-    let ret = applied(ctx, mods.clone(), kwargs.clone()).await?;
+    let ret = applied(ctx, mods.clone(), kwargs.clone())?;
     let name = kwargs.get("name").map_or_else(|| "default".to_owned(), Value::to_string);
     let mut all = requests(ctx)?;
     all.insert(name, map! { "test_run" => ret.clone(), "mods" => mods, "kwargs" => kwargs });
@@ -90,7 +90,7 @@ pub fn clear_request(ctx: &Context, name: Option<String>) -> Result<bool> {
 ///
 ///     salt '*' state.run_request
 #[function(out = "highstate")]
-pub async fn run_request(ctx: &Context, #[default("default")] name: String, kwargs: KwArgs) -> Result<Value> {
+pub fn run_request(ctx: &Context, #[default("default")] name: String, kwargs: KwArgs) -> Result<Value> {
     let mut all = requests(ctx)?;
     let Some(Value::Map(mut kept)) = all.remove(&name) else {
         return Ok(Map::new().into());
@@ -100,7 +100,7 @@ pub async fn run_request(ctx: &Context, #[default("default")] name: String, kwar
     };
     given.update(kwargs.0);
     given.remove("test");
-    let ret = applied(ctx, kept.remove("mods"), given).await?;
+    let ret = applied(ctx, kept.remove("mods"), given)?;
     disk::remove(&file(ctx)).map_err(failed)?;
     Ok(ret)
 }

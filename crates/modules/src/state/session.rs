@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ::state::gather::{Gatherer, Minion, Options};
 use ::state::{How, Run, Settings, World};
 use exec::{Context, Error, KwArgs, Refresh, Result};
-use futures_util::future::BoxFuture;
 use value::{Map, Value, map};
 
 use super::files::Files;
@@ -77,9 +76,9 @@ pub enum Begun<T> {
 }
 
 /// Takes the place among the runs of this machine.
-pub async fn begin(ctx: &Context, args: &Args) -> Result<Begun<Held>> {
+pub fn begin(ctx: &Context, args: &Args) -> Result<Begun<Held>> {
     let queue = Queue::read(args.queue.as_ref(), ctx.opt("state_queue"));
-    match Runs::new(ctx.cachedir()).take(ctx, queue, args.is("concurrent")).await? {
+    match Runs::new(ctx.cachedir()).take(ctx, queue, args.is("concurrent"))? {
         Place::Mine(held) => Ok(Begun::Mine(held)),
         Place::Taken(texts) => {
             ctx.set_retcode(COMPILER_ERROR);
@@ -97,9 +96,9 @@ pub struct Session {
 
 impl Session {
     /// Prepares options and pillar. `needs_env`: without an environment it is `base`.
-    pub async fn new(ctx: &Context, args: &Args, held: Held, needs_env: bool) -> Result<Self> {
+    pub fn new(ctx: &Context, args: &Args, held: Held, needs_env: bool) -> Result<Self> {
         let mut opts = own_options(ctx, args)?;
-        add_master_options(ctx, &mut opts).await;
+        add_master_options(ctx, &mut opts);
         opts.insert("test", test_value(ctx, args));
         if needs_env && opts.get("saltenv").is_none_or(Value::is_null) {
             opts.insert("saltenv", "base");
@@ -108,7 +107,7 @@ impl Session {
         if let Some(events) = args.state_events.as_ref().or_else(|| ctx.job.load.get("state_events")) {
             opts.insert("state_events", events.clone());
         }
-        let pillar = pillar(ctx, &opts, args).await?;
+        let pillar = pillar(ctx, &opts, args)?;
         let jid = args.kwargs.get_str("__pub_jid").unwrap_or(ctx.job.jid());
         let how = How {
             jid: Some(jid.to_owned()).filter(|jid| !jid.is_empty()),
@@ -180,9 +179,9 @@ impl Session {
     }
 
     /// Runs high data and says in the return code how it went.
-    pub async fn apply(&self, high: Map) -> Value {
+    pub fn apply(&self, high: Map) -> Value {
         let handlers = ::state::run::failure_handlers(&high);
-        let result: Value = match self.run().high(high).await {
+        let result: Value = match self.run().high(high) {
             Ok(result) => result.into(),
             Err(errors) => errors.into(),
         };
@@ -230,11 +229,11 @@ fn own_options(ctx: &Context, args: &Args) -> Result<Map> {
 
 /// Lays the options of the master over those of the minion that states follow. A master that does not answer has the
 /// defaults.
-async fn add_master_options(ctx: &Context, opts: &mut Map) {
+fn add_master_options(ctx: &Context, opts: &mut Map) {
     if ctx.is_local() {
         return;
     }
-    let asked = ctx.agent.request(map! { "cmd" => "_master_opts" }, None).await;
+    let asked = ctx.wait(ctx.agent.request(map! { "cmd" => "_master_opts" }, None));
     let theirs = match asked {
         Ok(Value::Map(theirs)) => theirs,
         Ok(_) => return,
@@ -281,7 +280,7 @@ fn is_true(value: &Value) -> bool {
 }
 
 /// Returns the pillar of the run: compiled anew, but for a call that has just compiled it.
-async fn pillar(ctx: &Context, opts: &Map, args: &Args) -> Result<Map> {
+fn pillar(ctx: &Context, opts: &Map, args: &Args) -> Result<Map> {
     let over = args.get("pillar").cloned();
     if over.as_ref().is_some_and(|over| over.as_map().is_none()) && args.get("pillar_enc").is_none() {
         return Err(Error::invocation(
@@ -300,7 +299,7 @@ async fn pillar(ctx: &Context, opts: &Map, args: &Args) -> Result<Map> {
     if let Some(over) = over.clone().filter(Value::truthy) {
         request.insert("pillar_override", over);
     }
-    let mut pillar = ctx.agent.compile_pillar(request).await?;
+    let mut pillar = ctx.wait(ctx.agent.compile_pillar(request))?;
     if let Some(Value::Map(over)) = over {
         let lists = ctx.opt("pillar_merge_lists").is_some_and(Value::truthy);
         util::merge_maps(&mut pillar, over, lists);
@@ -316,28 +315,23 @@ impl World for Machine {
         grains::system::local_time(None).map_or(0, |time| time.offset)
     }
 
-    fn grains<'a>(&'a self, ctx: &'a Context) -> BoxFuture<'a, Option<Map>> {
-        Box::pin(async move {
-            if let Err(error) = ctx.agent.refresh(Refresh::Grains).await {
-                tracing::warn!("grains could not be loaded anew: {error}");
-            }
-            let opts = ctx.opts.clone();
-            ctx.blocking(move || grains::collect(&opts)).await.ok()
-        })
+    fn grains(&self, ctx: &Context) -> Option<Map> {
+        if let Err(error) = ctx.wait(ctx.agent.refresh(Refresh::Grains)) {
+            tracing::warn!("grains could not be loaded anew: {error}");
+        }
+        Some(ctx.blocking(|| grains::collect(&ctx.opts)))
     }
 
-    fn pillar<'a>(&'a self, ctx: &'a Context) -> BoxFuture<'a, Option<Map>> {
-        Box::pin(async move {
-            let option = |key: &str| ctx.opts.get(key).cloned().unwrap_or_default();
-            let request = map! { "pillarenv" => option("pillarenv"), "saltenv" => option("saltenv") };
-            match ctx.agent.compile_pillar(request).await {
-                Ok(pillar) => Some(pillar),
-                Err(error) => {
-                    tracing::warn!("the pillar could not be compiled anew: {error}");
-                    None
-                }
+    fn pillar(&self, ctx: &Context) -> Option<Map> {
+        let option = |key: &str| ctx.opts.get(key).cloned().unwrap_or_default();
+        let request = map! { "pillarenv" => option("pillarenv"), "saltenv" => option("saltenv") };
+        match ctx.wait(ctx.agent.compile_pillar(request)) {
+            Ok(pillar) => Some(pillar),
+            Err(error) => {
+                tracing::warn!("the pillar could not be compiled anew: {error}");
+                None
             }
-        })
+        }
     }
 }
 

@@ -10,23 +10,26 @@ use super::session::{Args, Begun, COMPILER_ERROR, Session, begin, set_retcode};
 use crate::util::split_input;
 
 /// Returns the high data of the top files, or what is wrong.
-async fn high_of_top(session: &Session) -> Result<std::result::Result<Map, Vec<String>>> {
-    let gathered = gathered_top(session).await?;
+fn high_of_top(session: &Session) -> Result<std::result::Result<Map, Vec<String>>> {
+    let gathered = gathered_top(session)?;
     Ok(gathered.and_then(|(high, errors)| if errors.is_empty() { Ok(high) } else { Err(errors) }))
 }
 
+/// High data and what is wrong with the rest.
+type Partly = (Map, Vec<String>);
+
 /// Returns as much of the high data of the top files as there is, and what is wrong with the rest.
-async fn gathered_top(session: &Session) -> Result<std::result::Result<(Map, Vec<String>), Vec<String>>> {
+fn gathered_top(session: &Session) -> Result<std::result::Result<Partly, Vec<String>>> {
     let files = session.files()?;
     let mut gatherer = session.gatherer(&files);
-    let top = match gatherer.top().await {
+    let top = match gatherer.top() {
         Ok(top) => top,
         Err(why) => return Ok(Err(vec![format!("Unable to render top file: {why}")])),
     };
     let mut errors = gather::verify(&top);
-    match gatherer.matches(&top, session.minion()).await {
+    match gatherer.matches(&top, session.minion()) {
         Ok(matches) => {
-            let (high, more) = gatherer.high(&matches).await;
+            let (high, more) = gatherer.high(&matches);
             errors.extend(more);
             Ok(Ok((high, errors)))
         }
@@ -35,10 +38,10 @@ async fn gathered_top(session: &Session) -> Result<std::result::Result<(Map, Vec
 }
 
 /// Returns what the top files give this minion.
-async fn matches_of_top(session: &Session) -> Result<std::result::Result<Matches, Vec<String>>> {
+fn matches_of_top(session: &Session) -> Result<std::result::Result<Matches, Vec<String>>> {
     let files = session.files()?;
     let mut gatherer = session.gatherer(&files);
-    let top = match gatherer.top().await {
+    let top = match gatherer.top() {
         Ok(top) => top,
         Err(why) => return Ok(Err(vec![format!("Unable to render top file: {why}")])),
     };
@@ -46,7 +49,7 @@ async fn matches_of_top(session: &Session) -> Result<std::result::Result<Matches
     if !errors.is_empty() {
         return Ok(Err(errors));
     }
-    Ok(gatherer.matches(&top, session.minion()).await.map_err(|why| vec![why]))
+    Ok(gatherer.matches(&top, session.minion()).map_err(|why| vec![why]))
 }
 
 fn refuse(session: &Session, errors: Vec<String>) -> Value {
@@ -62,11 +65,11 @@ fn refuse(session: &Session, errors: Vec<String>) -> Value {
 ///
 ///     salt '*' state.show_top
 #[function]
-pub async fn show_top(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn show_top(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
-    Ok(match matches_of_top(&session).await? {
+    Ok(match matches_of_top(&session)? {
         Ok(matches) => matches.into(),
         Err(errors) => refuse(&session, errors),
     })
@@ -80,11 +83,11 @@ pub async fn show_top(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Re
 ///
 ///     salt '*' state.show_highstate
 #[function]
-pub async fn show_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn show_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
-    let shown: Value = match high_of_top(&session).await? {
+    let shown: Value = match high_of_top(&session)? {
         Ok(high) => high.into(),
         Err(errors) => errors.into(),
     };
@@ -100,18 +103,18 @@ pub async fn show_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs)
 ///
 ///     salt '*' state.show_lowstate
 #[function]
-pub async fn show_lowstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn show_lowstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
-    Ok(match lows_of_top(&session).await? {
+    Ok(match lows_of_top(&session)? {
         Ok(lows) => lows.into(),
         Err(errors) => errors.into(),
     })
 }
 
-async fn lows_of_top(session: &Session) -> Result<std::result::Result<Vec<Map>, Vec<String>>> {
-    let gathered = gathered_top(session).await?;
+fn lows_of_top(session: &Session) -> Result<std::result::Result<Vec<Map>, Vec<String>>> {
+    let gathered = gathered_top(session)?;
     Ok(gathered.and_then(|(high, errors)| {
         let chunks = low::compile_what_there_is(high, errors, &session.settings())?;
         Ok(chunks.in_order().cloned().collect())
@@ -126,11 +129,11 @@ async fn lows_of_top(session: &Session) -> Result<std::result::Result<Vec<Map>, 
 ///
 ///     salt '*' state.show_states
 #[function]
-pub async fn show_states(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn show_states(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
-    Ok(match lows_of_top(&session).await? {
+    Ok(match lows_of_top(&session)? {
         Ok(lows) => {
             let mut names: Vec<Value> = Vec::new();
             for name in lows.iter().filter_map(|low| low.get("__sls__")) {
@@ -152,13 +155,13 @@ pub async fn show_states(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) ->
 ///
 ///     salt '*' state.show_state_usage
 #[function]
-pub async fn show_state_usage(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn show_state_usage(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
-    let shown: Value = match matches_of_top(&session).await? {
+    let shown: Value = match matches_of_top(&session)? {
         Ok(matches) => {
             let files = session.files()?;
-            match session.gatherer(&files).usage(&matches).await {
+            match session.gatherer(&files).usage(&matches) {
                 Ok(usage) => usage.into(),
                 Err(why) => value::list![why],
             }
@@ -170,10 +173,10 @@ pub async fn show_state_usage(ctx: &Context, queue: Option<Value>, kwargs: KwArg
 }
 
 /// Gathers and verifies the high data of SLS files.
-async fn high_of_sls(session: &Session, mods: &Value) -> Result<std::result::Result<Map, Vec<String>>> {
+fn high_of_sls(session: &Session, mods: &Value) -> Result<std::result::Result<Map, Vec<String>>> {
     let files = session.files()?;
     let matches = value::map! { session.saltenv() => split_input(mods) };
-    let (gathered, mut errors) = session.gatherer(&files).high(&matches).await;
+    let (gathered, mut errors) = session.gatherer(&files).high(&matches);
     let gathered = Value::Map(gathered);
     errors.extend(high::verify_high(&gathered));
     Ok(if errors.is_empty() { Ok(gathered.into_map().unwrap_or_default()) } else { Err(errors) })
@@ -187,20 +190,20 @@ async fn high_of_sls(session: &Session, mods: &Value) -> Result<std::result::Res
 ///
 ///     salt '*' state.show_sls core,edit.vim saltenv=dev
 #[function]
-pub async fn show_sls(
+pub fn show_sls(
     ctx: &Context,
     mods: Value,
     test: Option<Value>,
     queue: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    shown_sls(ctx, mods, Args::with_test(test, queue, kwargs)).await
+    shown_sls(ctx, mods, Args::with_test(test, queue, kwargs))
 }
 
-async fn shown_sls(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
+fn shown_sls(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
     let session = session!(ctx, &args, true);
     session.require_pillar(&args)?;
-    Ok(match high_of_sls(&session, &mods).await? {
+    Ok(match high_of_sls(&session, &mods)? {
         Ok(high) => high.into(),
         Err(errors) => refuse(&session, errors),
     })
@@ -214,20 +217,20 @@ async fn shown_sls(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
 ///
 ///     salt '*' state.show_low_sls foo saltenv=dev
 #[function]
-pub async fn show_low_sls(
+pub fn show_low_sls(
     ctx: &Context,
     mods: Value,
     test: Option<Value>,
     queue: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    shown_lows(ctx, mods, Args::with_test(test, queue, kwargs)).await
+    shown_lows(ctx, mods, Args::with_test(test, queue, kwargs))
 }
 
-async fn shown_lows(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
+fn shown_lows(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
     let session = session!(ctx, &args, true);
     session.require_pillar(&args)?;
-    let high = match high_of_sls(&session, &mods).await? {
+    let high = match high_of_sls(&session, &mods)? {
         Ok(high) => high,
         Err(errors) => return Ok(refuse(&session, errors)),
     };
@@ -247,14 +250,14 @@ async fn shown_lows(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
 ///
 ///     salt '*' state.sls_exists core,edit.vim saltenv=dev
 #[function]
-pub async fn sls_exists(
+pub fn sls_exists(
     ctx: &Context,
     mods: Value,
     test: Option<Value>,
     queue: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    let shown = shown_sls(ctx, mods, Args::with_test(test, queue, kwargs)).await?;
+    let shown = shown_sls(ctx, mods, Args::with_test(test, queue, kwargs))?;
     Ok(shown.as_map().is_some().into())
 }
 
@@ -266,7 +269,7 @@ pub async fn sls_exists(
 ///
 ///     salt '*' state.id_exists create_myfile,update_template filestate saltenv=dev
 #[function]
-pub async fn id_exists(
+pub fn id_exists(
     ctx: &Context,
     ids: Value,
     mods: Value,
@@ -274,7 +277,7 @@ pub async fn id_exists(
     queue: Option<Value>,
     kwargs: KwArgs,
 ) -> Result<Value> {
-    let shown = shown_lows(ctx, mods, Args::with_test(test, queue, kwargs)).await?;
+    let shown = shown_lows(ctx, mods, Args::with_test(test, queue, kwargs))?;
     let lows = shown.as_list().unwrap_or_default();
     let exists = |id: &String| lows.iter().any(|low| low.get("__id__").and_then(Value::as_str) == Some(id));
     Ok(split_input(&ids).iter().all(exists).into())
@@ -288,17 +291,11 @@ pub async fn id_exists(
 ///
 ///     salt '*' state.graph core,edit.vim saltenv=dev
 #[function]
-pub async fn graph(
-    ctx: &Context,
-    mods: Value,
-    test: Option<Value>,
-    queue: Option<Value>,
-    kwargs: KwArgs,
-) -> Result<Value> {
+pub fn graph(ctx: &Context, mods: Value, test: Option<Value>, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::with_test(test, queue, kwargs);
     let session = session!(ctx, &args, true);
     session.require_pillar(&args)?;
-    Ok(match high_of_sls(&session, &mods).await? {
+    Ok(match high_of_sls(&session, &mods)? {
         Ok(high) => dot(&session, high),
         Err(errors) => refuse(&session, errors),
     })
@@ -312,11 +309,11 @@ pub async fn graph(
 ///
 ///     salt '*' state.graph_highstate
 #[function]
-pub async fn graph_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
+pub fn graph_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let args = Args::new(queue, kwargs);
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
-    Ok(match high_of_top(&session).await? {
+    Ok(match high_of_top(&session)? {
         Ok(high) => dot(&session, high),
         Err(errors) => errors.into(),
     })

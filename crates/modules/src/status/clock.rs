@@ -15,14 +15,14 @@ use crate::cmd;
 ///
 ///     salt '*' status.uptime
 #[function]
-pub(super) async fn uptime(ctx: &Context) -> Result<Map> {
+pub(super) fn uptime(ctx: &Context) -> Result<Map> {
     let text = std::fs::read_to_string("/proc/uptime")
         .map_err(|error| Error::execution(format!("File /proc/uptime was not found. ({error})")))?;
     let seconds = text.split('.').next().and_then(|whole| whole.trim().parse().ok());
     let seconds: u64 = seconds.ok_or_else(|| Error::execution(format!("failed to read /proc/uptime: {text:?}")))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut result = since(now.saturating_sub(Duration::from_secs(seconds)), seconds);
-    match cmd::quiet(ctx, &["who", "-s"]).await {
+    match cmd::quiet(ctx, &["who", "-s"]) {
         Ok(outcome) => drop(result.insert("users", outcome.stdout.lines().count())),
         Err(Error::CommandNotFound(_)) => {}
         Err(error) => return Err(error),
@@ -63,8 +63,8 @@ pub(super) fn civil(days: i64) -> (i64, i64, i64) {
 ///     salt '*' status.time
 ///     salt '*' status.time '%s'
 #[function]
-pub(super) async fn time(ctx: &Context, #[default("%A, %d. %B %Y %I:%M%p")] format: String) -> Result<String> {
-    let outcome = cmd::quiet(ctx, &["date", &format!("+{format}")]).await?;
+pub(super) fn time(ctx: &Context, #[default("%A, %d. %B %Y %I:%M%p")] format: String) -> Result<String> {
+    let outcome = cmd::quiet(ctx, &["date", &format!("+{format}")])?;
     match outcome.retcode {
         Some(0) => Ok(outcome.stdout.trim_end_matches('\n').to_owned()),
         _ => Err(Error::execution(format!("failed to write the time as '{format}': {}", outcome.stderr.trim()))),

@@ -56,12 +56,12 @@ pub(super) fn parse_diskstats(text: &str) -> Map {
 ///     salt '*' status.diskusage / /srv
 ///     salt '*' status.diskusage 'ext?' xfs
 #[function]
-pub(super) async fn diskusage(ctx: &Context, args: VarArgs) -> Result<Map> {
+pub(super) fn diskusage(ctx: &Context, args: VarArgs) -> Result<Map> {
     let words: Vec<String> = args.0.iter().map(Value::to_string).collect();
     let mounts = kernel_text("/proc/mounts");
     let paths = mount_points(&words, &mounts);
     // A network file system whose server is gone would block.
-    ctx.blocking(move || paths.into_iter().filter_map(|path| Some((path.clone(), usage(&path)?))).collect()).await
+    Ok(ctx.blocking(move || paths.into_iter().filter_map(|path| Some((path.clone(), usage(&path)?))).collect()))
 }
 
 pub(super) fn mount_points(words: &[String], mounts: &str) -> Vec<String> {

@@ -14,7 +14,7 @@ use value::{Value, map};
 ///
 ///     salt '*' status.master master=salt1.example.com
 #[function(name = "master")]
-pub(super) async fn connected_to(
+pub(super) fn connected_to(
     ctx: &Context,
     master: Option<String>,
     #[default(true)] connected: bool,
@@ -29,7 +29,7 @@ pub(super) async fn connected_to(
     });
     if is_live != connected {
         let tag = if is_live { "__master_connected" } else { "__master_disconnected" };
-        ctx.agent.fire_local(tag, map! { "master" => &master }).await?;
+        ctx.wait(ctx.agent.fire_local(tag, map! { "master" => &master }))?;
     }
     Ok(Some(is_live))
 }
@@ -42,16 +42,16 @@ pub(super) async fn connected_to(
 ///
 ///     salt '*' status.ping_master salt1.example.com
 #[function]
-pub(super) async fn ping_master(ctx: &Context, master: Value) -> Result<bool> {
+pub(super) fn ping_master(ctx: &Context, master: Value) -> Result<bool> {
     if !master.truthy() {
         return Ok(false);
     }
     let master = master.to_string();
     let limit = ctx.opt("auth_timeout").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0).unwrap_or(60.0);
     let limit = Duration::try_from_secs_f64(limit).unwrap_or(Duration::from_secs(60));
-    let answered = ctx.agent.ping_master(&master, limit).await;
+    let answered = ctx.wait(ctx.agent.ping_master(&master, limit));
     if answered {
-        ctx.agent.fire_local("__master_failback", map! { "master" => &master }).await?;
+        ctx.wait(ctx.agent.fire_local("__master_failback", map! { "master" => &master }))?;
     }
     Ok(answered)
 }

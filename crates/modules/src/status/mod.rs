@@ -9,7 +9,7 @@ mod processes;
 #[cfg(test)]
 mod tests;
 
-use exec::{Context, Error, Module, Result, VarArgs, function};
+use exec::{Context, Module, Result, VarArgs, function};
 use value::{Map, Value, map};
 
 use crate::config;
@@ -83,19 +83,19 @@ fn numbers(texts: &[&str]) -> Vec<Value> {
 ///
 ///     salt '*' status.all_status
 #[function]
-async fn all_status(ctx: &Context) -> Result<Map> {
+fn all_status(ctx: &Context) -> Result<Map> {
     Ok(map! {
         "cpuinfo" => cpuinfo()?,
         "cpustats" => cpustats()?,
         "diskstats" => diskstats()?,
-        "diskusage" => diskusage(ctx, VarArgs::default()).await?,
+        "diskusage" => diskusage(ctx, VarArgs::default())?,
         "loadavg" => loadavg()?,
         "meminfo" => meminfo()?,
         "netdev" => netdev()?,
         "netstats" => netstats()?,
-        "uptime" => uptime(ctx).await?,
+        "uptime" => uptime(ctx)?,
         "vmstats" => vmstats()?,
-        "w" => w(ctx).await?,
+        "w" => w(ctx)?,
     })
 }
 
@@ -107,16 +107,15 @@ async fn all_status(ctx: &Context) -> Result<Map> {
 ///
 ///     salt '*' status.custom
 #[function]
-async fn custom(ctx: &Context) -> Result<Map> {
+fn custom(ctx: &Context) -> Result<Map> {
     let mut result = Map::new();
     for (option, wanted) in config::starting_with(ctx, "status.") {
         let Some((function, _)) = option.rsplit_once('.') else { continue };
         if function == "status.custom" || function == "status" {
             continue;
         }
-        let values = match ctx.call_permitted(function, exec::Call::default()).await {
+        let values = match ctx.call_permitted(function, exec::Call::default()) {
             Ok(values) => values,
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => {
                 tracing::warn!("custom status {function} failed: {error}");
                 continue;

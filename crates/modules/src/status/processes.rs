@@ -14,8 +14,8 @@ use crate::cmd;
 ///
 ///     salt '*' status.w
 #[function]
-pub(super) async fn w(ctx: &Context) -> Result<Vec<Map>> {
-    match cmd::quiet(ctx, &["w", "-fh"]).await {
+pub(super) fn w(ctx: &Context) -> Result<Vec<Map>> {
+    match cmd::quiet(ctx, &["w", "-fh"]) {
         Ok(outcome) => Ok(outcome.stdout.lines().filter_map(login).collect()),
         Err(Error::CommandNotFound(program)) => {
             tracing::warn!("there is no program '{program}' to tell who is logged in");
@@ -35,9 +35,9 @@ pub(super) fn login(line: &str) -> Option<Map> {
 }
 
 /// The lines of the process list, with the names of the columns first.
-pub(super) async fn process_lines(ctx: &Context) -> Result<Vec<String>> {
+pub(super) fn process_lines(ctx: &Context) -> Result<Vec<String>> {
     let command = ctx.grains.get_str("ps").filter(|command| !command.is_empty()).unwrap_or("ps -efHww");
-    let outcome = cmd::quiet(ctx, &["/bin/sh", "-c", command]).await?;
+    let outcome = cmd::quiet(ctx, &["/bin/sh", "-c", command])?;
     if outcome.retcode != Some(0) {
         return Err(Error::execution(format!("failed to list processes with '{command}': {}", outcome.stderr.trim())));
     }
@@ -52,8 +52,8 @@ pub(super) async fn process_lines(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' status.procs
 #[function]
-pub(super) async fn procs(ctx: &Context) -> Result<Map> {
-    Ok(parse_procs(&process_lines(ctx).await?))
+pub(super) fn procs(ctx: &Context) -> Result<Map> {
+    Ok(parse_procs(&process_lines(ctx)?))
 }
 
 pub(super) fn parse_procs(lines: &[String]) -> Map {
@@ -79,10 +79,10 @@ pub(super) fn parse_procs(lines: &[String]) -> Map {
 ///
 ///     salt '*' status.pid 'sshd'
 #[function]
-pub(super) async fn pid(ctx: &Context, sig: String) -> Result<String> {
+pub(super) fn pid(ctx: &Context, sig: String) -> Result<String> {
     let pattern = Regex::new(&sig).map_err(|error| Error::invocation(format!("'{sig}' is no pattern: {error}")))?;
     let me = std::process::id().to_string();
-    Ok(matching_pids(&process_lines(ctx).await?, &pattern, &me).join("\n"))
+    Ok(matching_pids(&process_lines(ctx)?, &pattern, &me).join("\n"))
 }
 
 /// Leaves out this process and what it started to look around.

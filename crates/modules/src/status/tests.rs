@@ -77,10 +77,10 @@ fn points_in_time_are_written_as_python_writes_them() {
     assert_eq!((since.get("days"), since.get("time")), (Some(&1.into()), Some(&"1:1".into())));
 }
 
-#[tokio::test]
-async fn the_whole_is_there() {
+#[test]
+fn the_whole_is_there() {
     let (ctx, _) = context(&[&MODULE], map! {}, map! {}, map! {});
-    let all = all_status(&ctx).await.unwrap();
+    let all = all_status(&ctx).unwrap();
     let names = [
         "cpuinfo",
         "cpustats",
@@ -96,16 +96,16 @@ async fn the_whole_is_there() {
     ];
     assert_eq!(all.text_keys().collect::<Vec<_>>(), names);
     assert!(all.get("loadavg").unwrap().get("1-min").unwrap().as_f64().is_some());
-    assert!(procs(&ctx).await.unwrap().contains_key(&std::process::id().to_string()));
+    assert!(procs(&ctx).unwrap().contains_key(&std::process::id().to_string()));
     assert!(nproc().unwrap() > 0);
-    assert!(time(&ctx, "%Y".into()).await.unwrap().parse::<u32>().unwrap() > 2000);
+    assert!(time(&ctx, "%Y".into()).unwrap().parse::<u32>().unwrap() > 2000);
 }
 
-#[tokio::test]
-async fn chosen_values_are_gathered() {
+#[test]
+fn chosen_values_are_gathered() {
     let opts = map! { "status.cpustats.custom" => list!["ctxt", "nope"], "status.custom" => list!["x"] };
     let (ctx, _) = context(&[&MODULE], opts, map! {}, map! {});
-    let chosen = custom(&ctx).await.unwrap();
+    let chosen = custom(&ctx).unwrap();
     assert_eq!(chosen.get("nope"), Some(&"UNKNOWN".into()));
     assert!(chosen.get("ctxt").unwrap().as_i64().is_some());
     assert_eq!(chosen.len(), 2);
@@ -129,19 +129,19 @@ fn status(host: &str, state: MasterState) -> MasterStatus {
     }
 }
 
-#[tokio::test]
-async fn masters_are_asked_for_by_name_or_address() {
+#[test]
+fn masters_are_asked_for_by_name_or_address() {
     let (ctx, _) = context(&[&MODULE], map! {}, map! {}, map! {});
     let masters = vec![status("a", MasterState::Live), status("b", MasterState::Backoff)];
     let agent = Arc::new(FakeAgent { masters, ..FakeAgent::default() });
     let ctx = Context { agent: agent.clone(), ..ctx };
-    assert_eq!(connected_to(&ctx, None, true).await.unwrap(), None);
-    assert_eq!(connected_to(&ctx, Some("a".into()), true).await.unwrap(), Some(true));
-    assert_eq!(connected_to(&ctx, Some("10.0.0.1".into()), true).await.unwrap(), Some(true));
+    assert_eq!(connected_to(&ctx, None, true).unwrap(), None);
+    assert_eq!(connected_to(&ctx, Some("a".into()), true).unwrap(), Some(true));
+    assert_eq!(connected_to(&ctx, Some("10.0.0.1".into()), true).unwrap(), Some(true));
     assert!(agent.asked.lock().unwrap().is_empty());
-    assert_eq!(connected_to(&ctx, Some("b".into()), true).await.unwrap(), Some(false));
+    assert_eq!(connected_to(&ctx, Some("b".into()), true).unwrap(), Some(false));
     assert_eq!(agent.asked.lock().unwrap()[0], map! { "local" => "__master_disconnected", "master" => "b" });
-    assert!(ping_master(&ctx, "a".into()).await.unwrap());
-    assert!(!ping_master(&ctx, "c".into()).await.unwrap());
-    assert!(!ping_master(&ctx, Value::Null).await.unwrap());
+    assert!(ping_master(&ctx, "a".into()).unwrap());
+    assert!(!ping_master(&ctx, "c".into()).unwrap());
+    assert!(!ping_master(&ctx, Value::Null).unwrap());
 }

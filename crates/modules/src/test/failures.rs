@@ -26,15 +26,14 @@ pub(super) fn assert_true(assertion: Value) -> Result<()> {
 ///
 ///     salt '*' test.try module=user.info name=nobody
 #[function(name = "try")]
-pub(super) async fn try_(
+pub(super) fn try_(
     ctx: &Context,
     module: String,
     #[default(false)] return_try_exception: bool,
     kwargs: KwArgs,
 ) -> Result<Value> {
     let call = Call { args: Vec::new(), kwargs: kwargs.given() };
-    match ctx.call_permitted(&module, call).await {
-        Err(Error::Terminated) => Err(Error::Terminated),
+    match ctx.call_permitted(&module, call) {
         Err(Error::NotAvailable(_)) if return_try_exception => Ok(format!("KeyError('{module}')").into()),
         Err(error) if return_try_exception => Ok(error.to_string().into()),
         Err(_) => Ok(Value::Null),

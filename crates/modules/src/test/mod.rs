@@ -97,8 +97,8 @@ fn echo(text: Value) -> Result<Value> {
 ///
 ///     salt '*' test.attr_call
 #[function]
-async fn attr_call(ctx: &Context) -> Result<Value> {
-    ctx.call("grains.items", Vec::new()).await
+fn attr_call(ctx: &Context) -> Result<Value> {
+    ctx.call("grains.items", Vec::new())
 }
 
 /// Calls another function with positional arguments, as functions call each other.
@@ -109,8 +109,8 @@ async fn attr_call(ctx: &Context) -> Result<Value> {
 ///
 ///     salt '*' test.cross_test cmd.which args='[tar]'
 #[function]
-async fn cross_test(ctx: &Context, func: String, args: Option<Vec<Value>>) -> Result<Value> {
-    ctx.call_permitted(&func, exec::Call { args: args.unwrap_or_default(), kwargs: Map::new() }).await
+fn cross_test(ctx: &Context, func: String, args: Option<Vec<Value>>) -> Result<Value> {
+    ctx.call_permitted(&func, exec::Call { args: args.unwrap_or_default(), kwargs: Map::new() })
 }
 
 /// Returns the option ``test.foo``, or "unconfigured".

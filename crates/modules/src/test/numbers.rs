@@ -13,7 +13,7 @@ use value::{BigInt, Value, list};
 ///
 ///     salt '*' test.fib 90
 #[function]
-pub(super) async fn fib(ctx: &Context, num: i64) -> Result<Value> {
+pub(super) fn fib(ctx: &Context, num: i64) -> Result<Value> {
     if num < 0 {
         return Err(Error::Other("Negative number is not allowed!".into()));
     }
@@ -22,17 +22,11 @@ pub(super) async fn fib(ctx: &Context, num: i64) -> Result<Value> {
     for step in 1..num {
         (previous, current) = (current.clone(), previous + current);
         if step % 1000 == 0 {
-            give_way(ctx).await?;
+            ctx.unless_killed();
         }
     }
     let number = if num == 0 { previous } else { current };
     Ok(list![number, start.elapsed().as_secs_f64()])
-}
-
-/// Lets others run, and ends a computation whose job was killed.
-pub(super) async fn give_way(ctx: &Context) -> Result<()> {
-    tokio::task::yield_now().await;
-    if ctx.job.cancel.is_cancelled() { Err(Error::Terminated) } else { Ok(()) }
 }
 
 /// Returns the Collatz sequence of a number and the seconds it took to compute it.
@@ -43,7 +37,7 @@ pub(super) async fn give_way(ctx: &Context) -> Result<()> {
 ///
 ///     salt '*' test.collatz 27
 #[function]
-pub(super) async fn collatz(ctx: &Context, start: i64) -> Result<Value> {
+pub(super) fn collatz(ctx: &Context, start: i64) -> Result<Value> {
     if start < 1 {
         return Err(Error::invocation(format!("the sequence of {start} never reaches 1")));
     }
@@ -56,7 +50,7 @@ pub(super) async fn collatz(ctx: &Context, start: i64) -> Result<Value> {
         halved |= number % 2 == 0;
         number = if number % 2 == 0 { number / 2 } else { number * 3 + 1 };
         if steps.len().is_multiple_of(1000) {
-            give_way(ctx).await?;
+            ctx.unless_killed();
         }
     }
     Ok(list![steps, begin.elapsed().as_secs_f64()])

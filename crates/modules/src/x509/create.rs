@@ -26,7 +26,7 @@ pub const DAYS_OF_LIST: i64 = 100;
 ///
 ///     salt '*' x509.create_certificate signing_private_key='/etc/pki/myca.key' csr='/etc/pki/my.csr'
 #[function]
-pub async fn create_certificate(
+pub fn create_certificate(
     ctx: &Context,
     #[default(Value::Null)] ca_server: Value,
     #[default(Value::Null)] signing_policy: Value,
@@ -63,13 +63,13 @@ pub async fn create_certificate(
         return Ok(format!("The file at {path} exists and overwrite was set to false").into());
     }
     let (cert, key) = match remote {
-        Some(server) => elsewhere(ctx, &server, &signing_policy, args).await?,
+        Some(server) => elsewhere(ctx, &server, &signing_policy, args)?,
         None => {
-            policy::lay_over(&policy::local(ctx, &signing_policy).await?, &mut args);
+            policy::lay_over(&policy::local(ctx, &signing_policy)?, &mut args);
             if encoding.name == "pkcs12" && !args.contains_key("private_key") && args.contains_key("signing_cert") {
                 return Err(encode::no_key());
             }
-            ctx.blocking(move || signed_here(&args)).await??
+            ctx.blocking(move || signed_here(&args))?
         }
     };
     let bytes = encoding.write(&cert, key.as_ref())?;
@@ -82,18 +82,13 @@ pub async fn create_certificate(
     Ok(format!("Certificate written to {path}").into())
 }
 
-async fn elsewhere(
-    ctx: &Context,
-    server: &str,
-    signing_policy: &Value,
-    args: Map,
-) -> Result<(Cert, Option<PKey<Private>>)> {
+fn elsewhere(ctx: &Context, server: &str, signing_policy: &Value, args: Map) -> Result<(Cert, Option<PKey<Private>>)> {
     if signing_policy.is_null() {
         return Err(Error::invocation(
             "signing_policy must be specified to request a certificate from a remote ca_server",
         ));
     }
-    let (bundle, key) = policy::signed_elsewhere(ctx, server, signing_policy, args).await?;
+    let (bundle, key) = policy::signed_elsewhere(ctx, server, signing_policy, args)?;
     Ok((bundle.cert, key))
 }
 
@@ -237,7 +232,7 @@ pub fn create_csr(
 ///
 ///     salt '*' x509.create_private_key algo=ec keysize=384
 #[function]
-pub async fn create_private_key(
+pub fn create_private_key(
     ctx: &Context,
     #[default("rsa")] algo: String,
     keysize: Option<i64>,
@@ -251,7 +246,7 @@ pub async fn create_private_key(
     super::refuse_unknown(&kwargs, &["bits", "cipher", "verbose", "text"])?;
     let bits = kwargs.0.get("bits").and_then(Value::as_i64);
     encode::check(&encoding, encode::OF_KEYS)?;
-    let key = ctx.blocking(move || keys::generate(&algo, bits.or(keysize))).await??;
+    let key = ctx.blocking(move || keys::generate(&algo, bits.or(keysize)))?;
     let bytes = keys::encode(&key, &encoding, passphrase.as_deref(), pkcs12_encryption_compat)?;
     let Some(path) = path else { return Ok(encode::returned(bytes, encoding == "pem", raw)) };
     if encoding == "pem" {

@@ -22,17 +22,17 @@ const NOT_FOR_OTHERS: &[&str] =
 ///
 /// # Errors
 /// The pillar cannot be asked.
-pub async fn local(ctx: &Context, name: &Value) -> Result<Map> {
+pub fn local(ctx: &Context, name: &Value) -> Result<Map> {
     if name.is_null() {
         return Ok(Map::new());
     }
     let named = |policies: Value| policies.as_map().and_then(|map| map.get_value(name).cloned()).unwrap_or_default();
     let lookup = |args: Vec<Value>, kwargs: Map| Call { args, kwargs };
     let args = vec!["x509_signing_policies".into(), Map::new().into()];
-    let pillar = ctx.call_with("pillar.get", lookup(args.clone(), map! { "unmask" => true })).await?;
+    let pillar = ctx.call_with("pillar.get", lookup(args.clone(), map! { "unmask" => true }))?;
     let mut policy = named(pillar);
     if !policy.truthy() {
-        policy = named(ctx.call_with("config.get", lookup(args, Map::new())).await?);
+        policy = named(ctx.call_with("config.get", lookup(args, Map::new()))?);
     }
     Ok(match policy {
         Value::List(parts) => parts.into_iter().filter_map(Value::into_map).flatten().collect(),
@@ -70,13 +70,13 @@ pub fn lay_over(policy: &Map, args: &mut Map) {
 }
 
 /// Asks another minion.
-async fn ask(ctx: &Context, ca_server: &str, policy: &Value, args: Map, policy_only: bool) -> Result<Value> {
+fn ask(ctx: &Context, ca_server: &str, policy: &Value, args: Map, policy_only: bool) -> Result<Value> {
     let arg = Value::List(vec![policy.clone(), args.into(), policy_only.into()]);
     let call = Call {
         args: vec![ca_server.into(), "x509.sign_remote_certificate".into()],
         kwargs: map! { "arg" => arg, "timeout" => PATIENCE },
     };
-    let returns = ctx.call_with("publish.publish", call).await?;
+    let returns = ctx.call_with("publish.publish", call)?;
     let silent = || {
         Error::invocation(
             "ca_server did not respond. Salt master must permit peers to call the sign_remote_certificate function.",
@@ -99,7 +99,7 @@ async fn ask(ctx: &Context, ca_server: &str, policy: &Value, args: Map, policy_o
 ///
 /// # Errors
 /// What is wrong with the arguments, or what the other minion says.
-pub async fn signed_elsewhere(
+pub fn signed_elsewhere(
     ctx: &Context,
     ca_server: &str,
     policy: &Value,
@@ -121,7 +121,7 @@ pub async fn signed_elsewhere(
         let (csr, _) = load::csr(csr)?;
         args.insert("csr", bytes(csr.der));
     }
-    let answer = ask(ctx, ca_server, policy, args, false).await?;
+    let answer = ask(ctx, ca_server, policy, args, false)?;
     let bundle = load::cert(&answer, None)
         .map_err(|_| Error::execution(format!("ca_server did not return a certificate: {answer}")))?;
     Ok((bundle, private))
@@ -135,29 +135,29 @@ pub async fn signed_elsewhere(
 ///
 ///     salt '*' x509.get_signing_policy www
 #[function]
-pub async fn get_signing_policy(
+pub fn get_signing_policy(
     ctx: &Context,
     signing_policy: Value,
     #[default(Value::Null)] ca_server: Value,
 ) -> Result<Map> {
     let mut policy = if ca_server.is_null() {
-        local(ctx, &signing_policy).await?
+        local(ctx, &signing_policy)?
     } else {
-        remembered(ctx, &ca_server.to_string(), &signing_policy).await?
+        remembered(ctx, &ca_server.to_string(), &signing_policy)?
     };
     issue::renamed(&mut policy);
     Ok(policy)
 }
 
 /// The policy of another minion, which is asked once in a run.
-async fn remembered(ctx: &Context, ca_server: &str, name: &Value) -> Result<Map> {
+fn remembered(ctx: &Context, ca_server: &str, name: &Value) -> Result<Map> {
     let memo = ctx.memo.get::<Remembered>();
     let key = (ca_server.to_owned(), name.to_string());
     let known = memo.lock().expect("no one panics holding this").get(&key).cloned();
     if let Some(policy) = known {
         return Ok(policy);
     }
-    let mut policy = ask(ctx, ca_server, name, Map::new(), true).await?.into_map().unwrap_or_default();
+    let mut policy = ask(ctx, ca_server, name, Map::new(), true)?.into_map().unwrap_or_default();
     if let Some(cert) = policy.get("signing_cert").cloned() {
         let cert = load::cert(&cert, None)?.cert;
         policy.insert("signing_cert", encode::pem("CERTIFICATE", &cert.der));
@@ -174,7 +174,7 @@ async fn remembered(ctx: &Context, ca_server: &str, name: &Value) -> Result<Map>
 ///
 ///     salt '*' x509.sign_remote_certificate www kwargs="{'public_key': '/etc/pki/www.key'}"
 #[function]
-async fn sign_remote_certificate(
+fn sign_remote_certificate(
     ctx: &Context,
     signing_policy: Value,
     kwargs: Value,
@@ -185,10 +185,9 @@ async fn sign_remote_certificate(
     let answer = |data: Value, error: Option<String>| {
         map! { "data" => data, "errors" => error.into_iter().collect::<Vec<_>>() }
     };
-    let policy = match permitted(ctx, &signing_policy, asker.as_deref()).await {
+    let policy = match permitted(ctx, &signing_policy, asker.as_deref()) {
         Ok(Ok(policy)) => policy,
         Ok(Err(refusal)) => return Ok(answer(Value::Null, Some(refusal.into()))),
-        Err(Error::Terminated) => return Err(Error::Terminated),
         Err(error) => {
             tracing::error!("{error}");
             let text = "Failed building the signing policy. See CA server log for details.";
@@ -210,14 +209,14 @@ async fn sign_remote_certificate(
 }
 
 /// The policy, or why the minion that asks gets none.
-async fn permitted(ctx: &Context, name: &Value, asker: Option<&str>) -> Result<std::result::Result<Map, &'static str>> {
-    let mut policy = local(ctx, name).await?;
+fn permitted(ctx: &Context, name: &Value, asker: Option<&str>) -> Result<std::result::Result<Map, &'static str>> {
+    let mut policy = local(ctx, name)?;
     if policy.is_empty() {
         return Ok(Err("signing_policy must be specified and defined on signing minion"));
     }
     if let Some(minions) = policy.remove("minions") {
         let Some(asker) = asker else { return Ok(Err("minion sending this request could not be identified")) };
-        if !is_meant(ctx, &minions.to_string(), asker).await? {
+        if !is_meant(ctx, &minions.to_string(), asker)? {
             return Ok(Err("minion not permitted to use specified signing policy"));
         }
     }
@@ -236,13 +235,13 @@ fn without_secrets(mut policy: Map) -> Result<Map> {
 }
 
 /// Says whether a policy is for a minion. The master is asked about expressions that are more than a glob.
-async fn is_meant(ctx: &Context, test: &str, minion: &str) -> Result<bool> {
+fn is_meant(ctx: &Context, test: &str, minion: &str) -> Result<bool> {
     if !test.contains('@') {
-        return Ok(ctx.call("match.glob", vec![test.into(), minion.into()]).await?.truthy());
+        return Ok(ctx.call("match.glob", vec![test.into(), minion.into()])?.truthy());
     }
     let arg: Value = [test, minion].into_iter().collect();
     let call = Call { args: vec!["match.compound_matches".into()], kwargs: map! { "arg" => arg } };
-    match ctx.call_with("publish.runner", call).await? {
+    match ctx.call_with("publish.runner", call)? {
         Value::Null => Err(Error::execution(
             "Could not check minion match for compound expression. Is this minion allowed to run \
              `match.compound_matches` on the master?",
@@ -261,16 +260,16 @@ mod tests {
 
     /// Asks the one machine there is.
     #[function]
-    async fn publish(ctx: &Context, tgt: String, fun: String, arg: Value, timeout: i64) -> Result<Map> {
+    fn publish(ctx: &Context, tgt: String, fun: String, arg: Value, timeout: i64) -> Result<Map> {
         assert_eq!((fun.as_str(), timeout), ("x509.sign_remote_certificate", PATIENCE));
         let call = Call { args: arg.into_list().unwrap_or_default(), kwargs: Map::new() };
-        Ok(map! { tgt => ctx.call_with(&fun, call).await? })
+        Ok(map! { tgt => ctx.call_with(&fun, call)? })
     }
 
     static PUBLISHING: Module = Module::new("publish", "Asks the one machine there is.", &[&PUBLISH]);
 
-    #[tokio::test]
-    async fn another_minion_signs_as_its_policy_says() {
+    #[test]
+    fn another_minion_signs_as_its_policy_says() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         for name in ["ca.key", "other.key", "own.key"] {
@@ -282,18 +281,17 @@ mod tests {
         let opts = map! { "x509_signing_policies" => map! { "www" => policy } };
         let modules = [&super::super::MODULE, &PUBLISHING, &crate::pillar::MODULE, &crate::config::MODULE];
         let (ctx, _agent) = testing::context(&modules, opts, Map::new(), Map::new());
-        let made = async |kwargs: Map| {
+        let made = |kwargs: Map| {
             let call = Call { args: Vec::new(), kwargs };
-            let text = ctx.call_with("x509.create_certificate", call).await.unwrap().to_string();
+            let text = ctx.call_with("x509.create_certificate", call).unwrap().to_string();
             (X509::from_pem(text.as_bytes()).unwrap(), text)
         };
-        let (ca, text) = made(map! { "signing_private_key" => path("ca.key"), "CN" => "ca" }).await;
+        let (ca, text) = made(map! { "signing_private_key" => path("ca.key"), "CN" => "ca" });
         std::fs::write(path("ca.crt"), text).unwrap();
         let (cert, _) = made(map! {
             "ca_server" => "ca", "signing_policy" => "www", "private_key" => path("own.key"), "CN" => "x", "O" => "mine",
             "signing_private_key" => path("other.key"), "copypath" => path(""),
-        })
-        .await;
+        });
         assert!(cert.verify(&ca.public_key().unwrap()).unwrap());
         let own = keys::private(&path("own.key").into(), None).unwrap().0;
         assert!(cert.public_key().unwrap().public_eq(&own));

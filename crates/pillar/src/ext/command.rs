@@ -49,7 +49,7 @@ fn command(call: &ExternalCall) -> Result<String, String> {
 
 fn run(call: &ExternalCall, function: &str, command: &str, kwargs: Map) -> Result<String, String> {
     let how = exec::Call { args: vec![command.into()], kwargs };
-    let output = render::wait(call.ctx.call_with(function, how)).map_err(|error| error.to_string())?;
+    let output = call.ctx.call_with(function, how).map_err(|error| error.to_string())?;
     Ok(output.into_string().unwrap_or_default())
 }
 

@@ -23,7 +23,7 @@ pub fn load(call: &ExternalCall, format: &str) -> Result<Map, String> {
         }
     }
     let how = exec::Call { args: Vec::new(), kwargs };
-    let answer = render::wait(call.ctx.call_with("http.query", how)).map_err(|error| error.to_string())?;
+    let answer = call.ctx.call_with("http.query", how).map_err(|error| error.to_string())?;
     let mut answer = answer.into_map().unwrap_or_default();
     let Some(found) = answer.remove("dict") else {
         tracing::error!("Error on minion '{}' http query: {}", call.id, without_secrets(&url));

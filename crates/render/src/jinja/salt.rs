@@ -217,10 +217,7 @@ fn undefined_default(name: &str, args: &mut CallArgs) -> Option<Value> {
 }
 
 fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Error> {
-    // A template that loops over calls ends here when its job is killed.
-    if session.ctx.job.cancel.is_cancelled() {
-        return Err(Error::other("SaltSystemExit", "the job was terminated"));
-    }
+    session.ctx.unless_killed();
     if let Some(value) = of_pillar(session, name, args) {
         return Ok(value);
     }
@@ -229,7 +226,7 @@ fn run(session: &Session, name: &str, args: &mut CallArgs) -> Result<Value, Erro
     let call = seeing_pillar(session, name, convert::arguments(args)?);
     // Deep templates run on threads of the engine, which belong to no runtime.
     let _inside = session.runtime.as_ref().map(tokio::runtime::Handle::enter);
-    let result = crate::wait(session.ctx.call_permitted(name, call));
+    let result = session.ctx.call_permitted(name, call);
     match (result, changed) {
         (Ok(value), _) if value.as_str() == Some(UNDEFINED) => Ok(undefined.unwrap_or_else(|| convert::seen(&value))),
         (Ok(value::Value::Map(map)), Some(dict)) => {

@@ -58,7 +58,7 @@ async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Ma
     }
     all.update(kwargs);
     all.retain(|key, value| !value.is_null() || key.as_str() == Some("pillarenv"));
-    ctx.call_with(fun, Call { args: Vec::new(), kwargs: all }).await
+    ctx.call_apart(fun, Call { args: Vec::new(), kwargs: all }).await
 }
 
 /// Refuses a pillar that is no map.
@@ -103,5 +103,6 @@ pub(crate) async fn function(runner: &RunnerContext, fun: &str, call: Call, with
     if let Err(missing) = ctx.agent.registry().find_permitted(fun) {
         return Ok(missing.0.into());
     }
-    ctx.call_permitted(fun, call).await
+    let fun = fun.to_owned();
+    ctx.apart(move |ctx| ctx.call_permitted(&fun, call)).await
 }

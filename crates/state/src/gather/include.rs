@@ -1,6 +1,5 @@
 //! Renders one file and all its includes.
 
-use futures_util::future::BoxFuture;
 use targeting::fnmatch;
 use value::{Map, Value, list};
 
@@ -13,42 +12,34 @@ const ANY_ENV: &str = "_xenv";
 
 impl Gatherer<'_> {
     /// Renders a file and its includes. Returns the data and the errors.
-    pub(super) async fn sls(&mut self, sls: &str, saltenv: &str, matches: &Matches) -> (Map, Vec<String>) {
-        self.sls_at(sls, saltenv, matches, 0).await
+    pub(super) fn sls(&mut self, sls: &str, saltenv: &str, matches: &Matches) -> (Map, Vec<String>) {
+        self.sls_at(sls, saltenv, matches, 0)
     }
 
-    fn sls_at<'b>(
-        &'b mut self,
-        sls: &'b str,
-        saltenv: &'b str,
-        matches: &'b Matches,
-        depth: usize,
-    ) -> BoxFuture<'b, (Map, Vec<String>)> {
-        Box::pin(async move {
-            if depth > DEEPEST {
-                return (Map::new(), vec![format!("SLS '{saltenv}:{sls}' is included more than {DEEPEST} files deep")]);
-            }
-            let rendered = self.sources.render(sls, saltenv).await;
-            // Marked before its includes are read: two files may include each other.
-            if rendered != Err(Failed::NotFound) {
-                self.rendered.insert(format!("{saltenv}:{sls}"));
-            }
-            let error = match rendered {
-                Ok(file) => return self.take(file, sls, saltenv, matches, depth).await,
-                Err(Failed::NotFound) => format!(
-                    "Specified SLS {sls} in saltenv {saltenv} is not available on the salt master or through a configured \
-                     fileserver"
-                ),
-                Err(Failed::Render(why)) => format!("Rendering SLS '{saltenv}:{sls}' failed: {why}"),
-                Err(Failed::Unreachable(why)) => format!("Fetching SLS '{saltenv}:{sls}' failed: {why}"),
-            };
-            tracing::error!("{error}");
-            (Map::new(), vec![error])
-        })
+    fn sls_at(&mut self, sls: &str, saltenv: &str, matches: &Matches, depth: usize) -> (Map, Vec<String>) {
+        if depth > DEEPEST {
+            return (Map::new(), vec![format!("SLS '{saltenv}:{sls}' is included more than {DEEPEST} files deep")]);
+        }
+        let rendered = self.sources.render(sls, saltenv);
+        // Marked before its includes are read: two files may include each other.
+        if rendered != Err(Failed::NotFound) {
+            self.rendered.insert(format!("{saltenv}:{sls}"));
+        }
+        let error = match rendered {
+            Ok(file) => return self.take(file, sls, saltenv, matches, depth),
+            Err(Failed::NotFound) => format!(
+                "Specified SLS {sls} in saltenv {saltenv} is not available on the salt master or through a configured \
+                 fileserver"
+            ),
+            Err(Failed::Render(why)) => format!("Rendering SLS '{saltenv}:{sls}' failed: {why}"),
+            Err(Failed::Unreachable(why)) => format!("Fetching SLS '{saltenv}:{sls}' failed: {why}"),
+        };
+        tracing::error!("{error}");
+        (Map::new(), vec![error])
     }
 
     /// Processes a rendered file and all its includes. Returns the data and the errors.
-    pub(super) async fn take(
+    pub(super) fn take(
         &mut self,
         file: Sls,
         sls: &str,
@@ -74,10 +65,10 @@ impl Gatherer<'_> {
         let place = Place { sls, saltenv };
         let includes = self.declared(&mut state, place, &mut errors);
         for include in includes {
-            match self.wanted(include, place, file.is_init, matches).await {
+            match self.wanted(include, place, file.is_init, matches) {
                 Ok(files) => {
                     for (saltenv, sls) in files {
-                        self.include(&sls, &saltenv, place, matches, depth, &mut state, &mut errors).await;
+                        self.include(&sls, &saltenv, place, matches, depth, &mut state, &mut errors);
                     }
                 }
                 Err(error) => {
@@ -93,7 +84,7 @@ impl Gatherer<'_> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the place of the including file and of the included one")]
-    async fn include(
+    fn include(
         &mut self,
         sls: &str,
         saltenv: &str,
@@ -107,7 +98,7 @@ impl Gatherer<'_> {
         if self.rendered.contains(&format!("{saltenv}:{sls}")) {
             return;
         }
-        let (mut included, more) = self.sls_at(sls, saltenv, matches, depth + 1).await;
+        let (mut included, more) = self.sls_at(sls, saltenv, matches, depth + 1);
         for (id, body) in included.iter_mut() {
             let Some(body) = body.as_map_mut().filter(|_| !is_dunder(id)) else { continue };
             if let Value::List(path) = body.entry_or_insert_with("__sls_included_from__", || list![]) {
@@ -119,7 +110,7 @@ impl Gatherer<'_> {
     }
 
     /// Returns environments and names of the files that an entry of `include` names.
-    async fn wanted(
+    fn wanted(
         &mut self,
         include: Value,
         place: Place<'_>,
@@ -138,7 +129,7 @@ impl Gatherer<'_> {
         let Value::Str(mut wanted) = include else {
             return Err(format!("Badly formatted include {include} found in include in SLS '{saltenv}:{sls}'"));
         };
-        if !self.has_env(&env).await? && !self.has_env("__env__").await? && env != ANY_ENV {
+        if !self.has_env(&env)? && !self.has_env("__env__")? && env != ANY_ENV {
             return Err(format!(
                 "Nonexistent saltenv '{env}' found in include of '{wanted}' within SLS '{saltenv}:{sls}'"
             ));
@@ -146,8 +137,7 @@ impl Gatherer<'_> {
         if wanted.starts_with('.') {
             wanted = absolute(&wanted, place, is_init)?;
         }
-        let envs = self.envs_with(&env, &wanted, matches).await?;
-        // A file in several environments is ambiguous, unless one of them is that of the including file.
+        let envs = self.envs_with(&env, &wanted, matches)?;
         let here = match envs.as_slice() {
             [one] => one.clone(),
             several if several.iter().any(|env| env == saltenv) => saltenv.to_owned(),
@@ -169,8 +159,7 @@ impl Gatherer<'_> {
         };
         // As in Salt, patterns are expanded by the names in the environment of the including file, even if the file is
         // in another one.
-        let mut files = self.fitting(saltenv, &wanted).await?;
-        // A file that is not listed may still exist, so fetching it decides.
+        let mut files = self.fitting(saltenv, &wanted)?;
         if files.is_empty() {
             files.push(wanted);
         }
@@ -178,14 +167,14 @@ impl Gatherer<'_> {
     }
 
     /// Returns the environments that contain a file.
-    async fn envs_with(&mut self, env: &str, wanted: &str, matches: &Matches) -> Result<Vec<String>, String> {
+    fn envs_with(&mut self, env: &str, wanted: &str, matches: &Matches) -> Result<Vec<String>, String> {
         if env != ANY_ENV {
-            let known = matches.contains_key(env) || !self.fitting(env, wanted).await?.is_empty();
+            let known = matches.contains_key(env) || !self.fitting(env, wanted)?.is_empty();
             return Ok(if known { vec![env.to_owned()] } else { Vec::new() });
         }
         let mut found = Vec::new();
         for env in matches.text_keys() {
-            if self.states(env).await?.iter().any(|sls| fnmatch(sls, wanted)) {
+            if self.states(env)?.iter().any(|sls| fnmatch(sls, wanted)) {
                 found.push(env.to_owned());
             }
         }

@@ -86,11 +86,11 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Returns the environments, always including `base`.
-    pub async fn envs(&mut self) -> Result<Vec<String>, String> {
+    pub fn envs(&mut self) -> Result<Vec<String>, String> {
         if let Some(envs) = &self.envs {
             return Ok(envs.clone());
         }
-        let theirs = self.sources.envs().await?;
+        let theirs = self.sources.envs()?;
         let mut order: Vec<String> = Vec::new();
         for env in &self.options.env_order {
             if !order.contains(env) {
@@ -111,34 +111,34 @@ impl<'a> Gatherer<'a> {
         Ok(envs)
     }
 
-    async fn has_env(&mut self, saltenv: &str) -> Result<bool, String> {
-        Ok(saltenv == "base" || self.envs().await?.iter().any(|env| env == saltenv))
+    fn has_env(&mut self, saltenv: &str) -> Result<bool, String> {
+        Ok(saltenv == "base" || self.envs()?.iter().any(|env| env == saltenv))
     }
 
     /// Returns the SLS names of an environment.
-    pub async fn states(&mut self, saltenv: &str) -> Result<&[String], String> {
+    pub fn states(&mut self, saltenv: &str) -> Result<&[String], String> {
         if !self.available.contains_key(saltenv) {
-            let states = self.sources.states(saltenv).await?;
+            let states = self.sources.states(saltenv)?;
             self.available.insert(saltenv.to_owned(), states);
         }
         Ok(&self.available[saltenv])
     }
 
     /// Returns the SLS names of an environment that match a pattern.
-    async fn fitting(&mut self, saltenv: &str, pattern: &str) -> Result<Vec<String>, String> {
-        let states = self.states(saltenv).await?;
+    fn fitting(&mut self, saltenv: &str, pattern: &str) -> Result<Vec<String>, String> {
+        let states = self.states(saltenv)?;
         Ok(states.iter().filter(|sls| fnmatch(sls, pattern)).cloned().collect())
     }
 
     /// Renders everything a minion gets and merges it. Returns the high data and the errors.
-    pub async fn high(&mut self, matches: &Matches) -> (Map, Vec<String>) {
+    pub fn high(&mut self, matches: &Matches) -> (Map, Vec<String>) {
         let mut high = Map::new();
         let mut all_errors = Vec::new();
         for (saltenv, states) in matches {
             let saltenv = saltenv.to_string();
             for pattern in states.as_list().unwrap_or_default() {
                 let pattern = pattern.to_string();
-                match self.pattern(&saltenv, &pattern, matches, &mut high).await {
+                match self.pattern(&saltenv, &pattern, matches, &mut high) {
                     Ok(errors) => all_errors.extend(errors),
                     Err(error) => all_errors.push(error),
                 }
@@ -148,7 +148,7 @@ impl<'a> Gatherer<'a> {
         (high, all_errors)
     }
 
-    async fn pattern(
+    fn pattern(
         &mut self,
         saltenv: &str,
         pattern: &str,
@@ -156,16 +156,16 @@ impl<'a> Gatherer<'a> {
         high: &mut Map,
     ) -> Result<Vec<String>, String> {
         let mut all_errors = Vec::new();
-        let place = if self.has_env(saltenv).await? {
+        let place = if self.has_env(saltenv)? {
             Some(saltenv)
-        } else if self.has_env("__env__").await? {
+        } else if self.has_env("__env__")? {
             Some("__env__")
         } else {
             all_errors.push(format!("No matching salt environment for environment '{saltenv}' found"));
             None
         };
         let mut files = match place {
-            Some(place) => self.fitting(place, pattern).await?,
+            Some(place) => self.fitting(place, pattern)?,
             None => Vec::new(),
         };
         if files.is_empty() {
@@ -177,7 +177,7 @@ impl<'a> Gatherer<'a> {
             if self.rendered.contains(&format!("{saltenv}:{sls}")) {
                 continue;
             }
-            let (state, mut errors) = self.sls(&sls, saltenv, matches).await;
+            let (state, mut errors) = self.sls(&sls, saltenv, matches);
             if !state.is_empty() {
                 high::merge_included_states(high, state, &mut errors);
             }
@@ -195,9 +195,9 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds rendered data that is not a file of the server (`state.template`). `sls` is its name.
-    pub async fn template(&mut self, data: Value, sls: &str, saltenv: &str) -> (Map, Vec<String>) {
+    pub fn template(&mut self, data: Value, sls: &str, saltenv: &str) -> (Map, Vec<String>) {
         let file = Sls { data, is_init: false };
-        self.take(file, sls, saltenv, &Map::new(), 0).await
+        self.take(file, sls, saltenv, &Map::new(), 0)
     }
 
     /// Adds the declarations of one file. Returns its includes.

@@ -1,6 +1,5 @@
 //! Sources of SLS files.
 
-use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
 /// A rendered SLS file.
@@ -26,17 +25,17 @@ pub enum Failed {
 /// A source of SLS files: the master's file server, directories, or a test.
 pub trait Sources: Send + Sync {
     /// Returns the environments of the file server.
-    fn envs(&self) -> BoxFuture<'_, Result<Vec<String>, String>>;
+    fn envs(&self) -> Result<Vec<String>, String>;
 
     /// Returns the names of all SLS files of an environment.
-    fn states<'a>(&'a self, saltenv: &'a str) -> BoxFuture<'a, Result<Vec<String>, String>>;
+    fn states(&self, saltenv: &str) -> Result<Vec<String>, String>;
 
     /// Renders an SLS file.
-    fn render<'a>(&'a self, sls: &'a str, saltenv: &'a str) -> BoxFuture<'a, Result<Sls, Failed>>;
+    fn render(&self, sls: &str, saltenv: &str) -> Result<Sls, Failed>;
 
     /// Renders the top file of an environment; `None` when it has none.
-    fn top<'a>(&'a self, saltenv: &'a str) -> BoxFuture<'a, Result<Option<Value>, String>>;
+    fn top(&self, saltenv: &str) -> Result<Option<Value>, String>;
 
     /// Returns what `master_tops` adds to the top files: environments with SLS names.
-    fn master_tops(&self) -> BoxFuture<'_, Result<Map, String>>;
+    fn master_tops(&self) -> Result<Map, String>;
 }

@@ -43,10 +43,10 @@ impl Gatherer<'_> {
     ///
     /// # Errors
     /// Fails if a top file does not render or is unavailable.
-    pub async fn top(&mut self) -> Result<Map, TopError> {
+    pub fn top(&mut self) -> Result<Map, TopError> {
         let mut tops = Tops::new();
-        for env in self.top_envs().await? {
-            let top = self.sources.top(&env).await.map_err(TopError::Render)?;
+        for env in self.top_envs()? {
+            let top = self.sources.top(&env).map_err(TopError::Render)?;
             let top = match top {
                 None | Some(Value::Null) => Map::new(),
                 Some(Value::Map(top)) => top,
@@ -54,19 +54,19 @@ impl Gatherer<'_> {
             };
             tops.insert(env, vec![top]);
         }
-        self.include_tops(&mut tops).await?;
+        self.include_tops(&mut tops)?;
         merge(tops, &self.options.top_file_merging_strategy, &self.options.default_top).map_err(TopError::Render)
     }
 
-    async fn top_envs(&mut self) -> Result<Vec<String>, TopError> {
+    fn top_envs(&mut self) -> Result<Vec<String>, TopError> {
         match self.options.saltenv.clone().or_else(|| self.options.state_top_saltenv.clone()) {
             Some(only) => Ok(vec![only]),
-            None => self.envs().await.map_err(TopError::Unreachable),
+            None => self.envs().map_err(TopError::Unreachable),
         }
     }
 
     /// Adds the top files that others include, each only once.
-    async fn include_tops(&mut self, tops: &mut Tops) -> Result<(), TopError> {
+    fn include_tops(&mut self, tops: &mut Tops) -> Result<(), TopError> {
         let envs: Vec<String> = tops.keys().cloned().collect();
         for env in envs {
             let mut done = HashSet::new();
@@ -76,9 +76,9 @@ impl Gatherer<'_> {
                 let include = if next == 0 { top.get("include").cloned() } else { None };
                 next += 1;
                 for pattern in include.and_then(Value::into_list).unwrap_or_default() {
-                    let files = self.fitting(&env, &pattern.to_string()).await.map_err(TopError::Unreachable)?;
+                    let files = self.fitting(&env, &pattern.to_string()).map_err(TopError::Unreachable)?;
                     for sls in files.into_iter().filter(|sls| done.insert(sls.clone())) {
-                        match self.sources.render(&sls, &env).await {
+                        match self.sources.render(&sls, &env) {
                             Ok(file) => tops[&env].push(file.data.into_map().unwrap_or_default()),
                             Err(Failed::Render(why)) => return Err(TopError::Render(why)),
                             Err(Failed::Unreachable(why)) => return Err(TopError::Unreachable(why)),
@@ -96,7 +96,7 @@ impl Gatherer<'_> {
     ///
     /// # Errors
     /// Fails if the master cannot be reached.
-    pub async fn matches(&mut self, top: &Map, minion: Minion<'_>) -> Result<Matches, String> {
+    pub fn matches(&mut self, top: &Map, minion: Minion<'_>) -> Result<Matches, String> {
         let mut matches = Map::new();
         let saltenv = self.options.saltenv.clone();
         for (env, targets) in top {
@@ -113,17 +113,17 @@ impl Gatherer<'_> {
                         one => vec![one],
                     };
                     if is_meant(&target, &states, minion) {
-                        waiting.extend(self.add_states(&mut matches, env, &states).await?);
+                        waiting.extend(self.add_states(&mut matches, env, &states)?);
                     }
                 }
             }
         }
-        self.add_master_tops(&mut matches).await?;
+        self.add_master_tops(&mut matches)?;
         Ok(matches)
     }
 
     /// Adds the states of a target that matches the minion. Returns its nested targets.
-    async fn add_states(
+    fn add_states(
         &mut self,
         matches: &mut Matches,
         env: &Value,
@@ -142,7 +142,7 @@ impl Gatherer<'_> {
                     // `match: grain` look the same, but do not name an environment.
                     let last = map.iter().rfind(|(key, _)| key.as_str() != Some("subfilter"));
                     if let Some((Value::Str(other), sls)) = last
-                        && self.has_env(other).await?
+                        && self.has_env(other)?
                     {
                         push(matches, &other.into(), sls);
                     }
@@ -155,8 +155,8 @@ impl Gatherer<'_> {
         Ok(below)
     }
 
-    async fn add_master_tops(&mut self, matches: &mut Matches) -> Result<(), String> {
-        for (env, states) in self.sources.master_tops().await? {
+    fn add_master_tops(&mut self, matches: &mut Matches) -> Result<(), String> {
+        for (env, states) in self.sources.master_tops()? {
             let theirs = states.into_list().unwrap_or_default();
             let ours = matches.get_value(&env).and_then(Value::as_list).map(<[Value]>::to_vec).unwrap_or_default();
             // Duplicates are removed from the second list only, so the first keeps its order.
@@ -169,15 +169,15 @@ impl Gatherer<'_> {
     }
 
     /// Returns, for each environment, the states the minion gets and those it does not.
-    pub async fn usage(&mut self, matches: &Matches) -> Result<Map, String> {
+    pub fn usage(&mut self, matches: &Matches) -> Result<Map, String> {
         let mut usage = Map::new();
-        let mut envs = self.envs().await?;
+        let mut envs = self.envs()?;
         if !envs.iter().any(|env| env == "base") {
             envs.insert(0, "base".into());
         }
         for env in envs {
             let wanted = matches.get(&env).and_then(Value::as_list).unwrap_or_default();
-            let states = self.states(&env).await?;
+            let states = self.states(&env)?;
             let (used, unused): (Vec<&String>, Vec<&String>) =
                 states.iter().partition(|sls| wanted.iter().any(|wanted| wanted.as_str() == Some(sls)));
             let (all, counts) = (states.len(), (used.len(), unused.len()));

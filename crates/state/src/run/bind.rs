@@ -96,7 +96,7 @@ mod tests {
         varargs: None,
         kwargs: None,
         out: None,
-        call: |_, _| Box::pin(async { Ok(Value::Null) }),
+        body: exec::Body::Plain(|_, _| Ok(Value::Null)),
     };
     static MODULE: Module = Module::new("mod", "", &[&PLAIN]);
 

@@ -1,9 +1,8 @@
 //! Calls one state function: arguments, checks, slots, retries, and the normalised result.
 
-use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use exec::{Bound, Call, Context, Error, Function, Refresh};
-use futures_util::FutureExt;
 use rand::Rng;
 use value::{Map, Value, map};
 
@@ -22,10 +21,10 @@ enum Attempt {
 
 impl Run {
     /// Calls a chunk, with the attempts that its `retry` allows, and returns its result.
-    pub(super) async fn call(&mut self, low: &mut Map) -> Map {
+    pub(super) fn call(&mut self, low: &mut Map) -> Map {
         let mut attempts: Vec<(Map, f64)> = Vec::new();
         let mut last = loop {
-            let (ret, told) = match self.attempt(low).await {
+            let (ret, told) = match self.attempt(low) {
                 Attempt::Trial(ret) => return ret,
                 Attempt::Done { ret, told } => (ret, told),
             };
@@ -41,9 +40,7 @@ impl Run {
                 break ret;
             }
             let seconds = pause_between(&wanted);
-            if !wait(&self.ctx, seconds).await {
-                break ret;
-            }
+            self.ctx.sleep(Duration::from_secs(seconds));
             attempts.push((ret, seconds as f64 * 1000.0));
         };
         // From the last to the first, because each report is put before those that follow it.
@@ -53,7 +50,7 @@ impl Run {
         last
     }
 
-    async fn attempt(&mut self, low: &mut Map) -> Attempt {
+    fn attempt(&mut self, low: &mut Map) -> Attempt {
         let stamp = Stamp::now(self.world.utc_offset());
         let agent = self.ctx.agent.clone();
         let errors = bind::verify(low, agent.states());
@@ -75,7 +72,7 @@ impl Run {
         tracing::info!(target: "salt.state", "Running state [{name}] at time {}", stamp.clock());
         tracing::info!(target: "salt.state", "Executing state {full} for [{name}]");
         let ctx = self.state_context(with_environment(low, &self.ctx), trial);
-        let mut ret = match self.execute(&ctx, function, &full, low, trial).await {
+        let mut ret = match self.execute(&ctx, function, &full, low, trial) {
             Ok(ret) => ret,
             Err(error) => unify::unify(exception(low, &error.to_string()).into()),
         };
@@ -91,7 +88,7 @@ impl Run {
             conceal(&mut ret);
         }
         log_result(&ret);
-        self.reload(low, &ret).await;
+        self.reload(low, &ret);
         stamp.write(&mut ret);
         let took = ret.get("duration").map(ToString::to_string).unwrap_or_default();
         tracing::info!(
@@ -104,7 +101,7 @@ impl Run {
     }
 
     /// Runs the checks, the call, and `check_cmd`.
-    async fn execute(
+    fn execute(
         &mut self,
         ctx: &Context,
         function: &'static Function,
@@ -117,22 +114,22 @@ impl Run {
         let mut checked = checks::Checked::default();
         // Some state modules evaluate these checks themselves, with options that only they know.
         if checks::has_checks(low) && !has("mod_run_check") {
-            checked = checks::before(ctx, low).await?;
+            checked = checks::before(ctx, low)?;
         }
         let mut ret = if checked.skip {
             skipped(low, checked.comment)
         } else if self.how.mocked {
             mocked(low)
-        } else if let Some(ret) = refused_by_conditions(ctx, full, low).await? {
+        } else if let Some(ret) = refused_by_conditions(ctx, full, low)? {
             ret
         } else if !trial && low.get("parallel").is_some_and(Value::truthy) {
             self.start_beside(ctx, function, bound, low)
         } else {
-            unify::unify(call_function(ctx, function, bound, low).await?)
+            unify::unify(call_function(ctx, function, bound, low)?)
         };
         let own_check = has("mod_run_check_cmd") && function.params.iter().any(|param| param.name == "check_cmd");
         if low.contains_key("check_cmd") && !own_check {
-            ret.update(checks::after(ctx, low).await?);
+            ret.update(checks::after(ctx, low)?);
         }
         Ok(ret)
     }
@@ -143,7 +140,7 @@ impl Run {
     }
 
     /// Calls `mod_init` of a state module before its first chunk.
-    pub(super) async fn initialize(&mut self, low: &Map) {
+    pub(super) fn initialize(&mut self, low: &Map) {
         let state = text_of(low, "state");
         if self.initialized.contains(&state) {
             return;
@@ -154,8 +151,7 @@ impl Run {
             return;
         }
         let ctx = self.state_context(low.clone(), false);
-        match ctx.call_state(&fun, Call { args: vec![low.clone().into()], kwargs: Map::new() }).await {
-            // As in Salt, a `mod_init` that returns false is called again for the next chunk of its module.
+        match ctx.call_state(&fun, Call { args: vec![low.clone().into()], kwargs: Map::new() }) {
             Ok(done) if done.truthy() => drop(self.initialized.insert(state)),
             Ok(_) => {}
             Err(error) => tracing::error!("{fun} failed: {error}"),
@@ -164,24 +160,24 @@ impl Run {
 
     /// Reloads grains, pillar and modules if a state asks for it, and modules after a state that may have installed
     /// programs.
-    async fn reload(&mut self, low: &Map, ret: &Map) {
+    fn reload(&mut self, low: &Map, ret: &Map) {
         let asks = |key: &str| low.get(key).is_some_and(Value::truthy);
         let changed = ret.get("changes").is_some_and(Value::truthy);
         // As in Salt, `force_reload_modules` only matters without changes; with changes, the other rules decide.
         let mut modules = if changed { asks("reload_modules") || may_bring(low) } else { asks("force_reload_modules") };
         if asks("reload_grains") {
-            if let Some(grains) = self.world.grains(&self.ctx).await {
+            if let Some(grains) = self.world.grains(&self.ctx) {
                 self.ctx.grains = std::sync::Arc::new(grains);
             }
             modules = true;
         }
         if asks("reload_pillar") {
-            if let Some(pillar) = self.world.pillar(&self.ctx).await {
+            if let Some(pillar) = self.world.pillar(&self.ctx) {
                 self.ctx.pillar = std::sync::Arc::new(pillar);
             }
             modules = true;
         }
-        if modules && let Err(error) = self.ctx.agent.refresh(Refresh::Modules).await {
+        if modules && let Err(error) = self.ctx.wait(self.ctx.agent.refresh(Refresh::Modules)) {
             tracing::warn!("modules could not be loaded anew: {error}");
         }
     }
@@ -209,24 +205,18 @@ fn with_environment(low: &Map, ctx: &Context) -> Map {
 }
 
 /// Evaluates slots and calls a state function. A panic counts as a failure.
-pub(super) async fn call_function(
+pub(super) fn call_function(
     ctx: &Context,
     function: &'static Function,
     mut bound: Bound,
     low: &Map,
 ) -> Result<Value, Error> {
-    slots::fill(ctx, &mut bound).await?;
-    // The mask belongs to the whole process, so it is set only around the call. The guard restores it even after a
-    // panic.
+    slots::fill(ctx, &mut bound)?;
     let _umask = low.get("__umask__").and_then(Value::as_i64).map(Umask::set);
-    match AssertUnwindSafe((function.call)(ctx, bound)).catch_unwind().await {
-        Ok(done) => done,
-        // A bug in one state function must not end the run: the states after it may repair the system.
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(Error::Other(text.unwrap_or_else(|| "the function ended abruptly".into())))
-        }
+    match exec::caught(|| function.call(ctx, bound)) {
+        // The run ends, too.
+        Err(Error::Terminated) => ctx.end_killed(),
+        done => done,
     }
 }
 
@@ -270,7 +260,7 @@ fn mocked(low: &Map) -> Map {
 }
 
 /// Returns the result of a state that `global_state_conditions` forbids on this minion.
-async fn refused_by_conditions(ctx: &Context, full: &str, low: &Map) -> Result<Option<Map>, Error> {
+fn refused_by_conditions(ctx: &Context, full: &str, low: &Map) -> Result<Option<Map>, Error> {
     let Some(Value::Map(conditions)) = ctx.opt("global_state_conditions") else {
         return Ok(None);
     };
@@ -285,7 +275,7 @@ async fn refused_by_conditions(ctx: &Context, full: &str, low: &Map) -> Result<O
         };
         for target in targets {
             asked = true;
-            if ctx.call("match.compound", vec![target]).await?.truthy() {
+            if ctx.call("match.compound", vec![target])?.truthy() {
                 return Ok(None);
             }
         }
@@ -355,14 +345,6 @@ fn conceal_value(value: &mut Value) {
 pub(super) fn pause_between(retry: &retry::Retry) -> u64 {
     let splay = if retry.splay > 0 { rand::rng().random_range(0..=retry.splay) } else { 0 };
     retry.interval.saturating_add(splay).max(0) as u64
-}
-
-/// Waits some seconds. Returns false if the job was killed meanwhile.
-pub(super) async fn wait(ctx: &Context, seconds: u64) -> bool {
-    tokio::select! {
-        () = tokio::time::sleep(std::time::Duration::from_secs(seconds)) => true,
-        () = ctx.job.cancel.cancelled() => false,
-    }
 }
 
 #[cfg(test)]

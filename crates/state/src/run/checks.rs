@@ -31,14 +31,14 @@ pub fn has_checks(low: &Map) -> bool {
 }
 
 /// Runs `unless`, `onlyif` and `creates` of a state.
-pub async fn before(ctx: &Context, low: &Map) -> Result<Checked> {
+pub fn before(ctx: &Context, low: &Map) -> Result<Checked> {
     let shared = shared(low, &ctx.grains);
     let mut all = Checked::default();
     if let Some(entries) = low.get("onlyif") {
-        add(&mut all, onlyif(ctx, entries, &shared).await?);
+        add(&mut all, onlyif(ctx, entries, &shared)?);
     }
     if let Some(entries) = low.get("unless") {
-        add(&mut all, unless(ctx, entries, &shared).await?);
+        add(&mut all, unless(ctx, entries, &shared)?);
     }
     if let Some(paths) = low.get("creates") {
         add(&mut all, creates(paths));
@@ -82,11 +82,11 @@ fn entries(value: &Value) -> &[Value] {
 }
 
 /// Runs a command through the shell and returns its exit code, or `failed` if it cannot be run.
-async fn retcode(ctx: &Context, command: &str, options: &Map, failed: i64) -> Result<i64> {
+fn retcode(ctx: &Context, command: &str, options: &Map, failed: i64) -> Result<i64> {
     let mut kwargs = options.clone();
     kwargs.extend([("ignore_retcode", true), ("python_shell", true)]);
     let call = Call { args: vec![command.into()], kwargs };
-    match ctx.call_permitted("cmd.retcode", call).await {
+    match ctx.call_permitted("cmd.retcode", call) {
         Ok(code) => Ok(code.as_i64().unwrap_or(failed)),
         Err(Error::Execution(reason)) => {
             tracing::debug!("the check {command} could not be run: {reason}");
@@ -104,14 +104,14 @@ enum Answer {
 }
 
 /// Calls the function of a check. The job's return code is saved and restored around the call.
-async fn ask(ctx: &Context, entry: &Map) -> Result<Option<Answer>> {
+fn ask(ctx: &Context, entry: &Map) -> Result<Option<Answer>> {
     let Some((fun, mut call)) = slots::call_of(entry) else {
         return Ok(None);
     };
-    slots::fill_call(ctx, &mut call).await?;
+    slots::fill_call(ctx, &mut call)?;
     let before = ctx.job.retcode();
     ctx.set_retcode(0);
-    let answer = ctx.call_permitted(&fun, call).await;
+    let answer = ctx.call_permitted(&fun, call);
     let code = ctx.job.retcode();
     // A check that fails must not make the job fail.
     ctx.set_retcode(before);
@@ -122,14 +122,14 @@ async fn ask(ctx: &Context, entry: &Map) -> Result<Option<Answer>> {
     Ok(Some(if code != 0 { Answer::Code(code) } else { Answer::Truth(answer.truthy()) }))
 }
 
-async fn onlyif(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> {
+fn onlyif(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> {
     let (holds, fails) = ("onlyif condition is true", "onlyif condition is false");
     let mut comment = String::new();
     for entry in entries(value) {
         let holding = match entry {
             // A command that cannot be started skips the state for `onlyif` and `unless` alike, so the codes differ.
-            Value::Str(command) => retcode(ctx, command, options, 100).await? == 0,
-            Value::Map(map) => match ask(ctx, map).await? {
+            Value::Str(command) => retcode(ctx, command, options, 100)? == 0,
+            Value::Map(map) => match ask(ctx, map)? {
                 Some(Answer::Code(code)) => code == 0,
                 Some(Answer::Truth(truth)) => truth,
                 None => return Ok(Checked::one(false, missing_fun("onlyif", map))),
@@ -145,13 +145,13 @@ async fn onlyif(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> 
 }
 
 /// One false condition is enough for the state to run.
-async fn unless(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> {
+fn unless(ctx: &Context, value: &Value, options: &Map) -> Result<Checked> {
     let (holds, fails) = ("unless condition is true", "unless condition is false");
     let mut last = Checked::one(false, "");
     for entry in entries(value) {
         let holding = match entry {
-            Value::Str(command) => retcode(ctx, command, options, 0).await? == 0,
-            Value::Map(map) => match ask(ctx, map).await? {
+            Value::Str(command) => retcode(ctx, command, options, 0)? == 0,
+            Value::Map(map) => match ask(ctx, map)? {
                 Some(Answer::Code(code)) => code == 0,
                 Some(Answer::Truth(truth)) => truth,
                 None => return Ok(Checked { comment: vec![missing_fun("unless", map)], ..last }),
@@ -185,7 +185,7 @@ fn creates(paths: &Value) -> Checked {
 }
 
 /// Runs the commands of `check_cmd`, which decide whether a state succeeded. Returns result and comment.
-pub async fn after(ctx: &Context, low: &Map) -> Result<Map> {
+pub fn after(ctx: &Context, low: &Map) -> Result<Map> {
     let mut options = Map::new();
     if let Some(shell) = ctx.grains.get("shell") {
         options.insert("shell", shell.clone());
@@ -195,7 +195,7 @@ pub async fn after(ctx: &Context, low: &Map) -> Result<Map> {
         // A command that cannot be started is a failure of the state itself.
         let mut kwargs = options.clone();
         kwargs.extend([("ignore_retcode", true), ("python_shell", true)]);
-        let code = ctx.call_permitted("cmd.retcode", Call { args: vec![command.clone()], kwargs }).await?;
+        let code = ctx.call_permitted("cmd.retcode", Call { args: vec![command.clone()], kwargs })?;
         if code.as_i64() != Some(0) {
             return Ok(map! { "result" => false, "comment" => "check_cmd determined the state failed" });
         }

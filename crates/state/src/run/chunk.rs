@@ -1,6 +1,5 @@
 //! Runs chunks one after the other: requisites, the call, progress events.
 
-use futures_util::future::BoxFuture;
 use value::{Map, Value, map};
 
 use super::pause::Pauses;
@@ -18,53 +17,50 @@ type Requisites = Vec<(Kind, Vec<usize>)>;
 
 impl Run {
     /// Runs chunks in order, then waits for the parallel ones.
-    pub(super) async fn in_order(&mut self, order: &[usize]) {
+    pub(super) fn in_order(&mut self, order: &[usize]) {
         let mut pending: Vec<usize> = Vec::new();
         for index in order.iter().copied() {
-            if self.ctx.job.cancel.is_cancelled() {
-                break;
-            }
-            if self.run_pending(&mut pending).await == Flow::Stop {
-                self.join_all().await;
+            self.ctx.unless_killed();
+            if self.run_pending(&mut pending) == Flow::Stop {
+                self.join_all();
                 return;
             }
             // Before the next chunk is judged, so that it sees the results of parallel states that have finished.
-            self.reconcile().await;
-            // It has run already as a requisite of an earlier chunk.
+            self.reconcile();
             if self.running.contains_key(&self.tag_of(index)) {
                 continue;
             }
-            if !self.is_let_on(index).await {
+            if !self.is_let_on(index) {
                 break;
             }
-            match self.chunk(index, 0).await {
+            match self.chunk(index, 0) {
                 Flow::Stop => {
-                    self.join_all().await;
+                    self.join_all();
                     return;
                 }
                 Flow::Pending => pending.push(index),
                 Flow::On => {}
             }
         }
-        while !pending.is_empty() && !self.ctx.job.cancel.is_cancelled() {
-            if self.run_pending(&mut pending).await == Flow::Stop {
+        while !pending.is_empty() {
+            if self.run_pending(&mut pending) == Flow::Stop {
                 break;
             }
             if !pending.is_empty() {
-                self.next_done().await;
+                self.next_done();
             }
         }
-        self.join_all().await;
+        self.join_all();
     }
 
-    async fn run_pending(&mut self, pending: &mut Vec<usize>) -> Flow {
+    fn run_pending(&mut self, pending: &mut Vec<usize>) -> Flow {
         let mut still = Vec::new();
         let waiting = std::mem::take(pending);
         for index in waiting {
             if self.running.contains_key(&self.tag_of(index)) {
                 continue;
             }
-            match self.chunk(index, 0).await {
+            match self.chunk(index, 0) {
                 Flow::Stop => return Flow::Stop,
                 Flow::Pending => still.push(index),
                 Flow::On => {}
@@ -75,12 +71,12 @@ impl Run {
     }
 
     /// Waits while the operator has paused the run before a chunk. Returns false if the run ends here.
-    async fn is_let_on(&self, index: usize) -> bool {
+    fn is_let_on(&self, index: usize) -> bool {
         let Some(jid) = &self.how.jid else {
             return true;
         };
         let id = crate::high::text_of(self.chunks.graph.chunk(index), "__id__");
-        Pauses::new(self.ctx.cachedir(), jid).wait(&self.ctx, &id).await
+        Pauses::new(self.ctx.cachedir(), jid).wait(&self.ctx, &id)
     }
 
     fn tag_of(&self, index: usize) -> String {
@@ -97,22 +93,20 @@ impl Run {
     }
 
     /// Runs a chunk after its dependencies.
-    pub(super) fn chunk(&mut self, index: usize, depth: usize) -> BoxFuture<'_, Flow> {
-        Box::pin(async move {
-            self.aggregate(index).await;
-            let low = self.chunks.graph.shared(index);
-            self.initialize(&low).await;
-            let tag = tag::of(&low);
-            let requisites = self.requisites_of(index);
-            let pending = self.settle(&low, &requisites).await;
-            match self.status_of(&requisites, pending) {
-                Status::Unmet => return self.unmet(index, depth).await,
-                Status::Pending => return Flow::Pending,
-                status => self.act(index, &tag, status, requisites).await,
-            }
-            self.report(&tag, index).await;
-            if self.fails_hard(index) { Flow::Stop } else { Flow::On }
-        })
+    pub(super) fn chunk(&mut self, index: usize, depth: usize) -> Flow {
+        self.aggregate(index);
+        let low = self.chunks.graph.shared(index);
+        self.initialize(&low);
+        let tag = tag::of(&low);
+        let requisites = self.requisites_of(index);
+        let pending = self.settle(&low, &requisites);
+        match self.status_of(&requisites, pending) {
+            Status::Unmet => return self.unmet(index, depth),
+            Status::Pending => return Flow::Pending,
+            status => self.act(index, &tag, status, requisites),
+        }
+        self.report(&tag, index);
+        if self.fails_hard(index) { Flow::Stop } else { Flow::On }
     }
 
     fn requisites_of(&self, index: usize) -> Requisites {
@@ -127,14 +121,14 @@ impl Run {
     }
 
     /// Waits for required parallel chunks. A chunk that is itself parallel does not wait here but returns that it must.
-    async fn settle(&mut self, low: &Map, requisites: &Requisites) -> bool {
+    fn settle(&mut self, low: &Map, requisites: &Requisites) -> bool {
         let tags: Vec<String> =
             requisites.iter().flat_map(|(_, others)| others).map(|other| self.tag_of(*other)).collect();
         if low.get("parallel").is_some_and(Value::truthy) {
-            self.reconcile().await;
+            self.reconcile();
             return tags.iter().any(|tag| self.is_at_work(tag));
         }
-        self.join(&tags).await;
+        self.join(&tags);
         false
     }
 
@@ -157,7 +151,7 @@ impl Run {
     }
 
     /// Carries out the verdict about the requisites: calls the chunk, or records why it did not run.
-    async fn act(&mut self, index: usize, tag: &str, status: Status, requisites: Requisites) {
+    fn act(&mut self, index: usize, tag: &str, status: Status, requisites: Requisites) {
         let trial = self.is_trial(index);
         match status {
             Status::SkipReq => {
@@ -169,7 +163,7 @@ impl Run {
                 );
             }
             Status::SkipWatch if !trial => {
-                let mut ret = self.call_chunk(index).await;
+                let mut ret = self.call_chunk(index);
                 let comment = format!(
                     "{} mod_watch was not run because requisites were skipped by another state",
                     ret.get("comment").map(Value::to_string).unwrap_or_default()
@@ -179,7 +173,7 @@ impl Run {
             }
             Status::Fail => self.failed(index, tag, &requisites),
             Status::Change if !trial => {
-                let ret = self.call_and_watch(index, tag, requisites).await;
+                let ret = self.call_and_watch(index, tag, requisites);
                 self.running.insert(tag, ret);
             }
             Status::Pre => self.not_run(index, tag, true, "No changes detected".into()),
@@ -191,7 +185,7 @@ impl Run {
                 self.not_run(index, tag, true, comment.into());
             }
             _ => {
-                let ret = self.call_chunk(index).await;
+                let ret = self.call_chunk(index);
                 match trial {
                     true => drop(self.trials.insert(tag.to_owned(), ret)),
                     false => drop(self.running.insert(tag, ret)),
@@ -204,9 +198,9 @@ impl Run {
         self.chunks.graph.chunk(index).get("__prereq__").is_some_and(Value::truthy)
     }
 
-    async fn call_chunk(&mut self, index: usize) -> Map {
+    fn call_chunk(&mut self, index: usize) -> Map {
         let mut low = self.chunks.graph.chunk(index).clone();
-        let ret = self.call(&mut low).await;
+        let ret = self.call(&mut low);
         // Most calls do not modify their chunk, so no second copy is kept.
         if low != *self.chunks.graph.chunk(index) {
             self.chunks.graph.set_chunk(index, low);
@@ -216,11 +210,11 @@ impl Run {
 
     /// Calls a chunk. If that makes no changes, calls `mod_watch` for the changes of what it watches. A parallel chunk
     /// is waited for: its changes are not known earlier, and it must not react while it is still running.
-    async fn call_and_watch(&mut self, index: usize, tag: &str, requisites: Requisites) -> Map {
-        let mut ret = self.call_chunk(index).await;
+    fn call_and_watch(&mut self, index: usize, tag: &str, requisites: Requisites) -> Map {
+        let mut ret = self.call_chunk(index);
         if self.is_at_work(tag) {
             self.running.insert(tag, ret.clone());
-            self.join(&[tag.to_owned()]).await;
+            self.join(&[tag.to_owned()]);
             ret = self.running.get(tag).and_then(Value::as_map).cloned().unwrap_or(ret);
         }
         let quiet = ret.get("changes").is_some_and(Value::truthy) || ret.get("skip_watch").is_some_and(Value::truthy);
@@ -240,7 +234,7 @@ impl Run {
             })
             .collect();
         low.insert("__reqs__", reqs);
-        self.call(&mut low).await
+        self.call(&mut low)
     }
 
     /// Records a chunk whose requisite failed.
@@ -296,7 +290,7 @@ impl Run {
     }
 
     /// Runs the dependencies of a chunk that have not run yet, then the chunk.
-    async fn unmet(&mut self, index: usize, depth: usize) -> Flow {
+    fn unmet(&mut self, index: usize, depth: usize) -> Flow {
         for (_, other) in self.chunks.graph.dependencies(index) {
             if self.running.contains_key(&self.tag_of(other)) {
                 continue;
@@ -305,13 +299,13 @@ impl Run {
             if depth >= DEEPEST {
                 break;
             }
-            match self.chunk(other, depth + 1).await {
+            match self.chunk(other, depth + 1) {
                 Flow::On => {}
                 flow => return flow,
             }
         }
         if self.is_trial(index) {
-            self.trial_after_requisites(index).await;
+            self.trial_after_requisites(index);
         } else if depth >= DEEPEST || self.is_still_unmet(index) {
             tracing::error!("Recursive requisite found");
             let tag = self.tag_of(index);
@@ -320,7 +314,7 @@ impl Run {
             self.add_place(index, &mut ret);
             self.running.insert(tag, ret);
         } else {
-            return self.chunk(index, depth + 1).await;
+            return self.chunk(index, depth + 1);
         }
         if self.fails_hard(index) { Flow::Stop } else { Flow::On }
     }
@@ -330,7 +324,7 @@ impl Run {
     }
 
     /// Runs the test run of a chunk that is the target of a `prereq`, after its dependencies have run or were tested.
-    async fn trial_after_requisites(&mut self, index: usize) {
+    fn trial_after_requisites(&mut self, index: usize) {
         let tag = self.tag_of(index);
         let requisites = self.requisites_of(index);
         let status = self.status_of(&requisites, false);
@@ -339,7 +333,7 @@ impl Run {
             self.trials.insert(tag, ret);
             return;
         }
-        let mut ret = self.call_chunk(index).await;
+        let mut ret = self.call_chunk(index);
         if status == Status::Change && !ret.get("changes").is_some_and(Value::truthy) {
             // Salt's placeholder: the state itself would change nothing, but `mod_watch` would run, so a `prereq` on it
             // has to act.
@@ -350,7 +344,7 @@ impl Run {
     }
 
     /// Lets a state module aggregate several chunks (`mod_aggregate`) before the first of them runs.
-    async fn aggregate(&mut self, index: usize) {
+    fn aggregate(&mut self, index: usize) {
         let low = self.chunks.graph.chunk(index);
         if low.get("__agg__").is_some_and(Value::truthy) {
             return;
@@ -365,7 +359,7 @@ impl Run {
         let fun = format!("{}.mod_aggregate", crate::high::text_of(&low, "state"));
         let ctx = self.state_context(low.clone(), false);
         let args = vec![low.clone().into(), lows, self.running.clone().into()];
-        match ctx.call_state(&fun, exec::Call { args, kwargs: Map::new() }).await {
+        match ctx.call_state(&fun, exec::Call { args, kwargs: Map::new() }) {
             Ok(Value::Map(aggregated)) => {
                 self.mark_aggregated(&group, &aggregated);
                 low = aggregated;

@@ -17,7 +17,7 @@ struct Listener {
 
 impl Run {
     /// Runs the listeners of states that made changes.
-    pub(super) async fn listeners(&mut self) {
+    pub(super) fn listeners(&mut self) {
         let listens = |low: &Map| low.contains_key("listen") || low.contains_key("listen_in");
         if !self.chunks.in_order().any(listens) {
             return;
@@ -42,7 +42,7 @@ impl Run {
                 }
             }
         }
-        self.run_more(reactions).await;
+        self.run_more(reactions);
         for (tag, mut error) in errors {
             if let Some(error) = error.as_map_mut() {
                 error.insert("__run_num__", self.next_number());
@@ -52,7 +52,7 @@ impl Run {
     }
 
     /// Calls `mod_beacon` for states with `beacon: True`.
-    pub(super) async fn beacons(&mut self) {
+    pub(super) fn beacons(&mut self) {
         let wants_beacon = |low: &Map| low.contains_key("beacon");
         if !self.chunks.in_order().any(wants_beacon) {
             return;
@@ -69,12 +69,11 @@ impl Run {
                 low
             })
             .collect();
-        self.run_more(lows).await;
+        self.run_more(lows);
     }
 
     /// Runs the chunks of listeners and adds their results.
-    async fn run_more(&mut self, lows: Vec<Map>) {
-        // As in Salt, these chunks start without the results so far: a listener must run even if its tag has one.
+    fn run_more(&mut self, lows: Vec<Map>) {
         let before = std::mem::take(&mut self.running);
         let agent = self.ctx.agent.clone();
         let settings = Settings::new(&self.ctx.opts, &self.ctx.grains, agent.states());
@@ -83,7 +82,7 @@ impl Run {
             let aggregate = allow_aggregate(&low, &settings);
             order.push(self.chunks.graph.add_chunk(low, aggregate));
         }
-        self.in_order(&order).await;
+        self.in_order(&order);
         let more = std::mem::replace(&mut self.running, before);
         self.running.update(more);
     }

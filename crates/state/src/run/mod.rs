@@ -19,7 +19,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use exec::{Context, Memo};
-use futures_util::future::BoxFuture;
 use indexmap::IndexMap;
 use value::{Map, Value};
 
@@ -34,10 +33,10 @@ pub trait World: Send + Sync {
     fn utc_offset(&self) -> i64;
 
     /// Refreshes the grains.
-    fn grains<'a>(&'a self, ctx: &'a Context) -> BoxFuture<'a, Option<Map>>;
+    fn grains(&self, ctx: &Context) -> Option<Map>;
 
     /// Refreshes the pillar.
-    fn pillar<'a>(&'a self, ctx: &'a Context) -> BoxFuture<'a, Option<Map>>;
+    fn pillar(&self, ctx: &Context) -> Option<Map>;
 }
 
 /// Options of a run.
@@ -69,6 +68,7 @@ pub struct Run {
     trials: HashMap<String, Map>,
     number: i64,
     tasks: IndexMap<String, parallel::Task>,
+    done: parallel::Done,
     initialized: HashSet<String>,
 }
 
@@ -100,6 +100,7 @@ impl Run {
             trials: HashMap::new(),
             number: 0,
             tasks: IndexMap::new(),
+            done: parallel::Done::default(),
             initialized: HashSet::new(),
         }
     }
@@ -108,12 +109,12 @@ impl Run {
     ///
     /// # Errors
     /// The errors of the high data. Nothing has run then.
-    pub async fn high(&mut self, high: Map) -> Result<Map, Vec<String>> {
+    pub fn high(&mut self, high: Map) -> Result<Map, Vec<String>> {
         let agent = self.ctx.agent.clone();
         let mut settings = Settings::new(&self.ctx.opts, &self.ctx.grains, agent.states());
         settings.orchestration_jid = self.how.orchestration_jid.clone();
         let chunks = low::compile(high, &settings)?;
-        let result = self.chunks(chunks).await;
+        let result = self.chunks(chunks);
         if let Some(jid) = &self.how.jid {
             // Otherwise the directory would collect a file for each job that was ever paused.
             Pauses::new(self.ctx.cachedir(), jid).forget();
@@ -122,12 +123,12 @@ impl Run {
     }
 
     /// Runs chunks, then listeners and beacons.
-    pub async fn chunks(&mut self, chunks: Chunks) -> Map {
+    pub fn chunks(&mut self, chunks: Chunks) -> Map {
         self.take_up(chunks);
         let order = self.chunks.order.clone();
-        self.in_order(&order).await;
-        self.listeners().await;
-        self.beacons().await;
+        self.in_order(&order);
+        self.listeners();
+        self.beacons();
         let (mut result, running) = (std::mem::take(&mut self.chunks.disabled), std::mem::take(&mut self.running));
         if result.is_empty() {
             return running;
@@ -137,7 +138,7 @@ impl Run {
     }
 
     /// Runs the chunks of one id and their dependencies, and nothing else.
-    pub async fn only(&mut self, chunks: Chunks, id: &str) -> Map {
+    pub fn only(&mut self, chunks: Chunks, id: &str) -> Map {
         self.take_up(chunks);
         let of_id = |index: &usize| self.chunks.graph.chunk(*index).get_str("__id__") == Some(id);
         let mut wanted: Vec<usize> = self.chunks.order.iter().copied().filter(of_id).collect();
@@ -149,18 +150,18 @@ impl Run {
             wanted.extend(more.filter(|other| seen.insert(*other)));
         }
         let order: Vec<usize> = self.chunks.order.iter().copied().filter(|index| seen.contains(index)).collect();
-        self.in_order(&order).await;
+        self.in_order(&order);
         std::mem::take(&mut self.running)
     }
 
     /// Runs a single chunk without requisites.
-    pub async fn low(&mut self, low: Map) -> Map {
+    pub fn low(&mut self, low: Map) -> Map {
         let mut low = low;
-        self.initialize(&low).await;
-        let ret = self.call(&mut low).await;
+        self.initialize(&low);
+        let ret = self.call(&mut low);
         let tag = crate::tag::of(&low);
         self.running.insert(tag.clone(), ret);
-        self.join_all().await;
+        self.join_all();
         self.running.remove(&tag).and_then(Value::into_map).unwrap_or_default()
     }
 

@@ -1,14 +1,14 @@
 //! Parallel states (`parallel: True`).
 
-use std::sync::{Mutex, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::Duration;
 
 use exec::{Bound, Context, Function};
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, select_all};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use value::{Map, Value, map};
 
-use super::call::{call_function, exception, pause_between, wait};
+use super::call::{call_function, exception, pause_between};
 use super::retry::{Retry, add_attempt};
 use super::stamp::Stamp;
 use super::{Run, unify};
@@ -16,18 +16,28 @@ use crate::tag;
 
 const STARTED: &str = "Started in a separate process";
 
+/// What a parallel state does.
+type Work = Box<dyn FnOnce() -> Map + Send>;
+
 /// A parallel state: queued, or running on a thread of its own.
 pub enum Task {
-    /// The lock only makes the type `Sync`; it is never contended.
-    Waiting(Mutex<BoxFuture<'static, Map>>),
-    Working(JoinHandle<Map>),
+    Waiting(Work),
+    Working,
 }
 
-impl Task {
-    fn start(work: BoxFuture<'static, Map>) -> Self {
-        let handle = tokio::runtime::Handle::current();
-        // State functions may block for minutes, which the threads of the runtime must not.
-        Task::Working(tokio::task::spawn_blocking(move || handle.block_on(work)))
+/// The tag of a parallel state that ended, and its result unless it panicked.
+type Ended = (String, Option<Map>);
+
+/// Where the threads of parallel states leave their results.
+pub struct Done {
+    leave: UnboundedSender<Ended>,
+    take: UnboundedReceiver<Ended>,
+}
+
+impl Default for Done {
+    fn default() -> Self {
+        let (leave, take) = unbounded_channel();
+        Done { leave, take }
     }
 }
 
@@ -35,18 +45,31 @@ impl Run {
     /// Starts a parallel state, or queues it, and returns its placeholder result.
     pub(super) fn start_beside(&mut self, ctx: &Context, function: &'static Function, bound: Bound, low: &Map) -> Map {
         let work = work(ctx.clone(), function, bound, low.clone(), self.world.utc_offset());
+        let tag = tag::of(low);
         let (task, comment) = match self.has_room() {
-            true => (Task::start(work), STARTED),
-            false => (Task::Waiting(Mutex::new(work)), "Waiting to be started in a separate process, max_parallel hit"),
+            true => (self.start(&tag, work), STARTED),
+            false => (Task::Waiting(work), "Waiting to be started in a separate process, max_parallel hit"),
         };
-        self.tasks.insert(tag::of(low), task);
+        self.tasks.insert(tag, task);
         let name = low.get("name").cloned().unwrap_or_default();
         map! { "name" => name, "result" => Value::Null, "changes" => Map::new(), "comment" => comment }
     }
 
+    fn start(&self, tag: &str, work: Work) -> Task {
+        let (leave, tag) = (self.done.leave.clone(), tag.to_owned());
+        let (runtime, span) = (tokio::runtime::Handle::try_current().ok(), tracing::Span::current());
+        thread::spawn(move || {
+            let _runtime = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            let ret = catch_unwind(AssertUnwindSafe(|| span.in_scope(work))).ok();
+            // Nobody takes the result when the job was killed.
+            let _ = leave.send((tag, ret));
+        });
+        Task::Working
+    }
+
     fn has_room(&self) -> bool {
         let most = self.ctx.opt("state_max_parallel").and_then(Value::as_i64).filter(|most| *most > 0);
-        let working = self.tasks.values().filter(|task| matches!(task, Task::Working(handle) if !handle.is_finished()));
+        let working = self.tasks.values().filter(|task| matches!(task, Task::Working));
         most.is_none_or(|most| (working.count() as i64) < most)
     }
 
@@ -56,96 +79,70 @@ impl Run {
     }
 
     /// Collects the results of finished states and starts queued ones.
-    pub(super) async fn reconcile(&mut self) {
-        let done: Vec<String> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| matches!(task, Task::Working(handle) if handle.is_finished()))
-            .map(|(tag, _)| tag.clone())
-            .collect();
-        for tag in done {
-            if let Some(Task::Working(handle)) = self.tasks.shift_remove(&tag) {
-                let ret = handle.await;
-                self.take_result(&tag, ret);
-            }
+    pub(super) fn reconcile(&mut self) {
+        while let Ok(ended) = self.done.take.try_recv() {
+            self.take_result(ended);
         }
         self.start_waiting();
     }
 
     fn start_waiting(&mut self) {
         while self.has_room() {
-            let Some((tag, task)) = self.tasks.iter_mut().find(|(_, task)| matches!(task, Task::Waiting(_))) else {
-                return;
-            };
-            // The placeholder is replaced immediately.
-            let waiting = std::mem::replace(task, Task::Waiting(Mutex::new(Box::pin(async { Map::new() }))));
-            if let Task::Waiting(work) = waiting {
-                *task = Task::start(work.into_inner().unwrap_or_else(PoisonError::into_inner));
-            }
+            let waiting = self.tasks.iter_mut().find(|(_, task)| matches!(task, Task::Waiting(_)));
+            let Some((tag, task)) = waiting else { return };
             let tag = tag.clone();
+            if let Task::Waiting(work) = std::mem::replace(task, Task::Working) {
+                self.start(&tag, work);
+            }
             if let Some(ret) = self.running.get_mut(&tag).and_then(Value::as_map_mut) {
                 ret.insert("comment", STARTED);
             }
         }
     }
 
-    fn take_result(&mut self, tag: &str, ret: Result<Map, tokio::task::JoinError>) {
-        let ret = ret.unwrap_or_else(|error| {
-            tracing::error!("a state that ran beside the others ended abruptly: {error}");
+    fn take_result(&mut self, (tag, ret): Ended) {
+        self.tasks.shift_remove(&tag);
+        let ret = ret.unwrap_or_else(|| {
+            tracing::error!("a state that ran beside the others ended abruptly");
             map! { "result" => false, "changes" => Map::new(), "comment" => "Parallel process failed to return" }
         });
-        // Merged into the placeholder, which has the number of the state and its place in the files.
-        if let Value::Map(present) = self.running.entry_or_insert_with(tag, || Map::new().into()) {
+        if let Value::Map(present) = self.running.entry_or_insert_with(&tag, || Map::new().into()) {
             present.update(ret);
         }
-        self.show(tag);
+        self.show(&tag);
     }
 
     /// Waits until one of the running states finishes.
-    pub(super) async fn next_done(&mut self) {
+    pub(super) fn next_done(&mut self) {
         self.start_waiting();
-        let (mut tags, mut handles) = (Vec::new(), Vec::new());
-        for (tag, task) in &mut self.tasks {
-            if let Task::Working(handle) = task {
-                tags.push(tag.clone());
-                handles.push(handle);
-            }
-        }
-        if handles.is_empty() {
+        if !self.tasks.values().any(|task| matches!(task, Task::Working)) {
             return;
         }
-        let (ret, place, _) = select_all(handles).await;
-        self.tasks.shift_remove(&tags[place]);
-        self.take_result(&tags[place], ret);
+        if let Some(ended) = self.ctx.wait(self.done.take.recv()) {
+            self.take_result(ended);
+        }
         self.start_waiting();
     }
 
     /// Waits for the parallel ones among these states.
-    pub(super) async fn join(&mut self, tags: &[String]) {
+    pub(super) fn join(&mut self, tags: &[String]) {
         while tags.iter().any(|tag| self.is_at_work(tag)) {
-            self.next_done().await;
+            self.next_done();
         }
     }
 
-    /// Waits for all parallel states, unless the job is killed.
-    pub(super) async fn join_all(&mut self) {
-        let cancel = self.ctx.job.cancel.clone();
+    /// Waits for all parallel states.
+    pub(super) fn join_all(&mut self) {
         while !self.tasks.is_empty() {
-            tokio::select! {
-                () = self.next_done() => {}
-                () = cancel.cancelled() => {
-                    // The threads cannot be stopped, but nobody waits for their results any longer.
-                    self.tasks.clear();
-                }
-            }
+            self.next_done();
         }
     }
 }
 
-/// Runs a parallel state with its retries.
-fn work(ctx: Context, function: &'static Function, bound: Bound, low: Map, utc_offset: i64) -> BoxFuture<'static, Map> {
-    async move {
-        let mut ret = once(&ctx, function, again(&bound), &low, utc_offset).await;
+/// Returns what runs a parallel state with its retries.
+fn work(ctx: Context, function: &'static Function, bound: Bound, low: Map, utc_offset: i64) -> Work {
+    Box::new(move || {
+        let mut ret = once(&ctx, function, again(&bound), &low, utc_offset);
         ret.insert("__parallel__", true);
         let Some(retry) = low.get("retry").map(Retry::read) else { return ret };
         if ctx.is_test() {
@@ -154,16 +151,16 @@ fn work(ctx: Context, function: &'static Function, bound: Bound, low: Map, utc_o
         }
         for number in 1..=retry.attempts.max(0) {
             let seconds = pause_between(&retry);
-            if retry.is_reached(&ret) || !wait(&ctx, seconds).await {
+            if retry.is_reached(&ret) {
                 break;
             }
-            let mut later = once(&ctx, function, again(&bound), &low, utc_offset).await;
+            ctx.sleep(Duration::from_secs(seconds));
+            let mut later = once(&ctx, function, again(&bound), &low, utc_offset);
             add_attempt(number, &ret, &mut later, seconds as f64 * 1000.0);
             ret = later;
         }
         ret
-    }
-    .boxed()
+    })
 }
 
 /// Returns the arguments for another attempt.
@@ -171,9 +168,9 @@ fn again(bound: &Bound) -> Bound {
     Bound { values: bound.values.clone(), varargs: Vec::new(), kwargs: bound.kwargs.clone() }
 }
 
-async fn once(ctx: &Context, function: &'static Function, bound: Bound, low: &Map, utc_offset: i64) -> Map {
+fn once(ctx: &Context, function: &'static Function, bound: Bound, low: &Map, utc_offset: i64) -> Map {
     let stamp = Stamp::now(utc_offset);
-    let mut ret = match call_function(ctx, function, bound, low).await {
+    let mut ret = match call_function(ctx, function, bound, low) {
         Ok(ret) => unify::unify(ret),
         Err(error) => exception(low, &error.to_string()),
     };

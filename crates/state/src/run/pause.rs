@@ -65,7 +65,7 @@ impl Pauses {
     }
 
     /// Waits while a state is paused. Returns false if the run must end before it.
-    pub async fn wait(&self, ctx: &Context, id: &str) -> bool {
+    pub fn wait(&self, ctx: &Context, id: &str) -> bool {
         let begin = Instant::now();
         loop {
             let data = match self.read() {
@@ -82,11 +82,7 @@ impl Pauses {
                 Verdict::Kill => return false,
                 Verdict::Wait => {}
             }
-            tokio::select! {
-                // Other processes change the file, and no event announces that.
-                () = tokio::time::sleep(LOOK) => {}
-                () = ctx.job.cancel.cancelled() => return false,
-            }
+            ctx.sleep(LOOK);
         }
     }
 }

@@ -10,12 +10,12 @@ use crate::tag;
 impl Run {
     /// Logs a finished chunk, fires its event, and records the results of its parts (`sub_state_run`) as results of
     /// their own.
-    pub(super) async fn report(&mut self, tag: &str, index: usize) {
+    pub(super) fn report(&mut self, tag: &str, index: usize) {
         let Some(ret) = self.running.get(tag).and_then(Value::as_map).cloned() else {
             return;
         };
         self.show(tag);
-        self.fire(&ret, index).await;
+        self.fire(&ret, index);
         if let Some(Value::List(parts)) = ret.get("sub_state_run") {
             for part in parts.clone() {
                 self.add_part(index, part);
@@ -27,8 +27,7 @@ impl Run {
     }
 
     /// Fires the event of a result: progress, or what `fire_event` asks for.
-    async fn fire(&self, ret: &Map, index: usize) {
-        // A run without a master has nobody to send events to.
+    fn fire(&self, ret: &Map, index: usize) {
         if self.ctx.opt("local").is_some_and(Value::truthy) {
             return;
         }
@@ -46,7 +45,7 @@ impl Run {
                 let tag = format!("salt/state_result/{jid}/{id}/{name}");
                 let kwargs = map! { "preload" => map! { "jid" => jid } };
                 let call = Call { args: vec![map! { "ret" => ret.clone() }.into(), tag.into()], kwargs };
-                if let Err(error) = self.ctx.call_with("event.fire_master", call).await {
+                if let Err(error) = self.ctx.call_with("event.fire_master", call) {
                     tracing::warn!("the event of a state could not be fired: {error}");
                 }
             }

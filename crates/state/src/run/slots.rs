@@ -1,56 +1,53 @@
 //! Slots: arguments that name execution functions to be called just before the state runs.
 
 use exec::{Bound, Call, Context, Error, Result};
-use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
 const MARK: &str = "__slot__:";
 
 /// Replaces slots in the arguments of a state: in strings, list items, map values, and values of maps in lists.
-pub async fn fill(ctx: &Context, bound: &mut Bound) -> Result<()> {
+pub fn fill(ctx: &Context, bound: &mut Bound) -> Result<()> {
     for value in bound.values.iter_mut() {
-        fill_value(ctx, value, 0).await?;
+        fill_value(ctx, value, 0)?;
     }
     for (_, value) in bound.kwargs.iter_mut() {
-        fill_value(ctx, value, 0).await?;
+        fill_value(ctx, value, 0)?;
     }
     Ok(())
 }
 
 /// Replaces slots in the arguments of a call.
-pub async fn fill_call(ctx: &Context, call: &mut Call) -> Result<()> {
+pub fn fill_call(ctx: &Context, call: &mut Call) -> Result<()> {
     for value in &mut call.args {
-        fill_value(ctx, value, 0).await?;
+        fill_value(ctx, value, 0)?;
     }
     for (_, value) in call.kwargs.iter_mut() {
-        fill_value(ctx, value, 0).await?;
+        fill_value(ctx, value, 0)?;
     }
     Ok(())
 }
 
 /// `depth` counts the enclosing containers. As in Salt, a list may contain maps, but a map no further containers.
-fn fill_value<'a>(ctx: &'a Context, value: &'a mut Value, depth: u8) -> BoxFuture<'a, Result<()>> {
-    Box::pin(async move {
-        match value {
-            Value::Str(text) if text.starts_with(MARK) => *value = evaluate(ctx, text).await?,
-            Value::List(items) if depth == 0 => {
-                for item in items {
-                    fill_value(ctx, item, 1).await?;
-                }
+fn fill_value(ctx: &Context, value: &mut Value, depth: u8) -> Result<()> {
+    match value {
+        Value::Str(text) if text.starts_with(MARK) => *value = evaluate(ctx, text)?,
+        Value::List(items) if depth == 0 => {
+            for item in items {
+                fill_value(ctx, item, 1)?;
             }
-            Value::Map(map) if depth < 2 => {
-                for (_, item) in map.iter_mut().filter(|(_, item)| item.as_str().is_some()) {
-                    fill_value(ctx, item, 2).await?;
-                }
-            }
-            _ => {}
         }
-        Ok(())
-    })
+        Value::Map(map) if depth < 2 => {
+            for (_, item) in map.iter_mut().filter(|(_, item)| item.as_str().is_some()) {
+                fill_value(ctx, item, 2)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Evaluates a slot. A malformed slot is left unchanged.
-async fn evaluate(ctx: &Context, slot: &str) -> Result<Value> {
+fn evaluate(ctx: &Context, slot: &str) -> Result<Value> {
     let left = || Value::from(slot);
     let Some(text) = slot.strip_prefix(MARK).and_then(|rest| rest.split_once(':')) else {
         tracing::warn!("Malformed slot: {slot}");
@@ -66,7 +63,7 @@ async fn evaluate(ctx: &Context, slot: &str) -> Result<Value> {
         tracing::warn!("Malformed slot: {slot}: it should be a function call, as in test.arg('arg', kw='kwarg')");
         return Ok(left());
     };
-    let mut answer = ctx.call_permitted(&parsed.fun, parsed.call).await?;
+    let mut answer = ctx.call_permitted(&parsed.fun, parsed.call)?;
     let (path, appended) = tail(text);
     if let Some(path) = path {
         answer = answer.traverse(path, ".").cloned().unwrap_or_default();

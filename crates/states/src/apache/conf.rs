@@ -16,12 +16,12 @@ const SWITCH: Switch = Switch { kind: "conf", short: "conf" };
 
 /// Makes sure that a configuration is off.
 #[function]
-async fn disabled(ctx: &Context, name: String) -> Result<Ret> {
-    SWITCH.turn(ctx, &name, false).await
+fn disabled(ctx: &Context, name: String) -> Result<Ret> {
+    SWITCH.turn(ctx, &name, false)
 }
 
 /// Makes sure that a configuration is on.
 #[function]
-async fn enabled(ctx: &Context, name: String) -> Result<Ret> {
-    SWITCH.turn(ctx, &name, true).await
+fn enabled(ctx: &Context, name: String) -> Result<Ret> {
+    SWITCH.turn(ctx, &name, true)
 }

@@ -40,9 +40,9 @@ fn read(path: &str) -> Result<String> {
 /// Makes sure that a file has a configuration, which is given as a list of maps. In a section the key ``this`` is what stands
 /// behind its name.
 #[function]
-async fn configfile(ctx: &Context, name: String, config: Value) -> Result<Ret> {
+fn configfile(ctx: &Context, name: String, config: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    let wish = call(ctx, "apache.config", args![name.as_str(), config], map! { "edit" => false }).await?.to_string();
+    let wish = call(ctx, "apache.config", args![name.as_str(), config], map! { "edit" => false })?.to_string();
     let current = read(&name)?;
     if strip(&wish) == strip(&current) {
         return Ok(ret.ok("Configuration is up to date."));
@@ -65,17 +65,17 @@ mod tests {
     use super::*;
     use value::list;
 
-    async fn state(path: &str, test: bool) -> Ret {
+    fn state(path: &str, test: bool) -> Ret {
         let module: &'static Module = Box::leak(Box::new(modules::apache::MODULE.clone().only_if(|_| Ok(()))));
         let (ctx, _agent) =
             exec::testing::with_states(&[module], &[&MODULE], map! { "test" => test }, map! {}, map! {});
         let config = list![map! { "Listen" => "80" }, map! { "If" => map! { "this" => "x", "Do" => "y" } }];
         let call = exec::Call { args: args![path, config], kwargs: map! {} };
-        Ret::from_value(ctx.call_state("apache.configfile", call).await.unwrap())
+        Ret::from_value(ctx.call_state("apache.configfile", call).unwrap())
     }
 
-    #[tokio::test]
-    async fn files_are_written_once() {
+    #[test]
+    fn files_are_written_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ports.conf");
         let name = path.to_str().unwrap();
@@ -83,15 +83,15 @@ mod tests {
         let changes = map! { "old" => "", "new" => text };
         let ret = Ret::new(name);
         let would = ret.clone().would("Configuration will update.").changed(changes.clone());
-        assert_eq!(state(name, true).await, would);
+        assert_eq!(state(name, true), would);
         assert!(!path.exists());
         let done = ret.clone().ok("Successfully created configuration.").changed(changes);
-        assert_eq!(state(name, false).await, done);
+        assert_eq!(state(name, false), done);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{text}\n"));
         std::fs::write(&path, text.replace('\n', "\r\n")).unwrap();
-        assert_eq!(state(name, false).await, ret.ok("Configuration is up to date."));
+        assert_eq!(state(name, false), ret.ok("Configuration is up to date."));
         let missing = folder.path().join("none/ports.conf");
         let missing = missing.to_str().unwrap();
-        assert_eq!(state(missing, false).await, Ret::new(missing).fail("Failed to create apache configuration."));
+        assert_eq!(state(missing, false), Ret::new(missing).fail("Failed to create apache configuration."));
     }
 }

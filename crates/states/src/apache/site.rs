@@ -13,12 +13,12 @@ const SWITCH: Switch = Switch { kind: "site", short: "site" };
 
 /// Makes sure that a site is off.
 #[function]
-async fn disabled(ctx: &Context, name: String) -> Result<Ret> {
-    SWITCH.turn(ctx, &name, false).await
+fn disabled(ctx: &Context, name: String) -> Result<Ret> {
+    SWITCH.turn(ctx, &name, false)
 }
 
 /// Makes sure that a site is on.
 #[function]
-async fn enabled(ctx: &Context, name: String) -> Result<Ret> {
-    SWITCH.turn(ctx, &name, true).await
+fn enabled(ctx: &Context, name: String) -> Result<Ret> {
+    SWITCH.turn(ctx, &name, true)
 }

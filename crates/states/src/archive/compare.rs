@@ -35,7 +35,7 @@ impl Difference {
 
 impl Plan<'_> {
     /// Compares the archive with the directory.
-    pub(super) async fn compare(&mut self) -> Step<Difference> {
+    pub(super) fn compare(&mut self) -> Step<Difference> {
         let mut found = Difference { needed: self.given.overwrite, ..Difference::default() };
         for (kind, is_kind) in [
             ("dirs", (|meta| meta.is_dir()) as fn(&std::fs::Metadata) -> bool),
@@ -116,11 +116,11 @@ impl Plan<'_> {
     }
 
     /// Removes what `clean` and `clean_parent` ask for, checks the hash, and says in a test what would be done.
-    pub(super) async fn prepare(&mut self, found: &Difference) -> Result<Option<crate::Ret>> {
+    pub(super) fn prepare(&mut self, found: &Difference) -> Result<Option<crate::Ret>> {
         if self.local && self.given.source_hash.truthy() && !self.given.skip_verify {
             let wanted = self.sum.get("hsum").cloned().unwrap_or_default();
             let arguments = value::map! { "path" => self.source.clone(), "file_hash" => wanted.clone() };
-            if !yes(self.ctx, "file.check_hash", arguments).await? {
+            if !yes(self.ctx, "file.check_hash", arguments)? {
                 let text = format!("{} does not match the desired source_hash {wanted}", self.shown());
                 return Ok(Some(self.fail(text)));
             }

@@ -58,7 +58,7 @@ struct Given {
 /// unzip. ``clean`` removes what is at the top of the archive first, ``clean_parent`` the directory. More than one thing at
 /// the top needs ``enforce_toplevel: False``.
 #[function]
-async fn extracted(
+fn extracted(
     ctx: &Context,
     name: Value,
     source: Value,
@@ -122,8 +122,8 @@ async fn extracted(
         sig_backend,
         rest: kwargs.given(),
     };
-    match Plan::make(ctx, name, given).await? {
-        Ok(plan) => plan.apply().await,
+    match Plan::make(ctx, name, given)? {
+        Ok(plan) => plan.apply(),
         Err(ret) => Ok(ret),
     }
 }

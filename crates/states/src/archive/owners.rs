@@ -41,7 +41,7 @@ impl Owned {
 
 impl Plan<'_> {
     /// Gives what is at the top of the archive, or one path, to the wanted user and group.
-    pub(super) async fn hand_over(&mut self) -> Result<Owned> {
+    pub(super) fn hand_over(&mut self) -> Result<Owned> {
         let mut owned = Owned::default();
         if self.uid.is_none() && self.gid.is_none() {
             return Ok(owned);
@@ -55,7 +55,7 @@ impl Plan<'_> {
             }
         };
         for name in dirs {
-            self.hand_over_directory(&name, &mut owned).await?;
+            self.hand_over_directory(&name, &mut owned)?;
         }
         for name in files {
             self.hand_over_file(&name, &mut owned);
@@ -67,7 +67,7 @@ impl Plan<'_> {
         Path::new(&self.dir).join(name).to_string_lossy().into_owned()
     }
 
-    async fn hand_over_directory(&mut self, name: &str, owned: &mut Owned) -> Result<()> {
+    fn hand_over_directory(&mut self, name: &str, owned: &mut Owned) -> Result<()> {
         let full = self.full(name);
         if !Path::new(&full).is_dir() {
             if !self.ctx.is_test() {
@@ -80,7 +80,7 @@ impl Plan<'_> {
             [("user", &user), ("group", &group)].iter().filter(|(_, id)| id.truthy()).map(|(name, _)| *name).collect();
         let kwargs = map! { "user" => user.clone(), "group" => group.clone(), "recurse" => recurse };
         let call = Call { args: vec![full.as_str().into()], kwargs };
-        let done = self.ctx.call_state("file.directory", call).await?;
+        let done = self.ctx.call_state("file.directory", call)?;
         if done.get("changes").is_some_and(Value::truthy) {
             self.ret.changes.insert("updated ownership", true);
         }

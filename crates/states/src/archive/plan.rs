@@ -55,7 +55,7 @@ fn is_absolute(path: Option<&Value>) -> bool {
 
 impl<'a> Plan<'a> {
     /// Checks the arguments in the order Salt checks them, and finds the archive.
-    pub async fn make(ctx: &'a Context, name: Value, mut given: Given) -> Step<Plan<'a>> {
+    pub fn make(ctx: &'a Context, name: Value, mut given: Given) -> Step<Plan<'a>> {
         let mut ret = Ret::new(name.clone());
         if given.skip_files_list_verify && given.skip_verify {
             let text = r#"Only one of "skip_files_list_verify" and "skip_verify" can be set to True"#;
@@ -82,7 +82,7 @@ impl<'a> Plan<'a> {
             let text = format!("Cannot verify signatures because the {backend} module was not loaded");
             return Ok(Err(ret.fail(text)));
         }
-        let (source, local) = match find_source(ctx, &given).await? {
+        let (source, local) = match find_source(ctx, &given)? {
             Ok(found) => found,
             Err(text) => return Ok(Err(ret.fail(text))),
         };
@@ -118,10 +118,10 @@ impl<'a> Plan<'a> {
             old_sum,
             contents,
         };
-        if let Some(ret) = plan.fetch().await? {
+        if let Some(ret) = plan.fetch()? {
             return Ok(Err(ret));
         }
-        if let Some(ret) = plan.look_inside().await? {
+        if let Some(ret) = plan.look_inside()? {
             return Ok(Err(ret));
         }
         Ok(Ok(plan))
@@ -137,20 +137,20 @@ impl<'a> Plan<'a> {
     }
 
     /// Gets the archive, unless it lies here.
-    async fn fetch(&mut self) -> Result<Option<Ret>> {
+    fn fetch(&mut self) -> Result<Option<Ret>> {
         if self.given.source_hash.truthy() {
             let arguments = map! {
                 "source" => self.source.clone(), "source_hash" => self.given.source_hash.clone(),
                 "source_hash_name" => self.given.source_hash_name.clone(), "saltenv" => saltenv(self.ctx),
             };
-            match salt(self.ctx, "file.get_source_sum", arguments).await {
+            match salt(self.ctx, "file.get_source_sum", arguments) {
                 Ok(sum) => self.sum = sum.into_map().unwrap_or_default(),
                 Err(error @ Error::Execution(_)) => return Ok(Some(self.fail(error.to_string()))),
                 Err(error) => return Err(error),
             }
         }
         if self.given.skip_files_list_verify {
-            let known = if self.local { Some(self.source.clone()) } else { self.is_cached().await? };
+            let known = if self.local { Some(self.source.clone()) } else { self.is_cached()? };
             let old = known.and_then(|path| sums::read(self.ctx, &path, None));
             if let (Some(old), Some(wanted)) = (old.as_ref().and_then(|old| old.get("hsum")), self.sum.get("hsum"))
                 && old == wanted
@@ -179,34 +179,33 @@ impl<'a> Plan<'a> {
             "skip_verify" => self.given.skip_verify, "saltenv" => saltenv(self.ctx), "use_etag" => self.given.use_etag,
         };
         let call = exec::Call { args: vec![self.source.as_str().into()], kwargs };
-        match self.ctx.call_state("file.cached", call).await {
+        match self.ctx.call_state("file.cached", call) {
             Ok(done) if done.get("result") == Some(&Value::Bool(true)) => {}
             Ok(refused) => return Ok(Some(Ret::from_value(refused))),
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => return Ok(Some(self.fail(format!("Failed to cache {}: {error}", self.shown())))),
         }
-        match self.is_cached().await? {
+        match self.is_cached()? {
             Some(path) => self.cached = path,
             None => return Ok(Some(self.fail(format!("Failed to cache {}", self.shown())))),
         }
         Ok(None)
     }
 
-    async fn is_cached(&self) -> Result<Option<String>> {
+    fn is_cached(&self) -> Result<Option<String>> {
         let arguments = map! { "path" => self.source.clone(), "saltenv" => saltenv(self.ctx) };
-        let path = salt(self.ctx, "cp.is_cached", arguments).await?;
+        let path = salt(self.ctx, "cp.is_cached", arguments)?;
         Ok(path.as_str().filter(|path| !path.is_empty()).map(str::to_owned))
     }
 
     /// Lists the archive and judges what is in it.
-    async fn look_inside(&mut self) -> Result<Option<Ret>> {
+    fn look_inside(&mut self) -> Result<Option<Ret>> {
         self.old_sum = sums::read(self.ctx, &self.cached, None);
         if self.given.source_hash.truthy() && self.given.source_hash_update && !self.given.skip_verify {
             sums::update(self.ctx, &self.cached)?;
         }
         if self.format == "zip" && self.given.password.is_none() {
             let arguments = map! { "name" => self.cached.clone(), "saltenv" => saltenv(self.ctx) };
-            if let Ok(Value::Bool(true)) = salt(self.ctx, "archive.is_encrypted", arguments).await {
+            if let Ok(Value::Bool(true)) = salt(self.ctx, "archive.is_encrypted", arguments) {
                 return Ok(Some(self.fail(format!(
                     "Archive {} is password-protected, but no password was specified. Please set the 'password' argument.",
                     self.shown()
@@ -218,7 +217,7 @@ impl<'a> Plan<'a> {
             "options" => self.given.list_options.clone(), "strip_components" => self.strip_components(),
             "verbose" => true, "use_etag" => self.given.use_etag,
         };
-        match salt(self.ctx, "archive.list", arguments).await {
+        match salt(self.ctx, "archive.list", arguments) {
             Ok(contents) => self.contents = contents.into_map().unwrap_or_default(),
             Err(error @ Error::Execution(_)) => return Ok(Some(self.fail(self.unlistable(&error)))),
             Err(error) => return Err(error),
@@ -338,9 +337,9 @@ fn owners(given: &Given) -> std::result::Result<(Option<u32>, Option<u32>), Stri
 }
 
 /// The source that is taken, and whether it lies on this machine; or the comment of the failure.
-async fn find_source(ctx: &Context, given: &Given) -> Result<std::result::Result<(String, bool), String>> {
+fn find_source(ctx: &Context, given: &Given) -> Result<std::result::Result<(String, bool), String>> {
     let arguments = list![given.source.clone(), given.source_hash.clone(), saltenv(ctx)];
-    let found = match ctx.call("file.source_list", arguments.into_list().unwrap_or_default()).await {
+    let found = match ctx.call("file.source_list", arguments.into_list().unwrap_or_default()) {
         Ok(found) => found,
         Err(error @ Error::Execution(_)) => return Ok(Err(error.to_string())),
         Err(error) => return Err(error),

@@ -15,48 +15,48 @@ use crate::support::{salt, saltenv};
 
 impl Plan<'_> {
     /// Does what is to be done.
-    pub(super) async fn apply(mut self) -> Result<Ret> {
-        let found = match self.compare().await? {
+    pub(super) fn apply(mut self) -> Result<Ret> {
+        let found = match self.compare()? {
             Ok(found) => found,
             Err(ret) => return Ok(ret),
         };
         let mut files = Value::Null;
         let mut made = false;
         if found.needed {
-            if let Some(ret) = self.prepare(&found).await? {
+            if let Some(ret) = self.prepare(&found)? {
                 return Ok(ret);
             }
             if !Path::new(&self.dir).is_dir() {
                 let kwargs = map! { "user" => self.given.user.clone(), "makedirs" => true };
-                self.ctx.call_state("file.directory", Call { args: vec![self.dir.as_str().into()], kwargs }).await?;
+                self.ctx.call_state("file.directory", Call { args: vec![self.dir.as_str().into()], kwargs })?;
                 made = true;
             }
-            files = match self.unpack().await? {
+            files = match self.unpack()? {
                 Ok(files) => files,
                 Err(ret) => return Ok(ret),
             };
         }
-        let owned = self.hand_over().await?;
+        let owned = self.hand_over()?;
         self.tell(&found, files, made);
         owned.tell(&mut self.ret, self.given.if_missing.is_some());
         if !self.local && !self.keep_source {
-            self.forget_source().await?;
+            self.forget_source()?;
         }
         Ok(self.ret)
     }
 
-    async fn unpack(&mut self) -> Step<Value> {
+    fn unpack(&mut self) -> Step<Value> {
         let unpacked = match (self.format.as_str(), &self.given.options) {
-            ("zip", _) => self.unzip().await,
+            ("zip", _) => self.unzip(),
             ("rar", _) => {
                 let mut arguments = self.given.rest.clone();
                 arguments.update(map! {
                     "rarfile" => self.cached.clone(), "dest" => self.dir.clone(), "trim_output" => self.trim_argument(),
                 });
-                salt(self.ctx, "archive.unrar", arguments).await
+                salt(self.ctx, "archive.unrar", arguments)
             }
-            (_, None) => self.untar().await,
-            (_, Some(options)) => return self.untar_by_program(&options.clone()).await,
+            (_, None) => self.untar(),
+            (_, Some(options)) => return self.untar_by_program(&options.clone()),
         };
         match unpacked {
             Ok(files) => Ok(Ok(files)),
@@ -69,23 +69,22 @@ impl Plan<'_> {
         self.trim.map_or(Value::Bool(false), Value::from)
     }
 
-    async fn unzip(&self) -> Result<Value> {
+    fn unzip(&self) -> Result<Value> {
         let mut arguments = self.given.rest.clone();
         arguments.update(map! {
             "zip_file" => self.cached.clone(), "dest" => self.dir.clone(), "options" => self.given.options.clone(),
             "trim_output" => self.trim_argument(), "password" => self.given.password.clone(),
         });
         if self.by_program {
-            return salt(self.ctx, "archive.cmd_unzip", arguments).await;
+            return salt(self.ctx, "archive.cmd_unzip", arguments);
         }
         arguments.insert("extract_perms", self.given.extract_perms);
-        salt(self.ctx, "archive.unzip", arguments).await
+        salt(self.ctx, "archive.unzip", arguments)
     }
 
-    async fn untar(&self) -> Result<Value> {
+    fn untar(&self) -> Result<Value> {
         let (cached, dir) = (PathBuf::from(&self.cached), PathBuf::from(&self.dir));
-        let names =
-            self.ctx.blocking(move || TarStream::open(&cached).and_then(|stream| unpack_tar(stream, &dir))).await?;
+        let names = self.ctx.blocking(move || TarStream::open(&cached).and_then(|stream| unpack_tar(stream, &dir)));
         let names = names.map_err(|error| {
             Error::execution(format!("Failed to extract {} to {}: {error}", self.shown(), self.dir))
         })?;
@@ -99,7 +98,7 @@ impl Plan<'_> {
         names
     }
 
-    async fn untar_by_program(&mut self, options: &str) -> Step<Value> {
+    fn untar_by_program(&mut self, options: &str) -> Step<Value> {
         if modules::util::which("tar").is_none() {
             return Ok(Err(self.fail("tar command not available, it might not be installed on minion")));
         }
@@ -117,7 +116,7 @@ impl Plan<'_> {
         command.extend(long);
         command.extend(["-f".to_owned(), self.cached.clone()]);
         let arguments = map! { "cmd" => command, "cwd" => self.dir.clone(), "python_shell" => false };
-        let result = salt(self.ctx, "cmd.run_all", arguments).await?;
+        let result = salt(self.ctx, "cmd.run_all", arguments)?;
         if result.get("retcode") != Some(&Value::Int(0)) {
             self.ret.changes = result.into_map().unwrap_or_default();
             return Ok(Err(self.fail("")));
@@ -157,10 +156,10 @@ impl Plan<'_> {
         }
     }
 
-    async fn forget_source(&mut self) -> Result<()> {
+    fn forget_source(&mut self) -> Result<()> {
         let kwargs = map! { "saltenv" => saltenv(self.ctx) };
         let call = Call { args: vec![self.source.as_str().into()], kwargs };
-        let done = Ret::from_value(self.ctx.call_state("file.not_cached", call).await?);
+        let done = Ret::from_value(self.ctx.call_state("file.not_cached", call)?);
         if done.result != Some(true) {
             let warnings = self.ret.more.entry_or_insert_with("warnings", || Value::List(Vec::new()));
             if let Value::List(warnings) = warnings {

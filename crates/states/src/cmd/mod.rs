@@ -7,7 +7,7 @@ use exec::{Call, Context, Error, Function, KwArgs, Module, Result, bind, functio
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::{comment_of, saltenv};
+use crate::support::saltenv;
 use outcome::Outcome;
 use stateful::Stateful;
 
@@ -99,7 +99,7 @@ fn wait_call(
 /// ``stateful: True`` takes the last line it writes, or all of it as JSON, as what the state came to (``changed=yes
 /// comment='done' key=value``). With ``stateful: [{test_name: COMMAND}]`` that command runs in test mode.
 #[function]
-async fn run(
+fn run(
     ctx: &Context,
     name: Value,
     cwd: Option<Value>,
@@ -146,9 +146,9 @@ async fn run(
         "python_shell" => true, "cmd" => command.clone(),
     });
     let function = if in_root { "cmd.run_chroot" } else { "cmd.run_all" };
-    let changes = match ctx.call_with(function, Call { args: Vec::new(), kwargs: arguments }).await {
+    let changes = match ctx.call_with(function, Call { args: Vec::new(), kwargs: arguments }) {
         Ok(changes) => changes.into_map().unwrap_or_default(),
-        Err(error) => return Ok(ret.fail(comment_of(error)?)),
+        Err(error) => return Ok(ret.fail(error.to_string())),
     };
     let mut outcome = Outcome::of(ret, changes, format!("Command \"{command}\" run"));
     if ignore_timeout.truthy() {
@@ -164,7 +164,7 @@ fn missing_directory(cwd: &Value) -> Option<String> {
 
 /// Fetches a script and runs it. Its arguments are those of ``args``, or the words behind the first of the name.
 #[function]
-async fn script(
+fn script(
     ctx: &Context,
     name: Value,
     source: Option<Value>,
@@ -219,7 +219,7 @@ async fn script(
     if let Some(text) = missing_directory(&cwd) {
         return Ok(ret.fail(text));
     }
-    let changes = match ctx.call_with("cmd.script", Call { args: Vec::new(), kwargs: arguments }).await {
+    let changes = match ctx.call_with("cmd.script", Call { args: Vec::new(), kwargs: arguments }) {
         Ok(changes) => changes.into_map().unwrap_or_default(),
         Err(error @ (Error::Execution(_) | Error::Other(_))) => return Ok(ret.fail(error.to_string())),
         Err(error) => return Err(error),
@@ -275,7 +275,7 @@ fn call(
 
 /// Runs what ``cmd.wait`` and its like have waited with.
 #[function]
-async fn mod_watch(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn mod_watch(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let mut arguments = kwargs.0;
     let sfun = arguments.get("sfun").map(Value::to_string).unwrap_or_default();
     let stateful = arguments.get("stateful").is_some_and(Value::truthy);
@@ -297,6 +297,6 @@ async fn mod_watch(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     }
     arguments.insert("name", name);
     let bound = bind(function, Call { args: Vec::new(), kwargs: arguments }, &Map::new())?;
-    let ret = Ret::from_value((function.call)(ctx, bound).await?);
+    let ret = Ret::from_value(function.call(ctx, bound)?);
     if stateful { stateful::reinterpreted(ret) } else { Ok(ret) }
 }

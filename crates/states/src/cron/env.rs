@@ -18,7 +18,7 @@ fn status(table: &Map, name: &str, value: &Value) -> Status {
 
 /// Makes sure that a variable is set in the crontab of a user.
 #[function]
-async fn env_present(
+fn env_present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] value: Value,
@@ -27,22 +27,22 @@ async fn env_present(
     let ret = Ret::new(name.as_str());
     let what = format!("Cron env {name}");
     if ctx.is_test() {
-        return Ok(would_set(ret, &what, status(&table(ctx, &user).await?, &name, &value)));
+        return Ok(would_set(ret, &what, status(&table(ctx, &user)?, &name, &value)));
     }
     let args = args![user.as_str(), name.as_str()];
-    let answer = call(ctx, "cron.set_env", args, map! { "value" => value }).await?;
+    let answer = call(ctx, "cron.set_env", args, map! { "value" => value })?;
     Ok(set(ret, &what, &user, &name, &answer))
 }
 
 /// Makes sure that a variable is not set in the crontab of a user.
 #[function]
-async fn env_absent(ctx: &Context, name: String, #[default("root")] user: String) -> Result<Ret> {
+fn env_absent(ctx: &Context, name: String, #[default("root")] user: String) -> Result<Ret> {
     let name = name.trim().to_owned();
     let ret = Ret::new(name.as_str());
     let what = format!("Cron env {name}");
     if ctx.is_test() {
-        return Ok(would_remove(ret, &what, status(&table(ctx, &user).await?, &name, &Value::Null)));
+        return Ok(would_remove(ret, &what, status(&table(ctx, &user)?, &name, &Value::Null)));
     }
-    let answer = call(ctx, "cron.rm_env", args![user.as_str(), name.as_str()], Map::new()).await?;
+    let answer = call(ctx, "cron.rm_env", args![user.as_str(), name.as_str()], Map::new())?;
     Ok(removed(ret, &what, &user, &name, &answer))
 }

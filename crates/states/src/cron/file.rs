@@ -8,7 +8,7 @@ use crate::{Ret, args};
 
 /// Makes sure that the crontab of a user is what a file holds.
 #[function]
-async fn file(
+fn file(
     ctx: &Context,
     name: String,
     #[default("")] source_hash: Value,
@@ -22,19 +22,19 @@ async fn file(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    let info = call(ctx, "user.info", args![user.as_str()], Map::new()).await?;
+    let info = call(ctx, "user.info", args![user.as_str()], Map::new())?;
     let groups = info.get("groups").and_then(Value::as_list);
     let Some(group) = groups.and_then(<[Value]>::first).cloned() else {
         return Ok(ret.fail(format!("Could not identify group for user {user}")));
     };
-    let mut current = call(ctx, "cron.raw_cron", args![user.as_str()], Map::new()).await?.to_string();
+    let mut current = call(ctx, "cron.raw_cron", args![user.as_str()], Map::new())?.to_string();
     if !current.ends_with('\n') {
         current.push('\n');
     }
     if !replace {
         return Ok(ret.ok(format!("User {user} already has a crontab. No changes made")));
     }
-    let copy = ctx.blocking(move || written(&current)).await?.map_err(|error| Error::execution(error.to_string()))?;
+    let copy = ctx.blocking(move || written(&current)).map_err(|error| Error::execution(error.to_string()))?;
     let path = copy.path().to_string_lossy().into_owned();
     let own = map! {
         "name" => path.as_str(),
@@ -49,7 +49,7 @@ async fn file(
         "saltenv" => saltenv(ctx),
     };
     let managed = Managed { own, path, user, source_hash, backup, kwargs: kwargs.given() };
-    if ctx.is_test() { managed.would(ctx, name, ret).await } else { managed.apply(ctx, name, ret).await }
+    if ctx.is_test() { managed.would(ctx, name, ret) } else { managed.apply(ctx, name, ret) }
 }
 
 fn written(text: &str) -> std::io::Result<tempfile::NamedTempFile> {
@@ -68,22 +68,22 @@ struct Managed {
 }
 
 impl Managed {
-    async fn would(self, ctx: &Context, source: String, ret: Ret) -> Result<Ret> {
+    fn would(self, ctx: &Context, source: String, ret: Ret) -> Result<Ret> {
         let more = map! { "source" => source, "source_hash" => self.source_hash };
-        let answer = call(ctx, "file.check_managed", args![], over(over(self.own, &more), &self.kwargs)).await?;
+        let answer = call(ctx, "file.check_managed", args![], over(over(self.own, &more), &self.kwargs))?;
         let parts = answer.into_list().unwrap_or_default();
         let part = |place: usize| parts.get(place).cloned().unwrap_or_default();
         Ok(Ret { result: part(0).as_bool(), comment: part(1), ..ret })
     }
 
-    async fn apply(self, ctx: &Context, source: String, ret: Ret) -> Result<Ret> {
+    fn apply(self, ctx: &Context, source: String, ret: Ret) -> Result<Ret> {
         let unable = |error: Error| ret.clone().fail(format!("Unable to manage file: {error}"));
         let args = args![source, self.source_hash.clone(), saltenv(ctx)];
-        let found = call(ctx, "file.source_list", args, Map::new()).await?.into_list().unwrap_or_default();
+        let found = call(ctx, "file.source_list", args, Map::new())?.into_list().unwrap_or_default();
         let part = |list: &[Value], place: usize| list.get(place).cloned().unwrap_or_default();
         let more = map! { "source" => part(&found, 0), "source_hash" => part(&found, 1), "skip_verify" => false };
         let kwargs = over(over(self.own.clone(), &more), &self.kwargs);
-        let got = match call(ctx, "file.get_managed", args![], kwargs).await {
+        let got = match call(ctx, "file.get_managed", args![], kwargs) {
             Ok(got) => got.into_list().unwrap_or_default(),
             Err(error) => return Ok(unable(error)),
         };
@@ -104,19 +104,18 @@ impl Managed {
             "saltenv" => pick("saltenv"),
             "backup" => self.backup.clone(),
         };
-        let answer = match call(ctx, "file.manage_file", args![], kwargs).await {
+        let answer = match call(ctx, "file.manage_file", args![], kwargs) {
             Ok(answer) => answer.into_map().unwrap_or_default(),
             Err(error) => return Ok(unable(error)),
         };
-        self.install(ctx, &answer, ret).await
+        self.install(ctx, &answer, ret)
     }
 
-    async fn install(&self, ctx: &Context, answer: &Map, ret: Ret) -> Result<Ret> {
+    fn install(&self, ctx: &Context, answer: &Map, ret: Ret) -> Result<Ret> {
         let (user, path) = (&self.user, &self.path);
         let changes = answer.get("changes").and_then(Value::as_map).cloned().unwrap_or_default();
         if changes.contains_key("diff") {
-            let said =
-                call(ctx, "cron.write_cron_file_verbose", args![user.as_str(), path.as_str()], Map::new()).await?;
+            let said = call(ctx, "cron.write_cron_file_verbose", args![user.as_str(), path.as_str()], Map::new())?;
             if said.get("retcode").and_then(Value::as_i64) == Some(0) {
                 return Ok(ret.ok(format!("Crontab for user {user} was updated")).changed(changes));
             }

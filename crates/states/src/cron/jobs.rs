@@ -49,7 +49,7 @@ fn lower(value: &Value) -> Value {
 
 /// Makes sure that a job is in the crontab of a user.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default("root")] user: String,
@@ -73,7 +73,7 @@ async fn present(
         let times = times.iter().map(|(key, value)| (key.clone(), lower(value))).collect();
         let commented = Value::Bool(commented == Value::Bool(true));
         let wish = Wish { cmd: name, times, special, comment, commented, identifier };
-        return Ok(would_set(ret, &what, wish.status(&table(ctx, &user).await?)));
+        return Ok(would_set(ret, &what, wish.status(&table(ctx, &user)?)));
     }
     let mut kwargs = map! {
         "user" => user.as_str(),
@@ -87,13 +87,13 @@ async fn present(
         true => kwargs.update(times),
         false => drop(kwargs.insert("special", special)),
     }
-    let answer = call(ctx, fun, args![], kwargs).await?;
+    let answer = call(ctx, fun, args![], kwargs)?;
     Ok(set(ret, &what, &user, &name, &answer))
 }
 
 /// Makes sure that a job is not in the crontab of a user.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default("root")] user: String,
@@ -116,13 +116,13 @@ async fn absent(
             commented: nothing(),
             identifier,
         };
-        return Ok(would_remove(ret, &what, wish.status(&table(ctx, &user).await?)));
+        return Ok(would_remove(ret, &what, wish.status(&table(ctx, &user)?)));
     }
     let mut kwargs = map! { "identifier" => identifier };
     let fun = if special.is_null() { "cron.rm_job" } else { "cron.rm_special" };
     if !special.is_null() {
         kwargs.insert("special", special);
     }
-    let answer = call(ctx, fun, args![user.as_str(), name.as_str()], kwargs).await?;
+    let answer = call(ctx, fun, args![user.as_str(), name.as_str()], kwargs)?;
     Ok(removed(ret, &what, &user, &name, &answer))
 }

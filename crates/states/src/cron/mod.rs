@@ -65,8 +65,8 @@ fn removed(ret: Ret, what: &str, user: &str, name: &str, answer: &Value) -> Ret 
     }
 }
 
-async fn table(ctx: &Context, user: &str) -> exec::Result<Map> {
-    let table = crate::support::call(ctx, "cron.list_tab", crate::args![user], Map::new()).await?;
+fn table(ctx: &Context, user: &str) -> exec::Result<Map> {
+    let table = crate::support::call(ctx, "cron.list_tab", crate::args![user], Map::new())?;
     Ok(table.into_map().unwrap_or_default())
 }
 

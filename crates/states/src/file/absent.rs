@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use exec::{Context, Error, KwArgs, Result, function};
+use exec::{Context, KwArgs, Result, function};
 use modules::file::paths::expand_user;
 use modules::file::tree;
 use value::Value;
@@ -12,7 +12,7 @@ use crate::Ret;
 
 /// Makes sure that there is no such file or directory.
 #[function]
-pub async fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+pub fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let name = expand_user(&name);
     let mut ret = start(&name);
@@ -35,12 +35,11 @@ pub async fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> 
         ret.changes.insert("removed", name.as_str());
         return Ok(ret.would(format!("{title} {name} is set for removal")));
     }
-    match tree::remove(ctx, name.clone(), KwArgs::default()).await {
+    match tree::remove(ctx, name.clone(), KwArgs::default()) {
         Ok(_) => {
             ret.changes.insert("removed", name.as_str());
             Ok(ret.ok(format!("Removed {word} {name}")))
         }
-        Err(Error::Terminated) => Err(Error::Terminated),
         Err(error) if word == "file" => Ok(ret.fail(error.to_string())),
         Err(error) => Err(error),
     }
@@ -48,7 +47,7 @@ pub async fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> 
 
 /// Is content if there is such a path.
 #[function]
-pub async fn exists(name: String, kwargs: KwArgs) -> Result<Ret> {
+pub fn exists(name: String, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let name = expand_user(&name);
     let ret = start(&name);
@@ -61,7 +60,7 @@ pub async fn exists(name: String, kwargs: KwArgs) -> Result<Ret> {
 
 /// Is content if there is no such path.
 #[function]
-pub async fn missing(name: String, kwargs: KwArgs) -> Result<Ret> {
+pub fn missing(name: String, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let name = expand_user(&name);
     let ret = start(&name);
@@ -74,7 +73,7 @@ pub async fn missing(name: String, kwargs: KwArgs) -> Result<Ret> {
 
 /// Makes shortcuts on Windows; here it fails.
 #[function]
-pub async fn shortcut(
+pub fn shortcut(
     name: String,
     target: Value,
     #[default(Value::Null)] arguments: Value,

@@ -48,7 +48,7 @@ pub fn for_state(ctx: &Context, name: &str, id: &str) -> Vec<Value> {
 
 /// Gathers text for a file that another state writes.
 #[function]
-pub async fn accumulated(ctx: &Context, name: String, filename: String, text: Value, kwargs: KwArgs) -> Result<Ret> {
+pub fn accumulated(ctx: &Context, name: String, filename: String, text: Value, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let mut ret = start(&name);
     if name.is_empty() {

@@ -15,7 +15,7 @@ use crate::Ret;
 
 /// Adds text to the end of a file if it does not stand in it.
 #[function]
-pub async fn append(
+pub fn append(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] text: Value,
@@ -32,7 +32,7 @@ pub async fn append(
 ) -> Result<Ret> {
     let order = Order { function: "append", text, makedirs, template, defaults, context };
     let sources = Sources { source, source_hash, sources, source_hashes };
-    let ready = match order.prepare(ctx, &expand_user(&name), &sources).await? {
+    let ready = match order.prepare(ctx, &expand_user(&name), &sources)? {
         Ok(ready) => ready,
         Err(ret) => return Ok(*ret),
     };
@@ -60,7 +60,7 @@ pub async fn append(
     } else {
         let count = lines.len();
         let args = KwArgs(map! { "args" => lines });
-        content::append(ctx, name.clone(), VarArgs::default(), args).await?;
+        content::append(ctx, name.clone(), VarArgs::default(), args)?;
         format!("Appended {count} lines")
     };
     let after = read_text(&name)?;
@@ -104,12 +104,7 @@ pub struct Ready {
 
 impl Order {
     /// Makes sure that there is a file and text for it, or says what the state comes to.
-    pub async fn prepare(
-        self,
-        ctx: &Context,
-        name: &str,
-        sources: &Sources,
-    ) -> Result<std::result::Result<Ready, Box<Ret>>> {
+    pub fn prepare(self, ctx: &Context, name: &str, sources: &Sources) -> Result<std::result::Result<Ready, Box<Ret>>> {
         let mut ret = Ret::new(name);
         let failed = |ret: Ret, why: String| Ok(Err(Box::new(ret.fail(why))));
         if name.is_empty() {
@@ -133,7 +128,7 @@ impl Order {
             }
         }
         if let Err(wrong) = check_file(name) {
-            let touched = touch::touch(ctx, name.into(), Value::Null, Value::Null, self.makedirs.truthy()).await?;
+            let touched = touch::touch(ctx, name.into(), Value::Null, Value::Null, self.makedirs.truthy())?;
             if ctx.is_test() {
                 return Ok(Err(Box::new(touched)));
             }
@@ -144,7 +139,7 @@ impl Order {
         let texts = if sources.is_empty() {
             Some(text_list(&self.text))
         } else {
-            match rendered_sources(ctx, &sources, &self.template, &self.defaults, &self.context).await? {
+            match rendered_sources(ctx, &sources, &self.template, &self.defaults, &self.context)? {
                 Ok(texts) => Some(texts),
                 Err(failed) => return Ok(Err(Box::new(failed))),
             }

@@ -9,7 +9,7 @@ use crate::Ret;
 
 /// Makes a beacon that watches a managed file or directory.
 #[function]
-pub async fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+pub fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = start(&name);
     let kwargs = kwargs.0;
     let sfun = kwargs.get("sfun").map(Value::to_string).unwrap_or_else(|| "None".into());
@@ -34,6 +34,6 @@ pub async fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<R
         "coalesce" => or("coalesce", false.into()),
         "beacon_module" => "inotify",
     };
-    let made = ctx.call_state("beacon.present", Call { args: Vec::new(), kwargs }).await?;
+    let made = ctx.call_state("beacon.present", Call { args: Vec::new(), kwargs })?;
     Ok(Report::from_map(made.into_map().unwrap_or_default()).into())
 }

@@ -160,7 +160,7 @@ fn context(root: &str, pillar: Map) -> Context {
 }
 
 /// Applies one state as the engine does.
-async fn apply(ctx: &Context, run: &Map, root: &str) -> exec::Result<Value> {
+fn apply(ctx: &Context, run: &Map, root: &str) -> exec::Result<Value> {
     let fun = run.get_str("fun").unwrap();
     let args = expand(run.get("args").unwrap(), root).into_map().unwrap();
     let mut opts = (*ctx.opts).clone();
@@ -180,11 +180,11 @@ async fn apply(ctx: &Context, run: &Map, root: &str) -> exec::Result<Value> {
         ..StateCall::default()
     });
     let ctx = Context { opts: Arc::new(opts), state: Some(state), ..ctx.clone() };
-    ctx.call_state(fun, Call { args: Vec::new(), kwargs: args }).await
+    ctx.call_state(fun, Call { args: Vec::new(), kwargs: args })
 }
 
 /// The differences of one case.
-async fn replay(case: &Map) -> Vec<String> {
+fn replay(case: &Map) -> Vec<String> {
     let folder = tempfile::Builder::new().prefix("file-states-").tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let root = folder.path().to_str().unwrap();
@@ -200,7 +200,7 @@ async fn replay(case: &Map) -> Vec<String> {
     for (number, (run, outcome)) in runs.iter().zip(outcomes).enumerate() {
         let run = run.as_map().unwrap();
         let unordered = ["file.directory", "file.recurse"].contains(&run.get_str("fun").unwrap());
-        let ours = match apply(&ctx, run, root).await {
+        let ours = match apply(&ctx, run, root) {
             Ok(Value::Map(ret)) => map! { "ret" => hide(ret.into(), root) },
             Ok(other) => map! { "ret" => map! { "value" => other } },
             Err(error) => map! { "raised" => error.to_string().replace(root, MARK) },
@@ -246,8 +246,8 @@ fn known() -> BTreeSet<String> {
     .collect()
 }
 
-#[tokio::test]
-async fn states_do_what_salts_do() {
+#[test]
+fn states_do_what_salts_do() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: the recordings are those of root");
         return;
@@ -264,7 +264,7 @@ async fn states_do_what_salts_do() {
         if !name.starts_with(&only) {
             continue;
         }
-        let found = replay(case).await;
+        let found = replay(case);
         if !found.is_empty() {
             wrong.insert(name.to_owned(), found);
         }

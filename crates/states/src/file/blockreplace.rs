@@ -1,6 +1,6 @@
 //! `file.blockreplace`.
 
-use exec::{Context, Error, Result, function};
+use exec::{Context, Result, function};
 use modules::file::paths::expand_user;
 use value::Value;
 
@@ -11,7 +11,7 @@ use crate::Ret;
 
 /// Replaces what stands between two marks in a file.
 #[function]
-pub async fn blockreplace(
+pub fn blockreplace(
     ctx: &Context,
     name: String,
     #[default("#-- start managed zone --")] marker_start: String,
@@ -50,7 +50,7 @@ pub async fn blockreplace(
         content = if content.is_empty() { text.to_string() } else { format!("{content}\n{text}") };
     }
     if !sources.is_empty() {
-        match rendered_sources(ctx, &sources, &template, &defaults, &context).await? {
+        match rendered_sources(ctx, &sources, &template, &defaults, &context)? {
             Ok(texts) => content.extend(texts),
             Err(failed) => return Ok(failed),
         }
@@ -69,11 +69,9 @@ pub async fn blockreplace(
         append_newline,
         insert_before_match,
         insert_after_match,
-    )
-    .await;
+    );
     match changes {
         Ok(changes) => Ok(told(ctx, ret, changes, "Changes would be made")),
-        Err(Error::Terminated) => Err(Error::Terminated),
         Err(error) => {
             tracing::error!("Encountered error managing block: {error}");
             Ok(ret.fail(format!("Encountered error managing block: {error}. See the log for details.")))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use exec::{Context, Error, Result, function};
+use exec::{Context, Result, function};
 use modules::cp::Web;
 use modules::file::address::{self, redacted};
 use modules::file::extract::{SourceHash, Sum, source_sum};
@@ -15,7 +15,7 @@ use crate::Ret;
 
 /// Makes sure that a file lies in the minion's cache.
 #[function]
-pub async fn cached(
+pub fn cached(
     ctx: &Context,
     name: String,
     #[default("")] source_hash: Value,
@@ -60,9 +60,8 @@ pub async fn cached(
             signature: &signature,
             web,
         };
-        match source_sum(ctx, &asked).await {
+        match source_sum(ctx, &asked) {
             Ok(found) => sum = Some(found),
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => return Ok(ret.fail(error.to_string())),
         }
     }
@@ -73,7 +72,7 @@ pub async fn cached(
     if address::LOCAL.contains(&scheme.as_str()) {
         return file.local(ctx, ret);
     }
-    file.fetch(ctx, ret).await
+    file.fetch(ctx, ret)
 }
 
 struct File {
@@ -132,17 +131,16 @@ impl File {
         )))
     }
 
-    async fn fetch(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+    fn fetch(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let kind = self.kind(ctx);
         let before = self.copy(ctx)?.map(|copy| hash::of_file(&copy, &kind)).transpose()?;
         let digits = self.sum.as_ref().map(|sum| sum.digits.as_str());
-        let copy = match modules::cp::cache_hashed(ctx, &self.name, &self.saltenv, digits, self.web).await {
+        let copy = match modules::cp::cache_hashed(ctx, &self.name, &self.saltenv, digits, self.web) {
             Ok(Some(copy)) => copy.to_string_lossy().into_owned(),
             Ok(None) => {
                 return Ok(ret
                     .fail(format!("Failed to cache {}, check minion log for more information", redacted(&self.name))));
             }
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => return Ok(ret.fail(redacted(&error.to_string()))),
         };
         let after = hash::of_file(&copy, &kind)?;
@@ -162,7 +160,7 @@ impl File {
 
 /// Makes sure that a file does not lie in the minion's cache.
 #[function]
-pub async fn not_cached(ctx: &Context, name: String, #[default("base")] saltenv: String) -> Result<Ret> {
+pub fn not_cached(ctx: &Context, name: String, #[default("base")] saltenv: String) -> Result<Ret> {
     let mut ret = Ret::new(name.as_str());
     let parsed = address::parse(&name);
     if address::LOCAL.contains(&parsed.scheme) {

@@ -13,20 +13,20 @@ use super::symlink::remove;
 use super::walk;
 
 /// Returns the paths that states named in `require` manage below a directory.
-pub async fn kept_by_others(ctx: &Context, name: &str, require: &Value) -> Result<Vec<String>> {
+pub fn kept_by_others(ctx: &Context, name: &str, require: &Value) -> Result<Vec<String>> {
     let (Some(state), Value::List(require)) = (&ctx.state, require) else { return Ok(Vec::new()) };
     let mut keep = Vec::new();
     for wanted in require.iter().filter_map(|item| item.get("file")) {
         for low in state.chunks.iter() {
             if low.get("name") == Some(wanted) || low.get("__id__") == Some(wanted) {
-                keep_one(ctx, name, low, &mut keep).await?;
+                keep_one(ctx, name, low, &mut keep)?;
             }
         }
     }
     Ok(keep)
 }
 
-async fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) -> Result<()> {
+fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) -> Result<()> {
     let path = low.get("name").map(Value::to_string).unwrap_or_default();
     if !Path::new(&path).is_dir() {
         keep.push(path);
@@ -43,7 +43,7 @@ async fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) 
         return Ok(());
     }
     let source = low.get("source").cloned().unwrap_or_default();
-    if let Ok(sources) = recurse_plan::sources(ctx, &source).await? {
+    if let Ok(sources) = recurse_plan::sources(ctx, &source)? {
         let flag = |key: &str| low.get(key).is_some_and(Value::truthy);
         let value = |key: &str| low.get(key).cloned().unwrap_or_default();
         let plan = Plan {
@@ -56,7 +56,7 @@ async fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) 
             include_empty: flag("include_empty"),
             merge: flag("merge"),
         };
-        keep.extend(plan.make(ctx).await?.keep);
+        keep.extend(plan.make(ctx)?.keep);
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn is_below(path: &str, directory: &str) -> bool {
 }
 
 /// Removes what is not kept from a directory, or in test mode only tells what it would be.
-pub async fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) -> Result<Vec<String>> {
+pub fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) -> Result<Vec<String>> {
     let kept = with_parents(root, keep);
     let mut removed = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -80,7 +80,7 @@ pub async fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) 
                 continue;
             }
             if !ctx.is_test() && std::fs::remove_file(&path).is_err() {
-                remove(ctx, &path).await?;
+                remove(ctx, &path)?;
             }
             removed.push(path);
         }

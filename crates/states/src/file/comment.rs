@@ -26,7 +26,7 @@ fn stands(name: &str, pattern: &str) -> Result<bool> {
 
 /// Puts a comment sign before the lines a regular expression matches.
 #[function]
-pub async fn comment(
+pub fn comment(
     ctx: &Context,
     name: String,
     regex: String,
@@ -56,7 +56,7 @@ pub async fn comment(
         return Ok(ret.would(format!("File {name} is set to be updated")));
     }
     let before = read_text(&name)?;
-    modules::file::edit::comment_line(ctx, name.clone(), regex, char, true, backup).await?;
+    modules::file::edit::comment_line(ctx, name.clone(), regex, char, true, backup)?;
     let after = read_text(&name)?;
     ret.result = Some(stands(&name, &closed)?);
     if before != after {
@@ -70,7 +70,7 @@ pub async fn comment(
 
 /// Takes the comment sign from the lines a regular expression matches behind it.
 #[function]
-pub async fn uncomment(
+pub fn uncomment(
     ctx: &Context,
     name: String,
     regex: String,
@@ -98,7 +98,7 @@ pub async fn uncomment(
         return Ok(ret.would(format!("File {name} is set to be updated")));
     }
     let before = read_text(&name)?;
-    modules::file::edit::comment_line(ctx, name.clone(), regex.clone(), char, false, backup).await?;
+    modules::file::edit::comment_line(ctx, name.clone(), regex.clone(), char, false, backup)?;
     let after = read_text(&name)?;
     ret.result = Some(stands(&name, &open)?);
     if before != after {

@@ -155,7 +155,7 @@ impl Sources {
 }
 
 /// Fetches and renders sources; the text of each, or the state that failed.
-pub async fn rendered_sources(
+pub fn rendered_sources(
     ctx: &Context,
     sources: &[String],
     template: &str,
@@ -172,10 +172,10 @@ pub async fn rendered_sources(
             let more = map! { "data" => Value::List(Vec::new()) };
             Ok(Err(Ret { more, ..Ret::new(source.as_str()).fail(comment) }))
         };
-        let place = modules::cp::cache(ctx, source, &env).await.ok().flatten();
+        let place = modules::cp::cache(ctx, source, &env).ok().flatten();
         let Some(place) = place else { return failed(format!("Failed to load template file {source}")) };
         let order = Order { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
-        match file(ctx, &place, order).await? {
+        match file(ctx, &place, order)? {
             Ok(text) if text.is_empty() => {
                 return failed(format!("Failed to read rendered template file {} ({source})", place.display()));
             }
@@ -200,9 +200,9 @@ pub fn text_list(value: &Value) -> Vec<String> {
 }
 
 /// Calls another state function with arguments by name.
-pub async fn apply(ctx: &Context, function: &Function, kwargs: Map) -> Result<Ret> {
+pub fn apply(ctx: &Context, function: &Function, kwargs: Map) -> Result<Ret> {
     let bound = bind(function, Call { args: Vec::new(), kwargs }, &Map::new())?;
-    let answer = (function.call)(ctx, bound).await?;
+    let answer = function.call(ctx, bound)?;
     Ok(Report::from_map(answer.into_map().unwrap_or_default()).into())
 }
 

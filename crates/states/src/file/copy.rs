@@ -18,7 +18,7 @@ use crate::Ret;
 
 /// Copies a file or directory of this machine if the target is not there yet, or in any case with `force`.
 #[function(name = "copy")]
-pub async fn copy_(
+pub fn copy_(
     ctx: &Context,
     name: String,
     source: String,
@@ -66,7 +66,7 @@ pub async fn copy_(
         }
         changed = force;
         if force && !ctx.is_test() {
-            remove(ctx, &name).await?;
+            remove(ctx, &name)?;
         }
     }
     if !changed {
@@ -89,7 +89,7 @@ pub async fn copy_(
     ret.changes = map! { name.as_str() => source.as_str() };
     if !preserve {
         let wanted = Wanted::of(&wanted.0, &wanted.1, normalize_mode(&wanted.2));
-        ret = perms::enforce(ctx, &name, Some(ret.into()), &wanted).await?.0.into();
+        ret = perms::enforce(ctx, &name, Some(ret.into()), &wanted)?.0.into();
     }
     Ok(ret)
 }

@@ -10,7 +10,7 @@ use crate::Ret;
 
 /// Writes what base64 text stands for into a file.
 #[function]
-pub async fn decode(
+pub fn decode(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] encoded_data: Value,
@@ -33,14 +33,12 @@ pub async fn decode(
             found.cloned().ok_or_else(|| Error::execution("Pillar data not found."))?
         }
     };
-    let ask = async |fun: &str, args: Vec<Value>| {
-        ctx.call_with(&format!("hashutil.{fun}"), Call { args, kwargs: map! {} }).await
-    };
+    let ask = |fun: &str, args: Vec<Value>| ctx.call_with(&format!("hashutil.{fun}"), Call { args, kwargs: map! {} });
     let mut ret = Ret::new(name.as_str());
     if Path::new(&name).is_file() {
-        let plain = ask("base64_decodestring", vec![content.clone()]).await?;
-        let new = ask("digest", vec![plain, checksum.as_str().into()]).await?;
-        let old = ask("digest_file", vec![name.as_str().into(), checksum.as_str().into()]).await?;
+        let plain = ask("base64_decodestring", vec![content.clone()])?;
+        let new = ask("digest", vec![plain, checksum.as_str().into()])?;
+        let old = ask("digest_file", vec![name.as_str().into(), checksum.as_str().into()])?;
         if new == old {
             return Ok(ret.ok("File is in the correct state."));
         }
@@ -49,11 +47,11 @@ pub async fn decode(
     if ctx.is_test() {
         return Ok(ret.would("File is set to be updated."));
     }
-    let done = ask("base64_decodefile", vec![content, name.as_str().into()]).await?;
+    let done = ask("base64_decodefile", vec![content, name.as_str().into()])?;
     ret.result = Some(done.truthy());
     ret.comment = "File was updated.".into();
     if ret.changes.is_empty() {
-        let new = ask("digest_file", vec![name.as_str().into(), checksum.as_str().into()]).await?;
+        let new = ask("digest_file", vec![name.as_str().into(), checksum.as_str().into()])?;
         ret.changes = map! { "old" => Value::Null, "new" => new };
     }
     Ok(ret)

@@ -39,7 +39,7 @@ struct Order {
 
 /// Makes sure that there is a directory, whose it is, and what may lie in it.
 #[function]
-pub async fn directory(
+pub fn directory(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -101,11 +101,11 @@ pub async fn directory(
     let path = Path::new(&order.name);
     if path.is_file() || ((!allow_symlink || force) && path.is_symlink()) {
         let way = Way { force, backup: backupname };
-        if let Some(done) = way.make(ctx, &order.name, &mut ret).await? {
+        if let Some(done) = way.make(ctx, &order.name, &mut ret)? {
             return Ok(done);
         }
     }
-    order.settle(ctx, ret).await
+    order.settle(ctx, ret)
 }
 
 /// What becomes of what is in the place of a directory.
@@ -116,7 +116,7 @@ struct Way {
 
 impl Way {
     /// Moves away what is in the place; returns what the state comes to if that ends it.
-    async fn make(&self, ctx: &Context, name: &str, ret: &mut Ret) -> Result<Option<Ret>> {
+    fn make(&self, ctx: &Context, name: &str, ret: &mut Ret) -> Result<Option<Ret>> {
         let test = ctx.is_test();
         let path = Path::new(name);
         if let Some(backup) = &self.backup {
@@ -129,7 +129,7 @@ impl Way {
                     let forced = format!("Existing file at backup path {backup} would be removed");
                     ret.changes.insert("forced", forced);
                 } else {
-                    remove(ctx, backup).await?;
+                    remove(ctx, backup)?;
                 }
             }
             if test {
@@ -148,7 +148,7 @@ impl Way {
                 () => "Directory",
             };
             if !test {
-                remove(ctx, name).await?;
+                remove(ctx, name)?;
             }
             let word = if test { "would be" } else { "was" };
             ret.changes.insert("forced", format!("{kind} {word} forcibly replaced"));
@@ -202,7 +202,7 @@ impl Order {
     }
 
     /// What would change; the words of an argument that is wrong.
-    async fn check(&self, ctx: &Context) -> Result<std::result::Result<Map, String>> {
+    fn check(&self, ctx: &Context) -> Result<std::result::Result<Map, String>> {
         let mut changes = Map::new();
         let (mut user, mut group, mut dir_mode, mut file_mode) =
             (self.user.clone(), self.group.clone(), self.dir_mode.clone(), self.file_mode.clone());
@@ -239,7 +239,7 @@ impl Order {
             }
         }
         if self.clean {
-            self.check_clean(ctx, &steps, &mut changes).await?;
+            self.check_clean(ctx, &steps, &mut changes)?;
         }
         if !Path::new(&self.name).is_dir() {
             changes.insert(self.name.as_str(), map! { "directory" => "new" });
@@ -247,8 +247,8 @@ impl Order {
         Ok(Ok(changes))
     }
 
-    async fn check_clean(&self, ctx: &Context, steps: &[Step], changes: &mut Map) -> Result<()> {
-        let keep = clean::kept_by_others(ctx, &self.name, &self.require).await?;
+    fn check_clean(&self, ctx: &Context, steps: &[Step], changes: &mut Map) -> Result<()> {
+        let keep = clean::kept_by_others(ctx, &self.name, &self.require)?;
         for step in steps {
             for name in step.files.iter().chain(&step.dirs) {
                 let path = join(&step.root, name);
@@ -263,9 +263,9 @@ impl Order {
         Ok(())
     }
 
-    async fn settle(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+    fn settle(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let name = &self.name;
-        let (result, comment, changes) = match self.check(ctx).await? {
+        let (result, comment, changes) = match self.check(ctx)? {
             Err(wrong) => (Some(false), wrong, Map::new()),
             Ok(changes) if changes.is_empty() => {
                 (Some(true), format!("The directory {name} is in the correct state"), changes)
@@ -281,18 +281,18 @@ impl Order {
         }
         if !self.children_only {
             let wanted = self.wanted(&self.user, &self.group, self.dir_mode.clone());
-            ret = perms::enforce(ctx, name, Some(ret.into()), &wanted).await?.0.into();
+            ret = perms::enforce(ctx, name, Some(ret.into()), &wanted)?.0.into();
         }
         let mut errors = Vec::new();
         if self.recurse.truthy() {
             match recurse_set(&self.recurse) {
-                Ok(set) => self.recurse(ctx, &mut ret, &set, &mut errors).await?,
+                Ok(set) => self.recurse(ctx, &mut ret, &set, &mut errors)?,
                 Err(wrong) => ret = ret.fail(wrong),
             }
         }
         if self.clean {
-            let keep = clean::kept_by_others(ctx, name, &self.require).await?;
-            let removed = clean::clean(ctx, name, &keep, &self.exclude).await?;
+            let keep = clean::kept_by_others(ctx, name, &self.require)?;
+            let removed = clean::clean(ctx, name, &keep, &self.exclude)?;
             if !removed.is_empty() {
                 ret.changes.insert("removed", removed);
                 ret.comment = format!("Files cleaned from directory {name}").into();
@@ -322,13 +322,7 @@ impl Order {
         Ok(ret)
     }
 
-    async fn recurse(
-        &self,
-        ctx: &Context,
-        ret: &mut Ret,
-        set: &BTreeSet<String>,
-        errors: &mut Vec<String>,
-    ) -> Result<()> {
+    fn recurse(&self, ctx: &Context, ret: &mut Ret, set: &BTreeSet<String>, errors: &mut Vec<String>) -> Result<()> {
         let fail = |ret: &mut Ret, comment: String| {
             ret.result = Some(false);
             ret.comment = comment.into();
@@ -365,9 +359,8 @@ impl Order {
                 let wanted = self.wanted(&user, &group, mode.clone().filter(|_| with_mode));
                 for name in names {
                     let path = join(&step.root, name);
-                    match perms::enforce(ctx, &path, Some(ret.clone().into()), &wanted).await {
+                    match perms::enforce(ctx, &path, Some(ret.clone().into()), &wanted) {
                         Ok((report, _)) => *ret = report.into(),
-                        Err(Error::Terminated) => return Err(Error::Terminated),
                         Err(Error::Execution(reason)) if reason.starts_with("Path not found") => {}
                         Err(error) => errors.push(error.to_string()),
                     }

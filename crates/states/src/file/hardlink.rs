@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use exec::{Context, Error, KwArgs, Result, function};
+use exec::{Context, KwArgs, Result, function};
 use modules::file::paths::expand_user;
 use modules::file::perms::normalize_mode;
 use modules::file::tree;
@@ -15,7 +15,7 @@ use crate::Ret;
 
 /// Makes sure that a path is a further name of a file.
 #[function]
-pub async fn hardlink(
+pub fn hardlink(
     ctx: &Context,
     name: String,
     target: String,
@@ -53,10 +53,10 @@ pub async fn hardlink(
         let mode = normalize_mode(&dir_mode).map_or(Value::Null, Value::from);
         tree::make_parents(&name, &user, &group, &mode)?;
     }
-    make(ctx, ret, &name, &target, force).await
+    make(ctx, ret, &name, &target, force)
 }
 
-async fn make(ctx: &Context, mut ret: Ret, name: &str, target: &str, force: bool) -> Result<Ret> {
+fn make(ctx: &Context, mut ret: Ret, name: &str, target: &str, force: bool) -> Result<Ret> {
     let gone = |path: &str| fs::remove_file(path).map_err(|error| modules::file::os_error(&error, path));
     if Path::new(name).is_file() && !is_hardlink(name) {
         if !force {
@@ -76,12 +76,11 @@ async fn make(ctx: &Context, mut ret: Ret, name: &str, target: &str, force: bool
     } else {
         return Ok(ret);
     };
-    match tree::link(ctx, target.to_owned(), name.to_owned()).await {
+    match tree::link(ctx, target.to_owned(), name.to_owned()) {
         Ok(_) => {
             ret.changes.insert("new", name);
             Ok(ret.ok(format!("{done} {name} -> {target}")))
         }
-        Err(Error::Terminated) => Err(Error::Terminated),
         Err(error) => Ok(ret.fail(format!("{failed} {name} -> {target}: {error}"))),
     }
 }

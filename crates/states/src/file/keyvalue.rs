@@ -141,7 +141,7 @@ impl Order {
 
 /// Sets values of keys in a file with lines such as `key = value`.
 #[function]
-pub async fn keyvalue(
+pub fn keyvalue(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] key: Value,

@@ -11,7 +11,7 @@ use crate::Ret;
 
 /// Puts a line in its place, replaces or deletes it.
 #[function]
-pub async fn line(
+pub fn line(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] content: Value,
@@ -38,7 +38,7 @@ pub async fn line(
         "name" => name.as_str(), "create" => create, "user" => user, "group" => group, "mode" => file_mode,
         "replace" => false,
     };
-    apply(ctx, &MANAGED, kept).await?;
+    apply(ctx, &MANAGED, kept)?;
     if let Err(wrong) = check_file(&name) {
         return Ok(ret.fail(wrong));
     }
@@ -62,7 +62,6 @@ pub async fn line(
         backup,
         quiet,
         indent,
-    )
-    .await?;
+    )?;
     Ok(told(ctx, ret, changes, "Changes would be made"))
 }

@@ -27,7 +27,7 @@ pub use check_cmd::{MOD_RUN_CHECK_CMD, run_check};
 
 /// Makes sure that a file holds what a source or `contents` say, and whose it is.
 #[function]
-pub async fn managed(
+pub fn managed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] source: Value,
@@ -116,7 +116,7 @@ pub async fn managed(
     let template = Some(template).filter(Value::truthy).map(|template| template.to_string());
     let env = environment(ctx);
     let contents = match given.read(ctx, template.is_some())? {
-        Ok(contents) => rendered(ctx, contents, template.as_deref(), &env, [&defaults, &context]).await?,
+        Ok(contents) => rendered(ctx, contents, template.as_deref(), &env, [&defaults, &context])?,
         Err(wrong) => Err(wrong),
     };
     let contents = match contents {
@@ -171,11 +171,11 @@ pub async fn managed(
         more: kwargs.given(),
     };
     let check = CheckCmd { command: check_cmd, tmp_dir, tmp_ext: tmp_ext.to_string() };
-    file.settle(ctx, ret, replace, &check).await
+    file.settle(ctx, ret, replace, &check)
 }
 
 /// Returns the contents with their template rendered, if they are one; inside, what the state says when that fails.
-async fn rendered(
+fn rendered(
     ctx: &Context,
     contents: Value,
     engine: Option<&str>,
@@ -189,7 +189,7 @@ async fn rendered(
     let mut context = Map::new();
     names.iter().filter_map(|names| names.as_map()).for_each(|names| context.update(names.clone()));
     let order = template::Order { engine, saltenv, context, known: Map::new() };
-    let text = template::source(ctx, &contents.to_string(), order).await?;
+    let text = template::source(ctx, &contents.to_string(), order)?;
     Ok(text.map(Value::from).map_err(|wrong| format!("Unable to manage file: {wrong}")))
 }
 
@@ -230,8 +230,8 @@ mod tests {
         port
     }
 
-    #[tokio::test]
-    async fn a_file_comes_from_the_web_if_its_checksum_is_right() {
+    #[test]
+    fn a_file_comes_from_the_web_if_its_checksum_is_right() {
         if modules::util::which("curl").is_none() && modules::util::which("wget").is_none() {
             // Nothing to fetch with on this machine.
             return;
@@ -242,27 +242,27 @@ mod tests {
         let (ctx, _) = exec::testing::with_states(modules::ALL, crate::ALL, opts, map! {}, map! {});
         let address = format!("http://127.0.0.1:{}/d/x.txt", serve("hello\n"));
         let name = format!("{root}/x");
-        let apply = async |more: Map| {
+        let apply = |more: Map| {
             let mut kwargs = map! { "name" => name.as_str(), "source" => address.as_str() };
             kwargs.update(more);
-            super::super::common::apply(&ctx, &MANAGED, kwargs).await.unwrap()
+            super::super::common::apply(&ctx, &MANAGED, kwargs).unwrap()
         };
-        let unverified = apply(map! {}).await;
+        let unverified = apply(map! {});
         assert!(
             unverified.comment.to_string().contains("Unable to verify upstream hash of source file http://127.0.0.1")
         );
-        let wrong = apply(map! { "source_hash" => "md5=c1946ac92492d2347c6235b4d2611184" }).await;
+        let wrong = apply(map! { "source_hash" => "md5=c1946ac92492d2347c6235b4d2611184" });
         let expected = format!(
             "Specified md5 checksum for {name} (c1946ac92492d2347c6235b4d2611184) does not match actual checksum \
              (b1946ac92492d2347c6235b4d2611184)"
         );
         assert_eq!((wrong.result, wrong.comment.to_string()), (Some(false), expected));
         assert!(!Path::new(&name).exists());
-        let made = apply(map! { "source_hash" => "md5=b1946ac92492d2347c6235b4d2611184" }).await;
+        let made = apply(map! { "source_hash" => "md5=b1946ac92492d2347c6235b4d2611184" });
         assert_eq!((made.result, made.comment.to_string()), (Some(true), format!("File {name} updated")));
         assert_eq!(std::fs::read_to_string(&name).unwrap(), "hello\n");
         std::fs::write(&name, "other\n").unwrap();
-        let again = apply(map! { "skip_verify" => true }).await;
+        let again = apply(map! { "skip_verify" => true });
         assert_eq!(again.changes.get_str("diff"), Some("--- \n+++ \n@@ -1 +1 @@\n-other\n+hello\n"));
     }
 }

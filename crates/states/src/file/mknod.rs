@@ -14,7 +14,7 @@ use crate::Ret;
 
 /// Makes sure that there is a device or a named pipe.
 #[function]
-pub async fn mknod(
+pub fn mknod(
     ctx: &Context,
     name: String,
     ntype: String,
@@ -55,7 +55,7 @@ pub async fn mknod(
         if ctx.is_test() {
             return Ok(ret.would(format!("{title} {name} is set to be created")));
         }
-        let made = tree::mknod(ctx, name, ntype, major, minor, user, group, mode).await?;
+        let made = tree::mknod(ctx, name, ntype, major, minor, user, group, mode)?;
         return Ok(Report::from_map(made).into());
     };
     let (is_major, is_minor) = (nix::sys::stat::major(found.rdev()), nix::sys::stat::minor(found.rdev()));
@@ -65,7 +65,7 @@ pub async fn mknod(
         )));
     }
     let wanted = Wanted::of(&user, &group, normalize_mode(&mode));
-    let mut ret: Ret = perms::enforce(ctx, &name, None, &wanted).await?.0.into();
+    let mut ret: Ret = perms::enforce(ctx, &name, None, &wanted)?.0.into();
     if ret.changes.is_empty() {
         ret.comment = format!("{title} {name} is in the correct state").into();
     }

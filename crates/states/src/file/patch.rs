@@ -17,7 +17,7 @@ const TAKEN: [&str; 6] = ["-N", "--forward", "-r", "--reject-file", "-o", "--out
 
 /// Makes sure that a patch is applied to a file or directory.
 #[function]
-pub async fn patch(
+pub fn patch(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] source: Value,
@@ -45,9 +45,8 @@ pub async fn patch(
         Ok(options) => options,
         Err(wrong) => return Ok(with_warnings(ret, &warnings).fail(wrong)),
     };
-    let mut source = match sources::choose(ctx, &source, &source_hash, &environment(ctx)).await {
+    let mut source = match sources::choose(ctx, &source, &source_hash, &environment(ctx)) {
         Ok((source, _)) => source,
-        Err(Error::Terminated) => return Err(Error::Terminated),
         Err(error) => return Ok(with_warnings(ret, &warnings).fail(error.to_string())),
     };
     if let Some((env, address)) = saltenv.zip(source.as_str().filter(|source| source.starts_with("salt://"))) {
@@ -69,13 +68,13 @@ pub async fn patch(
         "source_hash_name" => source_hash_name, "skip_verify" => skip_verify, "template" => template,
         "context" => context, "defaults" => defaults,
     };
-    let fetched = apply(&for_real(ctx), &MANAGED, args).await?;
+    let fetched = apply(&for_real(ctx), &MANAGED, args)?;
     if fetched.result == Some(false) && (!ctx.is_test() || !Path::new(&file).exists()) {
         return Ok(fetched);
     }
     let rejects = reject_file.clone().unwrap_or_else(|| place("rejects"));
     let job = Job { name, file, rejects, output: place("output"), options, strip, named: reject_file.is_some() };
-    job.run(ctx, ret).await
+    job.run(ctx, ret)
 }
 
 fn with_warnings(mut ret: Ret, warnings: &[String]) -> Ret {
@@ -145,25 +144,25 @@ struct Job {
 }
 
 impl Job {
-    async fn patch(&self, ctx: &Context, file: &str, more: &[&str], dry_run: bool) -> Result<Map> {
+    fn patch(&self, ctx: &Context, file: &str, more: &[&str], dry_run: bool) -> Result<Map> {
         let mut options = self.options.clone();
         options.extend(more.iter().map(|option| (*option).to_owned()));
-        program::apply(ctx, &self.name, file, &options, dry_run).await
+        program::apply(ctx, &self.name, file, &options, dry_run)
     }
 
-    async fn run(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
+    fn run(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
         let strip = self.strip.filter(|_| Path::new(&self.name).is_dir()).map(|strip| format!("-p{strip}"));
         let strip: Vec<&str> = strip.iter().map(String::as_str).collect();
         let mut options = vec!["-N", "-r", &self.rejects, "-o", &self.output];
         options.extend(&strip);
-        let tried = self.patch(ctx, &self.file, &options, false).await?;
+        let tried = self.patch(ctx, &self.file, &options, false)?;
         let code = |said: &Map| said.get("retcode").and_then(Value::as_i64).unwrap_or(-1);
         let stderr = tried.get("stderr").map(Value::to_string).unwrap_or_default();
         if code(&tried) != 0 {
             if std::fs::metadata(&self.rejects).map_or(0, |meta| meta.len()) == 0 {
                 return Ok(ret.fail(stderr));
             }
-            let back = self.patch(ctx, &self.rejects, &["-R", "-f"], true).await?;
+            let back = self.patch(ctx, &self.rejects, &["-R", "-f"], true)?;
             if code(&tried) == 2 && !stderr.is_empty() {
                 return Ok(ret.fail(stderr));
             }
@@ -175,7 +174,7 @@ impl Job {
         if ctx.is_test() {
             return Ok(ret.changed(tried).would("The patch would be applied"));
         }
-        let said = self.patch(ctx, &self.file, &strip, false).await?;
+        let said = self.patch(ctx, &self.file, &strip, false)?;
         let done = code(&said) == 0;
         let ret = ret.changed(said);
         Ok(if done { ret.ok("Patch successfully applied") } else { ret.fail("Failed to apply patch") })

@@ -12,7 +12,7 @@ use crate::Ret;
 
 /// Puts text before the first line of a file if it does not stand in it, or with `header` if it does not stand there.
 #[function]
-pub async fn prepend(
+pub fn prepend(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] text: Value,
@@ -30,7 +30,7 @@ pub async fn prepend(
     let order = Order { function: "prepend", text, makedirs, template, defaults, context };
     let header = header.truthy();
     let sources = Sources { source, source_hash, sources, source_hashes };
-    let ready = match order.prepare(ctx, &expand_user(&name), &sources).await? {
+    let ready = match order.prepare(ctx, &expand_user(&name), &sources)? {
         Ok(ready) => ready,
         Err(ret) => return Ok(*ret),
     };
@@ -60,7 +60,7 @@ pub async fn prepend(
         count = 0;
     } else {
         let args = lines.into_iter().map(Value::from).collect();
-        content::prepend(ctx, name.clone(), VarArgs(args), KwArgs::default()).await?;
+        content::prepend(ctx, name.clone(), VarArgs(args), KwArgs::default())?;
     }
     let after = read_text(&name)?;
     let new = text::lines_with_ends(&after);

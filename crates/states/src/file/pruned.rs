@@ -12,7 +12,7 @@ use crate::Ret;
 
 /// Removes a directory that is empty, or with `recurse` holds nothing but empty directories.
 #[function]
-pub async fn pruned(
+pub fn pruned(
     ctx: &Context,
     name: String,
     #[default(false)] recurse: bool,
@@ -29,7 +29,7 @@ pub async fn pruned(
         ret.changes.insert("deleted", name.as_str());
         return Ok(ret.would(format!("Directory {name} is set for removal")));
     }
-    let mut found = tree::rmdir(ctx, name.clone(), recurse, true, older_than).await?.into_map().unwrap_or_default();
+    let mut found = tree::rmdir(ctx, name.clone(), recurse, true, older_than)?.into_map().unwrap_or_default();
     let result = found.remove("result").is_some_and(|result| result.truthy());
     let deleted = found.get("deleted").and_then(Value::as_list).unwrap_or_default();
     let mut sorted: Vec<String> = deleted.iter().map(Value::to_string).collect();

@@ -19,7 +19,7 @@ use crate::Ret;
 
 /// Makes a directory hold the files of a directory of the file server.
 #[function]
-pub async fn recurse(
+pub fn recurse(
     ctx: &Context,
     name: String,
     source: Value,
@@ -62,7 +62,7 @@ pub async fn recurse(
     if !name.starts_with('/') {
         return Ok(ret.fail(format!("Specified file {name} is not an absolute path")));
     }
-    let sources = match recurse_plan::sources(ctx, &source).await? {
+    let sources = match recurse_plan::sources(ctx, &source)? {
         Ok(sources) => sources,
         Err(wrong) => return Ok(ret.fail(format!("Recurse failed: {wrong}"))),
     };
@@ -72,7 +72,7 @@ pub async fn recurse(
             return Ok(ret.fail(format!("The path {name} exists and is not a directory")));
         }
         if !ctx.is_test() {
-            tree::makedirs_perms(ctx, name.clone(), user.clone(), group.clone(), dir_mode.clone()).await?;
+            tree::makedirs_perms(ctx, name.clone(), user.clone(), group.clone(), dir_mode.clone())?;
         }
     }
     let keep_mode = file_mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
@@ -95,23 +95,23 @@ pub async fn recurse(
         include_empty,
         merge,
     };
-    let made = plan.make(ctx).await?;
+    let made = plan.make(ctx)?;
     let mut work = Work { ctx, ret, said: Vec::new(), clean, replace };
     for path in &made.directories {
         let directory = map! { "user" => user.clone(), "group" => group.clone(), "dir_mode" => dir_mode.clone(), "makedirs" => true };
-        work.directory(path, directory).await?;
+        work.directory(path, directory)?;
     }
     for (path, source) in &made.files {
-        work.file(path, source, file.clone()).await?;
+        work.file(path, source, file.clone())?;
     }
     let link = map! {
         "makedirs" => true, "force" => force_symlinks, "user" => user.clone(), "group" => group.clone(), "mode" => sym_mode,
     };
-    work.links(&made, &link).await?;
+    work.links(&made, &link)?;
     let mut keep: Vec<String> = made.keep.into_iter().collect();
     if clean {
-        keep.extend(clean::kept_by_others(ctx, &name, &require).await?);
-        work.clean(&name, &keep, &exclude_pat).await?;
+        keep.extend(clean::kept_by_others(ctx, &name, &require)?);
+        work.clean(&name, &keep, &exclude_pat)?;
     }
     Ok(work.finish(&name))
 }
@@ -146,49 +146,49 @@ impl Work<'_> {
     }
 
     /// Removes what is in the way, or says that it would be; returns whether that is all.
-    async fn make_way(&mut self, path: &str, would: String, done: &str) -> Result<bool> {
+    fn make_way(&mut self, path: &str, would: String, done: &str) -> Result<bool> {
         let part = start(path);
         if self.ctx.is_test() {
             self.merge(path, part.would(would));
             return Ok(true);
         }
-        remove(self.ctx, path).await?;
+        remove(self.ctx, path)?;
         self.merge(path, part.changed(map! { "diff" => done }));
         Ok(false)
     }
 
-    async fn directory(&mut self, path: &str, mut args: Map) -> Result<()> {
+    fn directory(&mut self, path: &str, mut args: Map) -> Result<()> {
         if path.ends_with("/..") {
             return Ok(());
         }
         if self.clean && Path::new(path).exists() && !Path::new(path).is_dir() {
             let would = format!("Replacing {path} with a directory");
-            if self.make_way(path, would, "Replaced file with a directory").await? {
+            if self.make_way(path, would, "Replaced file with a directory")? {
                 return Ok(());
             }
         }
         args.insert("name", path);
-        let part = apply(self.ctx, &DIRECTORY, args).await?;
+        let part = apply(self.ctx, &DIRECTORY, args)?;
         self.merge(path, part);
         Ok(())
     }
 
-    async fn file(&mut self, path: &str, source: &str, mut args: Map) -> Result<()> {
+    fn file(&mut self, path: &str, source: &str, mut args: Map) -> Result<()> {
         if self.clean && self.replace && Path::new(path).is_dir() {
             let would = format!("Replacing directory {path} with a file");
-            if self.make_way(path, would, "Replaced directory with a new file").await? {
+            if self.make_way(path, would, "Replaced directory with a new file")? {
                 return Ok(());
             }
         }
         args.insert("name", path);
         args.insert("source", source);
-        let part = apply(self.ctx, &MANAGED, args).await?;
+        let part = apply(self.ctx, &MANAGED, args)?;
         self.merge(path, part);
         Ok(())
     }
 
     /// Makes the links, those that others lead to first.
-    async fn links(&mut self, made: &recurse_plan::Made, args: &Map) -> Result<()> {
+    fn links(&mut self, made: &recurse_plan::Made, args: &Map) -> Result<()> {
         let mut open: BTreeSet<&String> = made.links.keys().collect();
         while !open.is_empty() {
             let ready: Vec<&String> =
@@ -200,15 +200,15 @@ impl Work<'_> {
                 let mut args = args.clone();
                 args.insert("name", link.as_str());
                 args.insert("target", made.links[link].0.as_str());
-                let part = apply(self.ctx, &SYMLINK, args).await?;
+                let part = apply(self.ctx, &SYMLINK, args)?;
                 self.merge(link, part);
             }
         }
         Ok(())
     }
 
-    async fn clean(&mut self, name: &str, keep: &[String], exclude: &Value) -> Result<()> {
-        let removed = clean::clean(self.ctx, name, keep, exclude).await?;
+    fn clean(&mut self, name: &str, keep: &[String], exclude: &Value) -> Result<()> {
+        let removed = clean::clean(self.ctx, name, keep, exclude)?;
         if removed.is_empty() {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use super::walk::is_meant;
 struct Known(Mutex<HashMap<String, Vec<String>>>);
 
 /// Returns those sources that are directories of the file server, or why there are none.
-pub async fn sources(ctx: &Context, given: &Value) -> Result<std::result::Result<Vec<String>, String>> {
+pub fn sources(ctx: &Context, given: &Value) -> Result<std::result::Result<Vec<String>, String>> {
     let env = environment(ctx);
     let list: Vec<String> = text_list(given).iter().map(|source| source.trim_end_matches('/').to_owned()).collect();
     if let Some(wrong) = list.iter().find(|source| !source.starts_with("salt://")) {
@@ -33,7 +33,7 @@ pub async fn sources(ctx: &Context, given: &Value) -> Result<std::result::Result
     for source in &list {
         let (path, own) = split(source, &env);
         if !directories.contains_key(&own) {
-            let names = modules::cp::within(ctx, modules::cp::client(ctx)?.dir_list(&own, "")).await?;
+            let names = modules::cp::within(ctx, modules::cp::client(ctx)?.dir_list(&own, ""))?;
             directories.insert(own.clone(), names);
         }
         if directories.get(&own).is_some_and(|names| names.contains(&path)) {
@@ -97,7 +97,7 @@ impl Made {
 
 impl Plan {
     /// Asks the file server and decides.
-    pub async fn make(&self, ctx: &Context) -> Result<Made> {
+    pub fn make(&self, ctx: &Context) -> Result<Made> {
         let client = modules::cp::client(ctx)?;
         let env = environment(ctx);
         let mut made = Made::default();
@@ -105,9 +105,9 @@ impl Plan {
         for source in self.sources.iter().take(count) {
             let (path, own) = split(source, &env);
             let root = if path.ends_with('/') { path } else { format!("{path}/") };
-            let mut files = modules::cp::within(ctx, client.file_list(&own, &root)).await?;
+            let mut files = modules::cp::within(ctx, client.file_list(&own, &root))?;
             if self.keep_symlinks {
-                let links = modules::cp::within(ctx, client.symlink_list(&own, &root)).await?;
+                let links = modules::cp::within(ctx, client.symlink_list(&own, &root))?;
                 for (link, target) in &links {
                     self.link(&mut made, &root, &link.to_string(), &target.to_string(), &mut files);
                 }
@@ -116,7 +116,7 @@ impl Plan {
                 self.file(&mut made, &root, &own, file);
             }
             if self.include_empty || self.keep_symlinks {
-                let directories = modules::cp::within(ctx, client.dir_list(&own, &root)).await?;
+                let directories = modules::cp::within(ctx, client.dir_list(&own, &root))?;
                 if self.include_empty {
                     directories.iter().for_each(|directory| self.directory(&mut made, &root, directory));
                 } else {

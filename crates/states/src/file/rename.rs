@@ -14,7 +14,7 @@ use crate::Ret;
 
 /// Moves a file or directory if it is there and the target is not, or in any case with `force`.
 #[function]
-pub async fn rename(
+pub fn rename(
     ctx: &Context,
     name: String,
     source: String,
@@ -39,7 +39,7 @@ pub async fn rename(
             return Ok(ret.ok(format!("The target file \"{name}\" exists and will not be overwritten")));
         }
         if !ctx.is_test() {
-            remove(ctx, &name).await?;
+            remove(ctx, &name)?;
         }
     }
     if ctx.is_test() {

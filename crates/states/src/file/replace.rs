@@ -9,7 +9,7 @@ use crate::Ret;
 
 /// Replaces what a regular expression matches in a file.
 #[function]
-pub async fn replace(
+pub fn replace(
     ctx: &Context,
     name: String,
     pattern: Value,
@@ -56,8 +56,7 @@ pub async fn replace(
         true,
         backslash_literal,
         encoding,
-    )
-    .await?;
+    )?;
     Ok(told(ctx, ret, changes, "Changes would have been made"))
 }
 

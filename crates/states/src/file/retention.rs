@@ -149,7 +149,7 @@ fn retained(sorted: &Sorted, retain: &Map) -> Result<BTreeSet<String>> {
 
 /// Keeps as many backups of a directory as a plan says and removes the others.
 #[function]
-pub async fn retention_schedule(
+pub fn retention_schedule(
     ctx: &Context,
     name: String,
     retain: Map,
@@ -185,7 +185,7 @@ pub async fn retention_schedule(
         return Ok(if deleted.is_empty() { ret.ok(comment) } else { ret.would(comment) });
     }
     for file in &deleted {
-        remove(ctx, &join(&name, file)).await?;
+        remove(ctx, &join(&name, file))?;
     }
     Ok(ret.ok(format!("{count} backups were removed from {name}.\n")))
 }

@@ -17,7 +17,7 @@ use crate::Ret;
 
 /// Makes a file hold data in a format such as YAML or JSON.
 #[function]
-pub async fn serialize(
+pub fn serialize(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] dataset: Value,
@@ -111,14 +111,14 @@ pub async fn serialize(
         ..Order::default()
     };
     let mut ret = if ctx.is_test() {
-        check(ctx, ret, order).await?
+        check(ctx, ret, order)?
     } else {
         if check_cmd.truthy()
-            && let Some(refused) = try_out(ctx, &ret, &order, (&check_cmd, tmp_dir, &tmp_ext)).await?
+            && let Some(refused) = try_out(ctx, &ret, &order, (&check_cmd, tmp_dir, &tmp_ext))?
         {
             return Ok(refused);
         }
-        manage::manage(ctx, order, Some(ret.into())).await?.into()
+        manage::manage(ctx, order, Some(ret.into()))?.into()
     };
     if let Some((Value::Map(existing), Value::Map(new))) = merged {
         ret.changes.insert("diff", differences(&new, &existing));
@@ -159,7 +159,7 @@ fn differences(new: &Map, old: &Map) -> Map {
     found
 }
 
-async fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
+fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
     let name = order.name.clone();
     let meant = Meant {
         name: name.clone(),
@@ -170,7 +170,7 @@ async fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
         ..Meant::default()
     };
     let asked = Asked { name: name.clone(), saltenv: order.saltenv, ..Asked::default() };
-    match fetching::check(ctx, &asked, meant, false).await? {
+    match fetching::check(ctx, &asked, meant, false)? {
         Ok((changes, _)) => ret.changes = changes,
         Err(wrong) => return Ok(ret.fail(wrong)),
     }
@@ -184,7 +184,7 @@ async fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
 }
 
 /// Writes the file beside and lets a command look at it; what the state comes to if it is refused.
-async fn try_out(
+fn try_out(
     ctx: &Context,
     ret: &Ret,
     order: &Order,
@@ -202,15 +202,14 @@ async fn try_out(
         return Ok(Some(ret.clone().fail(format!("Unable to copy file {} to {place}: {error}", order.name))));
     }
     let trial_order = Order { name: place.clone(), ..order.clone() };
-    let tried = match manage::manage(ctx, trial_order, Some(ret.clone().into())).await {
+    let tried = match manage::manage(ctx, trial_order, Some(ret.clone().into())) {
         Ok(tried) => tried,
-        Err(Error::Terminated) => return Err(Error::Terminated),
         Err(error) => return Ok(Some(ret.clone().fail(format!("Unable to check_cmd file: {error}")))),
     };
     if tried.changes.is_empty() {
         return Ok(None);
     }
-    let refused = run_check(ctx, &command.to_string(), &place).await?.err();
+    let refused = run_check(ctx, &command.to_string(), &place)?.err();
     // As in Salt what was tried stands among the changes of a state that is refused.
     Ok(refused.map(|refused| refused.onto(Ret { changes: tried.changes, ..ret.clone() })))
 }

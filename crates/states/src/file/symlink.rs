@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use exec::{Context, Error, KwArgs, Result, function};
+use exec::{Context, KwArgs, Result, function};
 use modules::file::owners::Owner;
 use modules::file::paths::{expand_user, normalize};
 use modules::file::perms::normalize_mode;
@@ -28,7 +28,7 @@ struct Link {
 
 /// Makes sure that a path is a symbolic link that leads to the target.
 #[function]
-pub async fn symlink(
+pub fn symlink(
     ctx: &Context,
     name: String,
     target: String,
@@ -84,7 +84,7 @@ pub async fn symlink(
         let mode = normalize_mode(&mode).map_or(Value::Null, Value::from);
         tree::make_parents(&link.name, &link.user, &link.group, &mode)?;
     }
-    link.make(ctx, ret).await
+    link.make(ctx, ret)
 }
 
 /// User and group of a link itself.
@@ -137,22 +137,21 @@ impl Link {
         }
     }
 
-    async fn make(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+    fn make(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let name = &self.name;
         if let Some(now) = self.target_now() {
             if normalize(&now) == normalize(&self.target) {
                 return Ok(self.own(ret));
             }
-            remove(ctx, name).await?;
+            remove(ctx, name)?;
         } else if self.exists()
-            && let Some(wrong) = self.make_way(ctx).await?
+            && let Some(wrong) = self.make_way(ctx)?
         {
             return Ok(ret.fail(wrong));
         }
         let (target, place) = (self.target.clone(), name.clone());
-        match tree::symlink(ctx, target, place, self.force, self.atomic, self.follow_symlinks).await {
+        match tree::symlink(ctx, target, place, self.force, self.atomic, self.follow_symlinks) {
             Ok(_) => {}
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => {
                 let comment = format!("Unable to create new symlink {name} -> {}: {error}", self.target);
                 return Ok(ret.fail(comment));
@@ -188,7 +187,7 @@ impl Link {
     }
 
     /// Moves away what is in the place of the link, or says why not.
-    async fn make_way(&self, ctx: &Context) -> Result<Option<String>> {
+    fn make_way(&self, ctx: &Context) -> Result<Option<String>> {
         let name = &self.name;
         let Some(backup) = &self.backupname else {
             let path = Path::new(name);
@@ -212,17 +211,16 @@ impl Link {
                     self.target
                 )));
             }
-            remove(ctx, &backup).await?;
+            remove(ctx, &backup)?;
         }
-        match tree::move_(ctx, name.clone(), backup.clone(), self.disallow_copy_and_unlink).await {
+        match tree::move_(ctx, name.clone(), backup.clone(), self.disallow_copy_and_unlink) {
             Ok(_) => Ok(None),
-            Err(Error::Terminated) => Err(Error::Terminated),
             Err(error) => Ok(Some(format!("Unable to rename {name} to backup {backup} -> : {error}"))),
         }
     }
 }
 
 /// Removes whatever is at a path.
-pub async fn remove(ctx: &Context, path: &str) -> Result<()> {
-    tree::remove(ctx, path.to_owned(), KwArgs::default()).await.map(drop)
+pub fn remove(ctx: &Context, path: &str) -> Result<()> {
+    tree::remove(ctx, path.to_owned(), KwArgs::default()).map(drop)
 }

@@ -98,7 +98,7 @@ fn patterns(given: &Value) -> Result<Vec<PyRegex>> {
 
 /// Removes files of a directory that are old or large.
 #[function]
-pub async fn tidied(
+pub fn tidied(
     ctx: &Context,
     name: String,
     #[default(0)] age: i64,
@@ -153,14 +153,13 @@ pub async fn tidied(
     }
     let mut removed = Vec::new();
     for path in &due {
-        let done = remove(ctx, path).await;
+        let done = remove(ctx, path);
         if done.is_ok() {
             removed.push(path.as_str());
         }
         ret.changes.insert("removed", removed.clone());
         match done {
             Ok(()) => {}
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => return Ok(ret.fail(error.to_string())),
         }
     }

@@ -12,7 +12,7 @@ use crate::Ret;
 
 /// Makes an empty file, or sets the times of what is there.
 #[function]
-pub async fn touch(
+pub fn touch(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] atime: Value,

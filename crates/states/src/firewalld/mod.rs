@@ -34,8 +34,8 @@ fn without(items: &[Value], others: &[Value]) -> Vec<Value> {
 }
 
 /// Asks for a list.
-async fn listed(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Vec<Value>> {
-    Ok(call(ctx, fun, args, kwargs).await?.into_list().unwrap_or_default())
+fn listed(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Vec<Value>> {
+    Ok(call(ctx, fun, args, kwargs)?.into_list().unwrap_or_default())
 }
 
 fn permanent() -> Map {
@@ -54,6 +54,6 @@ fn settled(ret: &mut Ret, outcome: Result<()>) -> Result<bool> {
 }
 
 /// Lets lasting settings take effect.
-async fn reload(ctx: &Context) -> Result<()> {
-    call(ctx, "firewalld.reload_rules", Vec::new(), Map::new()).await.map(drop)
+fn reload(ctx: &Context) -> Result<()> {
+    call(ctx, "firewalld.reload_rules", Vec::new(), Map::new()).map(drop)
 }

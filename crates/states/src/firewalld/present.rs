@@ -99,13 +99,13 @@ fn call_args(kind: &Kind, zone: &str, member: &Value) -> Vec<Value> {
 }
 
 /// Adds what is missing from a zone, takes away what is too much, and notes what changed.
-async fn put_right(ctx: &Context, kind: &Kind, zone: &str, mut list: List, ret: &mut Ret) -> Result<()> {
+fn put_right(ctx: &Context, kind: &Kind, zone: &str, mut list: List, ret: &mut Ret) -> Result<()> {
     if !list.matters() {
         return Ok(());
     }
-    let current = listed(ctx, kind.list, args![zone], permanent()).await?;
+    let current = listed(ctx, kind.list, args![zone], permanent())?;
     if kind.name == ICMP.name && !list.wanted.is_empty() {
-        let valid = listed(ctx, "firewalld.get_icmp_types", Vec::new(), permanent()).await?;
+        let valid = listed(ctx, "firewalld.get_icmp_types", Vec::new(), permanent())?;
         for kind in without(&list.wanted, &valid) {
             tracing::error!("{kind} is an invalid ICMP type");
         }
@@ -118,10 +118,10 @@ async fn put_right(ctx: &Context, kind: &Kind, zone: &str, mut list: List, ret: 
         let forced = [PORTS.name, FORWARDED.name].contains(&kind.name);
         let more = if forced { over(permanent(), &hide) } else { permanent() };
         for member in &new {
-            call(ctx, kind.add, call_args(kind, zone, member), more.clone()).await?;
+            call(ctx, kind.add, call_args(kind, zone, member), more.clone())?;
         }
         for member in &old {
-            call(ctx, kind.remove, call_args(kind, zone, member), permanent()).await?;
+            call(ctx, kind.remove, call_args(kind, zone, member), permanent())?;
         }
     }
     if !new.is_empty() || !old.is_empty() {
@@ -165,20 +165,20 @@ struct Wish {
     lists: Vec<(&'static Kind, List)>,
 }
 
-async fn zone_there(ctx: &Context, name: &str, ret: &mut Ret) -> Result<()> {
-    let zones = listed(ctx, "firewalld.get_zones", Vec::new(), permanent()).await?;
+fn zone_there(ctx: &Context, name: &str, ret: &mut Ret) -> Result<()> {
+    let zones = listed(ctx, "firewalld.get_zones", Vec::new(), permanent())?;
     if zones.contains(&name.into()) {
         return Ok(());
     }
     if !ctx.is_test() {
-        call(ctx, "firewalld.new_zone", args![name], Map::new()).await?;
+        call(ctx, "firewalld.new_zone", args![name], Map::new())?;
     }
     ret.changes.insert(name, map! { "old" => zones, "new" => name });
     Ok(())
 }
 
-async fn masquerade(ctx: &Context, name: &str, wanted: &Value, ret: &mut Ret) -> Result<()> {
-    let on = call(ctx, "firewalld.get_masquerade", args![name], permanent()).await?;
+fn masquerade(ctx: &Context, name: &str, wanted: &Value, ret: &mut Ret) -> Result<()> {
+    let on = call(ctx, "firewalld.get_masquerade", args![name], permanent())?;
     if wanted.is_null() || wanted.truthy() == on.truthy() {
         return Ok(());
     }
@@ -187,37 +187,37 @@ async fn masquerade(ctx: &Context, name: &str, wanted: &Value, ret: &mut Ret) ->
         false => ("firewalld.remove_masquerade", "disabled"),
     };
     if !ctx.is_test() {
-        call(ctx, fun, args![name], permanent()).await?;
+        call(ctx, fun, args![name], permanent())?;
     }
     ret.changes.insert("masquerade", map! { "old" => on, "new" => format!("Masquerading successfully {word}.") });
     Ok(())
 }
 
-async fn apply(ctx: &Context, name: &str, wish: Wish, ret: &mut Ret) -> Result<()> {
-    zone_there(ctx, name, ret).await?;
+fn apply(ctx: &Context, name: &str, wish: Wish, ret: &mut Ret) -> Result<()> {
+    zone_there(ctx, name, ret)?;
     let mut lists = wish.lists.into_iter();
     if let Some((kind, list)) = lists.next() {
-        put_right(ctx, kind, name, list, ret).await?;
+        put_right(ctx, kind, name, list, ret)?;
     }
     if wish.default {
-        let default = call(ctx, "firewalld.default_zone", Vec::new(), Map::new()).await?;
+        let default = call(ctx, "firewalld.default_zone", Vec::new(), Map::new())?;
         if default.as_str() != Some(name) {
             if !ctx.is_test() {
-                call(ctx, "firewalld.set_default_zone", args![name], Map::new()).await?;
+                call(ctx, "firewalld.set_default_zone", args![name], Map::new())?;
             }
             ret.changes.insert("default", map! { "old" => default, "new" => name });
         }
     }
-    masquerade(ctx, name, &wish.masquerade, ret).await?;
+    masquerade(ctx, name, &wish.masquerade, ret)?;
     for (kind, list) in lists {
-        put_right(ctx, kind, name, list, ret).await?;
+        put_right(ctx, kind, name, list, ret)?;
     }
     Ok(())
 }
 
 /// Makes sure that a zone is there with these members; `prune_…` takes away all others.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] block_icmp: Value,
@@ -250,10 +250,10 @@ async fn present(
         (&RICH_RULES, List { wanted: rules, prune: prune_rich_rules }),
     ];
     let wish = Wish { default: default.truthy(), masquerade, lists };
-    let outcome = apply(ctx, &name, wish, &mut ret).await;
+    let outcome = apply(ctx, &name, wish, &mut ret);
     if !settled(&mut ret, outcome)? {
         if !ret.changes.is_empty() {
-            reload(ctx).await?;
+            reload(ctx)?;
         }
         return Ok(ret);
     }
@@ -264,6 +264,6 @@ async fn present(
         let changes = nested(&std::mem::take(&mut ret.changes).into());
         return Ok(ret.would(format!("Configuration for '{name}' will change:\n{changes}")));
     }
-    reload(ctx).await?;
+    reload(ctx)?;
     Ok(ret.ok(format!("'{name}' was configured.")))
 }

@@ -31,15 +31,15 @@ const PARTS: [Part; 2] = [
     },
 ];
 
-async fn put_right(ctx: &Context, part: &Part, name: &str, there: bool, wanted: &[Value], ret: &mut Ret) -> Result<()> {
-    let current = if there { listed(ctx, part.get, args![name], Map::new()).await? } else { Vec::new() };
+fn put_right(ctx: &Context, part: &Part, name: &str, there: bool, wanted: &[Value], ret: &mut Ret) -> Result<()> {
+    let current = if there { listed(ctx, part.get, args![name], Map::new())? } else { Vec::new() };
     let (new, old) = (without(wanted, &current), without(&current, wanted));
     if !ctx.is_test() {
         for item in &new {
-            call(ctx, part.add, args![name, item.clone()], Map::new()).await?;
+            call(ctx, part.add, args![name, item.clone()], Map::new())?;
         }
         for item in &old {
-            call(ctx, part.remove, args![name, item.clone()], Map::new()).await?;
+            call(ctx, part.remove, args![name, item.clone()], Map::new())?;
         }
     }
     if !new.is_empty() || !old.is_empty() {
@@ -50,22 +50,21 @@ async fn put_right(ctx: &Context, part: &Part, name: &str, there: bool, wanted: 
 
 /// Makes sure that a service has these ports and protocols, and no others.
 #[function]
-async fn service(
+fn service(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] ports: Value,
     #[default(Value::Null)] protocols: Value,
 ) -> Result<Ret> {
     let mut ret = Ret::new(name.as_str());
-    let mut there =
-        listed(ctx, "firewalld.get_services", Vec::new(), Map::new()).await?.contains(&name.as_str().into());
+    let mut there = listed(ctx, "firewalld.get_services", Vec::new(), Map::new())?.contains(&name.as_str().into());
     // In a test Salt makes the service all the same.
     if !there && !ctx.is_test() {
-        call(ctx, "firewalld.new_service", args![name.as_str()], map! { "restart" => false }).await?;
+        call(ctx, "firewalld.new_service", args![name.as_str()], map! { "restart" => false })?;
         there = true;
     }
     for (part, wanted) in PARTS.iter().zip([items(&ports), items(&protocols)]) {
-        let outcome = put_right(ctx, part, &name, there, &wanted, &mut ret).await;
+        let outcome = put_right(ctx, part, &name, there, &wanted, &mut ret);
         if !settled(&mut ret, outcome)? {
             return Ok(ret);
         }
@@ -76,6 +75,6 @@ async fn service(
     if ctx.is_test() {
         return Ok(ret.would(format!("Configuration for '{name}' will change.")));
     }
-    reload(ctx).await?;
+    reload(ctx)?;
     Ok(ret.ok(format!("'{name}' was configured.")))
 }

@@ -7,11 +7,10 @@ use value::{Map, Value, list, map};
 
 use super::repo::{Repo, failed, with_made, without_command};
 use crate::Ret;
-use crate::support::comment_of;
 
 /// Makes sure that a repository is cloned and, if wanted, a branch checked out. It is never updated; ``git.latest`` does that.
 #[function]
-async fn cloned(
+fn cloned(
     ctx: &Context,
     name: String,
     target: Value,
@@ -36,14 +35,14 @@ async fn cloned(
     }
     let repo = Repo { user, password, output_encoding, identity, https_user, https_pass };
     if !Path::new(&target).exists() {
-        return clone(ctx, &repo, ret, &name, &target, branch.as_deref()).await;
+        return clone(ctx, &repo, ret, &name, &target, branch.as_deref());
     }
     let at = map! { "cwd" => target.clone() };
-    if let Err(error) = repo.git(ctx, "status", at.clone()).await {
-        return Ok(ret.fail(comment_of(error)?));
+    if let Err(error) = repo.git(ctx, "status", at.clone()) {
+        return Ok(ret.fail(error.to_string()));
     }
     let Some(branch) = branch else { return Ok(there(ctx, ret, &target, None)) };
-    let current = repo.text(ctx, "current_branch", at.clone()).await?;
+    let current = repo.text(ctx, "current_branch", at.clone())?;
     if current == branch {
         return Ok(there(ctx, ret, &target, Some(&branch)));
     }
@@ -51,7 +50,7 @@ async fn cloned(
     if ctx.is_test() {
         return Ok(ret.would(format!("Branch would be changed to '{branch}'")));
     }
-    let known = repo.look(ctx, "rev_parse", map! { "cwd" => target.clone(), "rev" => branch.clone() }).await?;
+    let known = repo.look(ctx, "rev_parse", map! { "cwd" => target.clone(), "rev" => branch.clone() })?;
     let arguments = match known {
         Some(_) => map! { "cwd" => target.clone(), "rev" => branch.clone() },
         None => {
@@ -59,7 +58,7 @@ async fn cloned(
             map! { "cwd" => target.clone(), "rev" => format!("origin/{branch}"), "opts" => opts }
         }
     };
-    match repo.git(ctx, "checkout", arguments).await {
+    match repo.git(ctx, "checkout", arguments) {
         Ok(_) => Ok(ret.ok(format!("Branch changed to '{branch}'"))),
         Err(error @ Error::Execution(_)) => {
             let ret = ret.changed(Map::new());
@@ -74,7 +73,7 @@ fn there(ctx: &Context, ret: Ret, target: &str, branch: Option<&str>) -> Ret {
     ret.ok(with_made(ctx, format!("Repository already exists at {target}{branch}"), &[]))
 }
 
-async fn clone(ctx: &Context, repo: &Repo, ret: Ret, name: &str, target: &str, branch: Option<&str>) -> Result<Ret> {
+fn clone(ctx: &Context, repo: &Repo, ret: Ret, name: &str, target: &str, branch: Option<&str>) -> Result<Ret> {
     let with = branch.map(|branch| format!(" with branch '{branch}'")).unwrap_or_default();
     let changes = map! { "new" => format!("{name} => {target}") };
     if ctx.is_test() {
@@ -85,7 +84,7 @@ async fn clone(ctx: &Context, repo: &Repo, ret: Ret, name: &str, target: &str, b
         "cwd" => target, "url" => name, "opts" => opts, "identity" => repo.identity.clone(),
         "https_user" => repo.https_user.clone(), "https_pass" => repo.https_pass.clone(),
     };
-    match repo.git(ctx, "clone", arguments).await {
+    match repo.git(ctx, "clone", arguments) {
         Ok(_) => Ok(ret.changed(changes).ok(format!("{name} cloned to {target}{with}"))),
         Err(error @ Error::Execution(_)) => Ok(ret.fail(format!("Clone failed: {}", without_command(&error)))),
         Err(error) => Err(error),

@@ -29,22 +29,22 @@ impl Place {
         Ok(Place { repo, cwd, global, all })
     }
 
-    async fn call(&self, ctx: &Context, fun: &str, more: Map) -> Result<Value> {
+    fn call(&self, ctx: &Context, fun: &str, more: Map) -> Result<Value> {
         let mut arguments = map! { "cwd" => self.cwd.clone(), "global" => self.global.clone() };
         arguments.update(more);
-        self.repo.git(ctx, fun, arguments).await
+        self.repo.git(ctx, fun, arguments)
     }
 
-    async fn matching(&self, ctx: &Context, key: &str, value: Option<&str>) -> Result<Map> {
+    fn matching(&self, ctx: &Context, key: &str, value: Option<&str>) -> Result<Map> {
         let arguments = map! { "key" => key, "value_regex" => value, "ignore_retcode" => true };
-        Ok(self.call(ctx, "config_get_regexp", arguments).await?.into_map().unwrap_or_default())
+        Ok(self.call(ctx, "config_get_regexp", arguments)?.into_map().unwrap_or_default())
     }
 }
 
 /// Takes the options away whose names, and values if wanted, fit patterns; several values of one with ``all``. Of a
 /// repository (``repo``), or with ``global`` of the user.
 #[function]
-async fn config_unset(
+fn config_unset(
     ctx: &Context,
     name: String,
     value_regex: Option<String>,
@@ -62,7 +62,7 @@ async fn config_unset(
     };
     let value = value_regex.as_deref();
     let key = format!("^{}$", name.trim_start_matches('^').trim_end_matches('$'));
-    let before = place.matching(ctx, &key, value).await?;
+    let before = place.matching(ctx, &key, value)?;
     if before.is_empty() {
         return Ok(ret);
     }
@@ -75,13 +75,13 @@ async fn config_unset(
         let text = format!("{} key(s) would have value(s) unset", before.len());
         return Ok(ret.changed(before).would(text));
     }
-    let whole = if value.is_none() { before.clone() } else { place.matching(ctx, &key, None).await? };
-    if let Some(text) = unset_each(ctx, &place, &name, value, &before).await? {
+    let whole = if value.is_none() { before.clone() } else { place.matching(ctx, &key, None)? };
+    if let Some(text) = unset_each(ctx, &place, &name, value, &before)? {
         return Ok(ret.fail(text));
     }
-    let after = place.matching(ctx, &key, None).await?;
+    let after = place.matching(ctx, &key, None)?;
     let ret = ret.changed(gone(&whole, &after));
-    let left = if value.is_none() { after } else { place.matching(ctx, &key, value).await? };
+    let left = if value.is_none() { after } else { place.matching(ctx, &key, value)? };
     if !left.is_empty() {
         return Ok(ret.fail(format!("Failed to unset value(s): {}", shown(left.iter()))));
     }
@@ -110,17 +110,11 @@ fn several(found: &Map, by_value: bool) -> Option<String> {
     Some(format!("{begin} (set 'all' to True to force removal): {}", shown(many.into_iter())))
 }
 
-async fn unset_each(
-    ctx: &Context,
-    place: &Place,
-    name: &str,
-    value: Option<&str>,
-    found: &Map,
-) -> Result<Option<String>> {
+fn unset_each(ctx: &Context, place: &Place, name: &str, value: Option<&str>, found: &Map) -> Result<Option<String>> {
     let mut errors = Vec::new();
     for key in found.keys() {
         let arguments = map! { "key" => name, "value_regex" => value, "all" => place.all.clone() };
-        match place.call(ctx, "config_unset", arguments).await {
+        match place.call(ctx, "config_unset", arguments) {
             Ok(_) => {}
             Err(error @ Error::Execution(_)) => {
                 tracing::error!("Failed to unset '{key}': {}", without_command(&error));
@@ -149,7 +143,7 @@ fn gone(before: &Map, after: &Map) -> Map {
 
 /// Sets an option to a value, or with ``multivar`` to several. Of a repository (``repo``), or with ``global`` of the user.
 #[function]
-async fn config_set(
+fn config_set(
     ctx: &Context,
     name: String,
     value: Option<String>,
@@ -182,7 +176,7 @@ async fn config_set(
         (None, None) => return Err(Error::Other("neither 'value' nor 'multivar' is given".into())),
     };
     let arguments = map! { "key" => name.clone(), "all" => true, "ignore_retcode" => true };
-    let before = place.call(ctx, "config_get", arguments).await?;
+    let before = place.call(ctx, "config_get", arguments)?;
     let (large, small) = if place.global.truthy() { ("Global key ", "global key ") } else { ("", "") };
     if before == wanted {
         return Ok(ret.ok(format!("{large}'{name}' is already set to {words}")));
@@ -193,7 +187,7 @@ async fn config_set(
         return Ok(ret.changed(changes).would(format!("{large}'{name}' would be {how} {words}")));
     }
     let arguments = map! { "key" => name.clone(), "value" => value, "multivar" => multivar.map(|_| wanted.clone()) };
-    let after = match place.call(ctx, "config_set", arguments).await {
+    let after = match place.call(ctx, "config_set", arguments) {
         Ok(after) => after,
         Err(error @ Error::Execution(_)) => {
             let why = without_command(&error);

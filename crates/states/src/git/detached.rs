@@ -28,7 +28,7 @@ struct Detached<'a> {
 
 /// Makes sure that a commit, or what a branch or tag of the remote is, is checked out, on no branch.
 #[function]
-async fn detached(
+fn detached(
     ctx: &Context,
     name: String,
     rev: Value,
@@ -88,29 +88,29 @@ async fn detached(
         ret,
         comments: Vec::new(),
     };
-    detached.apply().await
+    detached.apply()
 }
 
 /// The end of the state, or what comes next.
 type Step<T> = Result<std::result::Result<T, Ret>>;
 
 impl Detached<'_> {
-    async fn apply(mut self) -> Result<Ret> {
+    fn apply(mut self) -> Result<Ret> {
         let at = map! { "cwd" => self.target.clone() };
         let there =
-            Path::new(&self.target).join(".git").is_dir() || self.repo.git(self.ctx, "is_worktree", at).await?.truthy();
-        let prepared = if there { self.look().await? } else { self.clone().await? };
+            Path::new(&self.target).join(".git").is_dir() || self.repo.git(self.ctx, "is_worktree", at)?.truthy();
+        let prepared = if there { self.look()? } else { self.clone()? };
         let (old, known) = match prepared {
             Ok(found) => found,
             Err(ret) => return Ok(ret),
         };
         if !known
             && self.fetch_remote
-            && let Some(ret) = self.fetch().await?
+            && let Some(ret) = self.fetch()?
         {
             return Ok(ret);
         }
-        let commit = match self.commit().await? {
+        let commit = match self.commit()? {
             Ok(commit) => commit,
             Err(ret) => return Ok(ret),
         };
@@ -119,16 +119,16 @@ impl Detached<'_> {
                 let text = format!("Hard reset to HEAD would be performed on {}", self.target);
                 return Ok(self.ret.would(text));
             }
-            self.here("reset", map! { "opts" => list!["--hard", "HEAD"] }).await?;
+            self.here("reset", map! { "opts" => list!["--hard", "HEAD"] })?;
             self.comments.push("Repository was reset to HEAD before checking out revision".into());
         }
-        self.check_out(old, commit).await
+        self.check_out(old, commit)
     }
 
-    async fn here(&self, fun: &str, more: Map) -> Result<Value> {
+    fn here(&self, fun: &str, more: Map) -> Result<Value> {
         let mut arguments = map! { "cwd" => self.target.clone() };
         arguments.update(more);
-        self.repo.git(self.ctx, fun, arguments).await
+        self.repo.git(self.ctx, fun, arguments)
     }
 
     fn fail(&self, text: impl Into<String>) -> Ret {
@@ -136,13 +136,13 @@ impl Detached<'_> {
     }
 
     /// What is checked out, and whether the wanted commit is here already.
-    async fn look(&mut self) -> Step<(Option<String>, bool)> {
-        let (old, _) = self.repo.head(self.ctx, &self.target).await?;
+    fn look(&mut self) -> Step<(Option<String>, bool)> {
+        let (old, _) = self.repo.head(self.ctx, &self.target)?;
         if self.by_hash {
             let wanted = map! { "cwd" => self.target.clone(), "rev" => self.rev.clone() };
-            return Ok(Ok((old, self.repo.look(self.ctx, "describe", wanted).await?.is_some())));
+            return Ok(Ok((old, self.repo.look(self.ctx, "describe", wanted)?.is_some())));
         }
-        let remotes = self.here("remotes", map! { "redact_auth" => false }).await?;
+        let remotes = self.here("remotes", map! { "redact_auth" => false })?;
         let current = remotes.get(&self.remote).and_then(|urls| urls.get("fetch")).map(Value::to_string);
         if current.as_ref().is_some_and(|url| url.contains(&self.name)) {
             return Ok(Ok((old, false)));
@@ -155,13 +155,13 @@ impl Detached<'_> {
             "url" => name.clone(), "remote" => remote.clone(), "https_user" => self.repo.https_user.clone(),
             "https_pass" => self.repo.https_pass.clone(),
         };
-        self.here("remote_set", arguments).await?;
+        self.here("remote_set", arguments)?;
         let current = current.unwrap_or_else(|| "None".into());
         self.comments.push(format!("Remote {remote} updated from '{current}' to '{name}'"));
         Ok(Ok((old, false)))
     }
 
-    async fn clone(&mut self) -> Step<(Option<String>, bool)> {
+    fn clone(&mut self) -> Step<(Option<String>, bool)> {
         let (target, name) = (self.target.clone(), self.name.clone());
         if Path::new(&target).is_dir() {
             if self.force_clone {
@@ -194,16 +194,15 @@ impl Detached<'_> {
             "https_user" => self.repo.https_user.clone(), "https_pass" => self.repo.https_pass.clone(),
             "saltenv" => saltenv(self.ctx),
         };
-        match self.here("clone", arguments).await {
+        match self.here("clone", arguments) {
             Ok(_) => {}
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => return Ok(Err(self.fail(without_command(&error)))),
         }
         self.comments.push(format!("{name} cloned to {target}"));
         Ok(Ok((None, false)))
     }
 
-    async fn fetch(&mut self) -> Result<Option<Ret>> {
+    fn fetch(&mut self) -> Result<Option<Ret>> {
         let remote = self.remote.clone();
         if self.ctx.is_test() {
             return Ok(Some(self.ret.clone().would(format!("Repository remote {remote} would be fetched"))));
@@ -213,7 +212,7 @@ impl Detached<'_> {
             "remote" => remote.clone(), "force" => true, "refspecs" => refspecs,
             "identity" => self.repo.identity.clone(), "saltenv" => saltenv(self.ctx),
         };
-        match self.here("fetch", arguments).await {
+        match self.here("fetch", arguments) {
             Ok(changes) if changes.truthy() => {
                 self.comments.push(format!("Remote {remote} was fetched, resulting in updated refs"));
                 Ok(None)
@@ -225,16 +224,16 @@ impl Detached<'_> {
     }
 
     /// The commit the revision is.
-    async fn commit(&mut self) -> Step<String> {
+    fn commit(&mut self) -> Step<String> {
         if self.by_hash {
-            let there = self.here("describe", map! { "rev" => self.rev.clone() }).await?.truthy();
+            let there = self.here("describe", map! { "rev" => self.rev.clone() })?.truthy();
             return Ok(if there { Ok(self.rev.clone()) } else { Err(self.unknown()) });
         }
         let arguments = map! {
             "url" => self.target.clone(), "identity" => self.repo.identity.clone(),
             "https_user" => self.repo.https_user.clone(), "https_pass" => self.repo.https_pass.clone(),
         };
-        let refs = match self.repo.git(self.ctx, "remote_refs", arguments).await {
+        let refs = match self.repo.git(self.ctx, "remote_refs", arguments) {
             Ok(refs) => refs,
             Err(error @ Error::Execution(_)) => {
                 let why = without_command(&error);
@@ -251,7 +250,7 @@ impl Detached<'_> {
         self.ret.clone().fail(format!("Revision '{}' does not exist", self.rev))
     }
 
-    async fn check_out(mut self, old: Option<String>, commit: String) -> Result<Ret> {
+    fn check_out(mut self, old: Option<String>, commit: String) -> Result<Ret> {
         let mut new = None;
         if old.as_deref() != Some(commit.as_str()) {
             let target = self.target.clone();
@@ -259,14 +258,14 @@ impl Detached<'_> {
                 self.ret.changes.insert("HEAD", map! { "old" => old, "new" => commit.clone() });
                 return Ok(self.ret.would(format!("Commit ID {commit} would be checked out at {target}")));
             }
-            self.here("checkout", map! { "rev" => commit.clone(), "force" => self.force_checkout }).await?;
+            self.here("checkout", map! { "rev" => commit.clone(), "force" => self.force_checkout })?;
             self.comments.push(format!("Commit ID {commit} was checked out at {target}"));
-            new = self.repo.look(self.ctx, "revision", map! { "cwd" => target }).await?;
+            new = self.repo.look(self.ctx, "revision", map! { "cwd" => target })?;
         }
         if self.submodules {
             let opts = list!["--init", "--recursive"];
             let identity = self.repo.identity.clone();
-            self.here("submodule", map! { "command" => "update", "opts" => opts, "identity" => identity }).await?;
+            self.here("submodule", map! { "command" => "update", "opts" => opts, "identity" => identity })?;
             self.comments.push("Submodules were updated".into());
         }
         match new {

@@ -10,7 +10,7 @@ use crate::Ret;
 
 /// Makes sure that there is a repository, by default a bare one. ``force`` removes what else is in the directory.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(false)] force: Value,
@@ -31,8 +31,7 @@ async fn present(
         let there = match is_bare {
             true => path.join("HEAD").is_file(),
             false => {
-                path.join(".git").is_dir()
-                    || repo.git(ctx, "is_worktree", map! { "cwd" => name.clone() }).await?.truthy()
+                path.join(".git").is_dir() || repo.git(ctx, "is_worktree", map! { "cwd" => name.clone() })?.truthy()
             }
         };
         if there {
@@ -67,7 +66,7 @@ async fn present(
         "cwd" => name.clone(), "bare" => bare, "template" => template.clone(),
         "separate_git_dir" => separate_git_dir.clone(), "shared" => shared,
     };
-    repo.git(ctx, "init", arguments).await?;
+    repo.git(ctx, "init", arguments)?;
     let mut actions = vec![format!("Initialized {kind}repository in {name}")];
     if let Some(template) = template.filter(Value::truthy) {
         actions.push(format!("Template directory set to {template}"));

@@ -20,24 +20,24 @@ pub(super) struct Repo {
 
 impl Repo {
     /// Calls a function of the module `git`.
-    pub async fn git(&self, ctx: &Context, fun: &str, more: Map) -> Result<Value> {
+    pub fn git(&self, ctx: &Context, fun: &str, more: Map) -> Result<Value> {
         let mut arguments = value::map! {
             "user" => self.user.clone(), "password" => self.password.clone(),
             "output_encoding" => self.output_encoding.clone(),
         };
         arguments.update(more);
-        salt(ctx, &format!("git.{fun}"), arguments).await
+        salt(ctx, &format!("git.{fun}"), arguments)
     }
 
     /// The same for one whose answer is text.
-    pub async fn text(&self, ctx: &Context, fun: &str, more: Map) -> Result<String> {
-        Ok(self.git(ctx, fun, more).await?.to_string())
+    pub fn text(&self, ctx: &Context, fun: &str, more: Map) -> Result<String> {
+        Ok(self.git(ctx, fun, more)?.to_string())
     }
 
     /// The same, where a failure of git is an answer, too: there is no such thing.
-    pub async fn look(&self, ctx: &Context, fun: &str, mut more: Map) -> Result<Option<String>> {
+    pub fn look(&self, ctx: &Context, fun: &str, mut more: Map) -> Result<Option<String>> {
         more.insert("ignore_retcode", true);
-        match self.text(ctx, fun, more).await {
+        match self.text(ctx, fun, more) {
             Ok(text) => Ok(Some(text)),
             Err(Error::Execution(_)) => Ok(None),
             Err(error) => Err(error),
@@ -45,9 +45,9 @@ impl Repo {
     }
 
     /// The commit and the branch that are checked out.
-    pub async fn head(&self, ctx: &Context, target: &str) -> Result<(Option<String>, Option<String>)> {
+    pub fn head(&self, ctx: &Context, target: &str) -> Result<(Option<String>, Option<String>)> {
         let at = value::map! { "cwd" => target };
-        Ok((self.look(ctx, "revision", at.clone()).await?, self.look(ctx, "current_branch", at).await?))
+        Ok((self.look(ctx, "revision", at.clone())?, self.look(ctx, "current_branch", at)?))
     }
 
     /// Checks and completes the ssh keys.

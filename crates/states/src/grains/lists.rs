@@ -61,7 +61,7 @@ fn wanted(value: Value, there: impl Fn(&Value) -> bool, note: impl Fn(&Value)) -
 
 /// Makes sure that a value, or each of several, is in the list a grain is.
 #[function]
-async fn list_present(ctx: &Context, name: String, value: Value, #[default(":")] delimiter: String) -> Result<Ret> {
+fn list_present(ctx: &Context, name: String, value: Value, #[default(":")] delimiter: String) -> Result<Ret> {
     let name = with_colons(&name, &delimiter)?;
     let ret = Ret::new(name.clone());
     let grain = existing(ctx, &name).unwrap_or_else(|| "".into());
@@ -98,7 +98,7 @@ async fn list_present(ctx: &Context, name: String, value: Value, #[default(":")]
             format!("Removed value {known} from update due to value already pending in \"{name}\".\n")
         }
     };
-    let appended = salt(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() }).await?;
+    let appended = salt(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() })?;
     let now = existing(ctx, &name).unwrap_or_else(|| Value::List(Vec::new()));
     let single = [value.clone()];
     let all_there = value.as_list().unwrap_or(&single).iter().all(|item| holds(&now, item));
@@ -114,7 +114,7 @@ fn holds(grain: &Value, item: &Value) -> bool {
 
 /// Makes sure that a value, or each of several, is not in the list a grain is.
 #[function]
-async fn list_absent(ctx: &Context, name: String, value: Value, #[default(":")] delimiter: String) -> Result<Ret> {
+fn list_absent(ctx: &Context, name: String, value: Value, #[default(":")] delimiter: String) -> Result<Ret> {
     let name = with_colons(&name, &delimiter)?;
     let mut ret = Ret::new(name.clone());
     let grain = match existing(ctx, &name).filter(Value::truthy) {
@@ -135,7 +135,7 @@ async fn list_absent(ctx: &Context, name: String, value: Value, #[default(":")] 
         if ctx.is_test() {
             comments.push(format!("Value {item} in grain {name} is set to be deleted"));
         } else {
-            salt(ctx, "grains.remove", map! { "key" => name.clone(), "val" => item.clone() }).await?;
+            salt(ctx, "grains.remove", map! { "key" => name.clone(), "val" => item.clone() })?;
             comments.push(format!("Value {item} was deleted from grain {name}"));
         }
         deleted.push(item);
@@ -150,7 +150,7 @@ async fn list_absent(ctx: &Context, name: String, value: Value, #[default(":")] 
 
 /// Adds a value to the list a grain is; ``convert`` makes a list of a grain that is something else.
 #[function]
-async fn append(
+fn append(
     ctx: &Context,
     name: String,
     value: Value,
@@ -179,11 +179,11 @@ async fn append(
         return Ok(ret.changed(changes).would(text));
     }
     if is_list {
-        salt(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() }).await?;
+        salt(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() })?;
     } else {
         let mut list = if grain.is_null() { Vec::new() } else { vec![grain] };
         list.push(value.clone());
-        salt(ctx, "grains.setval", map! { "key" => name.clone(), "val" => list }).await?;
+        salt(ctx, "grains.setval", map! { "key" => name.clone(), "val" => list })?;
     }
     Ok(ret.changed(changes).ok(format!("Value {value} was added to grain {name}")))
 }

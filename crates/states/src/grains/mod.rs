@@ -40,7 +40,7 @@ fn exists(ctx: &Context, name: String, #[default(":")] delimiter: String) -> Res
 
 /// Sets a grain, which may lie deep in another. A map or a list is replaced with ``force``.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     value: Value,
@@ -63,7 +63,7 @@ async fn present(
         });
     }
     let arguments = map! { "key" => name.clone(), "val" => value.clone(), "force" => force };
-    let mut ret = Ret::from_value(salt(ctx, "grains.set", arguments).await?);
+    let mut ret = Ret::from_value(salt(ctx, "grains.set", arguments)?);
     if ret.result == Some(true) && !ret.changes.is_empty() {
         ret.comment = format!("Set grain {name} to {value}").into();
     }
@@ -73,7 +73,7 @@ async fn present(
 
 /// Sets a grain to None, or takes it away with ``destructive``. A map or a list goes with ``force`` alone.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(false)] destructive: Value,
@@ -99,7 +99,7 @@ async fn absent(
         return Ok(Ret::new(name).changed(changes).would(text));
     }
     let arguments = map! { "key" => name.clone(), "val" => (), "destructive" => destructive.clone(), "force" => force };
-    let mut ret = Ret::from_value(salt(ctx, "grains.set", arguments).await?);
+    let mut ret = Ret::from_value(salt(ctx, "grains.set", arguments)?);
     ret.name = name.clone().into();
     if ret.result == Some(true) && (gone || !found.is_null()) {
         let text =

@@ -26,16 +26,16 @@ struct File {
 
 impl File {
     /// Calls an `ini` function on it.
-    async fn call(&self, ctx: &Context, fun: &str, more: Map) -> Result<Value> {
+    fn call(&self, ctx: &Context, fun: &str, more: Map) -> Result<Value> {
         let mut arguments = map! {
             "file_name" => self.name.clone(), "separator" => self.separator.clone(), "encoding" => self.encoding.clone(),
         };
         arguments.update(more);
-        salt(ctx, fun, arguments).await
+        salt(ctx, fun, arguments)
     }
 
-    async fn content(&self, ctx: &Context) -> Result<Map> {
-        Ok(self.call(ctx, "ini.get_ini", Map::new()).await?.into_map().unwrap_or_default())
+    fn content(&self, ctx: &Context) -> Result<Map> {
+        Ok(self.call(ctx, "ini.get_ini", Map::new())?.into_map().unwrap_or_default())
     }
 }
 
@@ -65,7 +65,7 @@ fn section_map(sections: Option<Value>) -> Result<Map> {
 
 /// Takes options away: a map of sections, each with a list of option names.
 #[function]
-async fn options_absent(
+fn options_absent(
     ctx: &Context,
     name: Value,
     sections: Option<Value>,
@@ -75,13 +75,13 @@ async fn options_absent(
     let file = File { name: name.clone(), separator, encoding };
     let sections = section_map(sections)?;
     if ctx.is_test() {
-        return would_remove(ctx, &file, &sections).await;
+        return would_remove(ctx, &file, &sections);
     }
     let mut ret = Ret::new(name).ok("No anomaly detected");
     for (section, keys) in sections.iter() {
         for key in names(keys)? {
             let arguments = map! { "section" => section.clone(), "option" => key.clone() };
-            let gone = file.call(ctx, "ini.remove_option", arguments).await?;
+            let gone = file.call(ctx, "ini.remove_option", arguments)?;
             if !gone.truthy() {
                 continue;
             }
@@ -99,13 +99,13 @@ async fn options_absent(
     Ok(ret)
 }
 
-async fn would_remove(ctx: &Context, file: &File, sections: &Map) -> Result<Ret> {
+fn would_remove(ctx: &Context, file: &File, sections: &Map) -> Result<Ret> {
     let mut text = String::new();
     let mut changes = false;
     for (section, keys) in sections.iter() {
         let Value::List(keys) = keys else {
             let arguments = map! { "section" => (), "option" => section.clone() };
-            if file.call(ctx, "ini.get_option", arguments).await?.truthy() {
+            if file.call(ctx, "ini.get_option", arguments)?.truthy() {
                 text.push_str(&format!("Deleted key {section}.\n"));
                 changes = true;
             } else {
@@ -113,7 +113,7 @@ async fn would_remove(ctx: &Context, file: &File, sections: &Map) -> Result<Ret>
             }
             continue;
         };
-        let current = file.content(ctx).await?;
+        let current = file.content(ctx)?;
         let current = current.get_value(section).and_then(Value::as_map);
         for key in keys {
             if current.and_then(|current| current.get_value(key)).is_some_and(Value::truthy) {
@@ -136,7 +136,7 @@ fn announced(file: &File, text: String, changes: bool) -> Ret {
 
 /// Makes sure that there are these sections; they are made without options.
 #[function]
-async fn sections_present(
+fn sections_present(
     ctx: &Context,
     name: Value,
     sections: Option<Value>,
@@ -145,7 +145,7 @@ async fn sections_present(
 ) -> Result<Ret> {
     let file = File { name: name.clone(), separator, encoding };
     let sections = names(&sections.unwrap_or_default())?;
-    let content = file.content(ctx).await?;
+    let content = file.content(ctx)?;
     if ctx.is_test() {
         let mut text = String::new();
         let mut changes = false;
@@ -160,7 +160,7 @@ async fn sections_present(
         return Ok(announced(&file, text, changes));
     }
     let wanted: Map = sections.into_iter().map(|section| (section, Map::new())).collect();
-    let changes = file.call(ctx, "ini.set_option", map! { "sections" => wanted }).await?;
+    let changes = file.call(ctx, "ini.set_option", map! { "sections" => wanted })?;
     let changes = changes.into_map().unwrap_or_default();
     let text = if changes.is_empty() { "No anomaly detected" } else { "Changes take effect" };
     Ok(Ret::new(name).changed(changes).ok(text))
@@ -168,7 +168,7 @@ async fn sections_present(
 
 /// Takes sections away with all their options.
 #[function]
-async fn sections_absent(
+fn sections_absent(
     ctx: &Context,
     name: Value,
     sections: Option<Value>,
@@ -178,7 +178,7 @@ async fn sections_absent(
     let file = File { name: name.clone(), separator, encoding };
     let sections = names(&sections.unwrap_or_default())?;
     if ctx.is_test() {
-        let content = file.content(ctx).await?;
+        let content = file.content(ctx)?;
         let mut text = String::new();
         let mut changes = false;
         for section in &sections {
@@ -193,7 +193,7 @@ async fn sections_absent(
     }
     let mut ret = Ret::new(name).ok("No anomaly detected");
     for section in sections {
-        let gone = file.call(ctx, "ini.remove_section", map! { "section" => section.clone() }).await?;
+        let gone = file.call(ctx, "ini.remove_section", map! { "section" => section.clone() })?;
         if gone.truthy() {
             ret.changes.insert(section, gone);
             ret.comment = "Changes take effect".into();

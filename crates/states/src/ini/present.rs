@@ -23,7 +23,7 @@ struct Work<'a> {
 /// Sets options: a map of sections with their options, and of options above all sections. With ``strict`` all other options
 /// and sections go.
 #[function]
-async fn options_present(
+fn options_present(
     ctx: &Context,
     name: Value,
     sections: Option<Value>,
@@ -35,15 +35,15 @@ async fn options_present(
     let sections = section_map(sections)?;
     let file = File { name: name.clone(), separator, encoding };
     let strict = strict.truthy();
-    let before = if sections.is_empty() { Map::new() } else { file.content(ctx).await? };
+    let before = if sections.is_empty() { Map::new() } else { file.content(ctx)? };
     let (changes, text) = (Map::new(), String::new());
     let mut work = Work { ctx, file, no_spaces, strict, before, changes, text, would_change: false };
     if sections.is_empty() {
         if !ctx.is_test() {
-            work.changes = work.set(Map::new()).await?;
+            work.changes = work.set(Map::new())?;
         }
     } else {
-        work.apply(&sections).await?;
+        work.apply(&sections)?;
     }
     Ok(work.finish(Ret::new(name)))
 }
@@ -58,26 +58,26 @@ fn entries(map: &Map, sections: bool) -> Map {
 }
 
 impl Work<'_> {
-    async fn apply(&mut self, wanted: &Map) -> Result<()> {
+    fn apply(&mut self, wanted: &Map) -> Result<()> {
         let (options, sections) = (entries(wanted, false), entries(wanted, true));
         if self.ctx.is_test() {
             let before = entries(&self.before, false);
             self.compare(&options, &before, "");
         } else {
-            self.changes = self.set(options.clone()).await?;
+            self.changes = self.set(options.clone())?;
         }
         if self.strict {
-            self.remove_others(&options, &sections).await?;
+            self.remove_others(&options, &sections)?;
         }
         for (section, body) in sections.iter() {
-            self.section(section, body.as_map().cloned().unwrap_or_default()).await?;
+            self.section(section, body.as_map().cloned().unwrap_or_default())?;
         }
         Ok(())
     }
 
-    async fn set(&self, sections: Map) -> Result<Map> {
+    fn set(&self, sections: Map) -> Result<Map> {
         let arguments = map! { "sections" => sections, "no_spaces" => self.no_spaces.clone() };
-        Ok(self.file.call(self.ctx, "ini.set_option", arguments).await?.into_map().unwrap_or_default())
+        Ok(self.file.call(self.ctx, "ini.set_option", arguments)?.into_map().unwrap_or_default())
     }
 
     fn say(&mut self, text: String) {
@@ -97,19 +97,19 @@ impl Work<'_> {
         }
     }
 
-    async fn remove_option(&self, section: Value, option: &Value) -> Result<Value> {
+    fn remove_option(&self, section: Value, option: &Value) -> Result<Value> {
         let arguments = map! { "section" => section, "option" => option.clone() };
-        self.file.call(self.ctx, "ini.remove_option", arguments).await
+        self.file.call(self.ctx, "ini.remove_option", arguments)
     }
 
     /// Takes away the options above all sections, and the sections, that are not wanted.
-    async fn remove_others(&mut self, options: &Map, sections: &Map) -> Result<()> {
+    fn remove_others(&mut self, options: &Map, sections: &Map) -> Result<()> {
         for (option, old) in entries(&self.before, false).iter().filter(|(key, _)| options.get_value(key).is_none()) {
             if self.ctx.is_test() {
                 self.say(format!("Removed key {option}.\n"));
                 continue;
             }
-            self.remove_option(Value::Null, option).await?;
+            self.remove_option(Value::Null, option)?;
             self.changes.insert(option.clone(), map! { "before" => old.clone(), "after" => () });
         }
         for (section, old) in entries(&self.before, true).iter().filter(|(key, _)| sections.get_value(key).is_none()) {
@@ -117,13 +117,13 @@ impl Work<'_> {
                 self.say(format!("Removed section {section}.\n"));
                 continue;
             }
-            self.file.call(self.ctx, "ini.remove_section", map! { "section" => section.clone() }).await?;
+            self.file.call(self.ctx, "ini.remove_section", map! { "section" => section.clone() })?;
             self.changes.insert(section.clone(), map! { "before" => old.clone(), "after" => () });
         }
         Ok(())
     }
 
-    async fn section(&mut self, section: &Value, body: Map) -> Result<()> {
+    fn section(&mut self, section: &Value, body: Map) -> Result<()> {
         let before = self.before.get_value(section).and_then(Value::as_map).cloned().unwrap_or_default();
         let mut changes = Map::new();
         if self.strict {
@@ -132,7 +132,7 @@ impl Work<'_> {
                     self.say(format!("Deleted key {key}{}.\n", within(section)));
                     continue;
                 }
-                self.remove_option(section.clone(), key).await?;
+                self.remove_option(section.clone(), key)?;
                 changes.insert(key.clone(), map! { "before" => old.clone(), "after" => () });
             }
         }
@@ -140,7 +140,7 @@ impl Work<'_> {
             self.compare(&body, &before, &within(section));
             return Ok(());
         }
-        let updated = self.set(map! { section.clone() => body }).await?;
+        let updated = self.set(map! { section.clone() => body })?;
         if let Some(Value::Map(updated)) = updated.get_value(section) {
             changes.update(updated.clone());
         }

@@ -37,13 +37,13 @@ fn file_to_save(args: &Map) -> Option<Value> {
     Some(if *save == Value::Bool(true) { Value::Null } else { save.clone() })
 }
 
-async fn save(ctx: &Context, file: Value, family: &str) -> Result<Value> {
-    salt(ctx, "iptables.save", map! { "filename" => file, "family" => family }).await
+fn save(ctx: &Context, file: Value, family: &str) -> Result<Value> {
+    salt(ctx, "iptables.save", map! { "filename" => file, "family" => family })
 }
 
 /// Makes sure that a table has a chain.
 #[function]
-async fn chain_present(
+fn chain_present(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
@@ -51,13 +51,13 @@ async fn chain_present(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = args![table.as_str(), name.as_str(), family.as_str()];
-    if call(ctx, "iptables.check_chain", place.clone(), Map::new()).await? == Value::Bool(true) {
+    if call(ctx, "iptables.check_chain", place.clone(), Map::new())? == Value::Bool(true) {
         return Ok(ret.ok(format!("iptables {name} chain is already exist in {table} table for {family}")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("iptables {name} chain in {table} table needs to be set for {family}")));
     }
-    let said = call(ctx, "iptables.new_chain", place, Map::new()).await?;
+    let said = call(ctx, "iptables.new_chain", place, Map::new())?;
     if said == Value::Bool(true) {
         let text = format!("iptables {name} chain in {table} table create success for {family}");
         return Ok(ret.ok(text).changed(map! { "locale" => name }));
@@ -68,7 +68,7 @@ async fn chain_present(
 
 /// Makes sure that a table does not have a chain.
 #[function]
-async fn chain_absent(
+fn chain_absent(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
@@ -76,7 +76,7 @@ async fn chain_absent(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = args![table.as_str(), name.as_str(), family.as_str()];
-    if !call(ctx, "iptables.check_chain", place.clone(), Map::new()).await?.truthy() {
+    if !call(ctx, "iptables.check_chain", place.clone(), Map::new())?.truthy() {
         return Ok(ret.ok(format!("iptables {name} chain is already absent in {table} table for {family}")));
     }
     if ctx.is_test() {
@@ -86,11 +86,11 @@ async fn chain_absent(
         let said = said.to_string();
         format!("Failed to {doing} {name} chain in {table} table: {} for {family}", said.trim())
     };
-    let flushed = call(ctx, "iptables.flush", place.clone(), Map::new()).await?;
+    let flushed = call(ctx, "iptables.flush", place.clone(), Map::new())?;
     if flushed.truthy() {
         return Ok(ret.fail(failed("flush", &flushed)));
     }
-    let said = call(ctx, "iptables.delete_chain", place, Map::new()).await?;
+    let said = call(ctx, "iptables.delete_chain", place, Map::new())?;
     if said == Value::Bool(true) {
         let text = format!("iptables {name} chain in {table} table delete success for {family}");
         return Ok(ret.ok(text).changed(map! { "locale" => name.as_str() }));
@@ -100,7 +100,7 @@ async fn chain_absent(
 
 /// Sets what becomes of packets that no rule of a chain is about.
 #[function]
-async fn set_policy(
+fn set_policy(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
@@ -111,7 +111,7 @@ async fn set_policy(
     let given = kwargs.given();
     let (chain, policy) = (wanted(&given, "chain")?, wanted(&given, "policy")?);
     let (table, family) = (table.as_str(), family.as_str());
-    if call(ctx, "iptables.get_policy", args![table, chain.clone(), family], Map::new()).await? == policy {
+    if call(ctx, "iptables.get_policy", args![table, chain.clone(), family], Map::new())? == policy {
         return Ok(ret.ok(format!(
             "iptables default policy for chain {chain} on table {table} for {family} already set to {policy}"
         )));
@@ -122,20 +122,20 @@ async fn set_policy(
         )));
     }
     let place = args![table, chain.clone(), policy.clone(), family];
-    if call(ctx, "iptables.set_policy", place, Map::new()).await?.truthy() {
+    if call(ctx, "iptables.set_policy", place, Map::new())?.truthy() {
         return Ok(ret.fail("Failed to set iptables default policy"));
     }
     let ret = ret.changed(map! { "locale" => name.as_str() });
     let Some(file) = file_to_save(&given) else {
         return Ok(ret.ok(format!("Set default policy for {chain} to {policy} family {family}")));
     };
-    save(ctx, file, family).await?;
+    save(ctx, file, family)?;
     Ok(ret.ok(format!("Set and saved default policy for {chain} to {policy} family {family}")))
 }
 
 /// Takes all rules out of a chain, or out of all chains of a table.
 #[function]
-async fn flush(
+fn flush(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
@@ -150,7 +150,7 @@ async fn flush(
         );
     }
     let place = args![table.as_str(), chain.clone(), family.as_str()];
-    if call(ctx, "iptables.flush", place, Map::new()).await?.truthy() {
+    if call(ctx, "iptables.flush", place, Map::new())?.truthy() {
         return Ok(ret.fail("Failed to flush iptables rules"));
     }
     let text = format!("Flush iptables rules in {table} table {chain} chain {family} family");

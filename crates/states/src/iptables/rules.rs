@@ -27,7 +27,7 @@ struct Rule {
 }
 
 impl Rule {
-    async fn build(ctx: &Context, doing: Doing, mut given: Map) -> Result<Rule> {
+    fn build(ctx: &Context, doing: Doing, mut given: Map) -> Result<Rule> {
         let text = |name: &str, default: &str, given: &mut Map| {
             given.remove(name).map_or_else(|| default.to_owned(), |value| value.to_string())
         };
@@ -37,40 +37,40 @@ impl Rule {
         given.retain(|name, _| !name.as_str().is_some_and(ours));
         given.update(map! { "name" => name.as_str(), "table" => table.as_str() });
         let base = map! { "family" => family.as_str() };
-        let rule = salt(ctx, "iptables.build_rule", over(base.clone(), &given)).await?;
+        let rule = salt(ctx, "iptables.build_rule", over(base.clone(), &given))?;
         let full = match doing {
             Doing::Append => map! { "full" => "True", "family" => family.as_str(), "command" => "A" },
             Doing::Insert => map! { "full" => true, "family" => family.as_str(), "command" => "I" },
             Doing::Delete => map! { "full" => true, "family" => family.as_str(), "command" => "D" },
         };
-        let command = salt(ctx, "iptables.build_rule", over(full, &given)).await?.to_string().trim().to_owned();
+        let command = salt(ctx, "iptables.build_rule", over(full, &given))?.to_string().trim().to_owned();
         Ok(Rule { name, table, family, args: given, text: rule, command })
     }
 
-    async fn is_there(&self, ctx: &Context) -> Result<bool> {
+    fn is_there(&self, ctx: &Context) -> Result<bool> {
         let place = args![self.table.as_str(), wanted(&self.args, "chain")?, self.text.clone(), self.family.as_str()];
-        Ok(call(ctx, "iptables.check", place, Map::new()).await? == Value::Bool(true))
+        Ok(call(ctx, "iptables.check", place, Map::new())? == Value::Bool(true))
     }
 
     /// Saves the rules when the file does not have those that are in force; returns what there is to say about it.
-    async fn save_if_new(&self, ctx: &Context) -> Result<String> {
+    fn save_if_new(&self, ctx: &Context) -> Result<String> {
         let Some(file) = file_to_save(&self.args) else { return Ok(String::new()) };
         let family = self.family.as_str();
         let saved = map! { "conf_file" => file.clone(), "family" => family };
-        let saved = all_rules(&salt(ctx, "iptables.get_saved_rules", saved).await?);
-        let now = all_rules(&salt(ctx, "iptables.get_rules", map! { "family" => family }).await?);
+        let saved = all_rules(&salt(ctx, "iptables.get_saved_rules", saved)?);
+        let now = all_rules(&salt(ctx, "iptables.get_rules", map! { "family" => family })?);
         if equal(&now, &saved) {
             return Ok(String::new());
         }
-        let said = save(ctx, file, family).await?;
+        let said = save(ctx, file, family)?;
         Ok(format!("\nSaved iptables rule {} for {family}\n{}\n{said}", self.name, self.command))
     }
 
     /// What is said of a rule that was set or deleted, and saved if that is wanted.
-    async fn done(&self, ctx: &Context, ret: Ret, saved: &str, unsaved: String) -> Result<Ret> {
+    fn done(&self, ctx: &Context, ret: Ret, saved: &str, unsaved: String) -> Result<Ret> {
         let ret = ret.changed(map! { "locale" => self.name.as_str() });
         let Some(file) = file_to_save(&self.args) else { return Ok(ret.ok(unsaved)) };
-        let said = save(ctx, file, &self.family).await?;
+        let said = save(ctx, file, &self.family)?;
         Ok(ret.ok(format!("{saved} iptables rule {} for {}\n{}\n{said}", self.name, self.family, self.command)))
     }
 }
@@ -82,51 +82,51 @@ fn all_rules(tables: &Value) -> Value {
     chains.map(|chain| chain.get("rules").cloned().unwrap_or_default()).collect()
 }
 
-async fn appended(ctx: &Context, given: Map) -> Result<Ret> {
-    let rule = Rule::build(ctx, Doing::Append, given).await?;
+fn appended(ctx: &Context, given: Map) -> Result<Ret> {
+    let rule = Rule::build(ctx, Doing::Append, given)?;
     let Rule { name, table, family, command, .. } = &rule;
     let ret = Ret::new(name.as_str());
-    if rule.is_there(ctx).await? {
+    if rule.is_there(ctx)? {
         let text = format!("iptables rule for {name} already set ({command}) for {family}");
-        return Ok(ret.ok(text + &rule.save_if_new(ctx).await?));
+        return Ok(ret.ok(text + &rule.save_if_new(ctx)?));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("iptables rule for {name} needs to be set ({command}) for {family}")));
     }
     let place = args![table.as_str(), wanted(&rule.args, "chain")?, rule.text.clone(), family.as_str()];
-    if call(ctx, "iptables.append", place, Map::new()).await?.truthy() {
+    if call(ctx, "iptables.append", place, Map::new())?.truthy() {
         let text = format!("Set iptables rule for {name} to: {command} for {family}");
-        return rule.done(ctx, ret, "Set and saved", text).await;
+        return rule.done(ctx, ret, "Set and saved", text);
     }
     Ok(ret.fail(format!("Failed to set iptables rule for {name}.\nAttempted rule was {command} for {family}")))
 }
 
-async fn inserted(ctx: &Context, given: Map) -> Result<Ret> {
-    let rule = Rule::build(ctx, Doing::Insert, given).await?;
+fn inserted(ctx: &Context, given: Map) -> Result<Ret> {
+    let rule = Rule::build(ctx, Doing::Insert, given)?;
     let Rule { name, table, family, command, .. } = &rule;
     let ret = Ret::new(name.as_str());
-    if rule.is_there(ctx).await? {
+    if rule.is_there(ctx)? {
         let text = format!("iptables rule for {name} already set for {family} ({command})");
-        return Ok(ret.ok(text + &rule.save_if_new(ctx).await?));
+        return Ok(ret.ok(text + &rule.save_if_new(ctx)?));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("iptables rule for {name} needs to be set for {family} ({command})")));
     }
     let (chain, position) = (wanted(&rule.args, "chain")?, wanted(&rule.args, "position")?);
     let place = args![table.as_str(), chain, position, rule.text.clone(), family.as_str()];
-    if call(ctx, "iptables.insert", place, Map::new()).await?.truthy() {
+    if call(ctx, "iptables.insert", place, Map::new())?.truthy() {
         return Ok(ret.fail(format!("Failed to set iptables rule for {name}.\nAttempted rule was {command}")));
     }
     let text = format!("Set iptables rule for {name} to: {command} for {family}");
-    rule.done(ctx, ret, "Set and saved", text).await
+    rule.done(ctx, ret, "Set and saved", text)
 }
 
-async fn deleted(ctx: &Context, given: Map) -> Result<Ret> {
-    let rule = Rule::build(ctx, Doing::Delete, given).await?;
+fn deleted(ctx: &Context, given: Map) -> Result<Ret> {
+    let rule = Rule::build(ctx, Doing::Delete, given)?;
     let Rule { name, table, family, command, .. } = &rule;
     let ret = Ret::new(name.as_str());
     let position = rule.args.get("position");
-    if !rule.is_there(ctx).await? && position.is_none() {
+    if !rule.is_there(ctx)? && position.is_none() {
         return Ok(ret.ok(format!("iptables rule for {name} already absent for {family} ({command})")));
     }
     if ctx.is_test() {
@@ -137,22 +137,22 @@ async fn deleted(ctx: &Context, given: Map) -> Result<Ret> {
         None => map! { "family" => family.as_str(), "rule" => rule.text.clone() },
     };
     let place = args![table.as_str(), wanted(&rule.args, "chain")?];
-    if call(ctx, "iptables.delete", place, which).await?.truthy() {
+    if call(ctx, "iptables.delete", place, which)?.truthy() {
         return Ok(ret.fail(format!("Failed to delete iptables rule for {name}.\nAttempted rule was {command}")));
     }
-    rule.done(ctx, ret, "Deleted and saved", format!("Delete iptables rule for {name} {command}")).await
+    rule.done(ctx, ret, "Deleted and saved", format!("Delete iptables rule for {name} {command}"))
 }
 
-async fn single(ctx: &Context, doing: Doing, given: Map) -> Result<Ret> {
+fn single(ctx: &Context, doing: Doing, given: Map) -> Result<Ret> {
     match doing {
-        Doing::Append => appended(ctx, given).await,
-        Doing::Insert => inserted(ctx, given).await,
-        Doing::Delete => deleted(ctx, given).await,
+        Doing::Append => appended(ctx, given),
+        Doing::Insert => inserted(ctx, given),
+        Doing::Delete => deleted(ctx, given),
     }
 }
 
 /// Does all rules of a list, and saves them once.
-async fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &[Value]) -> Result<Ret> {
+fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &[Value]) -> Result<Ret> {
     let mut ret = Ret { result: None, ..Ret::new(name) };
     let (mut done, mut comments, mut file) = (Vec::new(), Vec::new(), None);
     for rule in rules {
@@ -162,14 +162,14 @@ async fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &
             file = Some(wanted);
             rule.insert("save", false);
         }
-        let one = single(ctx, doing, rule).await?;
+        let one = single(ctx, doing, rule)?;
         done.extend(one.changes.get("locale").cloned());
         comments.push(one.comment.to_string());
         ret.result = one.result;
     }
     // What is deleted in one go is not saved, as in Salt.
     if let Some(file) = file.filter(|_| doing != Doing::Delete) {
-        save(ctx, file, family).await?;
+        save(ctx, file, family)?;
     }
     if !done.is_empty() {
         ret.changes.insert("locale", done);
@@ -178,46 +178,46 @@ async fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &
     Ok(ret)
 }
 
-async fn ruled(ctx: &Context, doing: Doing, name: String, table: String, family: String, more: KwArgs) -> Result<Ret> {
+fn ruled(ctx: &Context, doing: Doing, name: String, table: String, family: String, more: KwArgs) -> Result<Ret> {
     let given = more.given();
     if let Some(rules) = given.get("rules").and_then(Value::as_list) {
-        return several(ctx, doing, &name, &family, rules).await;
+        return several(ctx, doing, &name, &family, rules);
     }
-    single(ctx, doing, over(map! { "name" => name, "table" => table, "family" => family }, &given)).await
+    single(ctx, doing, over(map! { "name" => name, "table" => table, "family" => family }, &given))
 }
 
 /// Makes sure that a chain has a rule; a new one goes to the end.
 #[function]
-async fn append(
+fn append(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
     #[default("ipv4")] family: String,
     kwargs: KwArgs,
 ) -> Result<Ret> {
-    ruled(ctx, Doing::Append, name, table, family, kwargs).await
+    ruled(ctx, Doing::Append, name, table, family, kwargs)
 }
 
 /// Makes sure that a chain has a rule; a new one goes to the position that is given.
 #[function]
-async fn insert(
+fn insert(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
     #[default("ipv4")] family: String,
     kwargs: KwArgs,
 ) -> Result<Ret> {
-    ruled(ctx, Doing::Insert, name, table, family, kwargs).await
+    ruled(ctx, Doing::Insert, name, table, family, kwargs)
 }
 
 /// Makes sure that a chain does not have a rule.
 #[function]
-async fn delete(
+fn delete(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
     #[default("ipv4")] family: String,
     kwargs: KwArgs,
 ) -> Result<Ret> {
-    ruled(ctx, Doing::Delete, name, table, family, kwargs).await
+    ruled(ctx, Doing::Delete, name, table, family, kwargs)
 }

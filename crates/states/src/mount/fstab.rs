@@ -8,15 +8,15 @@ use crate::support::{call, salt};
 use crate::{Ret, args};
 
 /// The device by the name the table is to have for it; nothing if it cannot be found.
-async fn converted(ctx: &Context, device: &str, by: Option<&str>) -> Result<Value> {
+fn converted(ctx: &Context, device: &str, by: Option<&str>) -> Result<Value> {
     let Some(by) = by.filter(|by| !by.is_empty()) else { return Ok(device.into()) };
     let key = by.to_uppercase();
     if (by == "device" && device.starts_with('/')) || device.starts_with(&format!("{key}=")) {
         return Ok(device.into());
     }
     let known = match device.starts_with('/') {
-        true => call(ctx, "disk.blkid", args![device], Map::new()).await?,
-        false => salt(ctx, "disk.blkid", map! { "token" => device }).await?,
+        true => call(ctx, "disk.blkid", args![device], Map::new())?,
+        false => salt(ctx, "disk.blkid", map! { "token" => device })?,
     };
     let known = known.into_map().unwrap_or_default();
     let only = if known.len() == 1 { known.iter().next() } else { None };
@@ -37,7 +37,7 @@ fn comments(ret: Ret, result: Option<bool>, texts: &[String]) -> Ret {
 
 /// Makes sure that a file system is in the table of mounts; a new one is mounted.
 #[function]
-async fn fstab_present(
+fn fstab_present(
     ctx: &Context,
     name: String,
     fs_file: String,
@@ -55,7 +55,7 @@ async fn fstab_present(
     let _ = fs_mount;
     let ret = Ret::new(name.as_str());
     let place = without_slash(&fs_file);
-    let device = converted(ctx, &name, mount_by.as_deref()).await?;
+    let device = converted(ctx, &name, mount_by.as_deref())?;
     if !device.truthy() {
         let by = Value::from(mount_by);
         return Ok(comments(ret, Some(false), &[format!("Device {name} cannot be converted to {by}")]));
@@ -68,7 +68,7 @@ async fn fstab_present(
         entry.insert("test", true);
     }
     entry.update(map! { "match_on" => match_on, "not_change" => not_change });
-    let said = salt(ctx, "mount.set_fstab", entry).await?;
+    let said = salt(ctx, "mount.set_fstab", entry)?;
     if ctx.is_test() {
         return Ok(would(ret, &said, (&name, place, &config), mount));
     }
@@ -80,7 +80,7 @@ async fn fstab_present(
             if !mount {
                 return Ok(comments(ret, Some(true), &[added]));
             }
-            let (result, text) = match call(ctx, "mount.mount", args![place], Map::new()).await? {
+            let (result, text) = match call(ctx, "mount.mount", args![place], Map::new())? {
                 Value::Str(why) => {
                     let why = why.split_once(':').map_or(why.as_str(), |(_, why)| why);
                     (false, format!("Error while mounting {why}"))
@@ -112,7 +112,7 @@ fn would(ret: Ret, said: &Value, (name, place, config): (&str, &str, &str), moun
 
 /// Makes sure that a file system is not in the table of mounts.
 #[function]
-async fn fstab_absent(
+fn fstab_absent(
     ctx: &Context,
     name: String,
     fs_file: String,
@@ -121,8 +121,8 @@ async fn fstab_absent(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = without_slash(&fs_file);
-    let device = converted(ctx, &name, mount_by.as_deref()).await?;
-    let table = call(ctx, "mount.fstab", args![config.as_str()], Map::new()).await?;
+    let device = converted(ctx, &name, mount_by.as_deref())?;
+    let table = call(ctx, "mount.fstab", args![config.as_str()], Map::new())?;
     let there = table.get(place).is_some();
     let missing = format!("{place} entry is already missing in {config}.");
     if ctx.is_test() {
@@ -133,7 +133,7 @@ async fn fstab_absent(
         return Ok(comments(ret, Some(true), &[missing]));
     }
     let entry = map! { "name" => place, "device" => device, "config" => config.as_str() };
-    if is_true(&salt(ctx, "mount.rm_fstab", entry).await?) {
+    if is_true(&salt(ctx, "mount.rm_fstab", entry)?) {
         let ret = ret.changed(map! { "persist" => "removed" });
         return Ok(comments(ret, Some(true), &[format!("{place} entry removed from {config}.")]));
     }

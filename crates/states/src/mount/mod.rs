@@ -19,8 +19,8 @@ pub static MODULE: Module = Module::new(
 );
 
 /// What is mounted, in detail.
-async fn active(ctx: &Context) -> Result<Map> {
-    Ok(salt(ctx, "mount.active", map! { "extended" => true }).await?.into_map().unwrap_or_default())
+fn active(ctx: &Context) -> Result<Map> {
+    Ok(salt(ctx, "mount.active", map! { "extended" => true })?.into_map().unwrap_or_default())
 }
 
 /// Blanks as the kernel's tables show them.
@@ -41,7 +41,7 @@ fn is_true(value: &Value) -> bool {
 
 /// Makes sure that nothing is mounted at a place; `persist` takes it out of the table, too.
 #[function]
-async fn unmounted(
+fn unmounted(
     ctx: &Context,
     name: String,
     device: Option<String>,
@@ -56,28 +56,28 @@ async fn unmounted(
         return Ok(ret.fail("Must provide name to mount.unmounted"));
     }
     let device = device.filter(|device| !device.is_empty());
-    if active(ctx).await?.contains_key(&escaped(&name)) {
+    if active(ctx)?.contains_key(&escaped(&name)) {
         if ctx.is_test() {
             return Ok(ret.would(format!("Mount point {name} is mounted but should not be")));
         }
         let mut place = args![name.as_str()];
         place.extend(device.as_deref().map(Value::from));
-        let said = call(ctx, "mount.umount", place, map! { "user" => user }).await?;
+        let said = call(ctx, "mount.umount", place, map! { "user" => user })?;
         ret = match &said {
             Value::Str(complaint) => ret.fail(complaint.as_str()),
             Value::Bool(true) => ret.ok("Target was successfully unmounted").changed(map! { "umount" => true }),
             _ => ret.ok("Execute set to False, Target was not unmounted"),
         };
-        call(ctx, "mount.delete_mount_cache", args![name.as_str()], Map::new()).await?;
+        call(ctx, "mount.delete_mount_cache", args![name.as_str()], Map::new())?;
     } else {
         ret.comment = "Target was already unmounted".into();
     }
-    if persist { forget(ctx, ret, &name, device, &config).await } else { Ok(ret) }
+    if persist { forget(ctx, ret, &name, device, &config) } else { Ok(ret) }
 }
 
 /// Takes a place out of the table.
-async fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>, config: &str) -> Result<Ret> {
-    let table = call(ctx, "mount.fstab", args![config], Map::new()).await?;
+fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>, config: &str) -> Result<Ret> {
+    let table = call(ctx, "mount.fstab", args![config], Map::new())?;
     let said = |ret: &Ret, more: &str| Value::from(format!("{}{more}", ret.comment));
     let Some(entry) = table.get(name) else {
         ret.comment = said(&ret, ". fstab entry not found");
@@ -94,7 +94,7 @@ async fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>,
             "Mount point {name} is unmounted but needs to be purged from {config} to be made persistent"
         )));
     }
-    if is_true(&call(ctx, "mount.rm_fstab", args![name, Value::from(device), config], Map::new()).await?) {
+    if is_true(&call(ctx, "mount.rm_fstab", args![name, Value::from(device), config], Map::new())?) {
         ret.comment = said(&ret, ". Removed target from fstab");
         ret.changes.insert("persist", "purged");
     } else {
@@ -106,7 +106,7 @@ async fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>,
 
 /// Mounts a file system anew when something it watches has changed.
 #[function]
-async fn mod_watch(ctx: &Context, name: String, #[default(Value::Null)] user: Value, kwargs: KwArgs) -> Result<Ret> {
+fn mod_watch(ctx: &Context, name: String, #[default(Value::Null)] user: Value, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let given = kwargs.given();
     let part = |name: &str| given.get(name).cloned().unwrap_or_default();
@@ -116,7 +116,7 @@ async fn mod_watch(ctx: &Context, name: String, #[default(Value::Null)] user: Va
     }
     let opts = given.get("opts").cloned().unwrap_or("defaults".into());
     let place = args![name.as_str(), part("device"), false, part("fstype"), opts];
-    let said = call(ctx, "mount.remount", place, map! { "user" => user }).await?;
+    let said = call(ctx, "mount.remount", place, map! { "user" => user })?;
     // A complaint is a text; Salt takes it for success.
     Ok(if is_true(&said) {
         ret.ok(format!("{name} remounted"))

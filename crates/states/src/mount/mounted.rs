@@ -85,7 +85,7 @@ impl Wish {
     }
 
     /// Finds the device; the error is what the state says when there is none.
-    async fn device(&mut self, ctx: &Context, active: &mut Map) -> Result<std::result::Result<Device, String>> {
+    fn device(&mut self, ctx: &Context, active: &mut Map) -> Result<std::result::Result<Device, String>> {
         let mut found = Device { real: self.device.clone(), ..Device::default() };
         let upper = self.device.to_uppercase();
         let behind = self.device.split('=').nth(1).unwrap_or_default().to_owned();
@@ -95,7 +95,7 @@ impl Wish {
         } else if upper.starts_with("UUID=") {
             found.real = behind.trim_matches('"').to_lowercase();
         } else if upper.starts_with("LABEL=") {
-            let said = call(ctx, "cmd.run_all", args![format!("blkid -t LABEL={behind}")], Map::new()).await?;
+            let said = call(ctx, "cmd.run_all", args![format!("blkid -t LABEL={behind}")], Map::new())?;
             if said.get("retcode").and_then(Value::as_i64).is_some_and(|code| code > 0) {
                 return Ok(Err(format!("Unable to find device with label {behind}.")));
             }
@@ -115,22 +115,22 @@ impl Wish {
         map! { "mkmnt" => self.mkmnt.clone(), "fstype" => self.fstype.as_str(), "opts" => self.opts.clone() }
     }
 
-    async fn unmount(&self, ctx: &Context, more: Map) -> Result<Value> {
-        call(ctx, "mount.umount", args![self.real_name.as_str()], more).await
+    fn unmount(&self, ctx: &Context, more: Map) -> Result<Value> {
+        call(ctx, "mount.umount", args![self.real_name.as_str()], more)
     }
 
     /// Mounts it anew since options changed; the error is what failed.
-    async fn again(&mut self, ctx: &Context, ret: &mut Ret, why: &Why) -> Result<std::result::Result<(), String>> {
+    fn again(&mut self, ctx: &Context, ret: &mut Ret, why: &Why) -> Result<std::result::Result<(), String>> {
         let (place, why_text) = (args![self.real_name.as_str(), self.device.as_str()], why.text());
         let from_scratch = ["nfs", "cvfs"].contains(&self.fstype.as_str()) || self.fstype.starts_with("fuse");
         if !from_scratch {
             ret.changes.insert("umount", format!("Forced remount because options ({why_text}) changed"));
-            let said = call(ctx, "mount.remount", place, self.arguments()).await?;
+            let said = call(ctx, "mount.remount", place, self.arguments())?;
             self.opts.retain(|option| option != "remount");
             return Ok(done(&said));
         }
         ret.changes.insert("umount", format!("Forced unmount and mount because options ({why_text}) changed"));
-        if !is_true(&self.unmount(ctx, Map::new()).await?) {
+        if !is_true(&self.unmount(ctx, Map::new())?) {
             if let Why::Options(_) = why {
                 ret.changes.insert(
                     "umount",
@@ -140,12 +140,12 @@ impl Wish {
                     ),
                 );
             }
-            let said = self.unmount(ctx, map! { "lazy" => true }).await?;
+            let said = self.unmount(ctx, map! { "lazy" => true })?;
             if !is_true(&said) {
                 return Ok(Err(format!("Unable to unmount {}: {said}.", self.real_name)));
             }
         }
-        Ok(done(&call(ctx, "mount.mount", place, self.arguments()).await?))
+        Ok(done(&call(ctx, "mount.mount", place, self.arguments())?))
     }
 }
 
@@ -180,7 +180,7 @@ enum Step {
 }
 
 /// Looks at what is mounted at the place and puts it right.
-async fn mounted_already(
+fn mounted_already(
     ctx: &Context,
     wish: &mut Wish,
     mut device: Device,
@@ -195,7 +195,7 @@ async fn mounted_already(
         device.names.extend(text_of(&entry, name).filter(|name| !device.names.contains(name)));
     }
     if !wish.opts.is_empty()
-        && let Step::End = options_right(ctx, wish, entry.as_map().unwrap_or(&Map::new()), ret, remember).await?
+        && let Step::End = options_right(ctx, wish, entry.as_map().unwrap_or(&Map::new()), ret, remember)?
     {
         return Ok(Step::End);
     }
@@ -203,17 +203,11 @@ async fn mounted_already(
         ret.comment = "Target was already mounted".into();
         return Ok(Step::On);
     }
-    other_device(ctx, wish, &device, active, ret, remember).await
+    other_device(ctx, wish, &device, active, ret, remember)
 }
 
-async fn options_right(
-    ctx: &Context,
-    wish: &mut Wish,
-    entry: &Map,
-    ret: &mut Ret,
-    remember: &mut bool,
-) -> Result<Step> {
-    let mut found = wish.known.differing(ctx, &wish.fstype, &wish.opts, entry).await?;
+fn options_right(ctx: &Context, wish: &mut Wish, entry: &Map, ret: &mut Ret, remember: &mut bool) -> Result<Step> {
+    let mut found = wish.known.differing(ctx, &wish.fstype, &wish.opts, entry)?;
     if !found.options.is_empty() {
         found.options.sort();
         if ctx.is_test() {
@@ -221,13 +215,13 @@ async fn options_right(
             *ret = ret.clone().would(format!("Remount would be forced because options ({options}) changed"));
             return Ok(Step::End);
         }
-        if let Err(why) = wish.again(ctx, ret, &Why::Options(found.options)).await? {
+        if let Err(why) = wish.again(ctx, ret, &Why::Options(found.options))? {
             *ret = ret.clone().fail(why);
             return Ok(Step::End);
         }
         *remember = true;
     }
-    let remembered = call(ctx, "mount.read_mount_cache", args![wish.real_name.as_str()], Map::new()).await?;
+    let remembered = call(ctx, "mount.read_mount_cache", args![wish.real_name.as_str()], Map::new())?;
     let Some(remembered) = remembered.get("opts") else {
         *remember = true;
         return Ok(Step::On);
@@ -240,7 +234,7 @@ async fn options_right(
         *ret = ret.clone().would(format!("Remount would be forced because options ({})changed", gone.join(",")));
         return Ok(Step::End);
     }
-    if let Err(why) = wish.again(ctx, ret, &Why::Remembered(found.last)).await? {
+    if let Err(why) = wish.again(ctx, ret, &Why::Remembered(found.last))? {
         *ret = ret.clone().fail(why);
         return Ok(Step::End);
     }
@@ -249,7 +243,7 @@ async fn options_right(
 }
 
 /// Another device is mounted at the place.
-async fn other_device(
+fn other_device(
     ctx: &Context,
     wish: &Wish,
     device: &Device,
@@ -277,8 +271,8 @@ async fn other_device(
     let current = device.names.join(", ");
     let text = format!("Forced unmount because devices don't match. Wanted: {wanted}, current: {current}");
     ret.changes.insert("umount", text);
-    wish.unmount(ctx, map! { "user" => wish.user.clone() }).await?;
-    *active = self::active(ctx).await?;
+    wish.unmount(ctx, map! { "user" => wish.user.clone() })?;
+    *active = self::active(ctx)?;
     if active.contains_key(&wish.shown_name) {
         *ret = ret.clone().fail("Unable to unmount");
         return Ok(Step::End);
@@ -288,7 +282,7 @@ async fn other_device(
 }
 
 /// Mounts what is not mounted.
-async fn mount_now(ctx: &Context, wish: &Wish, ret: &mut Ret, remember: &mut bool) -> Result<Step> {
+fn mount_now(ctx: &Context, wish: &Wish, ret: &mut Ret, remember: &mut bool) -> Result<Step> {
     let (name, there) = (&wish.name, Path::new(&wish.name).exists());
     let make = wish.mkmnt.truthy();
     if ctx.is_test() {
@@ -305,8 +299,8 @@ async fn mount_now(ctx: &Context, wish: &Wish, ret: &mut Ret, remember: &mut boo
         return Ok(Step::End);
     }
     let place = args![name.as_str(), wish.device.as_str(), wish.mkmnt.clone(), wish.fstype.as_str(), wish.opts.clone()];
-    let said = call(ctx, "mount.mount", place, map! { "user" => wish.user.clone() }).await?;
-    let now = active(ctx).await?;
+    let said = call(ctx, "mount.mount", place, map! { "user" => wish.user.clone() })?;
+    let now = active(ctx)?;
     *remember = true;
     if let Value::Str(why) = said {
         *ret = ret.clone().fail(why);
@@ -320,7 +314,7 @@ async fn mount_now(ctx: &Context, wish: &Wish, ret: &mut Ret, remember: &mut boo
 }
 
 /// The place alone, when nothing is to be mounted.
-async fn place_only(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
+fn place_only(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
     let name = &wish.name;
     let text = match (Path::new(name).exists(), ctx.is_test(), wish.mkmnt.truthy()) {
         (true, true, _) => format!("{name} would not be mounted"),
@@ -333,7 +327,7 @@ async fn place_only(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
             }
         }
         (false, false, true) => {
-            call(ctx, "file.mkdir", args![name.as_str()], map! { "user" => wish.user.clone() }).await?;
+            call(ctx, "file.mkdir", args![name.as_str()], map! { "user" => wish.user.clone() })?;
             format!("{name} was created, not mounted")
         }
         (false, false, false) => format!("{name} not present and not mounted"),
@@ -351,7 +345,7 @@ struct Line {
 }
 
 /// Makes sure that the table of mounts has the entry; returns whether the state is over.
-async fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut Ret, remember: bool) -> Result<()> {
+fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut Ret, remember: bool) -> Result<()> {
     let Line { dump, pass_num, config, match_on } = line;
     let entry = args![
         wish.name.as_str(),
@@ -368,7 +362,7 @@ async fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut 
         Map::new()
     };
     more.insert("match_on", match_on);
-    let said = call(ctx, "mount.set_fstab", entry, more).await?;
+    let said = call(ctx, "mount.set_fstab", entry, more)?;
     if ctx.is_test() && said.as_str() != Some("present") {
         let name = &wish.name;
         ret.result = None;
@@ -397,7 +391,7 @@ async fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut 
         let mut more = wish.arguments();
         let opts = more.remove("opts").unwrap_or_default();
         more.insert("mount_opts", opts);
-        call(ctx, "mount.write_mount_cache", place, more).await?;
+        call(ctx, "mount.write_mount_cache", place, more)?;
     }
     *ret = match said.as_str() {
         Some("present") => {
@@ -413,36 +407,36 @@ async fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut 
 }
 
 /// Puts right what is mounted, and the table.
-async fn settle(ctx: &Context, mut wish: Wish, line: Option<Line>, mount: bool, mut ret: Ret) -> Result<Ret> {
-    let (mut active, mut remember) = (active(ctx).await?, false);
-    let device = match wish.device(ctx, &mut active).await? {
+fn settle(ctx: &Context, mut wish: Wish, line: Option<Line>, mount: bool, mut ret: Ret) -> Result<Ret> {
+    let (mut active, mut remember) = (active(ctx)?, false);
+    let device = match wish.device(ctx, &mut active)? {
         Ok(device) => device,
         Err(why) => return Ok(ret.fail(why)),
     };
     if mount && active.contains_key(&wish.shown_name) {
-        let step = mounted_already(ctx, &mut wish, device, &mut active, &mut ret, &mut remember).await?;
+        let step = mounted_already(ctx, &mut wish, device, &mut active, &mut ret, &mut remember)?;
         if let Step::End = step {
             return Ok(ret);
         }
     }
     if !active.contains_key(&wish.shown_name) {
         if mount {
-            if let Step::End = mount_now(ctx, &wish, &mut ret, &mut remember).await? {
+            if let Step::End = mount_now(ctx, &wish, &mut ret, &mut remember)? {
                 return Ok(ret);
             }
         } else {
-            place_only(ctx, &wish, &mut ret).await?;
+            place_only(ctx, &wish, &mut ret)?;
         }
     }
     if let Some(line) = line {
-        persist(ctx, &wish, line, mount, &mut ret, remember).await?;
+        persist(ctx, &wish, line, mount, &mut ret, remember)?;
     }
     Ok(ret)
 }
 
 /// Makes sure that a device is mounted with these options, and that the table of mounts says so.
 #[function]
-async fn mounted(
+fn mounted(
     ctx: &Context,
     name: String,
     device: Value,
@@ -493,5 +487,5 @@ async fn mounted(
         copy_options: bind_mount_copy_active_opts,
     };
     let line = persist.then_some(Line { dump, pass_num, config, match_on });
-    settle(ctx, wish, line, mount, ret).await
+    settle(ctx, wish, line, mount, ret)
 }

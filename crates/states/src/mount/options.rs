@@ -73,7 +73,7 @@ fn kilobytes(option: &str) -> Option<String> {
 }
 
 /// An option with the number of the user or group it names.
-async fn numbered(ctx: &Context, option: String) -> Result<String> {
+fn numbered(ctx: &Context, option: String) -> Result<String> {
     let mut parts = option.split('=');
     let (key, Some(given)) = (parts.next().unwrap_or_default(), parts.next()) else { return Ok(option) };
     let fun = match key {
@@ -84,7 +84,7 @@ async fn numbered(ctx: &Context, option: String) -> Result<String> {
     if !given.is_empty() && given.bytes().all(|digit| digit.is_ascii_digit()) {
         return Ok(format!("{key}={given}"));
     }
-    let info = call(ctx, fun, args![given], Map::new()).await?;
+    let info = call(ctx, fun, args![given], Map::new())?;
     Ok(match info.get(key) {
         Some(number) => format!("{key}={number}"),
         None => format!("{key}={given}"),
@@ -122,7 +122,7 @@ impl Known {
     ///
     /// # Errors
     /// Those of the functions that know users and groups.
-    pub async fn differing(&self, ctx: &Context, fstype: &str, wanted: &[String], active: &Map) -> Result<Differing> {
+    pub fn differing(&self, ctx: &Context, fstype: &str, wanted: &[String], active: &Map) -> Result<Differing> {
         let own = |name: &str| active.get(name).map(list).unwrap_or_default();
         let (shown, mut of_device) = (own("opts"), own("superopts"));
         let invisible = [texts(&self.invisible), list(&self.hidden)].concat();
@@ -143,7 +143,7 @@ impl Known {
             if ignored.contains(&key(&option)) {
                 option = key(&option);
             }
-            option = numbered(ctx, option).await?;
+            option = numbered(ctx, option)?;
             // As in Salt, a size that is in force stands for every option.
             if let Some(place) = of_device.iter().position(|shown| kilobytes(shown).is_some()) {
                 option = kilobytes(&of_device.remove(place)).unwrap_or_default();

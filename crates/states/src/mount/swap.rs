@@ -6,16 +6,16 @@ use value::{Map, Value};
 use crate::support::call;
 use crate::{Ret, args};
 
-async fn swaps(ctx: &Context) -> Result<Map> {
-    Ok(call(ctx, "mount.swaps", args![], Map::new()).await?.into_map().unwrap_or_default())
+fn swaps(ctx: &Context) -> Result<Map> {
+    Ok(call(ctx, "mount.swaps", args![], Map::new())?.into_map().unwrap_or_default())
 }
 
 /// The device behind a link.
-async fn device(ctx: &Context, name: &str) -> Result<String> {
-    if !call(ctx, "file.is_link", args![name], Map::new()).await?.truthy() {
+fn device(ctx: &Context, name: &str) -> Result<String> {
+    if !call(ctx, "file.is_link", args![name], Map::new())?.truthy() {
         return Ok(name.to_owned());
     }
-    let target = call(ctx, "file.readlink", args![name], Map::new()).await?.to_string();
+    let target = call(ctx, "file.readlink", args![name], Map::new())?.to_string();
     if target.starts_with('/') {
         return Ok(target);
     }
@@ -24,22 +24,22 @@ async fn device(ctx: &Context, name: &str) -> Result<String> {
 
 /// Makes sure that a swap space is in use, and in the table of mounts.
 #[function]
-async fn swap(
+fn swap(
     ctx: &Context,
     name: String,
     #[default(true)] persist: bool,
     #[default("/etc/fstab")] config: String,
 ) -> Result<Ret> {
     let mut ret = Ret { result: Some(true), ..Ret::new(name.as_str()) };
-    let mut on = swaps(ctx).await?;
-    let real = device(ctx, &name).await?;
+    let mut on = swaps(ctx)?;
+    let real = device(ctx, &name)?;
     if on.contains_key(&real) {
         ret.comment = format!("Swap {name} already active").into();
     } else if ctx.is_test() {
         ret = ret.would(format!("Swap {name} is set to be activated"));
     } else {
-        call(ctx, "mount.swapon", args![real.as_str()], Map::new()).await?;
-        on = swaps(ctx).await?;
+        call(ctx, "mount.swapon", args![real.as_str()], Map::new())?;
+        on = swaps(ctx)?;
         ret = match on.get(&real) {
             Some(stats) => {
                 let stats = stats.as_map().cloned().unwrap_or_default();
@@ -48,11 +48,11 @@ async fn swap(
             None => ret.fail(format!("Swap {name} failed to activate")),
         };
     }
-    if persist { kept(ctx, ret, &name, &config, &on).await } else { Ok(ret) }
+    if persist { kept(ctx, ret, &name, &config, &on) } else { Ok(ret) }
 }
 
-async fn kept(ctx: &Context, mut ret: Ret, name: &str, config: &str, on: &Map) -> Result<Ret> {
-    let table = call(ctx, "mount.fstab", args![config], Map::new()).await?.into_map().unwrap_or_default();
+fn kept(ctx: &Context, mut ret: Ret, name: &str, config: &str, on: &Map) -> Result<Ret> {
+    let table = call(ctx, "mount.fstab", args![config], Map::new())?.into_map().unwrap_or_default();
     if ctx.is_test() {
         let named = table.values().any(|entry| entry.get("device").and_then(Value::as_str) == Some(name));
         if !table.contains_key(name) && !named {
@@ -68,7 +68,7 @@ async fn kept(ctx: &Context, mut ret: Ret, name: &str, config: &str, on: &Map) -
         return Ok(ret);
     }
     let entry = args!["none", name, "swap", value::list!["defaults"], 0, 0, config];
-    let said = call(ctx, "mount.set_fstab", entry, Map::new()).await?;
+    let said = call(ctx, "mount.set_fstab", entry, Map::new())?;
     Ok(recorded(ret, &said))
 }
 

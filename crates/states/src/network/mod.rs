@@ -9,7 +9,7 @@ use modules::util::is_internal;
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::{call, caught_or_refused, comment_of, items};
+use crate::support::{call, caught_or_refused, items};
 
 /// The module.
 pub static MODULE: Module = Module::new(
@@ -91,7 +91,7 @@ fn settled(ret: Ret, outcome: Result<bool>) -> Result<std::result::Result<(Ret, 
 
 /// Makes sure that an interface is set up, and is up or down.
 #[function]
-async fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kwargs: KwArgs) -> Result<Ret> {
+fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kwargs: KwArgs) -> Result<Ret> {
     let mut settings = settings(ctx, &kwargs);
     let test = is_test(&settings);
     let mut ret = Ret::new(name.as_str()).ok(format!("Interface {name} is up to date."));
@@ -104,7 +104,7 @@ async fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kw
             format!("'addr' is not a valid argument name, {done} Update your SLS file to get rid of this warning.");
         ret.more.insert("warnings", value::list![text]);
     }
-    let outcome = interface(ctx, &mut ret, &name, (&kind, enabled), &settings).await;
+    let outcome = interface(ctx, &mut ret, &name, (&kind, enabled), &settings);
     let (mut ret, mut changed) = match settled(ret, outcome)? {
         Ok(done) => done,
         Err(failed) => return Ok(failed),
@@ -113,7 +113,7 @@ async fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kw
         return Ok(ret);
     }
     if kind == "bond" && crate::support::has(ctx, "ip.get_bond") {
-        let outcome = bond(ctx, &mut ret, &name, &settings).await;
+        let outcome = bond(ctx, &mut ret, &name, &settings);
         match settled(ret, outcome)? {
             Ok((told, also)) => (ret, changed) = (told, changed || also),
             Err(failed) => return Ok(failed),
@@ -123,18 +123,18 @@ async fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kw
         return Ok(ret);
     }
     let interface = Interface { name: &name, kind: &kind, enabled, settings: &settings };
-    match interface.brought(ctx, &mut ret, changed).await {
+    match interface.brought(ctx, &mut ret, changed) {
         Ok(()) => Ok(ret),
-        Err(error) => Ok(ret.fail(comment_of(error)?)),
+        Err(error) => Ok(ret.fail(error.to_string())),
     }
 }
 
 const ASSIGNED: &str = "its value has been assigned to 'hwaddr' instead.";
 
-async fn interface(ctx: &Context, ret: &mut Ret, name: &str, kind: (&str, bool), settings: &Map) -> Result<bool> {
-    let old = call(ctx, "ip.get_interface", vec![name.into()], Map::new()).await?;
+fn interface(ctx: &Context, ret: &mut Ret, name: &str, kind: (&str, bool), settings: &Map) -> Result<bool> {
+    let old = call(ctx, "ip.get_interface", vec![name.into()], Map::new())?;
     let args = vec![name.into(), kind.0.into(), kind.1.into()];
-    let new = call(ctx, "ip.build_interface", args, settings.clone()).await?;
+    let new = call(ctx, "ip.build_interface", args, settings.clone())?;
     let told = Told {
         what: format!("Interface {name}"),
         verb: "is",
@@ -144,9 +144,9 @@ async fn interface(ctx: &Context, ret: &mut Ret, name: &str, kind: (&str, bool),
     Ok(tell(ret, &told, &old, &new, is_test(settings)))
 }
 
-async fn bond(ctx: &Context, ret: &mut Ret, name: &str, settings: &Map) -> Result<bool> {
-    let old = call(ctx, "ip.get_bond", vec![name.into()], Map::new()).await?;
-    let new = call(ctx, "ip.build_bond", vec![name.into()], settings.clone()).await?;
+fn bond(ctx: &Context, ret: &mut Ret, name: &str, settings: &Map) -> Result<bool> {
+    let old = call(ctx, "ip.get_bond", vec![name.into()], Map::new())?;
+    let new = call(ctx, "ip.build_bond", vec![name.into()], settings.clone())?;
     let told =
         Told { what: format!("Bond interface {name}"), verb: "is", key: "bond", added: format!("Added bond {name}.") };
     Ok(tell(ret, &told, &old, &new, is_test(settings)))
@@ -162,47 +162,47 @@ struct Interface<'a> {
 
 impl Interface<'_> {
     /// Brings the interface up or down, as far as that is wanted.
-    async fn brought(&self, ctx: &Context, ret: &mut Ret, changed: bool) -> Result<()> {
+    fn brought(&self, ctx: &Context, ret: &mut Ret, changed: bool) -> Result<()> {
         let name = self.name;
         if name.contains("range") {
             // Red Hat's families have files for several interfaces at once.
             ret.comment = "no change, passing it".into();
             if changed {
-                let done = call(ctx, "service.restart", vec!["network".into()], Map::new()).await?;
+                let done = call(ctx, "service.restart", vec!["network".into()], Map::new())?;
                 ret.result = Some(done.truthy());
                 ret.comment = "network restarted for change of ranged interfaces".into();
             }
             return Ok(());
         }
-        let is_up = is_up(ctx, name).await?;
+        let is_up = is_up(ctx, name)?;
         if !self.settings.contains_key("noifupdown") {
-            self.switch(ctx, ret, is_up).await?;
+            self.switch(ctx, ret, is_up)?;
             if self.kind == "bond" {
-                self.enslave(ctx, ret).await?;
+                self.enslave(ctx, ret)?;
             }
         }
         if !(self.enabled && is_up) {
-            call(ctx, "saltutil.refresh_grains", Vec::new(), Map::new()).await?;
+            call(ctx, "saltutil.refresh_grains", Vec::new(), Map::new())?;
         }
         Ok(())
     }
 
-    async fn switch(&self, ctx: &Context, ret: &mut Ret, is_up: bool) -> Result<()> {
+    fn switch(&self, ctx: &Context, ret: &mut Ret, is_up: bool) -> Result<()> {
         let name = self.name;
         let go = |fun: &'static str| call(ctx, fun, vec![name.into(), self.kind.into()], Map::new());
         let status = match (self.enabled, is_up) {
             (true, true) if ret.changes.is_empty() => return Ok(()),
             (true, true) => {
-                go("ip.down").await?;
-                go("ip.up").await?;
+                go("ip.down")?;
+                go("ip.up")?;
                 format!("Interface {name} restart to validate")
             }
             (true, false) => {
-                go("ip.up").await?;
+                go("ip.up")?;
                 format!("Interface {name} is up")
             }
             (false, true) => {
-                go("ip.down").await?;
+                go("ip.down")?;
                 format!("Interface {name} down")
             }
             (false, false) => return Ok(()),
@@ -212,7 +212,7 @@ impl Interface<'_> {
     }
 
     /// Adds slaves to a bond that is up.
-    async fn enslave(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
+    fn enslave(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
         let name = self.name;
         let wanted = match self.settings.get("slaves") {
             Some(Value::List(slaves)) => slaves.iter().map(Value::to_string).collect(),
@@ -232,15 +232,15 @@ impl Interface<'_> {
         let program = program.to_string_lossy().into_owned();
         let words: Value = [program.as_str(), name].into_iter().chain(missing.iter().map(String::as_str)).collect();
         let run = Call { args: vec![words], kwargs: map! { "python_shell" => false } };
-        ctx.call_with("cmd.run", run).await?;
+        ctx.call_with("cmd.run", run)?;
         ret.changes.insert("enslave", format!("Added slaves '{}' to master '{name}'", missing.join(" ")));
         Ok(())
     }
 }
 
 /// Says whether an interface, or an address with a label, is there and up.
-async fn is_up(ctx: &Context, name: &str) -> Result<bool> {
-    let interfaces = call(ctx, "network.interfaces", Vec::new(), Map::new()).await?.into_map().unwrap_or_default();
+fn is_up(ctx: &Context, name: &str) -> Result<bool> {
+    let interfaces = call(ctx, "network.interfaces", Vec::new(), Map::new())?.into_map().unwrap_or_default();
     if let Some(interface) = interfaces.get(name) {
         return Ok(interface.get("up").is_some_and(Value::truthy));
     }
@@ -256,26 +256,26 @@ async fn is_up(ctx: &Context, name: &str) -> Result<bool> {
 
 /// Makes sure that an interface has routes.
 #[function]
-async fn routes(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn routes(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let settings = settings(ctx, &kwargs);
     let mut ret = Ret::new(name.as_str()).ok(format!("Interface {name} routes are up to date."));
-    let outcome = async {
-        let old = call(ctx, "ip.get_routes", vec![name.as_str().into()], Map::new()).await?;
-        let new = call(ctx, "ip.build_routes", vec![name.as_str().into()], settings.clone()).await?;
+    let mut write = || {
+        let old = call(ctx, "ip.get_routes", vec![name.as_str().into()], Map::new())?;
+        let new = call(ctx, "ip.build_routes", vec![name.as_str().into()], settings.clone())?;
         let told = Told {
             what: format!("Interface {name} routes"),
             verb: "are",
             key: "network_routes",
             added: format!("Added interface {name} routes."),
         };
-        applied(ctx, &mut ret, &told, (&old, &new), &settings).await
+        applied(ctx, &mut ret, &told, (&old, &new), &settings)
     };
-    let outcome = outcome.await;
+    let outcome = write();
     Ok(settled(ret, outcome)?.map_or_else(|failed| failed, |(ret, _)| ret))
 }
 
 /// Tells of what was written and lets it take effect.
-async fn applied(
+fn applied(
     ctx: &Context,
     ret: &mut Ret,
     told: &Told<'_>,
@@ -285,30 +285,30 @@ async fn applied(
     let test = is_test(settings);
     let changed = tell(ret, told, old, new, test);
     if changed && !test {
-        call(ctx, "ip.apply_network_settings", Vec::new(), settings.clone()).await?;
+        call(ctx, "ip.apply_network_settings", Vec::new(), settings.clone())?;
     }
     Ok(changed)
 }
 
 /// Makes sure that the settings of the machine's network are as wanted.
 #[function]
-async fn system(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn system(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     const UP_TO_DATE: &str = "Global network settings are up to date.";
     let mut settings = settings(ctx, &kwargs);
     settings.insert("test", ctx.is_test());
     let mut ret = Ret::new(name.as_str()).ok(UP_TO_DATE);
-    let outcome = async {
-        let old = call(ctx, "ip.get_network_settings", Vec::new(), Map::new()).await?;
-        let new = call(ctx, "ip.build_network_settings", Vec::new(), settings.clone()).await?;
+    let mut write = || {
+        let old = call(ctx, "ip.get_network_settings", Vec::new(), Map::new())?;
+        let new = call(ctx, "ip.build_network_settings", Vec::new(), settings.clone())?;
         let told = Told {
             what: "Global network settings".into(),
             verb: "are",
             key: "network_settings",
             added: "Added global network settings.".into(),
         };
-        applied(ctx, &mut ret, &told, (&old, &new), &settings).await
+        applied(ctx, &mut ret, &told, (&old, &new), &settings)
     };
-    let outcome = outcome.await;
+    let outcome = write();
     let ret = settled(ret, outcome)?.map_or_else(|failed| failed, |(ret, _)| ret);
     // What was written is told by the changes alone.
     Ok(if ret.result == Some(true) { ret.ok(UP_TO_DATE) } else { ret })

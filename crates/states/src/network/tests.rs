@@ -16,7 +16,7 @@ fn note(ctx: &Context, words: impl IntoIterator<Item = Value>) {
 }
 
 #[function]
-async fn run(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<String> {
+fn run(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<String> {
     let _ = kwargs;
     note(ctx, [Value::from("cmd.run")].into_iter().chain(items(&args.0[0])));
     Ok(String::new())
@@ -33,31 +33,31 @@ fn load(name: String) -> Result<Vec<String>> {
 }
 
 #[function]
-async fn start(ctx: &Context, name: String) -> Result<bool> {
+fn start(ctx: &Context, name: String) -> Result<bool> {
     note(ctx, ["service.start".into(), name.into()]);
     Ok(true)
 }
 
 #[function]
-async fn restart(ctx: &Context, name: String) -> Result<bool> {
+fn restart(ctx: &Context, name: String) -> Result<bool> {
     note(ctx, ["service.restart".into(), name.into()]);
     Ok(true)
 }
 
 #[function]
-async fn stop(ctx: &Context, name: String) -> Result<bool> {
+fn stop(ctx: &Context, name: String) -> Result<bool> {
     note(ctx, ["service.stop".into(), name.into()]);
     Ok(true)
 }
 
 #[function]
-async fn refresh_grains(ctx: &Context) -> Result<bool> {
+fn refresh_grains(ctx: &Context) -> Result<bool> {
     note(ctx, ["saltutil.refresh_grains".into()]);
     Ok(true)
 }
 
 #[function]
-async fn interfaces(ctx: &Context) -> Result<Value> {
+fn interfaces(ctx: &Context) -> Result<Value> {
     Ok(ctx.opts.get("__interfaces").cloned().unwrap_or_default())
 }
 
@@ -80,7 +80,7 @@ fn machine(case: &Map) -> tempfile::TempDir {
     root
 }
 
-async fn differences(case: &Map) -> Vec<String> {
+fn differences(case: &Map) -> Vec<String> {
     let root = machine(case);
     let grains = case.get("grains").and_then(Value::as_map).unwrap();
     let ip = match case.get_str("family") {
@@ -97,7 +97,7 @@ async fn differences(case: &Map) -> Vec<String> {
         };
         let (ctx, _agent) = exec::testing::with_states(&modules, &[&MODULE], opts, grains.clone(), Map::new());
         let run = Call { args: vec![part("name")], kwargs: part("kwargs").into_map().unwrap() };
-        let ours = ctx.call_state(&format!("network.{}", part("fun")), run).await.unwrap();
+        let ours = ctx.call_state(&format!("network.{}", part("fun")), run).unwrap();
         let asked = Value::List(std::mem::take(&mut *ctx.memo.get::<Asked>().lock().unwrap()));
         if ours != part("salt") || asked != part("asked") {
             wrong.push(format!("{step}\n  ours {ours} asked {asked}"));
@@ -107,14 +107,14 @@ async fn differences(case: &Map) -> Vec<String> {
 }
 
 /// Recorded from the real Salt over its own module (`testdata/record_network.py`).
-#[tokio::test]
-async fn all_comes_to_what_salt_comes_to() {
+#[test]
+fn all_comes_to_what_salt_comes_to() {
     let recording: Value = serde_json::from_str(include_str!("../../testdata/network.json")).unwrap();
     let cases = recording.as_list().unwrap();
     assert!(cases.len() > 25, "only {} cases were recorded", cases.len());
     let mut wrong = Vec::new();
     for case in cases {
-        wrong.extend(differences(case.as_map().unwrap()).await);
+        wrong.extend(differences(case.as_map().unwrap()));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -49,7 +49,7 @@ fn of_family(family: &str) -> Map {
 
 /// Makes sure that a table has a chain; a base chain has `table_type`, `hook` and `priority`.
 #[function]
-async fn chain_present(
+fn chain_present(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
@@ -60,7 +60,7 @@ async fn chain_present(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = args![table.as_str(), name.as_str()];
-    if is_so(&call(ctx, "nftables.check_chain", place.clone(), of_family(&family)).await?) {
+    if is_so(&call(ctx, "nftables.check_chain", place.clone(), of_family(&family))?) {
         return Ok(ret.ok(format!("nftables {name} chain is already exist in {table} table for {family}")));
     }
     if ctx.is_test() {
@@ -68,7 +68,7 @@ async fn chain_present(
     }
     let mut more = map! { "table_type" => table_type, "hook" => hook, "priority" => priority };
     more.update(of_family(&family));
-    let said = call(ctx, "nftables.new_chain", place, more).await?;
+    let said = call(ctx, "nftables.new_chain", place, more)?;
     if is_so(&said) {
         return Ok(done(ret, &name, format!("nftables {name} chain in {table} table create success for {family}")));
     }
@@ -77,7 +77,7 @@ async fn chain_present(
 
 /// Makes sure that a table does not have a chain.
 #[function]
-async fn chain_absent(
+fn chain_absent(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
@@ -85,14 +85,14 @@ async fn chain_absent(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = args![table.as_str(), name.as_str(), family.as_str()];
-    if !is_so(&call(ctx, "nftables.check_chain", place.clone(), Map::new()).await?) {
+    if !is_so(&call(ctx, "nftables.check_chain", place.clone(), Map::new())?) {
         return Ok(ret.ok(format!("nftables {name} chain is already absent in {table} table for {family}")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("nftables {name} chain in {table} table needs to be removed {family}")));
     }
     for (fun, doing) in [("nftables.flush", "flush"), ("nftables.delete_chain", "delete")] {
-        let said = call(ctx, fun, place.clone(), Map::new()).await?;
+        let said = call(ctx, fun, place.clone(), Map::new())?;
         if !is_so(&said) {
             let text = format!("Failed to {doing} {name} chain in {table} table: {} for {family}", comment(&said));
             return Ok(ret.fail(text));
@@ -103,7 +103,7 @@ async fn chain_absent(
 
 /// Takes all rules out of a chain, or out of a table.
 #[function]
-async fn flush(
+fn flush(
     ctx: &Context,
     name: String,
     #[default("ipv4")] family: String,
@@ -116,7 +116,7 @@ async fn flush(
     }
     let given = kwargs.given();
     let table = given.get("table").cloned().unwrap_or("filter".into());
-    let table_there = is_so(&call(ctx, "nftables.check_table", args![table.clone()], of_family(&family)).await?);
+    let table_there = is_so(&call(ctx, "nftables.check_table", args![table.clone()], of_family(&family))?);
     if !ignore_absence && !table_there {
         return Ok(ret.fail(format!("Failed to flush table {table} in family {family}, table does not exist.")));
     }
@@ -124,7 +124,7 @@ async fn flush(
     let mut chain_there = true;
     if let Some(chain) = &chain {
         let place = args![table.clone(), chain.clone()];
-        chain_there = is_so(&call(ctx, "nftables.check_chain", place, of_family(&family)).await?);
+        chain_there = is_so(&call(ctx, "nftables.check_chain", place, of_family(&family))?);
         if !ignore_absence && !chain_there {
             return Ok(ret.fail(format!(
                 "Failed to flush chain {chain} in table {table} in family {family}, chain does not exist."
@@ -132,7 +132,7 @@ async fn flush(
         }
     }
     let chain = chain.unwrap_or("".into());
-    let said = call(ctx, "nftables.flush", args![table.clone(), chain.clone(), family.as_str()], Map::new()).await?;
+    let said = call(ctx, "nftables.flush", args![table.clone(), chain.clone(), family.as_str()], Map::new())?;
     if is_so(&said) || (ignore_absence && !(table_there && chain_there)) {
         let text = format!("Flush nftables rules in {table} table {chain} chain {family} family");
         return Ok(done(ret, &name, text));
@@ -142,7 +142,7 @@ async fn flush(
 
 /// Sets what becomes of packets that no rule of a base chain is about.
 #[function]
-async fn set_policy(
+fn set_policy(
     ctx: &Context,
     name: String,
     #[default("filter")] table: String,
@@ -153,7 +153,7 @@ async fn set_policy(
     let given = kwargs.given();
     let (chain, policy) = (wanted(&given, "chain")?, wanted(&given, "policy")?);
     let (table, family) = (table.as_str(), family.as_str());
-    let now = call(ctx, "nftables.get_policy", args![table, chain.clone(), family], Map::new()).await?;
+    let now = call(ctx, "nftables.get_policy", args![table, chain.clone(), family], Map::new())?;
     let low = policy.to_string().to_lowercase();
     if now.as_str().unwrap_or_default().to_lowercase() == low {
         return Ok(ret.ok(format!(
@@ -165,29 +165,29 @@ async fn set_policy(
             "nftables default policy for chain {chain} on table {table} for {family} needs to be set to {policy}"
         )));
     }
-    if !call(ctx, "nftables.set_policy", args![table, chain.clone(), low, family], Map::new()).await?.truthy() {
+    if !call(ctx, "nftables.set_policy", args![table, chain.clone(), low, family], Map::new())?.truthy() {
         return Ok(ret.fail("Failed to set nftables default policy"));
     }
     if !given.get("save").is_some_and(Value::truthy) {
         return Ok(done(ret, &name, format!("Set default policy for {chain} to {policy} family {family}")));
     }
     let file = given.get("save_filename").cloned();
-    salt(ctx, "nftables.save", map! { "filename" => file, "family" => family }).await?;
+    salt(ctx, "nftables.save", map! { "filename" => file, "family" => family })?;
     Ok(done(ret, &name, format!("Set and saved default policy for {chain} to {policy} family {family}")))
 }
 
 /// Makes sure that there is a table.
 #[function]
-async fn table_present(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+fn table_present(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let ret = Ret::new(name.as_str());
-    if is_so(&call(ctx, "nftables.check_table", args![name.as_str()], of_family(&family)).await?) {
+    if is_so(&call(ctx, "nftables.check_table", args![name.as_str()], of_family(&family))?) {
         return Ok(ret.ok(format!("nftables table {name} already exists in family {family}")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("nftables table {name} would be created in family {family}")));
     }
-    Ok(match is_so(&call(ctx, "nftables.new_table", args![name.as_str()], of_family(&family)).await?) {
+    Ok(match is_so(&call(ctx, "nftables.new_table", args![name.as_str()], of_family(&family))?) {
         true => done(ret, &name, format!("nftables table {name} successfully created in family {family}")),
         false => ret.fail(format!("Failed to create table {name} for family {family}")),
     })
@@ -195,16 +195,16 @@ async fn table_present(ctx: &Context, name: String, #[default("ipv4")] family: S
 
 /// Makes sure that there is no such table.
 #[function]
-async fn table_absent(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+fn table_absent(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let ret = Ret::new(name.as_str());
-    if !is_so(&call(ctx, "nftables.check_table", args![name.as_str(), family.as_str()], Map::new()).await?) {
+    if !is_so(&call(ctx, "nftables.check_table", args![name.as_str(), family.as_str()], Map::new())?) {
         return Ok(ret.ok(format!("nftables table {name} is already absent from family {family}")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("nftables table {name} would be deleted from family {family}")));
     }
-    Ok(match is_so(&call(ctx, "nftables.delete_table", args![name.as_str()], of_family(&family)).await?) {
+    Ok(match is_so(&call(ctx, "nftables.delete_table", args![name.as_str()], of_family(&family))?) {
         true => done(ret, &name, format!("nftables table {name} successfully deleted from family {family}")),
         false => ret.fail(format!("Failed to delete table {name} from family {family}")),
     })

@@ -19,7 +19,7 @@ struct Rule {
 
 impl Rule {
     /// Builds the rule; the error is what is wrong with it.
-    async fn build(
+    fn build(
         ctx: &Context,
         name: String,
         family: String,
@@ -32,7 +32,7 @@ impl Rule {
         let full = map! { "full" => true, "family" => family.as_str(), "command" => command };
         let mut built = Vec::new();
         for more in [base, full] {
-            let said = salt(ctx, "nftables.build_rule", over(more, &args)).await?;
+            let said = salt(ctx, "nftables.build_rule", over(more, &args))?;
             if !is_so(&said) {
                 return Ok(Err(comment(&said)));
             }
@@ -47,17 +47,17 @@ impl Rule {
         Ok(args![wanted(&self.args, "table")?, wanted(&self.args, "chain")?])
     }
 
-    async fn is_there(&self, ctx: &Context) -> Result<bool> {
+    fn is_there(&self, ctx: &Context) -> Result<bool> {
         let mut place = self.place()?;
         place.extend([self.text.clone(), self.family.as_str().into()]);
-        Ok(is_so(&call(ctx, "nftables.check", place, Map::new()).await?))
+        Ok(is_so(&call(ctx, "nftables.check", place, Map::new())?))
     }
 
     /// Saves the rules when that is wanted; says whether it was.
-    async fn saved(&self, ctx: &Context) -> Result<bool> {
+    fn saved(&self, ctx: &Context) -> Result<bool> {
         let wanted = self.args.get("save").is_some_and(Value::truthy);
         if wanted {
-            salt(ctx, "nftables.save", map! { "filename" => (), "family" => self.family.as_str() }).await?;
+            salt(ctx, "nftables.save", map! { "filename" => (), "family" => self.family.as_str() })?;
         }
         Ok(wanted)
     }
@@ -65,14 +65,14 @@ impl Rule {
 
 /// Makes sure that a chain has a rule; a new one goes to the end.
 #[function]
-async fn append(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+fn append(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    let rule = match Rule::build(ctx, name, family, kwargs, "add").await? {
+    let rule = match Rule::build(ctx, name, family, kwargs, "add")? {
         Ok(rule) => rule,
         Err(why) => return Ok(ret.fail(why)),
     };
     let Rule { name, family, command, .. } = &rule;
-    if rule.is_there(ctx).await? {
+    if rule.is_there(ctx)? {
         return Ok(ret.ok(format!("nftables rule for {name} already set ({command}) for {family}")));
     }
     if ctx.is_test() {
@@ -80,27 +80,27 @@ async fn append(ctx: &Context, name: String, #[default("ipv4")] family: String, 
     }
     let mut place = rule.place()?;
     place.extend([rule.text.clone(), family.as_str().into()]);
-    let said = call(ctx, "nftables.append", place, Map::new()).await?;
+    let said = call(ctx, "nftables.append", place, Map::new())?;
     if !is_so(&said) {
         let why = said.get("comment").cloned().unwrap_or_default();
         return Ok(ret.fail(format!(
             "Failed to set nftables rule for {name}.\nAttempted rule was {command} for {family}.\n{why}"
         )));
     }
-    let how = if rule.saved(ctx).await? { "Set and Saved" } else { "Set" };
+    let how = if rule.saved(ctx)? { "Set and Saved" } else { "Set" };
     Ok(done(ret, name, format!("{how} nftables rule for {name} to: {command} for {family}")))
 }
 
 /// Makes sure that a chain has a rule; a new one goes to the position that is given.
 #[function]
-async fn insert(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+fn insert(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    let rule = match Rule::build(ctx, name, family, kwargs, "insert").await? {
+    let rule = match Rule::build(ctx, name, family, kwargs, "insert")? {
         Ok(rule) => rule,
         Err(why) => return Ok(ret.fail(why)),
     };
     let Rule { name, family, command, .. } = &rule;
-    if rule.is_there(ctx).await? {
+    if rule.is_there(ctx)? {
         return Ok(ret.ok(format!("nftables rule for {name} already set for {family} ({command})")));
     }
     if ctx.is_test() {
@@ -108,23 +108,23 @@ async fn insert(ctx: &Context, name: String, #[default("ipv4")] family: String, 
     }
     let mut place = rule.place()?;
     place.extend([wanted(&rule.args, "position")?, rule.text.clone(), family.as_str().into()]);
-    if !is_so(&call(ctx, "nftables.insert", place, Map::new()).await?) {
+    if !is_so(&call(ctx, "nftables.insert", place, Map::new())?) {
         return Ok(ret.fail(format!("Failed to set nftables rule for {name}.\nAttempted rule was {command}")));
     }
-    let how = if rule.saved(ctx).await? { "Set and Saved" } else { "Set" };
+    let how = if rule.saved(ctx)? { "Set and Saved" } else { "Set" };
     Ok(done(ret, name, format!("{how} nftables rule for {name} to: {command} for {family}")))
 }
 
 /// Makes sure that a chain does not have a rule.
 #[function]
-async fn delete(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
+fn delete(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    let rule = match Rule::build(ctx, name, family, kwargs, "D").await? {
+    let rule = match Rule::build(ctx, name, family, kwargs, "D")? {
         Ok(rule) => rule,
         Err(why) => return Ok(ret.fail(why)),
     };
     let Rule { name, family, command, .. } = &rule;
-    if !rule.is_there(ctx).await? {
+    if !rule.is_there(ctx)? {
         return Ok(ret.ok(format!("nftables rule for {name} already absent for {family} ({command})")));
     }
     if ctx.is_test() {
@@ -134,10 +134,10 @@ async fn delete(ctx: &Context, name: String, #[default("ipv4")] family: String, 
         Some(position) => map! { "family" => family.as_str(), "position" => position.clone() },
         None => map! { "family" => family.as_str(), "rule" => rule.text.clone() },
     };
-    if !is_so(&call(ctx, "nftables.delete", rule.place()?, which).await?) {
+    if !is_so(&call(ctx, "nftables.delete", rule.place()?, which)?) {
         return Ok(ret.fail(format!("Failed to delete nftables rule for {name}.\nAttempted rule was {command}")));
     }
-    let text = match rule.saved(ctx).await? {
+    let text = match rule.saved(ctx)? {
         true => format!("Deleted and Saved nftables rule for {name} for {command}{family}"),
         false => format!("Delete nftables rule for {name} {command}"),
     };

@@ -12,7 +12,7 @@ use crate::{Ret, args};
 
 /// Makes sure that Python packages are installed, in the versions asked for.
 #[function]
-async fn installed(
+fn installed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] pkgs: Value,
@@ -85,7 +85,7 @@ async fn installed(
         None => return Ok(Ret::new(name).fail("pkgs argument must be formatted as a list")),
     };
     let ret = Ret::new(names.join(";"));
-    Task { name, names, options, kwargs: kwargs.given() }.run(ctx, ret).await
+    Task { name, names, options, kwargs: kwargs.given() }.run(ctx, ret)
 }
 
 /// What is asked for; nothing when `pkgs` is no list.
@@ -129,8 +129,8 @@ impl Task {
         self.option("requirements").truthy() || self.option("editable").truthy()
     }
 
-    async fn run(self, ctx: &Context, ret: Ret) -> Result<Ret> {
-        let version = match call(ctx, "pip.version", args![self.option("bin_env").clone()], Map::new()).await {
+    fn run(self, ctx: &Context, ret: Ret) -> Result<Ret> {
+        let version = match call(ctx, "pip.version", args![self.option("bin_env").clone()], Map::new()) {
             Ok(version) => version.to_string(),
             Err(error @ (Error::Execution(_) | Error::Detailed { .. } | Error::CommandNotFound(_))) => {
                 return Ok(ret.fail(format!("Error installing '{}': {error}", self.name)));
@@ -144,7 +144,7 @@ impl Task {
         let mut wanted = Vec::new();
         let mut wrong = Vec::new();
         for name in self.names.iter().filter(|_| !self.by_other_means()) {
-            match Wanted::read(ctx, name).await? {
+            match Wanted::read(ctx, name)? {
                 Ok(found) => wanted.push(found),
                 Err(comment) => wrong.push(comment),
             }
@@ -153,24 +153,22 @@ impl Task {
             return Ok(ret.fail(wrong.join("\n")));
         }
         let user = self.option("user");
-        if user.truthy()
-            && has(ctx, "user.info")
-            && !call(ctx, "user.info", args![user.clone()], Map::new()).await?.truthy()
+        if user.truthy() && has(ctx, "user.info") && !call(ctx, "user.info", args![user.clone()], Map::new())?.truthy()
         {
             return Ok(ret.fail(format!("User {user} does not exist")));
         }
         if self.by_other_means() {
-            return self.without_names(ctx, ret).await;
+            return self.without_names(ctx, ret);
         }
-        let plan = match self.plan(ctx, wanted, ret.clone()).await? {
+        let plan = match self.plan(ctx, wanted, ret.clone())? {
             Ok(plan) => plan,
             Err(ret) => return Ok(ret),
         };
-        self.apply(ctx, plan, ret).await
+        self.apply(ctx, plan, ret)
     }
 
     /// What is to be done; the error is what the state comes to without doing anything.
-    async fn plan(&self, ctx: &Context, wanted: Vec<Wanted>, ret: Ret) -> Result<std::result::Result<Plan, Ret>> {
+    fn plan(&self, ctx: &Context, wanted: Vec<Wanted>, ret: Ret) -> Result<std::result::Result<Plan, Ret>> {
         let look = Look {
             place: self.some(&["bin_env", "user", "cwd", "env_vars"]),
             index: self.some(&["index_url", "extra_index_url"]),
@@ -179,13 +177,13 @@ impl Task {
             force_reinstall: self.option("force_reinstall").clone(),
             upgrade: self.option("upgrade").truthy(),
         };
-        let listed = there::listed(ctx, &look.place).await?;
+        let listed = there::listed(ctx, &look.place)?;
         let several = wanted.len() > 1;
         let mut plan = Plan::default();
         for package in wanted {
             let there = match package.prefix.is_empty() {
                 true => None,
-                false => look.satisfied(ctx, &package, &listed).await?,
+                false => look.satisfied(ctx, &package, &listed)?,
             };
             match there {
                 Some(comment) => plan.comments.push(comment),
@@ -208,13 +206,13 @@ impl Task {
         Ok(Ok(plan))
     }
 
-    async fn install(&self, ctx: &Context, packages: String) -> Result<Map> {
+    fn install(&self, ctx: &Context, packages: String) -> Result<Map> {
         let all = over(over(map! { "pkgs" => packages }, &self.options), &self.kwargs);
-        Ok(salt(ctx, "pip.install", all).await?.into_map().unwrap_or_default())
+        Ok(salt(ctx, "pip.install", all)?.into_map().unwrap_or_default())
     }
 
     /// Installs from a file of requirements or from a checkout.
-    async fn without_names(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
+    fn without_names(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
         let (file, editable) = (self.option("requirements"), self.option("editable"));
         if ctx.is_test() {
             let first = format!("Requirements file '{file}' will be processed.");
@@ -223,7 +221,7 @@ impl Task {
             );
             return Ok(ret.would(of_both(file, first, editable, second)));
         }
-        let said = self.install(ctx, String::new()).await?;
+        let said = self.install(ctx, String::new())?;
         match outcome(&said) {
             Outcome::Nothing => Ok(ret.fail("Could not install package")),
             Outcome::Failed(error) => {
@@ -246,9 +244,9 @@ impl Task {
         }
     }
 
-    async fn apply(&self, ctx: &Context, plan: Plan, ret: Ret) -> Result<Ret> {
+    fn apply(&self, ctx: &Context, plan: Plan, ret: Ret) -> Result<Ret> {
         let packages = join(plan.targets.iter().map(|wanted| &wanted.text), ",");
-        let said = self.install(ctx, packages).await?;
+        let said = self.install(ctx, packages)?;
         match outcome(&said) {
             Outcome::Nothing => return Ok(ret.fail("Could not install package")),
             Outcome::Failed(error) => {
@@ -258,7 +256,7 @@ impl Task {
             }
             Outcome::Done => {}
         }
-        let there = already_there(ctx, said.get_str("stdout").unwrap_or_default()).await?;
+        let there = already_there(ctx, said.get_str("stdout").unwrap_or_default())?;
         let mut changes = Map::new();
         let mut missing = Vec::new();
         for wanted in &plan.targets {
@@ -268,7 +266,7 @@ impl Task {
             }
             let place = over(self.some(&["user", "cwd", "env_vars"]), &self.kwargs);
             let own = args![wanted.prefix.as_str(), self.option("bin_env").clone()];
-            let listed = call(ctx, "pip.list", own, place).await?;
+            let listed = call(ctx, "pip.list", own, place)?;
             if !listed.truthy() {
                 missing.push(format!(
                     "There was no error installing package '{}' although it does not show when calling 'pip.freeze'.",
@@ -333,14 +331,14 @@ fn requirements_changed(text: &str) -> bool {
 }
 
 /// Packages of which pip said that they were there, by their names made alike.
-async fn already_there(ctx: &Context, text: &str) -> Result<BTreeSet<String>> {
+fn already_there(ctx: &Context, text: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for line in text.split('\n') {
         let starts = ["Requirement already satisfied: ", "Requirement already up-to-date: "];
         let Some(rest) = starts.iter().find_map(|start| line.strip_prefix(start)) else { continue };
         let Some(word) = rest.split_whitespace().next() else { continue };
         let name = word.split(['=', '!', '<', '>', '~', '@']).next().unwrap_or_default();
-        found.insert(call(ctx, "pip.normalize", args![name], Map::new()).await?.to_string());
+        found.insert(call(ctx, "pip.normalize", args![name], Map::new())?.to_string());
     }
     Ok(found)
 }

@@ -8,7 +8,7 @@ use crate::support::salt;
 
 /// Makes sure that a Python package is not there.
 #[function]
-async fn removed(
+fn removed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] requirements: Value,
@@ -22,7 +22,7 @@ async fn removed(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = map! { "bin_env" => bin_env, "user" => user, "cwd" => cwd };
-    let installed = match salt(ctx, "pip.list", place.clone()).await {
+    let installed = match salt(ctx, "pip.list", place.clone()) {
         Ok(installed) => installed,
         Err(error @ (Error::Execution(_) | Error::Detailed { .. } | Error::CommandNotFound(_))) => {
             return Ok(ret.fail(format!("Error uninstalling '{name}': {error}")));
@@ -40,7 +40,7 @@ async fn removed(
         "pkgs" => name.as_str(), "requirements" => requirements, "log" => log, "proxy" => proxy, "timeout" => timeout,
         "use_vt" => use_vt,
     });
-    if !salt(ctx, "pip.uninstall", kwargs).await?.truthy() {
+    if !salt(ctx, "pip.uninstall", kwargs)?.truthy() {
         return Ok(ret.fail("Could not remove package."));
     }
     let changes: Map = [(name, "Removed")].into_iter().collect();

@@ -23,7 +23,7 @@ const VCS: [&str; 4] = ["git+", "svn+", "hg+", "bzr+"];
 
 impl Wanted {
     /// Reads what is wanted; the error is the comment to give.
-    pub async fn read(ctx: &Context, text: &str) -> Result<std::result::Result<Wanted, String>> {
+    pub fn read(ctx: &Context, text: &str) -> Result<std::result::Result<Wanted, String>> {
         let found = match pep440::requirement(text) {
             Ok(found) => found,
             Err(_) if VCS.iter().any(|vcs| text.starts_with(vcs)) => Requirement::default(),
@@ -36,7 +36,7 @@ impl Wanted {
         };
         let Requirement { name, conditions } = found;
         let prefix = match name {
-            Some(name) => call(ctx, "pip.normalize", args![name], Map::new()).await?.to_string(),
+            Some(name) => call(ctx, "pip.normalize", args![name], Map::new())?.to_string(),
             None => String::new(),
         };
         Ok(Ok(Wanted { prefix, text: text.to_owned(), conditions }))
@@ -62,13 +62,12 @@ pub fn version_in(list: &Value, name: &str) -> Option<String> {
 
 impl Look {
     /// Says that a package is there as it is wanted, in the words of the comment; nothing when it is to be installed.
-    pub async fn satisfied(&self, ctx: &Context, wanted: &Wanted, listed: &Value) -> Result<Option<String>> {
+    pub fn satisfied(&self, ctx: &Context, wanted: &Wanted, listed: &Value) -> Result<Option<String>> {
         let asked;
         let listed = if listed.truthy() {
             listed
         } else {
-            asked =
-                call(ctx, "pip.list", args![wanted.prefix.as_str()], over(self.place.clone(), &self.kwargs)).await?;
+            asked = call(ctx, "pip.list", args![wanted.prefix.as_str()], over(self.place.clone(), &self.kwargs))?;
             &asked
         };
         let off = |value: &Value| *value == Value::Bool(false);
@@ -82,7 +81,7 @@ impl Look {
         if !self.upgrade {
             return Ok(fulfils(&version, &wanted.conditions).then_some(there));
         }
-        let Some(newest) = self.newest(ctx, wanted).await? else {
+        let Some(newest) = self.newest(ctx, wanted)? else {
             let text = "was already installed and\nthe available upgrade doesn't fulfills the version requirements";
             return Ok(Some(format!("Python package {} {text}", wanted.prefix)));
         };
@@ -90,7 +89,7 @@ impl Look {
     }
 
     /// The newest version that can be had and fulfils the conditions.
-    async fn newest(&self, ctx: &Context, wanted: &Wanted) -> Result<Option<String>> {
+    fn newest(&self, ctx: &Context, wanted: &Wanted) -> Result<Option<String>> {
         let named = |kind: &str| wanted.conditions.iter().any(|(_, version)| version.contains(kind));
         let early = map! {
             "include_alpha" => named("a"), "include_beta" => named("b"), "include_rc" => named("rc"),
@@ -98,7 +97,7 @@ impl Look {
         let mut kwargs = over(early, &self.place);
         kwargs.remove("env_vars");
         kwargs.update(self.index.clone());
-        let versions = call(ctx, "pip.list_all_versions", args![wanted.prefix.as_str()], kwargs).await?;
+        let versions = call(ctx, "pip.list_all_versions", args![wanted.prefix.as_str()], kwargs)?;
         let versions = versions.into_list().unwrap_or_default();
         let mut newest_first = versions.iter().rev().map(Value::to_string);
         Ok(newest_first.find(|version| fulfils(version, &wanted.conditions)))
@@ -111,9 +110,8 @@ fn fulfils(version: &str, conditions: &[Condition]) -> bool {
 }
 
 /// What is installed at a place, or nothing with a warning: then each package is asked for by itself.
-pub async fn listed(ctx: &Context, place: &Map) -> Result<Value> {
-    match salt(ctx, "pip.list", place.clone()).await {
-        Err(exec::Error::Terminated) => Err(exec::Error::Terminated),
+pub fn listed(ctx: &Context, place: &Map) -> Result<Value> {
+    match salt(ctx, "pip.list", place.clone()) {
         Err(error) => {
             tracing::warn!("installed Python packages cannot be listed: {error}");
             Ok(Value::Bool(false))

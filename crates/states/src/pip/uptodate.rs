@@ -1,6 +1,6 @@
 //! `pip.uptodate`.
 
-use exec::{Context, Error, Result, function};
+use exec::{Context, Result, function};
 use value::{Value, map};
 
 use crate::Ret;
@@ -8,7 +8,7 @@ use crate::support::{over, salt};
 
 /// Makes sure that all Python packages are the newest ones.
 #[function]
-async fn uptodate(
+fn uptodate(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] bin_env: Value,
@@ -18,8 +18,7 @@ async fn uptodate(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = map! { "bin_env" => bin_env, "user" => user, "cwd" => cwd };
-    let packages = match salt(ctx, "pip.list_upgrades", place.clone()).await {
-        Err(Error::Terminated) => return Err(Error::Terminated),
+    let packages = match salt(ctx, "pip.list_upgrades", place.clone()) {
         Err(error) => return Ok(ret.fail(error.to_string())),
         Ok(packages) => packages,
     };
@@ -29,7 +28,7 @@ async fn uptodate(
     if ctx.is_test() {
         return Ok(ret.would("System update will be performed"));
     }
-    let updated = salt(ctx, "pip.upgrade", over(map! { "use_vt" => use_vt }, &place)).await?;
+    let updated = salt(ctx, "pip.upgrade", over(map! { "use_vt" => use_vt }, &place))?;
     let updated = updated.into_map().unwrap_or_default();
     if updated.get("result") == Some(&Value::Bool(false)) {
         let mut whole = Value::from(ret.fail("Failed to update.")).into_map().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::beacon::{made, without};
 
 /// Makes a beacon that watches packages which are installed or removed.
 #[function]
-async fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let kwargs = kwargs.0;
     let wrong = |sfun: &str| format!("pkg.{sfun} does not work with the mod_beacon state function");
     if let Some(ret) = without(&name, &kwargs, &["installed", "removed"], wrong) {
@@ -20,5 +20,5 @@ async fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> 
         "interval" => 60,
         "beacon_module" => "pkg",
     };
-    made(ctx, beacon).await
+    made(ctx, beacon)
 }

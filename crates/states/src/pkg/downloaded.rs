@@ -10,7 +10,7 @@ use crate::support::{call, caught, has, join, over};
 
 /// Makes sure that packages lie in the cache of the package manager.
 #[function]
-async fn downloaded(
+fn downloaded(
     ctx: &Context,
     name: String,
     version: Option<String>,
@@ -35,7 +35,7 @@ async fn downloaded(
     let mut kwargs = kwargs.given();
     kwargs.remove("downloadonly");
     let (pkgs, _) = match has(ctx, "pkg.resolve_capabilities") {
-        true => resolved(ctx, pkgs, false, &kwargs).await?,
+        true => resolved(ctx, pkgs, false, &kwargs)?,
         false => (pkgs, false),
     };
     let with_repo = over(map! { "fromrepo" => fromrepo.clone() }, &kwargs);
@@ -47,7 +47,7 @@ async fn downloaded(
         ignore_epoch: &ignore_epoch,
         kwargs: &with_repo,
     };
-    let targets = match targets::download(ctx, &others).await? {
+    let targets = match targets::download(ctx, &others)? {
         Ok(targets) => targets,
         Err(ret) => return Ok(ret),
     };
@@ -63,12 +63,12 @@ async fn downloaded(
         "fromrepo" => fromrepo,
         "ignore_epoch" => ignore_epoch.clone(),
     };
-    let mut ret = match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)).await {
+    let mut ret = match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)) {
         Ok(changes) => ret.ok("").changed(changes.into_map().unwrap_or_default()),
         Err(error) => return not_fetched(&name, "downloading package(s)", error),
     };
-    let new = listed(ctx, "pkg.list_downloaded", kwargs).await?;
-    let (_, bad) = targets::verify(ctx, &targets, &new, &Map::new(), &ignore_epoch).await?;
+    let new = listed(ctx, "pkg.list_downloaded", kwargs)?;
+    let (_, bad) = targets::verify(ctx, &targets, &new, &Map::new(), &ignore_epoch)?;
     if !bad.is_empty() {
         let names = join(bad.iter().map(|name| shown(name, &targets)), ", ");
         ret = ret.fail(format!("The following packages failed to download: {names}"));
@@ -88,19 +88,19 @@ fn not_fetched(name: &str, doing: &str, error: Error) -> Result<Ret> {
 
 /// Makes sure that advisory patches are installed.
 #[function]
-async fn patch_installed(
+fn patch_installed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] advisory_ids: Value,
     #[default(Value::Null)] downloadonly: Value,
     kwargs: KwArgs,
 ) -> Result<Ret> {
-    patch(ctx, name, advisory_ids, downloadonly, kwargs.given()).await
+    patch(ctx, name, advisory_ids, downloadonly, kwargs.given())
 }
 
 /// Makes sure that advisory patches lie in the cache of the package manager.
 #[function]
-async fn patch_downloaded(
+fn patch_downloaded(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] advisory_ids: Value,
@@ -111,10 +111,10 @@ async fn patch_downloaded(
     }
     let mut kwargs = kwargs.given();
     kwargs.remove("downloadonly");
-    patch(ctx, name, advisory_ids, true.into(), kwargs).await
+    patch(ctx, name, advisory_ids, true.into(), kwargs)
 }
 
-async fn patch(ctx: &Context, name: String, ids: Value, downloadonly: Value, kwargs: Map) -> Result<Ret> {
+fn patch(ctx: &Context, name: String, ids: Value, downloadonly: Value, kwargs: Map) -> Result<Ret> {
     if !has(ctx, "pkg.list_patches") {
         return Ok(failed(&name, "The pkg.patch_installed state is not available on this platform"));
     }
@@ -122,7 +122,7 @@ async fn patch(ctx: &Context, name: String, ids: Value, downloadonly: Value, kwa
     if empty_list(&ids) {
         return Ok(ret.ok("No advisory ids provided"));
     }
-    let installed = listed(ctx, "pkg.list_installed_patches", kwargs.clone()).await?;
+    let installed = listed(ctx, "pkg.list_installed_patches", kwargs.clone())?;
     let there = |id: &str| installed.get(id).is_some_and(Value::truthy);
     if !ids.truthy() && there(&name) {
         return Ok(ret.ok(format!("Advisory patch {name} is already installed")));
@@ -137,7 +137,7 @@ async fn patch(ctx: &Context, name: String, ids: Value, downloadonly: Value, kwa
     }
     let fetch_only = downloadonly.truthy();
     let own = map! { "name" => name.as_str(), "advisory_ids" => ids, "downloadonly" => downloadonly };
-    match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)).await {
+    match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)) {
         Ok(changes) if changes.truthy() => Ok(ret.ok("").changed(changes.into_map().unwrap_or_default())),
         Ok(_) => {
             let status = if fetch_only { "downloaded" } else { "installed" };

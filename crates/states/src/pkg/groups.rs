@@ -9,7 +9,7 @@ use crate::support::{call, caught, has, join, over};
 
 /// Makes sure that a group of packages is installed.
 #[function]
-async fn group_installed(
+fn group_installed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] skip: Value,
@@ -25,7 +25,7 @@ async fn group_installed(
         (_, None) => return Ok(failed(&name, "include must be formatted as a list")),
         (Some(skip), Some(include)) => (skip, include),
     };
-    let diff = match call(ctx, "pkg.group_diff", vec![name.as_str().into()], kwargs.clone()).await {
+    let diff = match call(ctx, "pkg.group_diff", vec![name.as_str().into()], kwargs.clone()) {
         Ok(diff) => diff,
         Err(exec::Error::Arguments(_)) => {
             return Ok(failed(&name, "Repo options are not supported on this platform"));
@@ -65,7 +65,7 @@ async fn group_installed(
         let what = if partly { "is partially installed and will be updated" } else { "will be installed" };
         return Ok(ret.would(format!("Group '{name}' {what}")));
     }
-    let changes = match call(ctx, "pkg.install", Vec::new(), over(map! { "pkgs" => targets }, &kwargs)).await {
+    let changes = match call(ctx, "pkg.install", Vec::new(), over(map! { "pkgs" => targets }, &kwargs)) {
         Ok(changes) => changes.into_map().unwrap_or_default(),
         Err(error) => {
             let caught = caught(error)?;
@@ -74,7 +74,7 @@ async fn group_installed(
             return Ok(ret.fail(comment).changed(caught.changes));
         }
     };
-    let installed: Map = listed(ctx, "pkg.list_pkgs", kwargs).await?;
+    let installed: Map = listed(ctx, "pkg.list_pkgs", kwargs)?;
     let missing = required.iter().filter(|package| !installed.contains_key(package)).collect::<Vec<_>>();
     if !missing.is_empty() {
         let text = format!("Failed to install the following packages: {}", join(missing, ", "));

@@ -18,15 +18,15 @@ const NO_LIST: &str = "No any function to get the list of held packages availabl
     Check if the package manager supports package locking.";
 
 impl Locks {
-    async fn read(ctx: &Context) -> Result<Option<Locks>> {
+    fn read(ctx: &Context) -> Result<Option<Locks>> {
         if has(ctx, "pkg.list_locks") {
-            let entries = call(ctx, "pkg.list_locks", Vec::new(), Map::new()).await?.into_map().unwrap_or_default();
+            let entries = call(ctx, "pkg.list_locks", Vec::new(), Map::new())?.into_map().unwrap_or_default();
             return Ok(Some(Locks { entries, with_versions: true }));
         }
         let mut entries = Map::new();
         if has(ctx, "pkg.list_holds") {
             let form = Regex::new(r"^(.+)-(\d+):(.*)\.\*").expect("the pattern is fixed");
-            let holds = call(ctx, "pkg.list_holds", Vec::new(), map! { "full" => true }).await?;
+            let holds = call(ctx, "pkg.list_holds", Vec::new(), map! { "full" => true })?;
             for hold in holds.as_list().unwrap_or_default().iter().map(Value::to_string) {
                 match form.captures(&hold) {
                     Some(found) => {
@@ -37,7 +37,7 @@ impl Locks {
                 }
             }
         } else if has(ctx, "pkg.get_selections") {
-            let holds = call(ctx, "pkg.get_selections", Vec::new(), map! { "state" => "hold" }).await?;
+            let holds = call(ctx, "pkg.get_selections", Vec::new(), map! { "state" => "hold" })?;
             let names = holds.get("hold").and_then(Value::as_list).unwrap_or_default();
             entries.extend(names.iter().map(|name| (name.clone(), Map::new())));
         } else {
@@ -81,8 +81,8 @@ impl Outcome {
         Outcome { ret: Ret::new(name).ok(""), comments: Vec::new() }
     }
 
-    async fn unhold(&mut self, ctx: &Context, state: &str, package: &str) -> Result<()> {
-        let answer = hold(ctx, "pkg.unhold", state, package.into()).await?;
+    fn unhold(&mut self, ctx: &Context, state: &str, package: &str) -> Result<()> {
+        let answer = hold(ctx, "pkg.unhold", state, package.into())?;
         if !good(&answer, package) {
             self.ret.result = Some(false);
         }
@@ -99,14 +99,14 @@ impl Outcome {
     }
 }
 
-async fn hold(ctx: &Context, fun: &str, state: &str, package: Value) -> Result<Map> {
+fn hold(ctx: &Context, fun: &str, state: &str, package: Value) -> Result<Map> {
     let kwargs = map! { "name" => state, "pkgs" => value::list![package] };
-    Ok(call(ctx, fun, Vec::new(), kwargs).await?.into_map().unwrap_or_default())
+    Ok(call(ctx, fun, Vec::new(), kwargs)?.into_map().unwrap_or_default())
 }
 
 /// Makes sure that packages stay at their version; with `replace` no others do.
 #[function]
-async fn held(
+fn held(
     ctx: &Context,
     name: String,
     version: Option<String>,
@@ -125,13 +125,13 @@ async fn held(
         Value::Null => vec![name.as_str().into()],
         given => given.into_list().unwrap_or_default(),
     };
-    let Some(locks) = Locks::read(ctx).await? else { return Ok(failed(&name, NO_LIST)) };
+    let Some(locks) = Locks::read(ctx)? else { return Ok(failed(&name, NO_LIST)) };
     if !has(ctx, "pkg.hold") {
         return Ok(failed(&name, "`hold` function is not implemented for the package manager."));
     }
     let mut outcome = Outcome::new(&name);
     for pkg in &pkgs {
-        hold_one(ctx, &name, pkg, &locks, &mut outcome).await?;
+        hold_one(ctx, &name, pkg, &locks, &mut outcome)?;
     }
     if replace {
         let wanted: Vec<String> = pkgs.iter().map(|pkg| first_of(pkg).0).collect();
@@ -139,14 +139,14 @@ async fn held(
             if ctx.is_test() {
                 outcome.comments.push(format!("The following package would be unheld: {package}"));
             } else {
-                outcome.unhold(ctx, &name, &package).await?;
+                outcome.unhold(ctx, &name, &package)?;
             }
         }
     }
     Ok(outcome.finish())
 }
 
-async fn hold_one(ctx: &Context, state: &str, pkg: &Value, locks: &Locks, outcome: &mut Outcome) -> Result<()> {
+fn hold_one(ctx: &Context, state: &str, pkg: &Value, locks: &Locks, outcome: &mut Outcome) -> Result<()> {
     let (package, version) = first_of(pkg);
     let kept = locks.entries.contains_key(&package);
     let same = locks.version(&package) == (!version.is_null()).then(|| version.to_string());
@@ -163,9 +163,9 @@ async fn hold_one(ctx: &Context, state: &str, pkg: &Value, locks: &Locks, outcom
     }
     let mut freed = false;
     if kept {
-        freed = good(&hold(ctx, "pkg.unhold", state, package.as_str().into()).await?, &package);
+        freed = good(&hold(ctx, "pkg.unhold", state, package.as_str().into())?, &package);
     }
-    let answer = hold(ctx, "pkg.hold", state, pkg.clone()).await?;
+    let answer = hold(ctx, "pkg.hold", state, pkg.clone())?;
     let done = good(&answer, &package);
     if !done {
         outcome.ret.result = Some(false);
@@ -181,7 +181,7 @@ async fn hold_one(ctx: &Context, state: &str, pkg: &Value, locks: &Locks, outcom
 
 /// Makes sure that packages may be upgraded; with `all` that all may.
 #[function]
-async fn unheld(
+fn unheld(
     ctx: &Context,
     name: String,
     version: Option<String>,
@@ -197,7 +197,7 @@ async fn unheld(
         Value::Null => map! { name.as_str() => version },
         given => given.as_list().unwrap_or_default().iter().map(first_of).collect(),
     };
-    let Some(locks) = Locks::read(ctx).await? else { return Ok(failed(&name, NO_LIST)) };
+    let Some(locks) = Locks::read(ctx)? else { return Ok(failed(&name, NO_LIST)) };
     let mut outcome = Outcome::new(&name);
     for package in locks.packages() {
         let kept = if locks.with_versions { locks.version(&package) } else { None };
@@ -214,7 +214,7 @@ async fn unheld(
             };
             outcome.comments.push(format!("The following package would be unheld: {package}{shown}"));
         } else {
-            outcome.unhold(ctx, &name, &package).await?;
+            outcome.unhold(ctx, &name, &package)?;
         }
     }
     Ok(outcome.finish())

@@ -11,7 +11,7 @@ use crate::support::{call, caught, has, join, over, saltenv};
 
 /// Makes sure that packages are installed, in the versions asked for.
 #[function]
-async fn installed(
+fn installed(
     ctx: &Context,
     name: String,
     version: Option<String>,
@@ -43,7 +43,7 @@ async fn installed(
     kwargs.insert("saltenv", saltenv(ctx));
     let mut refresh = refresh_wanted(ctx, &refresh);
     if pkgs.truthy() {
-        (pkgs, refresh) = resolved(ctx, pkgs, refresh, &kwargs).await?;
+        (pkgs, refresh) = resolved(ctx, pkgs, refresh, &kwargs)?;
     }
     let verify = Verify::of(&pkg_verify);
     if (verify.on || pkg_verify.as_list().is_some()) && !has(ctx, "pkg.verify") {
@@ -64,29 +64,29 @@ async fn installed(
         refresh,
         kwargs: over(own, &kwargs),
     };
-    let plan = match targets::install(ctx, &wish).await? {
+    let plan = match targets::install(ctx, &wish)? {
         Ok(plan) => plan,
-        Err(ret) => return super::report::hold_done(ctx, &wish, &kwargs, ret).await,
+        Err(ret) => return super::report::hold_done(ctx, &wish, &kwargs, ret),
     };
     if !plan.unpurge.is_empty() && !has(ctx, "lowpkg.unpurge") {
         return Ok(with_warnings(failed(&name, "lowpkg.unpurge not implemented"), &plan.warnings));
     }
     if ctx.is_test() {
-        return would(ctx, &wish, &plan).await;
+        return would(ctx, &wish, &plan);
     }
     let more = map! { "fromrepo" => fromrepo, "skip_verify" => skip_verify, "update_holds" => update_holds };
-    install(ctx, &wish, plan, over(more, &kwargs), &kwargs).await
+    install(ctx, &wish, plan, over(more, &kwargs), &kwargs)
 }
 
 /// Tells what would be done.
-async fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
+fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
     let from_files = wish.sources.truthy();
     let placeholder = || map! { "new" => "installed", "old" => "" };
     let (mut comment, mut changes) = (Vec::new(), Map::new());
     if !plan.targets.is_empty() {
         changes.update(match from_files {
             true => plan.targets.keys().map(|name| (name.clone(), placeholder())).collect(),
-            false => targets::installable(ctx, &plan.targets, &Map::new()).await?,
+            false => targets::installable(ctx, &plan.targets, &Map::new())?,
         });
         let summary = join(plan.targets.keys(), ", ");
         comment.push(format!("The following packages would be installed/updated: {summary}"));
@@ -134,7 +134,7 @@ fn handed_on(wish: &Wish, plan: &Plan) -> (Value, Value) {
     (wish.pkgs.clone(), sources)
 }
 
-async fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) -> Result<Ret> {
+fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) -> Result<Ret> {
     let (pkgs, sources) = handed_on(wish, &plan);
     let mut report = Report::default();
     let mut installed = Map::new();
@@ -150,7 +150,7 @@ async fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: 
             "ignore_epoch" => wish.ignore_epoch.clone(),
             "split_arch" => false,
         };
-        match call(ctx, "pkg.install", Vec::new(), over(own, &more)).await {
+        match call(ctx, "pkg.install", Vec::new(), over(own, &more)) {
             Ok(Value::Map(changes)) => installed = changes,
             Ok(Value::Str(text)) => report.comment.push(text),
             Ok(_) => {}
@@ -167,9 +167,7 @@ async fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: 
     if has(ctx, "pkg.hold")
         && let Some(hold) = kwargs.get("hold")
     {
-        match Holds::set(ctx, hold.truthy(), map! { "name" => wish.name.as_str(), "pkgs" => plan.desired.clone() })
-            .await?
-        {
+        match Holds::set(ctx, hold.truthy(), map! { "name" => wish.name.as_str(), "pkgs" => plan.desired.clone() })? {
             Ok(found) => holds = found,
             Err(super::report::Refused::Said(text)) => {
                 report.comment.push(text);
@@ -183,18 +181,18 @@ async fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: 
     }
     if !plan.unpurge.is_empty() {
         let names = plan.unpurge.iter().map(Value::from).collect();
-        report.changes.insert("purge_desired", call(ctx, "lowpkg.unpurge", names, Map::new()).await?);
+        report.changes.insert("purge_desired", call(ctx, "lowpkg.unpurge", names, Map::new())?);
     }
-    check(ctx, wish, &plan, kwargs, &mut report).await?;
+    check(ctx, wish, &plan, kwargs, &mut report)?;
     report.tell(wish, &plan, &holds);
-    reinstalls::tell(ctx, wish, &mut plan, &installed, kwargs, &mut report).await?;
+    reinstalls::tell(ctx, wish, &mut plan, &installed, kwargs, &mut report)?;
     let mut ret = Ret::new(wish.name.as_str()).ok(report.comment.join("\n")).changed(report.changes);
     ret.result = Some(!report.failed);
     Ok(with_warnings(ret, &plan.warnings))
 }
 
 /// Looks whether the packages are there now.
-async fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &mut Report) -> Result<()> {
+fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &mut Report) -> Result<()> {
     let untouched = |name: &str| !plan.targets.contains_key(name) && !plan.reinstall.contains_key(name);
     if wish.sources.truthy() {
         let names = plan.targets.text_keys();
@@ -205,10 +203,10 @@ async fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &m
         report.same = plan.desired.text_keys().filter(|name| untouched(name)).map(str::to_owned).collect();
         return Ok(());
     }
-    let there = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, kwargs)).await?;
+    let there = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, kwargs))?;
     let capabilities = kwargs.get("resolve_capabilities").is_some_and(Value::truthy) && has(ctx, "pkg.list_provides");
-    let provided = if capabilities { listed(ctx, "pkg.list_provides", kwargs.clone()).await? } else { Map::new() };
-    let (good, bad) = targets::verify(ctx, &plan.desired, &there, &provided, &wish.ignore_epoch).await?;
+    let provided = if capabilities { listed(ctx, "pkg.list_provides", kwargs.clone())? } else { Map::new() };
+    let (good, bad) = targets::verify(ctx, &plan.desired, &there, &provided, &wish.ignore_epoch)?;
     report.same = good.iter().filter(|name| untouched(name)).cloned().collect();
     report.modified = good.into_iter().filter(|name| plan.targets.contains_key(name)).collect();
     report.bad = bad.into_iter().filter(|name| plan.targets.contains_key(name)).collect();

@@ -9,7 +9,7 @@ use crate::support::{call, caught, join, over, saltenv};
 
 /// Makes sure that packages are the newest ones that can be had.
 #[function]
-async fn latest(
+fn latest(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] refresh: Value,
@@ -29,24 +29,24 @@ async fn latest(
         return Ok(Ret::new(name).ok("No packages to install provided"));
     }
     let wanted: Vec<Value> = match pkgs.truthy() {
-        true => modules::pkg_resource::repack(ctx, &pkgs, true).await?.keys().cloned().collect(),
+        true => modules::pkg_resource::repack(ctx, &pkgs, true)?.keys().cloned().collect(),
         false => vec![name.as_str().into()],
     };
     if wanted.is_empty() {
         return Ok(failed(&name, "Invalidly formatted \"pkgs\" parameter. See minion log."));
     }
     kwargs.insert("saltenv", saltenv(ctx));
-    let (wanted, refresh) = resolved(ctx, wanted.into(), refresh, &kwargs).await?;
+    let (wanted, refresh) = resolved(ctx, wanted.into(), refresh, &kwargs)?;
     let wanted = wanted.into_list().unwrap_or_default();
     let own = map! { "fromrepo" => fromrepo.clone(), "refresh" => refresh };
-    let newest = match call(ctx, "pkg.latest_version", wanted.clone(), over(own, &kwargs)).await {
+    let newest = match call(ctx, "pkg.latest_version", wanted.clone(), over(own, &kwargs)) {
         Ok(found) => by_name(found, &wanted),
         Err(error) => {
             let text = "An error was encountered while checking the newest available version of package(s)";
             return Ok(failed(&name, format!("{text}: {}", caught(error)?.text)));
         }
     };
-    let current = match call(ctx, "pkg.version", wanted.clone(), kwargs.clone()).await {
+    let current = match call(ctx, "pkg.version", wanted.clone(), kwargs.clone()) {
         Ok(found) => by_name(found, &wanted),
         Err(error) => return Ok(failed(&name, caught(error)?.text)),
     };
@@ -67,9 +67,9 @@ async fn latest(
         return Ok(Ret::new(task.name).ok(all_there(&wanted)));
     }
     if ctx.is_test() {
-        return task.would(ctx).await;
+        return task.would(ctx);
     }
-    task.apply(ctx, over(map! { "fromrepo" => fromrepo, "skip_verify" => skip_verify }, &kwargs)).await
+    task.apply(ctx, over(map! { "fromrepo" => fromrepo, "skip_verify" => skip_verify }, &kwargs))
 }
 
 /// A single answer stands for the first name.
@@ -112,7 +112,7 @@ impl Task {
         sorted(self.targets.keys().map(Value::to_string))
     }
 
-    async fn would(self, ctx: &Context) -> Result<Ret> {
+    fn would(self, ctx: &Context) -> Result<Ret> {
         let mut comments = vec![format!("The following packages would be installed/upgraded: {}", self.names())];
         let mut up_to_date = self.up_to_date();
         if !up_to_date.is_empty() {
@@ -124,14 +124,14 @@ impl Task {
                 false => format!("{} packages are already up-to-date", up_to_date.len()),
             });
         }
-        let changes = targets::installable(ctx, &self.targets, &self.current).await?;
+        let changes = targets::installable(ctx, &self.targets, &self.current)?;
         Ok(Ret::new(self.name).would(comments.join("\n")).changed(changes))
     }
 
-    async fn apply(self, ctx: &Context, kwargs: Map) -> Result<Ret> {
+    fn apply(self, ctx: &Context, kwargs: Map) -> Result<Ret> {
         let names: Vec<Value> = self.targets.keys().cloned().collect();
         let own = map! { "name" => Value::Null, "refresh" => false, "pkgs" => names };
-        let changes = match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)).await {
+        let changes = match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)) {
             Ok(changes) => changes.into_map().unwrap_or_default(),
             Err(error) => {
                 let text = "An error was encountered while installing package(s)";

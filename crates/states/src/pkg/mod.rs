@@ -60,18 +60,18 @@ fn shown(name: &str, desired: &Map) -> String {
 }
 
 /// Lets the package manager replace what packages provide by the packages; says whether lists are still to be read anew.
-async fn resolved(ctx: &Context, pkgs: Value, refresh: bool, kwargs: &Map) -> Result<(Value, bool)> {
+fn resolved(ctx: &Context, pkgs: Value, refresh: bool, kwargs: &Map) -> Result<(Value, bool)> {
     if !pkgs.truthy() || !has(ctx, "pkg.resolve_capabilities") {
         return Ok((pkgs, refresh));
     }
     let mut kwargs = kwargs.clone();
     kwargs.insert("refresh", refresh);
-    Ok((call(ctx, "pkg.resolve_capabilities", vec![pkgs], kwargs).await?, false))
+    Ok((call(ctx, "pkg.resolve_capabilities", vec![pkgs], kwargs)?, false))
 }
 
 /// Names and versions of an answer such as that of `pkg.list_pkgs`.
-async fn listed(ctx: &Context, fun: &str, kwargs: Map) -> Result<Map> {
-    Ok(call(ctx, fun, Vec::new(), kwargs).await?.into_map().unwrap_or_default())
+fn listed(ctx: &Context, fun: &str, kwargs: Map) -> Result<Map> {
+    Ok(call(ctx, fun, Vec::new(), kwargs)?.into_map().unwrap_or_default())
 }
 
 /// The versions of a package in a list.
@@ -85,18 +85,18 @@ fn versions_in(list: &Map, name: &str) -> Vec<String> {
 }
 
 /// The versions in a list, also under the name lists use.
-async fn versions_of(ctx: &Context, list: &Map, name: &str) -> Result<Vec<String>> {
+fn versions_of(ctx: &Context, list: &Map, name: &str) -> Result<Vec<String>> {
     let versions = versions_in(list, name);
     if !versions.is_empty() || !has(ctx, "pkg.normalize_name") {
         return Ok(versions);
     }
-    Ok(versions_in(list, &pkg_resource::normalized(ctx, name, true).await?))
+    Ok(versions_in(list, &pkg_resource::normalized(ctx, name, true)?))
 }
 
 /// The text of a version as the package manager compares it; nothing when any version will do.
-async fn clean(ctx: &Context, version: &Value) -> Result<Option<String>> {
+fn clean(ctx: &Context, version: &Value) -> Result<Option<String>> {
     let version = match version.truthy() && has(ctx, "pkg.version_clean") {
-        true => call(ctx, "pkg.version_clean", vec![version.clone()], Map::new()).await?,
+        true => call(ctx, "pkg.version_clean", vec![version.clone()], Map::new())?,
         false => version.clone(),
     };
     Ok(if version.is_null() { None } else { Some(version.to_string()) })

@@ -14,17 +14,16 @@ pub fn mark(ctx: &Context) -> String {
 
 /// Prepares for the first package state of a run: lists are to be read anew.
 #[function]
-async fn mod_init(ctx: &Context, low: Map) -> Result<Value> {
+fn mod_init(ctx: &Context, low: Map) -> Result<Value> {
     let mut done = Value::Bool(true);
     if has(ctx, "pkg.ex_mod_init") {
-        done = call(ctx, "pkg.ex_mod_init", vec![low.clone().into()], Map::new()).await?;
+        done = call(ctx, "pkg.ex_mod_init", vec![low.clone().into()], Map::new())?;
     }
     if !["installed", "latest"].contains(&low.get_str("fun").unwrap_or_default()) {
         return Ok(Value::Bool(false));
     }
     let path = mark(ctx);
-    let written =
-        ctx.blocking(move || std::fs::OpenOptions::new().mode(0o600).append(true).create(true).open(path)).await?;
+    let written = ctx.blocking(move || std::fs::OpenOptions::new().mode(0o600).append(true).create(true).open(path));
     if let Err(error) = written {
         tracing::warn!("Encountered error writing rtag: {error}");
     }

@@ -8,7 +8,7 @@ use super::shown;
 use super::targets::{Plan, Wish};
 
 /// Says of each package that was installed again whether it helped.
-pub async fn tell(
+pub fn tell(
     ctx: &Context,
     wish: &Wish,
     plan: &mut Plan,
@@ -21,7 +21,7 @@ pub async fn tell(
         let fine = if wish.reinstall {
             installed.contains_key(name)
         } else if wish.verify.on {
-            let wrong = wish.verify.check(ctx, name, kwargs).await?;
+            let wrong = wish.verify.check(ctx, name, kwargs)?;
             let fine = !wrong.truthy();
             if !fine {
                 plan.altered.insert(name, wrong);

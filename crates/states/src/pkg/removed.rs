@@ -10,7 +10,7 @@ use crate::{Ret, args};
 
 /// Makes sure that packages are gone; their settings stay.
 #[function]
-async fn removed(
+fn removed(
     ctx: &Context,
     name: String,
     version: Option<String>,
@@ -20,12 +20,12 @@ async fn removed(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let task = Task { action: "remove", name, version: version.into(), pkgs, normalize, ignore_epoch };
-    task.run(ctx, kwargs.given()).await
+    task.run(ctx, kwargs.given())
 }
 
 /// Makes sure that packages are gone, with their settings.
 #[function]
-async fn purged(
+fn purged(
     ctx: &Context,
     name: String,
     version: Option<String>,
@@ -35,7 +35,7 @@ async fn purged(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let task = Task { action: "purge", name, version: version.into(), pkgs, normalize, ignore_epoch };
-    task.run(ctx, kwargs.given()).await
+    task.run(ctx, kwargs.given())
 }
 
 struct Task {
@@ -48,9 +48,9 @@ struct Task {
 }
 
 impl Task {
-    async fn run(&self, ctx: &Context, mut kwargs: Map) -> Result<Ret> {
+    fn run(&self, ctx: &Context, mut kwargs: Map) -> Result<Ret> {
         kwargs.insert("saltenv", saltenv(ctx));
-        match self.apply(ctx, &kwargs).await {
+        match self.apply(ctx, &kwargs) {
             Err(error @ (Error::Execution(_) | Error::Detailed { .. })) => {
                 let caught = caught(error)?;
                 let doing = if self.action == "purge" { "purging" } else { "removing" };
@@ -62,10 +62,10 @@ impl Task {
         }
     }
 
-    async fn asked(&self, ctx: &Context, kwargs: &Map) -> Result<Map> {
+    fn asked(&self, ctx: &Context, kwargs: &Map) -> Result<Map> {
         let own = map! { "normalize" => self.normalize, "version" => self.version.clone() };
         let args = args![self.name.as_str(), self.pkgs.clone()];
-        let parsed = call(ctx, "pkg_resource.parse_targets", args, over(own, kwargs)).await?;
+        let parsed = call(ctx, "pkg_resource.parse_targets", args, over(own, kwargs))?;
         let first = parsed.into_list().and_then(|parts| parts.into_iter().next()).unwrap_or_default();
         Ok(match first {
             Value::Map(map) => map,
@@ -74,9 +74,9 @@ impl Task {
         })
     }
 
-    async fn apply(&self, ctx: &Context, kwargs: &Map) -> Result<Ret> {
+    fn apply(&self, ctx: &Context, kwargs: &Map) -> Result<Ret> {
         let purge = self.action == "purge";
-        let asked = self.asked(ctx, kwargs).await?;
+        let asked = self.asked(ctx, kwargs)?;
         let others = Others {
             name: &self.name,
             version: self.version.clone(),
@@ -85,14 +85,14 @@ impl Task {
             ignore_epoch: &self.ignore_epoch,
             kwargs,
         };
-        let mut targets = match targets::remove(ctx, &others).await? {
+        let mut targets = match targets::remove(ctx, &others)? {
             Ok(targets) => targets,
             Err(_) if purge => Vec::new(),
             Err(ret) => return Ok(ret),
         };
         let leftovers = || map! { "versions_as_list" => true, "removed" => true };
         if purge {
-            let old = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs)).await?;
+            let old = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs))?;
             targets.extend(asked.text_keys().filter(|name| old.contains_key(name)).map(str::to_owned));
         }
         targets.sort();
@@ -110,11 +110,11 @@ impl Task {
         }
         let own = map! { "pkgs" => self.pkgs.clone(), "version" => self.version.clone(), "split_arch" => false };
         let fun = format!("pkg.{}", self.action);
-        let changes = call(ctx, &fun, args![self.name.as_str()], over(own, kwargs)).await?;
+        let changes = call(ctx, &fun, args![self.name.as_str()], over(own, kwargs))?;
         let changes = changes.into_map().unwrap_or_default();
-        let mut left = self.left(ctx, &asked, kwargs).await?;
+        let mut left = self.left(ctx, &asked, kwargs)?;
         if purge {
-            let new = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs)).await?;
+            let new = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs))?;
             left.extend(asked.text_keys().filter(|name| new.contains_key(name)).map(str::to_owned));
         }
         left.sort();
@@ -136,8 +136,8 @@ impl Task {
     }
 
     /// The packages that are still there.
-    async fn left(&self, ctx: &Context, asked: &Map, kwargs: &Map) -> Result<Vec<String>> {
-        let new = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, kwargs)).await?;
+    fn left(&self, ctx: &Context, asked: &Map, kwargs: &Map) -> Result<Vec<String>> {
+        let new = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, kwargs))?;
         let by_version = ["Suse", "RedHat"].contains(&ctx.grains.get_str("os_family").unwrap_or_default());
         let mut left = Vec::new();
         for (name, version) in asked {

@@ -43,9 +43,9 @@ pub enum Refused {
 
 impl Holds {
     /// Holds packages, or lets them go.
-    pub async fn set(ctx: &Context, hold: bool, kwargs: Map) -> Result<std::result::Result<Holds, Refused>> {
+    pub fn set(ctx: &Context, hold: bool, kwargs: Map) -> Result<std::result::Result<Holds, Refused>> {
         let action = if hold { "pkg.hold" } else { "pkg.unhold" };
-        let answer = match call(ctx, action, Vec::new(), kwargs).await {
+        let answer = match call(ctx, action, Vec::new(), kwargs) {
             Ok(answer) => answer.into_map().unwrap_or_default(),
             Err(error) => return Ok(Err(Refused::Said(caught_or_refused(error)?.text))),
         };
@@ -75,10 +75,10 @@ fn text(entry: &Map, name: &str) -> String {
 }
 
 /// Holds packages that need not be installed.
-pub async fn hold_done(ctx: &Context, wish: &Wish, kwargs: &Map, ret: Ret) -> Result<Ret> {
+pub fn hold_done(ctx: &Context, wish: &Wish, kwargs: &Map, ret: Ret) -> Result<Ret> {
     let Some(hold) = kwargs.get("hold").filter(|_| has(ctx, "pkg.hold")) else { return Ok(ret) };
     let own = map! { "name" => wish.name.as_str(), "pkgs" => wish.pkgs.clone(), "sources" => wish.sources.clone() };
-    let holds = match Holds::set(ctx, hold.truthy(), own).await? {
+    let holds = match Holds::set(ctx, hold.truthy(), own)? {
         Ok(holds) => holds,
         Err(Refused::Said(text) | Refused::Answered(text)) => return Ok(failed(&wish.name, text)),
     };

@@ -57,9 +57,9 @@ impl Verify {
     }
 
     /// Returns what is wrong with the files of a package.
-    pub async fn check(&self, ctx: &Context, package: &str, kwargs: &Map) -> Result<Value> {
+    pub fn check(&self, ctx: &Context, package: &str, kwargs: &Map) -> Result<Value> {
         let own = map! { "ignore_types" => self.ignore_types.clone(), "verify_options" => self.options.clone() };
-        call(ctx, "pkg.verify", args![package], over(kwargs.clone(), &own)).await
+        call(ctx, "pkg.verify", args![package], over(kwargs.clone(), &own))
     }
 }
 
@@ -90,64 +90,63 @@ fn invalid(name: &str, what: &str) -> Ret {
 }
 
 /// Finds what is to be installed.
-pub async fn install(ctx: &Context, wish: &Wish) -> Result<Found<Plan>> {
+pub fn install(ctx: &Context, wish: &Wish) -> Result<Found<Plan>> {
     let name = &wish.name;
     if wish.pkgs.truthy() && wish.sources.truthy() {
         return Ok(Err(failed(name, "Only one of \"pkgs\" and \"sources\" is permitted.")));
     }
     let capabilities =
         wish.kwargs.get("resolve_capabilities").is_some_and(Value::truthy) && has(ctx, "pkg.list_provides");
-    let (current, provided) = match current(ctx, wish, capabilities).await {
+    let (current, provided) = match current(ctx, wish, capabilities) {
         Ok(found) => found,
         Err(error) => return Ok(Err(failed(name, caught(error)?.text))),
     };
     let several = wish.pkgs.truthy() || wish.sources.truthy();
-    let mut plan = Plan { desired: desired(ctx, wish).await?, ..Plan::default() };
+    let mut plan = Plan { desired: desired(ctx, wish)?, ..Plan::default() };
     if plan.desired.is_empty() {
         return Ok(Err(invalid(name, if wish.pkgs.truthy() { "'pkgs'" } else { "'sources'" })));
     }
-    plan.unpurge = unpurge(ctx, &plan.desired, &wish.kwargs).await?;
+    plan.unpurge = unpurge(ctx, &plan.desired, &wish.kwargs)?;
     if !several && let Some(done) = one_is_there(wish, &plan, &versions_in(&current, name)) {
         return Ok(Err(done));
     }
     if !wish.sources.truthy() && !wish.skip_suggestions {
-        let missing = not_installed(ctx, &plan.desired, &current, &wish.ignore_epoch).await?;
+        let missing = not_installed(ctx, &plan.desired, &current, &wish.ignore_epoch)?;
         if !missing.is_empty()
-            && let Some(ret) = unknown(ctx, name, &missing, &wish.kwargs).await?
+            && let Some(ret) = unknown(ctx, name, &missing, &wish.kwargs)?
         {
             return Ok(Err(ret));
         }
     }
-    take_latest(ctx, wish, &mut plan, &current).await?;
+    take_latest(ctx, wish, &mut plan, &current)?;
     let known = Known { current, provided };
-    sort_out(ctx, wish, &mut plan, &known).await
+    sort_out(ctx, wish, &mut plan, &known)
 }
 
-async fn current(ctx: &Context, wish: &Wish, capabilities: bool) -> Result<(Map, Map)> {
-    let current = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, &wish.kwargs)).await?;
-    let provided = if capabilities { listed(ctx, "pkg.list_provides", wish.kwargs.clone()).await? } else { Map::new() };
+fn current(ctx: &Context, wish: &Wish, capabilities: bool) -> Result<(Map, Map)> {
+    let current = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, &wish.kwargs))?;
+    let provided = if capabilities { listed(ctx, "pkg.list_provides", wish.kwargs.clone())? } else { Map::new() };
     Ok((current, provided))
 }
 
-async fn desired(ctx: &Context, wish: &Wish) -> Result<Map> {
+fn desired(ctx: &Context, wish: &Wish) -> Result<Map> {
     if wish.pkgs.truthy() {
         let split = wish.kwargs.get("split_arch").is_none_or(Value::truthy);
-        return repack(ctx, &wish.pkgs, wish.normalize && split).await;
+        return repack(ctx, &wish.pkgs, wish.normalize && split);
     }
     if wish.sources.truthy() {
         let kwargs = map! { "normalize" => wish.normalize };
-        return Ok(call(ctx, "pkg_resource.pack_sources", vec![wish.sources.clone()], kwargs)
-            .await?
+        return Ok(call(ctx, "pkg_resource.pack_sources", vec![wish.sources.clone()], kwargs)?
             .into_map()
             .unwrap_or_default());
     }
-    Ok(map! { pkg_resource::normalized(ctx, &wish.name, wish.normalize).await? => wish.version.clone() })
+    Ok(map! { pkg_resource::normalized(ctx, &wish.name, wish.normalize)? => wish.version.clone() })
 }
 
-async fn unpurge(ctx: &Context, desired: &Map, kwargs: &Map) -> Result<Vec<String>> {
+fn unpurge(ctx: &Context, desired: &Map, kwargs: &Map) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for name in desired.text_keys() {
-        let leaving = listed(ctx, "pkg.list_pkgs", over(map! { "purge_desired" => true }, kwargs)).await?;
+        let leaving = listed(ctx, "pkg.list_pkgs", over(map! { "purge_desired" => true }, kwargs))?;
         if leaving.contains_key(name) {
             found.push(name.to_owned());
         }
@@ -170,7 +169,7 @@ fn one_is_there(wish: &Wish, plan: &Plan, versions: &[String]) -> Option<Ret> {
     }
 }
 
-async fn not_installed(ctx: &Context, desired: &Map, current: &Map, ignore_epoch: &Value) -> Result<Map> {
+fn not_installed(ctx: &Context, desired: &Map, current: &Map, ignore_epoch: &Value) -> Result<Map> {
     let mut missing = Map::new();
     for (name, version) in desired {
         let there = match (current.get(&name.to_string()), version) {
@@ -178,7 +177,7 @@ async fn not_installed(ctx: &Context, desired: &Map, current: &Map, ignore_epoch
             (Some(_), Value::Null) => true,
             (Some(_), version) => {
                 let versions = versions_in(current, &name.to_string());
-                fulfilled(ctx, &versions, &version.to_string(), ignore_epoch, false).await?
+                fulfilled(ctx, &versions, &version.to_string(), ignore_epoch, false)?
             }
         };
         if !there {
@@ -189,11 +188,11 @@ async fn not_installed(ctx: &Context, desired: &Map, current: &Map, ignore_epoch
 }
 
 /// Asks whether packages exist at all; tells of those that do not.
-async fn unknown(ctx: &Context, name: &str, wanted: &Map, kwargs: &Map) -> Result<Option<Ret>> {
+fn unknown(ctx: &Context, name: &str, wanted: &Map, kwargs: &Map) -> Result<Option<Ret>> {
     if !has(ctx, "pkg.check_db") {
         return Ok(None);
     }
-    let found = match call(ctx, "pkg.check_db", wanted.keys().cloned().collect(), kwargs.clone()).await {
+    let found = match call(ctx, "pkg.check_db", wanted.keys().cloned().collect(), kwargs.clone()) {
         Ok(found) => found.into_map().unwrap_or_default(),
         Err(error) => {
             caught(error)?;
@@ -227,14 +226,14 @@ async fn unknown(ctx: &Context, name: &str, wanted: &Map, kwargs: &Map) -> Resul
     Ok(Some(failed(name, comments.join(". ").trim_end())))
 }
 
-async fn take_latest(ctx: &Context, wish: &Wish, plan: &mut Plan, current: &Map) -> Result<()> {
+fn take_latest(ctx: &Context, wish: &Wish, plan: &mut Plan, current: &Map) -> Result<()> {
     let is_latest = |(_, version): &(&Value, &Value)| version.as_str() == Some("latest");
     let names: Vec<Value> = plan.desired.iter().filter(is_latest).map(|(name, _)| name.clone()).collect();
     if wish.sources.truthy() || names.is_empty() {
         return Ok(());
     }
     let kwargs = over(map! { "refresh" => wish.refresh }, &wish.kwargs);
-    let answer = call(ctx, "pkg.latest_version", names.clone(), kwargs).await?;
+    let answer = call(ctx, "pkg.latest_version", names.clone(), kwargs)?;
     let found = match &names[..] {
         [one] => map! { one.clone() => answer },
         _ => answer.into_map().unwrap_or_default(),
@@ -254,8 +253,8 @@ struct Known {
 }
 
 impl Known {
-    async fn versions(&self, ctx: &Context, package: &str) -> Result<Vec<String>> {
-        let versions = versions_of(ctx, &self.current, package).await?;
+    fn versions(&self, ctx: &Context, package: &str) -> Result<Vec<String>> {
+        let versions = versions_of(ctx, &self.current, package)?;
         let provider = || self.provided.get(package)?.as_list()?.first().map(Value::to_string);
         match provider() {
             Some(provider) if versions.is_empty() => Ok(versions_in(&self.current, &provider)),
@@ -276,14 +275,14 @@ enum Look {
     Warning(String),
 }
 
-async fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &Known) -> Result<Found<Plan>> {
+fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &Known) -> Result<Found<Plan>> {
     let (mut problems, mut verify_failed, mut compared) = (Vec::new(), None, false);
     for (package, version) in plan.desired.clone() {
         let package = package.to_string();
-        let there = known.versions(ctx, &package).await?;
+        let there = known.versions(ctx, &package)?;
         let looked = match there.is_empty() {
             true => Look::Target,
-            false => look(ctx, wish, &package, &version, &there, &mut compared).await?,
+            false => look(ctx, wish, &package, &version, &there, &mut compared)?,
         };
         match looked {
             Look::Target => drop(plan.targets.insert(package, version)),
@@ -310,7 +309,7 @@ async fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &Known) ->
 }
 
 /// Looks at a package that is there in some version.
-async fn look(
+fn look(
     ctx: &Context,
     wish: &Wish,
     package: &str,
@@ -322,23 +321,22 @@ async fn look(
         return Ok(Look::Again(None));
     }
     let (wanted, from_file) = if wish.sources.truthy() {
-        match file_version(ctx, version, &wish.kwargs).await? {
+        match file_version(ctx, version, &wish.kwargs)? {
             Ok(version) => (version, true),
             Err(look) => return Ok(look),
         }
     } else {
-        let extra =
-            call(ctx, "pkg_resource.check_extra_requirements", args![package, version.clone()], Map::new()).await?;
+        let extra = call(ctx, "pkg_resource.check_extra_requirements", args![package, version.clone()], Map::new())?;
         if !extra.truthy() {
             return Ok(Look::Target);
         }
-        if clean(ctx, version).await?.is_none() {
-            return if wish.verify.on { checked(ctx, wish, package).await } else { Ok(Look::Fine) };
+        if clean(ctx, version)?.is_none() {
+            return if wish.verify.on { checked(ctx, wish, package) } else { Ok(Look::Fine) };
         }
         (version.to_string(), false)
     };
     let updates = !from_file && wish.kwargs.get("allow_updates").is_some_and(Value::truthy);
-    match fulfilled(ctx, there, &wanted, &wish.ignore_epoch, updates).await {
+    match fulfilled(ctx, there, &wanted, &wish.ignore_epoch, updates) {
         Err(error) => return Ok(Look::Problem(caught(error)?.text)),
         Ok(fulfilled) => {
             *compared = true;
@@ -348,11 +346,11 @@ async fn look(
         }
     }
     let exact = conditions(&version.to_string()).iter().any(|(sign, _)| sign == "==");
-    if wish.verify.on && exact { checked(ctx, wish, package).await } else { Ok(Look::Target) }
+    if wish.verify.on && exact { checked(ctx, wish, package) } else { Ok(Look::Target) }
 }
 
-async fn checked(ctx: &Context, wish: &Wish, package: &str) -> Result<Look> {
-    match wish.verify.check(ctx, package, &wish.kwargs).await {
+fn checked(ctx: &Context, wish: &Wish, package: &str) -> Result<Look> {
+    match wish.verify.check(ctx, package, &wish.kwargs) {
         Ok(wrong) if wrong.truthy() => Ok(Look::Again(Some(wrong))),
         Ok(_) => Ok(Look::Fine),
         Err(error) => Ok(Look::VerifyFailed(caught_or_refused(error)?.text)),
@@ -360,7 +358,7 @@ async fn checked(ctx: &Context, wish: &Wish, package: &str) -> Result<Look> {
 }
 
 /// The version of a package in a file.
-async fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std::result::Result<String, Look>> {
+fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std::result::Result<String, Look>> {
     if !has(ctx, "lowpkg.bin_pkg_info") {
         return Ok(Err(Look::Fine));
     }
@@ -369,7 +367,7 @@ async fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std
         "saltenv" => kwargs.get("saltenv").cloned().unwrap_or_default(),
         "verify_ssl" => kwargs.get("verify_ssl").cloned().unwrap_or(true.into()),
     };
-    let path = match call(ctx, "cp.cache_file", vec![source.clone()], own).await {
+    let path = match call(ctx, "cp.cache_file", vec![source.clone()], own) {
         Ok(path) => path,
         Err(error) => return Ok(Err(problem(&caught(error)?.text))),
     };
@@ -379,7 +377,7 @@ async fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std
     if !std::path::Path::new(path).exists() {
         return Ok(Err(Look::Problem(format!("{source} does not exist on minion"))));
     }
-    let info = call(ctx, "lowpkg.bin_pkg_info", args![path], Map::new()).await?;
+    let info = call(ctx, "lowpkg.bin_pkg_info", args![path], Map::new())?;
     Ok(match info.get("version") {
         Some(version) => Ok(version.to_string()),
         None => Err(Look::Warning(format!("Failed to parse metadata for {source}"))),
@@ -387,7 +385,7 @@ async fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std
 }
 
 /// Says which of the packages are there as wanted, and which are not.
-pub async fn verify(
+pub fn verify(
     ctx: &Context,
     desired: &Map,
     there: &Map,
@@ -398,19 +396,19 @@ pub async fn verify(
     for (package, version) in desired {
         let package = package.to_string();
         let bare = package.split('=').next().unwrap_or_default();
-        let mut versions = versions_of(ctx, there, bare).await?;
+        let mut versions = versions_of(ctx, there, bare)?;
         if let (true, Some(Value::List(providers))) = (versions.is_empty(), provided.get(bare)) {
             versions = providers.first().map(|name| versions_in(there, &name.to_string())).unwrap_or_default();
         }
         let fine = match versions.first() {
             None => false,
             Some(_) if version.as_str() == Some("latest") => true,
-            Some(first) => match clean(ctx, version).await?.filter(|version| !version.is_empty()) {
+            Some(first) => match clean(ctx, version)?.filter(|version| !version.is_empty()) {
                 None => true,
                 Some(_) => {
                     let wanted = version.to_string();
                     wanted.strip_suffix('*').is_some_and(|start| first.starts_with(start))
-                        || fulfilled(ctx, &versions, &wanted, ignore_epoch, false).await?
+                        || fulfilled(ctx, &versions, &wanted, ignore_epoch, false)?
                 }
             },
         };
@@ -436,21 +434,21 @@ pub struct Others<'a> {
 }
 
 impl Others<'_> {
-    async fn wanted(&self, ctx: &Context) -> Result<Map> {
+    fn wanted(&self, ctx: &Context) -> Result<Map> {
         if self.pkgs.truthy() {
-            return repack(ctx, self.pkgs, self.normalize).await;
+            return repack(ctx, self.pkgs, self.normalize);
         }
-        Ok(map! { pkg_resource::normalized(ctx, self.name, self.normalize).await? => self.version.clone() })
+        Ok(map! { pkg_resource::normalized(ctx, self.name, self.normalize)? => self.version.clone() })
     }
 }
 
 /// Finds what is to be removed.
-pub async fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> {
+pub fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> {
     let own = map! { "versions_as_list" => true };
-    let current = listed(ctx, "pkg.list_pkgs", over(own, others.kwargs)).await?;
+    let current = listed(ctx, "pkg.list_pkgs", over(own, others.kwargs))?;
     // Without `pkgs`, names are made those of lists even when they should not be.
     let normalize = others.normalize || !others.pkgs.truthy();
-    let wanted = Others { normalize, version: others.version.clone(), ..*others }.wanted(ctx).await?;
+    let wanted = Others { normalize, version: others.version.clone(), ..*others }.wanted(ctx)?;
     if wanted.is_empty() {
         return Ok(Err(invalid(others.name, "pkgs")));
     }
@@ -461,12 +459,12 @@ pub async fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<Stri
         if there.is_empty() {
             continue;
         }
-        if clean(ctx, version).await?.is_none() {
+        if clean(ctx, version)?.is_none() {
             targets.push(package);
             continue;
         }
         compared = true;
-        match fulfilled(ctx, &there, &version.to_string(), others.ignore_epoch, false).await {
+        match fulfilled(ctx, &there, &version.to_string(), others.ignore_epoch, false) {
             Ok(true) => targets.push(package),
             Ok(false) => {}
             Err(error) => problems.push(caught(error)?.text),
@@ -484,10 +482,10 @@ pub async fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<Stri
 }
 
 /// Finds what is to be fetched.
-pub async fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
+pub fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
     let name = others.name;
-    let current = listed(ctx, "pkg.list_downloaded", others.kwargs.clone()).await?;
-    let wanted = others.wanted(ctx).await?;
+    let current = listed(ctx, "pkg.list_downloaded", others.kwargs.clone())?;
+    let wanted = others.wanted(ctx)?;
     if wanted.is_empty() {
         return Ok(Err(invalid(name, "pkgs")));
     }
@@ -502,7 +500,7 @@ pub async fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> 
             Some(_) => {}
         }
     }
-    if let Some(ret) = unknown(ctx, name, &wanted, others.kwargs).await? {
+    if let Some(ret) = unknown(ctx, name, &wanted, others.kwargs)? {
         return Ok(Err(ret));
     }
     let (mut targets, mut problems, mut compared) = (Map::new(), Vec::new(), false);
@@ -512,7 +510,7 @@ pub async fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> 
             targets.insert(package.clone(), version.clone());
         } else if version.truthy() {
             compared = true;
-            match fulfilled(ctx, &there, &version.to_string(), others.ignore_epoch, false).await {
+            match fulfilled(ctx, &there, &version.to_string(), others.ignore_epoch, false) {
                 Ok(true) => {}
                 Ok(false) => drop(targets.insert(package.clone(), version.clone())),
                 Err(error) => problems.push(caught(error)?.text),
@@ -530,12 +528,12 @@ pub async fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> 
 }
 
 /// What would be installed: the versions of each package before and after.
-pub async fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<Map> {
+pub fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<Map> {
     // Salt asks for the newest version even when there is nothing to ask for.
     let newest: Vec<String> =
         targets.iter().filter(|(_, version)| !version.truthy()).map(|(name, _)| name.to_string()).collect();
     let names = newest.iter().map(Value::from).collect();
-    let answer = call(ctx, "pkg.latest_version", names, Map::new()).await?;
+    let answer = call(ctx, "pkg.latest_version", names, Map::new())?;
     let (mut found, known) = match (newest.first(), answer) {
         (Some(_), Value::Map(found)) => (found, true),
         (Some(first), Value::Str(version)) => (map! { first.as_str() => version }, true),
@@ -544,7 +542,7 @@ pub async fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<
     let explicit = targets.text_keys().filter(|name| !newest.iter().any(|known| known == name));
     let explicit: Vec<Value> = explicit.map(|name| super::shown(name, targets).into()).collect();
     if !explicit.is_empty() {
-        let lists = call(ctx, "pkg.list_repo_pkgs", explicit, Map::new()).await?.into_map().unwrap_or_default();
+        let lists = call(ctx, "pkg.list_repo_pkgs", explicit, Map::new())?.into_map().unwrap_or_default();
         for (name, versions) in lists {
             if let Some(first) = versions.as_list().and_then(<[Value]>::first) {
                 found.insert(name, first.clone());

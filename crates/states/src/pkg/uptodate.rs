@@ -9,7 +9,7 @@ use crate::support::{call, caught, has, join, over};
 
 /// Makes sure that all packages, or those named, are the newest ones.
 #[function]
-async fn uptodate(
+fn uptodate(
     ctx: &Context,
     name: String,
     #[default(false)] refresh: Value,
@@ -21,8 +21,8 @@ async fn uptodate(
     }
     let kwargs = kwargs.given();
     let Value::Bool(refresh) = refresh else { return Ok(failed(&name, "refresh must be either True or False")) };
-    let (pkgs, refresh) = resolved(ctx, pkgs, refresh, &kwargs).await?;
-    let expected = match expected(ctx, refresh, &pkgs, &kwargs).await {
+    let (pkgs, refresh) = resolved(ctx, pkgs, refresh, &kwargs)?;
+    let expected = match expected(ctx, refresh, &pkgs, &kwargs) {
         Ok(expected) => expected,
         Err(error) => return Ok(failed(&name, error.to_string())),
     };
@@ -34,7 +34,7 @@ async fn uptodate(
         return Ok(ret.would("System update will be performed").changed(expected));
     }
     let own = map! { "refresh" => refresh, "pkgs" => pkgs.clone() };
-    let changes = match call(ctx, "pkg.upgrade", Vec::new(), over(own, &kwargs)).await {
+    let changes = match call(ctx, "pkg.upgrade", Vec::new(), over(own, &kwargs)) {
         Ok(changes) => changes.into_map().unwrap_or_default(),
         Err(error) => {
             let caught = caught(error)?;
@@ -53,12 +53,12 @@ async fn uptodate(
 }
 
 /// What would be upgraded, of the packages named if there are such.
-async fn expected(ctx: &Context, refresh: bool, pkgs: &Value, kwargs: &Map) -> Result<Map> {
+fn expected(ctx: &Context, refresh: bool, pkgs: &Value, kwargs: &Map) -> Result<Map> {
     let own = map! { "refresh" => refresh };
-    let upgrades = call(ctx, "pkg.list_upgrades", Vec::new(), over(own, kwargs)).await?.into_map().unwrap_or_default();
+    let upgrades = call(ctx, "pkg.list_upgrades", Vec::new(), over(own, kwargs))?.into_map().unwrap_or_default();
     let mut expected = Map::new();
     for (package, new) in upgrades {
-        let old = call(ctx, "pkg.version", vec![package.clone()], kwargs.clone()).await?;
+        let old = call(ctx, "pkg.version", vec![package.clone()], kwargs.clone())?;
         expected.insert(package, map! { "new" => new, "old" => old });
     }
     if let Some(named) = pkgs.as_list() {

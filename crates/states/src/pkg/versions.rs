@@ -32,7 +32,7 @@ fn condition(text: &str) -> Condition {
 
 /// Says whether one of the versions fulfils all conditions. With `allow_updates` a newer version than a single exact one
 /// does, too.
-pub async fn fulfilled(
+pub fn fulfilled(
     ctx: &Context,
     installed: &[String],
     wanted: &str,
@@ -44,7 +44,7 @@ pub async fn fulfilled(
         for (sign, wanted) in &conditions {
             let newer = allow_updates && conditions.len() == 1 && sign == "==";
             let sign = if newer { ">=" } else { sign };
-            if !fulfils(ctx, version, sign, wanted, ignore_epoch).await? {
+            if !fulfils(ctx, version, sign, wanted, ignore_epoch)? {
                 continue 'versions;
             }
         }
@@ -53,7 +53,7 @@ pub async fn fulfilled(
     Ok(false)
 }
 
-async fn fulfils(ctx: &Context, version: &str, sign: &str, wanted: &str, ignore_epoch: &Value) -> Result<bool> {
+fn fulfils(ctx: &Context, version: &str, sign: &str, wanted: &str, ignore_epoch: &Value) -> Result<bool> {
     if sign == "==" && targeting::fnmatch(version, wanted) {
         return Ok(true);
     }
@@ -66,7 +66,7 @@ async fn fulfils(ctx: &Context, version: &str, sign: &str, wanted: &str, ignore_
         return Ok(false);
     }
     let order = if has(ctx, "pkg.version_cmp") {
-        call(ctx, "pkg.version_cmp", args![version, wanted], map! { "ignore_epoch" => ignore_epoch }).await?
+        call(ctx, "pkg.version_cmp", args![version, wanted], map! { "ignore_epoch" => ignore_epoch })?
     } else {
         Value::Int(modules::pkg_resource::compare_loosely(version, wanted, ignore_epoch.truthy()))
     };

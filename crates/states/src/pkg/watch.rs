@@ -7,7 +7,7 @@ use crate::Ret;
 
 /// Applies the state again.
 #[function]
-async fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Value> {
+fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.0;
     let sfun = kwargs.remove("sfun").unwrap_or_default();
     let function: &Function = match sfun.as_str() {
@@ -22,5 +22,5 @@ async fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Value>
     };
     kwargs.insert("name", name);
     let bound: Bound = bind(function, Call { args: Vec::new(), kwargs }, &Map::new())?;
-    (function.call)(ctx, bound).await
+    function.call(ctx, bound)
 }

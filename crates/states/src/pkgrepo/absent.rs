@@ -10,7 +10,7 @@ use crate::{Ret, args};
 
 /// Makes sure that a source of packages is not there; with `keyid` its key, too.
 #[function]
-async fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let mut kwargs = kwargs.given();
     let ret = Ret::new(name.as_str());
     let name = renamed(ctx, name, &mut kwargs);
@@ -20,7 +20,7 @@ async fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
         return Ok(ret.fail("Repo key management is not implemented for this platform"));
     }
     let bare = if is_debian(ctx) { sources::strip_uri(&name) } else { name.clone() };
-    let mut repo = match call(ctx, "pkg.get_repo", args![bare.as_str()], kwargs.clone()).await {
+    let mut repo = match call(ctx, "pkg.get_repo", args![bare.as_str()], kwargs.clone()) {
         Ok(repo) => repo.into_map().unwrap_or_default(),
         Err(error) => return Ok(ret.fail(format!("Failed to configure repo '{name}': {}", caught(error)?.text))),
     };
@@ -45,10 +45,10 @@ async fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     if ctx.is_test() {
         return Ok(ret.would(would_differ(&name, "will be removed")));
     }
-    if let Err(error) = call(ctx, "pkg.del_repo", args![], over(map! { "repo" => bare.as_str() }, &kwargs)).await {
+    if let Err(error) = call(ctx, "pkg.del_repo", args![], over(map! { "repo" => bare.as_str() }, &kwargs)) {
         return Ok(ret.fail(caught_or_refused(error)?.text));
     }
-    let repos = call(ctx, "pkg.list_repos", args![], Map::new()).await?;
+    let repos = call(ctx, "pkg.list_repos", args![], Map::new())?;
     if repos.get(&bare).is_some() {
         return Ok(ret.fail(format!("Failed to remove repo {name}")));
     }
@@ -57,7 +57,7 @@ async fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     if !remove_key {
         return Ok(ret.ok(text).changed(changes));
     }
-    match call(ctx, "pkg.del_repo_key", args![bare.as_str()], kwargs).await {
+    match call(ctx, "pkg.del_repo_key", args![bare.as_str()], kwargs) {
         Ok(keyid) => {
             changes.insert("keyid", keyid.clone());
             Ok(ret.ok(format!("{text}, and keyid {keyid}")).changed(changes))

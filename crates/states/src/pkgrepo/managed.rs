@@ -10,7 +10,7 @@ use crate::{Ret, args};
 
 /// Makes sure that a source of packages is there, as described.
 #[function]
-async fn managed(
+fn managed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] ppa: Value,
@@ -41,7 +41,7 @@ async fn managed(
     let on = disabled.map_or(enabled.is_none_or(|on| is_true(&on)), |off| !is_true(&off));
     let repo = settings(ctx, &name, (&ppa, &copr), on, &mut kwargs);
     let ret = Ret { result, ..ret };
-    Task { name, repo, aptkey: aptkey && has_apt_key(ctx), ret }.run(ctx, kwargs).await
+    Task { name, repo, aptkey: aptkey && has_apt_key(ctx), ret }.run(ctx, kwargs)
 }
 
 fn has_apt_key(ctx: &Context) -> bool {
@@ -98,14 +98,14 @@ struct Task {
 }
 
 impl Task {
-    async fn current(&self, ctx: &Context, kwargs: &Map) -> Result<Map> {
+    fn current(&self, ctx: &Context, kwargs: &Map) -> Result<Map> {
         let own = map! { "repo" => self.repo.as_str() };
-        Ok(call(ctx, "pkg.get_repo", Vec::new(), over(own, kwargs)).await?.into_map().unwrap_or_default())
+        Ok(call(ctx, "pkg.get_repo", Vec::new(), over(own, kwargs))?.into_map().unwrap_or_default())
     }
 
-    async fn run(self, ctx: &Context, mut kwargs: Map) -> Result<Ret> {
+    fn run(self, ctx: &Context, mut kwargs: Map) -> Result<Ret> {
         let name = &self.name;
-        let mut pre = match self.current(ctx, &kwargs).await {
+        let mut pre = match self.current(ctx, &kwargs) {
             Ok(pre) => pre,
             Err(error) => {
                 let text = format!("Failed to examine repo '{name}': {}", caught(error)?.text);
@@ -136,25 +136,20 @@ impl Task {
         if clean {
             std::fs::write(&file, "").map_err(|error| Error::io("empty", &file, &error))?;
         }
-        self.apply(ctx, &kwargs, &wanted, &pre).await
+        self.apply(ctx, &kwargs, &wanted, &pre)
     }
 
-    async fn apply(self, ctx: &Context, kwargs: &Map, wanted: &Map, pre: &Map) -> Result<Ret> {
+    fn apply(self, ctx: &Context, kwargs: &Map, wanted: &Map, pre: &Map) -> Result<Ret> {
         let name = &self.name;
         let own = match is_debian(ctx) {
             true => map! { "saltenv" => saltenv(ctx), "aptkey" => self.aptkey },
             false => Map::new(),
         };
-        match call(ctx, "pkg.mod_repo", args![self.repo.as_str()], over(own, kwargs)).await {
-            Err(Error::Terminated) => return Err(Error::Terminated),
-            Err(error) => {
-                let text = format!("Failed to configure repo '{name}': {error}");
-                return Ok(self.ret.fail(text));
-            }
-            Ok(_) => {}
+        if let Err(error) = call(ctx, "pkg.mod_repo", args![self.repo.as_str()], over(own, kwargs)) {
+            let text = format!("Failed to configure repo '{name}': {error}");
+            return Ok(self.ret.fail(text));
         }
-        let post = match self.current(ctx, kwargs).await {
-            Err(Error::Terminated) => return Err(Error::Terminated),
+        let post = match self.current(ctx, kwargs) {
             Err(error) => {
                 let text = format!("Failed to confirm config of repo '{name}': {error}");
                 return Ok(self.ret.fail(text));

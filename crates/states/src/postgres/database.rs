@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that a database does not exist.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -28,12 +28,11 @@ async fn absent(
     let (name, args) = (name.as_str(), args![name.as_str()]);
     Removal { what: &what, name, exists: "postgres.db_exists", remove: "postgres.db_remove", args, kwargs: db }
         .carry_out(ctx)
-        .await
 }
 
 /// Makes sure that a database exists, with an owner and a tablespace.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] tablespace: Value,
@@ -53,7 +52,7 @@ async fn present(
     let db = map! { "maintenance_db" => maintenance_db, "runas" => user, "host" => db_host, "user" => db_user, "port" => db_port, "password" => db_password };
 
     let ret = good(&name);
-    let all = call(ctx, "postgres.db_list", Vec::new(), db.clone()).await?;
+    let all = call(ctx, "postgres.db_list", Vec::new(), db.clone())?;
     let known = all.get(&name).cloned();
     if let Some(known) = &known {
         let wishes = [("Encoding", &encoding), ("Collate", &lc_collate), ("Ctype", &lc_ctype)];
@@ -75,7 +74,7 @@ async fn present(
     wishes.update(map! { "tablespace" => tablespace, "owner" => owner });
     if known.is_some() {
         wishes.insert("owner_recurse", owner_recurse);
-        return Ok(match call(ctx, "postgres.db_alter", args![name.as_str()], wishes).await?.truthy() {
+        return Ok(match call(ctx, "postgres.db_alter", args![name.as_str()], wishes)?.truthy() {
             true => ret
                 .ok(format!("Parameters for database {name} have been changed"))
                 .changed(map! { name => "Parameters changed" }),
@@ -85,7 +84,7 @@ async fn present(
     wishes.update(map! {
         "encoding" => encoding, "lc_collate" => lc_collate, "lc_ctype" => lc_ctype, "template" => template,
     });
-    Ok(match call(ctx, "postgres.db_create", args![name.as_str()], wishes).await?.truthy() {
+    Ok(match call(ctx, "postgres.db_create", args![name.as_str()], wishes)?.truthy() {
         true => ret.ok(format!("The database {name} has been created")).changed(map! { name => "Present" }),
         false => ret.fail(format!("Failed to create database {name}")),
     })

@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that an extension is not installed.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] if_exists: Value,
@@ -29,7 +29,7 @@ async fn absent(
     let db = map! { "maintenance_db" => maintenance_db, "runas" => user, "host" => db_host, "user" => db_user, "port" => db_port, "password" => db_password };
 
     let ret = good(&name);
-    if !call(ctx, "postgres.is_installed_extension", args![name.as_str()], db.clone()).await?.truthy() {
+    if !call(ctx, "postgres.is_installed_extension", args![name.as_str()], db.clone())?.truthy() {
         return Ok(ret.ok(format!("Extension {name} is not present, so it cannot be removed")));
     }
     if ctx.is_test() {
@@ -37,7 +37,7 @@ async fn absent(
     }
     let mut wishes = db;
     wishes.update(map! { "if_exists" => if_exists, "restrict" => restrict, "cascade" => cascade });
-    Ok(match call(ctx, "postgres.drop_extension", args![name.as_str()], wishes).await?.truthy() {
+    Ok(match call(ctx, "postgres.drop_extension", args![name.as_str()], wishes)?.truthy() {
         true => ret.ok(format!("Extension {name} has been removed")).changed(map! { name => "Absent" }),
         false => ret.fail(format!("Extension {name} failed to be removed")),
     })
@@ -45,7 +45,7 @@ async fn absent(
 
 /// Makes sure that an extension is installed, in a version and in a schema.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] if_not_exists: Value,
@@ -64,7 +64,7 @@ async fn present(
     let ret = good(&name);
     let mut wishes = db;
     wishes.update(map! { "schema" => schema, "ext_version" => ext_version });
-    let facts = call(ctx, "postgres.create_metadata", args![name.as_str()], wishes.clone()).await?;
+    let facts = call(ctx, "postgres.create_metadata", args![name.as_str()], wishes.clone())?;
     let is = |fact: &str| facts.as_list().is_some_and(|facts| facts.contains(&fact.into()));
     let mode = match is("EXTENSION NOT INSTALLED") {
         true => "install",
@@ -76,7 +76,7 @@ async fn present(
         return Ok(ret.would(format!("Extension {name} is set to be {done}")));
     }
     wishes.update(map! { "name" => name.as_str(), "if_not_exists" => if_not_exists, "from_version" => from_version });
-    Ok(match call(ctx, "postgres.create_extension", Vec::new(), wishes).await?.truthy() {
+    Ok(match call(ctx, "postgres.create_extension", Vec::new(), wishes)?.truthy() {
         true => {
             let change = if mode == "upgrade" { "Upgraded" } else { "Installed" };
             ret.ok(format!("The extension {name} has been {done}")).changed(map! { name => change })

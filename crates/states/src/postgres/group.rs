@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that a group does not exist.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -28,12 +28,11 @@ async fn absent(
     let (name, args) = (name.as_str(), args![name.as_str()]);
     Removal { what: &what, name, exists: "postgres.user_exists", remove: "postgres.group_remove", args, kwargs: db }
         .carry_out(ctx)
-        .await
 }
 
 /// Makes sure that a group exists, with what it may do.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] createdb: Value,
@@ -68,5 +67,5 @@ async fn present(
         refresh_password: refresh_password.truthy(),
         ..Wish::default()
     };
-    wish.carry_out(ctx, Kind::Group, &name, db).await
+    wish.carry_out(ctx, Kind::Group, &name, db)
 }

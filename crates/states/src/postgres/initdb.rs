@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that a directory holds the data of a server.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -27,7 +27,7 @@ async fn present(
 ) -> Result<Ret> {
     let ret = good(&name);
     let what = format!("Postgres data directory {name}");
-    if salt(ctx, "postgres.datadir_exists", map! { "name" => name.as_str() }).await?.truthy() {
+    if salt(ctx, "postgres.datadir_exists", map! { "name" => name.as_str() })?.truthy() {
         return Ok(ret.ok(format!("{what} is already present")));
     }
     if ctx.is_test() {
@@ -37,7 +37,7 @@ async fn present(
         "user" => user, "password" => password, "auth" => auth, "encoding" => encoding, "locale" => locale,
         "waldir" => waldir, "checksums" => checksums, "runas" => runas,
     };
-    Ok(match call(ctx, "postgres.datadir_init", args![name.as_str()], wishes).await?.truthy() {
+    Ok(match call(ctx, "postgres.datadir_init", args![name.as_str()], wishes)?.truthy() {
         true => ret.ok(format!("{what} has been initialized")).changed(map! { name => "Present" }),
         false => ret.fail(format!("{what} initialization failed")),
     })

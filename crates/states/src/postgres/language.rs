@@ -14,7 +14,7 @@ pub static MODULE: Module =
 
 /// Makes sure that a database does not have a language.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     maintenance_db: String,
@@ -29,13 +29,13 @@ async fn absent(
 
     let ret = good(&name);
     let place = args![name.as_str(), maintenance_db.as_str()];
-    if !call(ctx, "postgres.language_exists", place.clone(), db.clone()).await?.truthy() {
+    if !call(ctx, "postgres.language_exists", place.clone(), db.clone())?.truthy() {
         return Ok(ret.ok(format!("Language {name} is not present so it cannot be removed")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Language {name} is set to be removed")));
     }
-    Ok(match call(ctx, "postgres.language_remove", place, db).await?.truthy() {
+    Ok(match call(ctx, "postgres.language_remove", place, db)?.truthy() {
         true => ret.ok(format!("Language {name} has been removed")).changed(map! { name => "Absent" }),
         false => ret.fail(format!("Failed to remove language {name}")),
     })
@@ -43,7 +43,7 @@ async fn absent(
 
 /// Makes sure that a database has a language.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     maintenance_db: String,
@@ -57,7 +57,7 @@ async fn present(
         map! { "runas" => user, "host" => db_host, "user" => db_user, "port" => db_port, "password" => db_password };
 
     let ret = good(&name);
-    let all = call(ctx, "postgres.language_list", args![maintenance_db.as_str()], db.clone()).await?;
+    let all = call(ctx, "postgres.language_list", args![maintenance_db.as_str()], db.clone())?;
     if all.get(&name).is_some() {
         return Ok(ret.ok(format!("Language {name} is already installed")));
     }
@@ -65,7 +65,7 @@ async fn present(
         return Ok(ret.would(format!("Language {name} is set to be installed")));
     }
     let place = args![name.as_str(), maintenance_db.as_str()];
-    Ok(match call(ctx, "postgres.language_create", place, db).await?.truthy() {
+    Ok(match call(ctx, "postgres.language_create", place, db)?.truthy() {
         true => ret.ok(format!("Language {name} has been installed")).changed(map! { name => "Present" }),
         false => ret.fail(format!("Failed to install language {name}")),
     })

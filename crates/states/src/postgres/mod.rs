@@ -40,16 +40,16 @@ struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    async fn carry_out(self, ctx: &Context) -> Result<Ret> {
+    fn carry_out(self, ctx: &Context) -> Result<Ret> {
         let Removal { what, name, exists, remove, args, kwargs } = self;
         let ret = good(name);
-        if !call(ctx, exists, args.clone(), kwargs.clone()).await?.truthy() {
+        if !call(ctx, exists, args.clone(), kwargs.clone())?.truthy() {
             return Ok(ret.ok(format!("{what} is not present, so it cannot be removed")));
         }
         if ctx.is_test() {
             return Ok(ret.would(format!("{what} is set to be removed")));
         }
-        Ok(match call(ctx, remove, args, kwargs).await?.truthy() {
+        Ok(match call(ctx, remove, args, kwargs)?.truthy() {
             true => ret.ok(format!("{what} has been removed")).changed(map! { name => "Absent" }),
             false => ret.fail(format!("{what} failed to be removed")),
         })

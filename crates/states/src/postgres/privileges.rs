@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that a role does not have privileges on an object.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     object_name: String,
@@ -35,7 +35,7 @@ async fn absent(
     let place = args![name.as_str(), object_name, object_type];
     let mut wishes = db;
     wishes.update(map! { "privileges" => listed, "prepend" => prepend });
-    let has = call(ctx, "postgres.has_privileges", place.clone(), wishes.clone()).await?.truthy();
+    let has = call(ctx, "postgres.has_privileges", place.clone(), wishes.clone())?.truthy();
 
     if !has {
         return Ok(ret.ok("The requested privilege(s) are not set so cannot be revoked"));
@@ -43,7 +43,7 @@ async fn absent(
     if ctx.is_test() {
         return Ok(ret.would(format!("The privilege(s): {shown} are set to be revoked from {name}")));
     }
-    Ok(match call(ctx, "postgres.privileges_revoke", place, wishes).await?.truthy() {
+    Ok(match call(ctx, "postgres.privileges_revoke", place, wishes)?.truthy() {
         true => ret
             .ok(format!("The privilege(s): {shown} have been revoked from {name}"))
             .changed(map! { name => "Absent" }),
@@ -53,7 +53,7 @@ async fn absent(
 
 /// Makes sure that a role has privileges on an object.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     object_name: String,
@@ -76,7 +76,7 @@ async fn present(
     let place = args![name.as_str(), object_name, object_type];
     let mut wishes = db;
     wishes.update(map! { "privileges" => listed, "grant_option" => grant_option, "prepend" => prepend });
-    let has = call(ctx, "postgres.has_privileges", place.clone(), wishes.clone()).await?.truthy();
+    let has = call(ctx, "postgres.has_privileges", place.clone(), wishes.clone())?.truthy();
 
     if has {
         return Ok(ret.ok("The requested privilege(s) are already set"));
@@ -84,7 +84,7 @@ async fn present(
     if ctx.is_test() {
         return Ok(ret.would(format!("The privilege(s): {shown} are set to be granted to {name}")));
     }
-    Ok(match call(ctx, "postgres.privileges_grant", place, wishes).await?.truthy() {
+    Ok(match call(ctx, "postgres.privileges_grant", place, wishes)?.truthy() {
         true => {
             ret.ok(format!("The privilege(s): {shown} have been granted to {name}")).changed(map! { name => "Present" })
         }

@@ -33,17 +33,17 @@ pub(super) struct Wish {
 
 impl Wish {
     /// Makes the role, or changes what is not as it is wished.
-    pub async fn carry_out(self, ctx: &Context, kind: Kind, name: &str, db: Map) -> Result<Ret> {
+    pub fn carry_out(self, ctx: &Context, kind: Kind, name: &str, db: Map) -> Result<Ret> {
         let ret = good(name);
         let mut asked = db.clone();
         asked.insert("return_password", !self.refresh_password);
-        let known = call(ctx, "postgres.role_get", args![name], asked).await?;
+        let known = call(ctx, "postgres.role_get", args![name], asked)?;
         let known = known.into_map();
         let password = self.new_password(name, known.as_ref())?;
         let title = if kind == Kind::User { "User" } else { "Group" };
         let mut update = Map::new();
         if let Some(known) = &known {
-            update = self.changes(ctx, known, &password, &db).await?;
+            update = self.changes(ctx, known, &password, &db)?;
             if update.is_empty() {
                 return Ok(ret.ok(format!("{title} {name} is already present")));
             }
@@ -53,7 +53,7 @@ impl Wish {
             let ret = ret.would(format!("{title} {name} is set to be {mode}d"));
             return Ok(if update.is_empty() { ret } else { ret.changed(map! { name => update }) });
         }
-        let done = call(ctx, &function(kind, mode), Vec::new(), self.arguments(kind, name, password, db)).await?;
+        let done = call(ctx, &function(kind, mode), Vec::new(), self.arguments(kind, name, password, db))?;
         let title = title.to_lowercase();
         if !done.truthy() {
             return Ok(ret.fail(format!("Failed to {mode} {title} {name}")));
@@ -80,7 +80,7 @@ impl Wish {
     }
 
     /// What of a role that exists is to change.
-    async fn changes(&self, ctx: &Context, known: &Map, password: &Value, db: &Map) -> Result<Map> {
+    fn changes(&self, ctx: &Context, known: &Map, password: &Value, db: &Map) -> Result<Map> {
         let mut update = Map::new();
         for (wish, name, key) in [
             (&self.createdb, "createdb", "can create databases"),
@@ -97,7 +97,7 @@ impl Wish {
         if !password.is_null() {
             update.insert("password", true);
         }
-        if !self.valid_until.is_null() && self.expiry(ctx, db).await? != expiry_of(known) {
+        if !self.valid_until.is_null() && self.expiry(ctx, db)? != expiry_of(known) {
             update.insert("valid_until", self.valid_until.clone());
         }
         let has = known.get("groups").and_then(Value::as_list).unwrap_or_default();
@@ -114,10 +114,10 @@ impl Wish {
     }
 
     /// The wished end as the server reads it.
-    async fn expiry(&self, ctx: &Context, db: &Map) -> Result<String> {
+    fn expiry(&self, ctx: &Context, db: &Map) -> Result<String> {
         let text = self.valid_until.to_string().replace('\'', "''");
         let query = format!("SELECT '{text}'::timestamp(0) as dt;");
-        let rows = call(ctx, "postgres.psql_query", args![query], db.clone()).await?;
+        let rows = call(ctx, "postgres.psql_query", args![query], db.clone())?;
         let row = rows.as_list().and_then(<[Value]>::first);
         let row = row.ok_or_else(|| Error::execution(format!("'{}' is no time to the server", self.valid_until)))?;
         let text = row.get("dt").map(Value::to_string).unwrap_or_default();

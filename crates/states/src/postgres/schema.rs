@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that a schema does not exist.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     dbname: String,
     name: String,
@@ -27,14 +27,14 @@ async fn absent(
 
     let ret = start(&dbname, &name);
     let place = args![dbname.as_str(), name.as_str()];
-    if !call(ctx, "postgres.schema_exists", place.clone(), db.clone()).await?.truthy() {
+    if !call(ctx, "postgres.schema_exists", place.clone(), db.clone())?.truthy() {
         let text = format!("Schema {name} is not present in database {dbname}, so it cannot be removed");
         return Ok(ret.ok(text));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Schema {name} is set to be removed from database {dbname}")));
     }
-    Ok(match call(ctx, "postgres.schema_remove", place, db).await?.truthy() {
+    Ok(match call(ctx, "postgres.schema_remove", place, db)?.truthy() {
         true => {
             ret.ok(format!("Schema {name} has been removed from database {dbname}")).changed(map! { name => "Absent" })
         }
@@ -44,7 +44,7 @@ async fn absent(
 
 /// Makes sure that a schema exists.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     dbname: String,
     name: String,
@@ -59,7 +59,7 @@ async fn present(
 
     let ret = start(&dbname, &name);
     let place = args![dbname.as_str(), name.as_str()];
-    if !call(ctx, "postgres.schema_get", place.clone(), db.clone()).await?.is_null() {
+    if !call(ctx, "postgres.schema_get", place.clone(), db.clone())?.is_null() {
         return Ok(ret.ok(format!("Schema {name} already exists in database {dbname}")));
     }
     if ctx.is_test() {
@@ -67,7 +67,7 @@ async fn present(
     }
     let mut wishes = db;
     wishes.insert("owner", owner);
-    Ok(match call(ctx, "postgres.schema_create", place, wishes).await?.truthy() {
+    Ok(match call(ctx, "postgres.schema_create", place, wishes)?.truthy() {
         true => {
             ret.ok(format!("Schema {name} has been created in database {dbname}")).changed(map! { name => "Present" })
         }

@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that a tablespace does not exist.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -27,12 +27,12 @@ async fn absent(
     let what = format!("Tablespace {name}");
     let (name, args) = (name.as_str(), args![name.as_str()]);
     let (exists, remove) = ("postgres.tablespace_exists", "postgres.tablespace_remove");
-    Removal { what: &what, name, exists, remove, args, kwargs: db }.carry_out(ctx).await
+    Removal { what: &what, name, exists, remove, args, kwargs: db }.carry_out(ctx)
 }
 
 /// Makes sure that a tablespace exists, with an owner and options.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     directory: String,
@@ -48,13 +48,13 @@ async fn present(
     let db = map! { "maintenance_db" => maintenance_db, "runas" => user, "host" => db_host, "user" => db_user, "port" => db_port, "password" => db_password };
 
     let ret = good(&name);
-    let all = call(ctx, "postgres.tablespace_list", Vec::new(), db.clone()).await?;
+    let all = call(ctx, "postgres.tablespace_list", Vec::new(), db.clone())?;
     let Some(known) = all.get(&name).cloned() else {
         if ctx.is_test() {
             return Ok(ret.would(format!("Tablespace {name} is set to be created")));
         }
         let place = args![name.as_str(), directory, options, owner];
-        return Ok(match call(ctx, "postgres.tablespace_create", place, db).await?.truthy() {
+        return Ok(match call(ctx, "postgres.tablespace_create", place, db)?.truthy() {
             true => ret.ok(format!("The tablespace {name} has been created")).changed(map! { name => "Present" }),
             false => ret.fail(format!("Failed to create tablespace {name}")),
         });
@@ -72,10 +72,10 @@ async fn present(
         .into_iter()
         .filter(|(option, value)| !opts.contains(&format!("{option}={value}")))
         .collect();
-    alter(ctx, ret, &name, db, owner, options).await
+    alter(ctx, ret, &name, db, owner, options)
 }
 
-async fn alter(ctx: &Context, ret: Ret, name: &str, db: Map, owner: Option<String>, options: Map) -> Result<Ret> {
+fn alter(ctx: &Context, ret: Ret, name: &str, db: Map, owner: Option<String>, options: Map) -> Result<Ret> {
     if owner.is_none() && options.is_empty() {
         return Ok(ret.ok(format!("Tablespace {name} is already present")));
     }
@@ -87,7 +87,7 @@ async fn alter(ctx: &Context, ret: Ret, name: &str, db: Map, owner: Option<Strin
     if let Some(owner) = owner {
         let mut wish = db.clone();
         wish.insert("new_owner", owner.as_str());
-        if !call(ctx, "postgres.tablespace_alter", args![name], wish).await?.truthy() {
+        if !call(ctx, "postgres.tablespace_alter", args![name], wish)?.truthy() {
             return Ok(ret.fail(format!("Failed to change the owner of tablespace {name}")));
         }
         changes.insert("owner", owner);
@@ -96,7 +96,7 @@ async fn alter(ctx: &Context, ret: Ret, name: &str, db: Map, owner: Option<Strin
     for (option, value) in options {
         let mut wish = db.clone();
         wish.insert("set_option", [(option.clone(), value.clone())].into_iter().collect::<Map>());
-        if !call(ctx, "postgres.tablespace_alter", args![name], wish).await?.truthy() {
+        if !call(ctx, "postgres.tablespace_alter", args![name], wish)?.truthy() {
             let text = format!("Failed to change the option {option} of tablespace {name}");
             return Ok(ret.fail(text).changed(map! { name => changes }));
         }

@@ -12,7 +12,7 @@ pub static MODULE: Module = Module::new("postgres_user", "Users of a server.", &
 
 /// Makes sure that a user does not exist.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] user: Value,
@@ -27,12 +27,11 @@ async fn absent(
     let (name, args) = (name.as_str(), args![name.as_str()]);
     Removal { what: &what, name, exists: "postgres.user_exists", remove: "postgres.user_remove", args, kwargs: db }
         .carry_out(ctx)
-        .await
 }
 
 /// Makes sure that a user exists, with what it may do.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] createdb: Value,
@@ -70,5 +69,5 @@ async fn present(
         default_password,
         valid_until,
     };
-    wish.carry_out(ctx, Kind::User, &name, db).await
+    wish.carry_out(ctx, Kind::User, &name, db)
 }

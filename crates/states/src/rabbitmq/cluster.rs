@@ -13,7 +13,7 @@ pub static MODULE: Module =
 
 /// Makes sure that the node is in a cluster with another one, which ``user`` and ``host`` name.
 #[function]
-async fn joined(
+fn joined(
     ctx: &Context,
     name: String,
     host: String,
@@ -23,7 +23,7 @@ async fn joined(
 ) -> Result<Ret> {
     let ret = Ret::new(name);
     let node = format!("{user}@{host}");
-    let status = call(ctx, "rabbitmq.cluster_status", Vec::new(), Map::new()).await?.to_string();
+    let status = call(ctx, "rabbitmq.cluster_status", Vec::new(), Map::new())?.to_string();
     if status.contains(&node) {
         return Ok(ret.ok("Already in cluster"));
     }
@@ -32,7 +32,7 @@ async fn joined(
         return Ok(ret.would(format!("Node is set to join cluster {node}")).changed(changes));
     }
     let join = args![host, user, ram_node];
-    let answer = call(ctx, "rabbitmq.join_cluster", join, map! { "runas" => runas }).await?;
+    let answer = call(ctx, "rabbitmq.join_cluster", join, map! { "runas" => runas })?;
     let ret = told(ret, &answer, "Join");
     Ok(if ret.result == Some(true) { ret.changed(changes) } else { ret })
 }

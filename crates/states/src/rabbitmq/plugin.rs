@@ -11,11 +11,11 @@ use crate::{Ret, args};
 pub static MODULE: Module =
     Module::new("rabbitmq_plugin", "Plug-ins that are enabled.", &[&DISABLED, &ENABLED]).only_if(installed);
 
-async fn turn(ctx: &Context, name: &str, runas: Value, on: bool) -> Result<Ret> {
+fn turn(ctx: &Context, name: &str, runas: Value, on: bool) -> Result<Ret> {
     let ret = Ret::new(name);
     let runas = map! { "runas" => runas };
     let done = if on { "enabled" } else { "disabled" };
-    match call(ctx, "rabbitmq.plugin_is_enabled", args![name], runas.clone()).await {
+    match call(ctx, "rabbitmq.plugin_is_enabled", args![name], runas.clone()) {
         Ok(enabled) if enabled.truthy() == on => return Ok(ret.ok(format!("Plugin '{name}' is already {done}."))),
         Ok(_) => {}
         Err(error) => return failed(ret, error),
@@ -26,7 +26,7 @@ async fn turn(ctx: &Context, name: &str, runas: Value, on: bool) -> Result<Ret> 
         return Ok(ret.would(format!("Plugin '{name}' is set to be {done}.")).changed(changes));
     }
     let fun = if on { "rabbitmq.enable_plugin" } else { "rabbitmq.disable_plugin" };
-    match call(ctx, fun, args![name], runas).await {
+    match call(ctx, fun, args![name], runas) {
         Ok(_) => Ok(ret.ok(format!("Plugin '{name}' was {done}.")).changed(changes)),
         Err(error) => failed(ret, error),
     }
@@ -34,12 +34,12 @@ async fn turn(ctx: &Context, name: &str, runas: Value, on: bool) -> Result<Ret> 
 
 /// Makes sure that a plug-in is not enabled.
 #[function]
-async fn disabled(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
-    turn(ctx, &name, runas, false).await
+fn disabled(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
+    turn(ctx, &name, runas, false)
 }
 
 /// Makes sure that a plug-in is enabled.
 #[function]
-async fn enabled(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
-    turn(ctx, &name, runas, true).await
+fn enabled(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
+    turn(ctx, &name, runas, true)
 }

@@ -57,7 +57,7 @@ fn read(definition: &Value) -> Result<Value> {
 
 /// Makes sure that there is a policy for all queues and exchanges of a virtual host whose names fit a pattern.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     pattern: Value,
@@ -69,8 +69,7 @@ async fn present(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let wish = Wish { pattern, definition, priority, apply_to };
-    let policies =
-        salt(ctx, "rabbitmq.list_policies", map! { "vhost" => vhost.as_str(), "runas" => runas.clone() }).await?;
+    let policies = salt(ctx, "rabbitmq.list_policies", map! { "vhost" => vhost.as_str(), "runas" => runas.clone() })?;
     let policy = policies.get(&vhost).and_then(|policies| policies.get(&name)).and_then(Value::as_map);
     let (changes, done) = match policy.filter(|policy| !policy.is_empty()) {
         None => (map! { "old" => Map::new(), "new" => name.as_str() }, "created"),
@@ -84,13 +83,13 @@ async fn present(
     }
     let Wish { pattern, definition, priority, apply_to } = wish;
     let how = map! { "priority" => priority, "runas" => runas, "apply_to" => apply_to };
-    let answer = call(ctx, "rabbitmq.set_policy", args![vhost, name, pattern, definition], how).await?;
+    let answer = call(ctx, "rabbitmq.set_policy", args![vhost, name, pattern, definition], how)?;
     Ok(told(ret, &answer, "Set").changed(changes))
 }
 
 /// Makes sure that there is no policy of this name.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default("/")] vhost: String,
@@ -98,14 +97,14 @@ async fn absent(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let (place, runas) = (args![vhost.as_str(), name.as_str()], map! { "runas" => runas });
-    if !call(ctx, "rabbitmq.policy_exists", place.clone(), runas.clone()).await?.truthy() {
+    if !call(ctx, "rabbitmq.policy_exists", place.clone(), runas.clone())?.truthy() {
         return Ok(ret.ok(format!("Policy '{vhost} {name}' is not present.")));
     }
     let changes = map! { "new" => "", "old" => name.as_str() };
     if ctx.is_test() {
         return Ok(ret.would(format!("Policy '{vhost} {name}' will be removed.")).changed(changes));
     }
-    let answer = call(ctx, "rabbitmq.delete_policy", place, runas).await?;
+    let answer = call(ctx, "rabbitmq.delete_policy", place, runas)?;
     let deleted = answer.get("Deleted").is_some();
     let ret = told(ret, &answer, "Deleted");
     Ok(match ret.result {

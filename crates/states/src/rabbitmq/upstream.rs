@@ -31,7 +31,7 @@ fn difference(old: &Map, new: &Map) -> Map {
 /// way, and ``ack_mode`` (on-confirm, on-publish, no-ack) says when they are acknowledged. ``reconnect_delay`` is in seconds,
 /// ``expires`` and ``message_ttl`` are in milliseconds.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     uri: Value,
@@ -53,7 +53,7 @@ async fn present(
         "trust_user_id" => trust_user_id, "exchange" => exchange, "max_hops" => max_hops, "expires" => expires,
         "message_ttl" => message_ttl, "ha_policy" => ha_policy, "queue" => queue,
     };
-    let current = match salt(ctx, "rabbitmq.list_upstreams", map! { "runas" => runas.clone() }).await {
+    let current = match salt(ctx, "rabbitmq.list_upstreams", map! { "runas" => runas.clone() }) {
         Ok(current) => current,
         Err(error) => return failed(ret, error),
     };
@@ -68,7 +68,7 @@ async fn present(
         return Ok(ret.would(format!("Upstream \"{name}\" would have been {action}d.")));
     }
     let more = over(wishes, &map! { "runas" => runas });
-    Ok(match call(ctx, "rabbitmq.set_upstream", args![name.as_str(), uri], more).await {
+    Ok(match call(ctx, "rabbitmq.set_upstream", args![name.as_str(), uri], more) {
         Ok(done) => {
             let ret = Ret { result: done.as_bool(), changes, ..ret };
             Ret { comment: format!("Upstream \"{name}\" {action}d.").into(), ..ret }
@@ -93,10 +93,10 @@ fn definition(name: &str, text: &Value) -> Result<Map> {
 
 /// Makes sure that there is no upstream of this name.
 #[function]
-async fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
+fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let runas = map! { "runas" => runas };
-    match call(ctx, "rabbitmq.upstream_exists", args![name.as_str()], runas.clone()).await {
+    match call(ctx, "rabbitmq.upstream_exists", args![name.as_str()], runas.clone()) {
         Ok(exists) if exists.truthy() => {}
         Ok(_) => return Ok(ret.ok(format!("The upstream \"{name}\" is already absent."))),
         Err(error) => return failed(ret, error),
@@ -104,7 +104,7 @@ async fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Valu
     if ctx.is_test() {
         return Ok(ret.would(format!("Upstream \"{name}\" would have been deleted.")));
     }
-    match call(ctx, "rabbitmq.delete_upstream", args![name.as_str()], runas).await {
+    match call(ctx, "rabbitmq.delete_upstream", args![name.as_str()], runas) {
         Ok(done) if done.truthy() => {
             let changes = map! { "old" => name.as_str(), "new" => () };
             Ok(ret.ok(format!("Upstream \"{name}\" has been deleted.")).changed(changes))

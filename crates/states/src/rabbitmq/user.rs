@@ -13,10 +13,10 @@ pub static MODULE: Module =
 
 /// Makes sure that a user does not exist.
 #[function]
-async fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
+fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let runas = map! { "runas" => runas };
-    match call(ctx, "rabbitmq.user_exists", args![name.as_str()], runas.clone()).await {
+    match call(ctx, "rabbitmq.user_exists", args![name.as_str()], runas.clone()) {
         Ok(exists) if exists.truthy() => {}
         Ok(_) => return Ok(ret.ok(format!("The user '{name}' is not present."))),
         Err(error) => return failed(ret, error),
@@ -25,7 +25,7 @@ async fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Valu
     if ctx.is_test() {
         return Ok(ret.would(format!("The user '{name}' will be removed.")).changed(changes));
     }
-    match call(ctx, "rabbitmq.delete_user", args![name.as_str()], runas).await {
+    match call(ctx, "rabbitmq.delete_user", args![name.as_str()], runas) {
         Ok(_) => Ok(ret.ok(format!("The user '{name}' was removed.")).changed(changes)),
         Err(error) => failed(ret, error),
     }
@@ -34,7 +34,7 @@ async fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Valu
 /// Makes sure that a user exists, with a password, tags, and permissions: a list of maps, each with a virtual host and the three
 /// patterns of what may be configured, written and read there. With ``force`` the password is set in any case.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] password: Value,
@@ -45,7 +45,7 @@ async fn present(
 ) -> Result<Ret> {
     let wish = Wish { name: &name, password, force: force.truthy(), tags, perms, runas };
     let mut ret = Ret::new(name.as_str());
-    match wish.carry_out(ctx, &mut ret).await {
+    match wish.carry_out(ctx, &mut ret) {
         Ok(()) => Ok(ret),
         Err(error) => failed(ret, error),
     }
@@ -62,17 +62,17 @@ struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    async fn ask(&self, ctx: &Context, fun: &str, args: Vec<Value>) -> Result<Value> {
-        call(ctx, fun, args, map! { "runas" => self.runas.clone() }).await
+    fn ask(&self, ctx: &Context, fun: &str, args: Vec<Value>) -> Result<Value> {
+        call(ctx, fun, args, map! { "runas" => self.runas.clone() })
     }
 
     /// Does what is to be done, in a test nothing. What has changed stands in `ret` also when something fails.
-    async fn carry_out(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
+    fn carry_out(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
         let name = self.name;
-        let exists = self.ask(ctx, "rabbitmq.user_exists", args![name]).await?.truthy();
+        let exists = self.ask(ctx, "rabbitmq.user_exists", args![name])?.truthy();
         let mut other_password = false;
         if exists && !self.password.is_null() {
-            let same = self.ask(ctx, "rabbitmq.check_password", args![name, self.password.clone()]).await?;
+            let same = self.ask(ctx, "rabbitmq.check_password", args![name, self.password.clone()])?;
             other_password = !same.truthy();
         }
         if exists && !(self.force || self.perms.truthy() || self.tags.truthy() || other_password) {
@@ -85,12 +85,12 @@ impl Wish<'_> {
                 *ret = ret.clone().would(format!("User '{name}' is set to be created."));
                 return Ok(());
             }
-            self.ask(ctx, "rabbitmq.add_user", args![name, self.password.clone()]).await?;
+            self.ask(ctx, "rabbitmq.add_user", args![name, self.password.clone()])?;
         } else if self.force || other_password {
-            self.set_password(ctx, ret).await?;
+            self.set_password(ctx, ret)?;
         }
-        self.set_tags(ctx, ret).await?;
-        self.set_permissions(ctx, ret).await?;
+        self.set_tags(ctx, ret)?;
+        self.set_permissions(ctx, ret)?;
         let done = ret.clone();
         *ret = match ret.changes.is_empty() {
             true => done.ok(format!("'{name}' is already in the desired state.")),
@@ -100,7 +100,7 @@ impl Wish<'_> {
         Ok(())
     }
 
-    async fn set_password(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
+    fn set_password(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
         let (fun, change) = match self.password.is_null() {
             true => ("rabbitmq.clear_password", map! { "old" => "Removed password.", "new" => "" }),
             false => ("rabbitmq.change_password", map! { "old" => "", "new" => "Set password." }),
@@ -108,14 +108,14 @@ impl Wish<'_> {
         if !ctx.is_test() {
             let mut args = args![self.name];
             args.extend(Some(self.password.clone()).filter(|password| !password.is_null()));
-            self.ask(ctx, fun, args).await?;
+            self.ask(ctx, fun, args)?;
         }
         ret.changes.insert("password", change);
         Ok(())
     }
 
-    async fn current_tags(&self, ctx: &Context) -> Result<Vec<Value>> {
-        let users = match salt(ctx, "rabbitmq.list_users", map! { "runas" => self.runas.clone() }).await {
+    fn current_tags(&self, ctx: &Context) -> Result<Vec<Value>> {
+        let users = match salt(ctx, "rabbitmq.list_users", map! { "runas" => self.runas.clone() }) {
             Ok(users) => users,
             Err(error) => {
                 tracing::error!("Error: {}", caught(error)?.text);
@@ -126,11 +126,11 @@ impl Wish<'_> {
         Ok(user.as_list().unwrap_or_default().to_vec())
     }
 
-    async fn set_tags(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
+    fn set_tags(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
         if self.tags.is_null() {
             return Ok(());
         }
-        let current = self.current_tags(ctx).await?;
+        let current = self.current_tags(ctx)?;
         let tags: Vec<Value> = match &self.tags {
             Value::Str(text) => text.split_whitespace().map(Value::from).collect(),
             Value::List(tags) => tags.clone(),
@@ -141,14 +141,14 @@ impl Wish<'_> {
             return Ok(());
         }
         if !ctx.is_test() {
-            self.ask(ctx, "rabbitmq.set_user_tags", args![self.name, tags.clone()]).await?;
+            self.ask(ctx, "rabbitmq.set_user_tags", args![self.name, tags.clone()])?;
         }
         ret.changes.insert("tags", map! { "old" => current, "new" => tags });
         Ok(())
     }
 
-    async fn set_permissions(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
-        let existing = self.ask(ctx, "rabbitmq.list_user_permissions", args![self.name]).await?;
+    fn set_permissions(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
+        let existing = self.ask(ctx, "rabbitmq.list_user_permissions", args![self.name])?;
         let existing = existing.as_map().cloned().unwrap_or_default();
         let wanted = permissions(&self.perms)?;
         let differs =
@@ -160,7 +160,7 @@ impl Wish<'_> {
             let Permission { vhost, patterns: [configure, write, read] } = permission;
             if !ctx.is_test() {
                 let args = args![vhost.clone(), self.name, configure.clone(), write.clone(), read.clone()];
-                self.ask(ctx, "rabbitmq.set_permissions", args).await?;
+                self.ask(ctx, "rabbitmq.set_permissions", args)?;
             }
             if differs(permission) {
                 note(&mut ret.changes, existing.get_value(vhost), permission);

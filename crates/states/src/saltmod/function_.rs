@@ -5,12 +5,11 @@ use value::{Map, Value, list, map};
 
 use super::{fails_hard, minions, note_jid};
 use crate::Ret;
-use crate::support::comment_of;
 
 /// Has minions run an execution function, the name of the state. It fails where the function sets a return code or returns
 /// False; ``fail_function`` names a function that judges the return. Minions in ``fail_minions`` do not count.
 #[function]
-async fn function(
+fn function(
     ctx: &Context,
     name: Value,
     tgt: Value,
@@ -62,9 +61,9 @@ async fn function(
         }
     }
     let call = Call { args: vec![tgt, name.clone()], kwargs: command };
-    let returns = match ctx.call_with("saltutil.cmd", call).await {
+    let returns = match ctx.call_with("saltutil.cmd", call) {
         Ok(returns) => returns.into_map().unwrap_or_default(),
-        Err(error) => return Ok(state.fail(comment_of(error)?)),
+        Err(error) => return Ok(state.fail(error.to_string())),
     };
     note_jid(&mut state, &returns);
     let forgiven = minions(fail_minions, &mut state);
@@ -74,7 +73,7 @@ async fn function(
     let (mut changes, mut failed) = (Map::new(), Vec::new());
     for (minion, data) in returns.iter() {
         let minion = minion.to_string();
-        let (ret, good) = judged(ctx, data, fail_function.as_deref()).await?;
+        let (ret, good) = judged(ctx, data, fail_function.as_deref())?;
         let by_code = data.get("retcode").is_some_and(Value::truthy);
         if by_code || (!good && !forgiven.contains(&minion)) {
             failed.push(minion.clone());
@@ -93,14 +92,14 @@ async fn function(
 }
 
 /// What a minion returned, and whether that is a success.
-async fn judged(ctx: &Context, data: &Value, judge: Option<&str>) -> Result<(Value, bool)> {
+fn judged(ctx: &Context, data: &Value, judge: Option<&str>) -> Result<(Value, bool)> {
     if data.get("failed").is_some_and(Value::truthy) {
         return Ok((false.into(), false));
     }
     let ret = data.get("ret").or_else(|| data.get("return")).cloned();
     let ret = ret.ok_or_else(|| Error::Other("a minion's return has no 'ret'".into()))?;
     let good = match judge.filter(|fun| !fun.is_empty()) {
-        Some(fun) => ctx.call(fun, vec![ret.clone()]).await?.truthy(),
+        Some(fun) => ctx.call(fun, vec![ret.clone()])?.truthy(),
         None => true,
     };
     let good = good && ret != Value::Bool(false);

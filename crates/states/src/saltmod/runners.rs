@@ -32,26 +32,26 @@ fn told(name: Value, kind: &str, out: Value) -> Ret {
 
 /// Runs a runner with the further arguments.
 #[function]
-async fn runner(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn runner(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     if ctx.is_test() {
         let text = format!("Runner function '{name}' would be executed.");
         return Ok(Ret::new(name).would(text));
     }
     let mut kwargs = with_orchestration(ctx, kwargs.0);
     kwargs.insert("full_return", true);
-    let out = ctx.call_with("saltutil.runner", Call { args: vec![name.clone()], kwargs }).await?;
+    let out = ctx.call_with("saltutil.runner", Call { args: vec![name.clone()], kwargs })?;
     Ok(told(name, "Runner", out))
 }
 
 /// Runs a wheel function with the further arguments.
 #[function]
-async fn wheel(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
+fn wheel(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     if ctx.is_test() {
         let text = format!("Wheel function '{name}' would be executed.");
         return Ok(Ret::new(name).would(text));
     }
     let kwargs = with_orchestration(ctx, kwargs.0);
-    let out = ctx.call_with("saltutil.wheel", Call { args: vec![name.clone()], kwargs }).await?;
+    let out = ctx.call_with("saltutil.wheel", Call { args: vec![name.clone()], kwargs })?;
     Ok(told(name, "Wheel", out))
 }
 
@@ -87,7 +87,7 @@ fn jobs(runners: &Map) -> Vec<Job> {
 
 /// Runs several runners at once. It succeeds when all do.
 #[function]
-async fn parallel_runners(ctx: &Context, name: Value, runners: Value, kwargs: KwArgs) -> Result<Ret> {
+fn parallel_runners(ctx: &Context, name: Value, runners: Value, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
     let ret = Ret::new(name);
     let runners = match runners {
@@ -99,10 +99,10 @@ async fn parallel_runners(ctx: &Context, name: Value, runners: Value, kwargs: Kw
     let calls = jobs.iter().map(|job| {
         let mut kwargs = with_orchestration(ctx, job.kwargs.clone());
         kwargs.insert("full_return", true);
-        ctx.call_with("saltutil.runner", Call { args: vec![job.fun.clone()], kwargs })
+        move || ctx.call_with("saltutil.runner", Call { args: vec![job.fun.clone()], kwargs })
     });
     let mut outputs = Map::new();
-    for (job, out) in jobs.iter().zip(futures_util::future::join_all(calls).await) {
+    for (job, out) in jobs.iter().zip(ctx.side_by_side(calls.collect())) {
         match out {
             Ok(out) => drop(outputs.insert(job.id.clone(), out.get("return").cloned().unwrap_or_default())),
             Err(error @ (Error::Execution(_) | Error::Invocation(_) | Error::CommandNotFound(_))) => {

@@ -10,7 +10,7 @@ use crate::Ret;
 ///
 /// Fails when it fails on more than ``allow_fail`` minions; those in ``fail_minions`` do not count.
 #[function]
-async fn state(
+fn state(
     ctx: &Context,
     name: Value,
     tgt: Value,
@@ -92,10 +92,10 @@ async fn state(
     }
     let without_master = ctx.opt_str("__role") != Some("master") && ctx.is_local() && !command_is_remote(&command);
     let returns = match without_master {
-        true => here(ctx, fun, command).await?,
+        true => here(ctx, fun, command)?,
         false => {
             let call = Call { args: vec![tgt, fun.into()], kwargs: command };
-            ctx.call_with("saltutil.cmd", call).await?.into_map().unwrap_or_default()
+            ctx.call_with("saltutil.cmd", call)?.into_map().unwrap_or_default()
         }
     };
     note_jid(&mut state, &returns);
@@ -115,14 +115,14 @@ fn command_is_remote(command: &Map) -> bool {
 }
 
 /// Without a master the states are applied here, whoever is meant.
-async fn here(ctx: &Context, fun: &str, mut command: Map) -> Result<Map> {
+fn here(ctx: &Context, fun: &str, mut command: Map) -> Result<Map> {
     let first = command.remove("arg").and_then(Value::into_list).unwrap_or_default().into_iter().next();
     let named = command.remove("kwarg").and_then(Value::into_map).unwrap_or_default();
     command.update(named);
     if let Some(first) = first {
         command.insert(if fun == "state.top" { "topfn" } else { "mods" }, first);
     }
-    let ret = ctx.call_with(fun, Call { args: Vec::new(), kwargs: command }).await?;
+    let ret = ctx.call_with(fun, Call { args: Vec::new(), kwargs: command })?;
     let out = ret.get("out").cloned().unwrap_or_else(|| "highstate".into());
     Ok(map! { ctx.id() => map! { "ret" => ret, "out" => out } })
 }

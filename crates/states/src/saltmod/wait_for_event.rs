@@ -8,7 +8,7 @@ use crate::Ret;
 /// Waits until events under a tag, a glob, have told of each id of a list, at most for some seconds. Beside an orchestration
 /// there is no bus to watch.
 #[function]
-async fn wait_for_event(
+fn wait_for_event(
     ctx: &Context,
     name: Value,
     id_list: Value,
@@ -32,7 +32,7 @@ async fn wait_for_event(
     let seconds = timeout.as_f64().or_else(|| timeout.as_str()?.trim().parse().ok());
     let seconds = seconds.ok_or_else(|| Error::execution(format!("'timeout' must be a number, not {timeout}")))?;
     let kwargs = map! { "tag" => name.to_string(), "id_list" => ids, "event_id" => event_id, "timeout" => seconds };
-    let told = ctx.call_with("saltutil.wait_for_event", Call { args: Vec::new(), kwargs }).await?;
+    let told = ctx.call_with("saltutil.wait_for_event", Call { args: Vec::new(), kwargs })?;
     Ok(outcome(ret, &told.into_map().unwrap_or_default()))
 }
 

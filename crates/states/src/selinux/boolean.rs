@@ -61,7 +61,7 @@ fn compared(wanted: &Map, known: &Map, persist: bool) -> std::result::Result<Cha
 
 /// Makes sure that booleans have their values; `persist` for every start.
 #[function]
-async fn boolean(
+fn boolean(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] value: Value,
@@ -73,7 +73,7 @@ async fn boolean(
         true => combined(&value, &booleans, false),
         false => map! { name.as_str() => value },
     };
-    let known = salt(ctx, "selinux.list_sebool", Map::new()).await?.into_map().unwrap_or_default();
+    let known = salt(ctx, "selinux.list_sebool", Map::new())?.into_map().unwrap_or_default();
     let change = match compared(&wanted, &known, persist) {
         Ok(change) => change,
         Err(why) => return Ok(ret.fail(why)),
@@ -97,7 +97,7 @@ async fn boolean(
         comments.push(format!("The following booleans would be changed: {names}"));
         return Ok(ret.would(comments.join("\n")).changed(diffs));
     }
-    if call(ctx, "selinux.setsebools", args![change.new, persist], Map::new()).await?.truthy() {
+    if call(ctx, "selinux.setsebools", args![change.new, persist], Map::new())?.truthy() {
         comments.push(format!("The following booleans have been changed: {names}"));
         return Ok(ret.ok(comments.join("\n")).changed(diffs));
     }

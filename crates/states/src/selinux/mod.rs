@@ -48,13 +48,13 @@ fn refined(mode: &str) -> Option<&'static str> {
 
 /// Makes sure that SELinux works in a mode, now and after the next start.
 #[function]
-async fn mode(ctx: &Context, name: Value) -> Result<Ret> {
+fn mode(ctx: &Context, name: Value) -> Result<Ret> {
     let ret = Ret::new(name.clone());
     let Some(wanted) = refined(&name.to_string()) else {
         return Ok(ret.fail(format!("{name} is not an accepted mode")));
     };
-    let mut now = call(ctx, "selinux.getenforce", args![], Map::new()).await?;
-    let configured = call(ctx, "selinux.getconfig", args![], Map::new()).await?;
+    let mut now = call(ctx, "selinux.getenforce", args![], Map::new())?;
+    let configured = call(ctx, "selinux.getconfig", args![], Map::new())?;
     let is = |value: &Value| value.as_str() == Some(wanted);
     if is(&now) && !is(&configured) {
         now = configured;
@@ -66,9 +66,8 @@ async fn mode(ctx: &Context, name: Value) -> Result<Ret> {
         let ret = ret.changed(map! { "old" => now, "new" => wanted });
         return Ok(ret.would(format!("SELinux mode is set to be changed to {wanted}")));
     }
-    let new = call(ctx, "selinux.setenforce", args![wanted], Map::new()).await?;
-    let after_start =
-        wanted == "Disabled" && !is(&new) && is(&call(ctx, "selinux.getconfig", args![], Map::new()).await?);
+    let new = call(ctx, "selinux.setenforce", args![wanted], Map::new())?;
+    let after_start = wanted == "Disabled" && !is(&new) && is(&call(ctx, "selinux.getconfig", args![], Map::new())?);
     if is(&new) || after_start {
         let ret = ret.changed(map! { "old" => now, "new" => new });
         return Ok(ret.ok(format!("SELinux has been set to {wanted} mode")));

@@ -15,24 +15,24 @@ fn refined(state: &Value) -> Option<&'static str> {
     }
 }
 
-async fn modules(ctx: &Context) -> Result<Map> {
-    Ok(call(ctx, "selinux.list_semod", args![], Map::new()).await?.into_map().unwrap_or_default())
+fn modules(ctx: &Context) -> Result<Map> {
+    Ok(call(ctx, "selinux.list_semod", args![], Map::new())?.into_map().unwrap_or_default())
 }
 
-async fn installed(ctx: &Context, path: Value) -> Result<Ret> {
+fn installed(ctx: &Context, path: Value) -> Result<Ret> {
     let ret = Ret::new(path.clone());
-    Ok(match call(ctx, "selinux.install_semod", args![path.clone()], Map::new()).await?.truthy() {
+    Ok(match call(ctx, "selinux.install_semod", args![path.clone()], Map::new())?.truthy() {
         true => ret.ok(format!("Module {path} has been installed")),
         false => ret.fail(format!("Failed to install module {path}")),
     })
 }
 
-async fn removed(ctx: &Context, name: &str) -> Result<Ret> {
+fn removed(ctx: &Context, name: &str) -> Result<Ret> {
     let ret = Ret::new(name);
-    if !modules(ctx).await?.contains_key(name) {
+    if !modules(ctx)?.contains_key(name) {
         return Ok(ret.fail(format!("Module {name} is not available")));
     }
-    Ok(match call(ctx, "selinux.remove_semod", args![name], Map::new()).await?.truthy() {
+    Ok(match call(ctx, "selinux.remove_semod", args![name], Map::new())?.truthy() {
         true => ret.ok(format!("Module {name} has been removed")),
         false => ret.fail(format!("Failed to remove module {name}")),
     })
@@ -40,7 +40,7 @@ async fn removed(ctx: &Context, name: &str) -> Result<Ret> {
 
 /// Makes sure that a module is on or off; `install` and `remove` do that first.
 #[function(name = "module")]
-async fn module(
+fn module(
     ctx: &Context,
     name: String,
     #[default("Enabled")] module_state: Value,
@@ -54,14 +54,14 @@ async fn module(
         return Ok(ret.fail("Cannot install and remove at the same time"));
     }
     if asked("install") {
-        ret = installed(ctx, opts.get("source").cloned().unwrap_or(name.as_str().into())).await?;
+        ret = installed(ctx, opts.get("source").cloned().unwrap_or(name.as_str().into()))?;
         if ret.result != Some(true) {
             return Ok(ret);
         }
     } else if asked("remove") {
-        return removed(ctx, &name).await;
+        return removed(ctx, &name);
     }
-    let modules = modules(ctx).await?;
+    let modules = modules(ctx)?;
     let Some(module) = modules.get(&name) else {
         return Ok(ret.fail(format!("Module {name} is not available")));
     };
@@ -81,7 +81,7 @@ async fn module(
     if ctx.is_test() {
         return Ok(ret.would(format!("Module {name} is set to be toggled to {module_state}")));
     }
-    Ok(match call(ctx, "selinux.setsemod", args![name.as_str(), wanted], Map::new()).await?.truthy() {
+    Ok(match call(ctx, "selinux.setsemod", args![name.as_str(), wanted], Map::new())?.truthy() {
         true => ret.ok(format!("Module {name} has been set to {module_state}")),
         false => ret.fail(format!("Failed to set the Module {name} to {module_state}")),
     })
@@ -89,12 +89,12 @@ async fn module(
 
 /// Installs a module from a file.
 #[function]
-async fn module_install(ctx: &Context, name: Value) -> Result<Ret> {
-    installed(ctx, name).await
+fn module_install(ctx: &Context, name: Value) -> Result<Ret> {
+    installed(ctx, name)
 }
 
 /// Takes a module away.
 #[function]
-async fn module_remove(ctx: &Context, name: String) -> Result<Ret> {
-    removed(ctx, &name).await
+fn module_remove(ctx: &Context, name: String) -> Result<Ret> {
+    removed(ctx, &name)
 }

@@ -12,7 +12,7 @@ fn worked(said: &Value) -> bool {
 
 /// Makes sure that the policy has a context for the paths a pattern fits.
 #[function]
-async fn fcontext_policy_present(
+fn fcontext_policy_present(
     ctx: &Context,
     name: String,
     sel_type: Value,
@@ -21,12 +21,12 @@ async fn fcontext_policy_present(
     #[default(Value::Null)] sel_level: Value,
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    let kind = call(ctx, "selinux.filetype_id_to_string", args![filetype.clone()], Map::new()).await?;
+    let kind = call(ctx, "selinux.filetype_id_to_string", args![filetype.clone()], Map::new())?;
     let policy = map! {
         "name" => name.as_str(), "filetype" => filetype, "sel_type" => sel_type.clone(), "sel_user" => sel_user,
         "sel_level" => sel_level,
     };
-    let current = salt(ctx, "selinux.fcontext_get_policy", policy.clone()).await?;
+    let current = salt(ctx, "selinux.fcontext_get_policy", policy.clone())?;
     let own = current.get("sel_type").cloned().unwrap_or_default();
     if current.truthy() && own == sel_type {
         return Ok(ret.ok(format!(
@@ -36,7 +36,7 @@ async fn fcontext_policy_present(
     if ctx.is_test() {
         return Ok(ret.would(""));
     }
-    let said = salt(ctx, "selinux.fcontext_add_policy", policy).await?;
+    let said = salt(ctx, "selinux.fcontext_add_policy", policy)?;
     if !worked(&said) {
         return Ok(ret.fail(format!("Error adding new rule: {said}")));
     }
@@ -49,7 +49,7 @@ async fn fcontext_policy_present(
 
 /// Makes sure that the policy has no context for a pattern of paths.
 #[function]
-async fn fcontext_policy_absent(
+fn fcontext_policy_absent(
     ctx: &Context,
     name: String,
     #[default("a")] filetype: Value,
@@ -62,7 +62,7 @@ async fn fcontext_policy_absent(
         "name" => name.as_str(), "filetype" => filetype.clone(), "sel_type" => sel_type.clone(), "sel_user" => sel_user,
         "sel_level" => sel_level,
     };
-    let current = salt(ctx, "selinux.fcontext_get_policy", policy.clone()).await?;
+    let current = salt(ctx, "selinux.fcontext_get_policy", policy.clone())?;
     if !current.truthy() {
         return Ok(ret.ok(format!(
             "SELinux policy for \"{name}\" already absent with specified filetype \"{filetype}\" and sel_type \"{sel_type}\"."
@@ -74,7 +74,7 @@ async fn fcontext_policy_absent(
     }
     let own = current.get("sel_type").cloned().unwrap_or_default();
     let kind = map! { "sel_type" => if sel_type.truthy() { sel_type } else { own } };
-    let said = salt(ctx, "selinux.fcontext_delete_policy", over(policy, &kind)).await?;
+    let said = salt(ctx, "selinux.fcontext_delete_policy", over(policy, &kind))?;
     Ok(match worked(&said) {
         true => ret.ok(""),
         false => ret.fail(format!("Error removing policy: {said}")),
@@ -83,16 +83,16 @@ async fn fcontext_policy_absent(
 
 /// Makes sure that files have the contexts of the policy.
 #[function]
-async fn fcontext_policy_applied(ctx: &Context, name: String, #[default(false)] recursive: Value) -> Result<Ret> {
+fn fcontext_policy_applied(ctx: &Context, name: String, #[default(false)] recursive: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = args![name.as_str(), recursive];
-    if call(ctx, "selinux.fcontext_policy_is_applied", place.clone(), Map::new()).await?.as_str() == Some("") {
+    if call(ctx, "selinux.fcontext_policy_is_applied", place.clone(), Map::new())?.as_str() == Some("") {
         return Ok(ret.ok(format!("SElinux policies are already applied for filespec \"{name}\"")));
     }
     if ctx.is_test() {
         return Ok(ret.would(""));
     }
-    let said = call(ctx, "selinux.fcontext_apply_policy", place, Map::new()).await?;
+    let said = call(ctx, "selinux.fcontext_apply_policy", place, Map::new())?;
     if !worked(&said) {
         return Ok(Ret { comment: said, ..ret });
     }
@@ -119,8 +119,8 @@ impl Port {
         args
     }
 
-    async fn policy(&self, ctx: &Context, typed: bool) -> Result<Value> {
-        salt(ctx, "selinux.port_get_policy", self.arguments(typed)).await
+    fn policy(&self, ctx: &Context, typed: bool) -> Result<Value> {
+        salt(ctx, "selinux.port_get_policy", self.arguments(typed))
     }
 
     fn already(&self, what: &str) -> String {
@@ -134,7 +134,7 @@ impl Port {
 
 /// Makes sure that the policy has a type for a port.
 #[function]
-async fn port_policy_present(
+fn port_policy_present(
     ctx: &Context,
     name: String,
     sel_type: Value,
@@ -144,25 +144,25 @@ async fn port_policy_present(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let wish = Port { name, sel_type, protocol, port };
-    if wish.policy(ctx, true).await?.truthy() {
+    if wish.policy(ctx, true)?.truthy() {
         return Ok(ret.ok(wish.already("present")));
     }
     if ctx.is_test() {
         return Ok(ret.would(""));
     }
-    let old = wish.policy(ctx, false).await?;
+    let old = wish.policy(ctx, false)?;
     let fun = if old.truthy() { "selinux.port_modify_policy" } else { "selinux.port_add_policy" };
-    let said = salt(ctx, fun, over(wish.arguments(true), &map! { "sel_range" => sel_range })).await?;
+    let said = salt(ctx, fun, over(wish.arguments(true), &map! { "sel_range" => sel_range }))?;
     if !worked(&said) {
         return Ok(ret.fail(format!("Error adding new policy: {said}")));
     }
-    let new = wish.policy(ctx, true).await?;
+    let new = wish.policy(ctx, true)?;
     Ok(ret.ok("").changed(map! { "old" => old, "new" => new }))
 }
 
 /// Makes sure that the policy has no type for a port.
 #[function]
-async fn port_policy_absent(
+fn port_policy_absent(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] sel_type: Value,
@@ -171,17 +171,17 @@ async fn port_policy_absent(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let wish = Port { name, sel_type, protocol, port };
-    let old = wish.policy(ctx, true).await?;
+    let old = wish.policy(ctx, true)?;
     if !old.truthy() {
         return Ok(ret.ok(wish.already("absent")));
     }
     if ctx.is_test() {
         return Ok(ret.would(""));
     }
-    let said = salt(ctx, "selinux.port_delete_policy", wish.arguments(false)).await?;
+    let said = salt(ctx, "selinux.port_delete_policy", wish.arguments(false))?;
     if !worked(&said) {
         return Ok(ret.fail(format!("Error deleting policy: {said}")));
     }
-    let new = wish.policy(ctx, true).await?;
+    let new = wish.policy(ctx, true)?;
     Ok(ret.ok("").changed(map! { "old" => old, "new" => new }))
 }

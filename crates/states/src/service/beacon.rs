@@ -8,7 +8,7 @@ use crate::beacon::{made, without};
 
 /// Makes a beacon that watches a service which runs or is dead.
 #[function]
-async fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let kwargs = kwargs.0;
     let wrong = |sfun: &str| format!("service.{sfun} does not work with the beacon state function");
     if let Some(ret) = without(&name, &kwargs, &["running", "dead"], wrong) {
@@ -29,5 +29,5 @@ async fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> 
         "interval" => or("interval", 60.into()),
         "beacon_module" => "service",
     };
-    made(ctx, beacon).await
+    made(ctx, beacon)
 }

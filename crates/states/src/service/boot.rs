@@ -9,8 +9,8 @@ use crate::{Ret, args};
 
 /// Makes sure that a service starts with the system.
 #[function]
-async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
-    let part = enable(ctx, &name, None, true, &kwargs.given()).await?;
+fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+    let part = enable(ctx, &name, None, true, &kwargs.given())?;
     let ret = part.onto(Ret::new(name.as_str()).ok(""));
     if ctx.is_test() && ret.comment.as_str() == Some(&not_available(&name)) {
         let text = format!("Service {name} not present; if created in this state run, it would have been enabled");
@@ -21,8 +21,8 @@ async fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
 
 /// Makes sure that a service does not start with the system.
 #[function]
-async fn disabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
-    let part = disable(ctx, &name, None, true, &kwargs.given()).await?;
+fn disabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+    let part = disable(ctx, &name, None, true, &kwargs.given())?;
     Ok(part.onto(Ret::new(name).ok("")))
 }
 
@@ -49,14 +49,8 @@ fn no_means(what: &str, name: &str, started: Option<bool>) -> String {
 }
 
 /// Makes a service start with the system.
-pub(super) async fn enable(
-    ctx: &Context,
-    name: &str,
-    started: Option<bool>,
-    result: bool,
-    kwargs: &Map,
-) -> Result<Part> {
-    match available(ctx, name).await? {
+pub(super) fn enable(ctx: &Context, name: &str, started: Option<bool>, result: bool, kwargs: &Map) -> Result<Part> {
+    match available(ctx, name)? {
         Ok(true) => {}
         Ok(false) => return Ok(says(Some(false), not_available(name))),
         Err(text) => return Ok(says(Some(false), text)),
@@ -64,7 +58,7 @@ pub(super) async fn enable(
     if !has(ctx, "service.enable") || !has(ctx, "service.enabled") {
         return Ok(says(Some(result), no_means("Enable", name, started)));
     }
-    let before = call(ctx, "service.enabled", args![name], with(kwargs)).await?;
+    let before = call(ctx, "service.enabled", args![name], with(kwargs))?;
     let state = beside(started);
     if before.truthy() {
         let part = says(Some(result), format!("Service {name} is already enabled, and {state}"));
@@ -73,9 +67,9 @@ pub(super) async fn enable(
     if ctx.is_test() {
         return Ok(says(None, format!("Service {name} set to be enabled")));
     }
-    let why = match call(ctx, "service.enable", args![name], with(kwargs)).await {
+    let why = match call(ctx, "service.enable", args![name], with(kwargs)) {
         Ok(done) if done.truthy() => {
-            let after = call(ctx, "service.enabled", args![name], with(kwargs)).await?;
+            let after = call(ctx, "service.enabled", args![name], with(kwargs))?;
             let changes = if after == before {
                 Map::new()
             } else {
@@ -99,14 +93,8 @@ pub(super) async fn enable(
 }
 
 /// Keeps a service from starting with the system.
-pub(super) async fn disable(
-    ctx: &Context,
-    name: &str,
-    started: Option<bool>,
-    result: bool,
-    kwargs: &Map,
-) -> Result<Part> {
-    match available(ctx, name).await? {
+pub(super) fn disable(ctx: &Context, name: &str, started: Option<bool>, result: bool, kwargs: &Map) -> Result<Part> {
+    match available(ctx, name)? {
         Ok(true) => {}
         Ok(false) => return Ok(says(Some(true), not_available(name))),
         Err(text) => return Ok(says(Some(false), text)),
@@ -114,7 +102,7 @@ pub(super) async fn disable(
     if !has(ctx, "service.disable") || !has(ctx, "service.disabled") {
         return Ok(says(Some(result), no_means("Disable", name, started)));
     }
-    let before = call(ctx, "service.disabled", args![name], Map::new()).await?;
+    let before = call(ctx, "service.disabled", args![name], Map::new())?;
     let state = beside(started);
     if before.truthy() {
         let part = says(Some(result), format!("Service {name} is already disabled, and {state}"));
@@ -123,8 +111,8 @@ pub(super) async fn disable(
     if ctx.is_test() {
         return Ok(says(None, format!("Service {name} set to be disabled")));
     }
-    if call(ctx, "service.disable", args![name], with(kwargs)).await?.truthy() {
-        let after = call(ctx, "service.disabled", args![name], Map::new()).await?;
+    if call(ctx, "service.disable", args![name], with(kwargs))?.truthy() {
+        let after = call(ctx, "service.disabled", args![name], Map::new())?;
         let changes = if after == before {
             Map::new()
         } else {

@@ -9,7 +9,7 @@ use crate::{Ret, args};
 
 /// Makes sure that a service does not run; with `enable` also that it starts with the system, or does not.
 #[function]
-async fn dead(
+fn dead(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] enable: Value,
@@ -22,10 +22,10 @@ async fn dead(
         return Ok(enabled_used(&name));
     }
     let mut ret = Ret::new(name.as_str()).ok("");
-    if offline(ctx).await? {
+    if offline(ctx)? {
         return Ok(ret.ok("Running in OFFLINE mode. Nothing to do"));
     }
-    match available(ctx, &name).await? {
+    match available(ctx, &name)? {
         Ok(true) => {}
         Ok(false) if ctx.is_test() => {
             let text = "not present; if created in this state run, it would have been stopped";
@@ -37,23 +37,23 @@ async fn dead(
     let wish = Wish::new(name, enable, sig, init_delay, kwargs);
     let name = wish.name.as_str();
     let status_kwargs = systemd_only(ctx, "service.status", &wish.kwargs, &mut ret);
-    let before = wish.status(ctx, args![wish.sig.clone()], &status_kwargs).await?;
-    let enabled = wish.enabled(ctx).await?;
+    let before = wish.status(ctx, args![wish.sig.clone()], &status_kwargs)?;
+    let enabled = wish.enabled(ctx)?;
     if !before.truthy() {
         let ret = ret.ok(format!("The service {name} is already dead"));
-        return wish.toggled_if_needed(ctx, ret, enabled.truthy()).await;
+        return wish.toggled_if_needed(ctx, ret, enabled.truthy());
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Service {name} is set to be killed")));
     }
     let stop_kwargs = systemd_only(ctx, "service.stop", &wish.kwargs, &mut ret);
-    if !call(ctx, "service.stop", args![name], stop_kwargs).await?.truthy() {
+    if !call(ctx, "service.stop", args![name], stop_kwargs)?.truthy() {
         let ret = ret.fail(format!("Service {name} failed to die"));
-        return wish.toggled(ctx, ret, Some(true), false).await;
+        return wish.toggled(ctx, ret, Some(true), false);
     }
-    wish.wait().await;
-    let status = wish.status(ctx, args![], &status_kwargs).await?;
-    let still_enabled = wish.enabled(ctx).await?;
+    wish.wait(ctx);
+    let status = wish.status(ctx, args![], &status_kwargs)?;
+    let still_enabled = wish.enabled(ctx)?;
     if (before != status || enabled != still_enabled) && ret.changes.is_empty() {
         ret.changes.insert(name, status.clone());
     }
@@ -61,5 +61,5 @@ async fn dead(
         true => ret.fail(format!("Service {name} failed to die")),
         false => ret.ok(format!("Service {name} was killed")),
     };
-    wish.toggled(ctx, ret, boot::runs(&status), !status.truthy()).await
+    wish.toggled(ctx, ret, boot::runs(&status), !status.truthy())
 }

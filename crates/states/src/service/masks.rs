@@ -8,19 +8,19 @@ use crate::{Ret, args};
 
 /// Makes sure that a service cannot be started.
 #[function]
-async fn masked(ctx: &Context, name: String, #[default(false)] runtime: Value) -> Result<Ret> {
-    Task { name: &name, runtime, mask: true }.run(ctx).await
+fn masked(ctx: &Context, name: String, #[default(false)] runtime: Value) -> Result<Ret> {
+    Task { name: &name, runtime, mask: true }.run(ctx)
 }
 
 /// Makes sure that a service can be started.
 #[function]
-async fn unmasked(ctx: &Context, name: String, #[default(false)] runtime: Value) -> Result<Ret> {
-    unmask(ctx, &name, runtime).await
+fn unmasked(ctx: &Context, name: String, #[default(false)] runtime: Value) -> Result<Ret> {
+    unmask(ctx, &name, runtime)
 }
 
 /// Lets a service be started.
-pub(super) async fn unmask(ctx: &Context, name: &str, runtime: Value) -> Result<Ret> {
-    Task { name, runtime, mask: false }.run(ctx).await
+pub(super) fn unmask(ctx: &Context, name: &str, runtime: Value) -> Result<Ret> {
+    Task { name, runtime, mask: false }.run(ctx)
 }
 
 struct Task<'a> {
@@ -30,23 +30,23 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    async fn run(&self, ctx: &Context) -> Result<Ret> {
+    fn run(&self, ctx: &Context) -> Result<Ret> {
         let ret = Ret::new(self.name);
         if !has(ctx, "service.masked") {
             return Ok(ret.fail("Service masking not available on this minion"));
         }
-        match self.apply(ctx, ret.clone()).await {
+        match self.apply(ctx, ret.clone()) {
             Ok(ret) => Ok(ret),
             Err(error) => Ok(ret.fail(caught(error)?.text)),
         }
     }
 
-    async fn is_masked(&self, ctx: &Context) -> Result<bool> {
+    fn is_masked(&self, ctx: &Context) -> Result<bool> {
         let args = args![self.name, self.runtime.clone()];
-        Ok(call(ctx, "service.masked", args, Map::new()).await?.truthy())
+        Ok(call(ctx, "service.masked", args, Map::new())?.truthy())
     }
 
-    async fn apply(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
+    fn apply(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
         let name = self.name;
         let kind = if self.runtime.truthy() { "runtime " } else { "" };
         let (done, verb, already) = match self.mask {
@@ -54,14 +54,14 @@ impl Task<'_> {
             false => ("unmasked", "unmask", "was already"),
         };
         let changes = map! { format!("{kind}masked") => map! { "old" => !self.mask, "new" => self.mask } };
-        if self.is_masked(ctx).await? == self.mask {
+        if self.is_masked(ctx)? == self.mask {
             return Ok(ret.ok(format!("Service {name} {already} {kind}{done}")));
         }
         if ctx.is_test() {
             return Ok(ret.would(format!("Service {name} would be {kind}{done}")).changed(changes));
         }
-        call(ctx, &format!("service.{verb}"), args![name, self.runtime.clone()], Map::new()).await?;
-        if self.is_masked(ctx).await? == self.mask {
+        call(ctx, &format!("service.{verb}"), args![name, self.runtime.clone()], Map::new())?;
+        if self.is_masked(ctx)? == self.mask {
             return Ok(ret.ok(format!("Service {name} was {kind}{done}")).changed(changes));
         }
         // As in Salt this is no failure.

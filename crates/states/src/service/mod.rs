@@ -64,36 +64,36 @@ impl Wish {
     }
 
     /// Enables or disables the service as wanted and lays what came of it over the result.
-    async fn toggled(&self, ctx: &Context, ret: Ret, started: Option<bool>, result: bool) -> Result<Ret> {
+    fn toggled(&self, ctx: &Context, ret: Ret, started: Option<bool>, result: bool) -> Result<Ret> {
         let part = match self.enable {
-            Value::Bool(true) => boot::enable(ctx, &self.name, started, result, &self.kwargs).await?,
-            Value::Bool(false) => boot::disable(ctx, &self.name, started, result, &self.kwargs).await?,
+            Value::Bool(true) => boot::enable(ctx, &self.name, started, result, &self.kwargs)?,
+            Value::Bool(false) => boot::disable(ctx, &self.name, started, result, &self.kwargs)?,
             _ => return Ok(ret),
         };
         Ok(part.onto(ret))
     }
 
     /// The same when the service runs or not as wanted: only if it is not as wanted at the next start of the system.
-    async fn toggled_if_needed(&self, ctx: &Context, ret: Ret, enabled: bool) -> Result<Ret> {
+    fn toggled_if_needed(&self, ctx: &Context, ret: Ret, enabled: bool) -> Result<Ret> {
         let differs = self.enable.as_bool().is_some_and(|enable| enable != enabled);
-        if differs { self.toggled(ctx, ret, None, true).await } else { Ok(ret) }
+        if differs { self.toggled(ctx, ret, None, true) } else { Ok(ret) }
     }
 
-    async fn status(&self, ctx: &Context, args: Vec<Value>, kwargs: &Map) -> Result<Value> {
+    fn status(&self, ctx: &Context, args: Vec<Value>, kwargs: &Map) -> Result<Value> {
         let args = [args![self.name.as_str()], args].concat();
-        call(ctx, "service.status", args, kwargs.clone()).await
+        call(ctx, "service.status", args, kwargs.clone())
     }
 
-    async fn enabled(&self, ctx: &Context) -> Result<Value> {
+    fn enabled(&self, ctx: &Context) -> Result<Value> {
         if !has(ctx, "service.enabled") {
             return Ok(Value::Bool(true));
         }
-        call(ctx, "service.enabled", args![self.name.as_str()], Map::new()).await
+        call(ctx, "service.enabled", args![self.name.as_str()], Map::new())
     }
 
-    async fn wait(&self) {
+    fn wait(&self, ctx: &Context) {
         if let Some(seconds) = self.init_delay.as_f64().filter(|seconds| *seconds > 0.0) {
-            tokio::time::sleep(Duration::from_secs_f64(seconds.min(86_400.0))).await;
+            ctx.sleep(Duration::from_secs_f64(seconds.min(86_400.0)));
         }
     }
 }
@@ -104,16 +104,16 @@ fn enabled_used(name: &str) -> Ret {
 }
 
 /// Whether services cannot be started, since this is no running system.
-async fn offline(ctx: &Context) -> Result<bool> {
-    Ok(has(ctx, "service.offline") && call(ctx, "service.offline", Vec::new(), Map::new()).await?.truthy())
+fn offline(ctx: &Context) -> Result<bool> {
+    Ok(has(ctx, "service.offline") && call(ctx, "service.offline", Vec::new(), Map::new())?.truthy())
 }
 
 /// Whether there is such a service; a failure to find out is told.
-async fn available(ctx: &Context, name: &str) -> Result<std::result::Result<bool, String>> {
+fn available(ctx: &Context, name: &str) -> Result<std::result::Result<bool, String>> {
     let found = if has(ctx, "service.available") {
-        call(ctx, "service.available", args![name], Map::new()).await
+        call(ctx, "service.available", args![name], Map::new())
     } else if has(ctx, "service.get_all") {
-        let all = call(ctx, "service.get_all", Vec::new(), Map::new()).await;
+        let all = call(ctx, "service.get_all", Vec::new(), Map::new());
         all.map(|all| all.as_list().unwrap_or_default().contains(&Value::from(name)).into())
     } else {
         Ok(Value::Bool(false))

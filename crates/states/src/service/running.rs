@@ -9,7 +9,7 @@ use crate::{Ret, args};
 
 /// Makes sure that a service runs; with `enable` also that it starts with the system, or does not.
 #[function]
-async fn running(
+fn running(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] enable: Value,
@@ -22,10 +22,10 @@ async fn running(
         return Ok(enabled_used(&name));
     }
     let mut ret = Ret::new(name.as_str()).ok("");
-    if offline(ctx).await? {
+    if offline(ctx)? {
         return Ok(ret.ok("Running in OFFLINE mode. Nothing to do"));
     }
-    match available(ctx, &name).await? {
+    match available(ctx, &name)? {
         Ok(true) => {}
         Ok(false) if ctx.is_test() => {
             let text = "not present; if created in this state run, it would have been started";
@@ -36,23 +36,23 @@ async fn running(
     }
     let wish = Wish::new(name, enable, sig, init_delay, kwargs);
     let status_kwargs = systemd_only(ctx, "service.status", &wish.kwargs, &mut ret);
-    let status = wish.status(ctx, args![wish.sig.clone()], &status_kwargs).await?;
-    let enabled = wish.enabled(ctx).await?;
+    let status = wish.status(ctx, args![wish.sig.clone()], &status_kwargs)?;
+    let enabled = wish.enabled(ctx)?;
     let unmask = wish.kwargs.get("unmask").is_some_and(Value::truthy);
     let mut unmasked = String::new();
     if unmask {
         let runtime = wish.kwargs.get("unmask_runtime").cloned().unwrap_or(false.into());
-        unmasked = masks::unmask(ctx, &wish.name, runtime).await?.comment.to_string();
+        unmasked = masks::unmask(ctx, &wish.name, runtime)?.comment.to_string();
     }
     let with_mask = |text: String| if unmasked.is_empty() { text } else { format!("{text}\n{unmasked}") };
     if status.truthy() {
         let ret = ret.ok(with_mask(format!("The service {} is already running", wish.name)));
-        return wish.toggled_if_needed(ctx, ret, enabled.truthy()).await;
+        return wish.toggled_if_needed(ctx, ret, enabled.truthy());
     }
     if ctx.is_test() {
         return Ok(ret.would(with_mask(format!("Service {} is set to start", wish.name))));
     }
-    let ret = start(ctx, &wish, ret, &status_kwargs, (status, enabled)).await?;
+    let ret = start(ctx, &wish, ret, &status_kwargs, (status, enabled))?;
     Ok(match (ret.1, unmask) {
         (true, true) => Ret { comment: format!("{}\n{unmasked}", ret.0.comment).into(), ..ret.0 },
         _ => ret.0,
@@ -60,26 +60,20 @@ async fn running(
 }
 
 /// Starts it. Says also whether it came to the end, where what was unmasked is told.
-async fn start(
-    ctx: &Context,
-    wish: &Wish,
-    mut ret: Ret,
-    status_kwargs: &Map,
-    before: (Value, Value),
-) -> Result<(Ret, bool)> {
+fn start(ctx: &Context, wish: &Wish, mut ret: Ret, status_kwargs: &Map, before: (Value, Value)) -> Result<(Ret, bool)> {
     let name = &wish.name;
     let start_kwargs = systemd_only(ctx, "service.start", &wish.kwargs, &mut ret);
-    match call(ctx, "service.start", args![name.as_str()], start_kwargs).await {
+    match call(ctx, "service.start", args![name.as_str()], start_kwargs) {
         Ok(done) if done.truthy() => {}
         Ok(_) => {
             let ret = ret.fail(format!("Service {name} failed to start"));
-            return Ok((wish.toggled(ctx, ret, Some(false), false).await?, false));
+            return Ok((wish.toggled(ctx, ret, Some(false), false)?, false));
         }
         Err(error) => return Ok((ret.fail(caught(error)?.text), false)),
     }
-    wish.wait().await;
-    let status = wish.status(ctx, args![wish.sig.clone()], status_kwargs).await?;
-    let enabled = wish.enabled(ctx).await?;
+    wish.wait(ctx);
+    let status = wish.status(ctx, args![wish.sig.clone()], status_kwargs)?;
+    let enabled = wish.enabled(ctx)?;
     if before != (status.clone(), enabled) && ret.changes.is_empty() {
         ret.changes.insert(name.as_str(), status.clone());
     }
@@ -87,7 +81,7 @@ async fn start(
         true => ret.ok(format!("Started service {name}")),
         false => ret.fail(format!("Service {name} failed to start")),
     };
-    let mut ret = wish.toggled(ctx, ret, boot::runs(&status), status.truthy()).await?;
+    let mut ret = wish.toggled(ctx, ret, boot::runs(&status), status.truthy())?;
     if wish.init_delay.truthy() {
         ret.comment = format!("{}\nDelayed return for {} seconds", ret.comment, wish.init_delay).into();
     }

@@ -9,7 +9,7 @@ use crate::{Ret, args};
 
 /// Restarts, reloads or stops a service.
 #[function]
-async fn mod_watch(
+fn mod_watch(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] sfun: Value,
@@ -28,7 +28,7 @@ async fn mod_watch(
         Some(kind @ ("dead" | "running")) => kind,
         _ => return Ok(ret.fail(format!("Unable to trigger watch for service.{sfun}"))),
     };
-    let runs = wish.status(ctx, args![wish.sig.clone()], &status_kwargs).await?.truthy();
+    let runs = wish.status(ctx, args![wish.sig.clone()], &status_kwargs)?.truthy();
     let (fun, verb, done) = match (kind, runs) {
         ("dead", true) => ("service.stop", "stop", "stopped".to_owned()),
         ("dead", false) => return Ok(ret.ok("Service is already stopped")),
@@ -42,14 +42,14 @@ async fn mod_watch(
         return Ok(ret.would(format!("Service is set to be {done}")));
     }
     if verb == "start" && has(ctx, "service.stop") {
-        call(ctx, "service.stop", args![name], Map::new()).await?;
+        call(ctx, "service.stop", args![name], Map::new())?;
     }
     let kwargs = systemd_only(ctx, fun, &wish.kwargs, &mut ret);
-    let result = match call(ctx, fun, args![name], kwargs).await {
+    let result = match call(ctx, fun, args![name], kwargs) {
         Ok(result) => result,
         Err(error) => return Ok(ret.fail(caught(error)?.text)),
     };
-    wish.wait().await;
+    wish.wait(ctx);
     let comment = match result.truthy() {
         true => format!("Service {done}"),
         false => format!("Failed to {verb} the service"),

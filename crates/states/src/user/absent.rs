@@ -9,7 +9,7 @@ use crate::{Ret, args};
 
 /// Makes sure that an account is not there; with `purge` its files neither.
 #[function]
-async fn absent(
+fn absent(
     ctx: &Context,
     name: String,
     #[default(false)] purge: Value,
@@ -17,18 +17,18 @@ async fn absent(
     #[default(false)] local: Value,
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
-    if info(ctx, &name, &local).await?.is_empty() {
+    if info(ctx, &name, &local)?.is_empty() {
         return Ok(ret.ok(format!("User {name} is not present")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("User {name} set for removal")));
     }
     let account = name.clone();
-    let groups = ctx.blocking(move || modules::accounts::group_names(&account)).await?;
-    let done = call(ctx, "user.delete", args![name.as_str(), purge, force], map! { "local" => local }).await?;
+    let groups = ctx.blocking(move || modules::accounts::group_names(&account));
+    let done = call(ctx, "user.delete", args![name.as_str(), purge, force], map! { "local" => local })?;
     let mut changes = Map::new();
     for group in groups {
-        if !call(ctx, "group.info", args![group.as_str()], Map::new()).await?.truthy() {
+        if !call(ctx, "group.info", args![group.as_str()], Map::new())?.truthy() {
             changes.insert(format!("{group} group"), "removed");
         }
     }

@@ -61,8 +61,8 @@ fn texts(value: &Value) -> Vec<String> {
     items(value).iter().map(Value::to_string).collect()
 }
 
-async fn gid_of(ctx: &Context, group: Value) -> Result<Value> {
-    call(ctx, "file.group_to_gid", vec![group], Map::new()).await
+fn gid_of(ctx: &Context, group: Value) -> Result<Value> {
+    call(ctx, "file.group_to_gid", vec![group], Map::new())
 }
 
 impl Wish {
@@ -70,20 +70,20 @@ impl Wish {
     ///
     /// # Errors
     /// When numbers would change that may not (`allow_uid_change`, `allow_gid_change`).
-    pub async fn changes(&self, ctx: &Context, allow_uid: bool, allow_gid: bool) -> Result<Option<Map>> {
-        let secrets = if has(ctx, "shadow.info") { Some(shadow(ctx, &self.name).await?) } else { None };
-        let account = info(ctx, &self.name, &self.local).await?;
+    pub fn changes(&self, ctx: &Context, allow_uid: bool, allow_gid: bool) -> Result<Option<Map>> {
+        let secrets = if has(ctx, "shadow.info") { Some(shadow(ctx, &self.name)?) } else { None };
+        let account = info(ctx, &self.name, &self.local)?;
         if account.is_empty() {
             return Ok(None);
         }
         let mut change = Map::new();
-        let groups = self.groups_now(ctx, &account, &mut change).await?;
+        let groups = self.groups_now(ctx, &account, &mut change)?;
         if let Some(wanted) = groups {
             change.insert("groups", wanted);
         }
         self.places(&account, &mut change);
         if let Some(secrets) = secrets.filter(|_| has(ctx, "shadow.default_hash")) {
-            self.secrets(ctx, &secrets, &mut change).await?;
+            self.secrets(ctx, &secrets, &mut change)?;
         }
         self.person(ctx, &account, &mut change);
         refuse(&change, &account, allow_uid, allow_gid)?;
@@ -91,11 +91,11 @@ impl Wish {
     }
 
     /// The groups to be set, if they are not those wanted. Notes changed numbers on the way.
-    async fn groups_now(&self, ctx: &Context, account: &Map, change: &mut Map) -> Result<Option<Vec<String>>> {
+    fn groups_now(&self, ctx: &Context, account: &Map, change: &mut Map) -> Result<Option<Vec<String>>> {
         let mut own = account.get("groups").map(texts).unwrap_or_default();
         let mut numbers = Vec::new();
         for group in &own {
-            numbers.push(gid_of(ctx, group.as_str().into()).await?);
+            numbers.push(gid_of(ctx, group.as_str().into())?);
         }
         let twins = Twins::of(&own, &numbers);
         let all: BTreeSet<String> = [texts(&self.groups), texts(&self.optional_groups)].concat().into_iter().collect();
@@ -108,14 +108,14 @@ impl Wish {
         }
         let gid = field(account, "gid");
         if !self.gid.is_null() {
-            let number = gid_of(ctx, self.gid.clone()).await?;
+            let number = gid_of(ctx, self.gid.clone())?;
             if !equal(&gid, &self.gid) && !equal(&gid, &number) {
                 change.insert("gid", self.gid.clone());
             }
         }
         let main = if self.gid.is_null() { gid.clone() } else { self.gid.clone() };
-        let new_main = call(ctx, "file.gid_to_group", vec![main], Map::new()).await?.to_string();
-        let old_main = call(ctx, "file.gid_to_group", vec![gid], Map::new()).await?.to_string();
+        let new_main = call(ctx, "file.gid_to_group", vec![main], Map::new())?.to_string();
+        let old_main = call(ctx, "file.gid_to_group", vec![gid], Map::new())?.to_string();
         // The main group is nobody's further group, under whatever name.
         twins.remove(&new_main, &mut own);
         twins.remove(&new_main, &mut wanted);
@@ -125,7 +125,7 @@ impl Wish {
         if !wanted.contains(&self.name) {
             twins.remove(&self.name, &mut own);
         }
-        let differs = group_changes(ctx, &own, &wanted, self.remove_groups).await?;
+        let differs = group_changes(ctx, &own, &wanted, self.remove_groups)?;
         Ok((differs && (!wanted.is_empty() || self.remove_groups)).then_some(wanted))
     }
 
@@ -142,10 +142,10 @@ impl Wish {
         }
     }
 
-    async fn secrets(&self, ctx: &Context, secrets: &Map, change: &mut Map) -> Result<()> {
+    fn secrets(&self, ctx: &Context, secrets: &Map, change: &mut Map) -> Result<()> {
         let hash = field(secrets, "passwd");
         if self.password.truthy() && !self.empty_password {
-            let default = call(ctx, "shadow.default_hash", args![], Map::new()).await?;
+            let default = call(ctx, "shadow.default_hash", args![], Map::new())?;
             if (hash == default || self.enforce_password) && hash != self.password {
                 change.insert("passwd", self.password.clone());
             }
@@ -224,7 +224,7 @@ impl Twins {
 }
 
 /// Whether groups differ, groups with one number counted as one.
-async fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove: bool) -> Result<bool> {
+fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove: bool) -> Result<bool> {
     let missing: Vec<&String> = wanted.iter().filter(|group| !own.contains(group)).collect();
     let surplus: Vec<&String> = own.iter().filter(|group| !wanted.contains(group)).collect();
     if missing.is_empty() && (surplus.is_empty() || !remove) {
@@ -232,7 +232,7 @@ async fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove:
     }
     let mut numbers = Vec::new();
     for group in own.iter().chain(missing.iter().copied()) {
-        let info = call(ctx, "group.info", args![group.as_str()], Map::new()).await?;
+        let info = call(ctx, "group.info", args![group.as_str()], Map::new())?;
         numbers.push((group, info.get("gid").cloned()));
     }
     let number = |name: &String| numbers.iter().find(|(group, _)| *group == name).and_then(|(_, gid)| gid.clone());

@@ -9,7 +9,7 @@ use crate::support::{call, equal, has, items, over};
 use crate::{Ret, args};
 
 /// Makes the account, and sets what cannot be given at once.
-pub async fn account(ctx: &Context, wish: &Wish, more: &Map, ret: Ret) -> Result<Ret> {
+pub fn account(ctx: &Context, wish: &Wish, more: &Map, ret: Ret) -> Result<Ret> {
     let name = wish.name.as_str();
     let mut groups = wish.groups.clone();
     if wish.optional_groups.truthy() {
@@ -25,37 +25,37 @@ pub async fn account(ctx: &Context, wish: &Wish, more: &Map, ret: Ret) -> Result
         "createhome" => wish.createhome,
         "local" => wish.local.clone(),
     };
-    let result = call(ctx, "user.add", args![], over(over(own, more), &wish.person)).await?;
+    let result = call(ctx, "user.add", args![], over(over(own, more), &wish.person))?;
     if result != Value::Bool(true) {
         let text = result.as_str().map_or(format!("Failed to create new user {name}"), str::to_owned);
         return Ok(ret.fail(text));
     }
-    let mut ret = ret.ok(format!("New user {name} created")).changed(info(ctx, name, &wish.local).await?);
+    let mut ret = ret.ok(format!("New user {name} created")).changed(info(ctx, name, &wish.local)?);
     if !wish.createhome {
         ret.changes.insert("home", "");
     }
     if has(ctx, "shadow.info") {
-        secrets(ctx, wish, &mut ret).await?;
+        secrets(ctx, wish, &mut ret)?;
     }
     Ok(ret)
 }
 
-async fn secrets(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
+fn secrets(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
     let name = wish.name.as_str();
     let failed = |ret: &mut Ret, what: String| {
         ret.result = Some(false);
         ret.comment = format!("User {name} created but failed to {what}").into();
     };
     if wish.password.truthy() && !wish.empty_password {
-        call(ctx, "shadow.set_password", args![name, wish.password.clone()], Map::new()).await?;
-        if field(&shadow(ctx, name).await?, "passwd") != wish.password {
+        call(ctx, "shadow.set_password", args![name, wish.password.clone()], Map::new())?;
+        if field(&shadow(ctx, name)?, "passwd") != wish.password {
             failed(ret, format!("set password to {HIDDEN}"));
         }
         ret.changes.insert("password", HIDDEN);
     }
     if wish.empty_password && !wish.password.truthy() {
-        call(ctx, "shadow.del_password", args![name], Map::new()).await?;
-        if field(&shadow(ctx, name).await?, "passwd").as_str() != Some("") {
+        call(ctx, "shadow.del_password", args![name], Map::new())?;
+        if field(&shadow(ctx, name)?, "passwd").as_str() != Some("") {
             failed(ret, "empty password".into());
         }
         ret.changes.insert("password", "");
@@ -66,8 +66,8 @@ async fn secrets(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
         if !asked {
             continue;
         }
-        call(ctx, &format!("shadow.set_{key}"), args![name, wanted.clone()], Map::new()).await?;
-        if !equal(&field(&shadow(ctx, name).await?, stored), &wanted) {
+        call(ctx, &format!("shadow.set_{key}"), args![name, wanted.clone()], Map::new())?;
+        if !equal(&field(&shadow(ctx, name)?, stored), &wanted) {
             failed(ret, format!("set {} to {wanted}", in_words(key)));
         }
         ret.changes.insert(key, wanted);

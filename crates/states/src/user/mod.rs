@@ -26,12 +26,12 @@ fn root(local: &Value) -> Map {
     }
 }
 
-async fn info(ctx: &Context, name: &str, local: &Value) -> Result<Map> {
-    Ok(call(ctx, "user.info", args![name], root(local)).await?.into_map().unwrap_or_default())
+fn info(ctx: &Context, name: &str, local: &Value) -> Result<Map> {
+    Ok(call(ctx, "user.info", args![name], root(local))?.into_map().unwrap_or_default())
 }
 
-async fn shadow(ctx: &Context, name: &str) -> Result<Map> {
-    Ok(call(ctx, "shadow.info", args![name], Map::new()).await?.into_map().unwrap_or_default())
+fn shadow(ctx: &Context, name: &str) -> Result<Map> {
+    Ok(call(ctx, "shadow.info", args![name], Map::new())?.into_map().unwrap_or_default())
 }
 
 fn field(map: &Map, name: &str) -> Value {

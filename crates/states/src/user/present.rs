@@ -10,7 +10,7 @@ use crate::{Ret, args};
 
 /// Makes sure that an account is there, as described.
 #[function]
-async fn present(
+fn present(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] uid: Value,
@@ -68,7 +68,7 @@ async fn present(
         "warndays" => warndays,
         "expire" => expire,
     };
-    let password = if password.truthy() && hash_password { hashed(ctx, &name, password).await? } else { password };
+    let password = if password.truthy() && hash_password { hashed(ctx, &name, password)? } else { password };
     let wish = Wish {
         name,
         uid,
@@ -91,12 +91,12 @@ async fn present(
         "usergroup" => usergroup, "unique" => unique, "system" => system, "loginclass" => loginclass, "nologinit" => nologinit,
     };
     let task = Task { wish, more, persist_home, allow: (allow_uid_change, allow_gid_change), missing: Vec::new() };
-    task.run(ctx).await
+    task.run(ctx)
 }
 
 /// Makes a hash of a password in clear text, with the salt of the present one.
-async fn hashed(ctx: &Context, name: &str, password: Value) -> Result<Value> {
-    let present = field(&shadow(ctx, name).await?, "passwd").to_string();
+fn hashed(ctx: &Context, name: &str, password: Value) -> Result<Value> {
+    let present = field(&shadow(ctx, name)?, "passwd").to_string();
     let parts: Vec<&str> = present.splitn(5, '$').collect();
     let kwargs = match parts[..] {
         [_, algorithm, salt, _] => {
@@ -106,7 +106,7 @@ async fn hashed(ctx: &Context, name: &str, password: Value) -> Result<Value> {
         }
         _ => Map::new(),
     };
-    call(ctx, "shadow.gen_password", vec![password], kwargs).await
+    call(ctx, "shadow.gen_password", vec![password], kwargs)
 }
 
 struct Task {
@@ -118,30 +118,30 @@ struct Task {
 }
 
 impl Task {
-    async fn run(mut self, ctx: &Context) -> Result<Ret> {
+    fn run(mut self, ctx: &Context) -> Result<Ret> {
         let name = self.wish.name.clone();
         let ret = Ret::new(name.as_str()).ok(format!("User {name} is present and up to date"));
         let mut comma = ["fullname", "roomnumber", "workphone"].iter().map(|part| field(&self.wish.person, part));
         if let Some(bad) = comma.find(|text| text.as_str().is_some_and(|text| text.contains(','))) {
             return Ok(ret.fail(format!("Unsupported char ',' in {bad}")));
         }
-        self.missing = self.look_for_groups(ctx).await?;
+        self.missing = self.look_for_groups(ctx)?;
         if !self.missing.is_empty() && !ctx.is_test() {
             let names = join(&self.missing, ",");
             return Ok(ret.fail(format!("The following group(s) are not present: {names}")));
         }
         let gid = self.wish.gid.clone();
         let own_group = self.more.get("usergroup").is_some_and(Value::truthy)
-            && call(ctx, "file.group_to_gid", args![name.as_str()], Map::new()).await?.as_str() != Some("");
+            && call(ctx, "file.group_to_gid", args![name.as_str()], Map::new())?.as_str() != Some("");
         if own_group {
             self.wish.gid = name.as_str().into();
         }
-        let found = self.wish.changes(ctx, self.allow.0, self.allow.1).await;
+        let found = self.wish.changes(ctx, self.allow.0, self.allow.1);
         self.wish.gid = gid;
         match found {
             Err(error) => Ok(ret.fail(caught(error)?.text)),
             Ok(Some(changes)) if changes.is_empty() => Ok(ret),
-            Ok(Some(changes)) => self.change(ctx, changes, ret).await,
+            Ok(Some(changes)) => self.change(ctx, changes, ret),
             Ok(None) if ctx.is_test() => {
                 let mut text = format!("User {name} set to be added");
                 if !self.missing.is_empty() {
@@ -149,15 +149,15 @@ impl Task {
                 }
                 Ok(ret.would(text))
             }
-            Ok(None) => create::account(ctx, &self.wish, &self.more, ret).await,
+            Ok(None) => create::account(ctx, &self.wish, &self.more, ret),
         }
     }
 
     /// Keeps the groups that are there and returns the wanted ones that are not.
-    async fn look_for_groups(&mut self, ctx: &Context) -> Result<Vec<Value>> {
+    fn look_for_groups(&mut self, ctx: &Context) -> Result<Vec<Value>> {
         let mut missing = Vec::new();
         for group in items(&self.wish.groups) {
-            if !call(ctx, "group.info", vec![group.clone()], Map::new()).await?.truthy() {
+            if !call(ctx, "group.info", vec![group.clone()], Map::new())?.truthy() {
                 missing.push(group);
             }
         }
@@ -169,7 +169,7 @@ impl Task {
         if self.wish.optional_groups.truthy() {
             let mut there = Vec::new();
             for group in items(&self.wish.optional_groups) {
-                if call(ctx, "group.info", vec![group.clone()], Map::new()).await?.truthy() {
+                if call(ctx, "group.info", vec![group.clone()], Map::new())?.truthy() {
                     there.push(group);
                 }
             }
@@ -180,7 +180,7 @@ impl Task {
         Ok(missing)
     }
 
-    async fn change(&self, ctx: &Context, changes: Map, ret: Ret) -> Result<Ret> {
+    fn change(&self, ctx: &Context, changes: Map, ret: Ret) -> Result<Ret> {
         let name = self.wish.name.as_str();
         if ctx.is_test() {
             let mut text = format!("The following user attributes are set to be changed:\n{}", shown(&changes));
@@ -190,10 +190,10 @@ impl Task {
             return Ok(ret.would(text));
         }
         let has_shadow = has(ctx, "shadow.info");
-        let before = if has_shadow { shadow(ctx, name).await? } else { Map::new() };
-        let pre = info(ctx, name, &self.wish.local).await?;
-        self.apply(ctx, changes, &pre).await?;
-        let post = info(ctx, name, &self.wish.local).await?;
+        let before = if has_shadow { shadow(ctx, name)? } else { Map::new() };
+        let pre = info(ctx, name, &self.wish.local)?;
+        self.apply(ctx, changes, &pre)?;
+        let post = info(ctx, name, &self.wish.local)?;
         let mut ret = ret;
         let differing = |new: &Map, old: &Map| -> Map {
             let differs = |(key, value): &(&Value, &Value)| old.get_value(key) != Some(value);
@@ -201,7 +201,7 @@ impl Task {
         };
         ret.changes = differing(&post, &pre);
         if has_shadow && field(&before, "passwd") != self.wish.password {
-            let mut after = differing(&shadow(ctx, name).await?, &before);
+            let mut after = differing(&shadow(ctx, name)?, &before);
             if after.contains_key("passwd") {
                 after.insert("passwd", HIDDEN);
             }
@@ -210,60 +210,60 @@ impl Task {
         if !ret.changes.is_empty() {
             ret.comment = format!("Updated user {name}").into();
         }
-        if let Some(left) = self.wish.changes(ctx, true, true).await?.filter(|left| !left.is_empty()) {
+        if let Some(left) = self.wish.changes(ctx, true, true)?.filter(|left| !left.is_empty()) {
             let left = value::python::repr_map(&without_secrets(&left));
             return Ok(ret.fail(format!("These values could not be changed: {left}")));
         }
         Ok(ret)
     }
 
-    async fn apply(&self, ctx: &Context, mut changes: Map, pre: &Map) -> Result<()> {
+    fn apply(&self, ctx: &Context, mut changes: Map, pre: &Map) -> Result<()> {
         let name = self.wish.name.as_str();
         if let Some(hash) = changes.remove("passwd").filter(|_| !self.wish.empty_password) {
-            call(ctx, "shadow.set_password", args![name, hash], Map::new()).await?;
+            call(ctx, "shadow.set_password", args![name, hash], Map::new())?;
         }
         if changes.remove("empty_password").is_some() {
-            call(ctx, "shadow.del_password", args![name], Map::new()).await?;
+            call(ctx, "shadow.del_password", args![name], Map::new())?;
         }
         if let Some(lock) = changes.remove("password_lock") {
             let fun = if lock.truthy() { "shadow.lock_password" } else { "shadow.unlock_password" };
-            call(ctx, fun, args![name], Map::new()).await?;
+            call(ctx, fun, args![name], Map::new())?;
         }
         if let Some(date) = changes.remove("date") {
-            call(ctx, "shadow.set_date", args![name, date], Map::new()).await?;
+            call(ctx, "shadow.set_date", args![name, date], Map::new())?;
         }
-        self.move_home(ctx, &mut changes, pre).await?;
+        self.move_home(ctx, &mut changes, pre)?;
         for (key, _) in &AGEING[1..] {
             if let Some(value) = changes.remove(key) {
-                call(ctx, &format!("shadow.set_{key}"), args![name, value], Map::new()).await?;
+                call(ctx, &format!("shadow.set_{key}"), args![name, value], Map::new())?;
             }
         }
         let groups = changes.remove("groups");
         for (key, value) in changes {
             let fun = format!("user.ch{key}");
             if has(ctx, &fun) {
-                call(ctx, &fun, args![name, value], Map::new()).await?;
+                call(ctx, &fun, args![name, value], Map::new())?;
             }
         }
         if let Some(groups) = groups {
-            call(ctx, "user.chgroups", args![name, groups, !self.wish.remove_groups], Map::new()).await?;
+            call(ctx, "user.chgroups", args![name, groups, !self.wish.remove_groups], Map::new())?;
         }
         Ok(())
     }
 
-    async fn move_home(&self, ctx: &Context, changes: &mut Map, pre: &Map) -> Result<()> {
+    fn move_home(&self, ctx: &Context, changes: &mut Map, pre: &Map) -> Result<()> {
         let name = self.wish.name.as_str();
         let persist = || map! { "persist" => self.persist_home.clone() };
         let home = changes.remove("home");
         let absent = changes.remove("homeDoesNotExist");
         if let (Some(home), None) = (&home, &absent) {
-            call(ctx, "user.chhome", args![name, home.clone()], persist()).await?;
+            call(ctx, "user.chhome", args![name, home.clone()], persist())?;
         }
         if let Some(home) = absent {
-            call(ctx, "user.chhome", args![name, home.clone()], persist()).await?;
+            call(ctx, "user.chhome", args![name, home.clone()], persist())?;
             if !std::path::Path::new(&home.to_string()).is_dir() {
                 let args = args![home, field(pre, "uid"), field(pre, "gid"), 0o755];
-                call(ctx, "file.mkdir", args, Map::new()).await?;
+                call(ctx, "file.mkdir", args, Map::new())?;
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ pub static MANAGE: Function = Function { name: "manage", ..MANAGED };
 
 /// Makes sure that an environment of Python is there, with packages if some are named.
 #[function]
-async fn managed(
+fn managed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] venv_bin: Value,
@@ -71,7 +71,6 @@ async fn managed(
     }
     Task { python: format!("{name}/bin/python"), name, clear: clear.truthy(), create, install, kwargs: kwargs.given() }
         .run(ctx, ret)
-        .await
 }
 
 struct Task {
@@ -96,19 +95,19 @@ fn is_there(ctx: &Context, python: &str) -> bool {
 }
 
 impl Task {
-    async fn run(mut self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+    fn run(mut self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let there = is_there(ctx, &self.python);
         let asked = self.install.get_str("requirements").filter(|file| file.starts_with("salt://")).map(str::to_owned);
         if let Some(file) = asked {
-            match cached(ctx, &file).await? {
+            match cached(ctx, &file)? {
                 Some(path) => drop(self.install.insert("requirements", path)),
                 None => return Ok(ret.fail(format!("pip requirements file '{file}' not found"))),
             }
         }
         if there && self.clear {
-            let packages = salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() }).await?;
+            let packages = salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?;
             ret.changes.insert("cleared_packages", packages);
-            ret.changes.insert("old", self.version(ctx).await?);
+            ret.changes.insert("old", self.version(ctx)?);
         }
         if ctx.is_test() {
             let name = &self.name;
@@ -120,23 +119,23 @@ impl Task {
         }
         ret = match there && !self.clear {
             true => ret.ok("virtualenv exists"),
-            false => match self.made(ctx, ret).await? {
+            false => match self.made(ctx, ret)? {
                 Ok(ret) => ret,
                 Err(ret) => return Ok(ret),
             },
         };
-        self.fill(ctx, ret).await
+        self.fill(ctx, ret)
     }
 
-    async fn version(&self, ctx: &Context) -> Result<String> {
-        let said = call(ctx, "cmd.run_stderr", args![format!("{} -V", self.python)], Map::new()).await?;
+    fn version(&self, ctx: &Context) -> Result<String> {
+        let said = call(ctx, "cmd.run_stderr", args![format!("{} -V", self.python)], Map::new())?;
         Ok(said.to_string().trim_matches('\n').to_owned())
     }
 
     /// Makes the environment; the error is what the state comes to.
-    async fn made(&self, ctx: &Context, mut ret: Ret) -> Result<std::result::Result<Ret, Ret>> {
+    fn made(&self, ctx: &Context, mut ret: Ret) -> Result<std::result::Result<Ret, Ret>> {
         let options = over(self.create.clone(), &self.kwargs);
-        let said = match call(ctx, "virtualenv.create", args![self.name.as_str()], options).await {
+        let said = match call(ctx, "virtualenv.create", args![self.name.as_str()], options) {
             Err(Error::CommandNotFound(why)) => {
                 return Ok(Err(ret.fail(format!("Failed to create virtualenv: {why}"))));
             }
@@ -146,21 +145,21 @@ impl Task {
         if said.get("retcode").and_then(Value::as_i64) != Some(0) {
             return Ok(Err(ret.fail(part("stdout") + &part("stderr"))));
         }
-        let version = self.version(ctx).await?;
+        let version = self.version(ctx)?;
         ret.changes.insert("new", version);
         let text = if self.clear { "Cleared existing virtualenv" } else { "Created new virtualenv" };
         Ok(Ok(ret.ok(text)))
     }
 
     /// Sees to the packages.
-    async fn fill(mut self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+    fn fill(mut self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let limited = ["use_wheel", "no_use_wheel", "no_binary"];
         for name in limited {
             let value = self.install.get(name).cloned().unwrap_or_default();
             if !value.truthy() {
                 continue;
             }
-            let version = salt(ctx, "pip.version", map! { "bin_env" => self.name.as_str() }).await?.to_string();
+            let version = salt(ctx, "pip.version", map! { "bin_env" => self.name.as_str() })?.to_string();
             if let Some(comment) = unsupported(&version, &[(name, &value)]) {
                 return Ok(ret.fail(comment));
             }
@@ -171,14 +170,14 @@ impl Task {
         }
         let part = |name: &str| self.install.get(name).cloned().unwrap_or_default();
         let place = map! { "bin_env" => self.name.as_str(), "user" => part("user"), "use_vt" => part("use_vt") };
-        let before = match salt(ctx, "pip.freeze", place).await {
+        let before = match salt(ctx, "pip.freeze", place) {
             Ok(before) => lines(&before),
             Err(error) => return Ok(ret.fail(caught(error)?.without_changes)),
         };
         if let Some(folder) = folder_of(&requirements)? {
             self.install.insert("cwd", folder);
         }
-        let said = salt(ctx, "pip.install", over(self.install.clone(), &self.kwargs)).await?;
+        let said = salt(ctx, "pip.install", over(self.install.clone(), &self.kwargs))?;
         let code = said.get("retcode").and_then(Value::as_i64).unwrap_or(1);
         if code != 0 {
             ret.result = Some(false);
@@ -187,7 +186,7 @@ impl Task {
             let part = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
             ret.comment = format!("{}\n{}\n{}", ret.comment, part("stdout"), part("stderr")).into();
         }
-        let after = lines(&salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() }).await?);
+        let after = lines(&salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?);
         if after != before {
             let only = |these: &BTreeSet<String>, those: &BTreeSet<String>| match these.difference(those).collect() {
                 Value::List(none) if none.is_empty() => Value::from(""),
@@ -220,20 +219,20 @@ fn folder_of(requirements: &Value) -> Result<Option<String>> {
 }
 
 /// Fetches a file of the master if it is not here yet or has changed, and returns its path.
-async fn cached(ctx: &Context, file: &str) -> Result<Option<String>> {
+fn cached(ctx: &Context, file: &str) -> Result<Option<String>> {
     let env = saltenv(ctx);
     let ask = |fun: &'static str, path: String| {
         let env = env.clone();
-        async move { call(ctx, fun, args![path, env], Map::new()).await }
+        call(ctx, fun, args![path, env], Map::new())
     };
-    let mut path = ask("cp.is_cached", file.to_owned()).await?;
+    let mut path = ask("cp.is_cached", file.to_owned())?;
     if !path.truthy() {
-        path = ask("cp.cache_file", file.to_owned()).await?;
+        path = ask("cp.cache_file", file.to_owned())?;
     }
     if path.truthy() {
-        let own = ask("cp.hash_file", file.to_owned()).await?;
-        if own != ask("cp.hash_file", path.to_string()).await? {
-            path = ask("cp.cache_file", file.to_owned()).await?;
+        let own = ask("cp.hash_file", file.to_owned())?;
+        if own != ask("cp.hash_file", path.to_string())? {
+            path = ask("cp.cache_file", file.to_owned())?;
         }
     }
     Ok(path.truthy().then(|| path.to_string()))

@@ -19,7 +19,7 @@ const OF_THE_FILE: [&str; 3] = ["additional_certs", "encoding", "pkcs12_friendly
 
 /// Makes sure that there is a certificate.
 #[function]
-async fn certificate_managed(
+fn certificate_managed(
     ctx: &Context,
     name: String,
     #[default(Value::Null)] days_remaining: Value,
@@ -70,7 +70,7 @@ async fn certificate_managed(
     let days_remaining = issue::number(&days_remaining).unwrap_or(DAYS_REMAINING);
     let state = State { ctx, args, encoding, days_remaining, ca_server, signing_policy };
     let file = Managed::new(ctx, &name, "certificate", of_file);
-    reported(&name, state.settle(&file).await)
+    reported(&name, state.settle(&file))
 }
 
 /// What a certificate is to be.
@@ -84,19 +84,19 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    async fn settle(self, file: &Managed<'_>) -> Result<Ret> {
-        let ready = match file.look().await? {
+    fn settle(self, file: &Managed<'_>) -> Result<Ret> {
+        let ready = match file.look()? {
             Before::Done(ret) => return Ok(ret),
             Before::Ready(ready) => ready,
         };
-        let (current, changes) = self.compare(&ready, &file.name).await?;
+        let (current, changes) = self.compare(&ready, &file.name)?;
         let plan = Plan { again: current.is_some(), is_text: encode::is_text(&self.encoding.name), changes };
         let same = current.filter(|_| plan.changes.text_keys().all(|key| OF_THE_FILE.contains(&key)));
-        file.settle(ready, plan, self.made(same)).await
+        file.settle(ready, plan, || self.made(same))
     }
 
     /// The certificate that is there, if it can be read, with what it is compared with, and what is to change.
-    async fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<(Bundle, Order)>, Map)> {
+    fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<(Bundle, Order)>, Map)> {
         if !ready.exists() {
             let mut changes = map! { "created" => name };
             if ready.replaces_link {
@@ -104,7 +104,7 @@ impl State<'_> {
             }
             return Ok((None, changes));
         }
-        let policy = policy::get_signing_policy(self.ctx, self.signing_policy.clone(), self.ca_server.clone()).await?;
+        let policy = policy::get_signing_policy(self.ctx, self.signing_policy.clone(), self.ca_server.clone())?;
         let current = match load::cert(&ready.reference(), self.encoding.passphrase.as_deref()) {
             Ok(current) => current,
             Err(Unloaded::InvalidPassword) => return Ok((None, map! { "pkcs12_passphrase" => true })),
@@ -124,7 +124,7 @@ impl State<'_> {
     }
 
     /// The certificate that is there in its new form, or a new one.
-    async fn made(self, same: Option<(Bundle, Order)>) -> Result<Vec<u8>> {
+    fn made(self, same: Option<(Bundle, Order)>) -> Result<Vec<u8>> {
         if let Some((current, order)) = same {
             self.encoding.check()?;
             return self.encoding.write(&current.cert, order.private_key.as_ref());
@@ -138,7 +138,7 @@ impl State<'_> {
                 "pkcs12_encryption_compat" => old, "pkcs12_friendlyname" => friendly_name, "raw" => true,
             },
         );
-        let made = self.ctx.call_with("x509.create_certificate", Call { args: Vec::new(), kwargs }).await?;
+        let made = self.ctx.call_with("x509.create_certificate", Call { args: Vec::new(), kwargs })?;
         Ok(made.as_bytes().unwrap_or_default().to_vec())
     }
 }

@@ -14,7 +14,7 @@ const DAYS_REMAINING: f64 = 30.0;
 
 /// Makes sure that there is a list of revoked certificates.
 #[function]
-async fn crl_managed(
+fn crl_managed(
     ctx: &Context,
     name: String,
     signing_private_key: Value,
@@ -46,7 +46,7 @@ async fn crl_managed(
     let days_remaining = issue::number(&days_remaining).unwrap_or(DAYS_REMAINING);
     let wanted = Wanted { args, digest, encoding, counts, days_remaining };
     let file = Managed::new(ctx, &name, "certificate revocation list", of_file);
-    reported(&name, wanted.settle(&file).await)
+    reported(&name, wanted.settle(&file))
 }
 
 /// What a list is to be.
@@ -60,8 +60,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    async fn settle(self, file: &Managed<'_>) -> Result<Ret> {
-        let ready = match file.look().await? {
+    fn settle(self, file: &Managed<'_>) -> Result<Ret> {
+        let ready = match file.look()? {
             Before::Done(ret) => return Ok(ret),
             Before::Ready(ready) => ready,
         };
@@ -70,7 +70,7 @@ impl Wanted {
         // A list that revokes nothing counts for Salt as none.
         let again = current.as_ref().is_some_and(|list| !list.revoked.is_empty());
         let plan = Plan { changes, again, is_text: self.encoding == "pem" };
-        file.settle(ready, plan, self.made(current, same)).await
+        file.settle(ready, plan, || self.made(current, same))
     }
 
     /// The list that is there, if it can be read, and what is to change.
@@ -107,7 +107,7 @@ impl Wanted {
         Ok((Some(current), found))
     }
 
-    async fn made(mut self, current: Option<Crl>, same: bool) -> Result<Vec<u8>> {
+    fn made(mut self, current: Option<Crl>, same: bool) -> Result<Vec<u8>> {
         encode::check(&self.encoding, encode::OF_OTHERS)?;
         let der = match current {
             Some(current) if same => current.der,

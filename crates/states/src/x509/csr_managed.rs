@@ -12,7 +12,7 @@ use crate::support::over;
 
 /// Makes sure that there is a request for a certificate.
 #[function]
-async fn csr_managed(
+fn csr_managed(
     ctx: &Context,
     name: String,
     private_key: Value,
@@ -33,7 +33,7 @@ async fn csr_managed(
     );
     let file = Managed::new(ctx, &name, "certificate signing request", of_file);
     let wanted = Wanted { args, digest, encoding };
-    reported(&name, wanted.settle(&file).await)
+    reported(&name, wanted.settle(&file))
 }
 
 /// What a request is to be.
@@ -44,15 +44,15 @@ struct Wanted {
 }
 
 impl Wanted {
-    async fn settle(self, file: &Managed<'_>) -> Result<Ret> {
-        let ready = match file.look().await? {
+    fn settle(self, file: &Managed<'_>) -> Result<Ret> {
+        let ready = match file.look()? {
             Before::Done(ret) => return Ok(ret),
             Before::Ready(ready) => ready,
         };
         let (current, changes) = self.compare(&ready, &file.name)?;
         let plan = Plan { again: current.is_some(), is_text: self.encoding == "pem", changes };
         let same = current.filter(|_| plan.changes.text_keys().all(|key| key == "encoding"));
-        file.settle(ready, plan, self.made(same)).await
+        file.settle(ready, plan, || self.made(same))
     }
 
     /// The request that is there, if it can be read, and what is to change.
@@ -84,7 +84,7 @@ impl Wanted {
         Ok((Some(current), found))
     }
 
-    async fn made(self, same: Option<Csr>) -> Result<Vec<u8>> {
+    fn made(self, same: Option<Csr>) -> Result<Vec<u8>> {
         encode::check(&self.encoding, encode::OF_OTHERS)?;
         let der = match same {
             Some(current) => current.der,

@@ -1,6 +1,5 @@
 //! The file a state of `x509` is about: looked at by `file.managed` before anything is made, and written through it.
 
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -122,7 +121,7 @@ impl<'a> Managed<'a> {
         Ret::new(self.name.as_str()).ok(format!("The {} is in the correct state", self.what))
     }
 
-    async fn file_managed(&self, test: bool, more: Map) -> Result<Map> {
+    fn file_managed(&self, test: bool, more: Map) -> Result<Map> {
         let mut ctx = self.ctx.clone();
         if test {
             let mut opts = (*ctx.opts).clone();
@@ -132,7 +131,7 @@ impl<'a> Managed<'a> {
         let mut kwargs = self.args.clone();
         kwargs.update(more);
         let call = Call { args: vec![self.name.as_str().into()], kwargs };
-        let done = ctx.call_state("file.managed", call).await?;
+        let done = ctx.call_state("file.managed", call)?;
         done.into_map().ok_or_else(|| Error::execution("Failed running file.managed"))
     }
 
@@ -140,8 +139,8 @@ impl<'a> Managed<'a> {
     ///
     /// # Errors
     /// Those of the state.
-    pub async fn written(&self, contents: Value) -> Result<Ret> {
-        let done = self.file_managed(false, map! { "contents" => contents }).await?;
+    pub fn written(&self, contents: Value) -> Result<Ret> {
+        let done = self.file_managed(false, map! { "contents" => contents })?;
         Ok(Ret::from_value(done.into()))
     }
 
@@ -149,8 +148,8 @@ impl<'a> Managed<'a> {
     ///
     /// # Errors
     /// Those of `file.managed`.
-    pub async fn look(&self) -> Result<Before> {
-        let test = self.file_managed(true, map! { "replace" => false }).await?;
+    pub fn look(&self) -> Result<Before> {
+        let test = self.file_managed(true, map! { "replace" => false })?;
         let told = |ret: Ret| with_part(ret, self, test.clone());
         if test.get("result") == Some(&Value::Bool(false)) {
             let text = "Problem while testing file.managed changes, see its output";
@@ -176,7 +175,7 @@ impl<'a> Managed<'a> {
     ///
     /// # Errors
     /// Those of making and writing.
-    pub async fn settle(&self, ready: Ready, plan: Plan, make: impl Future<Output = Result<Vec<u8>>>) -> Result<Ret> {
+    pub fn settle(&self, ready: Ready, plan: Plan, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Ret> {
         let ret = self.start();
         let unchanged = |part: &Map| part.get("changes").is_none_or(|changes| !changes.truthy());
         if plan.changes.is_empty() && ready.test.get("result").is_some_and(Value::truthy) && unchanged(&ready.test) {
@@ -191,9 +190,9 @@ impl<'a> Managed<'a> {
             return Ok(with_part(if making { ret.would(text) } else { ret }, self, ready.test));
         }
         if !making {
-            return self.parts(ret, map! { "replace" => false }, plan.again).await.map(|(ret, _)| ret);
+            return self.parts(ret, map! { "replace" => false }, plan.again).map(|(ret, _)| ret);
         }
-        let content = make.await?;
+        let content = make()?;
         if ready.replaces_link {
             std::fs::remove_file(&self.name).map_err(|error| Error::io("remove", &self.name, &error))?;
         }
@@ -201,9 +200,9 @@ impl<'a> Managed<'a> {
         if plan.is_text {
             let contents = String::from_utf8_lossy(&content).into_owned();
             let more = map! { "contents" => contents, "replace" => true };
-            return self.parts(ret, more, plan.again).await.map(|(ret, _)| ret);
+            return self.parts(ret, more, plan.again).map(|(ret, _)| ret);
         }
-        let (ret, done) = self.parts(ret, map! { "replace" => false }, plan.again).await?;
+        let (ret, done) = self.parts(ret, map! { "replace" => false }, plan.again)?;
         if done {
             let keep = Keep::of(self.ctx, self.args.get("backup").unwrap_or(&Value::Null));
             put(Content::Bytes(&content), &ready.path, &keep).map_err(Error::execution)?;
@@ -212,8 +211,8 @@ impl<'a> Managed<'a> {
     }
 
     /// Runs `file.managed` as a part of the state and says whether it worked.
-    async fn parts(&self, ret: Ret, more: Map, again: bool) -> Result<(Ret, bool)> {
-        let part = self.file_managed(false, more).await?;
+    fn parts(&self, ret: Ret, more: Map, again: bool) -> Result<(Ret, bool)> {
+        let part = self.file_managed(false, more)?;
         let failed = part.get("result") == Some(&Value::Bool(false));
         let ret = with_part(ret, self, part);
         if !failed {

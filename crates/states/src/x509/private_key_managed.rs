@@ -22,7 +22,7 @@ struct Wanted {
 
 /// Makes sure that there is a private key, which its owner alone may read.
 #[function]
-async fn private_key_managed(
+fn private_key_managed(
     ctx: &Context,
     name: String,
     #[default("rsa")] algo: String,
@@ -53,15 +53,15 @@ async fn private_key_managed(
         old_container: pkcs12_encryption_compat,
     };
     let file = Managed::new(ctx, &name, "private key", of_file);
-    reported(&name, wanted.settle(ctx, &file).await)
+    reported(&name, wanted.settle(ctx, &file))
 }
 
 impl Wanted {
-    async fn settle(self, ctx: &Context, file: &Managed<'_>) -> Result<Ret> {
+    fn settle(self, ctx: &Context, file: &Managed<'_>) -> Result<Ret> {
         if self.keysize.is_some_and(|size| size != 0) && matches!(self.algo.as_str(), "ed25519" | "ed448") {
             return Err(Error::invocation(format!("keysize is an invalid parameter for {}", self.algo)));
         }
-        let ready = match file.look().await? {
+        let ready = match file.look()? {
             Before::Done(ret) => return Ok(ret),
             Before::Ready(ready) => ready,
         };
@@ -69,7 +69,7 @@ impl Wanted {
         let (current, changes) = self.compare(&ready, &file.name)?;
         let same_key = current.filter(|_| changes.text_keys().all(|key| matches!(key, "encoding" | "passphrase")));
         let plan = Plan { changes, again: exists, is_text: self.encoding == "pem" };
-        file.settle(ready, plan, self.made(ctx, same_key)).await
+        file.settle(ready, plan, || self.made(ctx, same_key))
     }
 
     /// The key that is there, if it can be read, and what is to change.
@@ -134,12 +134,12 @@ impl Wanted {
     }
 
     /// The key that is there in its new form, or a new one.
-    async fn made(self, ctx: &Context, same_key: Option<PKey<Private>>) -> Result<Vec<u8>> {
+    fn made(self, ctx: &Context, same_key: Option<PKey<Private>>) -> Result<Vec<u8>> {
         modules::x509::encode::check(&self.encoding, modules::x509::encode::OF_KEYS)?;
         let make = move || {
             let key = same_key.map_or_else(|| keys::generate(&self.algo, self.keysize), Ok)?;
             keys::encode(&key, &self.encoding, self.passphrase.as_deref(), self.old_container)
         };
-        ctx.blocking(make).await?
+        ctx.blocking(make)
     }
 }

@@ -109,7 +109,7 @@ fn get_bond(ctx: &Context, iface: String) -> Result<Value> {
 ///
 ///     salt '*' ip.build_bond bond0 mode=balance-alb
 #[function]
-async fn build_bond(ctx: &Context, iface: String, settings: KwArgs) -> Result<Value> {
+fn build_bond(ctx: &Context, iface: String, settings: KwArgs) -> Result<Value> {
     check_name(&iface)?;
     let settings = settings.given();
     let bond = hardware::bond(&settings, &iface, knows_carrier(ctx))?;
@@ -120,8 +120,8 @@ async fn build_bond(ctx: &Context, iface: String, settings: KwArgs) -> Result<Va
     }
     let path = place(ctx, &format!("{MODPROBE}/{iface}.conf"));
     write(&path, &text, 0o644)?;
-    ctx.call("kmod.load", vec!["bonding".into()]).await?;
-    ctx.call("pkg.install", vec!["ifenslave".into()]).await?;
+    ctx.call("kmod.load", vec!["bonding".into()])?;
+    ctx.call("pkg.install", vec!["ifenslave".into()])?;
     Ok(read_lines(&path).into())
 }
 
@@ -148,13 +148,7 @@ fn get_interface(ctx: &Context, iface: String) -> Result<Value> {
 ///
 ///     salt '*' ip.build_interface eth0 eth <settings>
 #[function]
-async fn build_interface(
-    ctx: &Context,
-    iface: String,
-    iface_type: String,
-    enabled: bool,
-    settings: KwArgs,
-) -> Result<Value> {
+fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bool, settings: KwArgs) -> Result<Value> {
     check_name(&iface)?;
     let settings = settings.given();
     let kind = iface_type.to_lowercase();
@@ -170,7 +164,7 @@ async fn build_interface(
         _ => None,
     };
     if let Some(package) = package {
-        ctx.call("pkg.install", vec![package.into()]).await?;
+        ctx.call("pkg.install", vec![package.into()])?;
     }
     let own = adapters::written(&iface, &adapter);
     match settings.get("filename").map(Value::to_string) {
@@ -280,8 +274,8 @@ fn build_routes(ctx: &Context, iface: String, settings: KwArgs) -> Result<Value>
 ///
 ///     salt '*' ip.down eth0 eth
 #[function]
-async fn down(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
-    super::switched(ctx, "ifdown", &iface, &iface_type, UNSWITCHED).await
+fn down(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
+    super::switched(ctx, "ifdown", &iface, &iface_type, UNSWITCHED)
 }
 
 /// Brings an interface up.
@@ -292,6 +286,6 @@ async fn down(ctx: &Context, iface: String, iface_type: String) -> Result<Value>
 ///
 ///     salt '*' ip.up eth0 eth
 #[function]
-async fn up(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
-    super::switched(ctx, "ifup", &iface, &iface_type, UNSWITCHED).await
+fn up(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
+    super::switched(ctx, "ifup", &iface, &iface_type, UNSWITCHED)
 }

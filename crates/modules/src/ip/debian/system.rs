@@ -75,8 +75,8 @@ fn invalid(setting: &str, expected: &[&str]) -> Error {
     Error::execution(format!("Invalid network setting -- Setting: {setting}, Expected: [{expected}]"))
 }
 
-async fn available(ctx: &Context, service: &str) -> Result<bool> {
-    ctx.call("service.available", vec![service.into()]).await.map(|answer| answer.truthy())
+fn available(ctx: &Context, service: &str) -> Result<bool> {
+    ctx.call("service.available", vec![service.into()]).map(|answer| answer.truthy())
 }
 
 /// Returns the settings of the machine.
@@ -87,11 +87,10 @@ async fn available(ctx: &Context, service: &str) -> Result<bool> {
 ///
 ///     salt '*' ip.get_network_settings
 #[function]
-async fn get_network_settings(ctx: &Context) -> Result<Value> {
+fn get_network_settings(ctx: &Context) -> Result<Value> {
     let mut settings = Settings::read(ctx);
     if by_services(ctx) {
-        let runs = available(ctx, "networking").await?
-            && ctx.call("service.status", vec!["networking".into()]).await?.truthy();
+        let runs = available(ctx, "networking")? && ctx.call("service.status", vec!["networking".into()])?.truthy();
         settings.networking = if runs { "yes" } else { "no" }.into();
         settings.search = Value::Null;
     }
@@ -140,7 +139,7 @@ fn networking_file(networking: bool) -> String {
 ///
 ///     salt '*' ip.build_network_settings <settings>
 #[function]
-async fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value> {
+fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value> {
     let options = settings.given();
     let current = Settings::read(ctx);
     let (networking, hostname, search) = wanted(&options, &current)?;
@@ -148,8 +147,8 @@ async fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value
     if by_services(ctx) {
         let fun = if networking { "service.enable" } else { "service.disable" };
         for service in ["NetworkManager", "networking"] {
-            if !test && available(ctx, service).await? {
-                ctx.call(fun, vec![service.into()]).await?;
+            if !test && available(ctx, service)? {
+                ctx.call(fun, vec![service.into()])?;
             }
         }
     } else {
@@ -208,13 +207,13 @@ fn write_resolver(ctx: &Context, domain: &str, search: &Value) -> Result<()> {
 ///
 ///     salt '*' ip.apply_network_settings
 #[function]
-async fn apply_network_settings(ctx: &Context, settings: KwArgs) -> Result<bool> {
+fn apply_network_settings(ctx: &Context, settings: KwArgs) -> Result<bool> {
     let options = settings.given();
-    let named = apply_hostname(ctx, &options).await?;
+    let named = apply_hostname(ctx, &options)?;
     if waits_for_reboot(&options) {
         return Ok(named);
     }
     let call = |fun: &'static str| ctx.call(fun, vec!["networking".into()]);
-    let restarted = call("service.stop").await?.truthy() && call("service.start").await?.truthy();
+    let restarted = call("service.stop")?.truthy() && call("service.start")?.truthy();
     Ok(named && restarted)
 }

@@ -86,9 +86,9 @@ fn check_value(interface: &str, option: &str, value: &str, ends: &[char]) -> Res
     Ok(())
 }
 
-async fn installed(ctx: &Context, package: &str) -> Result<()> {
-    if !ctx.call("pkg.version", vec![package.into()]).await?.truthy() {
-        ctx.call("pkg.install", vec![package.into()]).await?;
+fn installed(ctx: &Context, package: &str) -> Result<()> {
+    if !ctx.call("pkg.version", vec![package.into()])?.truthy() {
+        ctx.call("pkg.install", vec![package.into()])?;
     }
     Ok(())
 }
@@ -101,13 +101,7 @@ async fn installed(ctx: &Context, package: &str) -> Result<()> {
 ///
 ///     salt '*' ip.build_interface eth0 eth <settings>
 #[function]
-async fn build_interface(
-    ctx: &Context,
-    iface: String,
-    iface_type: String,
-    enabled: bool,
-    settings: KwArgs,
-) -> Result<Value> {
+fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bool, settings: KwArgs) -> Result<Value> {
     check_name(&iface)?;
     let mut settings = settings.given();
     let kind = iface_type.to_lowercase();
@@ -123,7 +117,7 @@ async fn build_interface(
     }
     interface::complete(&mut settings, &kind)?;
     let test = is_test(&settings);
-    let link = address_of_card(ctx, &iface, &kind, &settings).await?;
+    let link = address_of_card(ctx, &iface, &kind, &settings)?;
     let wanted = interface::Wanted { name: &iface, kind: &kind, enabled, link, grains: &ctx.grains };
     let text = script::of_interface(&iface, &wanted.options(&settings)?)?;
     if test {
@@ -131,10 +125,10 @@ async fn build_interface(
     }
     match kind.as_str() {
         "bridge" => {
-            installed(ctx, "bridge-utils").await?;
-            filter_bridges(ctx, interface::bypasses_firewall(&iface, &settings)?).await?;
+            installed(ctx, "bridge-utils")?;
+            filter_bridges(ctx, interface::bypasses_firewall(&iface, &settings)?)?;
         }
-        "team" => installed(ctx, "teamd").await?,
+        "team" => installed(ctx, "teamd")?,
         _ => {}
     }
     let path = place(ctx, &format!("{SCRIPTS}/ifcfg-{iface}"));
@@ -143,7 +137,7 @@ async fn build_interface(
 }
 
 /// The address of the card, where the file is to name it.
-async fn address_of_card(ctx: &Context, iface: &str, kind: &str, settings: &Map) -> Result<Option<Value>> {
+fn address_of_card(ctx: &Context, iface: &str, kind: &str, settings: &Map) -> Result<Option<Value>> {
     let wanted = match settings.get("hwaddr") {
         None => true,
         Some(address) => address.as_str() == Some("auto"),
@@ -151,16 +145,16 @@ async fn address_of_card(ctx: &Context, iface: &str, kind: &str, settings: &Map)
     if !wanted || kind == "slave" || interface::WITHOUT_CARD.contains(&kind) {
         return Ok(None);
     }
-    let interfaces = ctx.call("network.interfaces", Vec::new()).await?;
+    let interfaces = ctx.call("network.interfaces", Vec::new())?;
     Ok(interfaces.get(iface).and_then(|link| link.get("hwaddr")).cloned())
 }
 
 /// Lets what goes over bridges pass the tables of the firewall, or go by them.
-async fn filter_bridges(ctx: &Context, bypass: bool) -> Result<()> {
+fn filter_bridges(ctx: &Context, bypass: bool) -> Result<()> {
     for table in ["ip6tables", "iptables", "arptables"] {
         let name = format!("net.bridge.bridge-nf-call-{table}");
         let call = Call { args: vec![name.as_str().into(), i64::from(!bypass).into()], kwargs: Map::new() };
-        match ctx.call_with("sysctl.persist", call).await {
+        match ctx.call_with("sysctl.persist", call) {
             Ok(_) => {}
             Err(Error::Execution(_)) => tracing::warn!("Failed to set sysctl: {name}"),
             Err(error) => return Err(error),
@@ -242,8 +236,8 @@ fn get_routes(ctx: &Context, iface: String) -> Result<Vec<String>> {
 ///
 ///     salt '*' ip.down eth0 eth
 #[function]
-async fn down(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
-    super::switched(ctx, "ifdown", &iface, &iface_type, UNSWITCHED).await
+fn down(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
+    super::switched(ctx, "ifdown", &iface, &iface_type, UNSWITCHED)
 }
 
 /// Brings an interface up.
@@ -254,6 +248,6 @@ async fn down(ctx: &Context, iface: String, iface_type: String) -> Result<Value>
 ///
 ///     salt '*' ip.up eth0 eth
 #[function]
-async fn up(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
-    super::switched(ctx, "ifup", &iface, &iface_type, UNSWITCHED).await
+fn up(ctx: &Context, iface: String, iface_type: String) -> Result<Value> {
+    super::switched(ctx, "ifup", &iface, &iface_type, UNSWITCHED)
 }

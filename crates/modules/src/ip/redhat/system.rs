@@ -112,7 +112,7 @@ fn written(settings: &Map) -> String {
 ///
 ///     salt '*' ip.get_network_settings
 #[function]
-pub async fn get_network_settings(ctx: &Context) -> Result<Vec<String>> {
+pub fn get_network_settings(ctx: &Context) -> Result<Vec<String>> {
     Ok(read_lines(&place(ctx, FILE)))
 }
 
@@ -124,7 +124,7 @@ pub async fn get_network_settings(ctx: &Context) -> Result<Vec<String>> {
 ///
 ///     salt '*' ip.build_network_settings <settings>
 #[function]
-pub async fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Vec<String>> {
+pub fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Vec<String>> {
     let options = settings.given();
     let text = written(&wanted(&options, &current(ctx))?);
     if !is_test(&options) {
@@ -142,13 +142,13 @@ pub async fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<V
 ///
 ///     salt '*' ip.apply_network_settings
 #[function]
-pub async fn apply_network_settings(ctx: &Context, settings: KwArgs) -> Result<bool> {
+pub fn apply_network_settings(ctx: &Context, settings: KwArgs) -> Result<bool> {
     let options = settings.given();
-    let named = apply_hostname(ctx, &options).await?;
+    let named = apply_hostname(ctx, &options)?;
     if waits_for_reboot(&options) {
         return Ok(named);
     }
     let service = if major_release(&ctx.grains) >= 8 { "NetworkManager" } else { "network" };
-    let restarted = ctx.call("service.restart", vec![service.into()]).await?.truthy();
+    let restarted = ctx.call("service.restart", vec![service.into()])?.truthy();
     Ok(named && restarted)
 }

@@ -18,15 +18,15 @@ use crate::cmd;
 ///     salt '*' pkg.autoremove
 ///     salt '*' pkg.autoremove list_only=True
 #[function]
-async fn autoremove(ctx: &Context, #[default(false)] list_only: bool, #[default(false)] purge: bool) -> Result<Value> {
+fn autoremove(ctx: &Context, #[default(false)] list_only: bool, #[default(false)] purge: bool) -> Result<Value> {
     let purge = if purge { &["--purge"][..] } else { &[] };
     if list_only {
         let words = [&["apt-get", "--assume-no"], purge, &["autoremove"]].concat();
-        return Ok(Value::from(to_be_removed(&said(ctx, &words).await?)));
+        return Ok(Value::from(to_be_removed(&said(ctx, &words)?)));
     }
-    let old = installed(ctx).await?;
-    apt(ctx, &[&["--assume-yes"], purge, &["autoremove"]].concat()).await?;
-    Ok(Value::Map(differences(&old, &installed(ctx).await?)))
+    let old = installed(ctx)?;
+    apt(ctx, &[&["--assume-yes"], purge, &["autoremove"]].concat())?;
+    Ok(Value::Map(differences(&old, &installed(ctx)?)))
 }
 
 fn to_be_removed(text: &str) -> Vec<String> {
@@ -66,7 +66,7 @@ fn targets(name: Option<String>, pkgs: &Value, sources: &Value) -> Result<Vec<St
 ///     salt '*' pkg.hold <package name>
 ///     salt '*' pkg.hold pkgs='["foo", "bar"]'
 #[function]
-async fn hold(
+fn hold(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -76,7 +76,7 @@ async fn hold(
     let _ = kwargs;
     let mut report = Map::new();
     for target in targets(name, &pkgs, &sources)? {
-        let entry = set_held(ctx, &target, true).await?;
+        let entry = set_held(ctx, &target, true)?;
         report.insert(target, entry);
     }
     Ok(report)
@@ -90,7 +90,7 @@ async fn hold(
 ///
 ///     salt '*' pkg.unhold <package name>
 #[function]
-async fn unhold(
+fn unhold(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -100,14 +100,14 @@ async fn unhold(
     let _ = kwargs;
     let mut report = Map::new();
     for target in targets(name, &pkgs, &sources)? {
-        let entry = set_held(ctx, &target, false).await?;
+        let entry = set_held(ctx, &target, false)?;
         report.insert(target, entry);
     }
     Ok(report)
 }
 
-pub(super) async fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
-    let before = selections(ctx, Some(target), None).await?;
+pub(super) fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
+    let before = selections(ctx, Some(target), None)?;
     let is_held = before.get("hold").is_some_and(Value::truthy);
     let entry = |result: Value, changes: Map, comment: String| {
         map! { "name" => target, "changes" => changes, "result" => result, "comment" => comment }
@@ -122,7 +122,7 @@ pub(super) async fn set_held(ctx: &Context, target: &str, held: bool) -> Result<
     if ctx.opt("test").is_some_and(Value::truthy) {
         return Ok(entry(Value::Null, Map::new(), format!("Package {target} is set {not}to be held.")));
     }
-    let said = cmd::quiet(ctx, &["apt-mark", if held { "hold" } else { "unhold" }, target]).await?;
+    let said = cmd::quiet(ctx, &["apt-mark", if held { "hold" } else { "unhold" }, target])?;
     if let Some(reason) = failure(&said) {
         return Ok(entry(false.into(), Map::new(), reason));
     }
@@ -147,14 +147,9 @@ pub(super) fn keep_settings(replace: bool) -> Vec<&'static str> {
 ///
 ///     salt '*' pkg.purge <package name>
 #[function]
-async fn purge(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(Value::Null)] pkgs: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn purge(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    uninstall(ctx, "purge", name, &pkgs).await
+    uninstall(ctx, "purge", name, &pkgs)
 }
 
 /// Removes packages and leaves their settings; returns what changed.
@@ -165,20 +160,15 @@ async fn purge(
 ///
 ///     salt '*' pkg.remove <package name>
 #[function]
-async fn remove(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(Value::Null)] pkgs: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn remove(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    uninstall(ctx, "remove", name, &pkgs).await
+    uninstall(ctx, "remove", name, &pkgs)
 }
 
-async fn uninstall(ctx: &Context, action: &str, name: Option<String>, pkgs: &Value) -> Result<Map> {
+fn uninstall(ctx: &Context, action: &str, name: Option<String>, pkgs: &Value) -> Result<Map> {
     let names: Vec<String> = name.iter().flat_map(|name| name.split(',')).map(|name| name.trim().to_owned()).collect();
     let names = if pkgs.truthy() { targets(None, pkgs, &Value::Null)? } else { names };
-    let before = query(ctx).await?;
+    let before = query(ctx)?;
     let old: Packages = before.purge_desired.into_iter().chain(before.installed).collect();
     let matching = |packages: &Packages| -> Vec<String> {
         packages.keys().filter(|known| names.iter().any(|name| targeting::fnmatch(known, name))).cloned().collect()
@@ -192,8 +182,8 @@ async fn uninstall(ctx: &Context, action: &str, name: Option<String>, pkgs: &Val
     }
     let mut args = vec!["-q", "-y", action];
     args.extend(found.iter().map(String::as_str));
-    let said = apt(ctx, &args).await?;
-    let after = query(ctx).await?;
+    let said = apt(ctx, &args)?;
+    let after = query(ctx)?;
     let new: Packages = after.purge_desired.into_iter().chain(after.installed).collect();
     let mut changes = differences(&old, &new);
     if action == "purge" {
@@ -217,7 +207,7 @@ async fn uninstall(ctx: &Context, action: &str, name: Option<String>, pkgs: &Val
 ///
 ///     salt '*' pkg.refresh_db
 #[function]
-async fn refresh_db(
+fn refresh_db(
     ctx: &Context,
     #[default(0)] cache_valid_time: u64,
     #[default(false)] failhard: bool,
@@ -236,7 +226,7 @@ async fn refresh_db(
     if cache_valid_time > 0 && age().is_some_and(young) {
         return Ok(Map::new());
     }
-    let said = cmd::quiet(ctx, &["apt-get", "-q", "update"]).await?;
+    let said = cmd::quiet(ctx, &["apt-get", "-q", "update"])?;
     if said.retcode != Some(0) {
         return Err(Error::execution(said.stderr.trim_end()));
     }
@@ -249,9 +239,9 @@ async fn refresh_db(
     Ok(lists)
 }
 
-pub(super) async fn refresh_lists(ctx: &Context, kwargs: &KwArgs) -> Result<()> {
+pub(super) fn refresh_lists(ctx: &Context, kwargs: &KwArgs) -> Result<()> {
     let valid = kwargs.0.get("cache_valid_time").and_then(Value::as_i64).and_then(|time| u64::try_from(time).ok());
-    refresh_db(ctx, valid.unwrap_or(0), false, KwArgs::default()).await.map(drop)
+    refresh_db(ctx, valid.unwrap_or(0), false, KwArgs::default()).map(drop)
 }
 
 /// Reads lines such as "Get:1 http://deb.debian.org/debian bookworm InRelease [151 kB]".
@@ -281,16 +271,16 @@ fn updated_lists(text: &str) -> Map {
 ///     salt '*' pkg.upgrade
 ///     salt '*' pkg.upgrade dist_upgrade=True
 #[function]
-async fn upgrade(
+fn upgrade(
     ctx: &Context,
     #[default(true)] refresh: bool,
     #[default(false)] dist_upgrade: bool,
     kwargs: KwArgs,
 ) -> Result<Map> {
     if refresh {
-        refresh_lists(ctx, &kwargs).await?;
+        refresh_lists(ctx, &kwargs)?;
     }
-    let old = installed(ctx).await?;
+    let old = installed(ctx)?;
     let mut args = vec!["-q", "-y"];
     args.extend(keep_settings(flag(&kwargs, "force_conf_new", false)));
     for (word, names) in [
@@ -301,8 +291,8 @@ async fn upgrade(
         args.extend(names.iter().any(|name| flag(&kwargs, name, false)).then_some(word));
     }
     args.push(if dist_upgrade { "dist-upgrade" } else { "upgrade" });
-    let said = apt(ctx, &args).await?;
-    let changes = differences(&old, &installed(ctx).await?);
+    let said = apt(ctx, &args)?;
+    let changes = differences(&old, &installed(ctx)?);
     match failure(&said) {
         Some(_) => {
             let details = map! { "changes" => changes, "result" => said.into_map() };

@@ -21,7 +21,7 @@ use crate::pkg_resource::packed;
 ///     salt '*' pkg.install <package name>
 ///     salt '*' pkg.install pkgs='["foo", {"bar": "1.2.3-0ubuntu0"}]'
 #[function]
-async fn install(
+fn install(
     ctx: &Context,
     name: Option<String>,
     #[default(false)] refresh: bool,
@@ -37,18 +37,18 @@ async fn install(
     kwargs: KwArgs,
 ) -> Result<Map> {
     if refresh {
-        refresh_lists(ctx, &kwargs).await?;
+        refresh_lists(ctx, &kwargs)?;
     }
     if debconf.truthy() {
-        ctx.call("debconf.set_file", vec![debconf]).await?;
+        ctx.call("debconf.set_file", vec![debconf])?;
     }
     let split = kwargs.0.get("split_arch").is_none_or(Value::truthy);
-    let (asked, from_files) = asked(ctx, name, &pkgs, &sources, normalize && split, &kwargs).await?;
+    let (asked, from_files) = asked(ctx, name, &pkgs, &sources, normalize && split, &kwargs)?;
     if asked.is_empty() {
         return Ok(Map::new());
     }
-    let old = installed(ctx).await?;
-    let available = available(ctx, &asked, from_files).await?;
+    let old = installed(ctx)?;
+    let available = available(ctx, &asked, from_files)?;
     let plan = Plan::of(&asked, &Situation { old: &old, available: &available, reinstall, ignore_epoch, from_files });
     let repo = kwargs.0.get_str("repo").filter(|repo| !repo.is_empty()).map(str::to_owned);
     let options = Options {
@@ -60,7 +60,7 @@ async fn install(
         release: fromrepo.filter(|repo| !repo.is_empty()).or(repo).filter(|_| !from_files),
         download: downloadonly || flag(&kwargs, "download_only", false),
     };
-    run(ctx, &plan, &options, &old, from_files).await
+    run(ctx, &plan, &options, &old, from_files)
 }
 
 /// A package, where it comes from, and the version asked for.
@@ -70,7 +70,7 @@ struct Asked {
     version: Option<String>,
 }
 
-async fn asked(
+fn asked(
     ctx: &Context,
     name: Option<String>,
     pkgs: &Value,
@@ -81,7 +81,7 @@ async fn asked(
     let mut more = kwargs.given();
     more.update(map! { "normalize" => normalize });
     let args = vec![name.clone().into(), pkgs.clone(), sources.clone()];
-    let parsed = ctx.call_with("pkg_resource.parse_targets", Call { args, kwargs: more }).await?;
+    let parsed = ctx.call_with("pkg_resource.parse_targets", Call { args, kwargs: more })?;
     let mut parsed = parsed.into_list().unwrap_or_default().into_iter();
     match parsed.next() {
         Some(Value::Map(packages)) => {
@@ -100,7 +100,7 @@ async fn asked(
         Some(Value::List(files)) => {
             let mut asked = Vec::new();
             for file in files {
-                let info = ctx.call("lowpkg.bin_pkg_info", vec![file.clone()]).await?;
+                let info = ctx.call("lowpkg.bin_pkg_info", vec![file.clone()])?;
                 let text = |name: &str| info.get(name).map(Value::to_string);
                 asked.push(Asked {
                     name: text("name").unwrap_or_default(),
@@ -115,11 +115,11 @@ async fn asked(
 }
 
 /// The versions that can be had of packages for which a range is asked.
-async fn available(ctx: &Context, asked: &[Asked], from_files: bool) -> Result<Map> {
+fn available(ctx: &Context, asked: &[Asked], from_files: bool) -> Result<Map> {
     let range = |asked: &&Asked| asked.version.as_deref().is_some_and(|version| version.starts_with(['<', '>']));
     let mut words = vec!["apt-cache", "show"];
     words.extend(asked.iter().filter(range).map(|asked| asked.name.as_str()));
-    if words.len() == 2 || from_files { Ok(Map::new()) } else { Ok(repo_versions(&said(ctx, &words).await?)) }
+    if words.len() == 2 || from_files { Ok(Map::new()) } else { Ok(repo_versions(&said(ctx, &words)?)) }
 }
 
 struct Situation<'a> {
@@ -229,7 +229,7 @@ impl Options {
     }
 }
 
-async fn run(ctx: &Context, plan: &Plan, options: &Options, old: &Packages, from_files: bool) -> Result<Map> {
+fn run(ctx: &Context, plan: &Plan, options: &Options, old: &Packages, from_files: bool) -> Result<Map> {
     let again: Vec<&str> = plan.reinstall.iter().map(|(_, target)| target.as_str()).collect();
     let as_words = |targets: &'_ [String]| targets.iter().map(String::clone).collect::<Vec<_>>();
     let calls = [
@@ -238,22 +238,22 @@ async fn run(ctx: &Context, plan: &Plan, options: &Options, old: &Packages, from
         ((!from_files).then_some("--reinstall"), again.iter().map(|word| (*word).to_owned()).collect()),
     ];
     let mut errors = plan.errors.clone();
-    let freed = freed(ctx, plan).await?;
+    let freed = freed(ctx, plan)?;
     for (word, targets) in calls.iter().filter(|(_, targets)| !targets.is_empty()) {
         let mut args = options.words();
         args.extend(*word);
         args.push("install");
         args.extend(targets.iter().map(String::as_str));
-        errors.extend(failure(&apt(ctx, &args).await?));
+        errors.extend(failure(&apt(ctx, &args)?));
     }
-    let new = installed(ctx).await?;
+    let new = installed(ctx)?;
     let mut changes = differences(old, &new);
     for (name, _) in &plan.reinstall {
         let text = |packages: &Packages| packages.get(name).map_or(String::new(), |versions| versions.join(","));
         changes.insert(name.as_str(), map! { "old" => text(old), "new" => text(&new) });
     }
     for name in &freed {
-        set_held(ctx, name, true).await?;
+        set_held(ctx, name, true)?;
     }
     match errors.is_empty() {
         true => Ok(changes),
@@ -265,15 +265,15 @@ async fn run(ctx: &Context, plan: &Plan, options: &Options, old: &Packages, from
 }
 
 /// Lets held packages go that are to be installed, and returns them.
-async fn freed(ctx: &Context, plan: &Plan) -> Result<Vec<String>> {
-    let held = selections(ctx, None, Some("hold")).await?;
+fn freed(ctx: &Context, plan: &Plan) -> Result<Vec<String>> {
+    let held = selections(ctx, None, Some("hold"))?;
     let held = held.get("hold").cloned().unwrap_or_default();
     let names = plan.install.iter().chain(&plan.downgrade).map(|target| target.split('=').next().unwrap_or_default());
     let names: Vec<&str> = names.chain(plan.reinstall.iter().map(|(name, _)| name.as_str())).collect();
     let held = packed(&held);
     let freed: Vec<String> = held.text_keys().filter(|name| names.contains(name)).map(str::to_owned).collect();
     for name in &freed {
-        set_held(ctx, name, false).await?;
+        set_held(ctx, name, false)?;
     }
     Ok(freed)
 }

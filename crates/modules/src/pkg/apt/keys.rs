@@ -67,7 +67,7 @@ fn properties(item: &dyn Fn(usize) -> Value) -> Map {
 ///     salt '*' pkg.get_repo_keys
 ///     salt '*' pkg.get_repo_keys keydir=/etc/apt/keyrings
 #[function]
-async fn get_repo_keys(ctx: &Context, #[default(true)] aptkey: bool, keydir: Option<String>) -> Result<Value> {
+fn get_repo_keys(ctx: &Context, #[default(true)] aptkey: bool, keydir: Option<String>) -> Result<Value> {
     if aptkey && util::which("apt-key").is_some() {
         let words = [
             "apt-key",
@@ -79,7 +79,7 @@ async fn get_repo_keys(ctx: &Context, #[default(true)] aptkey: bool, keydir: Opt
             "--with-colons",
             "--fixed-list-mode",
         ];
-        return Ok(parse_keys(&cmd::quiet(ctx, &words).await?.stdout).into());
+        return Ok(parse_keys(&cmd::quiet(ctx, &words)?.stdout).into());
     }
     let folder = self::keydir(&keydir);
     if !folder.is_dir() {
@@ -87,7 +87,7 @@ async fn get_repo_keys(ctx: &Context, #[default(true)] aptkey: bool, keydir: Opt
         tracing::error!("The directory {folder} does not exist. Please create this directory only writable by root");
         return Ok(Value::Bool(false));
     }
-    Ok(keys_below(ctx, &folder).await?.into_iter().map(|(_, keys)| keys).fold(Map::new(), with).into())
+    Ok(keys_below(ctx, &folder)?.into_iter().map(|(_, keys)| keys).fold(Map::new(), with).into())
 }
 
 fn with(mut all: Map, more: Map) -> Map {
@@ -96,13 +96,13 @@ fn with(mut all: Map, more: Map) -> Map {
 }
 
 /// The keys of each file of a directory.
-async fn keys_below(ctx: &Context, folder: &Path) -> Result<Vec<(PathBuf, Map)>> {
+fn keys_below(ctx: &Context, folder: &Path) -> Result<Vec<(PathBuf, Map)>> {
     let entries = std::fs::read_dir(folder).map_err(|error| Error::io("read", folder, &error))?;
     let mut found = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
         let words =
             ["gpg", "--no-default-keyring", "--keyring", &path.to_string_lossy(), "--list-keys", "--with-colons"];
-        found.push((path.clone(), parse_keys(&cmd::quiet(ctx, &words).await?.stdout)));
+        found.push((path.clone(), parse_keys(&cmd::quiet(ctx, &words)?.stdout)));
     }
     Ok(found)
 }
@@ -116,7 +116,7 @@ async fn keys_below(ctx: &Context, folder: &Path) -> Result<Vec<(PathBuf, Map)>>
 ///     salt '*' pkg.add_repo_key 'salt://apt/sources/test.key'
 ///     salt '*' pkg.add_repo_key keyserver='keyserver.example' keyid='0000AAAA'
 #[function]
-async fn add_repo_key(
+fn add_repo_key(
     ctx: &Context,
     path: Option<String>,
     text: Option<String>,
@@ -134,16 +134,16 @@ async fn add_repo_key(
         return Ok(false);
     }
     if let Some(keyid) = keyid.as_deref().filter(|keyid| !keyid.is_empty()) {
-        let known = get_repo_keys(ctx, aptkey, Some(folder.to_string_lossy().into_owned())).await?;
+        let known = get_repo_keys(ctx, aptkey, Some(folder.to_string_lossy().into_owned()))?;
         if known.as_map().is_some_and(|known| known.text_keys().any(|known| known.ends_with(keyid))) {
             return Ok(true);
         }
     }
     let key = Key { folder, keyfile, aptkey };
     match (path, text, keyserver, keyid) {
-        (Some(path), ..) => key.add_file(ctx, path, &saltenv).await,
-        (None, Some(text), ..) => key.add_text(ctx, text).await,
-        (None, None, Some(server), Some(keyid)) => key.add_from_server(ctx, &server, &keyid).await,
+        (Some(path), ..) => key.add_file(ctx, path, &saltenv),
+        (None, Some(text), ..) => key.add_text(ctx, text),
+        (None, None, Some(server), Some(keyid)) => key.add_from_server(ctx, &server, &keyid),
         (None, None, Some(server), None) => {
             Err(Error::invocation(format!("No keyid or keyid too short for keyserver: {server}")))
         }
@@ -159,14 +159,14 @@ struct Key {
 }
 
 impl Key {
-    async fn add_file(self, ctx: &Context, path: String, saltenv: &str) -> Result<bool> {
-        let cached = ctx.call("cp.cache_file", vec![path.as_str().into(), saltenv.into()]).await?;
+    fn add_file(self, ctx: &Context, path: String, saltenv: &str) -> Result<bool> {
+        let cached = ctx.call("cp.cache_file", vec![path.as_str().into(), saltenv.into()])?;
         let Some(cached) = cached.as_str().filter(|path| !path.is_empty()) else {
             tracing::error!("Unable to get cached copy of file: {path}");
             return Ok(false);
         };
         if self.aptkey {
-            return done(cmd::quiet(ctx, &["apt-key", "add", cached]).await?);
+            return done(cmd::quiet(ctx, &["apt-key", "add", cached])?);
         }
         let name = Path::new(cached).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = self.keyfile.unwrap_or(name);
@@ -174,7 +174,7 @@ impl Key {
         let armored =
             String::from_utf8_lossy(&content[..content.len().min(64)]).trim_matches('-').starts_with("BEGIN PGP");
         let content = match armored && !name.ends_with(".asc") {
-            true => match dearmored(ctx, cached).await? {
+            true => match dearmored(ctx, cached)? {
                 Some(content) => content,
                 None => return Ok(false),
             },
@@ -185,17 +185,17 @@ impl Key {
         Ok(true)
     }
 
-    async fn add_text(self, ctx: &Context, text: String) -> Result<bool> {
+    fn add_text(self, ctx: &Context, text: String) -> Result<bool> {
         if !self.aptkey {
             return Err(Error::execution("not supported: a key as text where apt-key is missing; use a file"));
         }
-        done(cmd::fed(ctx, &["apt-key", "add", "-"], text.into_bytes()).await?)
+        done(cmd::fed(ctx, &["apt-key", "add", "-"], text.into_bytes())?)
     }
 
-    async fn add_from_server(self, ctx: &Context, server: &str, keyid: &str) -> Result<bool> {
+    fn add_from_server(self, ctx: &Context, server: &str, keyid: &str) -> Result<bool> {
         if self.aptkey {
             let words = ["apt-key", "adv", "--batch", "--keyserver", server, "--recv", keyid];
-            return done(cmd::quiet(ctx, &words).await?);
+            return done(cmd::quiet(ctx, &words)?);
         }
         let Some(name) = self.keyfile else {
             tracing::error!("You must define the name of the key file to save the key. See keyfile argument");
@@ -204,7 +204,7 @@ impl Key {
         let file = self.folder.join(name);
         let path = file.to_string_lossy();
         let words = ["gpg", "--no-default-keyring", "--keyring", &path, "--keyserver", server, "--recv-keys", keyid];
-        let fetched = done(cmd::quiet(ctx, &words).await?)?;
+        let fetched = done(cmd::quiet(ctx, &words)?)?;
         if fetched {
             let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
             std::fs::set_permissions(&file, readable).map_err(|error| Error::io("change", &file, &error))?;
@@ -221,7 +221,7 @@ fn done(said: cmd::Outcome) -> Result<bool> {
     Ok(true)
 }
 
-async fn dearmored(ctx: &Context, path: &str) -> Result<Option<Vec<u8>>> {
+fn dearmored(ctx: &Context, path: &str) -> Result<Option<Vec<u8>>> {
     if util::which("gpg").is_none() {
         tracing::error!(
             "Detected an ASCII armored key {path} and the gpg binary is not available. Not decrypting the key."
@@ -229,7 +229,7 @@ async fn dearmored(ctx: &Context, path: &str) -> Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let plain = format!("{path}.decrypted");
-    let said = cmd::quiet(ctx, &["gpg", "--yes", "--output", &plain, "--dearmor", path]).await?;
+    let said = cmd::quiet(ctx, &["gpg", "--yes", "--output", &plain, "--dearmor", path])?;
     if let Some(why) = failure(&said) {
         tracing::error!("Failed to decrypt the key {path}: {why}");
         return Ok(None);
@@ -245,7 +245,7 @@ async fn dearmored(ctx: &Context, path: &str) -> Result<Option<Vec<u8>>> {
 ///
 ///     salt '*' pkg.del_repo_key keyid=0123ABCD
 #[function]
-async fn del_repo_key(
+fn del_repo_key(
     ctx: &Context,
     name: Option<String>,
     #[default(true)] aptkey: bool,
@@ -260,7 +260,7 @@ async fn del_repo_key(
         return Err(Error::invocation("keyid or keyid_ppa and PPA name must be passed"));
     };
     if aptkey && util::which("apt-key").is_some() {
-        let said = cmd::quiet(ctx, &["apt-key", "del", &keyid]).await?;
+        let said = cmd::quiet(ctx, &["apt-key", "del", &keyid])?;
         return match said.retcode {
             Some(0) => Ok(keyid.into()),
             _ => Err(Error::execution(format!("Failed to remove keyid {keyid}: {}", said.stderr.trim_end()))),
@@ -271,7 +271,7 @@ async fn del_repo_key(
         tracing::error!("The keyid needs to be either 8 or 16 characters");
         return Ok(Value::Bool(false));
     }
-    let files = keys_below(ctx, &folder).await?;
+    let files = keys_below(ctx, &folder)?;
     let own = |(_, keys): &&(PathBuf, Map)| keys.text_keys().any(|known| known.ends_with(&keyid));
     let Some((path, _)) = files.iter().find(own) else {
         tracing::error!("Could not find the key file for keyid: {keyid}");
@@ -282,13 +282,7 @@ async fn del_repo_key(
 }
 
 /// Brings the key of a source here, as the settings of the source say.
-pub(super) async fn fetch(
-    ctx: &Context,
-    settings: &mut Map,
-    signedby: &str,
-    saltenv: &str,
-    aptkey: bool,
-) -> Result<()> {
+pub(super) fn fetch(ctx: &Context, settings: &mut Map, signedby: &str, saltenv: &str, aptkey: bool) -> Result<()> {
     let signedby = (!signedby.is_empty()).then(|| PathBuf::from(signedby));
     let folder = signedby.as_deref().and_then(Path::parent).map(|folder| folder.to_string_lossy().into_owned());
     if let Some(ids) = settings.remove("keyid") {
@@ -311,26 +305,26 @@ pub(super) async fn fetch(
                 folder.clone(),
                 name,
             );
-            if !added.await? {
+            if !added? {
                 return Err(Error::execution(format!("Error: Could not add key: {id}")));
             }
         }
     } else if let Some(url) = settings.get("key_url").map(Value::to_string) {
-        let cached = ctx.call("cp.cache_file", vec![url.as_str().into(), saltenv.into()]).await?;
+        let cached = ctx.call("cp.cache_file", vec![url.as_str().into(), saltenv.into()])?;
         let Some(cached) = cached.as_str().filter(|path| !path.is_empty()) else {
             return Err(Error::execution(format!("Error: file not found: {url}")));
         };
         let name = signedby.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let env = saltenv.to_owned();
         let path = Some(cached.to_owned());
-        if !add_repo_key(ctx, path, None, None, None, env, aptkey, folder, name).await? {
+        if !add_repo_key(ctx, path, None, None, None, env, aptkey, folder, name)? {
             let text =
                 if aptkey { format!("failed to add key from {url}") } else { format!("Could not add key: {cached}") };
             return Err(Error::execution(format!("Error: {text}")));
         }
     } else if let Some(text) = settings.get("key_text").map(Value::to_string) {
         let env = saltenv.to_owned();
-        if !add_repo_key(ctx, None, Some(text.clone()), None, None, env, aptkey, None, None).await? {
+        if !add_repo_key(ctx, None, Some(text.clone()), None, None, env, aptkey, None, None)? {
             return Err(Error::execution(format!("Error: failed to add key:\n{text}")));
         }
     }

@@ -87,13 +87,13 @@ const ENVIRONMENT: [&str; 5] = [
 ];
 
 /// Returns what a program printed.
-async fn said(ctx: &Context, words: &[&str]) -> Result<String> {
-    Ok(cmd::quiet(ctx, words).await?.stdout)
+fn said(ctx: &Context, words: &[&str]) -> Result<String> {
+    Ok(cmd::quiet(ctx, words)?.stdout)
 }
 
 /// Runs apt so that it changes something: without questions, and not ended with the minion that it may update. Waits
 /// while another one holds the lock.
-async fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
+fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
     let mut words = Vec::new();
     let scope = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
     if scope && Path::new("/run/systemd/system").exists() && util::which("systemd-run").is_some() {
@@ -102,7 +102,7 @@ async fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
     words.extend(ENVIRONMENT);
     words.extend(["apt-get", "-o", "DPkg::Lock::Timeout=120"]);
     words.extend(args);
-    cmd::quiet(ctx, &words).await
+    cmd::quiet(ctx, &words)
 }
 
 /// What is installed, by name; the versions of each.
@@ -116,9 +116,9 @@ struct Installed {
     purge_desired: Packages,
 }
 
-async fn query(ctx: &Context) -> Result<Installed> {
+fn query(ctx: &Context) -> Result<Installed> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
-    let text = said(ctx, &["dpkg-query", "--showformat", format, "-W"]).await?;
+    let text = said(ctx, &["dpkg-query", "--showformat", format, "-W"])?;
     let grain = |name| ctx.grains.get_str(name).unwrap_or_default();
     let foreign = grain("cpuarch") == "x86_64" && grain("osarch") == "amd64";
     Ok(parse_query(&text, foreign.then_some("amd64")))
@@ -154,8 +154,8 @@ fn parse_query(text: &str, own: Option<&str>) -> Installed {
     found
 }
 
-async fn installed(ctx: &Context) -> Result<Packages> {
-    let found = query(ctx).await?;
+fn installed(ctx: &Context) -> Result<Packages> {
+    let found = query(ctx)?;
     let mut all = found.purge_desired;
     all.extend(found.installed);
     Ok(all)
@@ -195,8 +195,8 @@ fn flag(kwargs: &KwArgs, name: &str, default: bool) -> bool {
     })
 }
 
-async fn selections(ctx: &Context, pattern: Option<&str>, state: Option<&str>) -> Result<Map> {
-    let text = said(ctx, &["dpkg", "--get-selections", pattern.unwrap_or("*")]).await?;
+fn selections(ctx: &Context, pattern: Option<&str>, state: Option<&str>) -> Result<Map> {
+    let text = said(ctx, &["dpkg", "--get-selections", pattern.unwrap_or("*")])?;
     let mut found = parse_selections(&text);
     Ok(match state {
         Some(state) => map! { state => found.remove(state).unwrap_or(Value::List(Vec::new())) },

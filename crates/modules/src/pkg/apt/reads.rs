@@ -19,8 +19,8 @@ use crate::{cmd, util};
 ///
 ///     salt '*' pkg.available_version <package name>
 #[function]
-async fn available_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
-    newest(ctx, &names, &kwargs).await
+fn available_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    newest(ctx, &names, &kwargs)
 }
 
 /// Returns the newest version that could be installed, or nothing if the newest one is there. The lists are read anew
@@ -33,11 +33,11 @@ async fn available_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Res
 ///     salt '*' pkg.latest_version <package name>
 ///     salt '*' pkg.latest_version <package1> <package2> fromrepo=unstable
 #[function]
-async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
-    newest(ctx, &names, &kwargs).await
+fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    newest(ctx, &names, &kwargs)
 }
 
-async fn newest(ctx: &Context, names: &VarArgs, kwargs: &KwArgs) -> Result<Value> {
+fn newest(ctx: &Context, names: &VarArgs, kwargs: &KwArgs) -> Result<Value> {
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
     if kwargs.0.contains_key("repo") {
         return Err(Error::invocation("The 'repo' argument is invalid, use 'fromrepo' instead"));
@@ -46,14 +46,14 @@ async fn newest(ctx: &Context, names: &VarArgs, kwargs: &KwArgs) -> Result<Value
         return Ok(Value::from(""));
     }
     if flag(kwargs, "refresh", true) {
-        refresh_lists(ctx, kwargs).await?;
+        refresh_lists(ctx, kwargs)?;
     }
     let release = kwargs.0.get_str("fromrepo").map(|release| format!("APT::Default-Release={release}"));
     let mut words = vec!["apt-cache", "-q", "policy"];
     words.extend(names.iter().map(String::as_str));
     words.extend(release.iter().flat_map(|release| ["-o", release]));
-    let candidates = candidates(&said(ctx, &words).await?);
-    let installed = installed(ctx).await?;
+    let candidates = candidates(&said(ctx, &words)?);
+    let installed = installed(ctx)?;
     let show_installed = flag(kwargs, "show_installed", false);
     let newest = |name: &String| {
         let candidate = candidates.get(name).cloned().unwrap_or_default();
@@ -90,11 +90,11 @@ fn candidates(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Names of installed packages, or all of them; an error text when one is not there.
-async fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<String>, String>> {
+fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<String>, String>> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\n", "-W"];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::counted(ctx, &words).await?;
+    let said = cmd::counted(ctx, &words)?;
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
@@ -102,8 +102,8 @@ async fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::resul
     Ok(Ok(lines.map(str::to_owned).collect()))
 }
 
-async fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
-    Ok(said(ctx, &["dpkg", "-L", package]).await?.lines().map(str::to_owned).collect())
+fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
+    Ok(said(ctx, &["dpkg", "-L", package])?.lines().map(str::to_owned).collect())
 }
 
 /// Returns the files of packages, by package.
@@ -114,15 +114,15 @@ async fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
 ///
 ///     salt '*' pkg.file_dict httpd
 #[function]
-async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
-    let names = match installed_names(ctx, &packages).await? {
+    let names = match installed_names(ctx, &packages)? {
         Ok(names) => names,
         Err(text) => return Ok(Value::from(text)),
     };
     let mut found = Map::new();
     for name in names {
-        let files = files_of(ctx, &name).await?;
+        let files = files_of(ctx, &name)?;
         found.insert(name, files);
     }
     Ok(Value::from(map! { "errors" => Vec::<String>::new(), "packages" => found }))
@@ -136,15 +136,15 @@ async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
 ///
 ///     salt '*' pkg.file_list httpd
 #[function]
-async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
-    let names = match installed_names(ctx, &packages).await? {
+    let names = match installed_names(ctx, &packages)? {
         Ok(names) => names,
         Err(text) => return Ok(Value::from(text)),
     };
     let mut files = Vec::new();
     for name in names {
-        files.extend(files_of(ctx, &name).await?);
+        files.extend(files_of(ctx, &name)?);
     }
     files.sort();
     files.dedup();
@@ -160,8 +160,8 @@ async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<V
 ///     salt '*' pkg.get_selections 'python-*'
 ///     salt '*' pkg.get_selections state=hold
 #[function]
-async fn get_selections(ctx: &Context, pattern: Option<String>, state: Option<String>) -> Result<Map> {
-    selections(ctx, pattern.as_deref(), state.as_deref()).await
+fn get_selections(ctx: &Context, pattern: Option<String>, state: Option<String>) -> Result<Map> {
+    selections(ctx, pattern.as_deref(), state.as_deref())
 }
 
 /// Returns what dpkg knows of installed packages.
@@ -172,18 +172,18 @@ async fn get_selections(ctx: &Context, pattern: Option<String>, state: Option<St
 ///
 ///     salt '*' pkg.info_installed <package1> <package2> failhard=False
 #[function]
-async fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-W", INFO_FORMAT];
     words.extend(names.iter().map(String::as_str));
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::quiet(ctx, &words)?;
     if said.retcode != Some(0) && flag(&kwargs, "failhard", true) {
         return Err(Error::execution(format!("Error getting packages information: {}", said.stderr.trim_end())));
     }
     if said.retcode != Some(0) {
         return Ok(Map::new());
     }
-    ctx.blocking(move || said.stdout.split(INFO_END).filter_map(package_info).collect()).await
+    Ok(ctx.blocking(move || said.stdout.split(INFO_END).filter_map(package_info).collect()))
 }
 
 /// What is asked of dpkg, one field a line; the description, which has several lines, comes last.
@@ -247,7 +247,7 @@ pub(crate) fn license(name: &str) -> Option<String> {
 ///
 ///     salt '*' pkg.list_pkgs
 #[function]
-async fn list_pkgs(
+fn list_pkgs(
     ctx: &Context,
     #[default(false)] versions_as_list: bool,
     #[default(false)] removed: bool,
@@ -255,7 +255,7 @@ async fn list_pkgs(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
-    let found = query(ctx).await?;
+    let found = query(ctx)?;
     let packages = match (removed, purge_desired) {
         (true, _) => found.removed,
         (false, true) => found.purge_desired,
@@ -272,13 +272,13 @@ async fn list_pkgs(
 ///
 ///     salt '*' pkg.list_repo_pkgs foo bar baz
 #[function]
-async fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     let names: Vec<String> = args.0.iter().map(Value::to_string).collect();
     let mut words = vec!["apt-cache"];
     words.push(if names.is_empty() { "dump" } else { "show" });
     words.extend(names.iter().map(String::as_str));
-    Ok(repo_versions(&said(ctx, &words).await?))
+    Ok(repo_versions(&said(ctx, &words)?))
 }
 
 pub(super) fn repo_versions(text: &str) -> Map {
@@ -304,19 +304,19 @@ pub(super) fn repo_versions(text: &str) -> Map {
 ///
 ///     salt '*' pkg.list_upgrades
 #[function]
-async fn list_upgrades(
+fn list_upgrades(
     ctx: &Context,
     #[default(true)] refresh: bool,
     #[default(true)] dist_upgrade: bool,
     kwargs: KwArgs,
 ) -> Result<Map> {
     if refresh {
-        refresh_lists(ctx, &kwargs).await?;
+        refresh_lists(ctx, &kwargs)?;
     }
     let release = kwargs.0.get_str("fromrepo").map(|release| format!("APT::Default-Release={release}"));
     let mut words = vec!["apt-get", "--just-print", if dist_upgrade { "dist-upgrade" } else { "upgrade" }];
     words.extend(release.iter().flat_map(|release| ["-o", release]));
-    let said = cmd::quiet(ctx, &words).await?;
+    let said = cmd::quiet(ctx, &words)?;
     match failure(&said) {
         Some(reason) => Err(Error::execution(format!("Failed to get upgrades: {reason}"))),
         None => Ok(upgrades(&said.stdout)),
@@ -353,11 +353,11 @@ fn normalize_name(ctx: &Context, name: String) -> Result<String> {
 ///
 ///     salt '*' pkg.owner /usr/bin/apachectl /usr/bin/basename
 #[function]
-async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
     let mut found = Map::new();
     for path in paths.0.iter().map(Value::to_string) {
-        let text = cmd::counted(ctx, &["dpkg", "-S", &path]).await?.stdout;
+        let text = cmd::counted(ctx, &["dpkg", "-S", &path])?.stdout;
         found.insert(path, text.split(':').next().unwrap_or_default());
     }
     Ok(match found.len() {
@@ -391,9 +391,9 @@ fn parse_arch(name: String) -> Result<Map> {
 ///     salt '*' pkg.show gawk
 ///     salt '*' pkg.show 'nginx-*' filter=description,provides
 #[function]
-async fn show(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn show(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
     if flag(&kwargs, "refresh", false) {
-        refresh_lists(ctx, &kwargs).await?;
+        refresh_lists(ctx, &kwargs)?;
     }
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
     if names.is_empty() {
@@ -403,7 +403,7 @@ async fn show(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let filter: Vec<String> = filter.iter().map(|field| field.to_lowercase()).collect();
     let mut words = vec!["apt-cache", "show"];
     words.extend(names.iter().map(String::as_str));
-    Ok(shown_packages(&cmd::counted(ctx, &words).await?.stdout, &filter))
+    Ok(shown_packages(&cmd::counted(ctx, &words)?.stdout, &filter))
 }
 
 fn shown_packages(text: &str, filter: &[String]) -> Map {
@@ -437,8 +437,8 @@ fn shown_packages(text: &str, filter: &[String]) -> Map {
 ///
 ///     salt '*' pkg.upgrade_available <package name>
 #[function]
-async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    let newest = newest(ctx, &VarArgs(vec![name.into()]), &kwargs).await?;
+fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    let newest = newest(ctx, &VarArgs(vec![name.into()]), &kwargs)?;
     Ok(newest != Value::from(""))
 }
 
@@ -451,8 +451,8 @@ async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Resul
 ///     salt '*' pkg.version <package name>
 ///     salt '*' pkg.version <package1> <package2> <package3>
 #[function]
-async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
-    let installed = installed(ctx).await?;
+fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    let installed = installed(ctx)?;
     let as_list = flag(&kwargs, "versions_as_list", false);
     let mut found = Packages::new();
     let mut pattern = false;
@@ -498,11 +498,11 @@ fn version_cmp(pkg1: String, pkg2: String, #[default(false)] ignore_epoch: bool,
 ///
 ///     salt '*' pkg.which /usr/bin/apt
 #[function]
-async fn which(ctx: &Context, path: String) -> Result<Value> {
+fn which(ctx: &Context, path: String) -> Result<Value> {
     if !path.starts_with('/') || !Path::new(&path).exists() {
         return Ok(Value::Bool(false));
     }
-    let text = said(ctx, &["dpkg", "-S", &path]).await?;
+    let text = said(ctx, &["dpkg", "-S", &path])?;
     Ok(text.split_once(':').map_or(Value::Null, |(package, _)| Value::from(package)))
 }
 

@@ -25,9 +25,9 @@ fn facts(ctx: &Context) -> Facts<'_> {
 ///
 ///     salt '*' pkg.list_repos
 #[function]
-async fn list_repos(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+fn list_repos(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    ctx.blocking(|| listed(&SourcesList::read(Path::new("/")))).await
+    Ok(ctx.blocking(|| listed(&SourcesList::read(Path::new("/")))))
 }
 
 fn listed(sources: &SourcesList) -> Map {
@@ -48,10 +48,10 @@ fn listed(sources: &SourcesList) -> Map {
 ///
 ///     salt '*' pkg.get_repo "deb http://deb.debian.org/debian bookworm main"
 #[function]
-async fn get_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
+fn get_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
     let auth = kwargs.0.get_str("ppa_auth");
     let repo = facts(ctx).ppa(&repo, auth).map_or(repo, |(line, ..)| line);
-    ctx.blocking(move || found(&SourcesList::read(Path::new("/")), &repo)).await?.map_err(Error::Invocation)
+    ctx.blocking(move || found(&SourcesList::read(Path::new("/")), &repo)).map_err(Error::Invocation)
 }
 
 fn found(sources: &SourcesList, repo: &str) -> std::result::Result<Map, String> {
@@ -80,11 +80,11 @@ fn found(sources: &SourcesList, repo: &str) -> std::result::Result<Map, String> 
 ///
 ///     salt '*' pkg.del_repo "deb http://deb.debian.org/debian bookworm main"
 #[function]
-async fn del_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<String> {
+fn del_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<String> {
     let ppa = facts(ctx).ppa(&repo, kwargs.0.get_str("ppa_auth")).map(|(line, ..)| line);
     let (is_ppa, line) = (ppa.is_some(), ppa.unwrap_or(repo));
-    let text = ctx.blocking(move || removed(Path::new("/"), &line, is_ppa)).await??;
-    refresh_lists(ctx, &KwArgs::default()).await?;
+    let text = ctx.blocking(move || removed(Path::new("/"), &line, is_ppa))?;
+    refresh_lists(ctx, &KwArgs::default())?;
     Ok(text)
 }
 
@@ -154,7 +154,7 @@ fn without(source: &mut Source, wanted: &Line) -> (bool, bool) {
 ///
 ///     salt '*' pkg.mod_repo 'deb [signed-by=/etc/apt/keyrings/k.gpg] http://example.org/debian stable main'
 #[function]
-async fn mod_repo(
+fn mod_repo(
     ctx: &Context,
     repo: String,
     #[default("base")] saltenv: String,
@@ -165,7 +165,7 @@ async fn mod_repo(
     let refresh = settings.get("refresh_db").or_else(|| settings.get("refresh")).is_none_or(util::is_true);
     let aptkey = aptkey && util::which("apt-key").is_some();
     if repo.starts_with("ppa:") {
-        return add_ppa(ctx, repo, refresh).await;
+        return add_ppa(ctx, repo, refresh);
     }
     let entry = definition::split(&repo).map_err(Error::Invocation)?;
     if entry.invalid {
@@ -174,31 +174,30 @@ async fn mod_repo(
         )));
     }
     settings.insert("signedby", entry.signedby.as_str());
-    keys::fetch(ctx, &mut settings, &entry.signedby, &saltenv, aptkey).await?;
+    keys::fetch(ctx, &mut settings, &entry.signedby, &saltenv, aptkey)?;
     let text = repo.clone();
-    ctx.blocking(move || changed(Path::new("/"), &text, &entry, &settings, aptkey)).await??;
+    ctx.blocking(move || changed(Path::new("/"), &text, &entry, &settings, aptkey))?;
     if refresh {
-        refresh_lists(ctx, &KwArgs::default()).await?;
+        refresh_lists(ctx, &KwArgs::default())?;
     }
     let line = repo.clone();
-    let now = ctx.blocking(move || found(&SourcesList::read(Path::new("/")), &line)).await?;
+    let now = ctx.blocking(move || found(&SourcesList::read(Path::new("/")), &line));
     Ok(map! { repo => now.map_err(Error::Invocation)? })
 }
 
-async fn add_ppa(ctx: &Context, repo: String, refresh: bool) -> Result<Map> {
+fn add_ppa(ctx: &Context, repo: String, refresh: bool) -> Result<Map> {
     let facts = facts(ctx);
     let Some((line, ..)) = facts.ppa(&repo, None) else {
         return Err(Error::execution(format!("cannot parse \"ppa:\" style repo definitions: {repo}")));
     };
-    let now =
-        ctx.blocking(move || found(&SourcesList::read(Path::new("/")), &line)).await?.map_err(Error::Invocation)?;
+    let now = ctx.blocking(move || found(&SourcesList::read(Path::new("/")), &line)).map_err(Error::Invocation)?;
     if !now.is_empty() {
         return Ok(map! { repo => now });
     }
     if util::which("apt-add-repository").is_none() {
         return Err(Error::execution("not supported: ppa: without the program apt-add-repository"));
     }
-    let said = cmd::quiet(ctx, &["apt-add-repository", "-y", &repo]).await?;
+    let said = cmd::quiet(ctx, &["apt-add-repository", "-y", &repo])?;
     if failure(&said).is_some() {
         let command = format!("['apt-add-repository', '-y', '{repo}']");
         let (code, why) = (said.retcode.unwrap_or(1), said.stderr.trim_end());
@@ -206,7 +205,7 @@ async fn add_ppa(ctx: &Context, repo: String, refresh: bool) -> Result<Map> {
         return Err(Error::execution(text));
     }
     if refresh {
-        refresh_lists(ctx, &KwArgs::default()).await?;
+        refresh_lists(ctx, &KwArgs::default())?;
     }
     Ok(map! { repo => said.into_map() })
 }

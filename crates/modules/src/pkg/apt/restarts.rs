@@ -16,14 +16,14 @@ use crate::util;
 ///
 ///     salt '*' pkg.services_need_restart
 #[function]
-async fn services_need_restart(ctx: &Context, kwargs: KwArgs) -> Result<Vec<String>> {
+fn services_need_restart(ctx: &Context, kwargs: KwArgs) -> Result<Vec<String>> {
     let _ = kwargs;
     if util::which("checkrestart").is_none() {
         let text = "'checkrestart' is needed. It is part of the 'debian-goodies' package which can be installed from \
                     official repositories.";
         return Err(Error::CommandNotFound(text.into()));
     }
-    Ok(services(&said(ctx, &["checkrestart", "--machine", "--package"]).await?))
+    Ok(services(&said(ctx, &["checkrestart", "--machine", "--package"])?))
 }
 
 /// Reads lines such as `SERVICE:cron,1234,/usr/sbin/cron`.

@@ -17,7 +17,7 @@ use crate::cmd;
 ///     salt '*' pkg.set_selections selection='{"install": ["netcat"]}'
 ///     salt '*' pkg.set_selections salt://path/to/file
 #[function]
-async fn set_selections(
+fn set_selections(
     ctx: &Context,
     path: Option<String>,
     #[default(Value::Null)] selection: Value,
@@ -32,7 +32,7 @@ async fn set_selections(
             ));
         }
         (Some(path), _) => {
-            let path = ctx.call("cp.cache_file", vec![path.into(), saltenv.into()]).await?.to_string();
+            let path = ctx.call("cp.cache_file", vec![path.into(), saltenv.into()])?.to_string();
             let text = std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;
             parse_selections(&text)
         }
@@ -48,16 +48,16 @@ async fn set_selections(
         return Err(Error::invocation(format!("Invalid state(s): {}", bad.join(", "))));
     }
     if clear && !wanted.is_empty() && !ctx.is_test() {
-        let said = cmd::quiet(ctx, &["dpkg", "--clear-selections"]).await?;
+        let said = cmd::quiet(ctx, &["dpkg", "--clear-selections"])?;
         if let Some(why) = failure(&said) {
             return Err(Error::execution(format!("Running dpkg --clear-selections failed: {why}")));
         }
     }
-    let known = selections(ctx, None, None).await?;
-    set_all(ctx, &wanted, &known).await
+    let known = selections(ctx, None, None)?;
+    set_all(ctx, &wanted, &known)
 }
 
-async fn set_all(ctx: &Context, wanted: &Map, known: &Map) -> Result<Map> {
+fn set_all(ctx: &Context, wanted: &Map, known: &Map) -> Result<Map> {
     let state_of = |name: &Value| {
         let has = |list: &Value| list.as_list().is_some_and(|list| list.contains(name));
         known.iter().find(|(_, list)| has(list)).map_or(Value::Null, |(state, _)| state.clone())
@@ -69,7 +69,7 @@ async fn set_all(ctx: &Context, wanted: &Map, known: &Map) -> Result<Map> {
             if old == *state || ctx.is_test() {
                 continue;
             }
-            let said = cmd::fed(ctx, &["dpkg", "--set-selections"], format!("{name} {state}\n").into_bytes()).await?;
+            let said = cmd::fed(ctx, &["dpkg", "--set-selections"], format!("{name} {state}\n").into_bytes())?;
             if said.retcode == Some(0) {
                 changes.insert(name.clone(), map! { "old" => old, "new" => state.clone() });
             } else {
@@ -88,14 +88,14 @@ async fn set_all(ctx: &Context, wanted: &Map, known: &Map) -> Result<Map> {
 ///
 ///     salt '*' pkg.list_downloaded
 #[function]
-async fn list_downloaded(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+fn list_downloaded(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     let cache = format!("{}/var/cache/apt", root.as_deref().unwrap_or_default().trim_end_matches('/'));
     let mut files = Vec::new();
     packages_below(Path::new(&cache), &mut files);
     let mut found = Map::new();
     for path in files {
-        let info = ctx.call("lowpkg.bin_pkg_info", vec![path.as_str().into()]).await?;
+        let info = ctx.call("lowpkg.bin_pkg_info", vec![path.as_str().into()])?;
         let text = |name: &str| info.get(name).map(Value::to_string).unwrap_or_default();
         let meta = std::fs::metadata(&path).map_err(|error| Error::io("look at", &path, &error))?;
         let seconds = std::os::unix::fs::MetadataExt::ctime(&meta);

@@ -17,17 +17,17 @@ use crate::util::is_true;
 ///
 ///     salt '*' pkg.refresh_db
 #[function]
-async fn refresh_db(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+fn refresh_db(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    refresh(ctx, root.as_deref()).await
+    refresh(ctx, root.as_deref())
 }
 
-pub(super) async fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
+pub(super) fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
     common::clear_refresh_mark(ctx);
     let mut words = vec!["pacman", "-Sy"];
     words.extend(root.iter().flat_map(|root| ["-r", root]));
     let extra = Extra { env: vec![("LANG".to_owned(), "C".to_owned())], ..Extra::default() };
-    let said = common::run(ctx, &words, extra).await?;
+    let said = common::run(ctx, &words, extra)?;
     if said.retcode != Some(0) {
         return Err(Error::execution(format!("Error refreshing package database: {}", said.stderr)));
     }
@@ -56,7 +56,7 @@ pub(super) async fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
 ///     salt '*' pkg.install <package name>
 ///     salt '*' pkg.install pkgs='["foo", {"bar": "<1.2.3-4"}]'
 #[function]
-async fn install(
+fn install(
     ctx: &Context,
     name: Option<String>,
     #[default(false)] refresh: Value,
@@ -66,7 +66,7 @@ async fn install(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let kwargs = kwargs.given();
-    let targets = common::parse_targets(ctx, vec![name.into(), pkgs, sources], kwargs.clone()).await?;
+    let targets = common::parse_targets(ctx, vec![name.into(), pkgs, sources], kwargs.clone())?;
     let yes = |value: &Value| *value == Value::Bool(true);
     let mut words = vec!["pacman".to_owned()];
     match targets {
@@ -79,7 +79,7 @@ async fn install(
             return Err(Error::invocation("pacman knows no advisories: advisory_ids cannot be installed"));
         }
         Targets::Packages(packages) => {
-            let chosen = chosen(ctx, &packages, &refresh).await?;
+            let chosen = chosen(ctx, &packages, &refresh)?;
             words.push("-S".to_owned());
             words.extend((yes(&refresh) && !chosen.refreshed).then(|| "-y".to_owned()));
             words.extend(yes(&sysupgrade).then(|| "-u".to_owned()));
@@ -91,7 +91,7 @@ async fn install(
         }
     }
     words.extend(kwargs.get("root").into_iter().flat_map(|root| ["-r".to_owned(), root.to_string()]));
-    change(ctx, words, "installing").await
+    change(ctx, words, "installing")
 }
 
 /// The packages as pacman is told them.
@@ -103,7 +103,7 @@ struct Chosen {
     refreshed: bool,
 }
 
-async fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen> {
+fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen> {
     let mut chosen = Chosen::default();
     let mut patterns = Vec::new();
     for (name, version) in packages {
@@ -124,7 +124,7 @@ async fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen
         return Ok(chosen);
     }
     let names: Vec<String> = patterns.iter().map(|(name, _)| name.clone()).collect();
-    let available = repo_packages(ctx, &names, &map! { "refresh" => refresh.clone() }).await?;
+    let available = repo_packages(ctx, &names, &map! { "refresh" => refresh.clone() })?;
     chosen.refreshed = refresh.truthy();
     for (name, pattern) in patterns {
         let candidates = available.get(&name).and_then(Value::as_list).unwrap_or_default();
@@ -142,12 +142,12 @@ async fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen
 }
 
 /// Runs a command that changes what is installed, and returns what did.
-async fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
-    let old = shown(ctx).await?;
-    let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default()).await?;
+fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
+    let old = shown(ctx)?;
+    let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default())?;
     let failed = said.retcode != Some(0) && !said.stderr.is_empty();
     changed(ctx);
-    let changes = common::differences(&old, &shown(ctx).await?);
+    let changes = common::differences(&old, &shown(ctx)?);
     let errors = if failed { vec![said.stderr] } else { Vec::new() };
     common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
 }
@@ -160,15 +160,15 @@ async fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
 ///
 ///     salt '*' pkg.upgrade
 #[function]
-async fn upgrade(ctx: &Context, #[default(false)] refresh: Value, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+fn upgrade(ctx: &Context, #[default(false)] refresh: Value, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    let old = shown(ctx).await?;
+    let old = shown(ctx)?;
     let mut words = ["pacman", "-Su", "--noprogressbar", "--noconfirm"].map(str::to_owned).to_vec();
     words.extend(is_true(&refresh).then(|| "-y".to_owned()));
     words.extend(root.into_iter().flat_map(|root| ["-r".to_owned(), root]));
-    let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default()).await?;
+    let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default())?;
     changed(ctx);
-    let changes = common::differences(&old, &shown(ctx).await?);
+    let changes = common::differences(&old, &shown(ctx)?);
     if said.retcode != Some(0) {
         let info = map! { "changes" => changes, "result" => said.into_map() };
         return Err(Error::detailed("Problem encountered upgrading packages", info));
@@ -185,14 +185,9 @@ async fn upgrade(ctx: &Context, #[default(false)] refresh: Value, root: Option<S
 ///     salt '*' pkg.remove <package name>
 ///     salt '*' pkg.remove pkgs='["foo", "bar"]'
 #[function]
-async fn remove(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(Value::Null)] pkgs: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn remove(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    removed(ctx, name, pkgs, "-R").await
+    removed(ctx, name, pkgs, "-R")
 }
 
 /// Removes packages with what they needed alone and what needs them; returns what changed.
@@ -203,26 +198,21 @@ async fn remove(
 ///
 ///     salt '*' pkg.purge <package name>
 #[function]
-async fn purge(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(Value::Null)] pkgs: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn purge(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    removed(ctx, name, pkgs, "-Rsc").await
+    removed(ctx, name, pkgs, "-Rsc")
 }
 
-async fn removed(ctx: &Context, name: Option<String>, pkgs: Value, how: &str) -> Result<Map> {
-    let Targets::Packages(wanted) = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new()).await? else {
+fn removed(ctx: &Context, name: Option<String>, pkgs: Value, how: &str) -> Result<Map> {
+    let Targets::Packages(wanted) = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new())? else {
         return Ok(Map::new());
     };
-    let old = shown(ctx).await?;
+    let old = shown(ctx)?;
     let there: Vec<String> = wanted.text_keys().filter(|name| old.contains_key(name)).map(str::to_owned).collect();
     if there.is_empty() {
         return Ok(Map::new());
     }
     let mut words = ["pacman", how, "--noprogressbar", "--noconfirm"].map(str::to_owned).to_vec();
     words.extend(there);
-    change(ctx, words, "removing").await
+    change(ctx, words, "removing")
 }

@@ -8,8 +8,8 @@ use value::{Map, Value, map};
 use super::{common, reads, shown};
 
 /// The groups in pacman's answer, with their packages.
-async fn groups(ctx: &Context, words: &[&str]) -> Result<BTreeMap<String, Vec<String>>> {
-    let text = common::output(ctx, words, true).await?;
+fn groups(ctx: &Context, words: &[&str]) -> Result<BTreeMap<String, Vec<String>>> {
+    let text = common::output(ctx, words, true)?;
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (group, package) in reads::pairs(&text) {
         found.entry(group).or_default().push(package);
@@ -25,9 +25,9 @@ async fn groups(ctx: &Context, words: &[&str]) -> Result<BTreeMap<String, Vec<St
 ///
 ///     salt '*' pkg.group_list
 #[function]
-async fn group_list(ctx: &Context) -> Result<Map> {
-    let mut available = groups(ctx, &["pacman", "-Sgg"]).await?;
-    let installed = groups(ctx, &["pacman", "-Qg"]).await?;
+fn group_list(ctx: &Context) -> Result<Map> {
+    let mut available = groups(ctx, &["pacman", "-Sgg"])?;
+    let installed = groups(ctx, &["pacman", "-Qg"])?;
     let (mut whole, mut partly) = (Vec::new(), Vec::new());
     for (group, packages) in installed {
         match available.remove(&group) {
@@ -43,8 +43,8 @@ async fn group_list(ctx: &Context) -> Result<Map> {
 /// The kinds of members other systems know; pacman's are all of the third one.
 const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];
 
-async fn members(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
-    Ok(groups(ctx, &["pacman", "-Sgg", name]).await?.into_values().flatten().collect())
+fn members(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
+    Ok(groups(ctx, &["pacman", "-Sgg", name])?.into_values().flatten().collect())
 }
 
 /// Returns what a group consists of.
@@ -55,8 +55,8 @@ async fn members(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
 ///
 ///     salt '*' pkg.group_info 'xorg'
 #[function]
-async fn group_info(ctx: &Context, name: String) -> Result<Map> {
-    let members = members(ctx, &name).await?;
+fn group_info(ctx: &Context, name: String) -> Result<Map> {
+    let members = members(ctx, &name)?;
     let of = |kind: &str| if kind == "default" { members.iter().cloned().collect() } else { Value::List(Vec::new()) };
     Ok(KINDS.iter().map(|kind| (*kind, of(kind))).collect())
 }
@@ -69,9 +69,9 @@ async fn group_info(ctx: &Context, name: String) -> Result<Map> {
 ///
 ///     salt '*' pkg.group_diff 'xorg'
 #[function]
-async fn group_diff(ctx: &Context, name: String) -> Result<Map> {
-    let packages = shown(ctx).await?;
-    let members = members(ctx, &name).await?;
+fn group_diff(ctx: &Context, name: String) -> Result<Map> {
+    let packages = shown(ctx)?;
+    let members = members(ctx, &name)?;
     let mut found = Map::new();
     for kind in KINDS {
         let own = members.iter().filter(|_| kind == "default");

@@ -44,6 +44,6 @@ pub static MODULE: Module = Module::new(
 static AVAILABLE_VERSION: Function = Function { name: "available_version", ..reads::LATEST_VERSION };
 
 /// What is installed, with the versions of each as one text.
-async fn shown(ctx: &Context) -> Result<Map> {
-    pkg_resource::stringify(reads::installed(ctx, None, true).await?)
+fn shown(ctx: &Context) -> Result<Map> {
+    pkg_resource::stringify(reads::installed(ctx, None, true)?)
 }

@@ -23,7 +23,7 @@ pub(super) fn changed(ctx: &Context) {
 }
 
 /// Packages with the list of their versions.
-pub(super) async fn installed(ctx: &Context, root: Option<&str>, remembered: bool) -> Result<Map> {
+pub(super) fn installed(ctx: &Context, root: Option<&str>, remembered: bool) -> Result<Map> {
     let memo = ctx.memo.get::<Known>();
     let known = memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     if let Some(packages) = known.filter(|_| remembered && root.is_none()) {
@@ -31,7 +31,7 @@ pub(super) async fn installed(ctx: &Context, root: Option<&str>, remembered: boo
     }
     let mut words = vec!["pacman", "-Q"];
     words.extend(root.iter().flat_map(|root| ["-r", root]));
-    let text = common::output(ctx, &words, true).await?;
+    let text = common::output(ctx, &words, true)?;
     let mut packages = Map::new();
     for (name, version) in pairs(&text) {
         if let Value::List(versions) = packages.entry_or_insert_with(name, || Value::List(Vec::new())) {
@@ -58,12 +58,12 @@ pub(super) fn pairs(text: &str) -> Vec<(String, String)> {
 ///
 ///     salt '*' pkg.list_pkgs
 #[function]
-async fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
+fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
     if ["removed", "purge_desired"].iter().any(|name| kwargs.0.get(name).is_some_and(is_true)) {
         return Ok(Map::new());
     }
     let remembered = kwargs.0.get("use_context").is_none_or(Value::truthy);
-    let packages = installed(ctx, kwargs.0.get_str("root"), remembered).await?;
+    let packages = installed(ctx, kwargs.0.get_str("root"), remembered)?;
     if is_true(&versions_as_list) { Ok(packages) } else { pkg_resource::stringify(packages) }
 }
 
@@ -76,10 +76,10 @@ async fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwa
 ///     salt '*' pkg.version <package name>
 ///     salt '*' pkg.version <package1> <package2> <package3>
 #[function]
-async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let as_list = kwargs.0.get("versions_as_list").is_some_and(Value::truthy);
     let root = kwargs.0.get_str("root");
-    let packages = if names.0.is_empty() { Map::new() } else { installed(ctx, root, true).await? };
+    let packages = if names.0.is_empty() { Map::new() } else { installed(ctx, root, true)? };
     Ok(pkg_resource::versions_of(&packages, &names.0, as_list))
 }
 
@@ -92,19 +92,19 @@ async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value>
 ///     salt '*' pkg.latest_version <package name>
 ///     salt '*' pkg.available_version <package name>
 #[function]
-pub(super) async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+pub(super) fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
     if names.is_empty() {
         return Ok("".into());
     }
     if kwargs.0.get("refresh").is_some_and(is_true) {
-        refresh(ctx, None).await?;
+        refresh(ctx, None)?;
     }
     let mut words = vec!["pacman", "-Sp", "--needed", "--print-format", "%n %v"];
     words.extend(names.iter().map(String::as_str));
     words.extend(kwargs.0.get_str("root").iter().flat_map(|root| ["-r", root]));
     let mut found: Map = names.iter().map(|name| (name.as_str(), "")).collect();
-    for line in common::output(ctx, &words, false).await?.lines() {
+    for line in common::output(ctx, &words, false)?.lines() {
         if let [name, version] = line.split_whitespace().collect::<Vec<_>>()[..]
             && found.contains_key(name)
         {
@@ -125,9 +125,9 @@ pub(super) async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs
 ///
 ///     salt '*' pkg.upgrade_available <package name>
 #[function]
-async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
-    Ok(latest_version(ctx, VarArgs(vec![name.into()]), KwArgs::default()).await?.truthy())
+    Ok(latest_version(ctx, VarArgs(vec![name.into()]), KwArgs::default())?.truthy())
 }
 
 /// Returns the packages for which there is a newer version, and that.
@@ -138,17 +138,12 @@ async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Resul
 ///
 ///     salt '*' pkg.list_upgrades
 #[function]
-async fn list_upgrades(
-    ctx: &Context,
-    #[default(false)] refresh: bool,
-    root: Option<String>,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn list_upgrades(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     let mut words = vec!["pacman", "-S", "-p", "-u", "--print-format", "%n %v"];
     words.extend(root.iter().flat_map(|root| ["-r", root.as_str()]));
     words.extend(refresh.then_some("-y"));
-    let said = common::run(ctx, &words, Extra::default()).await?;
+    let said = common::run(ctx, &words, Extra::default())?;
     if said.retcode != Some(0) {
         let why = format!("{}{}", said.stderr, said.stdout);
         let why = if why.is_empty() { why } else { format!(": {why}") };
@@ -174,7 +169,7 @@ async fn list_upgrades(
 ///     salt '*' pkg.list_repo_pkgs foo bar baz
 ///     salt '*' pkg.list_repo_pkgs 'samba4*' fromrepo=base,updates
 #[function]
-async fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: Vec<String> = args.0.iter().map(Value::to_string).collect();
     let kwargs = kwargs.given();
     let known = ["fromrepo", "byrepo", "refresh"];
@@ -186,17 +181,17 @@ async fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<
     if !other.is_empty() {
         return Err(Error::invocation(format!("The following keyword arguments are not valid: {}", other.join(", "))));
     }
-    repo_packages(ctx, &names, &kwargs).await
+    repo_packages(ctx, &names, &kwargs)
 }
 
 type ByRepo = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-pub(super) async fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
+pub(super) fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
     let repos = common::texts(kwargs.get("fromrepo").filter(|from| from.truthy()));
     if kwargs.get("refresh").is_some_and(Value::truthy) {
-        refresh(ctx, None).await?;
+        refresh(ctx, None)?;
     }
-    let text = common::output(ctx, &["pacman", "-Sl"], false).await?;
+    let text = common::output(ctx, &["pacman", "-Sl"], false)?;
     let mut found = ByRepo::new();
     for line in text.lines() {
         let [repo, name, version, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { continue };
@@ -224,8 +219,11 @@ pub(super) async fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map)
     Ok(all.into_iter().map(|(name, versions)| (name, newest_first(versions))).collect())
 }
 
+/// Pairs of a package and one of its files.
+type Owned = Vec<(String, String)>;
+
 /// What pacman says of the files of packages; the first name may be another root directory.
-async fn file_lines(ctx: &Context, packages: &VarArgs) -> Result<(Vec<String>, Vec<(String, String)>)> {
+fn file_lines(ctx: &Context, packages: &VarArgs) -> Result<(Vec<String>, Owned)> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["pacman", "-Ql"];
     let rest = match names.split_first() {
@@ -236,7 +234,7 @@ async fn file_lines(ctx: &Context, packages: &VarArgs) -> Result<(Vec<String>, V
         _ => &names[..],
     };
     words.extend(rest.iter().map(String::as_str));
-    let text = common::output(ctx, &words, true).await?;
+    let text = common::output(ctx, &words, true)?;
     let (errors, lines): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("error"));
     let file = |line: &str| {
         let (package, path) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -253,9 +251,9 @@ async fn file_lines(ctx: &Context, packages: &VarArgs) -> Result<(Vec<String>, V
 ///
 ///     salt '*' pkg.file_list httpd postfix
 #[function]
-async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    let (errors, files) = file_lines(ctx, &packages).await?;
+    let (errors, files) = file_lines(ctx, &packages)?;
     Ok(map! { "errors" => errors, "files" => files.into_iter().map(|(_, path)| path).collect::<Value>() })
 }
 
@@ -267,9 +265,9 @@ async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<M
 ///
 ///     salt '*' pkg.file_dict httpd postfix
 #[function]
-async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    let (errors, files) = file_lines(ctx, &packages).await?;
+    let (errors, files) = file_lines(ctx, &packages)?;
     let mut found = Map::new();
     for (package, path) in files {
         if let Value::List(paths) = found.entry_or_insert_with(package, || Value::List(Vec::new())) {
@@ -287,11 +285,11 @@ async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<M
 ///
 ///     salt '*' pkg.owner /usr/bin/apachectl
 #[function]
-async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
     let mut found = Map::new();
     for path in paths.0.iter().map(Value::to_string) {
-        let package = common::output(ctx, &["pacman", "-Qqo", &path], false).await?;
+        let package = common::output(ctx, &["pacman", "-Qqo", &path], false)?;
         found.insert(path, package);
     }
     Ok(match found.len() {

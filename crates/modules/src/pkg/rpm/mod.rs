@@ -151,7 +151,7 @@ pub fn changed(ctx: &Context) {
 }
 
 /// Packages with all that is known of each of their versions.
-async fn known(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) -> Result<Map> {
+fn known(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) -> Result<Map> {
     let memo = ctx.memo.get::<Known>();
     if root.is_none()
         && remembered
@@ -165,7 +165,7 @@ async fn known(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) 
     words.push("-qa");
     words.extend((!suse).then_some(["--nodigest", "--nosignature"]).into_iter().flatten());
     words.extend(["--queryformat", &format]);
-    let packages = listed(&common::output(ctx, &words, true).await?, osarch(ctx));
+    let packages = listed(&common::output(ctx, &words, true)?, osarch(ctx));
     if root.is_none() {
         *memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(packages.clone());
     }
@@ -215,16 +215,16 @@ impl Listing {
 }
 
 /// Returns what is installed, with all that is known of each version.
-pub async fn entries(ctx: &Context, wanted: &Listing) -> Result<Map> {
-    let mut packages = known(ctx, wanted.root.as_deref(), !wanted.anew, wanted.suse).await?;
+pub fn entries(ctx: &Context, wanted: &Listing) -> Result<Map> {
+    let mut packages = known(ctx, wanted.root.as_deref(), !wanted.anew, wanted.suse)?;
     packages.retain(|name, _| !wanted.suse || !name.as_str().is_some_and(|name| name.starts_with("gpg-pubkey")));
     Ok(packages)
 }
 
 /// Returns what is installed.
-pub async fn list(ctx: &Context, wanted: Listing) -> Result<Map> {
-    let packages = entries(ctx, &wanted).await?;
-    pkg_resource::format_pkg_list(ctx, packages, wanted.as_list.into(), wanted.attr).await
+pub fn list(ctx: &Context, wanted: Listing) -> Result<Map> {
+    let packages = entries(ctx, &wanted)?;
+    pkg_resource::format_pkg_list(ctx, packages, wanted.as_list.into(), wanted.attr)
 }
 
 /// The versions in a list made with `as_list`.

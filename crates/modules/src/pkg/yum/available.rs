@@ -51,30 +51,30 @@ pub(super) fn offered(text: &str, osarch: &str) -> Vec<Offered> {
 ///     salt '*' pkg.latest_version <package name> fromrepo=epel-testing
 ///     salt '*' pkg.available_version <package name>
 #[function]
-pub(super) async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+pub(super) fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let kwargs = kwargs.given();
     if names.0.is_empty() {
         return Ok("".into());
     }
     if is_on(&kwargs, "refresh", true) {
-        refresh(ctx, &kwargs, true).await?;
+        refresh(ctx, &kwargs, true)?;
     }
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
-    let found = newest(ctx, &names, &kwargs).await?;
+    let found = newest(ctx, &names, &kwargs)?;
     Ok(match found.values().next() {
         Some(single) if names.len() == 1 => single.clone(),
         _ => found.into(),
     })
 }
 
-async fn newest(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
+fn newest(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
     let osarch = rpm::osarch(ctx).to_owned();
-    let installed = rpm::list(ctx, rpm::Listing { as_list: true, ..Default::default() }).await?;
+    let installed = rpm::list(ctx, rpm::Listing { as_list: true, ..Default::default() })?;
     let mut words = vec!["--quiet".to_owned()];
     words.extend(options(kwargs));
     words.extend(["list".to_owned(), "available".into()]);
     words.extend(names.iter().cloned());
-    let said = call(ctx, &words, false).await?;
+    let said = call(ctx, &words, false)?;
     let mut updates = Vec::new();
     if said.retcode == Some(0) {
         updates = offered(&said.stdout, &osarch);
@@ -107,8 +107,8 @@ async fn newest(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
 ///
 ///     salt '*' pkg.upgrade_available <package name>
 #[function]
-async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    Ok(latest_version(ctx, VarArgs(vec![name.into()]), kwargs).await?.truthy())
+fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    Ok(latest_version(ctx, VarArgs(vec![name.into()]), kwargs)?.truthy())
 }
 
 /// Returns the packages for which there is a newer version, and that.
@@ -120,16 +120,16 @@ async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Resul
 ///     salt '*' pkg.list_upgrades
 ///     salt '*' pkg.list_updates
 #[function]
-async fn list_upgrades(ctx: &Context, #[default(true)] refresh: Value, kwargs: KwArgs) -> Result<Map> {
+fn list_upgrades(ctx: &Context, #[default(true)] refresh: Value, kwargs: KwArgs) -> Result<Map> {
     let kwargs = kwargs.given();
     if crate::util::is_true(&refresh) {
-        self::refresh(ctx, &kwargs, false).await?;
+        self::refresh(ctx, &kwargs, false)?;
     }
     let mut words = vec!["--quiet".to_owned()];
     words.extend(options(&kwargs));
     let newer = if Manager::of(ctx)?.is_dnf() { "--upgrades" } else { "updates" };
     words.extend(["list".to_owned(), newer.into()]);
-    let said = call(ctx, &words, false).await?;
+    let said = call(ctx, &words, false)?;
     let found = offered(&said.stdout, rpm::osarch(ctx));
     Ok(found.into_iter().map(|package| (package.name, package.version)).collect())
 }
@@ -143,15 +143,15 @@ async fn list_upgrades(ctx: &Context, #[default(true)] refresh: Value, kwargs: K
 ///     salt '*' pkg.list_repo_pkgs 'samba4*' fromrepo=base,updates
 ///     salt '*' pkg.list_repo_pkgs foo bar baz byrepo=True
 #[function]
-async fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: Vec<String> = args.0.iter().map(Value::to_string).collect();
-    repo_packages(ctx, &names, &kwargs.given()).await
+    repo_packages(ctx, &names, &kwargs.given())
 }
 
 /// Versions by source and name.
 type ByRepo = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-pub(super) async fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
+pub(super) fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
     let manager = Manager::of(ctx)?;
     let repos = chosen_repos(ctx, kwargs)?;
     let cached = kwargs.get("cacheonly").is_some_and(Value::truthy);
@@ -164,12 +164,12 @@ pub(super) async fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map)
             }
         }
     };
-    if let Some(flags) = old_yum(ctx, manager).await? {
+    if let Some(flags) = old_yum(ctx, manager)? {
         for kind in ["installed", "available"] {
             let mut words = flags.clone();
             words.extend(cached.then_some("-C"));
             words.extend(["list", kind]);
-            let said = call(ctx, &words, false).await?;
+            let said = call(ctx, &words, false)?;
             if said.retcode == Some(0) {
                 add(&said.stdout, true);
             }
@@ -183,7 +183,7 @@ pub(super) async fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map)
             };
             words.extend(cached.then_some("-C"));
             words.extend(names.iter().map(String::as_str));
-            let said = call(ctx, &words, false).await?;
+            let said = call(ctx, &words, false)?;
             if said.retcode == Some(0) || !said.stdout.contains("Error:") {
                 add(&said.stdout, false);
             }
@@ -213,11 +213,11 @@ fn shown(found: ByRepo, by_repo: bool) -> Map {
 }
 
 /// The options of versions of yum that cannot list a source by itself.
-async fn old_yum(ctx: &Context, manager: Manager) -> Result<Option<Vec<&'static str>>> {
+fn old_yum(ctx: &Context, manager: Manager) -> Result<Option<Vec<&'static str>>> {
     if manager != Manager::Yum {
         return Ok(None);
     }
-    let text = common::output(ctx, &["yum", "--version"], true).await?;
+    let text = common::output(ctx, &["yum", "--version"], true)?;
     let version = text.lines().next().unwrap_or_default().trim();
     let before = |other: &str| compare_loosely(version, other, false) < 0;
     Ok(match (before("3.2.13"), before("3.4.3")) {
@@ -251,19 +251,19 @@ fn chosen_repos(ctx: &Context, kwargs: &Map) -> Result<Vec<String>> {
 ///     salt '*' pkg.refresh_db
 ///     salt '*' pkg.clean_metadata
 #[function]
-async fn refresh_db(ctx: &Context, kwargs: KwArgs) -> Result<Value> {
+fn refresh_db(ctx: &Context, kwargs: KwArgs) -> Result<Value> {
     let kwargs = kwargs.given();
     let check = kwargs.get("check_update").is_none_or(Value::truthy);
-    refresh(ctx, &kwargs, check).await
+    refresh(ctx, &kwargs, check)
 }
 
-pub(super) async fn refresh(ctx: &Context, kwargs: &Map, check: bool) -> Result<Value> {
+pub(super) fn refresh(ctx: &Context, kwargs: &Map, check: bool) -> Result<Value> {
     common::clear_refresh_mark(ctx);
     let check = check && kwargs.get("check_update").is_none_or(Value::truthy);
     let options = options(kwargs);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let clean = [&["--quiet", "--assumeyes", "clean", "expire-cache"], &options[..]].concat();
-    call(ctx, &clean, false).await?;
+    call(ctx, &clean, false)?;
     if !check {
         return Ok(true.into());
     }
@@ -273,7 +273,7 @@ pub(super) async fn refresh(ctx: &Context, kwargs: &Map, check: bool) -> Result<
         words.push("--setopt=autocheck_running_kernel=false");
     }
     words.extend(options);
-    Ok(match call(ctx, &words, false).await?.retcode {
+    Ok(match call(ctx, &words, false)?.retcode {
         Some(100) => true.into(),
         Some(0) => Value::Null,
         _ => false.into(),

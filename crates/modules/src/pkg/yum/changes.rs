@@ -20,7 +20,7 @@ use crate::util::is_true;
 ///     salt '*' pkg.upgrade
 ///     salt '*' pkg.upgrade pkgs='["foo", "bar"]'
 #[function]
-async fn upgrade(
+fn upgrade(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -33,7 +33,7 @@ async fn upgrade(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let how = How { refresh: is_true(&refresh), skip_verify, normalize, minimal, obsoletes, diff_attr };
-    upgraded(ctx, name, pkgs, how, kwargs.given()).await
+    upgraded(ctx, name, pkgs, how, kwargs.given())
 }
 
 /// The same, without packages that replace others.
@@ -44,7 +44,7 @@ async fn upgrade(
 ///
 ///     salt '*' pkg.update
 #[function]
-async fn update(
+fn update(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -58,7 +58,7 @@ async fn update(
     let mut kwargs = kwargs.given();
     let diff_attr = kwargs.remove("diff_attr").unwrap_or_default();
     let how = How { refresh: is_true(&refresh), skip_verify, normalize, minimal, obsoletes, diff_attr };
-    upgraded(ctx, name, pkgs, how, kwargs).await
+    upgraded(ctx, name, pkgs, how, kwargs)
 }
 
 struct How {
@@ -70,7 +70,7 @@ struct How {
     diff_attr: Value,
 }
 
-async fn upgraded(ctx: &Context, name: Option<String>, pkgs: Value, how: How, mut kwargs: Map) -> Result<Map> {
+fn upgraded(ctx: &Context, name: Option<String>, pkgs: Value, how: How, mut kwargs: Map) -> Result<Map> {
     let dnf = Manager::of(ctx)?.is_dnf();
     if dnf && !how.obsoletes {
         let mut settings = common::texts(kwargs.get("setopt"));
@@ -79,10 +79,10 @@ async fn upgraded(ctx: &Context, name: Option<String>, pkgs: Value, how: How, mu
         kwargs.insert("setopt", settings);
     }
     if how.refresh {
-        refresh(ctx, &kwargs, true).await?;
+        refresh(ctx, &kwargs, true)?;
     }
     let listing = || Listing::default().with(Some(&how.diff_attr));
-    let old = rpm::list(ctx, listing()).await?;
+    let old = rpm::list(ctx, listing())?;
     let mut words = vec!["--quiet".to_owned(), "-y".into()];
     words.extend(all_options(&kwargs));
     words.extend(how.skip_verify.then(|| "--nogpgcheck".to_owned()));
@@ -91,11 +91,11 @@ async fn upgraded(ctx: &Context, name: Option<String>, pkgs: Value, how: How, mu
     if name.is_some() || pkgs.truthy() {
         let mut more = map! { "normalize" => how.normalize };
         more.update(kwargs.clone());
-        words.extend(names(common::parse_targets(ctx, vec![name.into(), pkgs, Value::Null], more).await?));
+        words.extend(names(common::parse_targets(ctx, vec![name.into(), pkgs, Value::Null], more)?));
     }
-    let said = call(ctx, &words, false).await?;
+    let said = call(ctx, &words, false)?;
     rpm::changed(ctx);
-    let changes = common::differences(&old, &rpm::list(ctx, listing()).await?);
+    let changes = common::differences(&old, &rpm::list(ctx, listing())?);
     if said.retcode != Some(0) {
         let info = map! { "changes" => changes, "result" => said.into_map() };
         return Err(Error::detailed("Problem encountered upgrading packages", info));
@@ -120,13 +120,8 @@ fn names(targets: Targets) -> Vec<String> {
 ///     salt '*' pkg.remove <package name>
 ///     salt '*' pkg.remove pkgs='["foo", "bar"]'
 #[function]
-async fn remove(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(Value::Null)] pkgs: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
-    removed(ctx, name, pkgs, kwargs.0.get("split_arch").is_none_or(Value::truthy)).await
+fn remove(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Value, kwargs: KwArgs) -> Result<Map> {
+    removed(ctx, name, pkgs, kwargs.0.get("split_arch").is_none_or(Value::truthy))
 }
 
 /// The same: rpm keeps no settings of removed packages.
@@ -137,23 +132,18 @@ async fn remove(
 ///
 ///     salt '*' pkg.purge <package name>
 #[function]
-async fn purge(
-    ctx: &Context,
-    name: Option<String>,
-    #[default(Value::Null)] pkgs: Value,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn purge(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    removed(ctx, name, pkgs, true).await
+    removed(ctx, name, pkgs, true)
 }
 
-async fn removed(ctx: &Context, name: Option<String>, pkgs: Value, splits: bool) -> Result<Map> {
-    let targets = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new()).await?;
+fn removed(ctx: &Context, name: Option<String>, pkgs: Value, splits: bool) -> Result<Map> {
+    let targets = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new())?;
     let wanted = match targets {
         Targets::Packages(packages) => packages,
         _ => return Ok(Map::new()),
     };
-    let old = rpm::list(ctx, Listing::default()).await?;
+    let old = rpm::list(ctx, Listing::default())?;
     let mut words = vec!["-y".to_owned(), "remove".into()];
     for (name, version) in common::widened(&old, wanted) {
         let name = name.to_string();
@@ -172,10 +162,10 @@ async fn removed(ctx: &Context, name: Option<String>, pkgs: Value, splits: bool)
     if words.len() == 2 {
         return Ok(Map::new());
     }
-    let said = call(ctx, &words, false).await?;
+    let said = call(ctx, &words, false)?;
     let failed = said.retcode != Some(0) && !said.stderr.is_empty();
     rpm::changed(ctx);
-    let changes = common::differences(&old, &rpm::list(ctx, Listing::default()).await?);
+    let changes = common::differences(&old, &rpm::list(ctx, Listing::default())?);
     let errors = if failed { vec![said.stderr] } else { Vec::new() };
     common::outcome("Error occurred removing package(s)", errors, changes)
 }

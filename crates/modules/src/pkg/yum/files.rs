@@ -18,9 +18,9 @@ use crate::util;
 ///
 ///     salt '*' pkg.file_list httpd postfix
 #[function]
-async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    lowpkg::file_list(ctx, packages, KwArgs::default()).await
+    lowpkg::file_list(ctx, packages, KwArgs::default())
 }
 
 /// Returns the files of packages, by package.
@@ -31,9 +31,9 @@ async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<M
 ///
 ///     salt '*' pkg.file_dict httpd postfix
 #[function]
-async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    lowpkg::file_dict(ctx, packages, KwArgs::default()).await
+    lowpkg::file_dict(ctx, packages, KwArgs::default())
 }
 
 /// Returns the package a file belongs to; for several a map.
@@ -44,9 +44,9 @@ async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<M
 ///
 ///     salt '*' pkg.owner /usr/bin/apachectl
 #[function]
-async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let _ = kwargs;
-    lowpkg::owner(ctx, paths, KwArgs::default()).await
+    lowpkg::owner(ctx, paths, KwArgs::default())
 }
 
 /// Returns what differs from the packages on disk, by file.
@@ -58,8 +58,8 @@ async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
 ///     salt '*' pkg.verify httpd
 ///     salt '*' pkg.verify httpd ignore_types='["config", "doc"]'
 #[function]
-async fn verify(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    lowpkg::verify(ctx, names, kwargs).await
+fn verify(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    lowpkg::verify(ctx, names, kwargs)
 }
 
 /// Returns files that were changed, with what was; ``size=True`` and so on choose among them.
@@ -71,8 +71,8 @@ async fn verify(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
 ///     salt '*' pkg.modified httpd
 ///     salt '*' pkg.modified httpd size=True
 #[function]
-async fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
-    lowpkg::modified(ctx, packages, flags).await
+fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
+    lowpkg::modified(ctx, packages, flags)
 }
 
 /// Fetches packages without installing them and returns their files; under ``_error`` those that failed.
@@ -83,7 +83,7 @@ async fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map
 ///
 ///     salt '*' pkg.download httpd
 #[function]
-async fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     if util::which("yumdownloader").is_none() {
         return Err(Error::execution("'yumdownloader' command not available"));
@@ -101,7 +101,7 @@ async fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Ma
     let target = format!("--destdir={folder}");
     let mut words = vec!["yumdownloader", "-q", &target];
     words.extend(names.iter().map(String::as_str));
-    common::output(ctx, &words, true).await?;
+    common::output(ctx, &words, true)?;
     let files = file_names(&folder)?;
     let mut found = Map::new();
     for name in &names {
@@ -140,12 +140,12 @@ fn file_names(folder: &str) -> Result<Vec<String>> {
 ///
 ///     salt '*' pkg.diff /etc/apache2/httpd.conf /etc/sudoers
 #[function]
-async fn diff(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn diff(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     let mut found = Map::new();
     let mut owned: Vec<(String, String)> = Vec::new();
     for path in paths.0.iter().map(Value::to_string) {
-        let package = lowpkg::owner(ctx, VarArgs(vec![path.as_str().into()]), KwArgs::default()).await?.to_string();
+        let package = lowpkg::owner(ctx, VarArgs(vec![path.as_str().into()]), KwArgs::default())?.to_string();
         if package.is_empty() {
             found.insert(path.as_str(), if Path::new(&path).exists() { "Not managed" } else { "N/A" });
         } else {
@@ -157,13 +157,13 @@ async fn diff(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
     }
     let mut names: Vec<Value> = owned.iter().map(|(package, _)| package.as_str().into()).collect();
     names.dedup();
-    let files = ctx.call_with("pkg.download", Call { args: names, kwargs: Map::new() }).await?;
+    let files = ctx.call_with("pkg.download", Call { args: names, kwargs: Map::new() })?;
     for (package, path) in owned {
         let Some(file) = files.get(&package).map(Value::to_string) else {
             found.insert(path, format!("{package} could not be downloaded"));
             continue;
         };
-        let text = lowpkg::diff(ctx, file, path.clone()).await?;
+        let text = lowpkg::diff(ctx, file, path.clone())?;
         found.insert(path, if text.is_empty() { "Unchanged".to_owned() } else { text });
     }
     Ok(found)

@@ -22,13 +22,13 @@ const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];
 ///
 ///     salt '*' pkg.group_list
 #[function]
-async fn group_list(ctx: &Context) -> Result<Map> {
+fn group_list(ctx: &Context) -> Result<Map> {
     let manager = Manager::of(ctx)?;
     if manager == Manager::Dnf5 {
-        let text = common::output(ctx, &["dnf5", "group", "list", "--hidden"], false).await?;
+        let text = common::output(ctx, &["dnf5", "group", "list", "--hidden"], false)?;
         return Ok(listed_by_dnf5(&text));
     }
-    Ok(listed(&common::output(ctx, &[manager.name(), "grouplist", "hidden"], false).await?))
+    Ok(listed(&common::output(ctx, &[manager.name(), "grouplist", "hidden"], false)?))
 }
 
 const SECTIONS: [(&str, &str); 5] = [
@@ -103,7 +103,7 @@ fn listed_by_dnf5(text: &str) -> Map {
 ///
 ///     salt '*' pkg.group_info 'Perl Support'
 #[function]
-async fn group_info(
+fn group_info(
     ctx: &Context,
     name: String,
     #[default(false)] expand: bool,
@@ -111,10 +111,10 @@ async fn group_info(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let mut done: Vec<String> = common::texts(Some(&ignore_groups));
-    info(ctx, &name, expand, &mut done, &kwargs.0).await
+    info(ctx, &name, expand, &mut done, &kwargs.0)
 }
 
-async fn info(ctx: &Context, name: &str, expand: bool, done: &mut Vec<String>, kwargs: &Map) -> Result<Map> {
+fn info(ctx: &Context, name: &str, expand: bool, done: &mut Vec<String>, kwargs: &Map) -> Result<Map> {
     let chosen = ["fromrepo", "enablerepo", "disablerepo"];
     let chosen: Map = chosen.iter().filter_map(|name| Some((*name, kwargs.get(name)?.clone()))).collect();
     let manager = Manager::of(ctx)?;
@@ -125,7 +125,7 @@ async fn info(ctx: &Context, name: &str, expand: bool, done: &mut Vec<String>, k
         _ => words.push("groupinfo".to_owned()),
     }
     words.push(name.to_owned());
-    let text = common::output(ctx, &words, false).await?;
+    let text = common::output(ctx, &words, false)?;
     let mut found = head(&text).ok_or_else(|| Error::execution(format!("Group '{name}' not found")))?;
     let environment = found.get_str("type") == Some("environment group");
     let mut members = BTreeMap::new();
@@ -141,8 +141,8 @@ async fn info(ctx: &Context, name: &str, expand: bool, done: &mut Vec<String>, k
                 continue;
             }
             done.push(group.clone());
-            let below = match Box::pin(info(ctx, &format!("@{group}"), true, done, &Map::new())).await {
-                Err(Error::Execution(_)) => Box::pin(info(ctx, &group, true, done, &Map::new())).await?,
+            let below = match info(ctx, &format!("@{group}"), true, done, &Map::new()) {
+                Err(Error::Execution(_)) => info(ctx, &group, true, done, &Map::new())?,
                 found => found?,
             };
             for kind in KINDS {
@@ -218,9 +218,9 @@ fn members_of(text: &str, kind: &str) -> Vec<String> {
 ///
 ///     salt '*' pkg.group_diff 'Perl Support'
 #[function]
-async fn group_diff(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
-    let installed = rpm::list(ctx, Listing::default()).await?;
-    let group = info(ctx, &name, true, &mut Vec::new(), &kwargs.0).await?;
+fn group_diff(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+    let installed = rpm::list(ctx, Listing::default())?;
+    let group = info(ctx, &name, true, &mut Vec::new(), &kwargs.0)?;
     let mut found = Map::new();
     for kind in KINDS {
         let members = group.get(kind).and_then(Value::as_list).unwrap_or_default().iter().cloned();
@@ -241,7 +241,7 @@ async fn group_diff(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> 
 ///     salt '*' pkg.groupinstall 'Group 1'
 ///     salt '*' pkg.group_install 'Group 1,Group 2' skip='foo,bar' include='baz'
 #[function]
-async fn group_install(
+fn group_install(
     ctx: &Context,
     name: Value,
     #[default(Value::List(Vec::new()))] skip: Value,
@@ -259,7 +259,7 @@ async fn group_install(
     let (groups, skip, include) = (words(&name, "groups")?, words(&skip, "skip")?, words(&include, "include")?);
     let mut targets: Vec<String> = Vec::new();
     for group in groups {
-        let group = info(ctx, &group, false, &mut Vec::new(), &Map::new()).await?;
+        let group = info(ctx, &group, false, &mut Vec::new(), &Map::new())?;
         let members = |kind: &str| -> Vec<String> {
             group.get(kind).and_then(Value::as_list).unwrap_or_default().iter().map(Value::to_string).collect()
         };
@@ -267,7 +267,7 @@ async fn group_install(
         targets.extend(members("default").into_iter().filter(|member| !skip.contains(member)));
     }
     targets.extend(include);
-    let installed = rpm::list(ctx, Listing::default()).await?;
+    let installed = rpm::list(ctx, Listing::default())?;
     let mut seen = std::collections::HashSet::new();
     targets.retain(|target| !installed.contains_key(target) && seen.insert(target.clone()));
     if targets.is_empty() {
@@ -276,7 +276,7 @@ async fn group_install(
     let mut more = map! { "pkgs" => targets };
     more.update(kwargs.given());
     let call = exec::Call { args: Vec::new(), kwargs: more };
-    Ok(ctx.call_with("pkg.install", call).await?.into_map().unwrap_or_default())
+    Ok(ctx.call_with("pkg.install", call)?.into_map().unwrap_or_default())
 }
 
 #[cfg(test)]

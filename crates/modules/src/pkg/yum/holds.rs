@@ -33,9 +33,9 @@ fn plugin(ctx: &Context, manager: Manager) -> Result<&'static str> {
     })
 }
 
-async fn check_plugin(ctx: &Context) -> Result<()> {
+fn check_plugin(ctx: &Context) -> Result<()> {
     let plugin = plugin(ctx, Manager::of(ctx)?)?;
-    if rpm::list(ctx, Listing::default()).await?.contains_key(plugin) {
+    if rpm::list(ctx, Listing::default())?.contains_key(plugin) {
         return Ok(());
     }
     Err(Error::invocation(format!("Cannot proceed, {plugin} is not installed.")))
@@ -50,7 +50,7 @@ async fn check_plugin(ctx: &Context) -> Result<()> {
 ///     salt '*' pkg.hold <package name>
 ///     salt '*' pkg.hold pkgs='["foo", "bar"]'
 #[function]
-async fn hold(
+fn hold(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -59,8 +59,8 @@ async fn hold(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = (normalize, kwargs);
-    check_plugin(ctx).await?;
-    change(ctx, &common::targets(name.as_deref(), &pkgs, &sources)?, true).await
+    check_plugin(ctx)?;
+    change(ctx, &common::targets(name.as_deref(), &pkgs, &sources)?, true)
 }
 
 /// Lets packages be upgraded again.
@@ -71,7 +71,7 @@ async fn hold(
 ///
 ///     salt '*' pkg.unhold <package name>
 #[function]
-async fn unhold(
+fn unhold(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -79,15 +79,15 @@ async fn unhold(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
-    check_plugin(ctx).await?;
-    change(ctx, &common::targets(name.as_deref(), &pkgs, &sources)?, false).await
+    check_plugin(ctx)?;
+    change(ctx, &common::targets(name.as_deref(), &pkgs, &sources)?, false)
 }
 
 /// Holds packages or lets them go, and tells what became of each.
-pub(super) async fn change(ctx: &Context, targets: &[String], held: bool) -> Result<Map> {
+pub(super) fn change(ctx: &Context, targets: &[String], held: bool) -> Result<Map> {
     let manager = Manager::of(ctx)?;
     let whole = !held && manager == Manager::Yum;
-    let locks = locks(ctx, PATTERN, whole).await?;
+    let locks = locks(ctx, PATTERN, whole)?;
     let mut report = Map::new();
     for target in targets {
         let own: Vec<String> = match whole {
@@ -99,12 +99,12 @@ pub(super) async fn change(ctx: &Context, targets: &[String], held: bool) -> Res
                 locks.iter().filter(is_own).cloned().collect()
             }
         };
-        report.insert(target.as_str(), one(ctx, target, own, held).await?);
+        report.insert(target.as_str(), one(ctx, target, own, held)?);
     }
     Ok(report)
 }
 
-async fn one(ctx: &Context, target: &str, locks: Vec<String>, held: bool) -> Result<Map> {
+fn one(ctx: &Context, target: &str, locks: Vec<String>, held: bool) -> Result<Map> {
     let entry = |result: Value, changes: Map, comment: &str| {
         let comment = format!("Package {target} {comment}");
         map! { "name" => target, "changes" => changes, "result" => result, "comment" => comment }
@@ -119,7 +119,7 @@ async fn one(ctx: &Context, target: &str, locks: Vec<String>, held: bool) -> Res
     }
     let mut words = vec!["versionlock".to_owned(), if held { "add" } else { "delete" }.into()];
     words.extend(if held { vec![target.to_owned()] } else { locks });
-    let said = call(ctx, &words, false).await?;
+    let said = call(ctx, &words, false)?;
     let (old, new) = if held { ("", "hold") } else { ("hold", "") };
     Ok(match (said.retcode == Some(0), held) {
         (true, true) => entry(true.into(), map! { "new" => new, "old" => old }, "is now being held."),
@@ -139,27 +139,23 @@ async fn one(ctx: &Context, target: &str, locks: Vec<String>, held: bool) -> Res
 ///     salt '*' pkg.list_holds full=False
 ///     salt '*' pkg.get_locked_packages
 #[function]
-async fn list_holds(
-    ctx: &Context,
-    #[default(PATTERN)] pattern: String,
-    #[default(true)] full: bool,
-) -> Result<Vec<String>> {
-    check_plugin(ctx).await?;
-    locks(ctx, &pattern, full).await
+fn list_holds(ctx: &Context, #[default(PATTERN)] pattern: String, #[default(true)] full: bool) -> Result<Vec<String>> {
+    check_plugin(ctx)?;
+    locks(ctx, &pattern, full)
 }
 
 /// The names of held packages.
-pub(super) async fn names(ctx: &Context) -> Result<Vec<String>> {
-    check_plugin(ctx).await?;
-    locks(ctx, PATTERN, false).await
+pub(super) fn names(ctx: &Context) -> Result<Vec<String>> {
+    check_plugin(ctx)?;
+    locks(ctx, PATTERN, false)
 }
 
-async fn locks(ctx: &Context, pattern: &str, full: bool) -> Result<Vec<String>> {
+fn locks(ctx: &Context, pattern: &str, full: bool) -> Result<Vec<String>> {
     let manager = Manager::of(ctx)?;
     if manager == Manager::Dnf5 {
         return locks_of_dnf5(ctx, full);
     }
-    let text = common::output(ctx, &[manager.name(), "versionlock", "list"], true).await?;
+    let text = common::output(ctx, &[manager.name(), "versionlock", "list"], true)?;
     // A wrong pattern is told once.
     Regex::new(pattern).map_err(|error| Error::invocation(format!("pattern '{pattern}': {error}")))?;
     Ok(text.lines().filter_map(|line| lock_in(line, pattern, full, manager)).collect())

@@ -24,7 +24,7 @@ use crate::util::is_true;
 ///     salt '*' pkg.install pkgs='["foo", {"bar": "1.2.3-4.el5"}]'
 ///     salt '*' pkg.install sources='[{"foo": "salt://foo.rpm"}]'
 #[function]
-pub(super) async fn install(
+pub(super) fn install(
     ctx: &Context,
     name: Option<String>,
     #[default(false)] refresh: Value,
@@ -44,22 +44,22 @@ pub(super) async fn install(
         kwargs.insert("version", version);
     }
     if is_true(&refresh) {
-        self::refresh(ctx, &kwargs, true).await?;
+        self::refresh(ctx, &kwargs, true)?;
     }
     let split = kwargs.get("split_arch").is_none_or(Value::truthy);
     let mut more = map! { "saltenv" => saltenv, "normalize" => normalize && split };
     more.update(kwargs.clone());
-    let targets = common::parse_targets(ctx, vec![name.into(), pkgs, sources], more).await?;
+    let targets = common::parse_targets(ctx, vec![name.into(), pkgs, sources], more)?;
     if matches!(targets, Targets::None) {
         return Ok(Map::new());
     }
     let wanted = Wanted { reinstall: is_true(&reinstall), ignore_epoch, split, kwargs: &kwargs };
-    let before = Before::of(ctx, &kwargs, downloadonly).await?;
-    let plan = wanted.plan(ctx, targets, &before).await?;
+    let before = Before::of(ctx, &kwargs, downloadonly)?;
+    let plan = wanted.plan(ctx, targets, &before)?;
     let mut words = options(&kwargs);
     words.extend(skip_verify.then(|| "--nogpgcheck".to_owned()));
     words.extend((downloadonly && Manager::of(ctx)? != Manager::Dnf5).then(|| "--downloadonly".to_owned()));
-    plan.run(ctx, &words, update_holds, &before).await
+    plan.run(ctx, &words, update_holds, &before)
 }
 
 /// What was there before.
@@ -71,21 +71,21 @@ struct Before {
 }
 
 impl Before {
-    async fn of(ctx: &Context, kwargs: &Map, downloaded: bool) -> Result<Before> {
+    fn of(ctx: &Context, kwargs: &Map, downloaded: bool) -> Result<Before> {
         let attr = kwargs.get("diff_attr").cloned().unwrap_or_default();
-        let shown = shown(ctx, &attr, downloaded).await?;
+        let shown = shown(ctx, &attr, downloaded)?;
         let versions = match downloaded {
             true => shown.clone(),
-            false => rpm::list(ctx, Listing { as_list: true, ..Listing::default() }).await?,
+            false => rpm::list(ctx, Listing { as_list: true, ..Listing::default() })?,
         };
         Ok(Before { shown, versions, attr, downloaded })
     }
 }
 
-async fn shown(ctx: &Context, attr: &Value, downloaded: bool) -> Result<Map> {
+fn shown(ctx: &Context, attr: &Value, downloaded: bool) -> Result<Map> {
     match downloaded {
-        true => list_downloaded(ctx, KwArgs::default()).await,
-        false => rpm::list(ctx, Listing::default().with(Some(attr))).await,
+        true => list_downloaded(ctx, KwArgs::default()),
+        false => rpm::list(ctx, Listing::default().with(Some(attr))),
     }
 }
 
@@ -111,13 +111,13 @@ struct Plan {
 }
 
 impl Wanted<'_> {
-    async fn plan(&self, ctx: &Context, targets: Targets, before: &Before) -> Result<Plan> {
+    fn plan(&self, ctx: &Context, targets: Targets, before: &Before) -> Result<Plan> {
         let mut plan = Plan::default();
         match targets {
-            Targets::Packages(packages) => self.add_packages(ctx, packages, before, &mut plan).await?,
+            Targets::Packages(packages) => self.add_packages(ctx, packages, before, &mut plan)?,
             Targets::Files(files) => {
                 for file in files {
-                    match lowpkg::info_of_file(ctx, &file).await? {
+                    match lowpkg::info_of_file(ctx, &file)? {
                         Some(info) => self.place(&info.name, &info.version, file, before, &mut plan),
                         None => {
                             tracing::error!("{file} tells no version, so none is compared");
@@ -128,7 +128,7 @@ impl Wanted<'_> {
             }
             Targets::Advisories(ids) => {
                 plan.advisories = true;
-                let known = super::patches::patches(ctx, false).await?;
+                let known = super::patches::patches(ctx, false)?;
                 if let Some(id) = ids.iter().find(|id| !known.contains_key(id)) {
                     return Err(Error::execution(format!("Advisory id \"{id}\" not found")));
                 }
@@ -139,14 +139,14 @@ impl Wanted<'_> {
         Ok(plan)
     }
 
-    async fn add_packages(&self, ctx: &Context, packages: Map, before: &Before, plan: &mut Plan) -> Result<()> {
+    fn add_packages(&self, ctx: &Context, packages: Map, before: &Before, plan: &mut Plan) -> Result<()> {
         let open =
             |version: &Value| version.as_str().is_some_and(|text| text.contains('*') || text.starts_with(['<', '>']));
         let asked: Vec<String> =
             packages.iter().filter(|(_, version)| open(version)).map(|(name, _)| name.to_string()).collect();
         let available = match asked.is_empty() {
             true => Map::new(),
-            false => repo_packages(ctx, &asked, &without(self.kwargs, "byrepo")).await?,
+            false => repo_packages(ctx, &asked, &without(self.kwargs, "byrepo"))?,
         };
         for (name, version) in &packages {
             let name = name.to_string();
@@ -249,8 +249,8 @@ struct Held {
 }
 
 impl Plan {
-    async fn run(mut self, ctx: &Context, options: &[String], update_holds: bool, before: &Before) -> Result<Map> {
-        let names = match holds::names(ctx).await {
+    fn run(mut self, ctx: &Context, options: &[String], update_holds: bool, before: &Before) -> Result<Map> {
+        let names = match holds::names(ctx) {
             Ok(names) => names,
             // Without the plug-in nothing is held.
             Err(Error::Invocation(_)) => Vec::new(),
@@ -269,13 +269,13 @@ impl Plan {
             std::mem::take(&mut self.downgrade),
             std::mem::take(&mut self.reinstall),
         );
-        self.step(ctx, first, &install, &mut held).await?;
+        self.step(ctx, first, &install, &mut held)?;
         for (word, pairs) in [("downgrade", &downgrade), ("reinstall", &again)] {
             let start = [&["-y".to_owned()], options, &[word.to_owned()]].concat();
-            self.step(ctx, start, pairs, &mut held).await?;
+            self.step(ctx, start, pairs, &mut held)?;
         }
         rpm::changed(ctx);
-        let new = shown(ctx, &before.attr, before.downloaded).await?;
+        let new = shown(ctx, &before.attr, before.downloaded)?;
         let mut changes = common::differences(&before.shown, &new);
         for (name, _) in &again {
             let part = |list: &Map| list.get(name).cloned().unwrap_or_else(|| "".into());
@@ -293,17 +293,17 @@ impl Plan {
     }
 
     /// One call, around which held packages are let go if that is wanted.
-    async fn step(&mut self, ctx: &Context, start: Vec<String>, pairs: &[Pair], held: &mut Held) -> Result<()> {
+    fn step(&mut self, ctx: &Context, start: Vec<String>, pairs: &[Pair], held: &mut Held) -> Result<()> {
         let (kept, mut free): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|(name, _)| held.names.contains(name));
         let kept_names: Vec<String> = kept.iter().map(|(name, _)| name.clone()).collect();
         if !held.let_go {
             held.prevented.extend(kept_names);
-            return self.call(ctx, start, &free).await;
+            return self.call(ctx, start, &free);
         }
         if kept.is_empty() {
-            return self.call(ctx, start, &free).await;
+            return self.call(ctx, start, &free);
         }
-        match holds::change(ctx, &kept_names, false).await {
+        match holds::change(ctx, &kept_names, false) {
             Ok(outcome) => {
                 for pair in kept {
                     match outcome.get(&pair.0).and_then(|entry| entry.get("result")).is_some_and(Value::truthy) {
@@ -311,24 +311,23 @@ impl Plan {
                         false => self.errors.push(pair.0.clone()),
                     }
                 }
-                self.call(ctx, start, &free).await?;
+                self.call(ctx, start, &free)?;
             }
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => {
                 let names = kept_names.join(", ");
                 self.errors.push(format!("Error encountered unholding packages {names}: {error}"));
             }
         }
-        holds::change(ctx, &kept_names, true).await.map(drop)
+        holds::change(ctx, &kept_names, true).map(drop)
     }
 
-    async fn call(&mut self, ctx: &Context, mut words: Vec<String>, pairs: &[&Pair]) -> Result<()> {
+    fn call(&mut self, ctx: &Context, mut words: Vec<String>, pairs: &[&Pair]) -> Result<()> {
         if pairs.is_empty() {
             return Ok(());
         }
         let shown = |word: &str| if self.advisories { format!("--advisory={word}") } else { word.to_owned() };
         words.extend(pairs.iter().map(|(_, word)| shown(word)));
-        let said = call(ctx, &words, true).await?;
+        let said = call(ctx, &words, true)?;
         if said.retcode != Some(0) {
             self.errors.push(said.stdout);
         }

@@ -142,10 +142,10 @@ impl Manager {
 }
 
 /// Runs dnf or yum; with `merged` its messages are in the output.
-async fn call<W: AsRef<str>>(ctx: &Context, words: &[W], merged: bool) -> Result<Outcome> {
+fn call<W: AsRef<str>>(ctx: &Context, words: &[W], merged: bool) -> Result<Outcome> {
     let own = [Manager::of(ctx)?.name()].into_iter().chain(words.iter().map(AsRef::as_ref));
     let words = common::in_scope(ctx, own.map(str::to_owned).collect());
-    common::run(ctx, &words, Extra { merge: merged, ..Extra::default() }).await
+    common::run(ctx, &words, Extra { merge: merged, ..Extra::default() })
 }
 
 /// The options of a call that choose sources and settings.

@@ -23,12 +23,12 @@ static LINE: LazyLock<Regex> =
 ///
 ///     salt '*' pkg.list_patches
 #[function]
-async fn list_patches(ctx: &Context, #[default(false)] refresh: Value, kwargs: KwArgs) -> Result<Map> {
+fn list_patches(ctx: &Context, #[default(false)] refresh: Value, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     if is_true(&refresh) {
-        super::available::refresh(ctx, &Map::new(), true).await?;
+        super::available::refresh(ctx, &Map::new(), true)?;
     }
-    patches(ctx, false).await
+    patches(ctx, false)
 }
 
 /// Returns the advisories that are installed.
@@ -39,14 +39,14 @@ async fn list_patches(ctx: &Context, #[default(false)] refresh: Value, kwargs: K
 ///
 ///     salt '*' pkg.list_installed_patches
 #[function]
-async fn list_installed_patches(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+fn list_installed_patches(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    patches(ctx, true).await
+    patches(ctx, true)
 }
 
-pub(super) async fn patches(ctx: &Context, installed_only: bool) -> Result<Map> {
+pub(super) fn patches(ctx: &Context, installed_only: bool) -> Result<Map> {
     let words = [Manager::of(ctx)?.name(), "--quiet", "updateinfo", "list", "all"];
-    let mut found = parsed(&common::output(ctx, &words, false).await?);
+    let mut found = parsed(&common::output(ctx, &words, false)?);
     found.retain(|_, patch| !installed_only || patch.get("installed") == Some(&Value::Bool(true)));
     Ok(found)
 }
@@ -82,7 +82,7 @@ fn parsed(text: &str) -> Map {
 ///
 ///     salt '*' pkg.services_need_restart
 #[function]
-async fn services_need_restart(ctx: &Context, kwargs: KwArgs) -> Result<Vec<String>> {
+fn services_need_restart(ctx: &Context, kwargs: KwArgs) -> Result<Vec<String>> {
     let _ = kwargs;
     let manager = Manager::of(ctx)?;
     if !manager.is_dnf() {
@@ -91,7 +91,7 @@ async fn services_need_restart(ctx: &Context, kwargs: KwArgs) -> Result<Vec<Stri
     if !Path::new("/run/systemd/system").exists() {
         return Err(Error::execution("systemd is required to list outdated services."));
     }
-    let text = common::output(ctx, &[manager.name(), "--quiet", "needs-restarting"], false).await?;
+    let text = common::output(ctx, &[manager.name(), "--quiet", "needs-restarting"], false)?;
     let pids = text.lines().filter_map(|line| line.split_once(':')?.0.trim().parse::<u32>().ok());
     let services: BTreeSet<String> = pids.filter_map(service_of).collect();
     Ok(services.into_iter().collect())

@@ -23,13 +23,13 @@ use crate::{pkg_resource, util};
 ///     salt '*' pkg.list_pkgs
 ///     salt '*' pkg.list_pkgs attr='["version", "arch"]'
 #[function]
-pub(super) async fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
+pub(super) fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
     if ["removed", "purge_desired"].iter().any(|name| super::is_on(&kwargs.0, name, false)) {
         return Ok(Map::new());
     }
     let anew = kwargs.0.get("use_context").is_some_and(|on| !on.truthy());
     let wanted = Listing { as_list: util::is_true(&versions_as_list), anew, ..Listing::default() };
-    rpm::list(ctx, wanted.with(kwargs.0.get("attr"))).await
+    rpm::list(ctx, wanted.with(kwargs.0.get("attr")))
 }
 
 /// Returns the version of an installed package; for several a map.
@@ -41,11 +41,11 @@ pub(super) async fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list:
 ///     salt '*' pkg.version <package name>
 ///     salt '*' pkg.version <package1> <package2> <package3>
 #[function]
-async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let as_list = kwargs.0.get("versions_as_list").is_some_and(Value::truthy);
     let installed = match names.0.is_empty() {
         true => Map::new(),
-        false => list_pkgs(ctx, true.into(), kwargs).await?,
+        false => list_pkgs(ctx, true.into(), kwargs)?,
     };
     Ok(pkg_resource::versions_of(&installed, &names.0, as_list))
 }
@@ -97,8 +97,8 @@ fn parse_arch(name: String) -> Result<Map> {
 ///     salt '*' pkg.info_installed <package1> <package2>
 ///     salt '*' pkg.info_installed <package1> attr=version,vendor
 #[function]
-pub(crate) async fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    let mut found = lowpkg::info(ctx, names, kwargs).await?;
+pub(crate) fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    let mut found = lowpkg::info(ctx, names, kwargs)?;
     let renamed = |entry: &mut Value| {
         if let Value::Map(entry) = entry {
             let pairs = std::mem::take(entry).into_iter();
@@ -124,18 +124,18 @@ pub(crate) async fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs
 ///
 ///     salt '*' pkg.list_downloaded
 #[function]
-pub(super) async fn list_downloaded(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+pub(super) fn list_downloaded(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     let folder = PathBuf::from("/var/cache").join(Manager::of(ctx)?.name());
-    downloaded(ctx, &folder).await
+    downloaded(ctx, &folder)
 }
 
 /// The packages in files below a directory.
-pub(crate) async fn downloaded(ctx: &Context, folder: &Path) -> Result<Map> {
+pub(crate) fn downloaded(ctx: &Context, folder: &Path) -> Result<Map> {
     let mut found = Map::new();
     for path in files_below(folder)? {
         let text = path.to_string_lossy().into_owned();
-        let Some(info) = lowpkg::info_of_file(ctx, &text).await? else {
+        let Some(info) = lowpkg::info_of_file(ctx, &text)? else {
             tracing::warn!("{text} is no package");
             continue;
         };

@@ -142,7 +142,7 @@ const LINKS: [&str; 3] = ["baseurl", "mirrorlist", "metalink"];
 ///     salt '*' pkg.mod_repo reponame enabled=1 gpgcheck=1
 ///     salt '*' pkg.mod_repo reponame baseurl= mirrorlist=http://host.com/
 #[function]
-async fn mod_repo(ctx: &Context, repo: String, #[default(Value::Null)] basedir: Value, kwargs: KwArgs) -> Result<Map> {
+fn mod_repo(ctx: &Context, repo: String, #[default(Value::Null)] basedir: Value, kwargs: KwArgs) -> Result<Map> {
     let mut settings = kwargs.given();
     settings.remove("saltenv");
     if LINKS.iter().filter(|link| settings.contains_key(link)).count() >= 2 {
@@ -157,7 +157,7 @@ async fn mod_repo(ctx: &Context, repo: String, #[default(Value::Null)] basedir: 
     let name = named(&repo)?;
     let (file, mut content) = match file_of(&in_folders(&folders, strict)?, &name) {
         Some(file) => (file.clone(), RepoFile::read(&file, strict)?),
-        None => made(ctx, &repo, &name, &folders, &settings, strict).await?,
+        None => made(ctx, &repo, &name, &folders, &settings, strict)?,
     };
     let there = content.sections.get(&name).and_then(Value::as_map).cloned().unwrap_or_default();
     check_links(&settings, &there, &away)?;
@@ -204,7 +204,7 @@ fn check_links(settings: &Map, there: &Map, away: &[String]) -> Result<()> {
 }
 
 /// The file of a source that is not there yet, and what is in it.
-async fn made(
+fn made(
     ctx: &Context,
     asked: &str,
     name: &str,
@@ -221,7 +221,7 @@ async fn made(
         ));
     };
     if let Some(project) = asked.strip_prefix("copr:") {
-        enable_copr(ctx, project).await?;
+        enable_copr(ctx, project)?;
         let file = file_of(&in_folders(folders, strict)?, name);
         let file =
             file.ok_or_else(|| Error::execution(format!("COPR '{project}' was enabled, but {name} is not there")))?;
@@ -241,14 +241,14 @@ async fn made(
     Ok((format!("{folder}/{name}.repo"), RepoFile::default()))
 }
 
-async fn enable_copr(ctx: &Context, project: &str) -> Result<()> {
+fn enable_copr(ctx: &Context, project: &str) -> Result<()> {
     let manager = Manager::of(ctx)?;
     let plugin = if manager.is_dnf() { "dnf-plugins-core" } else { "yum-plugin-copr" };
-    let installed = super::reads::list_pkgs(ctx, true.into(), KwArgs::default()).await?;
+    let installed = super::reads::list_pkgs(ctx, true.into(), KwArgs::default())?;
     if !pkg_resource::versions_of(&installed, &[plugin.into()], false).truthy() {
         return Err(Error::invocation(format!("{plugin} must be installed to use COPR")));
     }
-    let said = call(ctx, &["copr", "enable", project, "-y"], false).await?;
+    let said = call(ctx, &["copr", "enable", project, "-y"], false)?;
     match said.retcode {
         Some(0) => Ok(()),
         code => Err(Error::execution(format!(

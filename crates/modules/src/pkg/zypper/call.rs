@@ -62,7 +62,7 @@ impl Zypper {
     ///
     /// # Errors
     /// When it fails, with what it said.
-    pub async fn call<W: AsRef<str>>(&self, ctx: &Context, args: &[W]) -> Result<Outcome> {
+    pub fn call<W: AsRef<str>>(&self, ctx: &Context, args: &[W]) -> Result<Outcome> {
         let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
         let words = self.words(&args);
         let words = if self.scope { common::in_scope(ctx, words) } else { words };
@@ -74,7 +74,7 @@ impl Zypper {
             extra
                 .env
                 .extend((self.looks && !self.refreshes).then(|| ("ZYPP_READONLY_HACK".to_owned(), "1".to_owned())));
-            let said = common::run(ctx, &words, extra).await?;
+            let said = common::run(ctx, &words, extra)?;
             if said.retcode != Some(LOCKED) {
                 break said;
             }
@@ -82,18 +82,15 @@ impl Zypper {
                 return Err(Error::execution("zypper is locked by another process for more than ten minutes"));
             }
             if !blocked {
-                tell(ctx, map! { "info" => "Zypper is locked.", "success" => false }, "zypper/blocked").await?;
+                tell(ctx, map! { "info" => "Zypper is locked.", "success" => false }, "zypper/blocked")?;
             }
             blocked = true;
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
-                () = ctx.job.cancel.cancelled() => return Err(Error::Terminated),
-            }
+            ctx.sleep(PAUSE);
         };
         let problem = self.problem(&said);
         if blocked {
             let info = problem.clone().unwrap_or_else(|| "Zypper has been released".to_owned());
-            tell(ctx, map! { "success" => problem.is_none(), "info" => info }, "zypper/released").await?;
+            tell(ctx, map! { "success" => problem.is_none(), "info" => info }, "zypper/released")?;
         }
         match problem {
             Some(why) if !self.tolerant => Err(Error::execution(format!("Zypper command failure: {why}"))),
@@ -120,16 +117,15 @@ impl Zypper {
     }
 
     /// Calls it and returns the elements of a name with their attributes.
-    pub async fn elements<W: AsRef<str>>(&self, ctx: &Context, args: &[W], name: &str) -> Result<Vec<Map>> {
-        let said = self.call(ctx, args).await?;
+    pub fn elements<W: AsRef<str>>(&self, ctx: &Context, args: &[W], name: &str) -> Result<Vec<Map>> {
+        let said = self.call(ctx, args)?;
         let found = parsed(&said.stdout)?;
         Ok(found.descendants().filter(|node| node.has_tag_name(name)).map(attributes).collect())
     }
 }
 
-async fn tell(ctx: &Context, data: Map, tag: &str) -> Result<()> {
-    match ctx.call("event.fire_master", vec![data.into(), tag.into()]).await {
-        Err(Error::Terminated) => Err(Error::Terminated),
+fn tell(ctx: &Context, data: Map, tag: &str) -> Result<()> {
+    match ctx.call("event.fire_master", vec![data.into(), tag.into()]) {
         Err(error) => {
             tracing::debug!("the event {tag} was not sent: {error}");
             Ok(())

@@ -18,7 +18,7 @@ use crate::pkg::rpm::{self, Listing};
 ///     salt '*' pkg.upgrade
 ///     salt '*' pkg.upgrade dist_upgrade=True fromrepo='["MyRepoName"]' novendorchange=True
 #[function]
-async fn upgrade(
+fn upgrade(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -35,7 +35,7 @@ async fn upgrade(
 ) -> Result<Value> {
     let kwargs = kwargs.given();
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &kwargs).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs)?;
     }
     let mut words: Vec<String> = Vec::new();
     words.extend(skip_verify.then(|| "--no-gpg-checks".to_owned()));
@@ -50,19 +50,18 @@ async fn upgrade(
         words.extend((novendorchange && is_newer_than_11(ctx)).then(|| "--no-allow-vendor-change".to_owned()));
         words.extend(no_recommends.then(|| "--no-recommends".to_owned()));
         if dryrun {
-            zypper.call(ctx, &[&words[..], &["--debug-solver".to_owned()]].concat()).await?;
+            zypper.call(ctx, &[&words[..], &["--debug-solver".to_owned()]].concat())?;
         }
     } else if (name.is_some() || pkgs.truthy())
-        && let Targets::Packages(packages) =
-            common::parse_targets(ctx, vec![name.into(), pkgs, Value::Null], kwargs).await?
+        && let Targets::Packages(packages) = common::parse_targets(ctx, vec![name.into(), pkgs, Value::Null], kwargs)?
     {
         words.extend(packages.text_keys().map(str::to_owned));
     }
     let listing = || Listing { root: root.clone(), ..Listing::default() }.with(Some(&diff_attr));
-    let old = reads::installed(ctx, listing(), &[]).await?;
-    let said = zypper.call(ctx, &words).await?;
+    let old = reads::installed(ctx, listing(), &[])?;
+    let said = zypper.call(ctx, &words)?;
     rpm::changed(ctx);
-    let changes = common::differences(&old, &reads::installed(ctx, listing(), &[]).await?);
+    let changes = common::differences(&old, &reads::installed(ctx, listing(), &[])?);
     if !said.retcode.is_some_and(|code| WELL.contains(&code)) {
         let info = map! { "changes" => changes, "result" => said.into_map() };
         return Err(Error::detailed("Problem encountered upgrading packages", info));
@@ -92,7 +91,7 @@ fn is_newer_than_11(ctx: &Context) -> bool {
 ///     salt '*' pkg.remove <package name>
 ///     salt '*' pkg.remove pkgs='["foo", "bar"]'
 #[function]
-async fn remove(
+fn remove(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -100,7 +99,7 @@ async fn remove(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
-    removed(ctx, name, pkgs, root).await
+    removed(ctx, name, pkgs, root)
 }
 
 /// The same: rpm keeps no settings of removed packages.
@@ -111,7 +110,7 @@ async fn remove(
 ///
 ///     salt '*' pkg.purge <package name>
 #[function]
-async fn purge(
+fn purge(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -119,18 +118,18 @@ async fn purge(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
-    removed(ctx, name, pkgs, root).await
+    removed(ctx, name, pkgs, root)
 }
 
-async fn removed(ctx: &Context, name: Option<String>, pkgs: Value, root: Option<String>) -> Result<Map> {
-    let Targets::Packages(wanted) = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new()).await? else {
+fn removed(ctx: &Context, name: Option<String>, pkgs: Value, root: Option<String>) -> Result<Map> {
+    let Targets::Packages(wanted) = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new())? else {
         return Ok(Map::new());
     };
     let names: Vec<String> = wanted.text_keys().map(str::to_owned).collect();
-    let fixes = temporary_fixes(ctx, &names, root.as_deref()).await?;
+    let fixes = temporary_fixes(ctx, &names, root.as_deref())?;
     let includes = kinds(&names);
     let listing = || Listing { root: root.clone(), ..Listing::default() };
-    let old = reads::installed(ctx, listing(), &includes).await?;
+    let old = reads::installed(ctx, listing(), &includes)?;
     let mut targets = Vec::new();
     for (name, version) in &wanted {
         let name = name.to_string();
@@ -146,22 +145,22 @@ async fn removed(ctx: &Context, name: Option<String>, pkgs: Value, root: Option<
     }
     let zypper = Zypper { scope: true, ..Zypper::at(root.as_deref()) };
     for batch in targets.chunks(BATCH) {
-        zypper.call(ctx, &[&["remove".to_owned()], batch].concat()).await?;
+        zypper.call(ctx, &[&["remove".to_owned()], batch].concat())?;
     }
     for batch in fixes.chunks(BATCH) {
-        zypper.call(ctx, &[&["removeptf".to_owned(), "--allow-downgrade".into()], batch].concat()).await?;
+        zypper.call(ctx, &[&["removeptf".to_owned(), "--allow-downgrade".into()], batch].concat())?;
     }
     rpm::changed(ctx);
-    Ok(common::differences(&old, &reads::installed(ctx, listing(), &includes).await?))
+    Ok(common::differences(&old, &reads::installed(ctx, listing(), &includes)?))
 }
 
 /// Packages that are a "program temporary fix", which zypper removes by another command.
-async fn temporary_fixes(ctx: &Context, names: &[String], root: Option<&str>) -> Result<Vec<String>> {
+fn temporary_fixes(ctx: &Context, names: &[String], root: Option<&str>) -> Result<Vec<String>> {
     let mut words = vec!["rpm"];
     words.extend(root.iter().flat_map(|root| ["--root", root]));
     words.extend(["-q", "--qf", "%{NAME}: [%{PROVIDES} ]\n"]);
     words.extend(names.iter().map(String::as_str));
-    let text = common::output(ctx, &words, true).await?;
+    let text = common::output(ctx, &words, true)?;
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     Ok(pairs.filter(|(_, provides)| provides.contains("ptf()")).map(|(name, _)| name.to_owned()).collect())
 }

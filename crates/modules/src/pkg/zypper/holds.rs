@@ -52,7 +52,7 @@ fn parsed(text: &str) -> Map {
 ///
 ///     salt '*' pkg.list_holds
 #[function]
-async fn list_holds(
+fn list_holds(
     ctx: &Context,
     pattern: Option<String>,
     #[default(true)] full: bool,
@@ -78,14 +78,14 @@ async fn list_holds(
             "root" => root.clone(), "match" => if name.contains('*') { Value::Null } else { "exact".into() },
             "case_sensitive" => part("case_sensitive").is_none_or(|on| on == "on"), "installed_only" => true, "details" => true,
         };
-        let packages = match search::search(ctx, name, false, KwArgs(how)).await {
+        let packages = match search::search(ctx, name, false, KwArgs(how)) {
             Ok(packages) => packages,
             Err(Error::Execution(_)) => continue,
             Err(error) => return Err(error),
         };
         for package in packages.text_keys().filter(|package| !infos.contains_key(package)).collect::<Vec<_>>() {
             let how = map! { "root" => root.clone(), "attr" => "edition,epoch", "all_versions" => true };
-            infos.update(yum::info_installed(ctx, VarArgs(vec![package.into()]), KwArgs(how)).await?);
+            infos.update(yum::info_installed(ctx, VarArgs(vec![package.into()]), KwArgs(how))?);
         }
     }
     let mut found: Vec<String> = Vec::new();
@@ -112,11 +112,11 @@ async fn list_holds(
 ///
 ///     salt '*' pkg.clean_locks
 #[function]
-async fn clean_locks(ctx: &Context, root: Option<String>) -> Result<Map> {
+fn clean_locks(ctx: &Context, root: Option<String>) -> Result<Map> {
     if !std::path::Path::new(&below(ctx, root.as_deref(), LOCKS)).exists() {
         return Ok(map! { "removed" => 0 });
     }
-    let said = Zypper { xml: true, ..Zypper::at(root.as_deref()) }.call(ctx, &["cl"]).await?;
+    let said = Zypper { xml: true, ..Zypper::at(root.as_deref()) }.call(ctx, &["cl"])?;
     let answer = super::call::parsed(&said.stdout)?;
     let texts = answer.descendants().filter(|node| node.has_tag_name("message")).filter_map(|node| node.text());
     let count = texts.map(str::to_lowercase).find(|text| text.starts_with("removed"));
@@ -154,7 +154,7 @@ fn entry(name: &str, comment: String, changes: Map, result: bool) -> Map {
 ///     salt '*' pkg.hold <package name>
 ///     salt '*' pkg.hold pkgs='["foo", "bar"]'
 #[function]
-async fn hold(
+fn hold(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -176,7 +176,7 @@ async fn hold(
         report.insert(target.as_str(), entry(&target, text, map! { "new" => "hold", "old" => "" }, true));
     }
     if words.len() > 1 {
-        Zypper::at(root.as_deref()).call(ctx, &words).await?;
+        Zypper::at(root.as_deref()).call(ctx, &words)?;
     }
     Ok(report)
 }
@@ -189,7 +189,7 @@ async fn hold(
 ///
 ///     salt '*' pkg.unhold <package name>
 #[function]
-async fn unhold(
+fn unhold(
     ctx: &Context,
     name: Option<String>,
     #[default(Value::Null)] pkgs: Value,
@@ -220,7 +220,7 @@ async fn unhold(
         report.insert(target.as_str(), entry(&target, text, map! { "new" => "", "old" => "hold" }, true));
     }
     if words.len() > 1 {
-        Zypper::at(root.as_deref()).call(ctx, &words).await?;
+        Zypper::at(root.as_deref()).call(ctx, &words)?;
     }
     Ok(report)
 }

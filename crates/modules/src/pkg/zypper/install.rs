@@ -25,7 +25,7 @@ pub(super) const BATCH: usize = 500;
 ///     salt '*' pkg.install <package name>
 ///     salt '*' pkg.install pkgs='["foo", {"bar": "<1.2.3-4"}]'
 #[function]
-async fn install(
+fn install(
     ctx: &Context,
     name: Option<String>,
     #[default(false)] refresh: bool,
@@ -42,25 +42,25 @@ async fn install(
 ) -> Result<Map> {
     let kwargs = kwargs.given();
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &kwargs).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs)?;
     }
     let several = !pkgs.is_null() || !sources.is_null();
     let args = vec![name.clone().into(), pkgs, sources];
-    let mut asked = common::parse_targets(ctx, args, kwargs.clone()).await?;
+    let mut asked = common::parse_targets(ctx, args, kwargs.clone())?;
     if matches!(asked, Targets::None) {
         return Ok(Map::new());
     }
     if let Some(name) = name.filter(|_| version.truthy()) {
-        let found = chosen_version(ctx, &name, &version.to_string(), root.as_deref()).await?;
+        let found = chosen_version(ctx, &name, &version.to_string(), root.as_deref())?;
         match found.filter(|_| !several) {
             Some(version) => asked = Targets::Packages([(name, version)].into_iter().collect()),
             None => tracing::warn!("the version {version} of {name} is not regarded"),
         }
     }
-    let (targets, advisories) = targets(ctx, asked, root.as_deref()).await?;
+    let (targets, advisories) = targets(ctx, asked, root.as_deref())?;
     let download = downloadonly.truthy();
     let look = Look { attr: kwargs.get("diff_attr").cloned(), root, includes: kinds(&targets), download };
-    let old = look.list(ctx).await?;
+    let old = look.list(ctx)?;
     let mut words: Vec<String> = Vec::new();
     words.extend(skip_verify.then(|| "--no-gpg-checks".to_owned()));
     words.extend((!refresh).then(|| "--no-refresh".to_owned()));
@@ -75,9 +75,9 @@ async fn install(
     words.extend(no_recommends.then(|| "--no-recommends".to_owned()));
     let targets = if advisories { targets.iter().map(|id| format!("patch:{id}")).collect() } else { targets };
     let zypper = Zypper { tolerant: ignore_repo_failure, scope: true, ..Zypper::at(look.root.as_deref()) };
-    run(ctx, &zypper, &words, &targets).await?;
+    run(ctx, &zypper, &words, &targets)?;
     rpm::changed(ctx);
-    Ok(common::differences(&old, &look.list(ctx).await?))
+    Ok(common::differences(&old, &look.list(ctx)?))
 }
 
 /// How what is there is listed before and after.
@@ -89,12 +89,12 @@ struct Look {
 }
 
 impl Look {
-    async fn list(&self, ctx: &Context) -> Result<Map> {
+    fn list(&self, ctx: &Context) -> Result<Map> {
         if self.download {
-            return products::downloaded(ctx, self.root.as_deref()).await;
+            return products::downloaded(ctx, self.root.as_deref());
         }
         let wanted = Listing { root: self.root.clone(), ..Listing::default() }.with(self.attr.as_ref());
-        reads::installed(ctx, wanted, &self.includes).await
+        reads::installed(ctx, wanted, &self.includes)
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) fn kinds(names: &[String]) -> Vec<String> {
 }
 
 /// What is handed to zypper, and whether these are advisories.
-async fn targets(ctx: &Context, asked: Targets, root: Option<&str>) -> Result<(Vec<String>, bool)> {
+fn targets(ctx: &Context, asked: Targets, root: Option<&str>) -> Result<(Vec<String>, bool)> {
     match asked {
         Targets::Packages(packages) => {
             let word = |(name, version): (&Value, &Value)| match version {
@@ -125,7 +125,7 @@ async fn targets(ctx: &Context, asked: Targets, root: Option<&str>) -> Result<(V
             Ok((packages.iter().map(word).collect(), false))
         }
         Targets::Advisories(ids) => {
-            let known = patches::patches(ctx, false, root).await?;
+            let known = patches::patches(ctx, false, root)?;
             match ids.iter().find(|id| !known.contains_key(id)) {
                 Some(id) => Err(Error::execution(format!("Advisory id \"{id}\" not found"))),
                 None => Ok((ids, true)),
@@ -140,27 +140,27 @@ static LOWER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^The selected package '([^']+)'.+has lower version").expect("the pattern is fixed"));
 
 /// Installs; what zypper names as a downgrade it is told to do all the same.
-async fn run(ctx: &Context, zypper: &Zypper, words: &[String], targets: &[String]) -> Result<()> {
+fn run(ctx: &Context, zypper: &Zypper, words: &[String], targets: &[String]) -> Result<()> {
     let mut lower = Vec::new();
     for batch in targets.chunks(BATCH) {
-        let said = zypper.call(ctx, &[words, batch].concat()).await?;
+        let said = zypper.call(ctx, &[words, batch].concat())?;
         lower.extend(said.stdout.lines().filter_map(|line| Some(LOWER.captures(line)?[1].to_owned())));
     }
     for batch in lower.chunks(BATCH) {
         let forced = [words, &["--force".to_owned()], batch].concat();
-        Zypper { scope: false, ..zypper.clone() }.call(ctx, &forced).await?;
+        Zypper { scope: false, ..zypper.clone() }.call(ctx, &forced)?;
     }
     Ok(())
 }
 
 /// The newest version that fits a pattern such as `>1.2*`, with its sign.
-async fn chosen_version(ctx: &Context, name: &str, wanted: &str, root: Option<&str>) -> Result<Option<String>> {
+fn chosen_version(ctx: &Context, name: &str, wanted: &str, root: Option<&str>) -> Result<Option<String>> {
     let exact: String = wanted.chars().filter(|c| !"<>=+".contains(*c)).collect();
     let sign = wanted.replace(&exact, "");
     if !["", "<", "<=", "=", ">=", ">"].contains(&sign.as_str()) {
         return Err(Error::execution(format!("Zypper do not supports operator \"{sign}\".")));
     }
-    let found = Zypper::looking(root).elements(ctx, &["se", "-xv", name], "solvable").await?;
+    let found = Zypper::looking(root).elements(ctx, &["se", "-xv", name], "solvable")?;
     if found.is_empty() {
         return Err(Error::execution(format!("No packages found matching '{name}'")));
     }

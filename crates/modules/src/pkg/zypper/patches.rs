@@ -9,8 +9,8 @@ use super::call::{Zypper, attribute};
 use super::{common, repos};
 
 /// What a search for one kind of thing finds: whether it is installed, and its summary.
-async fn found(ctx: &Context, kind: &str, installed_only: bool, root: Option<&str>) -> Result<Map> {
-    let all = Zypper::looking(root).elements(ctx, &["se", "-t", kind], "solvable").await?;
+fn found(ctx: &Context, kind: &str, installed_only: bool, root: Option<&str>) -> Result<Map> {
+    let all = Zypper::looking(root).elements(ctx, &["se", "-t", kind], "solvable")?;
     let there = |one: &&Map| !installed_only || attribute(one, "status") == "installed";
     let entry = |one: &Map| {
         let installed = attribute(one, "status") == "installed";
@@ -19,8 +19,8 @@ async fn found(ctx: &Context, kind: &str, installed_only: bool, root: Option<&st
     Ok(all.iter().filter(there).map(entry).collect())
 }
 
-pub(super) async fn patches(ctx: &Context, installed_only: bool, root: Option<&str>) -> Result<Map> {
-    found(ctx, "patch", installed_only, root).await
+pub(super) fn patches(ctx: &Context, installed_only: bool, root: Option<&str>) -> Result<Map> {
+    found(ctx, "patch", installed_only, root)
 }
 
 /// Returns the patches, and whether they are installed.
@@ -31,16 +31,11 @@ pub(super) async fn patches(ctx: &Context, installed_only: bool, root: Option<&s
 ///
 ///     salt '*' pkg.list_patches
 #[function]
-async fn list_patches(
-    ctx: &Context,
-    #[default(false)] refresh: bool,
-    root: Option<String>,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn list_patches(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &kwargs.given()).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs.given())?;
     }
-    patches(ctx, false, root.as_deref()).await
+    patches(ctx, false, root.as_deref())
 }
 
 /// Returns the patches that are installed.
@@ -51,9 +46,9 @@ async fn list_patches(
 ///
 ///     salt '*' pkg.list_installed_patches
 #[function]
-async fn list_installed_patches(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+fn list_installed_patches(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    patches(ctx, true, root.as_deref()).await
+    patches(ctx, true, root.as_deref())
 }
 
 /// Returns the patterns, and whether they are installed.
@@ -64,11 +59,11 @@ async fn list_installed_patches(ctx: &Context, root: Option<String>, kwargs: KwA
 ///
 ///     salt '*' pkg.list_patterns
 #[function]
-async fn list_patterns(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) -> Result<Map> {
+fn list_patterns(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) -> Result<Map> {
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &Map::new()).await?;
+        repos::refresh(ctx, root.as_deref(), &Map::new())?;
     }
-    found(ctx, "pattern", false, root.as_deref()).await
+    found(ctx, "pattern", false, root.as_deref())
 }
 
 /// Returns the patterns that are installed.
@@ -79,19 +74,19 @@ async fn list_patterns(ctx: &Context, #[default(false)] refresh: bool, root: Opt
 ///
 ///     salt '*' pkg.list_installed_patterns
 #[function]
-async fn list_installed_patterns(ctx: &Context, root: Option<String>) -> Result<Map> {
-    installed_patterns(ctx, root.as_deref()).await
+fn list_installed_patterns(ctx: &Context, root: Option<String>) -> Result<Map> {
+    installed_patterns(ctx, root.as_deref())
 }
 
-pub(super) async fn installed_patterns(ctx: &Context, root: Option<&str>) -> Result<Map> {
+pub(super) fn installed_patterns(ctx: &Context, root: Option<&str>) -> Result<Map> {
     let mut words = vec!["rpm"];
     words.extend(root.iter().flat_map(|root| ["--root", root]));
     words.extend(["-q", "--provides", "--whatprovides", "pattern()"]);
-    let text = common::output(ctx, &words, true).await?;
+    let text = common::output(ctx, &words, true)?;
     let names = text.lines().filter(|line| line.starts_with("pattern() = "));
     let names = names.filter_map(|line| line.rsplit('=').next()).map(str::trim).filter(|name| !name.starts_with('.'));
     let names: BTreeSet<String> = names.map(str::to_owned).collect();
-    let mut all = found(ctx, "pattern", false, root).await?;
+    let mut all = found(ctx, "pattern", false, root)?;
     all.retain(|_, entry| entry.get("installed").is_some_and(Value::truthy));
     for name in names {
         all.entry_or_insert_with(name, || map! { "installed" => true, "summary" => "Non-visible pattern" }.into());
@@ -107,8 +102,8 @@ pub(super) async fn installed_patterns(ctx: &Context, root: Option<&str>) -> Res
 ///
 ///     salt '*' pkg.services_need_restart
 #[function]
-async fn services_need_restart(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Vec<String>> {
+fn services_need_restart(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Vec<String>> {
     let _ = kwargs;
-    let said = Zypper { looks: true, ..Zypper::at(root.as_deref()) }.call(ctx, &["ps", "-sss"]).await?;
+    let said = Zypper { looks: true, ..Zypper::at(root.as_deref()) }.call(ctx, &["ps", "-sss"])?;
     Ok(said.stdout.split_whitespace().map(str::to_owned).collect())
 }

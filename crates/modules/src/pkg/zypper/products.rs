@@ -19,21 +19,21 @@ use crate::pkg::yum;
 ///     salt '*' pkg.list_products
 ///     salt '*' pkg.list_products all=True
 #[function]
-async fn list_products(
+fn list_products(
     ctx: &Context,
     #[default(false)] all: bool,
     #[default(false)] refresh: bool,
     root: Option<String>,
 ) -> Result<Value> {
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &Map::new()).await?;
+        repos::refresh(ctx, root.as_deref(), &Map::new())?;
     }
-    Ok(products(ctx, all, root.as_deref()).await?.into_iter().map(Value::from).collect())
+    Ok(products(ctx, all, root.as_deref())?.into_iter().map(Value::from).collect())
 }
 
-pub(super) async fn products(ctx: &Context, all: bool, root: Option<&str>) -> Result<Vec<Map>> {
+pub(super) fn products(ctx: &Context, all: bool, root: Option<&str>) -> Result<Vec<Map>> {
     let words: &[&str] = if all { &["products"] } else { &["--disable-repositories", "products", "-i"] };
-    let said = Zypper::looking(root).call(ctx, words).await?;
+    let said = Zypper::looking(root).call(ctx, words)?;
     let answer = parsed(&said.stdout)?;
     let Some(list) = answer.descendants().find(|node| node.has_tag_name("product-list")) else {
         return Ok(Vec::new());
@@ -86,7 +86,7 @@ fn text_of(node: roxmltree::Node) -> String {
 ///
 ///     salt '*' pkg.download httpd
 #[function]
-async fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     if names.is_empty() {
         return Err(Error::invocation("No packages specified"));
@@ -94,16 +94,16 @@ async fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Ma
     let kwargs = kwargs.given();
     let root = root_of(&kwargs);
     if kwargs.get("refresh").is_some_and(Value::truthy) {
-        repos::refresh(ctx, root.as_deref(), &kwargs).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs)?;
     }
     let mut words = vec!["download"];
     words.extend(names.iter().map(String::as_str));
-    let said = Zypper { xml: true, ..Zypper::at(root.as_deref()) }.call(ctx, &words).await?;
+    let said = Zypper { xml: true, ..Zypper::at(root.as_deref()) }.call(ctx, &words)?;
     let mut found = Map::new();
     for (name, entry) in downloads(&said.stdout)? {
         let path = entry.get("path").cloned().unwrap_or_default();
         let how = KwArgs(map! { "root" => root.clone() });
-        let right = lowpkg::checksum(ctx, VarArgs(vec![path]), how).await?;
+        let right = lowpkg::checksum(ctx, VarArgs(vec![path]), how)?;
         if right.values().all(Value::truthy) {
             found.insert(name, entry);
         }
@@ -141,13 +141,13 @@ fn downloads(text: &str) -> Result<Vec<(String, Map)>> {
 ///
 ///     salt '*' pkg.list_downloaded
 #[function]
-async fn list_downloaded(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+fn list_downloaded(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    downloaded(ctx, root.as_deref()).await
+    downloaded(ctx, root.as_deref())
 }
 
-pub(super) async fn downloaded(ctx: &Context, root: Option<&str>) -> Result<Map> {
-    yum::downloaded(ctx, Path::new(&below(ctx, root, "/var/cache/zypp/packages"))).await
+pub(super) fn downloaded(ctx: &Context, root: Option<&str>) -> Result<Map> {
+    yum::downloaded(ctx, Path::new(&below(ctx, root, "/var/cache/zypp/packages")))
 }
 
 /// Returns how files differ from those of their packages.
@@ -158,13 +158,13 @@ pub(super) async fn downloaded(ctx: &Context, root: Option<&str>) -> Result<Map>
 ///
 ///     salt '*' pkg.diff /etc/apache2/httpd.conf /etc/sudoers
 #[function]
-async fn diff(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn diff(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let kwargs = kwargs.given();
     let mut found = Map::new();
     let mut owned: Vec<(String, String)> = Vec::new();
     for path in paths.0.iter().map(Value::to_string) {
         let one = VarArgs(vec![path.as_str().into()]);
-        let package = lowpkg::owner(ctx, one, KwArgs(kwargs.clone())).await?.to_string();
+        let package = lowpkg::owner(ctx, one, KwArgs(kwargs.clone()))?.to_string();
         if package.is_empty() {
             found.insert(path.as_str(), if Path::new(&path).exists() { "Not managed" } else { "N/A" });
         } else {
@@ -176,14 +176,14 @@ async fn diff(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Map> {
     }
     let mut names: Vec<Value> = owned.iter().map(|(package, _)| package.as_str().into()).collect();
     names.dedup();
-    let files = ctx.call_with("pkg.download", Call { args: names, kwargs }).await?;
+    let files = ctx.call_with("pkg.download", Call { args: names, kwargs })?;
     for (package, path) in owned {
         let file = files.get(&package).and_then(|entry| entry.get("path")).map(Value::to_string);
         let Some(file) = file else {
             found.insert(path, format!("{package} could not be downloaded"));
             continue;
         };
-        let text = lowpkg::diff(ctx, file, path.clone()).await?;
+        let text = lowpkg::diff(ctx, file, path.clone())?;
         found.insert(path, if text.is_empty() { "Unchanged".to_owned() } else { text });
     }
     Ok(found)

@@ -18,7 +18,7 @@ use crate::{pkg_resource, util};
 ///     salt '*' pkg.list_pkgs
 ///     salt '*' pkg.list_pkgs attr='["version", "arch"]'
 #[function]
-pub(super) async fn list_pkgs(
+pub(super) fn list_pkgs(
     ctx: &Context,
     #[default(false)] versions_as_list: Value,
     root: Option<String>,
@@ -32,24 +32,24 @@ pub(super) async fn list_pkgs(
     let anew = kwargs.0.get("use_context").is_some_and(|on| !on.truthy());
     let wanted = Listing { as_list: util::is_true(&versions_as_list), root, anew, ..Listing::default() };
     let includes: Vec<String> = util::split_input(&includes);
-    installed(ctx, wanted.with(kwargs.0.get("attr")), &includes).await
+    installed(ctx, wanted.with(kwargs.0.get("attr")), &includes)
 }
 
 /// What is installed, with the kinds of other things that are named.
-pub(super) async fn installed(ctx: &Context, wanted: Listing, includes: &[String]) -> Result<Map> {
+pub(super) fn installed(ctx: &Context, wanted: Listing, includes: &[String]) -> Result<Map> {
     let root = wanted.root.clone();
     let wanted = Listing { suse: true, ..wanted };
-    let mut packages = rpm::entries(ctx, &wanted).await?;
+    let mut packages = rpm::entries(ctx, &wanted)?;
     for kind in includes {
-        for (name, entry) in others(ctx, kind, root.as_deref()).await? {
+        for (name, entry) in others(ctx, kind, root.as_deref())? {
             packages.insert(format!("{kind}:{name}"), Value::List(vec![entry.into()]));
         }
     }
-    pkg_resource::format_pkg_list(ctx, packages, wanted.as_list.into(), wanted.attr).await
+    pkg_resource::format_pkg_list(ctx, packages, wanted.as_list.into(), wanted.attr)
 }
 
 /// Installed products, patterns or patches, as entries of a list of packages.
-async fn others(ctx: &Context, kind: &str, root: Option<&str>) -> Result<Vec<(String, Map)>> {
+fn others(ctx: &Context, kind: &str, root: Option<&str>) -> Result<Vec<(String, Map)>> {
     let part = |map: &Map, name: &str| map.get(name).cloned().unwrap_or_default();
     let entry = |epoch: Value, version: Value, release: Value, arch: Value| {
         map! {
@@ -58,7 +58,7 @@ async fn others(ctx: &Context, kind: &str, root: Option<&str>) -> Result<Vec<(St
         }
     };
     if kind == "product" {
-        let products = products::products(ctx, false, root).await?;
+        let products = products::products(ctx, false, root)?;
         let entries = products.iter().map(|product| {
             let part = |name| part(product, name);
             (part("name").to_string(), entry(part("epoch"), part("version"), part("release"), part("arch")))
@@ -66,13 +66,13 @@ async fn others(ctx: &Context, kind: &str, root: Option<&str>) -> Result<Vec<(St
         return Ok(entries.collect());
     }
     let names = match kind {
-        "pattern" => patches::installed_patterns(ctx, root).await?,
-        "patch" => patches::patches(ctx, true, root).await?,
+        "pattern" => patches::installed_patterns(ctx, root)?,
+        "patch" => patches::patches(ctx, true, root)?,
         _ => return Ok(Vec::new()),
     };
     let mut found = Vec::new();
     for name in names.text_keys() {
-        let info = search::available(ctx, &[format!("{kind}:{name}")], root).await?;
+        let info = search::available(ctx, &[format!("{kind}:{name}")], root)?;
         let info = info.get(name).and_then(Value::as_map).cloned().unwrap_or_default();
         found.push((name.to_owned(), entry(Value::Null, part(&info, "version"), Value::Null, part(&info, "arch"))));
     }
@@ -88,14 +88,14 @@ async fn others(ctx: &Context, kind: &str, root: Option<&str>) -> Result<Vec<(St
 ///     salt '*' pkg.version <package name>
 ///     salt '*' pkg.version <package1> <package2> <package3>
 #[function]
-async fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.given();
     let as_list = kwargs.remove("versions_as_list").is_some_and(|on| on.truthy());
     if names.0.is_empty() {
         return Ok(Map::new().into());
     }
     let root = super::root_of(&kwargs);
-    let installed = list_pkgs(ctx, true.into(), root, Value::Null, KwArgs(kwargs)).await?;
+    let installed = list_pkgs(ctx, true.into(), root, Value::Null, KwArgs(kwargs))?;
     let found = pkg_resource::versions_of(&installed, &names.0, as_list);
     Ok(if found.truthy() { found } else { Map::new().into() })
 }
@@ -150,8 +150,8 @@ fn parse_arch(name: String) -> Result<Map> {
 ///
 ///     salt '*' pkg.info_installed <package1> <package2>
 #[function]
-async fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    yum::info_installed(ctx, names, kwargs).await
+fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    yum::info_installed(ctx, names, kwargs)
 }
 
 /// Returns the files of packages, or of all.
@@ -162,8 +162,8 @@ async fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result
 ///
 ///     salt '*' pkg.file_list httpd postfix
 #[function]
-async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    lowpkg::file_list(ctx, packages, kwargs).await
+fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    lowpkg::file_list(ctx, packages, kwargs)
 }
 
 /// Returns the files of packages, by package.
@@ -174,8 +174,8 @@ async fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<M
 ///
 ///     salt '*' pkg.file_dict httpd postfix
 #[function]
-async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    lowpkg::file_dict(ctx, packages, kwargs).await
+fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    lowpkg::file_dict(ctx, packages, kwargs)
 }
 
 /// Returns the package a file belongs to; for several a map.
@@ -186,8 +186,8 @@ async fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<M
 ///
 ///     salt '*' pkg.owner /usr/bin/apachectl
 #[function]
-async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
-    lowpkg::owner(ctx, paths, kwargs).await
+fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
+    lowpkg::owner(ctx, paths, kwargs)
 }
 
 /// Returns what differs from the packages on disk, by file.
@@ -198,8 +198,8 @@ async fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
 ///
 ///     salt '*' pkg.verify httpd
 #[function]
-async fn verify(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    lowpkg::verify(ctx, names, kwargs).await
+fn verify(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    lowpkg::verify(ctx, names, kwargs)
 }
 
 /// Returns files that were changed, with what was; ``size=True`` and so on choose among them.
@@ -210,6 +210,6 @@ async fn verify(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
 ///
 ///     salt '*' pkg.modified httpd size=True
 #[function]
-async fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
-    lowpkg::modified(ctx, packages, flags).await
+fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
+    lowpkg::modified(ctx, packages, flags)
 }

@@ -68,14 +68,14 @@ fn one(ctx: &Context, repo: &str, root: Option<&str>) -> Result<Map> {
 ///
 ///     salt '*' pkg.del_repo alias
 #[function]
-async fn del_repo(ctx: &Context, repo: String, root: Option<String>) -> Result<Map> {
-    removed(ctx, &repo, root.as_deref()).await
+fn del_repo(ctx: &Context, repo: String, root: Option<String>) -> Result<Map> {
+    removed(ctx, &repo, root.as_deref())
 }
 
-async fn removed(ctx: &Context, repo: &str, root: Option<&str>) -> Result<Map> {
+fn removed(ctx: &Context, repo: &str, root: Option<&str>) -> Result<Map> {
     if all(ctx, root)?.contains_key(repo) {
         let zypper = Zypper { xml: true, ..Zypper::at(root) };
-        let said = zypper.call(ctx, &["rr", "--loose-auth", "--loose-query", repo]).await?;
+        let said = zypper.call(ctx, &["rr", "--loose-auth", "--loose-query", repo])?;
         let answer = parsed(&said.stdout)?;
         let has_progress = answer.descendants().any(|node| node.has_tag_name("progress"));
         let message = answer.descendants().find(|node| node.has_tag_name("message")).and_then(|node| node.text());
@@ -97,16 +97,16 @@ async fn removed(ctx: &Context, repo: &str, root: Option<&str>) -> Result<Map> {
 ///
 ///     salt '*' pkg.mod_repo alias alias=new_alias baseurl=http://host.com/
 #[function]
-async fn mod_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
+fn mod_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
     let kwargs = kwargs.given();
     let root = root_of(&kwargs);
-    changed(ctx, &repo, root.as_deref(), kwargs).await
+    changed(ctx, &repo, root.as_deref(), kwargs)
 }
 
-async fn changed(ctx: &Context, repo: &str, root: Option<&str>, mut kwargs: Map) -> Result<Map> {
+fn changed(ctx: &Context, repo: &str, root: Option<&str>, mut kwargs: Map) -> Result<Map> {
     let mut added = !all(ctx, root)?.contains_key(repo);
     if added {
-        add(ctx, repo, root, &kwargs).await?;
+        add(ctx, repo, root, &kwargs)?;
     }
     let mut current = one(ctx, repo, root)?;
     if !added
@@ -116,8 +116,8 @@ async fn changed(ctx: &Context, repo: &str, root: Option<&str>, mut kwargs: Map)
         // zypper changes no address, so the source is made anew with all its settings.
         current.update(kwargs);
         current.entry_or_insert_with("cache", || false.into());
-        removed(ctx, repo, root).await?;
-        add(ctx, repo, root, &current).await?;
+        removed(ctx, repo, root)?;
+        add(ctx, repo, root, &current)?;
         (kwargs, added) = (current, true);
     }
     let options = options(&kwargs);
@@ -125,12 +125,12 @@ async fn changed(ctx: &Context, repo: &str, root: Option<&str>, mut kwargs: Map)
         let mut words = vec!["mr".to_owned()];
         words.extend(options.iter().cloned());
         words.push(repo.to_owned());
-        Zypper { xml: true, refreshes: true, ..Zypper::at(root) }.call(ctx, &words).await?;
+        Zypper { xml: true, refreshes: true, ..Zypper::at(root) }.call(ctx, &words)?;
     }
     let mut comment = None;
     if kwargs.get("gpgautoimport") == Some(&Value::Bool(true)) {
         kwargs.insert("repos", repo);
-        refresh(ctx, root, &kwargs).await?;
+        refresh(ctx, root, &kwargs)?;
     } else if !added && options.is_empty() {
         comment = Some("Specified arguments did not result in modification of repo");
     }
@@ -139,7 +139,7 @@ async fn changed(ctx: &Context, repo: &str, root: Option<&str>, mut kwargs: Map)
     Ok(found)
 }
 
-async fn add(ctx: &Context, repo: &str, root: Option<&str>, kwargs: &Map) -> Result<()> {
+fn add(ctx: &Context, repo: &str, root: Option<&str>, kwargs: &Map) -> Result<()> {
     let url = ["url", "mirrorlist", "baseurl"].iter().find_map(|name| kwargs.get(name));
     let Some(url) = url.filter(|url| url.truthy()).map(Value::to_string) else {
         let text = format!("Repository '{repo}' not found, and neither 'baseurl' nor 'mirrorlist' was specified");
@@ -156,7 +156,7 @@ async fn add(ctx: &Context, repo: &str, root: Option<&str>, kwargs: &Map) -> Res
             return Err(Error::execution(format!("Repository '{repo}' already exists as '{alias}'.")));
         }
     }
-    Zypper { xml: true, ..Zypper::at(root) }.call(ctx, &["ar", &url, repo]).await?;
+    Zypper { xml: true, ..Zypper::at(root) }.call(ctx, &["ar", &url, repo])?;
     if all(ctx, root)?.contains_key(repo) {
         return Ok(());
     }
@@ -198,7 +198,7 @@ fn options(kwargs: &Map) -> Vec<String> {
 ///
 ///     salt '*' pkg.refresh_db [force=true|false]
 #[function]
-async fn refresh_db(
+fn refresh_db(
     ctx: &Context,
     force: Option<bool>,
     root: Option<String>,
@@ -208,11 +208,11 @@ async fn refresh_db(
     let mut all = kwargs.given();
     all.extend(force.map(|force| ("force", force)));
     all.insert("gpgautoimport", gpgautoimport);
-    refresh(ctx, root.as_deref(), &all).await
+    refresh(ctx, root.as_deref(), &all)
 }
 
 /// The same, of a call with arguments that may say more.
-pub(super) async fn refresh(ctx: &Context, root: Option<&str>, kwargs: &Map) -> Result<Map> {
+pub(super) fn refresh(ctx: &Context, root: Option<&str>, kwargs: &Map) -> Result<Map> {
     common::clear_refresh_mark(ctx);
     let usual = || {
         let zypper = ctx.pillar.get("zypper").and_then(|zypper| zypper.get("refreshdb_force"));
@@ -228,7 +228,7 @@ pub(super) async fn refresh(ctx: &Context, root: Option<&str>, kwargs: &Map) -> 
         Some(repo) => vec![repo.to_string()],
         None => Vec::new(),
     });
-    let said = Zypper { refreshes: true, ..Zypper::at(root) }.call(ctx, &words).await?;
+    let said = Zypper { refreshes: true, ..Zypper::at(root) }.call(ctx, &words)?;
     Ok(refreshed(&said.stdout))
 }
 

@@ -20,20 +20,15 @@ use crate::pkg::common::{self, Loose};
 ///     salt '*' pkg.list_upgrades
 ///     salt '*' pkg.list_updates
 #[function]
-async fn list_upgrades(
-    ctx: &Context,
-    #[default(true)] refresh: bool,
-    root: Option<String>,
-    kwargs: KwArgs,
-) -> Result<Map> {
+fn list_upgrades(ctx: &Context, #[default(true)] refresh: bool, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let kwargs = kwargs.given();
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &kwargs).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs)?;
     }
     let mut words = vec!["list-updates".to_owned()];
     let from = kwargs.get("fromrepo").map(crate::util::split_input).unwrap_or_default();
     words.extend(from.into_iter().flat_map(|repo| ["--repo".to_owned(), repo]));
-    let found = Zypper::looking(root.as_deref()).elements(ctx, &words, "update").await?;
+    let found = Zypper::looking(root.as_deref()).elements(ctx, &words, "update")?;
     let packages = found.iter().filter(|update| attribute(update, "kind") == "package");
     Ok(packages.map(|update| (attribute(update, "name"), attribute(update, "edition"))).collect())
 }
@@ -46,7 +41,7 @@ async fn list_upgrades(
 ///
 ///     salt '*' pkg.info_available <package1> <package2>
 #[function]
-async fn info_available(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn info_available(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: BTreeSet<String> = names.0.iter().map(Value::to_string).collect();
     if names.is_empty() {
         return Ok(Map::new());
@@ -54,21 +49,21 @@ async fn info_available(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result
     let kwargs = kwargs.given();
     let root = root_of(&kwargs);
     if kwargs.get("refresh").is_none_or(Value::truthy) {
-        repos::refresh(ctx, root.as_deref(), &kwargs).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs)?;
     }
-    available(ctx, &names.into_iter().collect::<Vec<_>>(), root.as_deref()).await
+    available(ctx, &names.into_iter().collect::<Vec<_>>(), root.as_deref())
 }
 
 /// How many packages are asked for in one call.
 const BATCH: usize = 200;
 
-pub(super) async fn available(ctx: &Context, names: &[String], root: Option<&str>) -> Result<Map> {
+pub(super) fn available(ctx: &Context, names: &[String], root: Option<&str>) -> Result<Map> {
     let mut found = Map::new();
     for batch in names.chunks(BATCH) {
         let mut words = vec!["info", "-t", "package"];
         words.extend(batch.iter().map(String::as_str));
         let zypper = Zypper { looks: true, ..Zypper::at(root) };
-        found.update(told(&zypper.call(ctx, &words).await?.stdout));
+        found.update(told(&zypper.call(ctx, &words)?.stdout));
     }
     Ok(found)
 }
@@ -104,12 +99,12 @@ fn told(text: &str) -> Map {
 ///     salt '*' pkg.latest_version <package name>
 ///     salt '*' pkg.available_version <package name>
 #[function]
-async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
+fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let asked: BTreeSet<String> = names.0.iter().map(Value::to_string).collect();
     if asked.is_empty() {
         return Ok(Map::new().into());
     }
-    let infos = info_available(ctx, names, kwargs).await?;
+    let infos = info_available(ctx, names, kwargs)?;
     let mut found = Map::new();
     for name in &asked {
         let part = |key: &str| infos.get(name).and_then(|info| info.get(key)).cloned();
@@ -131,8 +126,8 @@ async fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result
 ///
 ///     salt '*' pkg.upgrade_available <package name>
 #[function]
-async fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    Ok(latest_version(ctx, VarArgs(vec![name.into()]), kwargs).await?.truthy())
+fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
+    Ok(latest_version(ctx, VarArgs(vec![name.into()]), kwargs)?.truthy())
 }
 
 fn newest_first(versions: impl IntoIterator<Item = String>) -> Value {
@@ -149,14 +144,14 @@ fn newest_first(versions: impl IntoIterator<Item = String>) -> Value {
 ///
 ///     salt '*' pkg.list_repo_pkgs 'python2-*' byrepo=True
 #[function]
-async fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: Vec<String> = args.0.iter().map(Value::to_string).collect();
     let from = kwargs.0.get("fromrepo").filter(|from| from.truthy()).map(Value::to_string);
     let mut words = vec!["se", "-s"];
     words.extend(names.iter().map(String::as_str));
     let zypper = Zypper { looks: false, ..Zypper::looking(root_of(&kwargs.0).as_deref()) };
     let mut found: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    for package in zypper.elements(ctx, &words, "solvable").await? {
+    for package in zypper.elements(ctx, &words, "solvable")? {
         let part = |name: &str| attribute(&package, name).to_owned();
         let asked = names.is_empty() || names.iter().any(|name| targeting::fnmatch(&part("name"), name));
         let whole = ["repository", "name", "edition"].iter().all(|name| package.contains_key(name));
@@ -207,16 +202,11 @@ const OPTIONS: [(&str, &str); 12] = [
 ///     salt '*' pkg.search <criteria>
 ///     salt '*' pkg.search <criteria> match=exact provides=True
 #[function]
-pub(super) async fn search(
-    ctx: &Context,
-    criteria: String,
-    #[default(false)] refresh: bool,
-    kwargs: KwArgs,
-) -> Result<Map> {
+pub(super) fn search(ctx: &Context, criteria: String, #[default(false)] refresh: bool, kwargs: KwArgs) -> Result<Map> {
     let kwargs = kwargs.given();
     let root = root_of(&kwargs);
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &kwargs).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs)?;
     }
     let mut words = vec!["search"];
     words.extend(match kwargs.get_str("match") {
@@ -229,7 +219,7 @@ pub(super) async fn search(
     words.extend(kwargs.text_keys().filter_map(option));
     words.push(&criteria);
     let zypper = Zypper { tolerant: true, ..Zypper::looking(root.as_deref()) };
-    let found = zypper.elements(ctx, &words, "solvable").await?;
+    let found = zypper.elements(ctx, &words, "solvable")?;
     if found.is_empty() {
         return Err(Error::execution(format!("No packages found matching '{criteria}'")));
     }
@@ -244,12 +234,12 @@ pub(super) async fn search(
 ///
 ///     salt '*' pkg.list_provides
 #[function]
-async fn list_provides(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
+fn list_provides(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
     let mut words = vec!["rpm"];
     words.extend(root.iter().flat_map(|root| ["--root", root.as_str()]));
     words.extend(["-qa", "--queryformat", "%{PROVIDES}_|-%{NAME}\n"]);
-    let text = common::output(ctx, &words, true).await?;
+    let text = common::output(ctx, &words, true)?;
     let mut found = Map::new();
     for (capability, name) in text.lines().filter_map(|line| line.split_once("_|-")) {
         if capability == name {
@@ -270,7 +260,7 @@ async fn list_provides(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> R
 ///
 ///     salt '*' pkg.resolve_capabilities resolve_capabilities=True w3m_ssl
 #[function]
-async fn resolve_capabilities(
+fn resolve_capabilities(
     ctx: &Context,
     pkgs: Value,
     #[default(false)] refresh: bool,
@@ -279,7 +269,7 @@ async fn resolve_capabilities(
 ) -> Result<Vec<Value>> {
     let kwargs = kwargs.given();
     if refresh {
-        repos::refresh(ctx, root.as_deref(), &kwargs).await?;
+        repos::refresh(ctx, root.as_deref(), &kwargs)?;
     }
     let resolve = kwargs.get("resolve_capabilities").is_some_and(Value::truthy);
     let mut found = Vec::new();
@@ -288,7 +278,7 @@ async fn resolve_capabilities(
             Some((name, version)) => (name.to_string(), version.clone()),
             None => (package.to_string(), Value::Null),
         };
-        if resolve && let Some(provider) = provider(ctx, &name, root.as_deref()).await? {
+        if resolve && let Some(provider) = provider(ctx, &name, root.as_deref())? {
             name = provider;
         }
         found.push(if version.truthy() { map! { name => version }.into() } else { name.into() });
@@ -297,17 +287,17 @@ async fn resolve_capabilities(
 }
 
 /// The one package that provides something that is no package itself.
-async fn provider(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<String>> {
+fn provider(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<String>> {
     let exact = |more: Map| {
         let mut kwargs = map! { "root" => root, "match" => "exact" };
         kwargs.update(more);
         KwArgs(kwargs)
     };
-    match search(ctx, name.to_owned(), false, exact(Map::new())).await {
+    match search(ctx, name.to_owned(), false, exact(Map::new())) {
         Err(Error::Execution(_)) => {}
         found => return found.map(|_| None),
     }
-    match search(ctx, name.to_owned(), false, exact(map! { "provides" => true })).await {
+    match search(ctx, name.to_owned(), false, exact(map! { "provides" => true })) {
         Ok(found) if found.len() == 1 => Ok(found.text_keys().next().map(str::to_owned)),
         Ok(_) => {
             tracing::warn!("the capability '{name}' is provided by several packages");

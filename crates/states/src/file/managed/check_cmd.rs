@@ -34,13 +34,13 @@ impl Refused {
 }
 
 /// Runs a command with a file as its last word.
-pub async fn run_check(ctx: &Context, command: &str, file: &str) -> Result<std::result::Result<(), Refused>> {
+pub fn run_check(ctx: &Context, command: &str, file: &str) -> Result<std::result::Result<(), Refused>> {
     let mut kwargs = Map::new();
     if let Some(shell) = ctx.grains.get("shell") {
         kwargs.insert("shell", shell.clone());
     }
     let call = Call { args: vec![format!("{command} {file}").into()], kwargs };
-    let said = ctx.call_with("cmd.run_all", call).await?;
+    let said = ctx.call_with("cmd.run_all", call)?;
     if said.get("retcode").and_then(Value::as_i64) == Some(0) {
         return Ok(Ok(()));
     }
@@ -53,9 +53,9 @@ pub async fn run_check(ctx: &Context, command: &str, file: &str) -> Result<std::
 
 /// Runs a command with a file as its last word; True, or why the file is refused.
 #[function]
-pub async fn mod_run_check_cmd(ctx: &Context, cmd: String, filename: String, check_cmd_opts: KwArgs) -> Result<Value> {
+pub fn mod_run_check_cmd(ctx: &Context, cmd: String, filename: String, check_cmd_opts: KwArgs) -> Result<Value> {
     let _ = check_cmd_opts;
-    Ok(match run_check(ctx, &cmd, &filename).await? {
+    Ok(match run_check(ctx, &cmd, &filename)? {
         Ok(()) => Value::Bool(true),
         Err(refused) => map! { "comment" => refused.0, "skip_watch" => true, "result" => false }.into(),
     })

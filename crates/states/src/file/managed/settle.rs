@@ -53,17 +53,14 @@ pub struct File {
     pub more: Map,
 }
 
-/// Lets an ending job end, and makes a comment of any other failure.
-fn unless_terminated(ret: &Ret, error: Error, what: &str) -> Result<Ret> {
-    match error {
-        Error::Terminated => Err(Error::Terminated),
-        error => Ok(Ret { changes: Map::new(), ..ret.clone() }.fail(format!("{what}: {error}"))),
-    }
+/// Makes a comment of a failure.
+fn failed(ret: &Ret, error: &Error, what: &str) -> Ret {
+    Ret { changes: Map::new(), ..ret.clone() }.fail(format!("{what}: {error}"))
 }
 
 impl File {
     /// Makes the file what it is to be, or says what would change.
-    pub async fn settle(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
+    pub fn settle(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
         let mut replace = replace;
         if replace
             && self.contents.is_null()
@@ -72,34 +69,32 @@ impl File {
             && !self.skip_verify
             && Path::new(&self.name).exists()
         {
-            match self.is_there(ctx).await {
+            match self.is_there(ctx) {
                 Ok(there) => replace = !there,
-                Err(Error::Terminated) => return Err(Error::Terminated),
                 Err(error) => {
                     tracing::error!("Failed checking existing file's hash against specified source_hash: {error}");
                 }
             }
         }
         if !replace && Path::new(&self.name).exists() {
-            return self.only_metadata(ctx, ret).await;
+            return self.only_metadata(ctx, ret);
         }
         if let Some(texts) = accumulated::for_file(ctx, &self.name) {
             self.context.insert("accumulator", texts);
         }
-        match sources::choose(ctx, &self.source, &self.source_hash, &self.env).await {
+        match sources::choose(ctx, &self.source, &self.source_hash, &self.env) {
             Ok((source, hash)) => (self.source, self.source_hash) = (source, hash),
-            Err(Error::Terminated) => return Err(Error::Terminated),
             Err(error) => return Ok(ret.fail(format!("Unable to manage file: {error}"))),
         }
         if ctx.is_test() {
-            return self.check(ctx, ret).await;
+            return self.check(ctx, ret);
         }
-        let fetched = match fetching::fetch(ctx, &self.asked()).await {
+        let fetched = match fetching::fetch(ctx, &self.asked()) {
             Ok(fetched) => fetched,
-            Err(error) => return unless_terminated(&ret, error, "Unable to manage file"),
+            Err(error) => return Ok(failed(&ret, &error, "Unable to manage file")),
         };
         let order = self.order(&fetched);
-        let done = self.write(ctx, ret, order, &fetched.trouble, check).await;
+        let done = self.write(ctx, ret, order, &fetched.trouble, check);
         if !self.keep_source {
             self.forget_source(ctx, &fetched.place);
         }
@@ -107,8 +102,8 @@ impl File {
     }
 
     /// Says whether the file already is what a web server's checksum says.
-    async fn is_there(&mut self, ctx: &Context) -> Result<bool> {
-        let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env).await?;
+    fn is_there(&mut self, ctx: &Context) -> Result<bool> {
+        let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env)?;
         (self.source, self.source_hash) = (source, hash);
         let source = self.source.to_string();
         let local = ["salt", "file"].contains(&address::parse(&source).scheme) || source.starts_with('/');
@@ -124,7 +119,7 @@ impl File {
             signature: &self.signature,
             web: self.web,
         };
-        let sum = source_sum(ctx, &asked).await?;
+        let sum = source_sum(ctx, &asked)?;
         Ok(hash::of_file(&self.name, &sum.kind)? == sum.digits)
     }
 
@@ -139,9 +134,9 @@ impl File {
         }
     }
 
-    async fn only_metadata(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
+    fn only_metadata(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
         let name = &self.name;
-        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.wanted()).await?;
+        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.wanted())?;
         let mut ret = Ret::from(report);
         if ctx.is_test() {
             let now = found.get("lmode").map(Value::to_string).unwrap_or_default();
@@ -180,7 +175,7 @@ impl File {
     }
 
     /// Tells what would change.
-    async fn check(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+    fn check(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let name = &self.name;
         let meant = Meant {
             name: name.clone(),
@@ -196,7 +191,7 @@ impl File {
             web: self.web,
             ..Meant::default()
         };
-        let (changes, counts) = match fetching::check(ctx, &self.asked(), meant, self.keep_mode).await? {
+        let (changes, counts) = match fetching::check(ctx, &self.asked(), meant, self.keep_mode)? {
             Ok(found) => found,
             Err(wrong) => return Ok(ret.fail(wrong)),
         };
@@ -245,7 +240,7 @@ impl File {
         }
     }
 
-    async fn write(&self, ctx: &Context, ret: Ret, mut order: Order, trouble: &str, check: &CheckCmd) -> Result<Ret> {
+    fn write(&self, ctx: &Context, ret: Ret, mut order: Order, trouble: &str, check: &CheckCmd) -> Result<Ret> {
         let mut ret = ret;
         let mut beside = None;
         if check.command.truthy() {
@@ -258,16 +253,16 @@ impl File {
             }
             let trial_order = Order { name: place.clone(), ..order.clone() };
             let report: Report = ret.clone().into();
-            let tried = match manage::manage(ctx, trial_order, Some(report)).await {
+            let tried = match manage::manage(ctx, trial_order, Some(report)) {
                 Ok(tried) => tried,
-                Err(error) => return unless_terminated(&ret, error, "Unable to check_cmd file"),
+                Err(error) => return Ok(failed(&ret, &error, "Unable to check_cmd file")),
             };
             ret = start(&self.name);
             if !tried.changes.is_empty() {
                 if self.ignore.any() {
                     ret.more.insert("skip_req", true);
                 }
-                if let Err(refused) = run_check(ctx, &check.command.to_string(), &place).await? {
+                if let Err(refused) = run_check(ctx, &check.command.to_string(), &place)? {
                     return Ok(refused.onto(ret));
                 }
                 order.place = place;
@@ -278,11 +273,11 @@ impl File {
             return Ok(ret.fail(format!("Unable to manage file: {trouble}")));
         }
         let report: Report = ret.clone().into();
-        let done = manage::manage(ctx, order, Some(report)).await;
+        let done = manage::manage(ctx, order, Some(report));
         drop(beside);
         match done {
             Ok(report) => Ok(report.into()),
-            Err(error) => unless_terminated(&ret, error, "Unable to manage file"),
+            Err(error) => Ok(failed(&ret, &error, "Unable to manage file")),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::Ret;
 
 impl Latest<'_> {
     /// Clones the remote to where nothing is, or nothing that counts.
-    pub(super) async fn clone(&mut self) -> Result<Ret> {
+    pub(super) fn clone(&mut self) -> Result<Ret> {
         let arrow = format!("{} => {}", self.name, self.target);
         if Path::new(&self.target).is_dir()
             && let Some(ret) = self.make_room(&arrow)
@@ -24,7 +24,7 @@ impl Latest<'_> {
             let text = format!("Repository {} would be cloned to {}", self.name, self.target);
             return Ok(self.neutral(text));
         }
-        if let Some(ret) = self.run_clone().await? {
+        if let Some(ret) = self.run_clone()? {
             return Ok(ret);
         }
         self.ret.changes.insert("new", arrow);
@@ -35,17 +35,17 @@ impl Latest<'_> {
         };
         self.comments.push(format!("{} cloned to {}{form}", self.name, self.target));
         if !self.bare
-            && let Some(ret) = self.check_out_clone().await?
+            && let Some(ret) = self.check_out_clone()?
         {
             return Ok(ret);
         }
         if self.submodules
             && self.found.rev.is_some()
-            && let Some(ret) = self.update_submodules(false).await?
+            && let Some(ret) = self.update_submodules(false)?
         {
             return Ok(ret);
         }
-        let new = self.look("revision", map! {}).await?;
+        let new = self.look("revision", map! {})?;
         if new.is_some() {
             self.note_revision(None, new.as_deref());
         }
@@ -79,7 +79,7 @@ impl Latest<'_> {
         None
     }
 
-    async fn run_clone(&mut self) -> Result<Option<Ret>> {
+    fn run_clone(&mut self) -> Result<Option<Ret>> {
         let mut opts: Vec<String> = Vec::new();
         if self.mirror {
             opts.push("--mirror".into());
@@ -97,7 +97,7 @@ impl Latest<'_> {
             "https_user" => self.repo.https_user.clone(), "https_pass" => self.repo.https_pass.clone(),
             "saltenv" => self.saltenv(),
         };
-        match self.here("clone", arguments).await {
+        match self.here("clone", arguments) {
             Ok(_) => Ok(None),
             Err(error @ Error::Execution(_)) => {
                 Ok(Some(self.fail(format!("Clone failed: {}", without_command(&error)))))
@@ -107,7 +107,7 @@ impl Latest<'_> {
     }
 
     /// Brings the new clone to the wanted revision and branch.
-    async fn check_out_clone(&mut self) -> Result<Option<Ret>> {
+    fn check_out_clone(&mut self) -> Result<Option<Ret>> {
         let Some(remote_rev) = self.found.rev.clone() else {
             if self.rev == "HEAD" {
                 return Ok(None);
@@ -116,18 +116,18 @@ impl Latest<'_> {
                 format!("Repository was cloned but is empty, so {}/{} cannot be checked out", self.remote, self.rev);
             return Ok(Some(self.fail(text)));
         };
-        if self.found.kind == Some(RevType::Tag) && !self.names("list_tags").await?.contains(&self.rev) {
+        if self.found.kind == Some(RevType::Tag) && !self.names("list_tags")?.contains(&self.rev) {
             return Ok(Some(self.fail(format!("Revision '{}' does not exist in clone", self.rev))));
         }
         if let Some(branch) = self.branch.clone()
-            && !self.names("list_branches").await?.contains(&branch)
+            && !self.names("list_branches")?.contains(&branch)
         {
             let start = self.starting_point(&remote_rev);
-            self.here("checkout", map! { "rev" => start, "opts" => list!["-b", branch.clone()] }).await?;
+            self.here("checkout", map! { "rev" => start, "opts" => list!["-b", branch.clone()] })?;
             let place = &self.found.place;
             self.comments.push(format!("Branch '{branch}' checked out, with {place} as a starting point"));
         }
-        let (local_rev, local_branch) = self.repo.head(self.ctx, &self.target).await?;
+        let (local_rev, local_branch) = self.repo.head(self.ctx, &self.target)?;
         if local_branch.is_none() && !self.found.has_head {
             let text = "Remote HEAD refers to a ref that does not exist. This can happen when the default branch on the \
                         remote repository is renamed or deleted. If you are unable to fix the remote repository, you can \
@@ -136,13 +136,13 @@ impl Latest<'_> {
             return Ok(Some(self.fail(text)));
         }
         if !revs_equal(local_rev.as_deref(), Some(&remote_rev), self.found.kind) {
-            self.hard_reset(&remote_rev, false).await?;
+            self.hard_reset(&remote_rev, false)?;
             self.comments.push(format!("Repository was reset to {}", self.found.place));
         }
-        let upstream = self.tracked(local_branch.as_deref()).await?;
-        let branches = self.names("list_branches").await?;
+        let upstream = self.tracked(local_branch.as_deref())?;
+        let branches = self.names("list_branches")?;
         if let Some(tracking) = self.tracking(upstream.as_deref(), &branches) {
-            self.here("branch", map! { "opts" => tracking.opts }).await?;
+            self.here("branch", map! { "opts" => tracking.opts })?;
             self.comments.push(tracking.comment);
         }
         Ok(None)

@@ -56,7 +56,7 @@ struct Latest<'a> {
 /// ``force_reset``; another branch over local changes needs ``force_checkout``; a directory with something else in it needs
 /// ``force_clone``. With ``update_head: False`` the remote is only fetched.
 #[function]
-async fn latest(
+fn latest(
     ctx: &Context,
     name: String,
     target: Value,
@@ -143,32 +143,31 @@ async fn latest(
         ret,
         comments: Vec::new(),
     };
-    latest.apply().await
+    latest.apply()
 }
 
 impl Latest<'_> {
-    async fn apply(mut self) -> Result<Ret> {
+    fn apply(mut self) -> Result<Ret> {
         let lfs = map! { "key" => r"filter\.lfs\.", "global" => true, "ignore_retcode" => true };
-        self.lfs = yes(self.ctx, "git.config_get_regexp", lfs).await?;
+        self.lfs = yes(self.ctx, "git.config_get_regexp", lfs)?;
         if Path::new(&self.target).is_file() {
             let text = format!("Target '{}' exists and is a regular file, cannot proceed", self.target);
             return Ok(self.ret.fail(text));
         }
-        if let Some(text) = self.look_at_remote().await? {
+        if let Some(text) = self.look_at_remote()? {
             return Ok(self.ret.fail(text));
         }
         let inside = if self.bare { "refs" } else { ".git" };
-        let there = Path::new(&self.target).join(inside).is_dir() || self.is_worktree().await?;
-        let done = if there { self.update().await } else { self.clone().await };
+        let there = Path::new(&self.target).join(inside).is_dir() || self.is_worktree()?;
+        let done = if there { self.update() } else { self.clone() };
         match done {
             Ok(ret) => Ok(ret),
-            Err(Error::Terminated) => Err(Error::Terminated),
             Err(error) => Ok(failed(self.ret, without_command(&error), &self.comments)),
         }
     }
 
-    async fn is_worktree(&self) -> Result<bool> {
-        let answer = self.repo.git(self.ctx, "is_worktree", map! { "cwd" => self.target.clone() }).await?;
+    fn is_worktree(&self) -> Result<bool> {
+        let answer = self.repo.git(self.ctx, "is_worktree", map! { "cwd" => self.target.clone() })?;
         Ok(answer.truthy())
     }
 
@@ -177,21 +176,21 @@ impl Latest<'_> {
     }
 
     /// Calls a function of `git` on the checkout.
-    async fn here(&self, fun: &str, more: Map) -> Result<Value> {
+    fn here(&self, fun: &str, more: Map) -> Result<Value> {
         let mut arguments = map! { "cwd" => self.target.clone() };
         arguments.update(more);
-        self.repo.git(self.ctx, fun, arguments).await
+        self.repo.git(self.ctx, fun, arguments)
     }
 
     /// The same, where a failure is an answer.
-    async fn look(&self, fun: &str, more: Map) -> Result<Option<String>> {
+    fn look(&self, fun: &str, more: Map) -> Result<Option<String>> {
         let mut arguments = map! { "cwd" => self.target.clone() };
         arguments.update(more);
-        self.repo.look(self.ctx, fun, arguments).await
+        self.repo.look(self.ctx, fun, arguments)
     }
 
-    async fn names(&self, fun: &str) -> Result<Vec<String>> {
-        let list = self.here(fun, Map::new()).await?.into_list().unwrap_or_default();
+    fn names(&self, fun: &str) -> Result<Vec<String>> {
+        let list = self.here(fun, Map::new())?.into_list().unwrap_or_default();
         Ok(list.iter().map(Value::to_string).collect())
     }
 
@@ -205,10 +204,10 @@ impl Latest<'_> {
     }
 
     /// Sets the branch and the files to a revision, whatever they are.
-    async fn hard_reset(&self, rev: &str, lfs: bool) -> Result<()> {
+    fn hard_reset(&self, rev: &str, lfs: bool) -> Result<()> {
         let mut arguments = if lfs { self.lfs_options() } else { Map::new() };
         arguments.insert("opts", value::list!["--hard", rev]);
-        self.here("reset", arguments).await.map(drop)
+        self.here("reset", arguments).map(drop)
     }
 
     /// Whether the local branch is to change.
@@ -234,7 +233,7 @@ impl Latest<'_> {
     }
 
     /// Brings the submodules up to date, if that is wanted; the comment of a failure.
-    async fn update_submodules(&mut self, with_env: bool) -> Result<Option<Ret>> {
+    fn update_submodules(&mut self, with_env: bool) -> Result<Option<Ret>> {
         let mut arguments = map! {
             "command" => "update", "opts" => value::list!["--init", "--recursive"],
             "identity" => self.repo.identity.clone(),
@@ -242,7 +241,7 @@ impl Latest<'_> {
         if with_env {
             arguments.insert("saltenv", self.saltenv());
         }
-        match self.here("submodule", arguments).await {
+        match self.here("submodule", arguments) {
             Ok(_) => Ok(None),
             Err(error @ Error::Execution(_)) => {
                 Ok(Some(self.fail(format!("Failed to update submodules: {}", without_command(&error)))))

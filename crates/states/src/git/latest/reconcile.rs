@@ -53,11 +53,11 @@ pub(super) struct Local {
 
 impl Latest<'_> {
     /// Says whether the wanted commit lies ahead.
-    pub(super) async fn ancestry(&self, local: &Local, quietly: bool) -> Result<Merge> {
+    pub(super) fn ancestry(&self, local: &Local, quietly: bool) -> Result<Merge> {
         let Some(base) = local.base_rev.clone() else { return Ok(Merge::FastForward) };
         let refs = list![base, self.found.rev.clone()];
         let arguments = map! { "refs" => refs, "is_ancestor" => true, "ignore_retcode" => quietly };
-        let ahead = self.here("merge_base", arguments).await?.truthy();
+        let ahead = self.here("merge_base", arguments)?.truthy();
         Ok(if ahead { Merge::FastForward } else { Merge::NoFastForward })
     }
 
@@ -106,7 +106,7 @@ impl Latest<'_> {
     }
 
     /// Does everything to bring the repository to the wanted commit; the end of the state if that fails.
-    pub(super) async fn reconcile(&mut self, local: &mut Local) -> Result<Option<Ret>> {
+    pub(super) fn reconcile(&mut self, local: &mut Local) -> Result<Option<Ret>> {
         let remote_rev = self.found.rev.clone().unwrap_or_default();
         let tracking = self.tracking(local.upstream.as_deref(), &local.branches);
         if tracking.is_some() && local.branch.is_none() {
@@ -116,30 +116,30 @@ impl Latest<'_> {
                         argument (which will ensure that the named branch is created if it does not already exist).";
             return Ok(Some(self.fail(text)));
         }
-        self.compare_tags(local).await?;
+        self.compare_tags(local)?;
         if !local.has_rev
-            && let Some(ret) = self.fetch(local, &remote_rev).await?
+            && let Some(ret) = self.fetch(local, &remote_rev)?
         {
             return Ok(Some(ret));
         }
         if self.changes_branch(local.branch.as_deref())
-            && let Some(ret) = self.check_out(local, &remote_rev).await?
+            && let Some(ret) = self.check_out(local, &remote_rev)?
         {
             return Ok(Some(ret));
         }
-        if let Some(ret) = self.merge(local, &remote_rev, tracking).await? {
+        if let Some(ret) = self.merge(local, &remote_rev, tracking)? {
             return Ok(Some(ret));
         }
-        if self.submodules { self.update_submodules(true).await } else { Ok(None) }
+        if self.submodules { self.update_submodules(true) } else { Ok(None) }
     }
 
     /// Tags that are new there make a fetch necessary; those that are gone there go here.
-    async fn compare_tags(&mut self, local: &mut Local) -> Result<()> {
+    fn compare_tags(&mut self, local: &mut Local) -> Result<()> {
         let arguments = map! {
             "remote" => self.remote.clone(), "opts" => "--tags", "identity" => self.repo.identity.clone(),
             "saltenv" => self.saltenv(), "ignore_retcode" => true,
         };
-        let refs = self.here("ls_remote", arguments).await?.into_map().unwrap_or_default();
+        let refs = self.here("ls_remote", arguments)?.into_map().unwrap_or_default();
         let names = refs.text_keys().filter(|name| !name.contains("^{}"));
         let mut there: Vec<String> = names.map(|name| name.replace("refs/tags/", "")).collect();
         there.sort();
@@ -153,7 +153,7 @@ impl Latest<'_> {
         }
         let mut gone: Vec<String> = Vec::new();
         for tag in local.tags.iter().filter(|tag| self.sync_tags && !there.contains(tag)) {
-            match self.here("tag", map! { "name" => tag.clone(), "opts" => "-d" }).await {
+            match self.here("tag", map! { "name" => tag.clone(), "opts" => "-d" }) {
                 Ok(_) => gone.push(tag.clone()),
                 Err(error @ Error::Execution(_)) => {
                     let text = format!("Failed to remove local tag '{tag}':\n\n{error}\n\n");
@@ -173,12 +173,12 @@ impl Latest<'_> {
         Ok(())
     }
 
-    async fn run_fetch(&mut self) -> Result<std::result::Result<Map, Ret>> {
+    fn run_fetch(&mut self) -> Result<std::result::Result<Map, Ret>> {
         let arguments = map! {
             "remote" => self.remote.clone(), "force" => self.force_fetch, "refspecs" => self.refspecs.clone(),
             "identity" => self.repo.identity.clone(), "saltenv" => self.saltenv(),
         };
-        match self.here("fetch", arguments).await {
+        match self.here("fetch", arguments) {
             Ok(changes) => Ok(Ok(changes.into_map().unwrap_or_default())),
             Err(error @ Error::Execution(_)) => Ok(Err(self.fail(format!(
                 "Fetch failed. Set 'force_fetch' to True to force the fetch if the failure was due to not being able to \
@@ -189,15 +189,15 @@ impl Latest<'_> {
         }
     }
 
-    async fn fetch(&mut self, local: &mut Local, remote_rev: &str) -> Result<Option<Ret>> {
-        match self.run_fetch().await? {
+    fn fetch(&mut self, local: &mut Local, remote_rev: &str) -> Result<Option<Ret>> {
+        match self.run_fetch()? {
             Err(ret) => return Ok(Some(ret)),
             Ok(changes) if !changes.is_empty() => {
                 self.comments.push(format!("{} was fetched, resulting in updated refs", self.name));
             }
             Ok(_) => {}
         }
-        match self.here("rev_parse", commit_of(remote_rev)).await {
+        match self.here("rev_parse", commit_of(remote_rev)) {
             Ok(_) => {}
             Err(error @ Error::Execution(_)) => {
                 let text =
@@ -209,7 +209,7 @@ impl Latest<'_> {
         if !local.matches && !self.update_head && !self.changes_branch(local.branch.as_deref()) {
             return Ok(Some(self.left_alone(local)));
         }
-        local.merge = self.ancestry(local, false).await?;
+        local.merge = self.ancestry(local, false)?;
         let blocked = local.merge == Merge::NoFastForward || local.changed;
         if blocked && self.force_reset == ForceReset::No {
             return Ok(Some(self.not_fast_forward(local)));
@@ -217,7 +217,7 @@ impl Latest<'_> {
         Ok(None)
     }
 
-    async fn check_out(&mut self, local: &Local, remote_rev: &str) -> Result<Option<Ret>> {
+    fn check_out(&mut self, local: &Local, remote_rev: &str) -> Result<Option<Ret>> {
         let Some(branch) = self.branch.clone() else { return Ok(None) };
         if local.changed && !self.force_checkout {
             let text = format!(
@@ -234,25 +234,25 @@ impl Latest<'_> {
                 (self.starting_point(remote_rev), list!["-b", branch], text)
             }
         };
-        self.here("checkout", map! { "rev" => rev, "force" => self.force_checkout, "opts" => opts }).await?;
+        self.here("checkout", map! { "rev" => rev, "force" => self.force_checkout, "opts" => opts })?;
         self.comments.push(comment);
         Ok(None)
     }
 
-    async fn merge(&mut self, local: &Local, remote_rev: &str, tracking: Option<Tracking>) -> Result<Option<Ret>> {
+    fn merge(&mut self, local: &Local, remote_rev: &str, tracking: Option<Tracking>) -> Result<Option<Ret>> {
         if local.merge == Merge::NoFastForward {
-            self.hard_reset(remote_rev, true).await?;
+            self.hard_reset(remote_rev, true)?;
             self.ret.changes.insert("forced update", true);
             if local.changed {
                 self.comments.push("Uncommitted changes were discarded".into());
             }
             self.comments.push(format!("Repository was hard-reset to {}", self.found.place));
         } else if local.merge == Merge::FastForward && local.changed && self.force_reset != ForceReset::No {
-            self.here("discard_local_changes", Map::new()).await?;
+            self.here("discard_local_changes", Map::new())?;
             self.comments.push("Uncommitted changes were discarded".into());
         }
         if let Some(tracking) = tracking {
-            self.here("branch", map! { "opts" => tracking.opts }).await?;
+            self.here("branch", map! { "opts" => tracking.opts })?;
             self.comments.push(tracking.comment);
         }
         let there = revs_equal(local.base_rev.as_deref(), Some(remote_rev), self.found.kind);
@@ -261,22 +261,22 @@ impl Latest<'_> {
         }
         if self.found.upstream.name().is_none() && self.rev != "HEAD" {
             let rev = self.rev.clone();
-            self.hard_reset(&rev, true).await?;
+            self.hard_reset(&rev, true)?;
             self.comments.push(format!("Repository was reset to {rev} (fast-forward)"));
             return Ok(None);
         }
         let head = map! { "ref" => "HEAD", "opts" => list!["--quiet"], "ignore_retcode" => true };
-        if !self.here("symbolic_ref", head).await?.truthy() {
+        if !self.here("symbolic_ref", head)?.truthy() {
             return Ok(Some(self.fail("Unable to fast-forward, HEAD is detached")));
         }
         let mut arguments = self.lfs_options();
         arguments.update(map! { "rev" => remote_rev, "opts" => list!["--ff-only"] });
-        self.here("merge", arguments).await?;
+        self.here("merge", arguments)?;
         self.comments.push(format!("Repository was fast-forwarded to {}", self.found.place));
         Ok(None)
     }
 
-    pub(super) async fn fetch_bare(&mut self) -> Result<Option<Ret>> {
+    pub(super) fn fetch_bare(&mut self) -> Result<Option<Ret>> {
         if self.ctx.is_test() {
             let text = format!("Bare repository at {} would be fetched", self.target);
             return Ok(Some(match self.ret.changes.is_empty() {
@@ -284,7 +284,7 @@ impl Latest<'_> {
                 true => self.up_to_date(&[text], false),
             }));
         }
-        let changes = match self.run_fetch().await? {
+        let changes = match self.run_fetch()? {
             Ok(changes) => changes,
             Err(ret) => return Ok(Some(ret)),
         };

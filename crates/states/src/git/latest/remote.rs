@@ -59,7 +59,7 @@ pub(super) struct Found {
 
 impl Latest<'_> {
     /// Asks the remote for its refs and looks the wanted revision up; the comment of a failure.
-    pub(super) async fn look_at_remote(&mut self) -> Result<Option<String>> {
+    pub(super) fn look_at_remote(&mut self) -> Result<Option<String>> {
         let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
         let (user, password) = (text(&self.repo.https_user), text(&self.repo.https_pass));
         self.found.url = match with_credentials(&self.name, user.as_deref(), password.as_deref()) {
@@ -70,7 +70,7 @@ impl Latest<'_> {
         if self.rev != "HEAD" && self.bare {
             return Ok(Some("'rev' is not compatible with the 'mirror' and 'bare' arguments".into()));
         }
-        let refs = match self.remote_refs().await {
+        let refs = match self.remote_refs() {
             Ok(refs) => refs,
             Err(error @ Error::Execution(_)) => {
                 return Ok(Some(format!("Failed to check remote refs: {}", without_command(&error))));
@@ -97,13 +97,13 @@ impl Latest<'_> {
         Ok(None)
     }
 
-    async fn remote_refs(&self) -> Result<Map> {
+    fn remote_refs(&self) -> Result<Map> {
         let arguments = map! {
             "url" => self.name.clone(), "identity" => self.repo.identity.clone(),
             "https_user" => self.repo.https_user.clone(), "https_pass" => self.repo.https_pass.clone(),
             "saltenv" => self.saltenv(),
         };
-        Ok(self.repo.git(self.ctx, "remote_refs", arguments).await?.into_map().unwrap_or_default())
+        Ok(self.repo.git(self.ctx, "remote_refs", arguments)?.into_map().unwrap_or_default())
     }
 
     fn find_revision(&mut self, refs: &Map, head: Option<String>) {

@@ -18,30 +18,30 @@ pub(super) struct Tracking {
 
 impl Latest<'_> {
     /// Brings an existing repository up to date.
-    pub(super) async fn update(&mut self) -> Result<Ret> {
-        let mut local = match self.survey().await? {
+    pub(super) fn update(&mut self) -> Result<Ret> {
+        let mut local = match self.survey()? {
             Ok(local) => local,
             Err(ret) => return Ok(ret),
         };
-        if let Some(ret) = self.settle_merge(&mut local).await? {
+        if let Some(ret) = self.settle_merge(&mut local)? {
             return Ok(ret);
         }
-        if let Some(ret) = self.set_remote(&local).await? {
+        if let Some(ret) = self.set_remote(&local)? {
             return Ok(ret);
         }
         if self.found.rev.is_some() {
             if self.ctx.is_test() {
                 return Ok(self.announce(&local));
             }
-            if let Some(ret) = self.reconcile(&mut local).await? {
+            if let Some(ret) = self.reconcile(&mut local)? {
                 return Ok(ret);
             }
         } else if self.bare
-            && let Some(ret) = self.fetch_bare().await?
+            && let Some(ret) = self.fetch_bare()?
         {
             return Ok(ret);
         }
-        let new = self.look("revision", map! {}).await?;
+        let new = self.look("revision", map! {})?;
         if !self.bare && !revs_equal(new.as_deref(), self.found.rev.as_deref(), self.found.kind) {
             return Ok(self.fail("Failed to update repository"));
         }
@@ -55,11 +55,11 @@ impl Latest<'_> {
     }
 
     /// What is there; or the end of the state.
-    async fn survey(&mut self) -> Result<std::result::Result<Local, Ret>> {
-        let branches = self.names("list_branches").await?;
-        let mut tags = self.names("list_tags").await?;
+    fn survey(&mut self) -> Result<std::result::Result<Local, Ret>> {
+        let branches = self.names("list_branches")?;
+        let mut tags = self.names("list_tags")?;
         tags.sort();
-        let (rev, branch) = self.repo.head(self.ctx, &self.target).await?;
+        let (rev, branch) = self.repo.head(self.ctx, &self.target)?;
         if !self.bare && self.found.rev.is_none() && rev.is_some() {
             let text = "Remote repository is empty, cannot update from a non-empty to an empty repository";
             return Ok(Err(self.fail(text)));
@@ -68,9 +68,8 @@ impl Latest<'_> {
         if let Some(wanted) = self.branch.clone().filter(|_| self.changes_branch(branch.as_deref())) {
             if branches.contains(&wanted) {
                 base_branch = Some(wanted.clone());
-                match self.here("rev_parse", commit_of(&wanted)).await {
+                match self.here("rev_parse", commit_of(&wanted)) {
                     Ok(found) => base_rev = Some(found.to_string()),
-                    Err(exec::Error::Terminated) => return Err(exec::Error::Terminated),
                     Err(error) => {
                         let why = without_command(&error);
                         return Ok(Err(self.fail(format!("Unable to get position of local branch '{wanted}': {why}"))));
@@ -80,10 +79,10 @@ impl Latest<'_> {
                 base_rev = self.found.rev.clone();
             }
         }
-        let remotes = self.here("remotes", map! { "redact_auth" => false }).await?.into_map().unwrap_or_default();
+        let remotes = self.here("remotes", map! { "redact_auth" => false })?.into_map().unwrap_or_default();
         let fetch_url = remotes.get(&self.remote).and_then(|urls| urls.get("fetch")).map(Value::to_string);
         let matches = revs_equal(rev.as_deref(), self.found.rev.as_deref(), self.found.kind);
-        let changed = !self.bare && self.has_changes().await?;
+        let changed = !self.bare && self.has_changes()?;
         if changed && matches {
             if self.force_reset != ForceReset::Yes {
                 let comments = self.comments.clone();
@@ -120,8 +119,8 @@ impl Latest<'_> {
         Ok(Ok(local))
     }
 
-    async fn has_changes(&self) -> Result<bool> {
-        match self.here("diff", map! { "item1" => "HEAD" }).await {
+    fn has_changes(&self) -> Result<bool> {
+        match self.here("diff", map! { "item1" => "HEAD" }) {
             Ok(text) => Ok(text.truthy()),
             Err(exec::Error::Execution(_)) => {
                 tracing::warn!("git.latest: Unable to determine if {} has local changes", self.target);
@@ -132,8 +131,8 @@ impl Latest<'_> {
     }
 
     /// Whether the wanted commit is here already, and how it is reached.
-    async fn settle_merge(&mut self, local: &mut Local) -> Result<Option<Ret>> {
-        if let Some(ret) = self.find_here(local).await? {
+    fn settle_merge(&mut self, local: &mut Local) -> Result<Option<Ret>> {
+        if let Some(ret) = self.find_here(local)? {
             return Ok(Some(ret));
         }
         local.merge = match local.changed && self.force_reset != ForceReset::RemoteChanges {
@@ -145,35 +144,35 @@ impl Latest<'_> {
                 return Ok(Some(self.left_alone(local)));
             }
             if local.merge == Merge::Unknown {
-                local.merge = self.ancestry(local, true).await?;
+                local.merge = self.ancestry(local, true)?;
             }
         }
         if local.merge == Merge::NoFastForward && self.force_reset == ForceReset::No {
             return Ok(Some(self.not_fast_forward(local)));
         }
         if let Some(branch) = &local.base_branch {
-            local.upstream = self.tracked(Some(branch)).await?;
+            local.upstream = self.tracked(Some(branch))?;
         }
         Ok(None)
     }
 
-    async fn find_here(&mut self, local: &mut Local) -> Result<Option<Ret>> {
+    fn find_here(&mut self, local: &mut Local) -> Result<Option<Ret>> {
         let Some(remote_rev) = self.found.rev.clone() else { return Ok(None) };
         let sha = self.found.kind == Some(RevType::Sha1);
         if sha && local.base_rev.as_ref().is_some_and(|base| base.starts_with(&remote_rev)) {
             local.has_rev = true;
             return Ok(None);
         }
-        if self.look("rev_parse", commit_of(&remote_rev)).await?.is_none() {
+        if self.look("rev_parse", commit_of(&remote_rev))?.is_none() {
             return Ok(None);
         }
         match (self.found.kind, self.found.upstream.name()) {
             (Some(RevType::Branch), Some(upstream)) if local.has_remote => {
-                let copy = self.look("rev_parse", map! { "rev" => upstream }).await?;
+                let copy = self.look("rev_parse", map! { "rev" => upstream })?;
                 local.has_rev = copy.as_deref() == Some(remote_rev.as_str());
             }
             (Some(RevType::Tag), _) if local.tags.contains(&self.rev) => {
-                let tag = self.look("rev_parse", commit_of(&self.rev)).await?;
+                let tag = self.look("rev_parse", commit_of(&self.rev))?;
                 if tag.as_deref() == Some(remote_rev.as_str()) {
                     local.has_rev = true;
                 } else if self.force_reset == ForceReset::No {
@@ -206,10 +205,10 @@ impl Latest<'_> {
     }
 
     /// The branch a local one tracks.
-    pub(super) async fn tracked(&self, branch: Option<&str>) -> Result<Option<String>> {
+    pub(super) fn tracked(&self, branch: Option<&str>) -> Result<Option<String>> {
         let Some(branch) = branch else { return Ok(None) };
         let arguments = map! { "rev" => format!("{branch}@{{upstream}}"), "opts" => value::list!["--abbrev-ref"] };
-        Ok(self.look("rev_parse", arguments).await?.filter(|name| !name.is_empty()))
+        Ok(self.look("rev_parse", arguments)?.filter(|name| !name.is_empty()))
     }
 
     /// How the branch comes to track what it should.
@@ -234,7 +233,7 @@ impl Latest<'_> {
     }
 
     /// Sets the address of the remote.
-    async fn set_remote(&mut self, local: &Local) -> Result<Option<Ret>> {
+    fn set_remote(&mut self, local: &Local) -> Result<Option<Ret>> {
         let Some(remote_rev) = self.found.rev.clone() else { return Ok(None) };
         if local.fetch_url.as_deref() == Some(self.found.url.as_str()) {
             return Ok(None);
@@ -259,7 +258,7 @@ impl Latest<'_> {
             "url" => self.name.clone(), "remote" => remote.clone(), "https_user" => self.repo.https_user.clone(),
             "https_pass" => self.repo.https_pass.clone(),
         };
-        self.here("remote_set", arguments).await?;
+        self.here("remote_set", arguments)?;
         if local.fetch_url.is_none() {
             self.comments.push(format!("Remote '{remote}' set to {new}"));
             self.ret.changes.insert("new", format!("{} => {remote}", self.name));

@@ -1,45 +1,8 @@
-//! Threads of a single task.
+//! Threads of lower priority.
 
-use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
-use tokio::task::JoinError;
-
-thread_local! {
-    static OWN: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Marks this thread as that of a single task, while the task is polled.
-pub(crate) fn own<T>(work: impl FnOnce() -> T) -> T {
-    struct Before(bool);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            OWN.set(self.0);
-        }
-    }
-    let _before = Before(OWN.replace(true));
-    work()
-}
-
-/// Whether this thread belongs to a single task ([`Rt::spawn_on_thread`](crate::Rt::spawn_on_thread)): blocking it for a moment
-/// delays nobody else.
-pub fn on_own_thread() -> bool {
-    OWN.get()
-}
-
-/// Runs work that waits for the disk for a moment: directly if the thread belongs to a single task
-/// ([`Rt::spawn_on_thread`](crate::Rt::spawn_on_thread)), otherwise on a blocking thread. Switching threads costs more than most
-/// such work.
-///
-/// # Errors
-/// If the work panics on the other thread, or the program stops meanwhile.
-pub async fn brief<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
-    if OWN.get() {
-        return Ok(work());
-    }
-    tokio::task::spawn_blocking(work).await
-}
 
 /// The nice value: a third of the processor time of a normal thread.
 const NICE_VALUE: i32 = 5;
@@ -68,19 +31,7 @@ pub(crate) fn behind_others(work: impl FnOnce() + Send + 'static) {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
-
-    #[tokio::test]
-    async fn brief_work_stays_on_a_single_task_thread() {
-        let here = || thread::current().id();
-        assert_ne!(brief(here).await.unwrap(), here());
-        let handle = tokio::runtime::Handle::current();
-        let same = move || own(|| handle.block_on(async { brief(here).await.unwrap() == here() }));
-        assert!(tokio::task::spawn_blocking(same).await.unwrap());
-        assert_ne!(brief(here).await.unwrap(), here());
-    }
 
     #[tokio::test]
     async fn work_behind_others_has_a_lower_priority() {

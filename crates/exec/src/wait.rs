@@ -1,0 +1,199 @@
+//! How a plain function waits: for a future, for some time, for work that blocks, for several things side by side.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+
+use crate::{Call, Context, Error, Job, Result, kill};
+
+impl Context {
+    /// Waits for a future on this thread. If the job is killed meanwhile, the function ends here.
+    ///
+    /// # Panics
+    /// If there is something to wait for and this is the only thread of a runtime, which would never wake up.
+    pub fn wait<F: Future>(&self, future: F) -> F::Output {
+        self.unless_killed();
+        let waiting = async {
+            tokio::select! {
+                biased;
+                () = self.job.cancel.cancelled() => None,
+                output = future => Some(output),
+            }
+        };
+        block_on(waiting).unwrap_or_else(|| self.end_killed())
+    }
+
+    /// Sleeps. If the job is killed meanwhile, the function ends here.
+    pub fn sleep(&self, time: Duration) {
+        // The timer is created inside, because there may be no runtime yet.
+        self.wait(async move { tokio::time::sleep(time).await });
+    }
+
+    /// Does work that may take long, such as reading a slow disk, and cannot be interrupted. A killed job ends after it; the
+    /// minion does not wait for that.
+    pub fn blocking<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.unless_killed();
+        let done = work();
+        self.unless_killed();
+        done
+    }
+
+    /// Does several things at the same time, each on a thread, and returns what each returned, in order.
+    pub fn side_by_side<T: Send>(&self, work: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
+        self.unless_killed();
+        let (runtime, span) = (Handle::try_current().ok(), tracing::Span::current());
+        let done = thread::scope(|scope| {
+            let one = |work| {
+                let (runtime, span) = (runtime.clone(), span.clone());
+                scope.spawn(move || {
+                    let _runtime = runtime.as_ref().map(Handle::enter);
+                    span.in_scope(work)
+                })
+            };
+            let threads: Vec<_> = work.into_iter().map(one).collect();
+            threads.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        done.into_iter().map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    }
+
+    /// Ends the function here if its job was killed.
+    pub fn unless_killed(&self) {
+        if self.job.cancel.is_cancelled() {
+            self.end_killed();
+        }
+    }
+
+    /// Ends the function here, because its job was killed. Unwinding, unlike an error, cannot be mistaken for a failure that the
+    /// caller may go on after: a killed run of states must not apply the next state.
+    pub fn end_killed(&self) -> ! {
+        kill::unwind()
+    }
+
+    /// Does work of plain functions for an asynchronous caller, on a thread for blocking work. Whoever drops the future before its
+    /// end kills the job.
+    ///
+    /// # Errors
+    /// Those of the work, or what its panic said.
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Context) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (ctx, span) = (self.clone(), tracing::Span::current());
+        let mut unless_done = KillOnDrop(Some(self.job.clone()));
+        let done = tokio::task::spawn_blocking(move || span.in_scope(|| kill::caught(|| work(&ctx)))).await;
+        unless_done.0 = None;
+        done.map_err(|error| Error::Other(error.to_string()))?
+    }
+
+    /// Calls a function by its Salt name for an asynchronous caller, on a thread for blocking work.
+    ///
+    /// # Errors
+    /// As [`Context::call_with`].
+    pub async fn call_apart(&self, fun: &str, call: Call) -> Result<value::Value> {
+        let fun = fun.to_owned();
+        self.apart(move |ctx| ctx.call_with(&fun, call)).await
+    }
+}
+
+/// Kills a job when it is dropped.
+struct KillOnDrop(Option<Arc<Job>>);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let Some(job) = &self.0 {
+            job.cancel.cancel();
+        }
+    }
+}
+
+/// Runs a future to its end. Most have their result at once and cost no more than a call.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let Ok(runtime) = Handle::try_current() else {
+        // A program without a runtime, or a test.
+        let alone = Builder::new_current_thread().enable_all().build();
+        return alone.unwrap_or_else(|error| panic!("failed to start a runtime: {error}")).block_on(future);
+    };
+    match future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        // On a worker of the runtime its other tasks move to another thread.
+        Poll::Pending => tokio::task::block_in_place(|| runtime.block_on(future)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Runtime;
+    use value::map;
+
+    use super::*;
+    use crate::testing::context;
+
+    fn ctx() -> Context {
+        context(&[], map! {}, map! {}, map! {}).0
+    }
+
+    async fn slow() -> i32 {
+        tokio::task::yield_now().await;
+        tokio::task::spawn_blocking(|| 8).await.unwrap()
+    }
+
+    #[test]
+    fn a_future_is_waited_for_with_and_without_a_runtime() {
+        assert_eq!(ctx().wait(async { 7 }), 7);
+        assert_eq!(ctx().wait(slow()), 8);
+        let shared = Runtime::new().unwrap();
+        assert_eq!(shared.block_on(async { ctx().apart(|ctx| Ok(ctx.wait(slow()))).await.unwrap() }), 8);
+        // A pillar is compiled where `salt-call --local` begins.
+        assert_eq!(shared.block_on(async { ctx().wait(slow()) }), 8);
+        let single = Builder::new_current_thread().enable_all().build().unwrap();
+        assert_eq!(single.block_on(async { ctx().apart(|ctx| Ok(ctx.wait(slow()))).await.unwrap() }), 8);
+    }
+
+    #[test]
+    fn a_killed_job_ends_where_it_waits() {
+        let ctx = ctx();
+        let job = ctx.job.clone();
+        let killer = thread::spawn(move || job.cancel.cancel());
+        let ended = kill::caught(|| {
+            ctx.sleep(Duration::from_secs(600));
+            Ok(())
+        });
+        killer.join().unwrap();
+        assert!(matches!(ended, Err(Error::Terminated)));
+        assert!(matches!(kill::caught(|| Ok(ctx.blocking(|| 7))), Err(Error::Terminated)));
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_any_more_is_killed() {
+        let ctx = ctx();
+        let endless = ctx.apart(|ctx| {
+            ctx.sleep(Duration::from_secs(600));
+            Ok(())
+        });
+        tokio::select! {
+            biased;
+            _ = endless => unreachable!("it sleeps"),
+            () = tokio::task::yield_now() => {}
+        }
+        // The runtime waits for the thread.
+        assert!(ctx.job.cancel.is_cancelled());
+    }
+
+    #[test]
+    fn things_are_done_side_by_side_and_returned_in_order() {
+        let meeting = std::sync::Barrier::new(3);
+        let meet = |number: i32| {
+            let meeting = &meeting;
+            move || {
+                meeting.wait();
+                number
+            }
+        };
+        assert_eq!(ctx().side_by_side((0..3).map(meet).collect()), [0, 1, 2]);
+    }
+}
