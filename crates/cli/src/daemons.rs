@@ -59,8 +59,8 @@ pub fn run<F>(plan: &Plan<'_>, run: impl FnOnce(CancellationToken, Ready) -> F) 
 where
     F: Future<Output = Result<Ended>>,
 {
-    let mut launch = Launch::default();
-    let ended = start(plan, &mut launch).and_then(|pidfile| serve(plan, pidfile, &launch, run));
+    let (mut launch, mut has_log) = (Launch::default(), false);
+    let ended = start(plan, &mut launch, &mut has_log).and_then(|pidfile| serve(plan, pidfile, &launch, run));
     // Told to stop before it was ready: nothing failed.
     if ended.is_ok() {
         launch.ready();
@@ -69,30 +69,55 @@ where
         Ok(Ended::Stopped) => ExitCode::from(exit_codes::OK),
         Ok(Ended::Restart) => restart(),
         Err(error) => {
-            tracing::error!("{error:#}");
-            let in_background = plan.options.get("daemon").is_some_and(Value::truthy);
-            if in_background || !tracing::dispatcher::has_been_set() {
-                // The log does not reach the person who started this.
-                prepare::complain(plan.program.name(), &error);
+            let (status, mut text) = (status(&error), prepare::complaint(plan.program.name(), &error));
+            tracing::error!("{}", prepare::chain(error.as_ref()));
+            if !(has_log && shows_errors_on_console(plan)) {
+                eprintln!("{}", value::shown::for_terminal(&text));
             }
-            let status = error.downcast_ref::<daemon::Error>().map_or(1, daemon::Error::exit_status);
-            let status = u8::try_from(status).unwrap_or(exit_codes::GENERIC);
-            // Nor does standard error, any more, from the background.
-            launch.failed(status, &format!("{}: error: {error:#}", plan.program.name()));
+            if status == exit_codes::NO_PORTS {
+                eprintln!("{NO_PORTS}");
+                text = format!("{text}\n{NO_PORTS}");
+            }
+            // A daemon in the background has no standard error; the program that started it prints this.
+            launch.failed(status, &text);
             ExitCode::from(status)
         }
     }
 }
 
-/// Everything that has to be done before there is a second thread.
-fn start(plan: &Plan<'_>, launch: &mut Launch) -> Result<Option<PidFile>> {
+/// Salt's last words without ports.
+const NO_PORTS: &str = "The salt master is shutdown. The ports are not available to bind";
+
+/// Returns whether the log of a daemon shows errors to the person who starts it.
+fn shows_errors_on_console(plan: &Plan<'_>) -> bool {
+    let in_background = plan.options.get("daemon").is_some_and(Value::truthy);
+    let level = logging::Level::parse(&plan.log.log_level).unwrap_or(logging::Level::ERROR);
+    !in_background && level <= logging::Level::ERROR
+}
+
+/// Returns Salt's exit code for what keeps a daemon from working.
+fn status(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<daemon::Error>() {
+        return u8::try_from(error.exit_status()).unwrap_or(exit_codes::GENERIC);
+    }
+    match error.downcast_ref::<master::Error>() {
+        Some(master::Error::Listen { .. } | master::Error::Interface { .. }) => exit_codes::NO_PORTS,
+        _ => error.downcast_ref::<logging::Error>().map_or(exit_codes::GENERIC, log_setup::status),
+    }
+}
+
+/// Everything that has to be done before there is a second thread. Sets `has_log` when the log is open.
+fn start(plan: &Plan<'_>, launch: &mut Launch, has_log: &mut bool) -> Result<Option<PidFile>> {
     daemon::spare();
     let background = plan.options.get("daemon").is_some_and(Value::truthy);
     if let Some(directories) = &plan.directories {
         daemon::verify_env(directories)?;
     }
-    let settings = logging::Settings { console: !background, ..logging::Settings::daemon(plan.log, plan.user) };
-    logging::init(&settings)?;
+    let (log, unknown_levels) = log_setup::with_known_levels(plan.log);
+    let settings = logging::Settings { console: !background, ..logging::Settings::daemon(&log, plan.user) };
+    logging::init(&settings).map_err(log_setup::explained)?;
+    *has_log = true;
+    log_setup::complain_about_levels(&unknown_levels);
     log_setup::told(plan.warnings);
     PidFile::check(plan.pidfile)?;
     if background {

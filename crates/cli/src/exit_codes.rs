@@ -6,6 +6,8 @@ pub const OK: u8 = 0;
 pub const GENERIC: u8 = 1;
 /// Refused by the master, or nothing came back.
 pub const NO_RETURN: u8 = 2;
+/// The master's ports cannot be bound.
+pub const NO_PORTS: u8 = 4;
 /// `salt` without a target or a function.
 pub const INCOMPLETE: u8 = 42;
 /// The command line is wrong.
@@ -14,7 +16,5 @@ pub const USAGE: u8 = 64;
 pub const NO_USER: u8 = 67;
 /// A service cannot be reached.
 pub const UNAVAILABLE: u8 = 69;
-/// An error inside of the program.
-pub const SOFTWARE: u8 = 70;
 /// No permission.
 pub const NO_PERMISSION: u8 = 77;

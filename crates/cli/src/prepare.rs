@@ -35,9 +35,10 @@ pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode>
     let _early = logging::Early::keep();
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Master);
-    let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
+    let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(&error))?;
+    check_user(&config.user, config.paths.verify_env)?;
     if matches!(program, Program::SaltMaster | Program::SaltRun) {
-        config.refuse_unsupported().map_err(|error| failed(program, &error))?;
+        config.refuse_unsupported().map_err(|error| failed(&error))?;
     }
     Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
@@ -46,14 +47,15 @@ pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode>
 pub fn on_master_as_client(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
     let _early = logging::Early::keep();
     let mut flags = Flags::read(program, parsed)?;
-    let own = config::client_file(|name| std::env::var(name).ok()).map_err(|error| failed(program, &error))?;
+    let own = config::client_file(|name| std::env::var(name).ok()).map_err(|error| failed(&error))?;
     for (name, value) in own {
         if name.as_str().is_some_and(|name| !flags.given.contains_key(name)) {
             flags.given.insert(name, value);
         }
     }
     let source = flags.source(Role::Master);
-    let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(program, &error))?;
+    let config = config::Master::load(&source, &flags.load_options(false)).map_err(|error| failed(&error))?;
+    check_user(&config.user, config.paths.verify_env)?;
     Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
@@ -62,8 +64,9 @@ pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode>
     let _early = logging::Early::keep();
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Minion);
-    let config = config::Minion::load(&source, &flags.load_options(true)).map_err(|error| failed(program, &error))?;
-    config.refuse_unsupported().map_err(|error| failed(program, &error))?;
+    let config = config::Minion::load(&source, &flags.load_options(true)).map_err(|error| failed(&error))?;
+    check_user(&config.user, config.paths.verify_env)?;
+    config.refuse_unsupported().map_err(|error| failed(&error))?;
     Ok(OnMinion { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
@@ -79,17 +82,37 @@ pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
     Err(usage_error(program, text))
 }
 
-fn failed(program: Program, error: &config::Error) -> ExitCode {
-    usage_error(program, &format!("Failed to load configuration: {}", chain(error)))
+/// Refuses a user that does not exist, as all of Salt's programs do that look at the files of a daemon.
+fn check_user(user: &str, verify_env: bool) -> Result<(), ExitCode> {
+    let exists = || nix::unistd::User::from_name(user).is_ok_and(|found| found.is_some());
+    if !verify_env || user.is_empty() || exists() {
+        return Ok(());
+    }
+    eprintln!("{}", daemon::Error::NoUser { user: user.to_owned() });
+    Err(ExitCode::from(exit_codes::NO_USER))
 }
 
-/// Returns an error with all its causes.
+/// Says why the configuration cannot be used, in the form of a log line: as in Salt, a broken file is not a wrong command line.
+fn failed(error: &config::Error) -> ExitCode {
+    let text = match error {
+        // Python's form of the type.
+        config::Error::NotAMap { path, kind } => {
+            let path = path.display();
+            format!("Error parsing configuration file: {path} - conf should be a document, not <class '{kind}'>.")
+        }
+        error => chain(error),
+    };
+    eprintln!("[ERROR   ] {}", value::shown::for_terminal(&text));
+    ExitCode::from(exit_codes::GENERIC)
+}
+
+/// Returns an error with all its causes, each once: many errors quote their cause.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let more = error.to_string();
-        if !text.ends_with(&more) {
+        if !text.contains(&more) {
             text.push_str(": ");
             text.push_str(&more);
         }
@@ -214,13 +237,26 @@ fn read_theme(path: &Path) -> anyhow::Result<Value> {
 
 /// Prints an error. It may quote what a peer said, so nothing in it may command the terminal.
 pub fn complain(program: &str, error: &anyhow::Error) {
-    eprintln!("{program}: error: {}", value::shown::for_terminal(&format!("{error:#}")));
+    eprintln!("{}", value::shown::for_terminal(&complaint(program, error)));
+}
+
+/// Returns what to print about an error. Salt's sentences about the system stand alone, as Salt prints them.
+pub fn complaint(program: &str, error: &anyhow::Error) -> String {
+    let text = match error.downcast_ref::<logging::Error>() {
+        // It quotes its cause.
+        Some(_) => error.to_string(),
+        None => chain(error.as_ref()),
+    };
+    match error.downcast_ref::<daemon::Error>() {
+        Some(daemon::Error::NoUser { .. } | daemon::Error::Directory { .. }) => text,
+        _ => format!("{program}: error: {text}"),
+    }
 }
 
 /// Prints an error and returns the exit code for it.
 pub fn fail(program: Program, error: &anyhow::Error) -> ExitCode {
     complain(program.name(), error);
-    ExitCode::from(exit_codes::SOFTWARE)
+    ExitCode::from(exit_codes::GENERIC)
 }
 
 /// Returns the runtime of a program that soon ends: one thread.

@@ -46,6 +46,52 @@ fn usage_errors_have_salts_words_and_code() {
 }
 
 #[test]
+fn a_daemon_that_cannot_start_says_why_with_salts_exit_code() {
+    let directory = master();
+    let root = directory.path().display();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    std::fs::write(directory.path().join("file"), "").unwrap();
+    let config = std::fs::read_to_string(directory.path().join("etc/master")).unwrap();
+    let port = format!("interface: 127.0.0.1\npublish_port: {}\n", taken.local_addr().unwrap().port());
+    let cases = [
+        ("salt-minion", "a: [1\n".to_owned(), 1, "Error parsing configuration file: DIR/etc/minion - while parsing"),
+        ("salt-minion", "- a\n".to_owned(), 1, "conf should be a document, not <class 'list'>."),
+        ("salt-minion", "user: nosuchuser\n".to_owned(), 67, "for user nosuchuser. The user is not available."),
+        (
+            "salt-minion",
+            format!("log_file: {root}/file/log\n"),
+            1,
+            "Failed to create path DIR/file/log, is DIR/file a file?",
+        ),
+        ("salt-minion", "log_file: udp://127.0.0.1:1/LOG_NOPE\n".to_owned(), 69, "facility 'LOG_NOPE' is not known"),
+        ("salt-minion", format!("cachedir: {root}/file/c\n"), 20, "Failed to create directory path \"DIR/file/c\" - "),
+        ("salt-master", port, 4, "The ports are not available to bind"),
+    ];
+    for (program, option, code, says) in cases {
+        let (file, text) = match program {
+            "salt-minion" => ("etc/minion", format!("id: m\nroot_dir: {root}\nsock_dir: s\n{option}")),
+            _ => ("etc/master", format!("{config}{option}")),
+        };
+        std::fs::write(directory.path().join(file), if option.starts_with("- ") { option.clone() } else { text })
+            .unwrap();
+        for flags in [&[][..], &["-d"], &["-l", "quiet"]] {
+            let run = saltern(&[&[program, "-c", "etc"], flags].concat(), directory.path());
+            assert_eq!((run.0, run.2.matches(says).count()), (code, 1), "{program} {flags:?} with {option}: {run:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_log_level_is_named_and_counts_as_error() {
+    let directory = master();
+    let path = directory.path().join("etc/master");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{config}log_level: loud\n")).unwrap();
+    let run = saltern(&["salt-run", "-c", "etc", "--out=json", "test.arg", "a"], directory.path());
+    assert!(run.0 == 0 && run.2.contains("Could not translate the logging level string 'loud'"), "{run:?}");
+}
+
+#[test]
 fn the_name_may_be_an_argument_or_a_link() {
     let directory = tempfile::tempdir().unwrap();
     let run = saltern(&["salt-key", "--version"], directory.path());
@@ -160,8 +206,8 @@ fn a_wrong_option_names_file_and_line() {
     config.push_str("ret_port: many\n");
     std::fs::write(path, config).unwrap();
     let run = saltern(&["salt-key", "-c", "etc", "-L"], directory.path());
-    assert_eq!(run.0, 64);
-    assert!(run.2.contains("etc/master:5") && run.2.contains("ret_port"), "{run:?}");
+    assert_eq!(run.0, 1);
+    assert!(run.2.starts_with("[ERROR   ] config: DIR/etc/master:5") && run.2.contains("ret_port"), "{run:?}");
 }
 
 #[test]

@@ -50,6 +50,10 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
 /// belong to the caller. A directory that another daemon creates at this moment is left to it.
 fn make(path: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.is_dir()) {
+        if above.exists() {
+            // The exit status of the daemon is that of Salt.
+            return Err(nix::Error::ENOTDIR.into());
+        }
         make(above, 0o755)?;
     }
     // Closed until it has its final mode: the umask of the caller may be anything.
@@ -184,6 +188,7 @@ mod tests {
         let wanted = Directories { all: vec![path.clone()], user: current_user(), ..Directories::default() };
         let error = verify_env(&wanted).unwrap_err();
         assert!(error.to_string().contains(&format!("\"{}\"", path.display())), "{error}");
+        assert_eq!(error.exit_status(), nix::libc::ENOTDIR);
         let nobody = Directories { user: "no-such-user-here".into(), ..Directories::default() };
         assert!(matches!(verify_env(&nobody), Err(Error::NoUser { .. })));
     }

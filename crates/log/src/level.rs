@@ -28,8 +28,11 @@ impl Level {
     /// Nothing at all.
     pub const QUIET: Level = Level(1000);
 
-    /// Returns the level of a word in any case; nothing for a word Salt does not know.
+    /// Returns the level of a word in any case, or of a number; nothing for a word Salt does not know.
     pub fn parse(word: &str) -> Option<Level> {
+        if let Ok(number) = word.parse() {
+            return Some(Level(number));
+        }
         Some(match word.to_lowercase().as_str() {
             "all" => Level::ALL,
             "garbage" => Level::GARBAGE,
@@ -98,6 +101,7 @@ mod tests {
     #[test]
     fn words_are_levels() {
         assert_eq!(Level::parse("WARNING"), Some(Level::WARNING));
+        assert_eq!(Level::parse("17"), Some(Level(17)));
         assert_eq!(Level::parse("loud"), None);
         assert_eq!(Level::PROFILE.to_string(), "PROFILE");
         assert!(Level::PROFILE.is_insecure() && !Level::INFO.is_insecure());
