@@ -22,7 +22,7 @@ pub const HELP: &str = "\
 Usage: saltern completions bash|zsh|fish
 
 Prints a script that completes saltern, salt, salt-call, salt-cp, salt-key, salt-master, salt-minion and salt-run: flags,
-minion ids, node groups, functions, keys and SLS files. To turn it on:
+minion ids, node groups, functions, keys, job ids and SLS files. To turn it on:
 
   saltern completions bash > /etc/bash_completion.d/salt
   saltern completions zsh > /usr/local/share/zsh/site-functions/_saltern
@@ -156,6 +156,43 @@ mod tests {
         assert_eq!(at("salt-run -c ETC jobs.lookup"), ["jobs.lookup_jid"]);
         assert_eq!(at("salt-run -c ETC state.orchestrate b"), ["base"]);
         assert_eq!(at("salt-call sys.doc test.pi"), ["test.ping"]);
+    }
+
+    #[test]
+    fn sls_files_of_fetched_repositories_and_jobs() {
+        let directory = master();
+        let root = directory.path();
+        let repository = root.join("repository");
+        let git = |arguments: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            command.arg("-C").arg(root).args(["-c", "user.name=T", "-c", "user.email=t@e"]).args(arguments);
+            assert!(command.output().unwrap().status.success(), "{arguments:?}");
+        };
+        git(&["init", "--quiet", "--initial-branch=master", "repository"]);
+        for (name, text) in [("top.sls", ""), ("shop/init.sls", ""), ("shop/till.sls", ""), ("shop/till.txt", "")] {
+            std::fs::create_dir_all(repository.join(name).parent().unwrap()).unwrap();
+            std::fs::write(repository.join(name), text).unwrap();
+        }
+        git(&["-C", "repository", "add", "."]);
+        git(&["-C", "repository", "commit", "--quiet", "-m", "files"]);
+        let config = std::fs::read_to_string(root.join("etc/master")).unwrap();
+        let more = format!("fileserver_backend: [git, roots]\ngitfs_remotes: ['file://{}']\n", repository.display());
+        std::fs::write(root.join("etc/master"), config + &more).unwrap();
+        assert_eq!(at(root, "salt -c ETC '*' state.apply shop"), Vec::<String>::new(), "nothing is fetched yet");
+
+        let source = config::Source { path: root.join("etc/master") };
+        let master = config::Master::load(&source, &config::LoadOptions::default()).unwrap();
+        let server = files::FileServer::new(&master.files, &master.raw, &master.paths.cachedir).unwrap();
+        server.update(&server.all(), &[]).unwrap();
+        assert_eq!(at(root, "salt -c ETC '*' state.apply shop"), ["shop", "shop.till"]);
+        assert_eq!(at(root, "salt -c ETC '*' state.apply w"), ["web", "web.nginx.conf"]);
+
+        let jobs = store::jobs::JobCache::new(&master.paths.cachedir, master.keys.hash_type.parse().unwrap());
+        let load: value::Map = [("jid", "20260102030405060708"), ("fun", "test.ping")].into_iter().collect();
+        jobs.prepare("20260102030405060708", false).unwrap();
+        jobs.save_load("20260102030405060708", &load).unwrap();
+        assert_eq!(at(root, "salt-run -c ETC jobs.lookup_jid 2026"), ["20260102030405060708"]);
+        assert_eq!(at(root, "salt -c ETC '*' saltutil.find_job 2026"), ["20260102030405060708"]);
     }
 
     #[test]

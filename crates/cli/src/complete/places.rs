@@ -252,7 +252,7 @@ fn functions(typed: &str, known: &[String]) -> Vec<Candidate> {
 }
 
 /// Functions whose first argument is a list of SLS files.
-const SLS: [&str; 11] = [
+const SLS: [&str; 10] = [
     "state.apply",
     "state.orch",
     "state.orchestrate",
@@ -263,17 +263,35 @@ const SLS: [&str; 11] = [
     "state.sls_exists",
     "state.sls_id",
     "state.test",
-    "state.get_test_value",
 ];
 
 /// Functions whose arguments are functions.
 const ABOUT_FUNCTIONS: [&str; 4] = ["sys.argspec", "sys.doc", "sys.list_functions", "doc.execution"];
+
+/// Functions whose first argument is a job id.
+const ABOUT_JOBS: [&str; 12] = [
+    "jobs.exit_success",
+    "jobs.list_job",
+    "jobs.lookup_jid",
+    "jobs.print_job",
+    "saltutil.find_job",
+    "saltutil.kill_job",
+    "saltutil.term_job",
+    "state.pause",
+    "state.resume",
+    "state.rm_pause",
+    "state.set_pause",
+    "state.soft_kill",
+];
 
 fn argument(function: &str, place: usize, program: Program, typed: &str, sources: &Sources) -> Vec<Candidate> {
     let mut found = match function {
         _ if place == 0 && SLS.contains(&function) => behind(typed, &[','], sources.sls()),
         "state.sls_id" if place == 1 => behind(typed, &[','], sources.sls()),
         _ if ABOUT_FUNCTIONS.contains(&function) => functions(typed, &sources.functions(Program::Salt)),
+        _ if place == 0 && ABOUT_JOBS.contains(&function) => {
+            sources.jobs().into_iter().map(|(word, about)| Candidate { word, about }).collect()
+        }
         "state.single" | "sys.state_doc" | "sys.state_argspec" if place == 0 => functions(typed, &sources.states()),
         _ => Vec::new(),
     };
@@ -283,4 +301,19 @@ fn argument(function: &str, place: usize, program: Program, typed: &str, sources
         found.extend(names.into_iter().map(|name| Candidate::plain(format!("{name}="))));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_with_completed_arguments_exist() {
+        let sources = Sources::new(None, None);
+        let (on_minions, on_master) = (sources.functions(Program::Salt), sources.functions(Program::SaltRun));
+        let known = |name: &str| on_minions.iter().chain(&on_master).any(|function| function == name);
+        let unknown: Vec<&str> =
+            SLS.into_iter().chain(ABOUT_FUNCTIONS).chain(ABOUT_JOBS).filter(|name| !known(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
 }

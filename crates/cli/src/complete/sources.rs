@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use config::{LoadOptions, Role, Source};
 use runners::Kind;
+use store::jobs::{Embedded, JobCache};
 use value::{Map, Value};
 
 use crate::args::Program;
@@ -53,12 +54,41 @@ impl Sources {
 
     /// Returns the SLS files of the environment `base`, named as `state.apply` names them.
     pub fn sls(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = self.git_sls().unwrap_or_default();
         for root in self.roots() {
             let mut left = FILES;
             collect(&root, "", DEPTH, &mut left, &mut found);
         }
         found
+    }
+
+    /// Returns the SLS files in the git repositories that the master has fetched; `None` without such repositories.
+    fn git_sls(&self) -> Option<Vec<String>> {
+        if self.program == Some(Program::SaltCall) {
+            return None;
+        }
+        let master = self.master()?;
+        let mut backends = master.files.fileserver_backend.iter();
+        backends.find(|name| matches!(name.as_str(), "git" | "gitfs"))?;
+        let git = files::GitFs::new(&master.files, &master.raw, &master.paths.cachedir).ok()?;
+        let listed = git.lists("base").ok()?.files;
+        Some(listed.iter().take(FILES).filter_map(|path| sls_name(path)).collect())
+    }
+
+    /// Returns the jobs in the master's own job cache, each with its function.
+    pub fn jobs(&self) -> Vec<(String, String)> {
+        let found = self.master().and_then(|master| {
+            let hash = master.keys.hash_type.parse().ok()?;
+            let cachedir = &master.paths.cachedir;
+            // The single file is not made for a question.
+            let cache = match Embedded::exists(cachedir) {
+                true => JobCache::beside_master(cachedir, hash, &master.jobs.master_job_cache),
+                false => JobCache::new(cachedir, hash),
+            };
+            cache.all().ok()
+        });
+        let function = |load: &Map| load.get_str("fun").unwrap_or_default().to_owned();
+        found.into_iter().flatten().map(|(jid, load)| (jid, function(&load))).collect()
     }
 
     fn roots(&self) -> Vec<PathBuf> {
@@ -119,13 +149,15 @@ fn collect(directory: &Path, before: &str, depth: usize, left: &mut usize, found
             if depth > 0 && !name.starts_with('.') {
                 collect(&entry.path(), &format!("{before}{name}."), depth - 1, left, found);
             }
-        } else if let Some(name) = name.strip_suffix(".sls") {
-            match name {
-                "init" => found.extend(before.strip_suffix('.').map(str::to_owned)),
-                // It is for highstates.
-                "top" if before.is_empty() => {}
-                _ => found.push(format!("{before}{name}")),
-            }
+        } else {
+            found.extend(sls_name(&format!("{}{name}", before.replace('.', "/"))));
         }
     }
+}
+
+/// Returns the name under which `state.apply` takes a file; `None` for other files and for `top.sls`, which is for highstates.
+fn sls_name(path: &str) -> Option<String> {
+    let name = path.strip_suffix(".sls").filter(|name| *name != "top")?;
+    let name = name.strip_suffix("/init").unwrap_or(name);
+    Some(name.replace('/', ".")).filter(|name| name != "init")
 }
