@@ -60,11 +60,13 @@ fn read(path: PathBuf) -> std::result::Result<Source, String> {
     let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Source { text: text.into(), path }),
-        Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            Err(format!("{} is not valid UTF-8 at byte {at}", path.display()))
-        }
+        Err(error) => Err(no_text(&path, error.as_bytes())),
     }
+}
+
+/// Says why a file is no text, in Python's words.
+pub fn no_text(path: &Path, bytes: &[u8]) -> String {
+    format!("{}: {}", path.display(), crate::file::text::decode_error(bytes).unwrap_or_default())
 }
 
 /// An SLS file, or another text that names its renderers, with everything of its own.

@@ -16,6 +16,7 @@ use exec::{Context, Error, KwArgs, Module, Result, function};
 use files::{CachedDir, Content, GetFile, url};
 use value::{Map, Value, map};
 
+use crate::file::text::{decode_error, is_binary};
 use crate::{templates, util};
 pub use fetch::Web;
 use push::{PUSH, PUSH_DIR};
@@ -142,6 +143,9 @@ fn get_file(
     }
 }
 
+/// How much of a file decides whether it is binary.
+const SAMPLE: usize = 2048;
+
 fn level(gzip: Option<u64>) -> Option<u32> {
     gzip.filter(|level| *level > 0).map(|level| level.min(9) as u32)
 }
@@ -155,10 +159,14 @@ fn level(gzip: Option<u64>) -> Option<u32> {
 ///     salt '*' cp.get_file_str salt://my/file
 #[function]
 fn get_file_str(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
-    let Some(place) = cache(ctx, &path, &environment(ctx, saltenv))? else { return Ok(false.into()) };
+    let saltenv = environment(ctx, saltenv);
+    let Some(place) = cache(ctx, &path, &saltenv)? else {
+        tracing::error!("Unable to cache file '{path}' from saltenv '{saltenv}'.");
+        return Ok(false.into());
+    };
     // A path of this machine is read where it is: templates ask so whether it is there.
     Ok(match ctx.blocking(move || std::fs::read(place)) {
-        Ok(bytes) => text_of(&bytes),
+        Ok(bytes) => text_of(bytes)?,
         Err(error) => {
             tracing::debug!("{path} could not be read: {error}");
             false.into()
@@ -169,13 +177,19 @@ fn get_file_str(ctx: &Context, path: String, saltenv: Option<String>) -> Result<
 fn content(ctx: &Context, place: PathBuf) -> Result<Value> {
     let shown = place.clone();
     match ctx.blocking(move || std::fs::read(place)) {
-        Ok(bytes) => Ok(text_of(&bytes)),
+        Ok(bytes) => text_of(bytes),
         Err(error) => Err(Error::io("read", shown, &error)),
     }
 }
 
-fn text_of(bytes: &[u8]) -> Value {
-    String::from_utf8_lossy(bytes).into_owned().into()
+/// Makes text of a file's content; bytes that are no text are an error in Python's words, as in Salt.
+fn text_of(bytes: Vec<u8>) -> Result<Value> {
+    let text = String::from_utf8(bytes).map_err(|error| no_text(error.as_bytes()))?;
+    Ok(text.into())
+}
+
+fn no_text(bytes: &[u8]) -> Error {
+    Error::Other(format!("UnicodeDecodeError: {}", decode_error(bytes).unwrap_or_default()))
 }
 
 /// Renders a file of the master that is a template to a place and returns the place. Arguments by name, and those in
@@ -199,12 +213,20 @@ fn get_template(
     let saltenv = environment(ctx, saltenv);
     let Some(place) = cache(ctx, &path, &saltenv)? else { return Ok(String::new()) };
     let bytes = std::fs::read(&place).map_err(|error| Error::io("read", &place, &error))?;
-    let source = String::from_utf8(bytes).map_err(|_| Error::execution(format!("{path} is not valid UTF-8")))?;
     let mut names = kwargs.given();
     if let Some(Value::Map(context)) = names.remove("context") {
         names.update(context);
     }
-    let rendered = templates::text(ctx, Some(&template), &source, Some(&place), &saltenv, names)?;
+    let rendered = match String::from_utf8(bytes) {
+        Ok(source) => templates::text(ctx, Some(&template), &source, Some(&place), &saltenv, names)?.into_bytes(),
+        // As in Salt, a binary file is no template and is copied as it is.
+        Err(error) if is_binary(&error.as_bytes()[..error.as_bytes().len().min(SAMPLE)]) => error.into_bytes(),
+        Err(error) => {
+            let reason = decode_error(error.as_bytes()).unwrap_or_default();
+            tracing::error!("Exception occurred while reading file {}: {reason}", place.display());
+            return Err(no_text(error.as_bytes()));
+        }
+    };
     let folder = Path::new(&dest).parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() && !makedirs {
         return Ok(String::new());
@@ -271,7 +293,7 @@ fn get_url(
         let how = GetFile { dest: place, makedirs, saltenv: saltenv.clone(), gzip: None, cachedir: None };
         match within(ctx, client(ctx)?.get_url(&path, &how))? {
             Some(Content::Path(path)) => Some(path),
-            Some(Content::Bytes(bytes)) => return Ok(String::from_utf8_lossy(&bytes).into_owned().into()),
+            Some(Content::Bytes(bytes)) => return text_of(bytes),
             None => None,
         }
     };

@@ -11,7 +11,7 @@ use super::extract::{SourceHash, Sum, source_sum};
 use super::perms::{is_one, normalize_mode};
 use super::selinux::Selinux;
 use super::signature::Signature;
-use super::{attrs, facts, hash, store, template};
+use super::{attrs, facts, hash, store, template, text};
 use crate::cp::Web;
 
 /// What is asked about the content of a file.
@@ -193,6 +193,10 @@ fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Res
         "group" => asked.group.clone(), "mode" => asked.mode.clone(), "attrs" => asked.attrs.clone(),
     };
     known.update(asked.more.clone());
+    // As in Salt, a binary file is no template and is managed as it is.
+    if text::is_binary_file(&fetched.place) {
+        return Ok(fetched);
+    }
     let order = template::Order { engine, saltenv: &asked.saltenv, context, known };
     match template::file(ctx, Path::new(&fetched.place), order)? {
         Ok(text) => {

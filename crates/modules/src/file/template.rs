@@ -33,10 +33,10 @@ pub fn file(ctx: &Context, place: &Path, order: Order<'_>) -> Result<std::result
         return Ok(Err(format!("Specified template format {} is not supported", order.engine)));
     }
     let bytes = std::fs::read(place).map_err(|error| Error::io("read", place, &error))?;
-    let Ok(text) = String::from_utf8(bytes) else {
-        return Ok(Err(format!("{} is not valid UTF-8 and cannot be a template", place.display())));
-    };
-    run(ctx, text, Some(place.to_owned()), order)
+    match String::from_utf8(bytes) {
+        Ok(text) => run(ctx, text, Some(place.to_owned()), order),
+        Err(error) => Ok(Err(crate::templates::no_text(place, error.as_bytes()))),
+    }
 }
 
 /// Renders text.

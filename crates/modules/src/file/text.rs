@@ -29,6 +29,16 @@ pub fn is_text(path: &str) -> bool {
     read.is_ok() && !is_binary(&sample)
 }
 
+/// How much of a template decides whether it is binary.
+const TEMPLATE_SAMPLE: u64 = 2048;
+
+/// Says whether a file is no UTF-8 and looks like no text, so that it cannot be a template.
+pub fn is_binary_file(path: &str) -> bool {
+    let mut sample = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(TEMPLATE_SAMPLE).read_to_end(&mut sample));
+    read.is_ok() && std::str::from_utf8(&sample).is_err() && is_binary(&sample)
+}
+
 /// Makes text of bytes: UTF-8, or where it is none Latin-1, in which every byte is a character.
 pub fn decode(bytes: &[u8]) -> String {
     std::str::from_utf8(bytes)

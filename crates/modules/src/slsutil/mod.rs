@@ -160,8 +160,8 @@ fn renderer(
                 return Ok(Map::new().into());
             };
             let bytes = std::fs::read(place).map_err(|error| Error::io("read", place, &error))?;
-            let text =
-                String::from_utf8(bytes).map_err(|_| Error::execution(format!("{address} is not valid UTF-8")))?;
+            let text = String::from_utf8(bytes)
+                .map_err(|error| Error::Other(templates::no_text(place.as_ref(), error.as_bytes())))?;
             Sls { text, path: Some(place.into()), sls, saltenv, default, context: given }
         }
     };

@@ -48,9 +48,7 @@ impl Files {
 
     fn file(&self, path: PathBuf, sls: &str, saltenv: &str) -> std::result::Result<Value, String> {
         let bytes = std::fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            format!("{} is not valid UTF-8 at byte {}", path.display(), error.utf8_error().valid_up_to())
-        })?;
+        let text = String::from_utf8(bytes).map_err(|error| templates::no_text(&path, error.as_bytes()))?;
         self.text(text, Some(path), sls, saltenv)
     }
 
