@@ -19,7 +19,7 @@ use crate::{exit_codes, log_setup};
 
 /// Runs the function the words name.
 pub fn main(words: Vec<String>) -> ExitCode {
-    match ready(words).and_then(|prepared| run(prepared).map_err(|error| format!("{error:#}"))) {
+    match ready(words).and_then(|prepared| run(prepared).map_err(|error| prepare::chain(error.as_ref()))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{}", value::shown::for_terminal(&text));

@@ -48,7 +48,8 @@ impl<'a> Question<'a> {
         match Compiled::new(self.target, self.kind, &around) {
             Ok(compiled) => compiled.matches(&facts),
             Err(error) => {
-                tracing::error!("failed to read the {} target {:?}: {error}", self.kind, self.target);
+                // It quotes the target.
+                tracing::error!("{error}");
                 false
             }
         }

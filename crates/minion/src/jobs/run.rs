@@ -6,7 +6,7 @@ use std::time::Duration;
 use exec::{Body, Call, Context, Error, Function, Registry};
 use futures_util::FutureExt;
 use rt::Rt;
-use tracing::{Instrument, error, info, warn};
+use tracing::{Instrument, debug, error, info, warn};
 use value::{Map, Value};
 
 use super::{FunctionCall, Outcome, Publication, arguments};
@@ -72,7 +72,7 @@ pub async fn run_alone(rt: &Rt, ctx: &Context, fun: &str, call: Call) -> Result<
 async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Outcome {
     let registry = ctx.agent.registry();
     if let Err(error) = check_executors(job.load(), &ctx.opts).and_then(|()| refuse_in_blackout(ctx, call.fun)) {
-        return failed(call.fun, "", &error);
+        return failed(ctx, call.fun, "", &error);
     }
     let function = match registry.find_permitted(call.fun) {
         Ok(function) => function,
@@ -88,7 +88,7 @@ async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'
             info!(jid = job.jid(), fun = call.fun, "Job {} execution finished", job.jid());
             Outcome::returned(value, ctx.job.retcode(), function.out)
         }
-        Err(error) => failed(call.fun, function.doc, &error),
+        Err(error) => failed(ctx, call.fun, function.doc, &error),
     }
 }
 
@@ -125,8 +125,10 @@ async fn on_a_thread(rt: &Rt, ctx: &Context, function: &'static Function, bound:
     }
 }
 
-fn failed(fun: &str, doc: &str, error: &Error) -> Outcome {
+fn failed(ctx: &Context, fun: &str, doc: &str, error: &Error) -> Outcome {
     match error {
+        // That program prints the failure itself.
+        _ if ctx.opt_str("__cli") == Some("salt-call") => debug!(fun, "The function {fun} failed: {error}"),
         Error::Other(_) => warn!(fun, "The minion function caused an exception: {error}"),
         _ => error!(fun, "Problem executing '{fun}': {error}"),
     }

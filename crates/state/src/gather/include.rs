@@ -22,7 +22,8 @@ impl Gatherer<'_> {
         }
         let rendered = self.sources.render(sls, saltenv);
         // Marked before its includes are read: two files may include each other.
-        if rendered != Err(Failed::NotFound) {
+        let is_missing = rendered == Err(Failed::NotFound);
+        if !is_missing {
             self.rendered.insert(format!("{saltenv}:{sls}"));
         }
         let error = match rendered {
@@ -34,7 +35,11 @@ impl Gatherer<'_> {
             Err(Failed::Render(why)) => format!("Rendering SLS '{saltenv}:{sls}' failed: {why}"),
             Err(Failed::Unreachable(why)) => format!("Fetching SLS '{saltenv}:{sls}' failed: {why}"),
         };
-        tracing::error!("{error}");
+        match is_missing {
+            // The caller says in which environments it looked for the file.
+            true => tracing::debug!("{error}"),
+            false => tracing::error!(critical = true, "{error}"),
+        }
         (Map::new(), vec![error])
     }
 
