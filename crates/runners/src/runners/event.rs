@@ -1,6 +1,6 @@
 //! `event` — events from the command line.
 
-use exec::{Result, function};
+use exec::{Error, Result, function};
 use value::{Map, Value};
 
 use crate::{Module, RunnerContext};
@@ -21,10 +21,7 @@ async fn send(ctx: &RunnerContext, tag: String, data: Option<Value>) -> Result<b
         Some(Value::Map(data)) => data,
         None => Map::new(),
         Some(other) if !other.truthy() => Map::new(),
-        Some(other) => {
-            let text = format!("dictionary update sequence: the data of an event are a map, not {}", other.type_name());
-            return Err(exec::Error::invocation(text));
-        }
+        Some(other) => return Err(Error::Other(format!("ValueError: Dict object expected, not '{other}'."))),
     };
     Ok(ctx.events.fire(&tag, data).await)
 }

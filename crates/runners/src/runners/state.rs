@@ -3,6 +3,7 @@
 use exec::{Call, Error, Function, KwArgs, Result, function};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
+use store::proc_dir::ProcDir;
 use value::{Map, Value, map};
 
 use crate::context::failed;
@@ -345,9 +346,21 @@ async fn graph_highstate(
     drawn(ctx, tgt, &tgt_type, timeout, Drawn { fun: "state.graph_highstate", args: Vec::new(), named }).await
 }
 
-/// Notes what is to become of an orchestration that runs.
+/// Notes what is to become of an orchestration that runs. As with Salt, the request for an unknown one is noted too: it may be
+/// about to start.
 async fn steer(ctx: &RunnerContext, fun: &str, kwargs: Map) -> Result<()> {
+    let jid = kwargs.get_str("jid").unwrap_or_default().to_owned();
+    if !is_running(ctx, &jid).await {
+        tracing::warn!("{fun}: no runner with the job id {jid} is running on this master");
+    }
     orchestrate::function(ctx, fun, Call { args: Vec::new(), kwargs }, false).await.map(drop)
+}
+
+/// Returns whether a runner of this job is running on this master.
+async fn is_running(ctx: &RunnerContext, jid: &str) -> bool {
+    let jid = jid.to_owned();
+    let entry = ctx.blocking(move |ctx| ProcDir::new(ctx.cachedir()).get(&jid).map_err(failed)).await;
+    entry.is_ok_and(|entry| entry.is_some())
 }
 
 macro_rules! steering {

@@ -81,7 +81,9 @@ async fn stdout_print(ctx: &RunnerContext) -> Result<&'static str> {
 async fn sleep(ctx: &RunnerContext, #[default(10)] s_time: Value) -> Result<bool> {
     ctx.sink.print(&s_time.to_string());
     let seconds = s_time.as_f64().filter(|seconds| (0.0..=1e9).contains(seconds));
-    let seconds = seconds.ok_or_else(|| exec::Error::Arguments(format!("{s_time} is no number of seconds")))?;
+    let seconds = seconds.ok_or_else(|| {
+        exec::Error::Arguments(format!("'{}' object cannot be interpreted as an integer", s_time.type_name()))
+    })?;
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     Ok(true)
 }
