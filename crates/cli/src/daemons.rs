@@ -28,6 +28,8 @@ pub struct Plan<'a> {
     pub word: &'static str,
     /// All options.
     pub options: &'a Map,
+    /// The main configuration file.
+    pub conf_file: &'a Path,
     /// How it logs.
     pub log: &'a Log,
     /// What was found when the configuration was read.
@@ -118,7 +120,7 @@ fn start(plan: &Plan<'_>, launch: &mut Launch, has_log: &mut bool) -> Result<Opt
     logging::init(&settings).map_err(log_setup::explained)?;
     *has_log = true;
     log_setup::complain_about_levels(&unknown_levels);
-    log_setup::told(plan.warnings);
+    log_setup::told(plan.conf_file, plan.warnings);
     PidFile::check(plan.pidfile)?;
     if background {
         *launch = daemon::go_to_background(LAUNCH)?;

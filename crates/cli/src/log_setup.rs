@@ -19,18 +19,19 @@ pub fn on_master(program: Program, config: &config::Master) {
     };
     let place = own_place(file, &config.user, &config.access.publisher_acl);
     open(program, &config.log, place.as_deref().unwrap_or(file), &config.user);
-    told(&config.warnings);
+    told(&config.paths.conf_file, &config.warnings);
 }
 
 /// The same on the minion's side.
 pub fn on_minion(program: Program, config: &config::Minion) {
     open(program, &config.log, &config.log.log_file, &config.user);
-    told(&config.warnings);
+    told(&config.paths.conf_file, &config.warnings);
 }
 
-/// Says what was found when the configuration was read, before there was a log.
-pub fn told(warnings: &[String]) {
+/// Says which file was read and what was found in it, before there was a log.
+pub fn told(file: &Path, warnings: &[String]) {
     logging::replay();
+    tracing::debug!(target: "salt.utils.parsers", "Configuration file path: {}", file.display());
     for warning in warnings {
         tracing::warn!(target: "salt.config", "{warning}");
     }

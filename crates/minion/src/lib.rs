@@ -75,6 +75,7 @@ pub async fn run(
 ) -> Result<Ended, Error> {
     info!("Setting up the Salt Minion \"{}\"", config.id);
     info!("The Salt Minion is starting up");
+    info!("Minion is starting as user '{}'", config.user);
     let config = Arc::new(config);
     warn_of_plug_ins(&config);
     make_directories(&config)?;

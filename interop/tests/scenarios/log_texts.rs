@@ -52,6 +52,8 @@ fn verified_masters_and_missing_verification_keys_are_told() {
 /// What `-l debug` shows of a state run.
 const DEBUG_OF_A_CALL: &[&str] = &[
     "Reading configuration from ",
+    "Configuration file path: ",
+    "Gathering pillar data for state run",
     "Including configuration from ",
     "Master URI: tcp://",
     "Fetching file from saltenv 'base', ** done ** 'told.sls'",
@@ -65,6 +67,9 @@ const DEBUG_OF_A_CALL: &[&str] = &[
 /// What Saltern shows besides, like releases before 3008.
 const RENDERED: &[&str] = &["Rendered data from file: ", "Results of YAML rendering: "];
 
+/// What the log of a master shows of this run at level debug.
+const DEBUG_OF_A_MASTER: &[&str] = &["Configuration file path: ", "Found file(path: told.sls; saltenv: base): "];
+
 /// What `-l debug` shows of a command.
 const DEBUG_OF_A_COMMAND: &[&str] =
     &["Reading configuration from ", "get_iter_returns for jid ", " return from debugged"];
@@ -76,7 +81,8 @@ fn debug_shows_what_is_read_asked_and_rendered() {
     }
     for salt in both().unwrap() {
         scenario(&format!("debug texts, {}", salt.name()), |sandbox| {
-            let master = Master::build(&salt, "m").option("auto_accept", true).start(sandbox)?;
+            let built = Master::build(&salt, "m").option("auto_accept", true);
+            let master = built.option("log_level_logfile", "debug").start(sandbox)?;
             let minion = Minion::build(&salt, "debugged").master(&master).start(sandbox)?;
             master.wait_answering(&["debugged"])?;
             master.serve("told.sls", b"told:\n  test.nop:\n    - name: {{ 'a' }} name\n")?;
@@ -88,6 +94,9 @@ fn debug_shows_what_is_read_asked_and_rendered() {
                 let missing: Vec<_> = texts.iter().filter(|text| !output.stderr.contains(**text)).collect();
                 ensure!(missing.is_empty(), "{missing:?} is not in {output}");
             }
+            let log = master.log();
+            let missing: Vec<_> = DEBUG_OF_A_MASTER.iter().filter(|text| !log.contains(**text)).collect();
+            ensure!(missing.is_empty(), "{missing:?} is not in the log of the master:\n{log}");
             Ok(())
         });
     }

@@ -31,6 +31,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         program: Program::SaltMaster,
         word: "Master",
         options: &options,
+        conf_file: &paths.conf_file,
         log: &log,
         warnings: &warnings,
         user: &user,

@@ -38,6 +38,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         program: Program::SaltMinion,
         word: "Minion",
         options: &options,
+        conf_file: &paths.conf_file,
         log: &log,
         warnings: &warnings,
         user: &user,

@@ -84,10 +84,23 @@ impl FileServer {
                 Backend::Git(git) => git.find(&asked.path, &asked.env)?,
                 Backend::Minion(minions) => minions.find(&asked.path, &asked.env),
             };
-            if found.is_some() {
-                return Ok(found);
+            if let Some(found) = found {
+                let place = found.path.display();
+                tracing::debug!(
+                    target: "salt.fileserver",
+                    "Found file(path: {}; saltenv: {}): {place}",
+                    asked.path,
+                    asked.env
+                );
+                return Ok(Some(found));
             }
         }
+        tracing::debug!(
+            target: "salt.fileserver",
+            "Failed to find file(path: {path}; saltenv: {env}): No file matching '{path}' was found in the '{env}' saltenv",
+            path = asked.path,
+            env = asked.env
+        );
         Ok(None)
     }
 

@@ -266,7 +266,10 @@ async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: S
     let mut answer = channel.sign_in().await?;
     loop {
         match answer {
-            SignIn::Accepted(credentials) => return Ok(credentials.publish_port),
+            SignIn::Accepted(credentials) => {
+                debug!(target: "salt.crypt", %master, "Got new master aes key.");
+                return Ok(credentials.publish_port);
+            }
             SignIn::Pending => {
                 link.set_state(MasterState::Pending, Some(address), world.rt.now());
                 let pause = wait.next();

@@ -107,7 +107,9 @@ impl Session {
         if let Some(events) = args.state_events.as_ref().or_else(|| ctx.job.load.get("state_events")) {
             opts.insert("state_events", events.clone());
         }
+        tracing::debug!(target: "salt.state", "Gathering pillar data for state run");
         let pillar = pillar(ctx, &opts, args)?;
+        tracing::debug!(target: "salt.state", "Finished gathering pillar data for state run");
         let jid = args.kwargs.get_str("__pub_jid").unwrap_or(ctx.job.jid());
         let how = How {
             jid: Some(jid.to_owned()).filter(|jid| !jid.is_empty()),
