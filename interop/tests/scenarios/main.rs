@@ -16,6 +16,7 @@ mod highstate;
 mod log_texts;
 mod low;
 mod matrix;
+mod mistakes;
 mod mixed;
 mod options;
 mod packages;
