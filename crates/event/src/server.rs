@@ -23,6 +23,10 @@ use crate::{Bus, Endpoint, Endpoints, Event, Filter, FormChoice, Lag, Limits, Su
 /// How many frames are written with one call.
 const BATCH: usize = 64;
 
+/// The maximum size of a write of more than one frame, in bytes. Frames taken out of a queue no longer count in it, so
+/// this bounds what a slow program keeps in memory beyond its queue.
+const BATCH_BYTES: usize = 1 << 20;
+
 /// The minimum limit of a frame on the pull socket. Programs may have a larger `max_event_size` than the daemon.
 const MIN_FRAME_LIMIT: usize = 16 << 20;
 
@@ -242,10 +246,19 @@ impl Listeners {
     }
 }
 
-/// Collects the frames that are waiting already.
+/// Collects the frames that are waiting already: some, until they have [`BATCH_BYTES`].
 fn batch(first: Event, events: &mut Subscription, form: Form) -> Vec<Bytes> {
-    let rest = std::iter::from_fn(|| events.try_next());
-    std::iter::once(first).chain(rest.take(BATCH - 1)).map(|event| event.frame(form)).collect()
+    let mut frames = vec![first.frame(form)];
+    let mut bytes = frames[0].len();
+    while frames.len() < BATCH
+        && bytes < BATCH_BYTES
+        && let Some(event) = events.try_next()
+    {
+        let frame = event.frame(form);
+        bytes += frame.len();
+        frames.push(frame);
+    }
+    frames
 }
 
 async fn write_frames(stream: &mut WriteHalf<BoxStream>, mut frames: Vec<Bytes>) -> io::Result<()> {
@@ -315,5 +328,31 @@ impl Senders {
             Ok(event) => self.bus.publish(&event),
             Err(error) => warn!(endpoint = %self.endpoint, %error, "dropping an event that cannot be read"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_more_than_a_mebibyte_of_events_is_taken_out_of_the_queue_at_a_time() {
+        let bus = Bus::new(Rt::real(), 1 << 20);
+        let mut events = bus.subscribe_within(Filter::all(), Limits { bytes: 64 << 20, ..Limits::default() });
+        for _ in 0..20 {
+            bus.fire("large", map! { "x" => "y".repeat(300_000) }).unwrap();
+        }
+        let mut counts = Vec::new();
+        while let Some(first) = events.try_next() {
+            counts.push(batch(first, &mut events, Form::Bare).len());
+        }
+        assert_eq!(counts, [4, 4, 4, 4, 4]);
+        for _ in 0..BATCH + 1 {
+            bus.fire("small", map! {}).unwrap();
+        }
+        let first = events.try_next().unwrap();
+        assert_eq!(batch(first, &mut events, Form::Bare).len(), BATCH);
     }
 }

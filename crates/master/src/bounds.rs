@@ -94,12 +94,13 @@ impl Bounds {
     }
 }
 
-fn map_size(map: &Map) -> u64 {
+/// About what a map takes when it is packed.
+pub fn map_size(map: &Map) -> u64 {
     map.iter().map(|(key, value)| size(key) + size(value)).sum::<u64>() + 5
 }
 
-/// About what a value takes on the disk.
-fn size(value: &Value) -> u64 {
+/// About what a value takes when it is packed.
+pub fn size(value: &Value) -> u64 {
     match value {
         Value::Str(text) => text.len() as u64 + 5,
         Value::List(items) => items.iter().map(size).sum::<u64>() + 5,

@@ -258,6 +258,7 @@ async fn bad_requests_get_the_words_of_a_real_master() {
     };
     let cases = [
         (clear(map! { "cmd" => "ping", "x" => 1 }, 3), map! { "cmd" => "ping", "x" => 1 }.into()),
+        (clear(map! { "cmd" => "ping", "x" => "y".repeat(2000) }, 3), map! { "cmd" => "ping" }.into()),
         (clear(map! { "cmd" => "rm_token" }, 3), Map::new().into()),
         (clear(map! { "cmd" => "ping" }, 2), "bad load".into()),
         (clear(map! { "cmd" => "ping", "id" => "a\0b" }, 3), "bad load: id contains a null byte".into()),

@@ -89,15 +89,19 @@ fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>,
         Ok((peer, Err(Error::Tls(reason)))) if complaints.is_new(peer.ip(), Instant::now()) => {
             warn!(%peer, "{kind} connection refused: TLS: {reason}");
         }
-        Ok((peer, Err(reason @ (Error::Budget(_) | Error::Slow(_) | Error::Displaced | Error::Request(_)))))
-            if complaints.is_new(peer.ip(), Instant::now()) =>
-        {
+        Ok((peer, Err(reason))) if is_of_interest(&reason) && complaints.is_new(peer.ip(), Instant::now()) => {
             warn!(%peer, "{kind} connection closed: {reason}");
         }
         Ok((peer, Err(reason))) => debug!(%peer, "{kind} connection ended: {reason}"),
         Err(reason) if reason.is_panic() => error!("{kind} connection ended: {reason}"),
         Err(_) => {}
     }
+}
+
+/// Says whether an operator should know why a connection was closed.
+fn is_of_interest(reason: &Error) -> bool {
+    use Error::{Budget, Displaced, Request, Slow, SlowReader};
+    matches!(reason, Budget(_) | Slow(_) | SlowReader(_) | Displaced | Request(_))
 }
 
 /// Addresses whose certificates were complained about: one line in the log for each, and not soon another.

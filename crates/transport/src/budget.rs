@@ -1,4 +1,4 @@
-//! A bound on what strangers make us keep: unfinished messages, and requests nobody has answered yet.
+//! A bound on what strangers make us keep: unfinished messages, requests nobody has answered yet, and answers nobody has read.
 //!
 //! There are two bounds: one for all connections together, and a smaller one for those that have proved nothing, so that
 //! strangers cannot take the room of minions. When a bound is reached, the largest unfinished message of the address that
@@ -14,7 +14,8 @@ use crate::capacity::Guest;
 /// What a message may hold without asking.
 const FREE: usize = 64 << 10;
 
-/// What a clear request may hold without asking: some of them wait by the thousand, and a sign-in has two kilobytes.
+/// What a clear request and an answer may hold without asking: some of them wait by the thousand, and a sign-in has two
+/// kilobytes.
 const FREE_CLEAR: usize = 4 << 10;
 
 /// Bytes that all connections together may hold.
@@ -133,6 +134,16 @@ impl Share {
         self.keep_beyond(FREE, bytes, |_, _| Ok(())).unwrap_or_default()
     }
 
+    /// Holds bytes of an answer until it is written; they are there already too.
+    pub(crate) fn keep_answer(&self, bytes: usize) -> Kept {
+        self.keep_beyond(FREE_CLEAR, bytes, |_, _| Ok(())).unwrap_or_default()
+    }
+
+    /// A share of the same budget for the same peer, which holds nothing yet.
+    pub(crate) fn another(&self) -> Share {
+        Share::of(self.of.clone())
+    }
+
     /// Holds bytes of a clear request, and of what it was decoded to. Unfinished messages make room for it.
     ///
     /// # Errors
@@ -211,7 +222,8 @@ impl Drop for Share {
     }
 }
 
-/// The part of the budget that a complete request uses until it is answered; given back when dropped.
+/// The part of the budget that a complete request uses until it is answered, or an answer until it is written; given back when
+/// dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     budget: Option<Arc<Budget>>,
@@ -314,6 +326,19 @@ mod tests {
         drop((dripping, share.keep(FREE + 200)));
         drop(waiting);
         assert!(share.keep_clear(FREE_CLEAR + 200).is_ok());
+        assert_eq!(held(&budget), (0, 0));
+    }
+
+    #[test]
+    fn answers_count_until_they_are_written() {
+        let (budget, guest) = (Budget::new(1000, 1000), guest(1));
+        let share = share(&budget, &guest).another();
+        let (first, second) = (share.keep_answer(FREE_CLEAR + 700), share.keep_answer(FREE_CLEAR + 700));
+        assert_eq!(held(&budget), (1400, 1400));
+        assert!(share.keep_clear(FREE_CLEAR + 1).is_err(), "no room for large requests meanwhile");
+        drop(first);
+        assert!(share.keep_clear(FREE_CLEAR + 1).is_ok());
+        drop((second, share.keep_answer(FREE_CLEAR)));
         assert_eq!(held(&budget), (0, 0));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::budget::Share;
 use crate::capacity::Guest;
@@ -26,6 +26,9 @@ const ANNOUNCED: usize = 4 << 20;
 /// How many bytes of a large message have to come in each second, on average over a [`Pace`]: 64 kbit/s, what the slowest lines
 /// of minions carry.
 const SLOWEST: usize = 8 << 10;
+
+/// The time over which the rate of a peer that reads an answer is averaged.
+const READING: Duration = Duration::from_secs(30);
 
 /// How fast the large message comes that is being read.
 #[derive(Debug)]
@@ -98,7 +101,7 @@ impl ReadBuffer {
             tokio::select! {
                 biased;
                 () = over_budget => return Err(Error::Displaced),
-                read = tokio::time::timeout_at(*until, stream.read_buf(&mut self.bytes)) => match read {
+                read = timeout_at(*until, stream.read_buf(&mut self.bytes)) => match read {
                     Ok(read) => {
                         let count = read?;
                         *bytes = bytes.saturating_add(count);
@@ -145,6 +148,28 @@ pub(crate) async fn write_patiently(stream: &mut (impl AsyncWrite + Unpin), mut 
         write_once(stream, &mut bytes).await?;
     }
     Ok(stream.flush().await?)
+}
+
+/// Writes an answer, as long as the peer reads it fast enough: [`SLOWEST`] on average over [`READING`].
+pub(crate) async fn write_in_time(stream: &mut (impl AsyncWrite + Unpin), mut bytes: impl Buf) -> Result<(), Error> {
+    let mut pace = Pace { until: Instant::now() + READING, bytes: 0 };
+    while bytes.has_remaining() {
+        let now = Instant::now();
+        if pace.until <= now {
+            // Nobody wrote meanwhile, which is not the peer's fault.
+            pace = Pace { until: now + READING, bytes: 0 };
+        }
+        match timeout_at(pace.until, stream.write_buf(&mut bytes)).await {
+            Ok(written) => match written? {
+                0 => return Err(Error::Closed),
+                count => pace.bytes = pace.bytes.saturating_add(count),
+            },
+            Err(_) if pace.bytes < SLOWEST * READING.as_secs() as usize => return Err(Error::SlowReader(READING)),
+            Err(_) => {}
+        }
+    }
+    timeout_at(Instant::now() + READING, stream.flush()).await.map_err(|_| Error::SlowReader(READING))??;
+    Ok(())
 }
 
 /// Writes some bytes and takes them off the front. May be dropped and called again.
@@ -239,6 +264,41 @@ mod tests {
             }
         };
         assert!(matches!(given_up, Error::Slow(_)));
+    }
+
+    /// Writes an answer to a peer that reads `bytes` a second for some seconds, then nothing. Returns when the writing ended.
+    async fn written(answer: usize, bytes: usize, seconds: u64) -> (Result<(), Error>, Duration) {
+        let (mut near, mut far) = tokio::io::duplex(64);
+        let reading = tokio::spawn(async move {
+            let mut place = vec![0; bytes];
+            for _ in 0..seconds {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if far.read_exact(&mut place).await.is_err() {
+                    return far;
+                }
+            }
+            std::future::pending::<()>().await;
+            far
+        });
+        let began = Instant::now();
+        let written = write_in_time(&mut near, &vec![7; answer][..]).await;
+        reading.abort();
+        (written, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_written_to_a_slow_reader_and_given_up_with_one_that_is_too_slow() {
+        let (slow, time) = written(1 << 20, SLOWEST + 500, 200).await;
+        assert!(slow.is_ok() && time > 3 * READING, "{slow:?} after {time:?}");
+        let (too_slow, time) = written(1 << 20, SLOWEST - 100, 200).await;
+        assert!(matches!(too_slow, Err(Error::SlowReader(READING))), "{too_slow:?}");
+        assert_eq!(time.as_secs(), READING.as_secs());
+        let (stopped, time) = written(1 << 20, 2 * SLOWEST, 40).await;
+        assert!(matches!(stopped, Err(Error::SlowReader(READING))), "{stopped:?}");
+        assert_eq!(time.as_secs(), 2 * READING.as_secs(), "too little was read in the second window");
+        let (none, time) = written(100, 1, 0).await;
+        assert!(matches!(none, Err(Error::SlowReader(READING))), "{none:?}");
+        assert_eq!(time.as_secs(), READING.as_secs());
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,6 +36,9 @@ pub enum Error {
     /// A large message comes too slowly.
     #[error("a large message comes with less than 8 KiB/s for {} s", .0.as_secs_f32())]
     Slow(Duration),
+    /// The peer reads its answers too slowly.
+    #[error("an answer is read with less than 8 KiB/s for {} s", .0.as_secs_f32())]
+    SlowReader(Duration),
     /// A large unfinished message had to make room for others.
     #[error("others need the memory of a large unfinished message")]
     Displaced,

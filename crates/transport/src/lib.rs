@@ -5,10 +5,12 @@
 //! simulated; timers are tokio's.
 //!
 //! Bytes from strangers are bounded: in size per message, in sum over all connections ([`Limits`]), in the pace they come with,
-//! and in the time and number of connections that have not introduced themselves. Clear requests from other hosts are small,
+//! and in the time and number of connections that have not introduced themselves. Answers that peers do not read are bounded
+//! as well: they count until they are written, and have to be read at a minimum rate. Clear requests from other hosts are small,
 //! and what is large is decoded on threads that let others go first.
 
 mod accept;
+mod answer;
 mod budget;
 mod buffer;
 mod capacity;

@@ -7,8 +7,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use value::Value;
 use wire::envelope::{self, Envelope};
+use wire::msgpack::Packing;
 
-use crate::budget::Kept;
+use crate::answer::{Guard, PackedAnswer};
+use crate::budget::{Kept, Share};
 use crate::capacity::Guest;
 
 /// A request that arrived.
@@ -23,16 +25,30 @@ pub struct Incoming {
 
 /// Where an answer goes. Dropped without an answer, the request stays unanswered.
 pub struct Reply {
-    answer: oneshot::Sender<Value>,
+    answer: oneshot::Sender<PackedAnswer>,
     /// The request counts against the bound on unanswered ones until then.
-    _held: Kept,
+    held: Kept,
     guest: Arc<Guest>,
+    /// What the answer is charged to.
+    share: Share,
+    packing: Packing,
+    guard: Option<Guard>,
 }
 
 impl Reply {
-    pub(crate) fn new(held: Kept, guest: Arc<Guest>) -> (Self, oneshot::Receiver<Value>) {
+    pub(crate) fn new(
+        held: Kept,
+        guest: Arc<Guest>,
+        share: &Share,
+        packing: Packing,
+    ) -> (Self, oneshot::Receiver<PackedAnswer>) {
         let (answer, answered) = oneshot::channel();
-        (Reply { answer, _held: held, guest }, answered)
+        (Reply { answer, held, guest, share: share.another(), packing, guard: None }, answered)
+    }
+
+    /// Keeps something until the answer is written, or the peer has gone.
+    pub fn keep_until_written(&mut self, guard: impl Send + 'static) {
+        self.guard = Some(Box::new(guard));
     }
 
     /// Notes that the peer has proved who it is: its large messages need no share of what strangers may hold, and its
@@ -51,9 +67,15 @@ impl Reply {
         self.answer.closed().await;
     }
 
-    /// Answers. A peer that has gone meanwhile gets nothing, which is no error.
+    /// Packs the answer and sends it. A peer that has gone meanwhile gets nothing, which is no error.
     pub fn send(self, answer: Value) {
-        let _ = self.answer.send(answer);
+        if !self.is_awaited() {
+            return;
+        }
+        let Reply { answer: to, held, share, packing, guard, .. } = self;
+        let packed = PackedAnswer::new(answer, packing, &share, guard);
+        drop(held);
+        let _ = to.send(packed);
     }
 }
 

@@ -66,9 +66,14 @@ impl Frame {
         out.into()
     }
 
+    /// Appends everything before a body that is already packed.
+    pub fn head(out: &mut Vec<u8>, head: Map) {
+        Frame { head, body: Value::Null }.encode_head(out);
+    }
+
     /// Appends everything before a body of `len` bytes, so that a large body can be written without a copy.
     pub fn bytes_head(out: &mut Vec<u8>, head: Map, len: usize) {
-        Frame { head, body: Value::Null }.encode_head(out);
+        Self::head(out, head);
         msgpack::pack_bytes_header(out, len, Packing::Bin);
     }
 

@@ -18,7 +18,9 @@ use wire::envelope::{Clear, Envelope};
 use wire::loads::AWAIT_FIELD;
 use wire::msgpack::{Packing, pack};
 
+use super::answer_room::{self, AnswerRoom, Room};
 use super::awaiting::{self, Awaiting};
+use super::identified::{Sender, is_proven};
 use super::line::{Line, Place};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
@@ -33,6 +35,7 @@ pub struct Desk {
     sign_ins: SignIns,
     refusals: Refusals,
     awaiting: Awaiting,
+    room: AnswerRoom,
     /// The master stops.
     closing: CancellationToken,
     /// What has begun and is to be finished.
@@ -70,6 +73,8 @@ const MOST_LARGE: u32 = 128 << 20;
 /// What is left to do after the blocking part.
 enum Step {
     Done(Option<Value>),
+    /// The request of a minion is to be handled.
+    Handle(SealedRequest),
     Wait(futures_util::future::BoxFuture<'static, Value>, Option<SealedRequest>),
     /// A minion whose key waits for an operator has asked to be told at once; what it is told when nobody decides in time.
     Await(Box<Clear>, Duration, Value),
@@ -88,6 +93,7 @@ impl Desk {
             sign_ins: SignIns::new(),
             refusals: Refusals::default(),
             awaiting: Awaiting::default(),
+            room: AnswerRoom::new(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         })
@@ -209,11 +215,23 @@ impl Desk {
     /// Answers a request, or has it answered. Called where it may block.
     fn answer(self: &Arc<Self>, incoming: Incoming) {
         let Incoming { envelope, peer, reply } = incoming;
+        self.follow(peer, reply, None, |reply| self.open(envelope, peer, reply));
+    }
+
+    /// Makes a step with a request, and has the next one made.
+    fn follow(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        reply: Reply,
+        room: Option<Room>,
+        step: impl FnOnce(&Reply) -> Step,
+    ) {
         // A bug in what answers one request must not take the thread away from the others.
-        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.handle(envelope, peer, &reply)));
+        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&reply)));
         match step {
-            Ok(Step::Done(Some(answer))) => reply.send(answer),
+            Ok(Step::Done(Some(answer))) => send(reply, room, answer),
             Ok(Step::Done(None)) => {}
+            Ok(Step::Handle(request)) => self.handle_with_room(request, peer, reply),
             Ok(Step::Wait(value, request)) => {
                 self.spawn(async move { reply.send(finish(request.as_ref(), value.await)) });
             }
@@ -223,6 +241,29 @@ impl Desk {
                 reply.send("Some exception handling minion payload".into());
             }
         }
+    }
+
+    /// Handles the request of a minion as soon as there is room for its answer.
+    fn handle_with_room(self: &Arc<Self>, request: SealedRequest, peer: SocketAddr, mut reply: Reply) {
+        let sender = Sender::of(&request, peer.ip());
+        let wanted = answer_room::wanted(&request.cmd, self.shared.stores.config.files.file_buffer_size);
+        if wanted == 0 {
+            return self.follow(peer, reply, None, |_| self.handle_sealed(request, peer));
+        }
+        if let Some(room) = self.room.try_reserve(&sender, wanted) {
+            return self.follow(peer, reply, Some(room), |_| self.handle_sealed(request, peer));
+        }
+        let desk = self.clone();
+        self.spawn(async move {
+            let room = tokio::select! {
+                biased;
+                () = desk.closing.cancelled() => return,
+                () = reply.gone() => return,
+                room = desk.room.reserve(&sender, wanted) => room,
+            };
+            let handle = move |desk: &Arc<Desk>| desk.follow(peer, reply, room, |_| desk.handle_sealed(request, peer));
+            desk.on_a_thread(handle);
+        });
     }
 
     /// Keeps a sign-in until somebody has decided about the key, the time is over, or the minion has gone. Who finds no room is
@@ -251,7 +292,7 @@ impl Desk {
         });
     }
 
-    fn handle(
+    fn open(
         &self,
         envelope: Result<Envelope, wire::envelope::Error>,
         peer: std::net::SocketAddr,
@@ -263,7 +304,7 @@ impl Desk {
                 if is_proven(&request) {
                     reply.prove();
                 }
-                self.handle_sealed(request, peer)
+                Step::Handle(request)
             }
             Ok(Opened::Clear(load)) => {
                 let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
@@ -331,9 +372,13 @@ fn span(ask: &Ask) -> tracing::Span {
     tracing::info_span!("request", jid, minion_id = id.map(|id| id.as_str()))
 }
 
-/// Says whether it is certain who sent a request.
-fn is_proven(request: &SealedRequest) -> bool {
-    request.id.is_some() && (request.seal.version() > 2 || request.token)
+/// Sends an answer, which keeps its room until it is written.
+fn send(mut reply: Reply, room: Option<Room>, answer: Value) {
+    if let Some(mut room) = room {
+        room.settle(usize::try_from(crate::bounds::size(&answer)).unwrap_or(usize::MAX));
+        reply.keep_until_written(room);
+    }
+    reply.send(answer);
 }
 
 /// Seals a value for the minion that asked; programs get it as it is.

@@ -1,12 +1,14 @@
 //! What the master is asked: one file per request, the tables in [`sealed`] and [`clear`].
 
 mod alive;
+mod answer_room;
 mod awaiting;
 mod clear;
 mod desk;
 mod event;
 mod file;
 mod held;
+mod identified;
 mod latest;
 mod line;
 mod mine;

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rt::{BoxStream, Connection, Listen, Rt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use value::{Value, map};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use value::map;
+use wire::msgpack::Packing;
 use wire::tcp::{Frame, RawFrame};
 
 use super::stream::{Bounds, FrameReader, FrameWriter, split};
 use crate::accept::{Place, accept, is_from_here};
+use crate::answer::PackedAnswer;
 use crate::capacity::{Guest, seat_is_needed};
 use crate::open::{Opener, keep};
 use crate::{Budget, Error, Incoming, Limits, Reply, RequestServer, Tls};
@@ -63,11 +64,12 @@ async fn attend(
     let room = Arc::new(Semaphore::new(AT_A_TIME));
     let (asked, to_answer) = mpsc::channel(AT_A_TIME);
     let idle = is_needed_while_idle(room.clone());
-    let listener = Listener { peer: connection.peer, guest, reader, hall, room, asked };
+    let writing = Arc::new(Mutex::new(()));
+    let listener = Listener { peer: connection.peer, guest, reader, hall, room, asked, writing: writing.clone() };
     tokio::select! {
         biased;
         ended = listener.run(first) => ended,
-        ended = answer(to_answer, writer) => ended,
+        ended = answer(to_answer, writer, writing) => ended,
         () = idle => Ok(()),
     }
 }
@@ -98,12 +100,14 @@ struct Listener {
     hall: Hall,
     room: Arc<Semaphore>,
     asked: mpsc::Sender<Pending>,
+    /// Locked while an answer is written.
+    writing: Arc<Mutex<()>>,
 }
 
 /// A request whose answer is waited for.
 struct Pending {
     number: String,
-    answer: oneshot::Receiver<Value>,
+    answer: oneshot::Receiver<PackedAnswer>,
     _room: OwnedSemaphorePermit,
 }
 
@@ -122,20 +126,28 @@ impl Listener {
                     self.hall.opener.clone().open_later(body, self.hall.foreign).await
                 }
             };
-            let (reply, answer) = Reply::new(keep(self.reader.share(), size, &opened)?, self.guest.clone());
+            let share = self.reader.share();
+            let held = keep(share, size, &opened)?;
+            let (reply, answer) = Reply::new(held, self.guest.clone(), share, Packing::Bin);
             let (envelope, _) = opened;
             let pending = Pending { number: mid.unwrap_or_default(), answer, _room: room };
             let request = Incoming { envelope, peer: self.peer, reply };
             if self.asked.send(pending).await.is_err() || self.hall.requests.send(request).await.is_err() {
                 return Ok(());
             }
+            // Who does not read answers shall not ask for more of them.
+            drop(self.writing.lock().await);
             frame = self.reader.next_raw().await?;
         }
     }
 }
 
 /// Writes answers in the order they are ready.
-async fn answer(mut asked: mpsc::Receiver<Pending>, mut writer: FrameWriter) -> Result<(), Error> {
+async fn answer(
+    mut asked: mpsc::Receiver<Pending>,
+    mut writer: FrameWriter,
+    writing: Arc<Mutex<()>>,
+) -> Result<(), Error> {
     let mut waiting = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -144,7 +156,9 @@ async fn answer(mut asked: mpsc::Receiver<Pending>, mut writer: FrameWriter) -> 
             Some(answered) = waiting.next(), if !waiting.is_empty() => {
                 // A request that nobody answers leaves the peer waiting.
                 if let Some((number, answer)) = answered {
-                    writer.write(encode(&number, answer)).await?;
+                    let (frame, _held) = answer.after(head(&number));
+                    let _writing = writing.lock().await;
+                    writer.write_in_time(frame).await?;
                 }
             }
             else => return Ok(()),
@@ -153,32 +167,32 @@ async fn answer(mut asked: mpsc::Receiver<Pending>, mut writer: FrameWriter) -> 
 }
 
 impl Pending {
-    async fn answered(self) -> Option<(String, Value)> {
+    async fn answered(self) -> Option<(String, PackedAnswer)> {
         Some((self.number, self.answer.await.ok()?))
     }
 }
 
-/// Returns the frame with the answer. An answer of bytes, which may be large, is not copied.
-fn encode(number: &str, answer: Value) -> impl Buf + use<> {
-    match answer {
-        Value::Bytes(body) => {
-            let mut head = Vec::with_capacity(64);
-            Frame::bytes_head(&mut head, map! { "mid" => number }, body.len());
-            Bytes::from(head).chain(*body)
-        }
-        other => Frame::with_mid(number, other).encode().chain(Bytes::new()),
-    }
+/// Returns what precedes an answer in its frame.
+fn head(number: &str) -> Vec<u8> {
+    let mut head = Vec::with_capacity(64);
+    Frame::head(&mut head, map! { "mid" => number });
+    head
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Buf as _;
+    use value::Value;
+
     use super::*;
+    use crate::budget::Share;
 
     #[test]
     fn answers_are_encoded_as_one_piece_would_be() {
         for answer in [Value::bytes(vec![1; 70_000]), map! { "a" => 1 }.into()] {
             let whole = Frame::with_mid("0123", answer.clone()).encode();
-            let mut encoded = encode("0123", answer);
+            let packed = PackedAnswer::new(answer, Packing::Bin, &Share::of(None), None);
+            let (mut encoded, _held) = packed.after(head("0123"));
             assert_eq!(encoded.copy_to_bytes(encoded.remaining()), whole);
         }
     }

@@ -10,7 +10,7 @@ use wire::msgpack::most_values;
 use wire::tcp::{Decoder, Frame, RawFrame, body_start};
 
 use crate::budget::Share;
-use crate::buffer::{ReadBuffer, write_patiently};
+use crate::buffer::{ReadBuffer, write_in_time, write_patiently};
 use crate::capacity::Guest;
 use crate::open::check_start;
 use crate::{Budget, Error};
@@ -124,5 +124,10 @@ impl FrameWriter {
     /// Writes an encoded frame. Not to be dropped halfway.
     pub(super) async fn write(&mut self, frame: impl Buf) -> Result<(), Error> {
         write_patiently(&mut self.0, frame).await
+    }
+
+    /// Writes an answer, if the peer reads it fast enough. Not to be dropped halfway.
+    pub(super) async fn write_in_time(&mut self, answer: impl Buf) -> Result<(), Error> {
+        write_in_time(&mut self.0, answer).await
     }
 }

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rt::{Connection, Listen, Rt};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::PollSender;
-use value::Value;
-use wire::msgpack::{Packing, pack, pack_bytes_header};
+use wire::msgpack::Packing;
 use wire::zmtp::{Incoming as Frame, SocketType, message_header};
 
 use super::stream::{Setup, ZmtpStream, admit};
 use crate::accept::{Place, accept, is_from_here};
+use crate::answer::PackedAnswer;
 use crate::budget::Kept;
 use crate::capacity::{Guest, seat_is_needed};
 use crate::open::{Opened, Opener, keep};
@@ -105,7 +105,7 @@ struct Conversation {
 /// A request whose answer is waited for, with the frames to put before the answer.
 struct Pending {
     envelope: Vec<Bytes>,
-    answer: oneshot::Receiver<Value>,
+    answer: oneshot::Receiver<PackedAnswer>,
 }
 
 struct Opening {
@@ -143,7 +143,10 @@ impl Conversation {
                 answer = next_answer(&mut self.pending) => {
                     // A request that nobody answers leaves the peer waiting, as a crashed worker does.
                     if let Some((envelope, answer)) = answer {
-                        self.stream.write(encode(&envelope, answer)).await?;
+                        // Nothing is read meanwhile: who does not read answers shall not ask for more of them.
+                        let start = head(&envelope, answer.len());
+                        let (message, _held) = answer.after(start);
+                        self.stream.write_in_time(message).await?;
                     }
                 }
                 () = seat_is_needed(), if self.may_leave() => return Ok(()),
@@ -167,7 +170,8 @@ impl Conversation {
 
     /// Puts a request in the line before the server.
     fn enter(&mut self, route: Vec<Bytes>, size: usize, opened: Opened) -> Result<(), Error> {
-        let (reply, answer) = Reply::new(keep(self.stream.share(), size, &opened)?, self.guest.clone());
+        let share = self.stream.share();
+        let (reply, answer) = Reply::new(keep(share, size, &opened)?, self.guest.clone(), share, Packing::Wire);
         let (envelope, _) = opened;
         self.untaken_bytes += size;
         self.untaken.push_back((size, Incoming { envelope, peer: self.peer, reply }));
@@ -202,46 +206,42 @@ async fn room(requests: &mut PollSender<Incoming>) -> bool {
 }
 
 /// Waits for the answer to the oldest request. May be dropped and called again.
-async fn next_answer(pending: &mut VecDeque<Pending>) -> Option<(Vec<Bytes>, Value)> {
+async fn next_answer(pending: &mut VecDeque<Pending>) -> Option<(Vec<Bytes>, PackedAnswer)> {
     let Some(first) = pending.front_mut() else { return std::future::pending().await };
     let answer = (&mut first.answer).await;
     let first = pending.pop_front()?;
     Some((first.envelope, answer.ok()?))
 }
 
-/// Returns the message with the answer as its last frame. An answer of bytes, which may be large, is not copied.
-fn encode(envelope: &[Bytes], answer: Value) -> impl Buf + use<> {
-    let mut packed = Vec::new();
-    let body = match answer {
-        Value::Bytes(body) => {
-            pack_bytes_header(&mut packed, body.len(), Packing::Wire);
-            *body
-        }
-        other => pack(&other, Packing::Wire).into(),
-    };
+/// Returns what precedes an answer of `len` bytes, which is the last frame of its message.
+fn head(envelope: &[Bytes], len: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(64);
     for frame in envelope {
         head.extend_from_slice(&message_header(frame.len(), true));
         head.extend_from_slice(frame);
     }
-    head.extend_from_slice(&message_header(packed.len() + body.len(), false));
-    head.append(&mut packed);
-    Bytes::from(head).chain(body)
+    head.extend_from_slice(&message_header(len, false));
+    head
 }
 
 #[cfg(test)]
 mod tests {
-    use value::map;
+    use bytes::Buf as _;
+    use value::{Value, map};
+    use wire::msgpack::pack;
     use wire::zmtp::encode_message;
 
     use super::*;
+    use crate::budget::Share;
 
     #[test]
     fn answers_are_packed_as_one_piece_would_be() {
         let envelope = [Bytes::from_static(b"id"), Bytes::new()];
         for answer in [Value::from(vec![7_u8; 300]), Value::bytes(vec![1; 70_000]), map! { "a" => 1 }.into()] {
             let frames = [&envelope[0][..], &envelope[1][..], &pack(&answer, Packing::Wire)];
-            let mut encoded = encode(&envelope, answer);
+            let packed = PackedAnswer::new(answer, Packing::Wire, &Share::of(None), None);
+            let head = head(&envelope, packed.len());
+            let (mut encoded, _held) = packed.after(head);
             assert_eq!(encoded.copy_to_bytes(encoded.remaining()), encode_message(&frames));
         }
     }

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use wire::zmtp::{Command, Decoder, Handshake, Incoming, Peer, SocketType, Step};
 
 use crate::budget::Share;
-use crate::buffer::{ReadBuffer, write_once, write_patiently};
+use crate::buffer::{ReadBuffer, write_in_time, write_once, write_patiently};
 use crate::capacity::Guest;
 use crate::open::check_start;
 use crate::pulse::Pulse;
@@ -128,6 +128,12 @@ impl ZmtpStream {
     pub(super) async fn write(&mut self, message: impl Buf) -> Result<(), Error> {
         self.empty_outbox().await?;
         write_patiently(&mut self.stream, message).await
+    }
+
+    /// Writes an answer, if the peer reads it fast enough. Not to be dropped halfway.
+    pub(super) async fn write_in_time(&mut self, answer: impl Buf) -> Result<(), Error> {
+        self.empty_outbox().await?;
+        write_in_time(&mut self.stream, answer).await
     }
 
     /// What complete messages are kept in.

@@ -7,3 +7,4 @@ mod real_salt;
 mod requests;
 mod strangers;
 mod tls;
+mod unread;

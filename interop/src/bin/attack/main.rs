@@ -12,6 +12,7 @@ mod insiders;
 mod scene;
 mod stranger;
 mod strangers;
+mod unread;
 mod users;
 
 use std::process::ExitCode;
@@ -51,6 +52,8 @@ const ATTACKS: &[Attack] = &[
     ("flood: pending keys", floods::pending_keys),
     ("flood: targets of strangers", floods::targets_of_strangers),
     ("flood: disk", floods::full_disk),
+    ("flood: unread pings", unread::pings),
+    ("flood: unread mines", unread::mines),
     // Last: it looks at what all of the above left behind.
     ("files others can read", hosts::readable_files),
 ];

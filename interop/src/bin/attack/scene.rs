@@ -42,6 +42,8 @@ impl<'a> Scene<'a> {
             .option("peer", json!({MALLORY: ["test.ping"]}))
             .option("ext_pillar", json!([{"cmd_yaml": "echo 'asked_for: %s'"}]))
             .option("request_server_ttl", 30)
+            // With each round of maintenance the allocator gives back what is free.
+            .option("loop_interval", 5)
             .start(sandbox)?;
         let victim = Minion::build(&ours, VICTIM).master(&master).start(sandbox)?;
         let mallory = Minion::build(&ours, MALLORY).master(&master).start(sandbox)?;
