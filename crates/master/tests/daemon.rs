@@ -306,7 +306,10 @@ async fn files_pillar_and_data_are_served() {
     let pillar = minion.channel.request_private(request, "pillar", None).await.unwrap();
     assert_eq!(pillar, map! { "role" => "web" }.into());
     let chunk = map! { "cmd" => "_serve_file", "path" => "a.txt", "saltenv" => "base", "loc" => 1 };
-    assert_eq!(minion.ask(chunk).await.get("data").unwrap(), &Value::from("ello"));
+    assert_eq!(minion.ask(chunk.clone()).await.get("data").unwrap(), &Value::from("ello"));
+    let mut compressed = chunk;
+    compressed.insert("gzip", 9);
+    assert_eq!(minion.ask(compressed).await.get("gzip"), Some(&6.into()), "no better than that");
     let push = map! { "cmd" => "_file_recv", "path" => list!["t", "f"], "loc" => 0, "data" => "x", "size" => 1 };
     assert_eq!(minion.ask(push).await, true.into());
     assert!(master.path("cache/minions/web1/files/t/f").exists());

@@ -35,6 +35,11 @@ pub fn wanted(cmd: &str, file_buffer_size: usize) -> usize {
     }
 }
 
+/// Returns whether a request only asks: nothing is lost when it is not handled, if nobody waits for the answer.
+pub fn is_question(cmd: &str) -> bool {
+    wanted(cmd, KIB) > 0
+}
+
 /// Counts the unread answers of each sender and of all.
 pub struct AnswerRoom {
     all: Arc<Semaphore>,

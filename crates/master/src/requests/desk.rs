@@ -1,14 +1,16 @@
 //! Where requests arrive: opened, handed to their handlers, sealed and sent back.
 //!
 //! Whatever may touch the disk or cost time runs on threads of its own, as many at once as `worker_threads` says; the rest
-//! waits in a line or in the queues of the connections, all of which have bounds. Sign-ins queue apart, and so do large
-//! requests: the return of a ping does not wait behind the returns of a thousand highstates.
+//! waits in a line or in the queues of the connections, all of which have bounds. Sign-ins queue apart, and so do costly
+//! requests, in which senders take turns: the return of a ping does not wait behind the returns of a thousand highstates, and a
+//! minion that asks for much waits for itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use channel::server::{Opened, Refused, SealedRequest};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use transport::{Incoming, Reply, RequestServer};
@@ -18,10 +20,11 @@ use wire::envelope::{Clear, Envelope};
 use wire::loads::AWAIT_FIELD;
 use wire::msgpack::{Packing, pack};
 
-use super::answer_room::{self, AnswerRoom, Room};
+use super::answer_room::{self, AnswerRoom, Room, is_question};
 use super::awaiting::{self, Awaiting};
+use super::fair_queue::{Entered, FairQueue};
 use super::identified::{Sender, is_proven};
-use super::line::{Line, Place};
+use super::line::Line;
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
 use super::{Answer, Ask, clear, handler, nothing, sealed, sign_in};
@@ -30,8 +33,11 @@ use crate::Shared;
 /// Takes requests and answers them.
 pub struct Desk {
     shared: Arc<Shared>,
-    small: Line<Incoming>,
-    large: Line<Incoming>,
+    /// Small requests, with the bytes of sealed ones.
+    small: Line<(Incoming, usize)>,
+    costly: FairQueue<Sender, Costly>,
+    /// Bytes of large requests.
+    large: Arc<Semaphore>,
     sign_ins: SignIns,
     refusals: Refusals,
     awaiting: Awaiting,
@@ -45,22 +51,34 @@ pub struct Desk {
 /// A request of so many bytes is large.
 const LARGE: usize = 16 << 10;
 
-/// Which line a request stands in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Size {
-    Small,
-    Large,
+/// What goes along with a request until it is answered.
+struct Ticket {
+    peer: SocketAddr,
+    reply: Reply,
+    /// The bytes of the request, if it is sealed.
+    bytes: usize,
+    /// Room among large requests.
+    place: Option<OwnedSemaphorePermit>,
+    /// Room for the answer.
+    room: Option<Room>,
 }
 
-impl Size {
-    /// What a request is, with the bytes of a sealed one; others are small.
-    fn of(incoming: &Incoming) -> (Self, usize) {
-        let bytes = match &incoming.envelope {
-            Ok(Envelope::Sealed(sealed)) => sealed.load.len(),
-            _ => 0,
-        };
-        (if bytes < LARGE { Size::Small } else { Size::Large }, bytes)
+impl Ticket {
+    /// Sends an answer, which keeps its room until it is written.
+    fn send(mut self, answer: Value) {
+        if let Some(mut room) = self.room {
+            room.settle(usize::try_from(crate::bounds::size(&answer)).unwrap_or(usize::MAX));
+            self.reply.keep_until_written(room);
+        }
+        self.reply.send(answer);
     }
+}
+
+/// A costly request that waits for the turn of its sender.
+enum Costly {
+    /// It is large and has to be opened first.
+    Closed(Result<Envelope, wire::envelope::Error>, Ticket),
+    Opened(SealedRequest, Ticket),
 }
 
 /// The most small requests that wait here. They are as small as their connections let them be, mostly some hundred bytes.
@@ -68,7 +86,14 @@ const MOST_SMALL: u32 = 256;
 
 /// The most bytes of large requests that wait here. Only when there are more do small ones wait behind them, in the queues of
 /// the connections: two thousand minions may return a highstate of 50 kB at the same moment before that.
-const MOST_LARGE: u32 = 128 << 20;
+const MOST_LARGE: usize = 128 << 20;
+
+/// The most bytes of large requests of one sender that take room there. What it sends beyond that waits behind its own requests
+/// and not in the way of others; the transport bounds it.
+const SHARE: usize = 16 << 20;
+
+/// The most costly requests of one sender that wait. Honest ones have some dozen; who has more is not answered and tries again.
+const MOST_COSTLY: usize = 2048;
 
 /// What is left to do after the blocking part.
 enum Step {
@@ -84,12 +109,13 @@ impl Desk {
     /// A desk for a master.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         let workers = shared.stores.config.network.worker_threads.max(1);
-        // Large requests are work for processors: more at once would only keep small ones from them.
+        // Costly requests are work for processors: more at once would only keep small ones from them.
         let porters = std::thread::available_parallelism().map_or(workers, |processors| workers.min(processors.get()));
         Arc::new(Desk {
             shared,
             small: Line::new(workers, MOST_SMALL),
-            large: Line::new(porters, MOST_LARGE),
+            costly: FairQueue::new(porters, MOST_COSTLY),
+            large: Arc::new(Semaphore::new(MOST_LARGE)),
             sign_ins: SignIns::new(),
             refusals: Refusals::default(),
             awaiting: Awaiting::default(),
@@ -129,7 +155,7 @@ impl Desk {
             subscribers.len(),
             connected.len()
         );
-        let lines = [("small requests", self.small.counts()), ("large requests", self.large.counts())];
+        let lines = [("small requests", self.small.counts()), ("costly requests", self.costly.counts())];
         for (line, (waiting, working)) in lines.into_iter().chain([("sign-ins", self.sign_ins.counts())]) {
             text.push_str(&format!("{line}: {waiting} waiting, {working} threads at work\n"));
         }
@@ -148,42 +174,73 @@ impl Desk {
     async fn receive(self: &Arc<Self>, incoming: Incoming) {
         if is_sign_in(&incoming) {
             if self.sign_ins.enter(&self.shared, incoming) {
-                self.on_a_thread(|desk| desk.sign_ins.answer_all(&desk.shared, |incoming| desk.answer(incoming)));
+                self.on_a_thread(|desk| desk.sign_ins.answer_all(&desk.shared, |incoming| desk.answer_small(incoming)));
             }
             return;
         }
-        let (size, bytes) = Size::of(&incoming);
-        let wanted = if size == Size::Small { 1 } else { bytes };
-        let Some(place) = self.line(size).place(wanted).await else { return };
-        self.enter(size, incoming, place);
+        let bytes = match &incoming.envelope {
+            Ok(Envelope::Sealed(sealed)) if sealed.load.len() >= LARGE => {
+                let sender = Sender::claimed(sealed, incoming.peer.ip());
+                return self.receive_large(sender, incoming).await;
+            }
+            Ok(Envelope::Sealed(sealed)) => sealed.load.len(),
+            _ => 0,
+        };
+        let Some(place) = self.small.place(1).await else { return };
+        if self.small.enter((incoming, bytes), place) {
+            self.on_a_thread(|desk| {
+                while let Some((Incoming { envelope, peer, reply }, bytes)) = desk.small.next() {
+                    desk.answer(envelope, Ticket { peer, reply, bytes, place: None, room: None });
+                }
+            });
+        }
     }
 
-    fn enter(self: &Arc<Self>, size: Size, incoming: Incoming, place: Place) {
-        if !self.line(size).enter(incoming, place) {
-            return;
-        }
-        let all = move |desk: &Arc<Self>| {
-            while let Some(incoming) = desk.line(size).next() {
-                desk.answer(incoming);
+    /// Puts a large request where it waits for the turn of its sender.
+    async fn receive_large(self: &Arc<Self>, sender: Sender, incoming: Incoming) {
+        let Incoming { envelope, peer, reply } = incoming;
+        let Ok(Envelope::Sealed(sealed)) = &envelope else { return };
+        let bytes = sealed.load.len();
+        let waiting = self.costly.waiting_bytes(&sender);
+        let place = match waiting > 0 && waiting.saturating_add(bytes) > SHARE {
+            true => None,
+            false => {
+                self.large.clone().acquire_many_owned(u32::try_from(bytes.min(MOST_LARGE)).unwrap_or(0)).await.ok()
             }
         };
-        match size {
-            Size::Small => self.on_a_thread(all),
+        self.enter(sender, Costly::Closed(envelope, Ticket { peer, reply, bytes, place, room: None }), bytes);
+    }
+
+    /// Lets a costly request wait for the turn of its sender.
+    fn enter(self: &Arc<Self>, sender: Sender, costly: Costly, bytes: usize) {
+        match self.costly.enter(sender, costly, bytes) {
+            Entered::Waits => {}
+            Entered::Full(costly) => {
+                let (Costly::Closed(_, ticket) | Costly::Opened(_, ticket)) = costly;
+                tracing::debug!(peer = %ticket.peer, "a request is not answered: {MOST_COSTLY} of its sender wait already");
+            }
             // The processors have more than enough to do then, and a ping asks for little of them.
-            Size::Large => {
+            Entered::Start => {
                 let (desk, begun) = (self.clone(), self.tasks.token());
                 self.shared.stores.rt.behind_others(move || {
                     let _begun = begun;
-                    all(&desk);
+                    desk.take_turns();
                 });
             }
         }
     }
 
-    fn line(&self, size: Size) -> &Line<Incoming> {
-        match size {
-            Size::Small => &self.small,
-            Size::Large => &self.large,
+    /// Takes costly requests as long as there are senders whose turn it is.
+    fn take_turns(self: &Arc<Self>) {
+        let mut done = None;
+        while let Some((sender, costly)) = self.costly.next(done) {
+            match costly {
+                Costly::Closed(envelope, ticket) => self.answer(envelope, ticket),
+                // Nobody would hear the answer to a question; what a minion tells counts all the same.
+                Costly::Opened(request, ticket) if is_question(&request.cmd) && !ticket.reply.is_awaited() => {}
+                Costly::Opened(request, ticket) => self.handle(request, ticket),
+            }
+            done = Some(sender);
         }
     }
 
@@ -212,58 +269,82 @@ impl Desk {
         self.refusals.note(peer.ip(), &format!("Requested method not exposed: {}", shortened(cmd)));
     }
 
+    /// Answers a request that has no size worth counting.
+    fn answer_small(self: &Arc<Self>, Incoming { envelope, peer, reply }: Incoming) {
+        self.answer(envelope, Ticket { peer, reply, bytes: 0, place: None, room: None });
+    }
+
     /// Answers a request, or has it answered. Called where it may block.
-    fn answer(self: &Arc<Self>, incoming: Incoming) {
-        let Incoming { envelope, peer, reply } = incoming;
-        self.follow(peer, reply, None, |reply| self.open(envelope, peer, reply));
+    fn answer(self: &Arc<Self>, envelope: Result<Envelope, wire::envelope::Error>, ticket: Ticket) {
+        let peer = ticket.peer;
+        self.follow(ticket, |reply| self.open(envelope, peer, reply));
+    }
+
+    /// Has a request of a minion handled.
+    fn handle(self: &Arc<Self>, request: SealedRequest, ticket: Ticket) {
+        let peer = ticket.peer;
+        self.follow(ticket, |_| self.handle_sealed(request, peer));
     }
 
     /// Makes a step with a request, and has the next one made.
-    fn follow(
-        self: &Arc<Self>,
-        peer: SocketAddr,
-        reply: Reply,
-        room: Option<Room>,
-        step: impl FnOnce(&Reply) -> Step,
-    ) {
+    fn follow(self: &Arc<Self>, mut ticket: Ticket, step: impl FnOnce(&Reply) -> Step) {
         // A bug in what answers one request must not take the thread away from the others.
-        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&reply)));
+        let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&ticket.reply)));
         match step {
-            Ok(Step::Done(Some(answer))) => send(reply, room, answer),
+            Ok(Step::Done(Some(answer))) => ticket.send(answer),
             Ok(Step::Done(None)) => {}
-            Ok(Step::Handle(request)) => self.handle_with_room(request, peer, reply),
+            Ok(Step::Handle(request)) => self.handle_with_room(request, ticket),
             Ok(Step::Wait(value, request)) => {
-                self.spawn(async move { reply.send(finish(request.as_ref(), value.await)) });
+                ticket.place = None;
+                self.spawn(async move { ticket.send(finish(request.as_ref(), value.await)) });
             }
-            Ok(Step::Await(request, time, answer)) => self.await_key(*request, time, answer, (peer, reply)),
+            Ok(Step::Await(request, time, answer)) => {
+                self.await_key(*request, time, answer, (ticket.peer, ticket.reply));
+            }
             Err(_) => {
-                tracing::error!("a request of {peer} could not be handled");
-                reply.send("Some exception handling minion payload".into());
+                tracing::error!("a request of {} could not be handled", ticket.peer);
+                ticket.send("Some exception handling minion payload".into());
             }
         }
     }
 
     /// Handles the request of a minion as soon as there is room for its answer.
-    fn handle_with_room(self: &Arc<Self>, request: SealedRequest, peer: SocketAddr, mut reply: Reply) {
-        let sender = Sender::of(&request, peer.ip());
+    fn handle_with_room(self: &Arc<Self>, request: SealedRequest, mut ticket: Ticket) {
+        let sender = Sender::of(&request, ticket.peer.ip());
         let wanted = answer_room::wanted(&request.cmd, self.shared.stores.config.files.file_buffer_size);
-        if wanted == 0 {
-            return self.follow(peer, reply, None, |_| self.handle_sealed(request, peer));
+        if wanted > 0 {
+            ticket.room = self.room.try_reserve(&sender, wanted);
         }
-        if let Some(room) = self.room.try_reserve(&sender, wanted) {
-            return self.follow(peer, reply, Some(room), |_| self.handle_sealed(request, peer));
+        if wanted == 0 || ticket.room.is_some() {
+            return match is_costly(&request, ticket.bytes) {
+                true => self.handle_in_turn(sender, request, ticket),
+                false => self.handle(request, ticket),
+            };
         }
+        // Who waits for itself must not keep others from their place.
+        ticket.place = None;
         let desk = self.clone();
         self.spawn(async move {
-            let room = tokio::select! {
+            ticket.room = tokio::select! {
                 biased;
                 () = desk.closing.cancelled() => return,
-                () = reply.gone() => return,
+                () = ticket.reply.gone() => return,
                 room = desk.room.reserve(&sender, wanted) => room,
             };
-            let handle = move |desk: &Arc<Desk>| desk.follow(peer, reply, room, |_| desk.handle_sealed(request, peer));
-            desk.on_a_thread(handle);
+            match is_costly(&request, ticket.bytes) {
+                true => desk.handle_in_turn(sender, request, ticket),
+                false => desk.on_a_thread(move |desk| desk.handle(request, ticket)),
+            }
         });
+    }
+
+    /// Handles a costly request when it is the turn of its sender.
+    fn handle_in_turn(self: &Arc<Self>, sender: Sender, request: SealedRequest, mut ticket: Ticket) {
+        if self.costly.waiting_bytes(&sender) > SHARE {
+            ticket.place = None;
+        }
+        let bytes = ticket.bytes;
+        self.enter(sender, Costly::Opened(request, ticket), bytes);
     }
 
     /// Keeps a sign-in until somebody has decided about the key, the time is over, or the minion has gone. Who finds no room is
@@ -372,13 +453,15 @@ fn span(ask: &Ask) -> tracing::Span {
     tracing::info_span!("request", jid, minion_id = id.map(|id| id.as_str()))
 }
 
-/// Sends an answer, which keeps its room until it is written.
-fn send(mut reply: Reply, room: Option<Room>, answer: Value) {
-    if let Some(mut room) = room {
-        room.settle(usize::try_from(crate::bounds::size(&answer)).unwrap_or(usize::MAX));
-        reply.keep_until_written(room);
-    }
-    reply.send(answer);
+/// Says whether a request that was opened may take much time of a processor: it is large, or what it asks for is.
+fn is_costly(request: &SealedRequest, bytes: usize) -> bool {
+    let compresses = || request.load.get("gzip").is_some_and(Value::truthy);
+    bytes >= LARGE
+        || match request.cmd.as_str() {
+            "_mine" | "_mine_get" | "_mine_delete" | "pub_ret" => true,
+            "_serve_file" => compresses(),
+            _ => false,
+        }
 }
 
 /// Seals a value for the minion that asked; programs get it as it is.

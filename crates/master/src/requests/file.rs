@@ -18,6 +18,9 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
+/// The best compression that a minion gets: beyond it a piece takes several times as long, and becomes hardly smaller.
+const BEST_LEVEL: u32 = 6;
+
 /// Hands out a piece of a file: read once, sealed from there.
 pub fn serve(ask: Ask) -> Answer {
     let text = |name: &str| ask.load.get(name).filter(|value| value.truthy()).map(Value::to_string);
@@ -26,8 +29,9 @@ pub fn serve(ask: Ask) -> Answer {
         return files::Chunk::default().into_map().into();
     };
     let level = ask.load.get("gzip").and_then(Value::as_i64).and_then(|level| u32::try_from(level).ok());
+    let level = level.filter(|level| *level > 0).map(|level| level.min(BEST_LEVEL));
     let reader = ask.id.as_ref().map(wire::MinionId::as_str);
-    let wanted = ChunkRequest { path: &path, env: &env, offset, gzip: level.filter(|level| *level > 0), reader };
+    let wanted = ChunkRequest { path: &path, env: &env, offset, gzip: level, reader };
     match ask.shared.stores.files.serve(&wanted) {
         Ok(chunk) => chunk.into_map().into(),
         Err(failure) => {

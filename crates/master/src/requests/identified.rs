@@ -3,18 +3,31 @@
 use std::net::IpAddr;
 
 use channel::server::SealedRequest;
+use value::Value;
 use wire::MinionId;
+use wire::envelope::Sealed;
 
 /// A sender, to tell one from the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sender {
     /// A minion that has proved who it is.
     Minion(MinionId),
+    /// A minion by its own account, at an address: nothing is proven before the request is opened.
+    Claimed(IpAddr, MinionId),
     /// Whoever uses this address.
     Address(IpAddr),
 }
 
 impl Sender {
+    /// Returns the sender of a request that has not been opened.
+    pub fn claimed(sealed: &Sealed, from: IpAddr) -> Self {
+        let from = from.to_canonical();
+        match sealed.id.as_ref().and_then(Value::as_str).map(MinionId::new) {
+            Some(Ok(id)) => Sender::Claimed(from, id),
+            _ => Sender::Address(from),
+        }
+    }
+
     /// Returns the sender of a request that was opened.
     pub fn of(request: &SealedRequest, from: IpAddr) -> Self {
         match &request.id {
@@ -27,4 +40,22 @@ impl Sender {
 /// Returns whether it is certain who sent a request.
 pub fn is_proven(request: &SealedRequest) -> bool {
     request.id.is_some() && (request.seal.version() > 2 || request.token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_claims_to_be_another_waits_behind_its_own_requests_only() {
+        let sealed = |id: Option<Value>| Sealed { load: "".into(), version: 3, id, enc_algo: None, sig_algo: None };
+        let (here, there) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
+        let web1 = Sender::claimed(&sealed(Some("web1".into())), here);
+        assert_ne!(web1, Sender::claimed(&sealed(Some("web1".into())), there));
+        assert_ne!(web1, Sender::claimed(&sealed(Some("web2".into())), here));
+        assert_eq!(web1, Sender::claimed(&sealed(Some("web1".into())), "::ffff:127.0.0.1".parse().unwrap()));
+        for none in [None, Some(7.into()), Some("../web1".into())] {
+            assert_eq!(Sender::claimed(&sealed(none), here), Sender::Address(here));
+        }
+    }
 }

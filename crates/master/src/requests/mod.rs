@@ -6,6 +6,7 @@ mod awaiting;
 mod clear;
 mod desk;
 mod event;
+mod fair_queue;
 mod file;
 mod held;
 mod identified;

@@ -5,6 +5,7 @@
 //! they run only when asked for by their names. An attack that succeeds, or an honest peer that is harmed, makes the whole fail.
 
 mod between;
+mod costly;
 mod floods;
 mod honest;
 mod hosts;
@@ -54,6 +55,9 @@ const ATTACKS: &[Attack] = &[
     ("flood: disk", floods::full_disk),
     ("flood: unread pings", unread::pings),
     ("flood: unread mines", unread::mines),
+    ("flood: large mine", costly::large_mine),
+    ("flood: padded requests", costly::padded_requests),
+    ("flood: compressed files", costly::compressed_files),
     // Last: it looks at what all of the above left behind.
     ("files others can read", hosts::readable_files),
 ];

@@ -10,7 +10,7 @@ use wire::envelope::Envelope;
 use crate::scene::Scene;
 use crate::stranger::{Stranger, Wire};
 
-const MIB: usize = 1 << 20;
+pub const MIB: usize = 1 << 20;
 
 /// Connections that ask and never read.
 const CONNECTIONS: usize = 160;
@@ -65,18 +65,18 @@ pub fn pings(scene: &mut Scene<'_>) -> Result<String> {
 }
 
 /// Stores a mine that is as large as the master allows.
-fn store_mine(insider: &Stranger, session: &crypto::Crypticle) -> Result<()> {
+pub fn store_mine(insider: &Stranger, session: &crypto::Crypticle) -> Result<()> {
     let data = map! { "large" => "x".repeat(15 * MIB) };
     let stored = insider.ask(session, map! { "cmd" => "_mine", "data" => data, "clear" => true })?;
     ensure!(stored == value::Value::Bool(true), "the mine was not stored: {stored}");
     Ok(())
 }
 
-fn flush_mine(insider: &Stranger, session: &crypto::Crypticle) -> Result<()> {
+pub fn flush_mine(insider: &Stranger, session: &crypto::Crypticle) -> Result<()> {
     insider.ask(session, map! { "cmd" => "_mine_flush" }).map(drop)
 }
 
-fn mine_get(insider: &Stranger) -> Map {
+pub fn mine_get(insider: &Stranger) -> Map {
     map! { "cmd" => "_mine_get", "tgt" => insider.id.as_str(), "fun" => "large", "tgt_type" => "glob" }
 }
 
