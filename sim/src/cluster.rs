@@ -16,6 +16,9 @@ use value::{Map, Value, map};
 use crate::keys as pairs;
 use crate::listen::Ear;
 
+/// The functions of all programs.
+const CATALOGUE: exec::Catalogue = exec::Catalogue { modules: modules::ALL, states: states::ALL };
+
 /// How minions connect to their masters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -136,15 +139,16 @@ impl Cluster {
         let rt = self.sim.rt(host);
         if self.masters().iter().any(|master| master == host) {
             let config = config::Master::from_options(self.master_options(host)).expect("good options");
+            let start = master::Start { config, keys: None, catalogue: CATALOGUE };
             self.sim.spawn(host, async move {
-                let ended = master::run(config, rt, stop, |_| {}).await;
+                let ended = master::run(start, rt, stop, |_| {}).await;
                 sim.note(format_args!("{name} ended: {ended:?}"));
                 sim.kill(&name);
             });
         } else {
             let config = config::Minion::from_options(self.minion_options(host)).expect("good options");
             self.sim.spawn(host, async move {
-                let ended = minion::run(config, rt, stop, |_| {}).await;
+                let ended = minion::run(config, CATALOGUE, rt, stop, |_| {}).await;
                 sim.note(format_args!("{name} ended: {ended:?}"));
                 sim.kill(&name);
             });

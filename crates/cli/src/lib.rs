@@ -4,6 +4,7 @@
 //! crates below; here is what a person sees of it.
 
 pub mod args;
+mod catalogue;
 mod complete;
 mod daemons;
 mod demo;

@@ -14,6 +14,7 @@ use value::Map;
 use yaml::args::parse_input;
 
 use crate::args::{self, Program};
+use crate::catalogue::CATALOGUE;
 use crate::prepare::{self, OnMaster};
 use crate::{exit_codes, log_setup};
 
@@ -50,7 +51,7 @@ fn run(prepared: OnMaster) -> Result<()> {
 
 async fn result(config: Arc<config::Master>, function: &str, call: Call) -> Map {
     let events = Events::of_master(&config, Rt::real());
-    let ctx = RunnerContext::new(config, Rt::real(), events);
+    let ctx = RunnerContext::new(config, Rt::real(), events, CATALOGUE);
     let (jid, user) = (runners::new_jid(&ctx).await, client::user::request_user());
     let request = Request { store: false, ..Request::new(Kind::Wheel, function, call, jid, user) };
     runners::run(&ctx, request).await.data

@@ -8,6 +8,7 @@
 mod agent;
 mod args;
 mod bind;
+mod catalogue;
 mod context;
 mod error;
 mod function;
@@ -29,6 +30,7 @@ pub const SALT_LINE: &str = "3008.5";
 pub use agent::{Agent, MasterRole, MasterState, MasterStatus, Refresh, RunningJob, Scope};
 pub use args::{FromArg, KwArgs, VarArgs};
 pub use bind::{Call, bind, bind_within};
+pub use catalogue::Catalogue;
 pub use context::{Context, Job, Progress, StateCall};
 pub use error::{Error, Result};
 pub use exec_macros::function;

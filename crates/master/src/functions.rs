@@ -54,7 +54,7 @@ pub fn for_minion(shared: Arc<Shared>, fun: String, call: Call) -> Answer {
 /// What functions see of the running master.
 pub(crate) fn context(shared: &Arc<Shared>) -> RunnerContext {
     let stores = &shared.stores;
-    RunnerContext::new(stores.config.clone(), stores.rt.clone(), Events::Bus(shared.bus.clone()))
+    RunnerContext::new(stores.config.clone(), stores.rt.clone(), Events::Bus(shared.bus.clone()), stores.catalogue)
         .with_connected(Arc::new(Live(shared.clone())))
 }
 

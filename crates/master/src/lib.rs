@@ -49,12 +49,8 @@ pub struct Start {
     pub config: config::Master,
     /// The keys of local users, if they were made before the process became the master's user.
     pub keys: Option<LocalKeys>,
-}
-
-impl From<config::Master> for Start {
-    fn from(config: config::Master) -> Self {
-        Start { config, keys: None }
-    }
+    /// The functions that pillar files and runners may call.
+    pub catalogue: exec::Catalogue,
 }
 
 /// What the master has to tell of its work, whenever somebody wants to know.
@@ -64,13 +60,7 @@ pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 ///
 /// # Errors
 /// When it cannot begin: an option, a key, a port or a socket that cannot be used. Later failures harm a request at most.
-pub async fn run(
-    from: impl Into<Start>,
-    rt: Rt,
-    stop: CancellationToken,
-    ready: impl FnOnce(Report),
-) -> Result<(), Error> {
-    let from = from.into();
+pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnce(Report)) -> Result<(), Error> {
     info!("Setting up the Salt Master");
     info!("The Salt Master is starting up");
     info!("salt-master is starting as user '{}'", from.config.user);

@@ -23,7 +23,7 @@ fn complaints(config: &Master) -> Vec<String> {
     let mut all: Vec<String> = plugins
         .map(|(name, why)| format!("option '{name}'{} has no effect here: {why}", named(option(name))))
         .collect();
-    if let Some(why) = modules::templates::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
+    if let Some(why) = render::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
         all.push(format!("option 'renderer': {why}; every pillar file without a first line of its own (#!) fails"));
     }
     if config.files.fileserver_backend.iter().any(|name| name == "minionfs") && !config.files.file_recv {
@@ -33,7 +33,7 @@ fn complaints(config: &Master) -> Vec<String> {
         config.files.fileserver_backend.iter().filter(|name| !["roots", "gitfs", "minionfs"].contains(&name.as_str()));
     all.extend(unknown.map(|name| format!("option 'fileserver_backend': {name} is not supported; it is passed over")));
     for name in option("master_tops").and_then(Value::as_map).into_iter().flat_map(Map::keys) {
-        if name.as_str() != Some(modules::tops::EXT_NODES) {
+        if name.as_str() != Some(state::tops::EXT_NODES) {
             all.push(format!("option 'master_tops': {name} is not supported; it is passed over"));
         }
     }

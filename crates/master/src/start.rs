@@ -34,11 +34,11 @@ pub struct Started {
 
 /// Opens everything.
 pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
-    let Start { config, keys: local_keys } = from;
+    let Start { config, keys: local_keys, catalogue } = from;
     plugins::warn(&config);
     warn_of_old_envelopes(&config);
     make_directories(&config)?;
-    let stores = Arc::new(Stores::open(config, rt.clone())?);
+    let stores = Arc::new(Stores::open(config, rt.clone(), catalogue)?);
     let config = &stores.config;
     stores.keys.store().prepare()?;
     let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));

@@ -1,6 +1,7 @@
 //! What a master keeps on disk, and what is read from it. None of it needs a running master: `salt-run` uses it too.
 
 use config::Master;
+use exec::Catalogue;
 use files::{FileServer, Inbox};
 use keys::{Bank, KeyStore, LiveKeys};
 use rt::Rt;
@@ -40,6 +41,8 @@ pub struct Stores {
     pub files: FileServer,
     /// Files that minions push.
     pub inbox: Inbox,
+    /// The functions that pillar files and runners may call.
+    pub catalogue: Catalogue,
     /// Makes pillar.
     pub pillar: pillar::Compiler,
     /// Repositories pillar is made from.
@@ -51,7 +54,7 @@ impl Stores {
     ///
     /// # Errors
     /// When an option has a value that cannot be used.
-    pub fn open(config: Master, rt: Rt) -> Result<Self, Error> {
+    pub fn open(config: Master, rt: Rt, catalogue: Catalogue) -> Result<Self, Error> {
         let cachedir = config.paths.cachedir.clone();
         let layout = Layout::default();
         let hash = config.keys.hash_type.parse().map_err(|_| Error::option("hash_type", &config.keys.hash_type))?;
@@ -65,8 +68,9 @@ impl Stores {
             publish_auth: PublishAuth::new(&cachedir),
             files: FileServer::new(&config.files, &config.raw, &cachedir)?,
             inbox: Inbox::new(&config.files, &cachedir),
+            catalogue,
             pillar: pillar::Compiler::new(&config)?
-                .with_world(modules::templates::world(exec::Limits::of_modules(&config.raw)))
+                .with_world(pillar::world(catalogue, &config.raw))
                 .with_external(git_pillar.clone()),
             git_pillar,
             config: Arc::new(config),

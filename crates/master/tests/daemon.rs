@@ -643,7 +643,8 @@ async fn a_port_in_use_is_named() {
     (paths.pki_dir, paths.cachedir) = (place.path().join("pki"), place.path().join("cache"));
     (paths.sock_dir, paths.token_dir) = (place.path().join("sock"), place.path().join("tokens"));
     let stop = tokio_util::sync::CancellationToken::new();
-    let error = saltern_master::run(config, Rt::real(), stop, |_| panic!("it is not ready")).await.unwrap_err();
+    let error =
+        saltern_master::run(common::start(config), Rt::real(), stop, |_| panic!("it is not ready")).await.unwrap_err();
     assert!(error.to_string().contains("publish_port"), "{error}");
     master.stop().await;
 }

@@ -322,7 +322,16 @@ mod tests {
         let config = Arc::new(config::Minion::from_options(options).unwrap());
         let id = identity::id(&config).unwrap();
         let (grains, links) = (Map::new(), Vec::new());
-        Arc::new(World::new(Parts { rt: Rt::real(), config, id, identity: None, grains, links, told: None }))
+        Arc::new(World::new(Parts {
+            catalogue: exec::Catalogue::default(),
+            rt: Rt::real(),
+            config,
+            id,
+            identity: None,
+            grains,
+            links,
+            told: None,
+        }))
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use config::{MasterAddress, MasterType};
 use exec::{
-    Agent, Call, Context, Error as FunctionError, Job, MasterRole, MasterState, MasterStatus, Refresh, Registry,
-    RunningJob,
+    Agent, Call, Catalogue, Context, Error as FunctionError, Job, MasterRole, MasterState, MasterStatus, Refresh,
+    Registry, RunningJob,
 };
 use files::FileServer;
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -62,7 +62,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// When the minion's keys or options are unusable, or no master answers.
-pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<Answer, Error> {
+pub async fn call(config: config::Minion, catalogue: Catalogue, rt: Rt, request: Request) -> Result<Answer, Error> {
     let config = Arc::new(config);
     let mut opts = config.raw.clone();
     opts.insert("skip_grains", !request.grains);
@@ -74,7 +74,7 @@ pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<An
     let alone = disabled || (config.is_local() && !config.links.use_master_when_local);
     // A call without a master leaves no key pair behind: images are made with such calls, and their hosts would share it.
     let identity = if alone { None } else { Some(identity::load(&rt, &config, id.clone()).await?) };
-    let mut parts = Parts { rt, config, id, identity, grains, links: Vec::new(), told };
+    let mut parts = Parts { catalogue, rt, config, id, identity, grains, links: Vec::new(), told };
     if alone {
         let world = Arc::new(World::new(parts));
         return run_local(world, request).await;
@@ -93,6 +93,7 @@ pub async fn call(config: config::Minion, rt: Rt, request: Request) -> Result<An
 
 fn copy(parts: &Parts) -> Parts {
     Parts {
+        catalogue: parts.catalogue,
         rt: parts.rt.clone(),
         config: parts.config.clone(),
         id: parts.id.clone(),
@@ -335,7 +336,7 @@ fn answer(world: &World, job: &Publication, outcome: Outcome) -> Answer {
 }
 
 pub(crate) fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {
-    crate::local_pillar::compile(&world.config, &world.grains(), &extra)
+    crate::local_pillar::compile(world.catalogue, &world.config, &world.grains(), &extra)
 }
 
 /// The machine without any master: its own `file_roots` are the file server.
@@ -430,11 +431,6 @@ impl Agent for LocalAgent {
     fn stop_minion(&self, _restart: bool) {
         self.world.stop.cancel();
     }
-}
-
-/// The functions that exist on this machine, for documentation without a call.
-pub fn registry(config: &config::Minion) -> Registry {
-    modules::registry(&grains::collect(&config.raw), &config.raw, &config.jobs.providers)
 }
 
 /// Keyword and positional arguments as a publication has them.

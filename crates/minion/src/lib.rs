@@ -39,7 +39,7 @@ use value::{Map, Value};
 use wire::loads::Abilities;
 
 pub use bus::endpoints;
-pub use call::{Answer, Request, arg_list, call, registry};
+pub use call::{Answer, Request, arg_list, call};
 pub use error::Error;
 
 use masters::{Link, LinkSettings, Plan};
@@ -69,6 +69,7 @@ pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 /// When it cannot begin: an unusable id, key pair, option or socket. Masters that are away are no error.
 pub async fn run(
     config: config::Minion,
+    catalogue: exec::Catalogue,
     rt: Rt,
     stop: CancellationToken,
     ready: impl FnOnce(Report),
@@ -86,7 +87,7 @@ pub async fn run(
     let identity = Some(identity::load(&rt, &config, id.clone()).await?);
     let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
     let now = rt.now();
-    let parts = Parts { rt, config, id, identity, grains, links: Vec::new(), told: None };
+    let parts = Parts { catalogue, rt, config, id, identity, grains, links: Vec::new(), told: None };
     let named = call::named_masters(&parts).await?;
     let Parts { rt, config, id, identity, grains, .. } = parts;
     masters::warn_of_misunderstandings(&config, named.len());
@@ -97,7 +98,7 @@ pub async fn run(
         settings.channel.abilities = Some(abilities.clone());
     }
     let links = new_links(&config, settings, now);
-    let world = Arc::new(World::new(Parts { rt, config, id, identity, grains, links, told: None }));
+    let world = Arc::new(World::new(Parts { catalogue, rt, config, id, identity, grains, links, told: None }));
     world.remember_jobs();
     if let Err(reason) = world.proc_dir.tidy() {
         warn!("notes of jobs that ended long ago stay: {reason}");
@@ -221,7 +222,7 @@ fn warn_of_plug_ins(config: &config::Minion) {
     for name in returners::names(config.raw.get("return")).iter().filter(|name| !returners::exists(name)) {
         warn!("option 'return': the returner '{name}' is not supported; returns go to the masters only");
     }
-    if let Some(why) = modules::templates::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
+    if let Some(why) = render::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
         warn!("option 'renderer': {why}; every state file without a first line of its own (#!) fails");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use exec::Catalogue;
 use pillar::{Compiler, GitExternal, Request};
 use value::{Map, Value};
 
@@ -10,8 +11,8 @@ use value::{Map, Value};
 ///
 /// # Errors
 /// Why it cannot be compiled, in words.
-pub fn compile(config: &config::Minion, grains: &Map, extra: &Map) -> Result<Map, String> {
-    let world = modules::templates::world(exec::Limits::of_modules(&config.raw));
+pub fn compile(catalogue: Catalogue, config: &config::Minion, grains: &Map, extra: &Map) -> Result<Map, String> {
+    let world = pillar::world(catalogue, &config.raw);
     let git = GitExternal::new(&config.raw, &config.paths.cachedir).map_err(|error| error.to_string())?;
     let compiler = Compiler::for_minion(config).map_err(|error| error.to_string())?;
     let compiler = compiler.with_world(world).with_external(Arc::new(git.fetching()));

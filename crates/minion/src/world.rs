@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use channel::client::{MasterChannel, MinionIdentity};
 use event::Bus;
-use exec::{Context, Job, Limits, MasterStatus, Registry, RunningJob};
+use exec::{Catalogue, Context, Job, MasterStatus, Registry, RunningJob};
 use rt::Rt;
 use store::proc_dir::ProcDir;
 use targeting::{Compiled, Facts, TargetType};
@@ -39,6 +39,8 @@ pub struct World {
     pub id: MinionId,
     /// What it shows to masters; nothing in a call that asks none.
     pub identity: Option<Arc<MinionIdentity>>,
+    /// All functions of the program.
+    pub catalogue: Catalogue,
     /// The functions that work here.
     pub registry: Registry,
     /// The state functions.
@@ -78,6 +80,8 @@ pub(crate) const LAST_PARTS: Duration = Duration::from_secs(2);
 
 /// What a [`World`] is made of.
 pub struct Parts {
+    /// All functions of the program.
+    pub catalogue: Catalogue,
     /// Clock, randomness, network.
     pub rt: Rt,
     /// The options.
@@ -97,10 +101,9 @@ pub struct Parts {
 impl World {
     /// A minion that does nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { rt, config, id, identity, grains, links, told } = parts;
-        let registry = modules::registry(&grains, &config.raw, &config.jobs.providers);
-        let states = Registry::limited(states::ALL, &grains, Limits::of_states(&config.raw), &Map::new())
-            .with_python(exec::python::Folders::of(&config.raw, exec::python::Kind::States));
+        let Parts { catalogue, rt, config, id, identity, grains, links, told } = parts;
+        let registry = catalogue.registry(&grains, &config.raw, &config.jobs.providers);
+        let states = catalogue.state_registry(&grains, &config.raw);
         let most = usize::try_from(config.jobs.process_count_max).ok().filter(|most| *most > 0);
         World {
             bus: Bus::new(rt.clone(), config.network.max_event_size),
@@ -117,6 +120,7 @@ impl World {
             beacons: Settings::new(&config),
             grains: RwLock::new(Arc::new(grains)),
             room: most.map(|most| Arc::new(Semaphore::new(most))),
+            catalogue,
             rt,
             config,
             id,

@@ -85,7 +85,6 @@ pub mod temp;
 pub mod templates;
 pub mod test;
 pub mod timezone;
-pub mod tops;
 pub mod user;
 pub mod util;
 pub mod virtualenv;
@@ -184,13 +183,6 @@ pub static ALL: &[&exec::Module] = &[
     &webutil::MODULE,
     &x509::MODULE,
 ];
-
-/// The functions of a machine with these grains, within the limits of these options (`disable_modules`, `whitelist_modules`)
-/// and with the modules the option `providers` names.
-pub fn registry(grains: &value::Map, opts: &value::Map, providers: &value::Map) -> exec::Registry {
-    let python = exec::python::Folders::of(opts, exec::python::Kind::Modules);
-    exec::Registry::limited(ALL, grains, exec::Limits::of_modules(opts), providers).with_python(python)
-}
 
 #[cfg(test)]
 mod tests {

@@ -16,19 +16,6 @@ pub fn renderer(ctx: &Context) -> Renderer {
     Renderer::new(ctx.clone(), Arc::new(Served(ctx.clone())))
 }
 
-/// Says why a renderer pipe such as `jinja|yaml` cannot be used, if so: it names a renderer that needs Python.
-pub fn unsupported(pipe: &str) -> Option<String> {
-    render::unsupported(pipe)
-}
-
-/// Returns the functions that pillar files may call, on a master or on a minion that makes its own pillar: all of this crate
-/// that work with the minion's grains, within the limits.
-pub fn world(limits: exec::Limits) -> Arc<dyn pillar::World> {
-    Arc::new(move |grains: &Map| -> Arc<dyn exec::Agent> {
-        Arc::new(pillar::Bare::new(exec::Registry::limited(crate::ALL, grains, limits.clone(), &Map::new())))
-    })
-}
-
 /// The files of the file server.
 struct Served(Context);
 

@@ -28,7 +28,7 @@ fn compile(opts: &Map, grains: &Map) -> Map {
     options.remove("file_client");
     options.remove("id");
     let master = config::Master::from_options(options).unwrap();
-    let world = saltern_modules::templates::world(exec::Limits::default());
+    let world = pillar::world(exec::Catalogue { modules: saltern_modules::ALL, ..Default::default() }, &Map::new());
     let compiler = pillar::Compiler::new(&master).unwrap().with_world(world);
     compiler.compile(&pillar::Request { id: "web1", grains: Some(grains), ..Default::default() })
 }

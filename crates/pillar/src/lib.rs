@@ -27,7 +27,7 @@ use value::Map;
 
 pub use ext::{External, ExternalCall, GitExternal};
 pub use merge::{Strategy, merge, merged};
-pub use world::{Bare, World};
+pub use world::{Bare, World, world};
 
 /// Compiles pillar.
 pub struct Compiler {

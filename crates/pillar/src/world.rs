@@ -20,6 +20,15 @@ impl<T: Fn(&Map) -> Arc<dyn Agent> + Send + Sync> World for T {
     }
 }
 
+/// Returns a world whose functions are the execution functions of a catalogue that work with the minion's grains, within the
+/// limits of the options.
+pub fn world(catalogue: exec::Catalogue, opts: &Map) -> Arc<dyn World> {
+    let limits = exec::Limits::of_modules(opts);
+    Arc::new(move |grains: &Map| -> Arc<dyn Agent> {
+        Arc::new(Bare::new(Registry::limited(catalogue.modules, grains, limits.clone(), &Map::new())))
+    })
+}
+
 /// Returns an agent without functions.
 pub(crate) fn bare(_grains: &Map) -> Arc<dyn Agent> {
     Arc::new(Bare::default())

@@ -5,6 +5,7 @@ pub mod json;
 pub(crate) mod pprint;
 pub mod random;
 pub mod regex;
+pub mod shlex;
 pub mod time;
 
 /// Splits a text into lines as `str.splitlines()` does, which accepts more separators than `\n`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use config::Master;
-use exec::{Error, Result};
+use exec::{Catalogue, Error, Result};
 use files::FileServer;
 use keys::{KeyManager, KeyStore, ManagerOptions};
 use rt::Rt;
@@ -31,6 +31,8 @@ pub struct RunnerContext {
     pub sink: Arc<dyn Sink>,
     /// Who is connected, where the master itself is asked; elsewhere the system's table of connections is.
     pub connected: Option<Arc<dyn Connected>>,
+    /// The execution and state functions that orchestrations and pillar files may call.
+    pub catalogue: Catalogue,
     /// The job.
     pub job: Job,
 }
@@ -83,8 +85,8 @@ impl Job {
 
 impl RunnerContext {
     /// A context nobody watches, without a job yet.
-    pub fn new(config: Arc<Master>, rt: Rt, events: Events) -> Self {
-        RunnerContext { config, rt, events, sink: Arc::new(Silent), connected: None, job: Job::default() }
+    pub fn new(config: Arc<Master>, rt: Rt, events: Events, catalogue: Catalogue) -> Self {
+        RunnerContext { config, rt, events, sink: Arc::new(Silent), connected: None, catalogue, job: Job::default() }
     }
 
     /// The same, watched.

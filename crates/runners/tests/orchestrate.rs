@@ -9,6 +9,8 @@ use runners::{Events, Kind, Outcome, Request, RunnerContext};
 use saltern_runners as runners;
 use value::{Map, Value, list, map};
 
+const CATALOGUE: exec::Catalogue = exec::Catalogue { modules: modules::ALL, states: states::ALL };
+
 const SLS: &str = "
 changes:
   test.succeed_with_changes: []
@@ -44,7 +46,7 @@ fn context(root: &Path) -> RunnerContext {
     let source = config::Source { path: root.join("etc/master") };
     let config = Arc::new(config::Master::load(&source, &config::LoadOptions::default()).unwrap());
     let events = Events::of_master(&config, Rt::real());
-    RunnerContext::new(config, Rt::real(), events)
+    RunnerContext::new(config, Rt::real(), events, CATALOGUE)
 }
 
 async fn run(context: &RunnerContext, fun: &str, args: Value, kwargs: Map) -> Outcome {

@@ -19,6 +19,8 @@ use store::minion_data::MinionDataCache;
 use value::{Map, Value, list, map};
 use wire::MinionId;
 
+const CATALOGUE: exec::Catalogue = exec::Catalogue { modules: modules::ALL, states: states::ALL };
+
 /// The release whose behaviour is followed where the lines differ.
 const RELEASE: &str = "3008.5";
 
@@ -285,7 +287,7 @@ fn ours(root: &Path, calls: &[(Kind, &str, Value, Map)]) -> Vec<Value> {
     let source = config::Source { path: root.join("etc/master") };
     let config = Arc::new(config::Master::load(&source, &config::LoadOptions::default()).unwrap());
     let events = Events::of_master(&config, Rt::real());
-    let context = RunnerContext::new(config, Rt::real(), events);
+    let context = RunnerContext::new(config, Rt::real(), events, CATALOGUE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let run = |(kind, fun, args, kwargs): &(Kind, &str, Value, Map)| {
         let call = Call { args: args.as_list().unwrap().to_vec(), kwargs: kwargs.clone() };

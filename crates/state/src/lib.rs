@@ -13,6 +13,7 @@ pub mod keywords;
 pub mod low;
 pub mod run;
 pub mod tag;
+pub mod tops;
 
 pub use graph::Graph;
 pub use low::{Chunks, Settings};

@@ -14,6 +14,7 @@ use value::{Map, Value, map};
 use yaml::args::parse_cli_arg;
 
 use crate::args::{self, Parsed, Program};
+use crate::catalogue::CATALOGUE;
 use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMinion};
 use crate::salt::job::{no_parse, read_arguments};
@@ -185,7 +186,7 @@ const STOPPING: Duration = Duration::from_secs(1);
 async fn unless_stopped(config: config::Minion, request: minion::Request) -> Result<Option<minion::Answer>> {
     let stop = request.stop.clone();
     let mut terminated = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
-    let mut call = std::pin::pin!(minion::call(config, Rt::real(), request));
+    let mut call = std::pin::pin!(minion::call(config, CATALOGUE, Rt::real(), request));
     tokio::select! {
         answer = &mut call => return Ok(Some(answer?)),
         _ = terminated.recv() => {}
@@ -265,7 +266,8 @@ fn grains(prepared: &OnMinion) -> Result<u8> {
 }
 
 fn docs(prepared: &OnMinion) -> Result<u8> {
-    let registry = minion::registry(&prepared.config);
+    let config = &prepared.config;
+    let registry = CATALOGUE.registry(&grains::collect(&config.raw), &config.raw, &config.jobs.providers);
     let wanted = prepared.arguments.first().map_or("", String::as_str);
     for (module, function) in registry.functions() {
         let name = format!("{module}.{}", function.name);

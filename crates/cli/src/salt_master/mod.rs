@@ -8,6 +8,7 @@ use master::{LocalKeys, Start};
 use rt::Rt;
 
 use crate::args::{Parsed, Program};
+use crate::catalogue::CATALOGUE;
 use crate::daemons::{self, Ended, Plan};
 use crate::prepare::{self, OnMaster};
 
@@ -42,7 +43,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         before_switch: Some(&make_keys),
     };
     daemons::run(&plan, |stop, ready| {
-        let start = Start { config, keys: keys.take() };
+        let start = Start { config, keys: keys.take(), catalogue: CATALOGUE };
         async move {
             master::run(start, Rt::real(), stop, ready).await?;
             Ok(Ended::Stopped)

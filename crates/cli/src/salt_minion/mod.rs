@@ -6,6 +6,7 @@ use daemon::Directories;
 use rt::Rt;
 
 use crate::args::{Parsed, Program};
+use crate::catalogue::CATALOGUE;
 use crate::daemons::{self, Ended, Plan};
 use crate::prepare::{self, OnMinion};
 
@@ -49,7 +50,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         before_switch: None,
     };
     daemons::run(&plan, |stop, ready| async move {
-        Ok(match minion::run(config, Rt::real(), stop, ready).await? {
+        Ok(match minion::run(config, CATALOGUE, Rt::real(), stop, ready).await? {
             minion::Ended::Stopped => Ended::Stopped,
             minion::Ended::Restart => Ended::Restart,
         })

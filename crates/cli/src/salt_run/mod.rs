@@ -13,6 +13,7 @@ use wire::Jid;
 use yaml::args::{condition_input, parse_input};
 
 use crate::args::{Parsed, Program};
+use crate::catalogue::CATALOGUE;
 use crate::dispatch::usage_error;
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::no_parse;
@@ -98,7 +99,7 @@ impl Session {
         let config = Arc::new(config);
         let events = Events::of_master(&config, Rt::real());
         let screen = Screen { settings: settings.clone(), quiet };
-        let ctx = RunnerContext::new(config, Rt::real(), events).watched(Arc::new(screen));
+        let ctx = RunnerContext::new(config, Rt::real(), events, CATALOGUE).watched(Arc::new(screen));
         Session { words: arguments.into_iter().skip(1).collect(), options, settings, quiet, function, ctx }
     }
 

@@ -40,5 +40,5 @@ pub fn options(ask: Ask) -> Answer {
 /// Names the SLS files that a minion gets from other sources than top files.
 pub fn tops(ask: Ask) -> Answer {
     let Some(id) = &ask.id else { return super::nothing() };
-    modules::tops::tops(ask.shared.stores.config.raw.get("master_tops"), id.as_str()).into()
+    state::tops::tops(ask.shared.stores.config.raw.get("master_tops"), id.as_str()).into()
 }

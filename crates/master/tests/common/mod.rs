@@ -44,6 +44,12 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// What a master with all execution functions starts from.
+pub fn start(config: config::Master) -> saltern_master::Start {
+    let catalogue = exec::Catalogue { modules: modules::ALL, ..Default::default() };
+    saltern_master::Start { config, keys: None, catalogue }
+}
+
 impl Master {
     /// Starts a master with these options and waits until it is ready.
     pub async fn start(options: Map) -> Self {
@@ -67,7 +73,7 @@ impl Master {
         let stop = CancellationToken::new();
         let (tell, ready) = tokio::sync::oneshot::channel();
         let running =
-            tokio::spawn(saltern_master::run(config, Rt::real(), stop.clone(), move |_| tell.send(()).unwrap()));
+            tokio::spawn(saltern_master::run(start(config), Rt::real(), stop.clone(), move |_| tell.send(()).unwrap()));
         if ready.await.is_err() {
             panic!("the master did not start: {:?}", running.await);
         }

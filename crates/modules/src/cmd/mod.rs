@@ -16,7 +16,6 @@ mod shells;
 mod table;
 #[cfg(test)]
 mod tests;
-pub mod words;
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,6 +24,7 @@ use exec::{Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 pub use process::os_text;
+pub use render::python::shlex as words;
 pub use run::Outcome;
 
 use options::Given;

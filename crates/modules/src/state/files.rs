@@ -9,7 +9,7 @@ use files::FileClient;
 use render::{Renderer, Request};
 use value::{Map, Value, map};
 
-use crate::{cp, templates, tops};
+use crate::{cp, templates};
 
 /// SLS files through the file client and the renderer, for one run.
 pub struct Files {
@@ -92,7 +92,7 @@ impl Sources for Files {
     fn master_tops(&self) -> std::result::Result<Map, String> {
         if self.ctx.is_local() {
             let (option, id) = (self.ctx.opts.get("master_tops").cloned(), self.ctx.id().to_owned());
-            let work = move || tops::tops(option.as_ref(), &id);
+            let work = move || state::tops::tops(option.as_ref(), &id);
             return Ok(self.ctx.blocking(work));
         }
         let mut opts = (*self.ctx.opts).clone();

@@ -31,12 +31,12 @@ impl MasterMinion {
     /// With the modules that work on a machine with these grains.
     pub fn shared(runner: RunnerContext, grains: &Map) -> Arc<Self> {
         let own: [&'static exec::Module; 1] = [&super::functions::MODULE];
-        let functions: Vec<&'static exec::Module> = own.iter().chain(modules::ALL).copied().collect();
+        let functions: Vec<&'static exec::Module> = own.iter().chain(runner.catalogue.modules).copied().collect();
         let opts = &runner.config.raw;
         let agent = Arc::new(MasterMinion {
             runner: runner.clone(),
             registry: Registry::limited(&functions, grains, Limits::of_modules(opts), &Map::new()),
-            states: Registry::limited(states::ALL, grains, Limits::of_states(opts), &Map::new()),
+            states: Registry::limited(runner.catalogue.states, grains, Limits::of_states(opts), &Map::new()),
         });
         OWNERS.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.place(), runner);
         agent

@@ -94,9 +94,7 @@ pub(crate) async fn own(ctx: &RunnerContext, saltenv: Option<String>, pillarenv:
 fn compiler(ctx: &RunnerContext) -> Result<Compiler> {
     let git = GitExternal::of_master(&ctx.config).map_err(failed)?;
     let compiler = Compiler::new(&ctx.config).map_err(failed)?;
-    Ok(compiler
-        .with_world(modules::templates::world(exec::Limits::of_modules(&ctx.config.raw)))
-        .with_external(Arc::new(git)))
+    Ok(compiler.with_world(pillar::world(ctx.catalogue, &ctx.config.raw)).with_external(Arc::new(git)))
 }
 
 fn is_cached(ctx: &RunnerContext) -> bool {

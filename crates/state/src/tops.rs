@@ -3,9 +3,8 @@
 
 use std::process::{Command, Stdio};
 
+use render::python::shlex;
 use value::{Map, Value, map};
-
-use crate::cmd::words;
 
 /// The source that is here.
 pub const EXT_NODES: &str = "ext_nodes";
@@ -29,7 +28,7 @@ fn ext_nodes(command: &str, id: &str) -> Result<Map, String> {
     if id.starts_with('-') {
         return Err("the program would read the id as an option".to_owned());
     }
-    let words = words::split(command).map_err(|error| error.to_string())?;
+    let words = shlex::split(command).map_err(|error| error.to_string())?;
     let (program, arguments) = words.split_first().ok_or("the command is empty")?;
     let mut command = Command::new(program);
     command.args(arguments).arg(id).stdin(Stdio::null()).stderr(Stdio::inherit());

@@ -1,4 +1,4 @@
-//! Words of a command line: taking them apart and quoting them, with the rules of a POSIX shell.
+//! The words of a command line, by the rules of a POSIX shell.
 
 /// A command line that cannot be taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
