@@ -24,7 +24,7 @@ pub fn chore(args: &[String]) -> Result<(), Failure> {
 }
 
 fn file() -> PathBuf {
-    workspace().join("crates/hot-paths/instructions.txt")
+    workspace().join("hot-paths/instructions.txt")
 }
 
 /// Counts the instructions of each path, for going it once.

@@ -15,7 +15,7 @@ use wire::msgpack::{Decode, Packing, pack, unpack};
 use crate::{JID, id, returned};
 
 /// Key pairs of the recorded conversations.
-const KEYS: &str = include_str!("../../crypto/testdata/keys.json");
+const KEYS: &str = include_str!("../../crates/crypto/testdata/keys.json");
 
 fn pem(owner: &str, half: &str) -> String {
     let keys: Value = serde_json::from_str(KEYS).expect("the recorded keys are JSON");
