@@ -11,6 +11,7 @@ mod random;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod tokio_net;
+pub mod umask;
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -397,9 +397,9 @@ pub fn directory_mode(dir_mode: &Value, mode: &Value) -> Value {
     opened.collect::<String>().into()
 }
 
-/// The permissions this process takes from new files.
+/// The permissions that this thread takes from new files.
 pub fn current_umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }

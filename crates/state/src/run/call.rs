@@ -212,26 +212,17 @@ pub(super) fn call_function(
     low: &Map,
 ) -> Result<Value, Error> {
     slots::fill(ctx, &mut bound)?;
-    let _umask = low.get("__umask__").and_then(Value::as_i64).map(Umask::set);
-    match exec::caught(|| function.call(ctx, bound)) {
+    let mask = low.get("__umask__").and_then(Value::as_i64).and_then(|mask| u32::try_from(mask).ok());
+    // A bug in one state function must not end the run: the states after it may repair the system.
+    let call = || exec::caught(|| function.call(ctx, bound));
+    let done = match mask {
+        Some(mask) => rt::umask::with(mask, call),
+        None => call(),
+    };
+    match done {
         // The run ends, too.
         Err(Error::Terminated) => ctx.end_killed(),
         done => done,
-    }
-}
-
-/// The mask for new files, of the whole process, until it is dropped.
-struct Umask(nix::sys::stat::Mode);
-
-impl Umask {
-    fn set(mask: i64) -> Self {
-        Umask(nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask as nix::libc::mode_t)))
-    }
-}
-
-impl Drop for Umask {
-    fn drop(&mut self) {
-        nix::sys::stat::umask(self.0);
     }
 }
 
