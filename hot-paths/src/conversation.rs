@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use channel::server::{Identity, KeyBook, MasterKeySignature, Offer, Server, Session, SessionBook, Settings, Verdict};
+use channel::server::{
+    Identity, KeyBook, MasterKeySignature, Offer, Server, Session, SessionBook, Settings, Undecided,
+};
 use crypto::{Crypticle, Encryption, KeyString, PrivateKey, PublicKey, Signature};
 use value::{Map, Value, list, map};
 use wire::MinionId;
 use wire::envelope::Clear;
-use wire::loads::{Abilities, PublicationMessage};
+use wire::loads::{Abilities, AuthOutcome, PublicationMessage};
 use wire::msgpack::{Decode, Packing, pack, unpack};
 
 use crate::{JID, id, returned};
@@ -62,8 +64,8 @@ fn publication() -> Map {
 struct Keys(Arc<PublicKey>);
 
 impl KeyBook for Keys {
-    fn sign_in(&self, _: &Offer<'_>) -> (Verdict, &'static str) {
-        (Verdict::Accepted, "accept")
+    fn sign_in(&self, _: &Offer<'_>) -> Result<AuthOutcome, Undecided> {
+        Ok(AuthOutcome::Accepted)
     }
 
     fn accepted(&self, _: &MinionId) -> Option<Arc<PublicKey>> {
@@ -148,6 +150,6 @@ pub fn sign_in(times: usize) {
     let request = Clear { load, version: 3 };
     for _ in 0..times {
         let here = std::net::Ipv4Addr::LOCALHOST.into();
-        assert!(server.sign_in(&request, here).event.is_some_and(|event| event.result));
+        assert!(server.sign_in(&request, here).decided.is_some_and(|decided| decided.outcome.result()));
     }
 }

@@ -12,14 +12,14 @@ use saltern_channel::client::{
     Error, FileTrust, MasterChannel, MinionIdentity, Settings, SignIn, Signatures, TrustSettings,
 };
 use saltern_channel::server::{
-    self, Identity, KeyBook, MasterKeySignature, Offer, Opened, Rotation, Server, Session, SessionBook, Verdict,
+    self, Identity, KeyBook, MasterKeySignature, Offer, Opened, Rotation, Server, Session, SessionBook, Undecided,
 };
 use tokio_util::task::AbortOnDropHandle;
 use transport::{Limits, RequestServer, Requester, Target};
 use value::{Map, Value, map};
 use wire::MinionId;
 use wire::envelope::{Clear, Envelope, Sealed};
-use wire::loads::{ABILITIES_FIELD, Abilities, Ability, AuthAnswer, AuthReply, PublicationMessage};
+use wire::loads::{ABILITIES_FIELD, Abilities, Ability, AuthAnswer, AuthOutcome, AuthReply, PublicationMessage};
 use wire::msgpack::Decode;
 
 #[derive(Default)]
@@ -31,16 +31,16 @@ struct Keys {
 }
 
 impl KeyBook for Keys {
-    fn sign_in(&self, offer: &Offer<'_>) -> (Verdict, &'static str) {
+    fn sign_in(&self, offer: &Offer<'_>) -> Result<AuthOutcome, Undecided> {
         if self.broken.load(Ordering::Relaxed) {
-            return (Verdict::TryAgain, "");
+            return Err(Undecided);
         }
         if !self.accept {
-            return (Verdict::Pending, "pend");
+            return Ok(AuthOutcome::Pending);
         }
         let key = PublicKey::from_pem(offer.public.as_bytes()).unwrap();
         self.accepted.lock().unwrap().entry(offer.id.clone()).or_insert_with(|| Arc::new(key));
-        (Verdict::Accepted, "accept")
+        Ok(AuthOutcome::Accepted)
     }
 
     fn accepted(&self, id: &MinionId) -> Option<Arc<PublicKey>> {

@@ -1,12 +1,12 @@
 //! The table of decisions about offered keys, without files, clock or network.
 
+use wire::loads::AuthOutcome;
+
 use crate::KeyState;
 
 /// The facts about an offered key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Situation {
-    /// The id may be used as a file name.
-    pub valid_id: bool,
     /// `max_minions` are connected and this one is not among them.
     pub full: bool,
     /// The offered key is an RSA public key.
@@ -41,17 +41,13 @@ pub struct Decision {
     pub row: Row,
     /// The change on disk.
     pub store: StoreAction,
-    /// The event to fire under `salt/auth`, if any.
-    pub event: Option<AuthEvent>,
-    /// What to tell the minion.
-    pub answer: Answer,
+    /// What it means for the minion.
+    pub outcome: AuthOutcome,
 }
 
 /// The rules, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Row {
-    /// The id is invalid.
-    InvalidId,
     /// There are too many minions.
     Full,
     /// The offered text is not a key.
@@ -101,96 +97,35 @@ pub enum StoreAction {
     Deny,
 }
 
-/// The content of a `salt/auth` event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuthEvent {
-    /// The entry `act`.
-    pub act: Act,
-    /// The entry `result`.
-    pub result: bool,
-}
-
-/// The outcome, in the words of `salt/auth` events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// The minion signed in.
-    Accept,
-    /// Its key waits for a decision.
-    Pend,
-    /// Its key is rejected.
-    Reject,
-    /// The id has another key.
-    Denied,
-    /// There are too many minions.
-    Full,
-    /// Something else is wrong.
-    Error,
-}
-
-/// The answer to the minion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Sign in.
-    Accepted,
-    /// Wait and ask again (`ret: True`).
-    Wait,
-    /// Give up (`ret: False`).
-    Refused,
-    /// Try another master (`ret: "full"`).
-    Full,
-}
-
-impl Act {
-    /// Returns the word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Act::Accept => "accept",
-            Act::Pend => "pend",
-            Act::Reject => "reject",
-            Act::Denied => "denied",
-            Act::Full => "full",
-            Act::Error => "error",
-        }
-    }
-}
-
 /// Decides about an offered key.
 ///
 /// The table is Salt's, with some rows more. What is no RSA public key at all is refused and not stored, while Salt keeps
 /// it, and fails when somebody tries to accept it. Short keys are refused, unless somebody has decided about them before.
 /// And strangers cannot fill the disk: there is a bound on the keys they leave.
 pub fn decide(situation: &Situation) -> Decision {
-    use {KeyState as State, StoreAction as Do};
+    use {AuthOutcome as Outcome, KeyState as State, StoreAction as Do};
     let row = row(situation);
-    let (store, act, answer) = match row {
-        Row::InvalidId => (Do::Nothing, None, Answer::Refused),
-        Row::Full => (Do::Nothing, Some(Act::Full), Answer::Full),
-        Row::Unusable => (Do::Nothing, Some(Act::Error), Answer::Refused),
-        Row::OpenMode => (open_mode_store(situation), Some(Act::Accept), Answer::Accepted),
-        Row::Rejected => (Do::Nothing, Some(Act::Reject), Answer::Refused),
-        Row::AcceptedSame => (Do::Nothing, Some(Act::Accept), Answer::Accepted),
-        Row::NewWeak => (Do::Nothing, Some(Act::Error), Answer::Refused),
-        Row::NewRejectedUnkept => (Do::Nothing, Some(Act::Reject), Answer::Refused),
-        Row::NewCrowded => (Do::Nothing, Some(Act::Full), Answer::Full),
-        Row::NewRejected => (Do::Put(State::Rejected), Some(Act::Reject), Answer::Refused),
-        Row::NewPending => (Do::Put(State::Pending), Some(Act::Pend), Answer::Wait),
-        Row::NewSigned => (Do::Put(State::Accepted), Some(Act::Accept), Answer::Accepted),
-        Row::PendingRejected => (Do::Move(State::Rejected), Some(Act::Reject), Answer::Refused),
-        Row::PendingSame => (Do::Nothing, Some(Act::Pend), Answer::Wait),
-        Row::PendingSigned => (Do::Move(State::Accepted), Some(Act::Accept), Answer::Accepted),
-        Row::AcceptedOther | Row::PendingOther | Row::PendingSignedOther => {
-            (Do::Deny, Some(Act::Denied), Answer::Refused)
-        }
+    let (store, outcome) = match row {
+        Row::Full => (Do::Nothing, Outcome::Full),
+        Row::Unusable => (Do::Nothing, Outcome::Unusable),
+        Row::OpenMode => (open_mode_store(situation), Outcome::Accepted),
+        Row::Rejected => (Do::Nothing, Outcome::Rejected),
+        Row::AcceptedSame => (Do::Nothing, Outcome::Accepted),
+        Row::NewWeak => (Do::Nothing, Outcome::Unusable),
+        Row::NewRejectedUnkept => (Do::Nothing, Outcome::Rejected),
+        Row::NewCrowded => (Do::Nothing, Outcome::Full),
+        Row::NewRejected => (Do::Put(State::Rejected), Outcome::Rejected),
+        Row::NewPending => (Do::Put(State::Pending), Outcome::Pending),
+        Row::NewSigned => (Do::Put(State::Accepted), Outcome::Accepted),
+        Row::PendingRejected => (Do::Move(State::Rejected), Outcome::Rejected),
+        Row::PendingSame => (Do::Nothing, Outcome::Pending),
+        Row::PendingSigned => (Do::Move(State::Accepted), Outcome::Accepted),
+        Row::AcceptedOther | Row::PendingOther | Row::PendingSignedOther => (Do::Deny, Outcome::Denied),
     };
-    let event = act.map(|act| AuthEvent { act, result: matches!(act, Act::Accept | Act::Pend) });
-    Decision { row, store, event, answer }
+    Decision { row, store, outcome }
 }
 
 fn row(situation: &Situation) -> Row {
-    if !situation.valid_id {
-        return Row::InvalidId;
-    }
-    // Before the key is looked at: a full master does as little as possible for each attempt.
     if situation.full {
         return Row::Full;
     }
@@ -245,7 +180,6 @@ mod tests {
 
     /// A new, good key at a master without any automatism.
     const NEW: Situation = Situation {
-        valid_id: true,
         full: false,
         usable: true,
         weak: false,
@@ -260,11 +194,11 @@ mod tests {
         Situation { stored: Some(Stored { state, same }), ..NEW }
     }
 
-    type Example = (Situation, Row, StoreAction, Option<(Act, bool)>, Answer);
+    type Example = (Situation, Row, StoreAction, AuthOutcome);
 
     /// Each rule: the situation, and what follows from it in the words of the protocol.
     fn table() -> Vec<Example> {
-        use Act::*;
+        use AuthOutcome as Is;
         use KeyState::{Accepted, Pending, Rejected};
         use StoreAction::*;
         let sign = |situation: Situation| Situation { auto_sign: true, ..situation };
@@ -273,68 +207,58 @@ mod tests {
         let weak = |situation: Situation| Situation { weak: true, ..situation };
         let crowded = |situation: Situation| Situation { crowded: true, ..situation };
         vec![
-            (Situation { valid_id: false, ..open(NEW) }, Row::InvalidId, Nothing, None, Answer::Refused),
-            (Situation { full: true, ..open(NEW) }, Row::Full, Nothing, Some((Full, false)), Answer::Full),
-            (Situation { usable: false, ..open(NEW) }, Row::Unusable, Nothing, Some((Error, false)), Answer::Refused),
-            (open(NEW), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
-            (open(stored(Rejected, false)), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
-            (open(stored(Rejected, true)), Row::OpenMode, Put(Accepted), Some((Accept, true)), Answer::Accepted),
-            (open(stored(Accepted, true)), Row::OpenMode, Nothing, Some((Accept, true)), Answer::Accepted),
-            (sign(stored(Rejected, true)), Row::Rejected, Nothing, Some((Reject, false)), Answer::Refused),
-            (sign(stored(Rejected, false)), Row::Rejected, Nothing, Some((Reject, false)), Answer::Refused),
-            (sign(stored(Accepted, false)), Row::AcceptedOther, Deny, Some((Denied, false)), Answer::Refused),
-            (reject(stored(Accepted, true)), Row::AcceptedSame, Nothing, Some((Accept, true)), Answer::Accepted),
-            (weak(sign(NEW)), Row::NewWeak, Nothing, Some((Error, false)), Answer::Refused),
-            (weak(stored(Accepted, true)), Row::AcceptedSame, Nothing, Some((Accept, true)), Answer::Accepted),
-            (crowded(NEW), Row::NewCrowded, Nothing, Some((Full, false)), Answer::Full),
-            (crowded(reject(NEW)), Row::NewRejectedUnkept, Nothing, Some((Reject, false)), Answer::Refused),
-            (crowded(sign(NEW)), Row::NewSigned, Put(Accepted), Some((Accept, true)), Answer::Accepted),
-            (crowded(stored(Pending, true)), Row::PendingSame, Nothing, Some((Pend, true)), Answer::Wait),
-            (reject(sign(NEW)), Row::NewRejected, Put(Rejected), Some((Reject, false)), Answer::Refused),
-            (NEW, Row::NewPending, Put(Pending), Some((Pend, true)), Answer::Wait),
-            (sign(NEW), Row::NewSigned, Put(Accepted), Some((Accept, true)), Answer::Accepted),
-            (
-                reject(sign(stored(Pending, false))),
-                Row::PendingRejected,
-                Move(Rejected),
-                Some((Reject, false)),
-                Answer::Refused,
-            ),
-            (stored(Pending, false), Row::PendingOther, Deny, Some((Denied, false)), Answer::Refused),
-            (stored(Pending, true), Row::PendingSame, Nothing, Some((Pend, true)), Answer::Wait),
-            (sign(stored(Pending, false)), Row::PendingSignedOther, Deny, Some((Denied, false)), Answer::Refused),
-            (sign(stored(Pending, true)), Row::PendingSigned, Move(Accepted), Some((Accept, true)), Answer::Accepted),
+            (Situation { full: true, ..open(NEW) }, Row::Full, Nothing, Is::Full),
+            (Situation { usable: false, ..open(NEW) }, Row::Unusable, Nothing, Is::Unusable),
+            (open(NEW), Row::OpenMode, Put(Accepted), Is::Accepted),
+            (open(stored(Rejected, false)), Row::OpenMode, Put(Accepted), Is::Accepted),
+            (open(stored(Rejected, true)), Row::OpenMode, Put(Accepted), Is::Accepted),
+            (open(stored(Accepted, true)), Row::OpenMode, Nothing, Is::Accepted),
+            (sign(stored(Rejected, true)), Row::Rejected, Nothing, Is::Rejected),
+            (sign(stored(Rejected, false)), Row::Rejected, Nothing, Is::Rejected),
+            (sign(stored(Accepted, false)), Row::AcceptedOther, Deny, Is::Denied),
+            (reject(stored(Accepted, true)), Row::AcceptedSame, Nothing, Is::Accepted),
+            (weak(sign(NEW)), Row::NewWeak, Nothing, Is::Unusable),
+            (weak(stored(Accepted, true)), Row::AcceptedSame, Nothing, Is::Accepted),
+            (crowded(NEW), Row::NewCrowded, Nothing, Is::Full),
+            (crowded(reject(NEW)), Row::NewRejectedUnkept, Nothing, Is::Rejected),
+            (crowded(sign(NEW)), Row::NewSigned, Put(Accepted), Is::Accepted),
+            (crowded(stored(Pending, true)), Row::PendingSame, Nothing, Is::Pending),
+            (reject(sign(NEW)), Row::NewRejected, Put(Rejected), Is::Rejected),
+            (NEW, Row::NewPending, Put(Pending), Is::Pending),
+            (sign(NEW), Row::NewSigned, Put(Accepted), Is::Accepted),
+            (reject(sign(stored(Pending, false))), Row::PendingRejected, Move(Rejected), Is::Rejected),
+            (stored(Pending, false), Row::PendingOther, Deny, Is::Denied),
+            (stored(Pending, true), Row::PendingSame, Nothing, Is::Pending),
+            (sign(stored(Pending, false)), Row::PendingSignedOther, Deny, Is::Denied),
+            (sign(stored(Pending, true)), Row::PendingSigned, Move(Accepted), Is::Accepted),
         ]
     }
 
     #[test]
     fn every_row_of_the_table() {
         let mut seen = std::collections::HashSet::new();
-        for (situation, row, store, event, answer) in table() {
-            let event = event.map(|(act, result)| AuthEvent { act, result });
-            assert_eq!(decide(&situation), Decision { row, store, event, answer }, "{situation:?}");
+        for (situation, row, store, outcome) in table() {
+            assert_eq!(decide(&situation), Decision { row, store, outcome }, "{situation:?}");
             seen.insert(row);
         }
-        // A new row must be added to the table of examples.
-        assert_eq!(seen.len(), 18, "a rule has no example");
+        assert_eq!(seen.len(), 17, "a rule has no example");
     }
 
     fn every_situation() -> impl Iterator<Item = Situation> {
         use KeyState::{Accepted, Pending, Rejected};
         let states = [None, Some(Accepted), Some(Pending), Some(Rejected)];
-        (0..4 * 512).map(move |bits: usize| {
+        (0..4 * 256).map(move |bits: usize| {
             let bit = |place: usize| bits >> place & 1 == 1;
-            let state = states[bits >> 9];
+            let state = states[bits >> 8];
             Situation {
-                valid_id: bit(0),
                 full: bit(1),
                 usable: bit(2),
                 open_mode: bit(3),
                 auto_reject: bit(4),
                 auto_sign: bit(5),
                 stored: state.map(|state| Stored { state, same: bit(6) }),
-                weak: bit(7),
-                crowded: bit(8),
+                weak: bit(0),
+                crowded: bit(7),
             }
         })
     }
@@ -344,8 +268,8 @@ mod tests {
         for situation in every_situation() {
             let decision = decide(&situation);
             let known = situation.stored.filter(|stored| stored.same).map(|stored| stored.state);
-            if decision.answer == Answer::Accepted {
-                assert!(situation.valid_id && situation.usable && !situation.full, "{situation:?}");
+            if decision.outcome == AuthOutcome::Accepted {
+                assert!(situation.usable && !situation.full, "{situation:?}");
                 let trusted = known == Some(KeyState::Accepted) || situation.auto_sign || situation.open_mode;
                 assert!(trusted, "{situation:?}");
             }
@@ -356,10 +280,6 @@ mod tests {
                 let left = [StoreAction::Put(KeyState::Pending), StoreAction::Put(KeyState::Rejected)];
                 assert!(!left.contains(&decision.store), "{situation:?}");
             }
-            let agrees = decision
-                .event
-                .is_none_or(|event| event.result == matches!(decision.answer, Answer::Accepted | Answer::Wait));
-            assert!(agrees, "{situation:?}");
         }
     }
 }

@@ -26,11 +26,11 @@ mod store;
 mod testing;
 mod watch;
 
-pub use admit::{Admission, AdmissionOptions, Admitted, Applicant, Seats};
+pub use admit::{Admission, AdmissionOptions, Applicant, Seats};
 pub use atomic::Owner;
 pub use auto::{AutoKey, AutoKeyOptions};
 pub use bank::{Bank, KeyState, UnknownBank};
-pub use decide::{Act, Answer, AuthEvent, Decision, Row, Situation, StoreAction, Stored, decide};
+pub use decide::{Decision, Row, Situation, StoreAction, Stored, decide};
 pub use decisions::{Decided, Decisions};
 pub use dropfile::{DropFile, request_rotation, take_rotation_request};
 pub use error::KeyError;

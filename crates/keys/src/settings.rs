@@ -56,7 +56,6 @@ impl From<&Master> for AutoKeyOptions {
 
 impl From<&Master> for AdmissionOptions {
     fn from(settings: &Master) -> Self {
-        let acts = settings.raw.get("auth_events_autosign_grains").and_then(Value::as_list).unwrap_or_default();
         AdmissionOptions {
             open_mode: settings.keys.open_mode,
             max_minions: limit(settings.keys.max_minions),
@@ -65,8 +64,6 @@ impl From<&Master> for AdmissionOptions {
                 per_address: limit(settings.keys.max_pending_keys_per_address),
             },
             minimum_key_bits: settings.keys.minimum_key_bits,
-            auth_events: settings.events.auth_events,
-            auth_events_autosign_grains: acts.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -111,7 +108,7 @@ impl PairOptions<'static> {
 
 #[cfg(test)]
 mod tests {
-    use value::{list, map};
+    use value::map;
 
     use super::*;
 
@@ -119,15 +116,14 @@ mod tests {
     fn options_get_their_meaning() {
         let settings = Master::from_options(map! {
             "root_dir" => "/tmp/x", "pki_dir" => "/tmp/x/pki", "id" => "salt_master", "user" => "root",
-            "autosign_timeout" => 5, "max_minions" => 7, "auth_events_autosign_grains" => list!["pend"],
+            "autosign_timeout" => 5, "max_minions" => 7,
             "hash_type" => "md5",
         })
         .unwrap();
         assert_eq!(MasterKeyOptions::from(&settings).short_id(), "salt");
         assert_eq!(KeyStore::of_master(&settings).dir(), std::path::Path::new("/tmp/x/pki"));
         assert_eq!(AutoKeyOptions::from(&settings).autosign_timeout, Some(Duration::from_secs(300)));
-        let admission = AdmissionOptions::from(&settings);
-        assert_eq!((admission.max_minions, admission.auth_events_autosign_grains), (Some(7), vec!["pend".to_owned()]));
+        assert_eq!(AdmissionOptions::from(&settings).max_minions, Some(7));
         assert_eq!(ManagerOptions::try_from(&settings).unwrap().hash_type, crypto::HashType::Md5);
     }
 

@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use saltern_keys::{
-    Admission, AdmissionOptions, Answer, Applicant, AutoKey, AutoKeyOptions, Bank, KeyStore, LiveKeys, Owner, Seats,
+    Admission, AdmissionOptions, Applicant, AutoKey, AutoKeyOptions, Bank, KeyStore, LiveKeys, Owner, Seats,
 };
 use serde_json::{Value, json};
+use wire::loads::Verdict;
 
 const ID: &str = "web1";
 
@@ -99,18 +100,17 @@ fn ours(situation: &Value, keys: &[String; 2]) -> Value {
     };
     let store = KeyStore::new(dir.path(), Owner::NOBODY);
     let admission = Admission::new(LiveKeys::new(store), AutoKey::new(auto, dir.path()), options);
-    let applicant = Applicant { id: ID, public_key: &keys[0], autosign_grains: None, address: None };
+    let id = wire::MinionId::new(ID).unwrap();
+    let applicant = Applicant { id: &id, public_key: &keys[0], autosign_grains: None, address: None };
     let seats = |_: &wire::MinionId| Seats { taken: 2, has_seat: false };
-    let admitted = admission.admit(&applicant, seats, SystemTime::now()).unwrap();
-    let answer = match admitted.answer {
-        Answer::Accepted => json!("accepted"),
-        Answer::Wait => json!(true),
-        Answer::Refused => json!(false),
-        Answer::Full => json!("full"),
+    let outcome = admission.admit(&applicant, seats, SystemTime::now()).unwrap();
+    let answer = match outcome.refusal() {
+        None => json!("accepted"),
+        Some(Verdict::Pending) => json!(true),
+        Some(Verdict::Rejected) => json!(false),
+        Some(Verdict::Full) => json!("full"),
     };
-    let event = admitted
-        .auth_event
-        .map(|event| json!([event.get_str("act").unwrap(), event.get("result").unwrap().as_bool().unwrap()]));
+    let event = json!([outcome.act(), outcome.result()]);
     json!({ "answer": answer, "event": event, "files": files(dir.path(), keys) })
 }
 

@@ -5,12 +5,13 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use channel::server::{KeyBook, Offer, Session, SessionBook, Verdict};
+use channel::server::{KeyBook, Offer, Session, SessionBook, Undecided};
 use crypto::{Crypticle, KeyString, PublicKey};
-use keys::{Admission, Answer, Applicant, Seats};
+use keys::{Admission, Applicant, Seats};
 use tokio::time::Instant;
 use tracing::error;
 use wire::MinionId;
+use wire::loads::AuthOutcome;
 
 use crate::{Shared, Stores};
 
@@ -43,24 +44,17 @@ impl Keys {
 }
 
 impl KeyBook for Keys {
-    fn sign_in(&self, offer: &Offer<'_>) -> (Verdict, &'static str) {
+    fn sign_in(&self, offer: &Offer<'_>) -> Result<AuthOutcome, Undecided> {
         let Offer { id, public, grains, peer } = *offer;
-        let applicant = Applicant { id: id.as_str(), public_key: public, autosign_grains: grains, address: Some(peer) };
-        let admitted = self.admission.admit(&applicant, |id| self.seats(id), self.stores.rt.now());
-        match admitted {
-            Ok(admitted) => {
-                let act = admitted.auth_event.as_ref().and_then(|event| event.get_str("act")).unwrap_or_default();
-                (verdict(admitted.answer), word(act))
-            }
-            Err(error) => {
-                error!(
-                    minion = %id,
-                    "failed to decide about the key of {id}, which is to try again: {}",
-                    crate::chain(&error)
-                );
-                (Verdict::TryAgain, "")
-            }
-        }
+        let applicant = Applicant { id, public_key: public, autosign_grains: grains, address: Some(peer) };
+        self.admission.admit(&applicant, |id| self.seats(id), self.stores.rt.now()).map_err(|error| {
+            error!(
+                minion = %id,
+                "failed to decide about the key of {id}, which is to try again: {}",
+                crate::chain(&error)
+            );
+            Undecided
+        })
     }
 
     fn accepted(&self, id: &MinionId) -> Option<Arc<PublicKey>> {
@@ -69,22 +63,6 @@ impl KeyBook for Keys {
             None
         })
     }
-}
-
-fn verdict(answer: Answer) -> Verdict {
-    match answer {
-        Answer::Accepted => Verdict::Accepted,
-        Answer::Wait => Verdict::Pending,
-        Answer::Refused => Verdict::Refused,
-        Answer::Full => Verdict::Full,
-    }
-}
-
-/// No word means that no event is fired.
-fn word(act: &str) -> &'static str {
-    use keys::Act;
-    let all = [Act::Accept, Act::Pend, Act::Reject, Act::Denied, Act::Full, Act::Error];
-    all.into_iter().map(Act::word).find(|word| *word == act).unwrap_or_default()
 }
 
 /// How long the session key before counts after a minion got another because of its age.

@@ -8,21 +8,11 @@ use std::time::Duration;
 use crypto::{KeyString, PublicKey};
 use value::Map;
 use wire::MinionId;
+use wire::loads::AuthOutcome;
 
-/// The answer to a minion that shows its key.
+/// Nothing was decided about a minion that signs in, because something failed on this side: it is to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The key is accepted.
-    Accepted,
-    /// The key waits for an operator.
-    Pending,
-    /// The key is rejected, denied or unusable.
-    Refused,
-    /// There are as many minions as `max_minions` allows, or as many keys waiting as `max_pending_keys` allows.
-    Full,
-    /// Something failed on our side: nothing was decided, and the minion is to try again.
-    TryAgain,
-}
+pub struct Undecided;
 
 /// What a minion that signs in says about itself, before anything of it is proven.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +29,11 @@ pub struct Offer<'a> {
 
 /// Knows the minions' keys.
 pub trait KeyBook: Send + Sync {
-    /// Decides about a minion that signs in, and stores what follows. The word is that of the `salt/auth` event (`accept`,
-    /// `pend`, `reject`, `denied`, `full`).
-    fn sign_in(&self, offer: &Offer<'_>) -> (Verdict, &'static str);
+    /// Decides about a minion that signs in, and stores what follows.
+    ///
+    /// # Errors
+    /// When something fails on this side, which is in the log.
+    fn sign_in(&self, offer: &Offer<'_>) -> Result<AuthOutcome, Undecided>;
 
     /// Returns the accepted key of a minion.
     fn accepted(&self, id: &MinionId) -> Option<Arc<PublicKey>>;

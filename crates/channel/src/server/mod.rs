@@ -17,11 +17,11 @@ use rt::Rt;
 use wire::loads::Abilities;
 
 pub use aes::{AesKey, Generation, Rotation};
-pub use keybook::{KeyBook, Offer, Session, SessionBook, Verdict};
+pub use keybook::{KeyBook, Offer, Session, SessionBook, Undecided};
 pub use open::{Opened, Refused, SealedRequest};
 pub use publish::Numbered;
 pub use reply::Answer;
-pub use sign_in::{MasterKeySignature, SignInEvent, SignedIn};
+pub use sign_in::{Decided, MasterKeySignature, SignedIn};
 
 /// What the master's options say about the channel.
 #[derive(Clone, Debug)]

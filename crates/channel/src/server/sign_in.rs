@@ -14,11 +14,11 @@ use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::Clear;
 use wire::loads::{
-    ABILITIES_FIELD, AWAIT_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, Verdict as Word,
+    ABILITIES_FIELD, AWAIT_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthOutcome, AuthRefused, AuthReply, Verdict,
     is_nonce,
 };
 
-use super::{Answer, Offer, Server, Verdict};
+use super::{Answer, Offer, Server};
 
 /// How the master's public key is vouched for in sign-in answers (`master_sign_pubkey`).
 pub enum MasterKeySignature {
@@ -56,27 +56,31 @@ impl MasterKeySignature {
 pub struct SignedIn {
     /// The answer.
     pub answer: Answer,
-    /// What the `salt/auth` event says; `None` when the id was unusable.
-    pub event: Option<SignInEvent>,
+    /// What was decided; `None` when the request was unusable or the decision failed.
+    pub decided: Option<Decided>,
     /// What the minion can do beyond Salt; `None` for a stock minion.
     pub abilities: Option<Abilities>,
     /// How long the minion waits for a decision about its key, which waits for an operator.
     pub awaits: Option<Duration>,
 }
 
-/// What the `salt/auth` event says.
+/// What was decided about a minion.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SignInEvent {
+pub struct Decided {
     /// The minion.
     pub id: MinionId,
-    /// The word for what was done.
-    pub act: &'static str,
-    /// Whether the minion may go on (waiting counts).
-    pub result: bool,
+    /// The decision.
+    pub outcome: AuthOutcome,
     /// The key it showed.
     pub public: String,
     /// The grains it sent for autosigning.
     pub grains: Option<Map>,
+}
+
+impl SignedIn {
+    fn undecided(answer: Answer) -> Self {
+        SignedIn { answer, decided: None, abilities: None, awaits: None }
+    }
 }
 
 /// How many characters of an invalid id are logged.
@@ -103,46 +107,39 @@ impl Server {
         // What is signed must not be of the sender's choosing.
         if request.version > 1 && !nonce.is_some_and(is_nonce) {
             warn!("Authentication request without a valid nonce from {peer}");
-            return SignedIn { answer: Answer::plain("bad load"), event: None, abilities: None, awaits: None };
+            return SignedIn::undecided(Answer::plain("bad load"));
         }
         let Some(request) = read(request) else {
             let algorithm = signature_algorithm(&request.load).unwrap_or_default();
             warn!("Authentication request from invalid id {}", shown(request.load.get("id")));
-            return SignedIn {
-                answer: self.refusal(Word::Rejected, nonce, algorithm, request.version),
-                event: None,
-                abilities: None,
-                awaits: None,
-            };
+            return SignedIn::undecided(self.refusal(Verdict::Rejected, nonce, algorithm, request.version));
         };
         let abilities = request.abilities.clone();
         let offer = Offer { id: &request.id, public: &request.public, grains: request.grains, peer };
-        let (verdict, act) = self.keys.sign_in(&offer);
-        let event = SignInEvent {
+        let Ok(outcome) = self.keys.sign_in(&offer) else {
+            return SignedIn::undecided(try_again());
+        };
+        let decided = Some(Decided {
             id: request.id.clone(),
-            act,
-            result: matches!(verdict, Verdict::Accepted | Verdict::Pending),
+            outcome,
             public: request.public.clone(),
             grains: request.grains.cloned(),
-        };
+        });
         let (Ok(encryption), Ok(signature)) = (request.enc_algo, request.sig_algo) else {
             let word = if request.enc_algo.is_err() { "enc" } else { "sig" };
             let answer = Answer::Plain(AuthReply::bad_algorithm(word).to_value());
-            return SignedIn { answer, event: Some(event), abilities, awaits: None };
+            return SignedIn { answer, decided, abilities, awaits: None };
         };
-        let refuse = |word: Word| self.refusal(word, request.nonce, signature, request.version);
-        let answer = match verdict {
-            Verdict::Accepted => self.welcome(&request, encryption, signature).unwrap_or_else(|reason| {
+        let answer = match outcome.refusal() {
+            None => self.welcome(&request, encryption, signature).unwrap_or_else(|reason| {
                 error!(minion = %request.id, "failed to answer the sign-in of {}, which is to try again: {reason}", request.id);
                 try_again()
             }),
-            Verdict::Pending => self.pending(&request, signature),
-            Verdict::Refused => refuse(Word::Rejected),
-            Verdict::Full => refuse(Word::Full),
-            Verdict::TryAgain => try_again(),
+            Some(Verdict::Pending) => self.pending(&request, signature),
+            Some(refused) => self.refusal(refused, request.nonce, signature, request.version),
         };
-        let awaits = request.awaits.filter(|_| verdict == Verdict::Pending);
-        SignedIn { answer, event: Some(event), abilities, awaits }
+        let awaits = request.awaits.filter(|_| outcome == AuthOutcome::Pending);
+        SignedIn { answer, decided, abilities, awaits }
     }
 
     /// A minion of ours is told that it may wait for the decision.
@@ -152,7 +149,7 @@ impl Server {
         if request.abilities.is_some() && !self.rt.is_simulated() {
             extra.insert(AWAIT_FIELD, true);
         }
-        let refused = AuthRefused { verdict: Word::Pending, nonce: request.nonce.map(str::to_owned), extra };
+        let refused = AuthRefused { verdict: Verdict::Pending, nonce: request.nonce.map(str::to_owned), extra };
         self.signed(AuthAnswer::Refused(refused), signature, request.version)
     }
 
@@ -190,7 +187,7 @@ impl Server {
         self.keys.accepted(&request.id).or_else(|| PublicKey::from_pem(request.public.as_bytes()).ok().map(Arc::new))
     }
 
-    fn refusal(&self, verdict: Word, nonce: Option<&str>, algorithm: Signature, version: i64) -> Answer {
+    fn refusal(&self, verdict: Verdict, nonce: Option<&str>, algorithm: Signature, version: i64) -> Answer {
         let refused = AuthRefused { verdict, nonce: nonce.map(str::to_owned), extra: Map::new() };
         self.signed(AuthAnswer::Refused(refused), algorithm, version)
     }

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use channel::server::SignInEvent;
+use channel::server::Decided;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use transport::Incoming;
 use value::{Map, Value, map};
 use wire::envelope::Clear;
+use wire::loads::AuthOutcome;
 
 use super::latest::Latest;
 use crate::Shared;
@@ -118,41 +119,40 @@ impl Storm {
 /// What a minion that signs in is told, and for how long it would wait for more if its key waits for an operator.
 pub fn sign_in(shared: &Shared, request: &Clear, peer: SocketAddr) -> (Value, Option<Duration>) {
     let signed_in = shared.channel.sign_in(request, peer.ip());
-    let result = match signed_in.event.as_ref().map(|event| (event.act, event.result)) {
-        None => "invalid",
-        Some(("", true)) => "accept",
-        Some(("", false)) => "reject",
-        Some((act, _)) => act,
-    };
+    let result = signed_in.decided.as_ref().map_or("invalid", |decided| decided.outcome.act());
     shared.metrics.sign_ins.count(result);
-    if let Some(event) = signed_in.event {
-        if event.act == "accept" {
-            shared.heard(&event.id, peer.ip());
-            shared.publisher.has_signed_in(&event.id, peer.ip());
-            shared.presence.note_abilities(&event.id, signed_in.abilities);
+    if let Some(decided) = signed_in.decided {
+        if decided.outcome == AuthOutcome::Accepted {
+            shared.heard(&decided.id, peer.ip());
+            shared.publisher.has_signed_in(&decided.id, peer.ip());
+            shared.presence.note_abilities(&decided.id, signed_in.abilities);
         }
-        announce(shared, event);
+        if let Some(data) = event(&shared.stores.config, decided) {
+            shared.fire("salt/auth", data);
+        }
     }
     (signed_in.answer.into_value(), signed_in.awaits)
 }
 
-fn announce(shared: &Shared, event: SignInEvent) {
-    // No word: such events are off, or nothing was decided.
-    if event.act.is_empty() {
-        return;
+/// Returns the data of the event `salt/auth`, unless `auth_events` turns it off.
+fn event(config: &config::Master, decided: Decided) -> Option<Map> {
+    if !config.events.auth_events {
+        return None;
     }
-    let result = matches!(event.act, "accept" | "pend");
-    let mut data = map! { "result" => result, "act" => event.act, "id" => &event.id, "pub" => event.public };
-    let acts = shared.stores.config.raw.get("auth_events_autosign_grains").and_then(Value::as_list).unwrap_or_default();
-    let wanted = acts.iter().any(|act| act.as_str() == Some(event.act));
-    if let Some(grains) = event.grains.filter(|grains: &Map| wanted && !grains.is_empty()) {
+    let Decided { id, outcome, public, grains } = decided;
+    let mut data = map! { "result" => outcome.result(), "act" => outcome.act(), "id" => &id, "pub" => public };
+    let acts = config.raw.get("auth_events_autosign_grains").and_then(Value::as_list).unwrap_or_default();
+    let wanted = acts.iter().any(|act| act.as_str() == Some(outcome.act()));
+    if let Some(grains) = grains.filter(|grains| wanted && !grains.is_empty()) {
         data.insert("autosign_grains", grains);
     }
-    shared.fire("salt/auth", data);
+    Some(data)
 }
 
 #[cfg(test)]
 mod tests {
+    use value::list;
+
     use super::*;
 
     #[test]
@@ -164,5 +164,27 @@ mod tests {
         assert_eq!(storm.note(now, LONG, true), Some(1));
         assert_eq!([storm.note(now, LONG, true), storm.note(now, LONG, true)], [None, None]);
         assert_eq!(storm.note(now + QUIET, LONG, true), Some(3));
+    }
+
+    #[test]
+    fn events_may_be_off_or_carry_grains() {
+        let plain = map! { "result" => true, "act" => "pend", "id" => "web1", "pub" => "KEY" };
+        let mut with_grains = plain.clone();
+        with_grains.insert("autosign_grains", map! { "serial" => "A1" });
+        for (options, expected) in [
+            (map! { "auth_events" => false }, None),
+            (map! {}, Some(plain.clone())),
+            (map! { "auth_events_autosign_grains" => list!["accept"] }, Some(plain)),
+            (map! { "auth_events_autosign_grains" => list!["pend"] }, Some(with_grains)),
+        ] {
+            let decided = Decided {
+                id: wire::MinionId::new("web1").unwrap(),
+                outcome: AuthOutcome::Pending,
+                public: "KEY".to_owned(),
+                grains: Some(map! { "serial" => "A1" }),
+            };
+            let config = config::Master::from_options(options.clone()).unwrap();
+            assert_eq!(event(&config, decided), expected, "{options:?}");
+        }
     }
 }

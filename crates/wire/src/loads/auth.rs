@@ -86,7 +86,53 @@ load! {
 /// the answer of a Saltern master: that the minion may ask this way.
 pub const AWAIT_FIELD: &str = "saltern_await";
 
-/// The state of a key that was not accepted.
+/// What a master decides about a minion that signs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthOutcome {
+    /// Its key is accepted.
+    Accepted,
+    /// Its key waits for an operator.
+    Pending,
+    /// Its key is rejected.
+    Rejected,
+    /// The id has another key.
+    Denied,
+    /// `max_minions` are connected, or no more keys may wait.
+    Full,
+    /// What it shows is no key, or too short a key.
+    Unusable,
+}
+
+impl AuthOutcome {
+    /// Returns the word for it in the field `act` of `salt/auth` events.
+    pub fn act(self) -> &'static str {
+        match self {
+            AuthOutcome::Accepted => "accept",
+            AuthOutcome::Pending => "pend",
+            AuthOutcome::Rejected => "reject",
+            AuthOutcome::Denied => "denied",
+            AuthOutcome::Full => "full",
+            AuthOutcome::Unusable => "error",
+        }
+    }
+
+    /// Returns the field `result` of `salt/auth` events: whether the minion has come in or may still come in.
+    pub fn result(self) -> bool {
+        matches!(self, AuthOutcome::Accepted | AuthOutcome::Pending)
+    }
+
+    /// Returns what a minion that does not come in is answered.
+    pub fn refusal(self) -> Option<Verdict> {
+        match self {
+            AuthOutcome::Accepted => None,
+            AuthOutcome::Pending => Some(Verdict::Pending),
+            AuthOutcome::Rejected | AuthOutcome::Denied | AuthOutcome::Unusable => Some(Verdict::Rejected),
+            AuthOutcome::Full => Some(Verdict::Full),
+        }
+    }
+}
+
+/// The answer to a minion whose key was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Rejected or denied, or the id or key is invalid: `False`.

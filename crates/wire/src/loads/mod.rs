@@ -22,7 +22,8 @@ mod token;
 
 pub use abilities::{Abilities, Ability, FIELD as ABILITIES_FIELD};
 pub use auth::{
-    AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthRefused, AuthReply, AuthRequest, TRY_AGAIN, Verdict, is_nonce,
+    AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthOutcome, AuthRefused, AuthReply, AuthRequest, TRY_AGAIN, Verdict,
+    is_nonce,
 };
 pub use event::{EventItem, MinionEvent, MinionEvents};
 pub use field::{LoadError, Nullable, Problem};
