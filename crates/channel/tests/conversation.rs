@@ -148,7 +148,7 @@ fn answer(server: &Server, envelope: Result<wire::envelope::Envelope, wire::enve
         Ok(Opened::Sealed(request)) if request.cmd == "_pillar" => {
             let pillar = map! { "role" => "web" };
             let id = request.id.as_ref().unwrap();
-            server.private(id, &request.seal, "pillar", pillar.into()).unwrap_or_else(|error| error).into_value()
+            server.pillar(id, &request.seal, pillar.into()).unwrap_or_else(|error| error).into_value()
         }
         Ok(Opened::Sealed(request)) => request.seal.seal(&request.load.clone().into()).into_value(),
     }
@@ -198,7 +198,7 @@ async fn converse(kind: transport::Kind) {
     let abilities = minion.credentials().unwrap().abilities.clone();
     assert_eq!(abilities, Some(Abilities::all("m1_master", "1")), "peers of ours know each other");
 
-    let pillar = minion.request_private(map! { "cmd" => "_pillar" }, "pillar", None).await.unwrap();
+    let pillar = minion.request_pillar(map! { "cmd" => "_pillar" }, None).await.unwrap();
     assert_eq!(pillar, map! { "role" => "web" }.into());
 
     // A second sign-in shows the token and keeps the keys.

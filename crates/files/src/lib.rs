@@ -14,6 +14,6 @@ mod path;
 mod server;
 pub mod url;
 
-pub use client::{CachedDir, Content, FileClient, GetFile, LocalRemote, Push, Remote, Reply};
+pub use client::{CachedDir, Content, FileClient, GetFile, LocalRemote, Remote, Reply};
 pub use error::{Error, RemoteError, Result};
 pub use server::{Chosen, Chunk, ChunkRequest, FileServer, Found, GitFs, Inbox, Lists, Piece, Update, Updated};

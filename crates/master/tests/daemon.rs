@@ -303,7 +303,7 @@ async fn files_pillar_and_data_are_served() {
     let request = map! {
         "cmd" => "_pillar", "id" => "web1", "grains" => map! { "os" => "Debian" }, "saltenv" => Value::Null, "ver" => "2",
     };
-    let pillar = minion.channel.request_private(request, "pillar", None).await.unwrap();
+    let pillar = minion.channel.request_pillar(request, None).await.unwrap();
     assert_eq!(pillar, map! { "role" => "web" }.into());
     let chunk = map! { "cmd" => "_serve_file", "path" => "a.txt", "saltenv" => "base", "loc" => 1 };
     assert_eq!(minion.ask(chunk.clone()).await.get("data").unwrap(), &Value::from("ello"));

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 use value::{Map, Value, map};
 use wire::MinionId;
+use wire::loads::{MinionEvent, Nullable, PillarRequest};
 use wire::topic::Topic;
 
 use crate::agent::LinkAgent;
@@ -185,18 +186,21 @@ impl World {
     pub async fn ask_pillar(&self, link: &Link, channel: &MasterChannel, extra: Map) -> Result<Map, String> {
         let opts = link.opts();
         let option = |name: &str| opts.get(name).cloned().unwrap_or_default();
-        let mut load = map! {
-            "id" => self.id.as_str(),
-            "grains" => (*self.grains()).clone(),
-            "saltenv" => option("saltenv"),
-            "pillarenv" => option("pillarenv"),
-            "pillar_override" => Value::Null,
-            "extra_minion_data" => crate::extra_data::for_ext_pillars(&opts)?,
-            "ver" => "2",
-            "cmd" => "_pillar",
+        let request = PillarRequest {
+            id: self.id.clone(),
+            grains: (*self.grains()).clone(),
+            saltenv: Some(option("saltenv")),
+            pillarenv: Some(option("pillarenv")),
+            pillar_override: Some(Value::Null),
+            extra_minion_data: Some(crate::extra_data::for_ext_pillars(&opts)?.into()),
+            ver: Some("2".into()),
+            ext: None,
+            clean_cache: None,
+            extra: Map::new(),
         };
+        let mut load = request.into_map();
         load.update(extra);
-        let answer = channel.request_private(load, "pillar", None).await.map_err(|error| error.to_string())?;
+        let answer = channel.request_pillar(load, None).await.map_err(|error| error.to_string())?;
         answer.into_map().ok_or_else(|| "Got a bad pillar from master".to_owned())
     }
 
@@ -413,7 +417,15 @@ impl World {
 
     /// The request that fires an event at a master.
     pub fn event_load(&self, tag: &str, data: Value) -> Map {
-        map! { "id" => self.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "data" => data, "tag" => tag }
+        let event = MinionEvent {
+            id: self.id.clone(),
+            pretag: Some(Nullable(None)),
+            data,
+            tag: tag.to_owned(),
+            grains: None,
+            extra: Map::new(),
+        };
+        event.into_map()
     }
 
     /// Sends a request to one master and forgets the answer. Says whether there was one.

@@ -14,7 +14,7 @@ use transport::Requester;
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::{Envelope, Sealed};
-use wire::loads::{Abilities, Ability, AuthReply};
+use wire::loads::{Abilities, Ability, AuthReply, LoadError, PillarContent, PillarReply, SignedPillar};
 use wire::msgpack::{self, Decode, Packing};
 
 use super::sign_in::Attempt;
@@ -219,20 +219,20 @@ impl MasterChannel {
         Err(failure)
     }
 
-    /// Asks for the pillar, or anything else answered for our eyes only under a name.
+    /// Asks for the pillar, which comes encrypted for this minion alone and signed by the master.
     ///
     /// # Errors
     /// As [`MasterChannel::request`], and when the answer is not signed by the master or not for this request.
-    pub async fn request_private(&self, load: Map, name: &str, timeout: Option<Duration>) -> Result<Value, Error> {
+    pub async fn request_pillar(&self, load: Map, timeout: Option<Duration>) -> Result<Value, Error> {
         let timeout = timeout.unwrap_or(self.settings.request_timeout);
         let mut credentials = self.signed_in().await?;
         let mut reply = self.exchange(&load, &credentials, timeout).await?;
         if reply.0.get("key").is_none() {
-            debug!(master_answer = reply.0.type_name(), "no private answer; signing in again");
+            debug!(master_answer = reply.0.type_name(), "no pillar; signing in again");
             credentials = Box::pin(self.renew(Some(&credentials))).await?;
             reply = self.exchange(&load, &credentials, timeout).await?;
         }
-        self.open_private(reply.0, name, &reply.1)
+        self.open_pillar(reply.0, &reply.1)
     }
 
     /// The envelope that tells a publisher over tcp who listens: id and token, sealed with the master's AES key.
@@ -348,34 +348,31 @@ impl MasterChannel {
         sig.map(Bytes::from).map_err(Error::crypto("sign a message"))
     }
 
-    fn open_private(&self, reply: Value, name: &str, nonce: &str) -> Result<Value, Error> {
-        let malformed = |what: &str| Error::Malformed(format!("private answer: {what}"));
+    fn open_pillar(&self, reply: Value, nonce: &str) -> Result<Value, Error> {
+        let malformed = |what: &str| Error::Malformed(format!("the pillar: {what}"));
+        let wrong = |error: LoadError| malformed(&error.to_string());
         if let Some(error) = reply.get("error") {
             return Err(Error::Malformed(error.to_string()));
         }
-        let key = reply.get("key").and_then(Value::as_bytes).ok_or_else(|| malformed("no key"))?;
-        let sealed = reply.get(name).and_then(Value::as_bytes).ok_or_else(|| malformed("no content"))?;
-        let once = self.identity.key.decrypt(self.settings.encryption, key);
+        let reply = PillarReply::from_value(reply).map_err(wrong)?;
+        let once = self.identity.key.decrypt(self.settings.encryption, &reply.key);
         let once = once.map_err(Error::crypto("decrypt the key of an answer"))?;
         let crypticle = KeyString::parse(&once).and_then(|key| crypto::Crypticle::new(&key));
         let crypticle = crypticle.map_err(|error| malformed(&error.to_string()))?;
-        let opened = crypticle.open(sealed, None, Decode::Default)?;
-        let Some(data) = opened.get("data").and_then(Value::as_bytes) else {
-            // Answers to version 1 are not signed; we never ask in that version.
-            return Err(malformed("not signed"));
-        };
-        let sig = opened.get("sig").and_then(Value::as_bytes).ok_or_else(|| malformed("no signature"))?;
-        if !self.master_key()?.verify(self.settings.signing, data, sig) {
+        // Answers to version 1 are not signed; we never ask in that version.
+        let signed = SignedPillar::from_value(crypticle.open(&reply.pillar, None, Decode::Default)?).map_err(wrong)?;
+        if !self.master_key()?.verify(self.settings.signing, &signed.data, &signed.sig) {
             return Err(Error::Authentication("Pillar payload signature failed to validate.".to_owned()));
         }
-        let inner = msgpack::unpack(data, Decode::Default).map_err(|error| malformed(&error.to_string()))?;
-        if inner.get("key").and_then(Value::as_bytes) != Some(key) {
+        let content = msgpack::unpack(&signed.data, Decode::Default).map_err(|error| malformed(&error.to_string()))?;
+        let content = PillarContent::from_value(content).map_err(wrong)?;
+        if content.key != reply.key {
             return Err(Error::Authentication("Key verification failed.".to_owned()));
         }
-        if inner.get("nonce").and_then(Value::as_str) != Some(nonce) {
+        if content.nonce != nonce {
             return Err(Error::Authentication("Pillar nonce verification failed.".to_owned()));
         }
-        inner.get(name).cloned().ok_or_else(|| malformed("no content"))
+        Ok(content.pillar)
     }
 
     /// The master's key on record.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use crypto::{Crypticle, Encryption, KeyString, Signature};
 use value::{Map, Value, map};
 use wire::MinionId;
+use wire::loads::{PillarContent, PillarReply, SignedPillar};
 use wire::msgpack::{self, Packing};
 
 use super::{Generation, Server, Session};
@@ -80,7 +81,7 @@ impl Server {
     ///
     /// # Errors
     /// The answer for the minion when its key, the nonce or an algorithm is missing.
-    pub fn private(&self, id: &MinionId, seal: &Seal, name: &str, secret: Value) -> Result<Answer, Answer> {
+    pub fn pillar(&self, id: &MinionId, seal: &Seal, pillar: Value) -> Result<Answer, Answer> {
         let Some(public) = self.keys.accepted(id) else {
             return Err(seal.seal(&Value::Map(Map::new())));
         };
@@ -90,18 +91,18 @@ impl Server {
         let failed = |_: crypto::RsaError| Answer::plain(map! { "error" => "bad load" });
         let key = Bytes::from(public.encrypt(encryption, once.expose().as_bytes()).map_err(failed)?);
         let crypticle = Crypticle::new(&once).expect("a key made of random bytes is well formed");
-        let sealed = if seal.version < 2 {
-            crypticle.seal(&secret, None)
+        let pillar = if seal.version < 2 {
+            crypticle.seal(&pillar, None)
         } else {
             let Some(nonce) = &seal.nonce else {
                 return Err(Answer::plain(map! { "error" => "Nonce not included in request" }));
             };
-            let inner = map! { "key" => key.clone(), name => secret, "nonce" => nonce };
-            let data = msgpack::pack(&inner.into(), Packing::Wire);
+            let content = PillarContent { key: key.clone(), pillar, nonce: nonce.clone(), extra: Map::new() };
+            let data = msgpack::pack(&content.into_map().into(), Packing::Wire);
             let sig = self.identity.key.sign(signature, &data).map_err(failed)?;
-            let signed = map! { "data" => Bytes::from(data), "sig" => Bytes::from(sig) };
-            crypticle.seal(&signed.into(), None)
+            let signed = SignedPillar { data: data.into(), sig: sig.into(), extra: Map::new() };
+            crypticle.seal(&signed.to_value(), None)
         };
-        Ok(Answer::plain(map! { "key" => key, name => sealed }))
+        Ok(Answer::plain(PillarReply { key, pillar, extra: Map::new() }.into_map()))
     }
 }

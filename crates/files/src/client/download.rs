@@ -9,10 +9,10 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tempfile::NamedTempFile;
-use value::{Value, map};
-use wire::loads::FileChunk;
+use value::{Map, Value};
+use wire::loads::{FileChunk, ServeFile};
 
-use super::{FileClient, Push, Reply};
+use super::{FileClient, Reply};
 use crate::{Error, Result};
 
 /// The number of chunks that are requested at once.
@@ -180,12 +180,14 @@ impl FileClient {
     }
 
     async fn ask_piece(&self, wanted: &FileRequest<'_>, offset: u64) -> Result<Value> {
-        let mut load = map! { "path" => wanted.name, "saltenv" => wanted.env, "cmd" => "_serve_file", "loc" => offset };
-        if let Some(level) = wanted.gzip {
-            // Last, where Salt's client puts it.
-            load.insert("gzip", level);
-        }
-        let answer = self.remote.call(load, Reply::Raw).await;
+        let request = ServeFile {
+            path: wanted.name.to_owned(),
+            saltenv: Some(wanted.env.into()),
+            loc: i64::try_from(offset).ok(),
+            gzip: wanted.gzip.map(Value::from),
+            extra: Map::new(),
+        };
+        let answer = self.remote.call(request.into_map(), Reply::Raw).await;
         answer.map_err(|source| Error::Remote { what: wanted.name.to_owned(), source })
     }
 }
@@ -206,14 +208,6 @@ fn unpack(chunk: FileChunk) -> std::result::Result<Bytes, String> {
     let mut reader = MultiGzDecoder::new(&chunk.data[..]).take(MAX_CHUNK + 1);
     reader.read_to_end(&mut plain).map_err(|error| error.to_string())?;
     if plain.len() as u64 > MAX_CHUNK { Err("the piece is too large".into()) } else { Ok(plain.into()) }
-}
-
-/// Reads a chunk of a file that is pushed.
-pub(super) fn read_piece(file: &File, push: &Push<'_>, offset: u64) -> Result<Bytes> {
-    let mut piece = vec![0; push.piece.max(1)];
-    let read = file.read_at(&mut piece, offset).map_err(Error::io("read", push.file))?;
-    piece.truncate(read);
-    Ok(piece.into())
 }
 
 /// Removes a directory in the place of the file, and a file in the place of its directory.

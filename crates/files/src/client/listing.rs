@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use targeting::{PyRegex, fnmatch};
-use value::{Map, Value, map};
+use value::{Map, Value};
+use wire::loads::{DirList, FileEnvs, FileList, FileListEmptyDirs, SymlinkList};
 
 use super::{FileClient, GetFile};
 use crate::{Error, Result, path, url};
@@ -30,28 +31,27 @@ pub struct CachedDir {
 impl FileClient {
     /// Returns the names of the environments.
     pub async fn envs(&self) -> Result<Vec<String>> {
-        Ok(texts(self.ask(map! { "cmd" => "_file_envs" }, "the environments").await?))
+        Ok(texts(self.ask(FileEnvs { extra: Map::new() }.into_map(), "the environments").await?))
     }
 
     /// Returns the files of an environment whose path begins with a prefix.
     pub async fn file_list(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
-        self.list("_file_list", saltenv, prefix).await
+        self.list(FileList::new(saltenv, prefix).into_map()).await
     }
 
     /// Returns the directories of an environment.
     pub async fn dir_list(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
-        self.list("_dir_list", saltenv, prefix).await
+        self.list(DirList::new(saltenv, prefix).into_map()).await
     }
 
     /// Returns the empty directories of an environment.
     pub async fn empty_dirs(&self, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
-        self.list("_file_list_emptydirs", saltenv, prefix).await
+        self.list(FileListEmptyDirs::new(saltenv, prefix).into_map()).await
     }
 
     /// Returns the links of an environment with their targets.
     pub async fn symlink_list(&self, saltenv: &str, prefix: &str) -> Result<Map> {
-        let load = map! { "cmd" => "_symlink_list", "saltenv" => saltenv, "prefix" => prefix };
-        Ok(self.ask(load, "the links").await?.into_map().unwrap_or_default())
+        Ok(self.ask(SymlinkList::new(saltenv, prefix).into_map(), "the links").await?.into_map().unwrap_or_default())
     }
 
     /// Returns the names of all states of an environment: `a/b.sls` and `a/b/init.sls` are `a.b`.
@@ -156,8 +156,7 @@ impl FileClient {
         Ok(made)
     }
 
-    async fn list(&self, cmd: &str, saltenv: &str, prefix: &str) -> Result<Vec<String>> {
-        let load = map! { "saltenv" => saltenv, "prefix" => prefix, "cmd" => cmd };
+    async fn list(&self, load: Map) -> Result<Vec<String>> {
         Ok(texts(self.ask(load, "a list").await?))
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crypto::HashType;
 use value::{Map, Value, map};
+use wire::loads::{FileFind, FileFound, FileHash, FileHashAndStat, FileSum};
 
 use crate::{Error, Result, path, url};
 
@@ -64,19 +65,6 @@ pub enum Content {
 struct RemoteFile {
     /// In bytes; `None` if the server did not send it.
     size: Option<u64>,
-}
-
-/// A local file to push to the master.
-#[derive(Clone, Copy, Debug)]
-pub struct Push<'a> {
-    /// The file.
-    pub file: &'a Path,
-    /// Its path on the master, below the minion's own directory; by default the same as here.
-    pub upload_path: Option<&'a str>,
-    /// The minion's id.
-    pub id: &'a str,
-    /// Bytes per chunk: the minion's `file_buffer_size`.
-    pub piece: usize,
 }
 
 impl FileClient {
@@ -144,8 +132,8 @@ impl FileClient {
     pub async fn hash_and_stat(&self, address: &str, saltenv: &str) -> Result<Option<(Map, Value)>> {
         if url::parse(address).is_some() {
             let (name, env) = self.salt_path(address, saltenv)?;
-            let load = map! { "cmd" => "_file_hash_and_stat", "path" => name.as_str(), "saltenv" => env };
-            let answer = self.ask(load, &name).await?.into_list().unwrap_or_default();
+            let request = FileHashAndStat::new(&name, &env);
+            let answer = self.ask(request.into_map(), &name).await?.into_list().unwrap_or_default();
             let mut answer = answer.into_iter();
             let (hash, stat) = (answer.next().and_then(Value::into_map), answer.next().unwrap_or_default());
             return Ok(hash.filter(|hash| !hash.is_empty()).map(|hash| (hash, stat)));
@@ -240,11 +228,11 @@ impl FileClient {
 
     /// Asks whether a file exists, and its size. Unlike its hash, that costs the server nothing.
     async fn remote_file(&self, name: &str, env: &str) -> Result<Option<RemoteFile>> {
-        let answer = self.ask(map! { "cmd" => "_file_find", "path" => name, "saltenv" => env }, name).await?;
-        if !answer.get("path").is_some_and(Value::truthy) {
+        let answer = self.ask(FileFind::new(name, env).into_map(), name).await?;
+        let Some(found) = FileFound::from_value(answer).ok().filter(|found| found.path.truthy()) else {
             return Ok(None);
-        }
-        let size = answer.get("stat").and_then(Value::as_list).and_then(|stat| stat.get(6)?.as_i64());
+        };
+        let size = found.stat.as_ref().and_then(Value::as_list).and_then(|stat| stat.get(6)?.as_i64());
         Ok(Some(RemoteFile { size: size.and_then(|size| u64::try_from(size).ok()) }))
     }
 
@@ -274,39 +262,12 @@ impl FileClient {
         if size.is_none() || remote.size.is_some_and(|wanted| Some(wanted) != size) {
             return Ok(false);
         }
-        let answer = self.ask(map! { "cmd" => "_file_hash", "path" => name, "saltenv" => env }, name).await?;
-        let text = |key: &str| answer.get(key).and_then(Value::as_str);
+        let answer = self.ask(FileHash::new(name, env).into_map(), name).await?;
+        let Ok(sum) = FileSum::from_value(answer) else { return Ok(false) };
         // The server's type of hash, not the minion's: Salt's client downloads the file again if the two differ.
-        let Some(kind) = text("hash_type").and_then(|kind| kind.parse::<HashType>().ok()) else { return Ok(false) };
+        let Ok(kind) = sum.hash_type.parse::<HashType>() else { return Ok(false) };
         let hash = store::disk::hash_file(place, kind)?;
-        Ok(text("hsum") == Some(&hash))
-    }
-
-    /// Pushes a file to the master in chunks, and returns whether the master accepted all of it.
-    pub async fn push(&self, push: &Push<'_>) -> Result<bool> {
-        let name = push.upload_path.map_or_else(|| push.file.to_string_lossy().into_owned(), str::to_owned);
-        let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
-        let file = std::fs::File::open(push.file).map_err(Error::io("open", push.file))?;
-        let size = file.metadata().map_err(Error::io("read the state of", push.file))?.len();
-        let mut offset = 0;
-        loop {
-            let data = download::read_piece(&file, push, offset)?;
-            if data.is_empty() && offset > 0 {
-                return Ok(true);
-            }
-            let len = data.len() as u64;
-            let load = map! {
-                "cmd" => "_file_recv", "id" => push.id, "path" => parts.clone(), "size" => size, "loc" => offset,
-                "data" => data,
-            };
-            if self.ask(load, &name).await? != Value::Bool(true) {
-                return Ok(false);
-            }
-            if len == 0 {
-                return Ok(true);
-            }
-            offset += len;
-        }
+        Ok(sum.hsum == hash)
     }
 }
 

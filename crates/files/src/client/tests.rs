@@ -249,21 +249,6 @@ async fn a_file_that_grows_during_the_download_is_complete() {
     }
 }
 
-/// A master that only accepts pushed files.
-struct Taking(crate::Inbox);
-
-impl Remote for Taking {
-    fn call(&self, load: Map, _: Reply) -> Answer<'_> {
-        let id = wire::MinionId::new(load.get_str("id").unwrap()).unwrap();
-        let path = load.get("path").unwrap().as_list().unwrap();
-        let path: Vec<String> = path.iter().map(Value::to_string).collect();
-        let (offset, data) =
-            (load.get("loc").unwrap().as_i64().unwrap(), load.get("data").unwrap().as_bytes().unwrap());
-        let taken = self.0.receive(&crate::Piece { id: &id, path: &path, offset, data }).map(Value::from);
-        Box::pin(async { taken.map_err(Into::into) })
-    }
-}
-
 /// Jobs run on any thread, so their futures must be able to move between threads.
 #[test]
 fn futures_can_move_between_threads() {
@@ -278,24 +263,6 @@ fn futures_can_move_between_threads() {
     check(client.cache_dir("salt://x", &CachedDir::default()));
     check(client.cache_master("base"));
     check(client.hash_and_stat("salt://x", "base"));
-    check(client.push(&Push { file: Path::new("/x"), upload_path: None, id: "web1", piece: 1 }));
-}
-
-#[tokio::test]
-async fn files_are_pushed_in_chunks() {
-    let dir = tempfile::tempdir().unwrap();
-    for (enabled, content) in [(true, bytes(2500)), (true, bytes(0)), (true, bytes(1000)), (false, bytes(1))] {
-        let settings = Master::from_options(map! { "file_recv" => enabled }).unwrap().files;
-        let remote = Arc::new(Taking(crate::Inbox::new(&settings, dir.path())));
-        let client = FileClient::new(remote, dir.path(), "sha256").unwrap();
-        let file = dir.path().join("source");
-        std::fs::write(&file, &content).unwrap();
-        let push = Push { file: &file, upload_path: Some("/a/b"), id: "web1", piece: 1000 };
-        assert_eq!(client.push(&push).await.unwrap(), enabled);
-        if enabled {
-            assert_eq!(std::fs::read(dir.path().join("minions/web1/files/a/b")).unwrap(), content);
-        }
-    }
 }
 
 #[tokio::test]

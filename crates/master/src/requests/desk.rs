@@ -436,13 +436,13 @@ impl Desk {
             Answer::Silence => None,
             Answer::Plain(value) => Some(value),
             Answer::Value(value) => Some(finish(request.as_ref(), value)),
-            Answer::Private(secret) => request.map(|request| self.private(&request, secret)),
+            Answer::Pillar(pillar) => request.map(|request| self.pillar(&request, pillar)),
         })
     }
 
-    fn private(&self, request: &SealedRequest, secret: value::Map) -> Value {
+    fn pillar(&self, request: &SealedRequest, pillar: value::Map) -> Value {
         let Some(id) = &request.id else { return value::Map::new().into() };
-        let sealed = self.shared.channel.private(id, &request.seal, "pillar", secret.into());
+        let sealed = self.shared.channel.pillar(id, &request.seal, pillar.into());
         sealed.unwrap_or_else(|refused| refused).into_value()
     }
 }

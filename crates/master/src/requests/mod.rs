@@ -55,8 +55,8 @@ pub enum Answer {
     Value(Value),
     /// This value, readable even for a minion.
     Plain(Value),
-    /// A pillar: for the eyes of its minion only.
-    Private(Map),
+    /// A pillar, encrypted for its minion alone.
+    Pillar(Map),
     /// A value that takes its time.
     Later(BoxFuture<'static, Value>),
     /// None: the sender is to try again.

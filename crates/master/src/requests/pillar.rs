@@ -45,7 +45,7 @@ pub fn handle(ask: Ask) -> Answer {
     let old_protocol = shared.stores.config.raw.get("pillar_version").and_then(Value::as_i64) == Some(1);
     match old_protocol && load.get_str("ver") != Some("2") {
         true => pillar.into(),
-        false => Answer::Private(pillar),
+        false => Answer::Pillar(pillar),
     }
 }
 

@@ -131,8 +131,7 @@ impl Minion {
             "cmd" => "_pillar",
         };
         let (began, patience) = (Instant::now(), self.shared.behaviour().request_timeout);
-        // Twice the timeout: the request may first have to sign in again.
-        let answer = timeout(patience * 2, channel.request_private(load, "pillar", Some(patience))).await;
+        let answer = timeout(patience * 2, channel.request_pillar(load, Some(patience))).await;
         self.note(Request::Pillar, began, answer.unwrap_or(Err(Error::Timeout(patience * 2))))
     }
 

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use value::{Map, Value};
 
 use super::field::load;
-use crate::MinionId;
 
 load! {
     /// Asks for the environments. Answer: a list of names.
@@ -23,6 +22,13 @@ macro_rules! listing {
                 /// Lists only paths below this one.
                 pub prefix: Option<Value>,
                 cmd $cmd;
+            }
+        }
+
+        impl $name {
+            /// Asks about what lies below a path of an environment.
+            pub fn new(saltenv: &str, prefix: &str) -> Self {
+                $name { saltenv: Some(saltenv.into()), prefix: Some(prefix.into()), extra: Map::new() }
             }
         }
     };
@@ -55,6 +61,13 @@ macro_rules! about_one_file {
                 /// The environment.
                 pub saltenv: Option<Value>,
                 cmd $cmd;
+            }
+        }
+
+        impl $name {
+            /// Asks about a file of an environment.
+            pub fn new(path: &str, saltenv: &str) -> Self {
+                $name { path: path.to_owned(), saltenv: Some(saltenv.into()), extra: Map::new() }
             }
         }
     };
@@ -121,23 +134,6 @@ load! {
         pub dest: Value,
         /// The level it is compressed with, if it is.
         pub gzip: Option<Value>,
-    }
-}
-
-load! {
-    /// A minion pushes a chunk of a file to the master.
-    pub struct FileReceive {
-        cmd "_file_recv";
-        /// The minion.
-        pub id: MinionId,
-        /// The path in parts.
-        pub path: Vec<String>,
-        /// The size of the file in bytes.
-        pub size: Option<i64>,
-        /// The offset of the chunk in bytes.
-        pub loc: i64,
-        /// The chunk.
-        pub data: Bytes,
     }
 }
 

@@ -12,32 +12,24 @@ mod auth;
 mod event;
 mod field;
 mod file;
-mod mine;
-mod opts;
-mod peer;
 mod pillar;
 mod publish;
 mod r#return;
-mod token;
 
 pub use abilities::{Abilities, Ability, FIELD as ABILITIES_FIELD};
 pub use auth::{
     AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthOutcome, AuthRefused, AuthReply, AuthRequest, TRY_AGAIN, Verdict,
     is_nonce,
 };
-pub use event::{EventItem, MinionEvent, MinionEvents};
+pub use event::MinionEvent;
 pub use field::{LoadError, Nullable, Problem};
 pub use file::{
-    DirList, FileChunk, FileEnvs, FileFind, FileFound, FileHash, FileHashAndStat, FileList, FileListEmptyDirs,
-    FileReceive, FileSum, ServeFile, SymlinkList,
+    DirList, FileChunk, FileEnvs, FileFind, FileFound, FileHash, FileHashAndStat, FileList, FileListEmptyDirs, FileSum,
+    ServeFile, SymlinkList,
 };
-pub use mine::{Mine, MineDelete, MineFlush, MineGet};
-pub use opts::{MasterOpts, MasterTops, RegisterResources};
-pub use peer::{MinionPub, MinionPublish, MinionRunner, PubRet, RevokeAuth};
 pub use pillar::{PillarContent, PillarReply, PillarRequest, SignedPillar};
 pub use publish::{Publication, PublicationError, PublicationMessage, PublishRequest, Published};
-pub use r#return::{Return, SyndicJob, SyndicReturn};
-pub use token::{GetToken, MakeToken, RunnerRequest, WheelRequest};
+pub use r#return::Return;
 
 use value::Map;
 

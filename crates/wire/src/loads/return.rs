@@ -1,6 +1,6 @@
-//! Returning results: `_return`, and the bundles of syndics.
+//! Returning results: `_return`.
 
-use value::{Map, Value};
+use value::Value;
 
 use super::field::load;
 use crate::MinionId;
@@ -35,42 +35,5 @@ load! {
         pub ret_config: Option<Value>,
         /// Arguments for the returners.
         pub ret_kwargs: Option<Value>,
-    }
-}
-
-load! {
-    /// Results that a syndic has gathered.
-    pub struct SyndicReturn {
-        cmd "_syndic_return";
-        /// One [`SyndicJob`] or a list of them.
-        pub load: Value,
-    }
-}
-
-load! {
-    /// The results of one job below a syndic.
-    pub struct SyndicJob {
-        /// The syndic.
-        pub id: MinionId,
-        /// The job id.
-        pub jid: String,
-        /// The function, or a list of functions.
-        pub fun: Option<Value>,
-        /// The arguments.
-        pub arg: Option<Value>,
-        /// The target of the job.
-        pub tgt: Option<Value>,
-        /// The target type.
-        pub tgt_type: Option<Value>,
-        /// The original publication.
-        pub load: Option<Value>,
-        /// Minion id to its result.
-        pub ret: Map = "return",
-        /// The master that published it.
-        pub master_id: Option<Value>,
-        /// The arguments it was called with.
-        pub fun_args: Option<Value>,
-        /// The outputter that shows the result best.
-        pub out: Option<Value>,
     }
 }
