@@ -6,5 +6,7 @@
 //!
 //! Protocol: Salt's request and publish channels, envelope versions 2 and 3.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod client;
 pub mod server;

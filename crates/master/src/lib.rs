@@ -3,6 +3,8 @@
 //! [`run`] is the daemon. What it works with lies in [`Stores`], which needs no running master, and [`Shared`], which is
 //! one. Requests come in through the desk in [`requests`], one file for each; jobs go out through [`jobs`].
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod books;
 mod bounds;
 mod credentials;

@@ -4,9 +4,12 @@
 //! machine, the running jobs and the recent job ids, and nothing else: whatever happens to one master concerns its link
 //! alone.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod agent;
 mod beacons;
 mod bus;
+#[allow(clippy::disallowed_methods, reason = "`salt-call` is never simulated")]
 mod call;
 mod ctime;
 mod error;

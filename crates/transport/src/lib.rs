@@ -9,6 +9,8 @@
 //! as well: they count until they are written, and have to be read at a minimum rate. Clear requests from other hosts are small,
 //! and what is large is decoded on threads that let others go first.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod accept;
 mod answer;
 mod budget;
