@@ -192,6 +192,6 @@ fn restart() -> ExitCode {
         Ok(program) => std::process::Command::new(program).arg0(name).args(words).exec(),
         Err(error) => error,
     };
-    eprintln!("failed to restart: {}", prepare::chain(&error));
+    eprintln!("failed to restart: {}", value::error::chain(&error));
     ExitCode::from(exit_codes::GENERIC)
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use config::{LoadOptions, Role, Saltfile, Source};
+use value::error::chain;
 use value::{Map, Value};
 
 use crate::args::{Parsed, Program};
@@ -104,21 +105,6 @@ fn failed(error: &config::Error) -> ExitCode {
     };
     eprintln!("[ERROR   ] {}", value::shown::for_terminal(&text));
     ExitCode::from(exit_codes::GENERIC)
-}
-
-/// Returns an error with all its causes, each once: many errors quote their cause.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// The flags, with what the Saltfile adds.

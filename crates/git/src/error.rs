@@ -64,12 +64,6 @@ impl Error {
 
     /// Returns the error with its causes.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        text
+        value::error::chain(self)
     }
 }

@@ -42,6 +42,8 @@ pub use state::Shared;
 pub use stores::Stores;
 pub use users::{LocalKeys, Users};
 
+pub(crate) use value::error::chain;
+
 /// How long requests that have begun may take when the master stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -118,15 +120,4 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     drop(master.placeholders);
     info!("The Salt Master is shut down");
     Ok(())
-}
-
-/// Returns an error with everything that caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text += &format!(": {inner}");
-        cause = inner.source();
-    }
-    text
 }

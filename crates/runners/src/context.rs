@@ -13,6 +13,7 @@ use store::Layout;
 use store::jobs::JobCache;
 use store::minion_data::MinionDataCache;
 use value::Map;
+use value::error::chain;
 
 use crate::events::Events;
 use crate::wheel::effects::Effects;
@@ -170,18 +171,4 @@ impl RunnerContext {
 /// Makes a failure of an error with all its causes.
 pub(crate) fn failed(error: impl std::error::Error) -> Error {
     Error::Execution(chain(&error))
-}
-
-/// Returns an error with all its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

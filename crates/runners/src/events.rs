@@ -38,7 +38,7 @@ impl Events {
             Events::Bus(bus) => (bus.fire(tag, data).map_err(|error| error.to_string()), "the event is none"),
             Events::Socket(remote) => {
                 let sent = remote.lock().await.fire(tag, data).await;
-                (sent.map_err(|error| crate::context::chain(&error)), "the master does not run or refuses")
+                (sent.map_err(|error| value::error::chain(&error)), "the master does not run or refuses")
             }
         };
         match sent {
@@ -70,7 +70,7 @@ impl Listener {
             Listener::Socket(listening) => listening
                 .next()
                 .await
-                .inspect_err(|error| tracing::debug!(error = %crate::context::chain(error), "the event bus closed"))
+                .inspect_err(|error| tracing::debug!(error = %value::error::chain(error), "the event bus closed"))
                 .ok(),
         }
     }

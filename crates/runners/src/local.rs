@@ -9,7 +9,7 @@ use targeting::expand_nodegroup;
 use value::{Map, Value, map};
 
 use crate::RunnerContext;
-use crate::context::chain;
+use value::error::chain;
 
 /// A function to run on minions.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@
 
 mod convert;
 mod datetime;
+pub mod error;
 mod map;
 pub mod python;
 mod serde_impl;

@@ -23,7 +23,7 @@ impl Session {
             Ok(code) => Ok(code),
             Err(error) => match error.downcast::<client::Error>() {
                 Ok(refused) => {
-                    outputters::print_line(&crate::prepare::chain(&refused))?;
+                    outputters::print_line(&value::error::chain(&refused))?;
                     Ok(if self.flag("static") { exit_codes::NO_RETURN } else { exit_codes::GENERIC })
                 }
                 Err(other) => Err(other),

@@ -200,7 +200,7 @@ impl Session {
     ///
     /// Salt often ends with 0 here; a command that did nothing should not look like one that worked.
     fn refused(&self, error: &Error) -> Result<u8> {
-        outputters::display(&prepare::chain(error).into(), None, &self.settings, 1)?;
+        outputters::display(&value::error::chain(error).into(), None, &self.settings, 1)?;
         Ok(match error {
             Error::Authentication | Error::Refused(_) => exit_codes::NO_RETURN,
             _ => exit_codes::GENERIC,

@@ -11,12 +11,13 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
+use value::error::chain;
 use value::{Map, Value, map};
 use wire::loads::Ability;
 use wire::msgpack::Decode;
 
 use super::plan::{Action, Plan, Reach, Rules, SPREAD, Seen, Seq, View, Waiting, Why};
-use super::{New, Returns, SMALL, chain};
+use super::{New, Returns, SMALL};
 use crate::masters::{Link, sign_in_apart};
 use crate::world::World;
 

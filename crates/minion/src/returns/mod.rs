@@ -19,6 +19,7 @@ use store::returns::{Publisher, ReturnSpool, Spooled};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 use value::Map;
+use value::error::chain;
 use wire::loads::Ability;
 
 use crate::jobs::Publication;
@@ -155,15 +156,4 @@ impl Returns {
             Err(_) => Err(format!("the disk does not answer within {} s", SLOW_DISK.as_secs())),
         }
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

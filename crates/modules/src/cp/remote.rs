@@ -81,11 +81,5 @@ pub fn within<T>(ctx: &Context, work: impl Future<Output = files::Result<T>>) ->
 
 /// Words a failure with all its causes.
 pub fn failed(error: files::Error) -> Error {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    Error::execution(text)
+    Error::execution(value::error::chain(&error))
 }

@@ -263,22 +263,13 @@ fn test_value(ctx: &Context, args: &Args) -> Value {
         Some(_) => return true.into(),
     }
     let named = |(key, value): (&Value, &Value)| {
-        key.as_str().is_some_and(|key| key.eq_ignore_ascii_case("test")) && is_true(value)
+        key.as_str().is_some_and(|key| key.eq_ignore_ascii_case("test")) && util::is_true(value)
     };
     let elsewhere = [&*ctx.grains, &*ctx.pillar].iter().any(|map| map.get("test") == Some(&Value::Bool(true)));
     if args.kwargs.iter().any(named) || elsewhere {
         return true.into();
     }
     ctx.opts.get("test").cloned().unwrap_or_default()
-}
-
-fn is_true(value: &Value) -> bool {
-    match value {
-        Value::Str(text) => text.eq_ignore_ascii_case("true"),
-        Value::Int(number) => *number > 0,
-        Value::Float(number) => *number > 0.0,
-        other => other.truthy(),
-    }
 }
 
 /// Returns the pillar of the run: compiled anew, but for a call that has just compiled it.

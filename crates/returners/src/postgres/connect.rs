@@ -48,15 +48,7 @@ pub fn words(error: &tokio_postgres::Error) -> String {
             Some(detail) => format!("{}: {detail}", told.message()),
             None => told.message().to_owned(),
         },
-        None => {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(error);
-            while let Some(error) = cause {
-                text.push_str(&format!(": {error}"));
-                cause = error.source();
-            }
-            text
-        }
+        None => value::error::chain(error),
     }
 }
 

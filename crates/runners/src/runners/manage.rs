@@ -7,10 +7,11 @@ use exec::{Error, KwArgs, Result, VarArgs, function};
 use keys::{Bank, Selection};
 use value::{Map, Value, map};
 
-use crate::context::{chain, failed};
+use crate::context::failed;
 use crate::local::Ask;
 use crate::refusal::refuse;
 use crate::{Module, RunnerContext, connected};
+use value::error::chain;
 
 /// The module.
 pub static MODULE: Module = Module::new(

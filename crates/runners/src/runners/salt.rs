@@ -5,9 +5,9 @@ use std::time::Duration;
 use exec::{Call, KwArgs, Result, VarArgs, function};
 use value::{Map, Value};
 
-use crate::context::chain;
 use crate::local::Ask;
 use crate::{Module, RunnerContext, orchestrate};
+use value::error::chain;
 
 /// The module.
 pub static MODULE: Module = Module::new("salt", "Execution functions from within runners.", &[&CMD, &EXECUTE]);

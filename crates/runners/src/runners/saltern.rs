@@ -4,8 +4,9 @@ use client::{LocalClient, settings};
 use exec::{Error, Result, function};
 use value::{Map, Value, map};
 
-use crate::context::{chain, failed};
+use crate::context::failed;
 use crate::{Module, RunnerContext};
+use value::error::chain;
 
 /// The module.
 pub static MODULE: Module = Module::new(
