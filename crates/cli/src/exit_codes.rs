@@ -16,5 +16,5 @@ pub const USAGE: u8 = 64;
 pub const NO_USER: u8 = 67;
 /// A service cannot be reached.
 pub const UNAVAILABLE: u8 = 69;
-/// No permission.
-pub const NO_PERMISSION: u8 = 77;
+/// An error inside of the program.
+pub const SOFTWARE: u8 = 70;

@@ -71,45 +71,9 @@ impl<'a> Lookup<'a> {
         self.sources().find_map(|source| traverse(source, key, delimiter))
     }
 
-    /// Returns the merged value of a path in all sources: maps are merged recursively with `recurse`, otherwise the first source
-    /// that has the first key wins. Options win over grains, pillar, master and defaults.
-    pub fn get_merged(&self, key: &str, delimiter: &str, recurse: bool, merge_lists: bool) -> Option<Value> {
-        let sources: Vec<&Map> = self.sources().collect();
-        let mut all = Map::new();
-        // From the weakest source to the strongest, so that later ones override.
-        for source in sources.into_iter().rev() {
-            for (name, item) in source {
-                match all.get_value_mut(name) {
-                    Some(known) if recurse => merge(known, item, merge_lists),
-                    _ => drop(all.insert(name.clone(), item.clone())),
-                }
-            }
-        }
-        traverse(&all, key, delimiter)
-    }
-
     fn sources(&self) -> impl Iterator<Item = &'a Map> + use<'a> {
         let defaults: &'static Map = &DEFAULTS;
         [self.opts, self.grains, self.pillar, self.master, Some(defaults)].into_iter().flatten()
-    }
-}
-
-fn merge(old: &mut Value, new: &Value, lists: bool) {
-    match (old, new) {
-        (Value::Map(old), Value::Map(new)) => {
-            for (key, item) in new {
-                match old.get_value_mut(key) {
-                    Some(known) => merge(known, item, lists),
-                    None => drop(old.insert(key.clone(), item.clone())),
-                }
-            }
-        }
-        (Value::List(old), Value::List(new)) if lists => {
-            // Entries that are known stay where they are: merging twice must not change the list.
-            let fresh: Vec<Value> = new.iter().filter(|item| !old.contains(item)).cloned().collect();
-            old.extend(fresh);
-        }
-        (old, new) => *old = new.clone(),
     }
 }
 
@@ -142,8 +106,5 @@ mod tests {
         assert_eq!(lookup.get("test.foo", ":"), Some(Value::from("set")));
         assert_eq!(lookup.get("redis.port", ":"), Some(Value::Int(6379)));
         assert_eq!(lookup.get("none", ":"), None);
-        let merged = lookup.get_merged("a", ":", true, false).unwrap();
-        assert_eq!(merged.to_string(), "{'b': 1, 'c': 3}");
-        assert_eq!(lookup.get_merged("a", ":", false, false).unwrap().to_string(), "{'b': 1}");
     }
 }

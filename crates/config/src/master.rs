@@ -68,15 +68,6 @@ impl Master {
         Self::build(opts, &Source::default_for(Role::Master), &LoadOptions::default(), &Host)
     }
 
-    /// Returns the address at which programs on this host reach the master: its own, or the loopback address if it listens on all.
-    pub fn client_address(&self) -> &str {
-        match self.network.interface.as_str() {
-            "0.0.0.0" | "" => "127.0.0.1",
-            "::" | "[::]" => "::1",
-            other => other,
-        }
-    }
-
     /// Fails if a file sets an option that restricts who may do what and cannot be enforced.
     ///
     /// # Errors

@@ -45,7 +45,6 @@ fn settings_can_be_made_from_defaults() {
     let master = Master::from_options(map! { "id" => "m" }).unwrap();
     assert_eq!(master.network.ret_port, 4506);
     assert_eq!(master.network.transport, Transport::Zeromq);
-    assert_eq!(master.client_address(), "127.0.0.1");
     assert_eq!(master.paths.pki_dir, Path::new("/etc/salt/pki/master"));
     assert_eq!(master.files.file_roots.get("base").unwrap().len(), 2);
     assert_eq!(master.jobs.master_job_cache, "embedded");

@@ -18,7 +18,6 @@ use crate::hmac::{HmacKey, LEN as HMAC_LEN};
 use crate::{InvalidKeyString, KeyString, random};
 
 const PREFIX: &[u8] = b"pickle::";
-const TLS_PREFIX: &[u8] = b"tls_opt::";
 const NONCE_LEN: usize = 32;
 const IV_LEN: usize = 16;
 const AES_KEY_LEN: usize = 24;
@@ -49,15 +48,6 @@ pub enum OpenError {
     /// The plaintext is not MessagePack.
     #[error("sealed message has unreadable content: {0}")]
     Content(#[from] msgpack::Error),
-}
-
-/// The form of a message that should be encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SealedForm {
-    /// Encrypted.
-    Encrypted,
-    /// Not encrypted, because TLS protects it (3008, `disable_aes_with_tls`).
-    TlsOptimised,
 }
 
 impl Crypticle {
@@ -158,21 +148,6 @@ impl Drop for Crypticle {
     }
 }
 
-/// Returns the form of a message. The TLS form may only be decoded, with [`open_tls_optimised`], if `disable_aes_with_tls` is on
-/// and the peer's certificate names the peer.
-pub fn sealed_form(message: &[u8]) -> SealedForm {
-    if message.starts_with(TLS_PREFIX) { SealedForm::TlsOptimised } else { SealedForm::Encrypted }
-}
-
-/// Decodes a message that is protected only by TLS.
-pub fn open_tls_optimised(message: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
-    let plaintext = message.strip_prefix(TLS_PREFIX).ok_or(OpenError::Authentication)?;
-    match plaintext.strip_prefix(PREFIX) {
-        Some(content) => open_content(&message.slice_ref(content), nonce, mode),
-        None => Ok(Value::Map(Map::new())),
-    }
-}
-
 fn open_content(content: &Bytes, nonce: Option<&str>, mode: Decode) -> Result<Value, OpenError> {
     let Some(nonce) = nonce else { return Ok(msgpack::unpack_bytes(content, mode)?) };
     let found = content.get(..NONCE_LEN).ok_or(OpenError::Nonce)?;
@@ -248,16 +223,6 @@ mod tests {
             assert_eq!(key.seal_with_iv(&object, nonce, iv), recorded, "{}", case["name"]);
             assert_eq!(key.open(&recorded, nonce, Decode::Default), Ok(object), "{}", case["name"]);
         }
-    }
-
-    #[test]
-    fn the_tls_form_is_recognised() {
-        let message = bytes(&vectors("crypticle")["tls_optimised_plain_hex"]);
-        assert_eq!(sealed_form(&message), SealedForm::TlsOptimised);
-        let opened = open_tls_optimised(&message, None, Decode::Default).unwrap();
-        assert_eq!(opened, map! { "cmd" => "ping" }.into());
-        let key = Crypticle::new(&KeyString::generate()).unwrap();
-        assert_eq!(key.open(&message, None, Decode::Default), Err(OpenError::Authentication));
     }
 
     #[test]

@@ -16,8 +16,8 @@ mod secret;
 mod x931;
 
 pub use bulk::{BULK_FIELD, BULK_NAME, is_bulk};
-pub use checksum::{adler32, crc32};
-pub use crypticle::{Crypticle, OpenError, SealedForm, SerialMemory, Serialised, open_tls_optimised, sealed_form};
+pub use checksum::crc32;
+pub use crypticle::{Crypticle, OpenError, SerialMemory, Serialised};
 pub use digest::{HashType, Hasher, UnknownHashType, filter_topic, socket_hash};
 pub use pem::{clean_key, fingerprint, pem_finger};
 pub use rsa::{Encryption, PrivateKey, PublicKey, RsaError, Signature, UnsupportedAlgorithm};

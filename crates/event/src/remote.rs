@@ -158,11 +158,6 @@ impl Listening {
         }
     }
 
-    /// Changes the filter, beginning with the next event that has not been returned yet.
-    pub fn set_filter(&mut self, filter: Filter) {
-        self.filter = filter;
-    }
-
     fn buffered(&mut self) -> Result<Option<Bytes>, RemoteError> {
         let decoded = self.decoder.decode(&mut self.buffer);
         decoded.map_err(|source| RemoteError::Frame { endpoint: self.endpoint.clone(), source })

@@ -33,14 +33,6 @@ pub fn create(path: &str, saltenv: Option<&str>) -> String {
     }
 }
 
-/// Removes the environment from a URL; one that is not the file server's stays as it is.
-pub fn split_env(url: &str) -> (String, Option<&str>) {
-    match parse(url) {
-        Some((path, env)) => (create(path, None), env),
-        None => (url.to_owned(), None),
-    }
-}
-
 /// Returns whether the path in the URL is literal.
 pub fn is_escaped(url: &str) -> bool {
     match parse(url) {

@@ -1,8 +1,6 @@
 //! What goes wrong while a template is read or rendered, with Python's class names and texts.
 
-use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 
 use crate::value::Str;
 
@@ -116,7 +114,6 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     places: Vec<Place>,
-    source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// An error with its class, text and the places in templates it passed through.
@@ -125,7 +122,7 @@ pub struct Error(Box<Inner>);
 impl Error {
     /// Creates an error of a class with a text.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), places: Vec::new(), source: None }))
+        Error(Box::new(Inner { kind, message: message.into(), places: Vec::new() }))
     }
 
     /// Creates an error of a class of the host, such as `CommandExecutionError`.
@@ -184,17 +181,6 @@ impl Error {
     /// Returns the name of the innermost template.
     pub fn template(&self) -> Option<&str> {
         self.0.places.first().and_then(|place| place.template.as_deref())
-    }
-
-    /// Attaches a value of the host to the error; [`Error::payload`] returns it.
-    pub fn with_payload(mut self, payload: Arc<dyn Any + Send + Sync>) -> Self {
-        self.0.source = Some(payload);
-        self
-    }
-
-    /// Returns the value that the host attached.
-    pub fn payload(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
-        self.0.source.as_ref()
     }
 
     pub(crate) fn at(mut self, template: &Option<Str>, line: u32, location: &Str) -> Self {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use config::{MasterAddress, MasterType};
 use exec::{
-    Agent, Call, Catalogue, Context, Error as FunctionError, Job, MasterRole, MasterState, MasterStatus, Refresh,
-    Registry, RunningJob,
+    Agent, Catalogue, Context, Error as FunctionError, Job, MasterRole, MasterState, MasterStatus, Refresh, Registry,
+    RunningJob,
 };
 use files::FileServer;
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -431,17 +431,6 @@ impl Agent for LocalAgent {
     fn stop_minion(&self, _restart: bool) {
         self.world.stop.cancel();
     }
-}
-
-/// Keyword and positional arguments as a publication has them.
-pub fn arg_list(call: Call) -> Vec<Value> {
-    let mut list = call.args;
-    if !call.kwargs.is_empty() {
-        let mut marked = map! { "__kwarg__" => true };
-        marked.update(call.kwargs);
-        list.push(marked.into());
-    }
-    list
 }
 
 #[cfg(test)]

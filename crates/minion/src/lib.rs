@@ -42,7 +42,7 @@ use value::{Map, Value};
 use wire::loads::Abilities;
 
 pub use bus::endpoints;
-pub use call::{Answer, Request, arg_list, call};
+pub use call::{Answer, Request, call};
 pub use error::Error;
 
 use masters::{Link, LinkSettings, Plan};

@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 
 use crate::definition::Whens;
 use crate::job::{Common, Fire, Job};
-use crate::moment::{Moment, micros, to_value};
+use crate::moment::{Moment, micros};
 
 /// Keys of a schedule that are options of all jobs.
 pub const HIDDEN: [&str; 4] = ["enabled", "skip_function", "skip_during_range", "splay"];
@@ -314,11 +314,6 @@ impl Schedule {
     /// Returns when a job runs next; `None` if that is unknown.
     pub fn next_fire_time(&self, name: &str, now: Moment) -> Option<DateTime> {
         self.job(name)?.next_fire_time(now)
-    }
-
-    /// Returns the same as a value.
-    pub fn next_fire_value(&self, name: &str, now: Moment) -> Value {
-        self.next_fire_time(name, now).map_or(Value::Null, to_value)
     }
 
     /// Returns what is written to `_schedule.conf` below `schedule`: everything except the pillar's jobs.

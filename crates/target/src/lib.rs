@@ -28,7 +28,7 @@ pub use fnmatch::{Glob, fnmatch};
 pub use nodegroup::expand_nodegroup;
 pub use pyregex::{PyRegex, python_pattern};
 pub use subdict::{Compare, SubdictMatcher, subdict_match, traverse};
-pub use text::{allowed_by_lists, data_match, expr_match, list_match, split_list};
+pub use text::{data_match, expr_match, list_match, split_list};
 
 /// The default delimiter of paths.
 pub const DEFAULT_DELIMITER: &str = ":";

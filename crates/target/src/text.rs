@@ -42,14 +42,6 @@ pub fn expr_match(text: &str, expression: &str) -> bool {
     fnmatch(text, expression) || PyRegex::whole(expression).is_ok_and(|regex| regex.is_match(text))
 }
 
-/// Returns whether a whitelist and a blacklist of [`expr_match`] expressions allow the text.
-///
-/// The blacklist is checked first. An empty list does not count.
-pub fn allowed_by_lists(text: &str, whitelist: &[String], blacklist: &[String]) -> bool {
-    let on = |list: &[String]| list.iter().any(|expression| expr_match(text, expression));
-    !on(blacklist) && (whitelist.is_empty() || on(whitelist))
-}
-
 /// Returns whether `key:pattern` matches an entry of the minion's data store, which `get` reads by key.
 ///
 /// A list matches by its members (ignoring case), a map by having the key, a string as a glob.

@@ -66,9 +66,4 @@ impl Error {
     pub(super) fn crypto(doing: &'static str) -> impl FnOnce(crypto::RsaError) -> Error {
         move |source| Error::Crypto { doing, source }
     }
-
-    /// Says whether signing in again may help.
-    pub fn wants_sign_in(&self) -> bool {
-        matches!(self, Error::Authentication(_))
-    }
 }

@@ -107,11 +107,6 @@ impl Flag {
     pub fn takes_value(&self) -> bool {
         !matches!(self.kind, Kind::On | Kind::Off | Kind::Help | Kind::Version)
     }
-
-    /// Returns what errors call the flag: the first long spelling, else the first.
-    pub fn display_name(&self) -> &'static str {
-        self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0])
-    }
 }
 
 /// Flags that stand together in the help.

@@ -115,14 +115,6 @@ impl FileClient {
         Ok(self.get_file(address, how).await?.map(Content::Path))
     }
 
-    /// Returns the content of a URL's file.
-    pub async fn get_bytes(&self, address: &str, saltenv: &str) -> Result<Option<Vec<u8>>> {
-        let Some(Content::Path(path)) = self.get_url(address, &GetFile::cached(saltenv)).await? else {
-            return Ok(None);
-        };
-        std::fs::read(&path).map_err(Error::io("read", &path)).map(Some)
-    }
-
     /// Returns the hash and its type of a file on the server or, for an absolute path, of a local file.
     pub async fn hash_file(&self, address: &str, saltenv: &str) -> Result<Option<Map>> {
         Ok(self.hash_and_stat(address, saltenv).await?.map(|(hash, _)| hash))

@@ -111,11 +111,6 @@ impl State {
         &self.limits
     }
 
-    /// Returns the name of the template that is running.
-    pub fn template_name(&self) -> Option<&str> {
-        self.context.as_ref().and_then(|context| context.name.as_deref())
-    }
-
     /// Looks a variable up as the running template does, without those local to loops and macros.
     pub fn lookup(&self, name: &str) -> Option<Value> {
         // The last one wins: it belongs to the innermost loop.

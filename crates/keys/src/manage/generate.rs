@@ -7,9 +7,7 @@ use crypto::{PrivateKey, RsaError};
 use tracing::error;
 use value::{Map, Value, map};
 use wire::MinionId;
-use wire::msgpack::{self, Packing};
 
-use super::selection::names;
 use super::{GenKeys, GenSignature, KeyManager};
 use crate::atomic::{self, Manner};
 use crate::master_keys::sign_public_key;
@@ -79,14 +77,6 @@ impl KeyManager {
         let manner = Manner { mode: 0o400, owner: self.store.owner(), durable: true };
         atomic::write(&path, signature.as_bytes(), manner).map_err(KeyError::io("write signature", &path))?;
         Ok(true)
-    }
-
-    /// Writes `minions/.key_cache`, the list of accepted ids that Salt before 3008 reads with `key_cache: sched`.
-    pub fn write_key_cache(&self) -> Result<(), KeyError> {
-        let path = self.store.bank_path(Bank::Accepted).join(".key_cache");
-        let packed = msgpack::pack(&names(&self.store.ids(Bank::Accepted)?), Packing::Bin);
-        let manner = Manner { mode: 0o600, owner: self.store.owner(), durable: false };
-        atomic::write(&path, &packed, manner).map_err(KeyError::io("write", &path))
     }
 }
 

@@ -266,12 +266,3 @@ fn the_signature_is_written_once() {
     let written = fs::read_to_string(place.dir.path().join("salt_master_pubkey_signature")).unwrap();
     assert_eq!(written, vectors("misc")["master_pubkey_signature_file"]["text"].as_str().unwrap());
 }
-
-#[test]
-fn the_key_cache_lists_accepted_ids() {
-    let place = place();
-    place.manager.write_key_cache().unwrap();
-    let packed = fs::read(place.dir.path().join("minions/.key_cache")).unwrap();
-    assert_eq!(packed, b"\x92\xa3DB1\xa4web1");
-    assert_eq!(place.manager.store.ids(Bank::Accepted).unwrap().len(), 2);
-}

@@ -164,11 +164,6 @@ impl Text {
     }
 }
 
-/// Makes every end of a line a `\n`, as reading a file in Python's text mode does.
-pub fn universal(text: &str) -> String {
-    if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +183,6 @@ mod tests {
         assert_eq!(lines("a\n\nb"), ["a", "", "b"]);
         assert_eq!(lines_with_ends("a\r\rb\r\n"), ["a\r", "\r", "b\r\n"]);
         assert_eq!(byte_lines(b"a\r\nb\x0cc\rd"), [&b"a\r\n"[..], b"b\x0cc\r", b"d"]);
-        assert_eq!(universal("a\r\nb\rc"), "a\nb\nc");
         assert_eq!(decode(b"\xe9"), "é");
     }
 }

@@ -1,7 +1,7 @@
 //! Publishing a job: the request of a command line, the job itself, and the message that carries it.
 
 use bytes::Bytes;
-use value::{Map, Value, map};
+use value::{Map, Value};
 
 use super::field::{Nullable, load};
 use crate::msgpack::{self, Decode, Packing};
@@ -138,12 +138,5 @@ load! {
         pub missing: Option<Vec<Value>>,
         /// Why nothing was published.
         pub error: Option<Value>,
-    }
-}
-
-impl Published {
-    /// Returns the answer as it travels.
-    pub fn into_reply(self) -> Value {
-        map! { "enc" => "clear", "load" => self.into_map() }.into()
     }
 }
