@@ -16,5 +16,3 @@ pub const USAGE: u8 = 64;
 pub const NO_USER: u8 = 67;
 /// A service cannot be reached.
 pub const UNAVAILABLE: u8 = 69;
-/// An error inside of the program.
-pub const SOFTWARE: u8 = 70;

@@ -1,7 +1,5 @@
 //! Cached grains: the option `grains_cache` and the file `grains.cache.p`.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -53,13 +51,9 @@ pub fn store(opts: &Map, grains: &Map) {
     }
 }
 
-/// Writes under a temporary name and renames, so that nobody reads half a file.
+/// Writes a file of the cache.
 pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let beside = path.with_extension(format!("p.{}", std::process::id()));
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(bytes)?;
-    drop(file);
-    std::fs::rename(&beside, path)
+    rt::disk::replace(path, bytes, 0o600, rt::disk::Durability::Process)
 }
 
 #[cfg(test)]

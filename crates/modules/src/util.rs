@@ -203,15 +203,7 @@ pub fn plain_template(engine: Option<&str>, text: &str) -> Result<()> {
 
 /// Writes a file so that a reader sees the old or the new content, never half of it.
 pub fn replace_file(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
-    use std::io::Write;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(".saltern-")
-        .permissions(std::fs::Permissions::from_mode(mode))
-        .tempfile_in(directory)?;
-    file.write_all(content)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map(drop).map_err(|error| error.error)
+    rt::disk::replace(path, content, mode, rt::disk::Durability::Disk)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod behind_others;
 mod clock;
+pub mod disk;
 mod net;
 mod random;
 #[cfg(feature = "sim")]

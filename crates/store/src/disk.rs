@@ -1,11 +1,12 @@
 //! Reads and writes files so that nobody ever sees half of one.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crypto::{HashType, Hasher};
+use rt::disk::Durability;
 use value::Value;
 use wire::msgpack::{Decode, Packing, pack, unpack};
 
@@ -26,6 +27,10 @@ impl Writing {
     pub const SHARED: Writing = Writing { mode: 0o640, sync: false };
     /// Readable only by the owner.
     pub const PRIVATE: Writing = Writing { mode: 0o600, sync: false };
+
+    fn durability(self) -> Durability {
+        if self.sync { Durability::Disk } else { Durability::Process }
+    }
 }
 
 /// Writes a file through a temporary file in the same directory, which then replaces the old one.
@@ -82,32 +87,13 @@ pub(crate) fn admit(_: &Path) -> std::io::Result<()> {
 }
 
 fn temporary(path: &Path, content: &[u8], writing: Writing) -> Result<tempfile::NamedTempFile> {
-    admit(path).map_err(Error::io("write", path))?;
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let failed = |source| Error::io("write", path)(source);
-    let mut builder = tempfile::Builder::new();
-    // The prefix is known elsewhere: listings of banks skip it, and the spool of returns deletes what a crash left. The
-    // file starts closed and is opened up only when it is complete, so a secret is never readable for a moment.
-    builder.prefix(".tmp").permissions(std::fs::Permissions::from_mode(0o600));
-    let mut file = builder.tempfile_in(directory).map_err(failed)?;
-    file.write_all(content).map_err(failed)?;
-    // `set_permissions` ignores the umask; the mode of the builder would not.
-    if writing.mode != 0o600 {
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(writing.mode)).map_err(failed)?;
-    }
-    if writing.sync {
-        file.as_file().sync_all().map_err(failed)?;
-    }
-    Ok(file)
+    admit(path)
+        .and_then(|()| rt::disk::beside(path, content, writing.mode, writing.durability()))
+        .map_err(Error::io("write", path))
 }
 
 fn sync_directory(path: &Path, writing: Writing) -> Result<()> {
-    if !writing.sync {
-        return Ok(());
-    }
-    let directory = path.parent().unwrap_or(Path::new("."));
-    // The name is in the directory, not in the file: without this, a power failure may undo the rename.
-    std::fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(Error::io("sync", directory))
+    rt::disk::sync_name(path, writing.durability()).map_err(Error::io("sync the directory of", path))
 }
 
 /// Returns the content of a file, or `None` if it does not exist.

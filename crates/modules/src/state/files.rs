@@ -89,18 +89,16 @@ impl Sources for Files {
         }
     }
 
-    fn master_tops(&self) -> BoxFuture<'_, std::result::Result<Map, String>> {
-        Box::pin(async move {
-            if self.ctx.is_local() {
-                let (option, id) = (self.ctx.opts.get("master_tops").cloned(), self.ctx.id().to_owned());
-                let work = move || ::state::tops::tops(option.as_ref(), &id);
-                return self.ctx.blocking(work).await.map_err(|error| error.to_string());
-            }
-            let mut opts = (*self.ctx.opts).clone();
-            opts.insert("grains", (*self.ctx.grains).clone());
-            let load = map! { "cmd" => "_master_tops", "id" => self.ctx.id(), "opts" => opts };
-            let answer = self.ctx.agent.request(load, None).await.map_err(|error| error.to_string())?;
-            Ok(answer.into_map().unwrap_or_default())
-        })
+    fn master_tops(&self) -> std::result::Result<Map, String> {
+        if self.ctx.is_local() {
+            let (option, id) = (self.ctx.opts.get("master_tops").cloned(), self.ctx.id().to_owned());
+            let work = move || ::state::tops::tops(option.as_ref(), &id);
+            return Ok(self.ctx.blocking(work));
+        }
+        let mut opts = (*self.ctx.opts).clone();
+        opts.insert("grains", (*self.ctx.grains).clone());
+        let load = map! { "cmd" => "_master_tops", "id" => self.ctx.id(), "opts" => opts };
+        let answer = self.ctx.wait(self.ctx.agent.request(load, None)).map_err(|error| error.to_string())?;
+        Ok(answer.into_map().unwrap_or_default())
     }
 }

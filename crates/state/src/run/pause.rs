@@ -1,12 +1,11 @@
 //! Pausing and ending runs. A file per job in the minion's cache holds the requests, in Salt's own format.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use exec::Context;
+use rt::disk::Durability;
 use value::{Map, Value};
 use wire::msgpack::{self, Decode, Packing};
 
@@ -47,12 +46,7 @@ impl Pauses {
         if let Some(directory) = self.0.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
         }
-        // Renamed into place, because a run may read the file at any moment.
-        let beside = self.0.with_extension("tmp");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        file.write_all(&msgpack::pack(&data.into(), Packing::Bin))?;
-        drop(file);
-        std::fs::rename(&beside, &self.0)
+        rt::disk::replace(&self.0, &msgpack::pack(&data.into(), Packing::Bin), 0o600, Durability::Process)
     }
 
     /// Removes the file, if there is one.
