@@ -19,7 +19,9 @@ use transport::{Limits, RequestServer, Requester, Target};
 use value::{Map, Value, map};
 use wire::MinionId;
 use wire::envelope::{Clear, Envelope, Sealed};
-use wire::loads::{ABILITIES_FIELD, Abilities, Ability, AuthAnswer, AuthOutcome, AuthReply, PublicationMessage};
+use wire::loads::{
+    ABILITIES_FIELD, Abilities, Ability, AuthAnswer, AuthOutcome, AuthReply, PublicationMessage, Sender,
+};
 use wire::msgpack::Decode;
 
 #[derive(Default)]
@@ -150,7 +152,11 @@ fn answer(server: &Server, envelope: Result<wire::envelope::Envelope, wire::enve
             let id = request.id.as_ref().unwrap();
             server.pillar(id, &request.seal, pillar.into()).unwrap_or_else(|error| error).into_value()
         }
-        Ok(Opened::Sealed(request)) => request.seal.seal(&request.load.clone().into()).into_value(),
+        Ok(Opened::Sealed(request)) => {
+            let mut load = request.load.clone();
+            load.insert("seen_sender", request.sender.to_value());
+            request.seal.seal(&load.into()).into_value()
+        }
     }
 }
 
@@ -177,7 +183,7 @@ fn channel_to(
         request_timeout: Duration::from_secs(5),
         request_tries: 1,
         trust: TrustSettings::default(),
-        abilities: Some(Abilities::all("", "2")),
+        sender: Sender::Minion(Abilities::all("", "2")),
     };
     let identity = Arc::new(MinionIdentity::new(MinionId::new("web1").unwrap(), key));
     let (rt, target) = (Rt::real(), Target::plain(address));
@@ -196,7 +202,10 @@ async fn converse(kind: transport::Kind) {
     assert_eq!((echoed.get("text"), echoed.get("id")), (Some(&"hello".into()), Some(&"web1".into())));
     assert_eq!((echoed.get("tok"), echoed.get("nonce")), (None, None));
     let abilities = minion.credentials().unwrap().abilities.clone();
-    assert_eq!(abilities, Some(Abilities::all("m1_master", "1")), "peers of ours know each other");
+    assert_eq!(abilities, Some(Abilities::all("m1_master", "1")), "the minion knows what the master can");
+    let sender = Sender::Minion(Abilities::all("", ""));
+    assert_eq!(echoed.get("seen_sender"), sender.to_value().as_ref(), "and the master what the minion can");
+    assert_eq!(echoed.get(ABILITIES_FIELD), None, "no handler sees the field");
 
     let pillar = minion.request_pillar(map! { "cmd" => "_pillar" }, None).await.unwrap();
     assert_eq!(pillar, map! { "role" => "web" }.into());

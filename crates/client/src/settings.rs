@@ -2,8 +2,8 @@
 
 use event::Endpoints;
 use store::jobs::JobCache;
-use transport::Kind;
 use transport::CertReqs;
+use transport::Kind;
 
 use crate::gather::Timeouts;
 use crate::local::Settings;

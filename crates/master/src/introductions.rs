@@ -22,7 +22,7 @@ pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introductio
             let peer = introduction.peer;
             match check(&shared, &introduction) {
                 Ok(id) => {
-                    shared.heard(&id, peer.ip());
+                    shared.publisher.heard(&id, peer.ip());
                     introduction.accept(id);
                 }
                 Err(reason) => debug!(%peer, "a subscriber stays unknown: {reason}"),

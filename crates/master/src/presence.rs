@@ -1,19 +1,20 @@
-//! Which minions are connected.
+//! Which minions are connected, and what they can do beyond Salt.
 //!
-//! A connection that listens says little about itself: minions on libzmq not even a name. What proves a minion is a
-//! request it sealed, and the address that came from; its listening connection comes from the same address. A
-//! connection that names its minion counts for that one alone; several nameless minions behind one address cannot be
-//! told apart, and all count as connected while any of their connections is there, as with Salt.
+//! A connection that listens proves nothing about itself, and neither does a sign-in: names and public keys are no secrets.
+//! What proves a minion is an encrypted request. It names the minion's abilities, and it comes from an address; a listening
+//! connection that claims the minion's name counts when it comes from that address too ([`ProvenAddresses`]). Minions on libzmq
+//! do not even name themselves: those behind one address cannot be told apart, and all of them count as connected while any
+//! nameless connection from there exists, as with Salt.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use transport::{Departures, SubscriberStatus};
+use transport::{Departures, ProvenAddresses, SubscriberStatus};
 use wire::MinionId;
-use wire::loads::{Abilities, Ability};
+use wire::loads::{Abilities, Ability, Sender};
 
 /// A minion that certainly has no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,72 +35,71 @@ const BACK: Duration = Duration::from_secs(5);
 /// After a restart of the master, minions come back within this time.
 const ALL_BACK: Duration = Duration::from_secs(30);
 
-/// The addresses minions were last heard from, and what they can do beyond Salt.
+/// What is known about minions from their encrypted requests.
 #[derive(Debug, Default)]
-pub struct Presence(Mutex<HashMap<MinionId, IpAddr>>, Mutex<HashMap<MinionId, Abilities>>);
+pub struct Presence {
+    addresses: Arc<ProvenAddresses>,
+    abilities: Mutex<HashMap<MinionId, Abilities>>,
+}
 
 impl Presence {
-    /// Notes that a minion proved itself from an address. Returns whether that is news.
-    pub fn heard(&self, minion: &MinionId, from: IpAddr) -> bool {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match heard.get_mut(minion) {
-            Some(known) if *known == from => false,
-            Some(known) => {
-                *known = from;
-                true
-            }
-            None => {
-                heard.insert(minion.clone(), from);
-                true
-            }
-        }
+    /// Nothing is known yet. The addresses are those of the publisher, which judges claims by them.
+    pub fn new(addresses: Arc<ProvenAddresses>) -> Self {
+        Presence { addresses, abilities: Mutex::default() }
     }
 
-    /// Returns the address a minion was last heard from.
+    /// Returns the address from which a minion last proved itself.
     pub fn address(&self, minion: &MinionId) -> Option<IpAddr> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(minion).copied()
+        self.addresses.get(minion)
     }
 
-    /// Notes what a minion said at its last sign-in; `None` for a stock minion.
-    pub fn note_abilities(&self, minion: &MinionId, abilities: Option<Abilities>) {
-        let mut known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
-        match abilities {
-            Some(abilities) => drop(known.insert(minion.clone(), abilities)),
-            None => drop(known.remove(minion)),
+    /// Notes what an encrypted request of a minion says about its sender.
+    pub fn note_sender(&self, minion: &MinionId, sender: &Sender) {
+        let mut known = self.abilities();
+        match sender {
+            Sender::Minion(abilities) if known.get(minion) == Some(abilities) => {}
+            Sender::Minion(abilities) => drop(known.insert(minion.clone(), abilities.clone())),
+            Sender::Stock => drop(known.remove(minion)),
+            // The minion beside it is another program.
+            Sender::Caller => {}
         }
+    }
+
+    fn abilities(&self) -> MutexGuard<'_, HashMap<MinionId, Abilities>> {
+        // Each change is a single insert or remove, so the content is whole after any panic.
+        self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says whether a minion can do something beyond Salt.
     pub fn can(&self, minion: &MinionId, ability: Ability) -> bool {
-        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(minion).is_some_and(|abilities| abilities.can(ability))
+        self.abilities().get(minion).is_some_and(|abilities| abilities.can(ability))
     }
 
     /// Returns the minions that can do something beyond Salt.
     pub fn all_that_can(&self, ability: Ability) -> HashSet<MinionId> {
-        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.abilities();
         known.iter().filter(|(_, abilities)| abilities.can(ability)).map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns the minions of ours of whom `wanted` is true.
     pub fn ours(&self, wanted: impl Fn(&MinionId) -> bool) -> HashSet<MinionId> {
-        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.abilities();
         known.keys().filter(|id| wanted(id)).cloned().collect()
     }
 
     /// Says how many of these minions are of Salt.
     pub fn count_stock(&self, minions: &[MinionId]) -> usize {
-        let known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.abilities();
         minions.iter().filter(|minion| !known.contains_key(*minion)).count()
     }
 
     /// Minions of ours name themselves on each connection, so none of theirs is nameless.
     fn says_its_name(&self, minion: &MinionId) -> bool {
-        self.1.lock().unwrap_or_else(PoisonError::into_inner).contains_key(minion)
+        self.abilities().contains_key(minion)
     }
 
-    /// Returns those of some minions that certainly have no connection. A minion that could be behind a connection nobody has
-    /// named is left out.
+    /// Returns those of some minions that certainly have no connection. A minion that could be behind a nameless connection is
+    /// left out. Claims that do not count change nothing.
     pub fn absent<'a>(
         &self,
         ids: impl Iterator<Item = &'a str>,
@@ -107,21 +107,13 @@ impl Presence {
         left: &Departures,
         now: Instant,
     ) -> Vec<Absent> {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let ours = self.ours(|_| true);
-        let (mut named, mut nameless) = (HashSet::new(), HashSet::new());
-        for subscriber in subscribers {
-            let name = subscriber.minion.as_ref().map(MinionId::as_str).or(subscriber.claimed.as_deref());
-            match name {
-                Some(name) => drop(named.insert(name)),
-                None => drop(nameless.insert(subscriber.peer.ip().to_canonical())),
-            }
-        }
+        let (heard, ours) = (self.addresses.all(), self.ours(|_| true));
+        let (named, nameless) = split(subscribers);
         // A stock minion whose address has changed listens before it is heard from there.
         let addresses: HashSet<IpAddr> = heard.values().copied().collect();
         let stranger_listens = !nameless.is_subset(&addresses);
         let absent = |id: &str| {
-            if named.contains(id) {
+            if named.contains_key(id) {
                 return None;
             }
             let departure = left.names.get(id);
@@ -144,31 +136,28 @@ impl Presence {
 
     /// Forgets a minion whose key is gone.
     pub fn forget(&self, minion: &MinionId) {
-        self.1.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(minion);
+        self.abilities().remove(minion);
+        self.addresses.forget(minion);
     }
 
     /// Returns the minions that have a connection, in order of their ids.
     pub fn connected(&self, subscribers: &[SubscriberStatus]) -> Vec<MinionId> {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut present = BTreeSet::new();
-        let mut nameless = HashSet::new();
-        for subscriber in subscribers {
-            let address = subscriber.peer.ip().to_canonical();
-            match (&subscriber.minion, &subscriber.claimed) {
-                (Some(minion), _) => drop(present.insert(minion.clone())),
-                (None, Some(name)) => present.extend(
-                    heard.get_key_value(name.as_str()).filter(|(_, from)| **from == address).map(|(id, _)| id.clone()),
-                ),
-                (None, None) => drop(nameless.insert(address)),
-            }
+        let (named, nameless) = split(subscribers);
+        let mut present: BTreeSet<MinionId> = named.values().map(|id| (*id).clone()).collect();
+        if !nameless.is_empty() {
+            let named_or_ours = |id: &MinionId| named.contains_key(id.as_str()) || self.says_its_name(id);
+            let known = self.addresses.all().into_iter();
+            present.extend(known.filter(|(id, from)| nameless.contains(from) && !named_or_ours(id)).map(|(id, _)| id));
         }
-        let named: HashSet<&str> = subscribers.iter().filter_map(|subscriber| subscriber.claimed.as_deref()).collect();
-        let named_or_ours = |id: &MinionId| named.contains(id.as_str()) || self.says_its_name(id);
-        let rest = heard.iter().filter(|(id, from)| nameless.contains(*from) && !named_or_ours(id));
-        present.extend(rest.map(|(id, _)| id.clone()));
         present.into_iter().collect()
     }
+}
+
+/// The minions that have a connection of their own, by name, and the addresses of the connections without a name.
+fn split(subscribers: &[SubscriberStatus]) -> (HashMap<&str, &MinionId>, HashSet<IpAddr>) {
+    let named = subscribers.iter().filter_map(|subscriber| subscriber.minion.as_ref());
+    let nameless = subscribers.iter().filter(|subscriber| subscriber.minion.is_none() && subscriber.claimed.is_none());
+    (named.map(|id| (id.as_str(), id)).collect(), nameless.map(|it| it.peer.ip().to_canonical()).collect())
 }
 
 #[cfg(test)]
@@ -183,10 +172,11 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn subscriber(claimed: Option<&str>, from: IpAddr) -> SubscriberStatus {
+    /// A connection as the publisher describes it, which knows from where minions proved themselves.
+    fn subscriber(presence: &Presence, claimed: Option<&str>, from: IpAddr) -> SubscriberStatus {
         SubscriberStatus {
             number: 1,
-            minion: None,
+            minion: claimed.and_then(|name| presence.addresses.confirm(name, from)),
             claimed: claimed.map(str::to_owned),
             peer: (from, 4505).into(),
             since: std::time::UNIX_EPOCH,
@@ -200,17 +190,24 @@ mod tests {
         let (presence, since) = (Presence::default(), Instant::now());
         let now = since + Duration::from_secs(60);
         let left = now - Duration::from_secs(3);
-        presence.heard(&id("ours"), from(1));
-        presence.heard(&id("stock"), from(2));
-        presence.note_abilities(&id("ours"), Some(Abilities::default()));
+        presence.addresses.note(&id("ours"), from(1));
+        presence.addresses.note(&id("stock"), from(2));
+        presence.note_sender(&id("ours"), &Sender::Minion(Abilities::default()));
         let departures =
             Departures { since, names: [("ours".to_owned(), left)].into(), addresses: [(from(2), left)].into() };
         (presence, departures, now)
     }
 
-    fn absent(subscribers: &[SubscriberStatus]) -> Vec<(String, u64, bool, u64)> {
+    type Claim = (Option<&'static str>, u8);
+
+    fn subscribers(presence: &Presence, claims: &[Claim]) -> Vec<SubscriberStatus> {
+        claims.iter().map(|(name, last)| subscriber(presence, *name, from(*last))).collect()
+    }
+
+    fn absent(claims: &[Claim]) -> Vec<(String, u64, bool, u64)> {
         let (presence, departures, now) = known();
-        let found = presence.absent(["ours", "stock", "never"].into_iter(), subscribers, &departures, now);
+        let subscribers = subscribers(&presence, claims);
+        let found = presence.absent(["ours", "stock", "never"].into_iter(), &subscribers, &departures, now);
         found.into_iter().map(|it| (it.id, it.gone.as_secs(), it.seen, it.wait.as_secs())).collect()
     }
 
@@ -222,16 +219,40 @@ mod tests {
 
     #[test]
     fn who_could_be_behind_a_connection_is_not_called_away() {
-        let ids = |subscribers: &[SubscriberStatus]| {
-            absent(subscribers).into_iter().map(|(id, ..)| id).collect::<Vec<String>>()
-        };
-        // A claim proves nothing, but it may be true.
-        assert_eq!(ids(&[subscriber(Some("ours"), from(9))]), ["stock", "never"]);
-        assert_eq!(ids(&[subscriber(Some("never"), from(9))]), ["ours", "stock"]);
+        let ids = |claims: &[Claim]| absent(claims).into_iter().map(|(id, ..)| id).collect::<Vec<String>>();
+        assert_eq!(ids(&[(Some("ours"), 1)]), ["stock", "never"]);
         // Nameless connections are of stock minions, which may have another address than before.
-        assert_eq!(ids(&[subscriber(None, from(2))]), ["ours"]);
-        assert_eq!(ids(&[subscriber(None, from(9))]), ["ours"]);
-        assert_eq!(ids(&[subscriber(None, from(1))]), ["ours", "stock"]);
+        assert_eq!(ids(&[(None, 2)]), ["ours"]);
+        assert_eq!(ids(&[(None, 9)]), ["ours"]);
+        assert_eq!(ids(&[(None, 1)]), ["ours", "stock"]);
+    }
+
+    #[test]
+    fn a_claim_from_elsewhere_changes_nothing() {
+        let claims = ["ours", "stock", "never", "nobody"].map(|name| (Some(name), 9));
+        assert_eq!(absent(&claims), absent(&[]));
+        let (presence, ..) = known();
+        let connected = |claims: &[Claim]| {
+            let found = presence.connected(&subscribers(&presence, claims));
+            found.into_iter().map(|id| id.to_string()).collect::<Vec<String>>()
+        };
+        assert_eq!(connected(&claims), [""; 0]);
+        let honest = [(Some("ours"), 1), (None, 2)];
+        assert_eq!(connected(&honest), ["ours", "stock"]);
+        assert_eq!(connected(&[&honest[..], &claims].concat()), ["ours", "stock"]);
+        assert_eq!(connected(&[(None, 1)]), [""; 0], "a minion of Saltern names itself");
+    }
+
+    #[test]
+    fn abilities_are_those_of_the_last_request_of_the_minion() {
+        let (presence, minion) = (Presence::default(), id("web1"));
+        let all = Sender::Minion(Abilities::all("", ""));
+        let mut can = |sender: &Sender| {
+            presence.note_sender(&minion, sender);
+            presence.can(&minion, Ability::Goodbye)
+        };
+        let senders = [&Sender::Stock, &all, &Sender::Caller, &Sender::Stock, &Sender::Caller];
+        assert_eq!(senders.map(&mut can), [false, true, true, false, false]);
     }
 
     #[test]

@@ -62,14 +62,6 @@ impl Shared {
         }
     }
 
-    /// Notes that a minion proved itself from an address.
-    pub(crate) fn heard(&self, id: &MinionId, from: std::net::IpAddr) {
-        let from = from.to_canonical();
-        if self.presence.heard(id, from) {
-            self.publisher.signed_in(id, from);
-        }
-    }
-
     /// Publishes for the master itself. `load` is a publish request (`fun`, `arg`, `tgt`, `tgt_type`, `ret`, `user`,
     /// `kwargs`) without credentials; the answer is that of `publish`: `load` with `jid`, `minions` and `missing`.
     /// Writes files, so not for an async task.

@@ -49,9 +49,6 @@ async fn a_minion_of_ours_is_told_at_once_that_its_key_was_accepted() {
     let told = async { tokio::join!(minion.channel.await_key(ACCEPTANCE), accepting).0 };
     let answer = tokio::time::timeout(ACCEPTANCE / 4, told).await.expect("it was told");
     assert!(matches!(answer, Ok(SignIn::Accepted(_))));
-    let stock = master.minion("web2", tempfile::tempdir().unwrap().path());
-    assert!(matches!(stock.channel.sign_in().await, Ok(SignIn::Pending)));
-    assert!(!stock.channel.may_await_key(), "stock minions wait as ever");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -430,7 +427,7 @@ async fn minions_of_ours_are_told_of_a_new_key_and_of_the_end() {
     let place = tempfile::tempdir().unwrap();
     let master = Master::start(open_house()).await;
     let minion = master.minion_of_ours("web1", place.path());
-    minion.channel.sign_in().await.unwrap();
+    minion.ask(map! { "cmd" => "_file_envs" }).await;
     let mut publications = subscribe(&master, "web1").await;
     let mut events = master.events().await;
     keys::request_rotation(&master.path("cache"), "m_master", keys::Owner::NOBODY).unwrap();
@@ -607,13 +604,20 @@ async fn figures_are_served_and_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_there_is_known_without_asking() {
+    for auth_events in [true, false] {
+        who_is_there(auth_events).await;
+    }
+}
+
+async fn who_is_there(auth_events: bool) {
     let places = [(); 3].map(|()| tempfile::tempdir().unwrap());
-    let master = Master::start(open_house()).await;
+    let master = Master::start(map! { "auto_accept" => true, "auth_events" => auth_events }).await;
+    let anything = || map! { "cmd" => "_file_envs" };
     for (id, place) in [("away", &places[0]), ("there", &places[1])] {
-        master.minion_of_ours(id, place.path()).channel.sign_in().await.unwrap();
+        master.minion_of_ours(id, place.path()).ask(anything()).await;
     }
     let stock = master.minion("stock", places[2].path());
-    stock.channel.sign_in().await.unwrap();
+    stock.ask(anything()).await;
     let _listening = [subscribe(&master, "there").await, subscribe(&master, "stock").await];
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
     let key = master.user_key();
@@ -628,6 +632,15 @@ async fn who_is_there_is_known_without_asking() {
     while ask("*".into(), "glob").await != all {
         tokio::task::yield_now().await;
     }
+    // Public keys are no secret: a sign-in says nothing about the minion.
+    let public = std::fs::read_to_string(master.path("pki/minions/there")).unwrap();
+    let nonce = Rt::real().nonce();
+    let sign_in = map! {
+        "cmd" => "_auth", "id" => "there", "pub" => public, "nonce" => nonce, "enc_algo" => "OAEP-SHA1",
+        "sig_algo" => "PKCS1v15-SHA1",
+    };
+    assert!(master.ask(sign_in).await.get("sig").is_some(), "the master lets it in");
+    assert_eq!(ask("*".into(), "glob").await, all);
     assert_eq!(ask(list!["there", "stock", "nobody"], "list").await, known(list!["there"], list![], list!["stock"]));
     assert_eq!(ask("os:*".into(), "grain").await, Some(Value::Null));
     master.stop().await;

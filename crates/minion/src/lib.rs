@@ -39,7 +39,7 @@ use rt::Rt;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use value::{Map, Value};
-use wire::loads::Abilities;
+use wire::loads::{Abilities, Sender};
 
 pub use bus::endpoints;
 pub use call::{Answer, Request, call};
@@ -98,7 +98,7 @@ pub async fn run(
     let mut settings = masters::links(&config, named, &grains)?;
     let abilities = Abilities::all("", rt.nonce());
     for settings in &mut settings {
-        settings.channel.abilities = Some(abilities.clone());
+        settings.channel.sender = Sender::Minion(abilities.clone());
     }
     let links = new_links(&config, settings, now);
     let world = Arc::new(World::new(Parts { catalogue, rt, config, id, identity, grains, links, told: None }));

@@ -14,6 +14,7 @@ use wire::MinionId;
 use wire::envelope::{self, Envelope};
 
 use crate::capacity::Guest;
+use crate::proven::ProvenAddresses;
 
 /// Who gets a publication.
 #[derive(Clone, Debug)]
@@ -56,9 +57,9 @@ pub struct Delivery {
 pub struct SubscriberStatus {
     /// The number of the connection.
     pub number: u64,
-    /// The minion, once it has signed in.
+    /// The minion: one that introduced itself (tcp), or the claimed one when its last proven request came from this address.
     pub minion: Option<MinionId>,
-    /// The name it claims (zeromq identity); proves nothing.
+    /// The name it claims (zeromq identity); by itself it proves nothing.
     pub claimed: Option<String>,
     /// Where it is.
     pub peer: SocketAddr,
@@ -89,7 +90,7 @@ impl Introduction {
     /// Marks the connection as this minion's.
     pub fn accept(self, minion: MinionId) {
         self.roll.name(&self.subscriber, minion.as_str());
-        self.subscriber.set_minion(minion);
+        self.subscriber.introduce(minion);
     }
 }
 
@@ -101,7 +102,9 @@ pub(crate) struct Subscriber {
     guest: Arc<Guest>,
     claimed: Option<String>,
     since: SystemTime,
-    minion: Mutex<Option<MinionId>>,
+    /// The minion that introduced itself here.
+    introduced: Mutex<Option<MinionId>>,
+    proven: Arc<ProvenAddresses>,
     /// The name under which the roll finds it.
     listed: Mutex<Option<String>>,
     /// Whether its minion has the key before only.
@@ -153,13 +156,20 @@ impl Subscriber {
         }
     }
 
-    fn set_minion(&self, minion: MinionId) {
+    fn introduce(&self, minion: MinionId) {
         self.guest.prove();
-        *lock(&self.minion) = Some(minion);
+        *lock(&self.introduced) = Some(minion);
     }
 
+    /// The minion that this connection counts for.
+    fn minion(&self) -> Option<MinionId> {
+        let introduced = lock(&self.introduced).clone();
+        introduced.or_else(|| self.proven.confirm(self.claimed.as_deref()?, self.peer.ip()))
+    }
+
+    /// What is published is encrypted and each minion sees for itself whether it is meant, so a claim is enough.
     fn is_one_of(&self, ids: &HashSet<MinionId>) -> bool {
-        match lock(&self.minion).as_ref() {
+        match lock(&self.introduced).as_ref() {
             Some(minion) => ids.contains(minion),
             None => self.claimed.as_deref().is_some_and(|claimed| ids.contains(claimed)),
         }
@@ -192,7 +202,7 @@ impl Subscriber {
     fn status(&self) -> SubscriberStatus {
         SubscriberStatus {
             number: self.number,
-            minion: lock(&self.minion).clone(),
+            minion: self.minion(),
             claimed: self.claimed.clone(),
             peer: self.peer,
             since: self.since,
@@ -207,13 +217,13 @@ impl Subscriber {
 pub struct Departures {
     /// Since when departures are noted.
     pub since: Instant,
-    /// The last connection under each name, proved or claimed.
+    /// The last connection that counted for each minion.
     pub names: HashMap<String, Instant>,
     /// The last connection without a name from each address.
     pub addresses: HashMap<std::net::IpAddr, Instant>,
 }
 
-/// Strangers can come under any number of names and from any number of addresses.
+/// Strangers can come from any number of addresses.
 const NOTED: usize = 65_536;
 
 impl Departures {
@@ -223,9 +233,10 @@ impl Departures {
 
     fn note(&mut self, subscriber: &Subscriber) {
         let now = Instant::now();
-        let proved = lock(&subscriber.minion).as_ref().map(ToString::to_string);
-        match proved.or_else(|| subscriber.claimed.clone()) {
-            Some(name) => note_in(&mut self.names, name, now),
+        match subscriber.minion() {
+            Some(minion) => note_in(&mut self.names, minion.to_string(), now),
+            // A claim that does not count must not pass for the departure of a minion.
+            None if subscriber.claimed.is_some() => {}
             None => note_in(&mut self.addresses, subscriber.peer.ip().to_canonical(), now),
         }
     }
@@ -247,6 +258,7 @@ pub(crate) struct Roll {
     subscribers: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
     /// The connections that claim a name, or have proved it, so that a sign-in need not look at all.
     claims: Mutex<HashMap<String, Vec<Arc<Subscriber>>>>,
+    proven: Arc<ProvenAddresses>,
     drained: mpsc::Sender<u64>,
 }
 
@@ -259,6 +271,7 @@ impl Roll {
             departures: Mutex::new(Departures::new()),
             subscribers: Mutex::default(),
             claims: Mutex::default(),
+            proven: Arc::default(),
             drained,
         };
         (Arc::new(roll), receiver)
@@ -281,7 +294,8 @@ impl Roll {
             guest,
             claimed,
             since,
-            minion: Mutex::default(),
+            introduced: Mutex::default(),
+            proven: self.proven.clone(),
             listed: Mutex::default(),
             behind: AtomicBool::new(false),
             wanted: Mutex::default(),
@@ -293,6 +307,9 @@ impl Roll {
         lock(&self.subscribers).insert(number, subscriber.clone());
         if let Some(name) = &subscriber.claimed {
             self.name(&subscriber, name);
+            if subscriber.minion().is_some() {
+                subscriber.guest.prove();
+            }
         }
         let queue = Queue { waiting, subscriber: subscriber.clone() };
         (RollGuard { roll: self.clone(), subscriber }, queue)
@@ -432,7 +449,7 @@ impl Publisher {
     pub fn behind(&self) -> Vec<(u64, Option<MinionId>)> {
         let all = self.roll.all();
         let behind = all.iter().filter(|subscriber| subscriber.is_behind());
-        behind.map(|subscriber| (subscriber.number, lock(&subscriber.minion).clone())).collect()
+        behind.map(|subscriber| (subscriber.number, subscriber.minion())).collect()
     }
 
     /// Whether any connection is behind.
@@ -501,19 +518,28 @@ impl Publisher {
         lock(&self.roll.departures).clone()
     }
 
-    /// Forgets when a minion left: its key is gone.
+    /// Forgets where a minion was and when it left: its key is gone.
     pub fn forget(&self, minion: &MinionId) {
+        self.roll.proven.forget(minion);
         lock(&self.roll.departures).names.remove(minion.as_str());
     }
 
-    /// Marks the connections that claim this name and come from this address as the minion's: it has just signed in from
-    /// there.
-    pub fn signed_in(&self, minion: &MinionId, from: std::net::IpAddr) {
+    /// Notes that an authenticated request of a minion came from an address: connections from there that claim its name count
+    /// as its own, and others do not any more.
+    pub fn heard(&self, minion: &MinionId, from: std::net::IpAddr) {
+        if !self.roll.proven.note(minion, from) {
+            return;
+        }
         for subscriber in self.roll.claiming(minion.as_str()) {
-            if subscriber.peer.ip() == from {
-                subscriber.set_minion(minion.clone());
+            if subscriber.minion().is_some() {
+                subscriber.guest.prove();
             }
         }
+    }
+
+    /// The addresses from which minions last proved themselves.
+    pub fn proven(&self) -> &Arc<ProvenAddresses> {
+        &self.roll.proven
     }
 
     /// Takes the stream of introductions (tcp); `None` where there are none (zeromq) or when it was taken.

@@ -17,8 +17,10 @@ pub struct Credentials {
     session_text: Option<KeyString>,
     /// Where publications come from.
     pub publish_port: u16,
-    /// What the master can do beyond Salt; `None` for a stock master.
+    /// What the master can do beyond Salt; `None` for a stock master, and where nothing makes use of it.
     pub abilities: Option<Abilities>,
+    /// The master is one of Saltern: it knows what requests say about their sender.
+    pub(super) is_saltern: bool,
     /// The master's key, which the answer to the sign-in was signed with.
     pub(super) master: PublicKey,
     /// The master has said, signed, that it signs every publication: one without a valid signature is not from it.
@@ -45,6 +47,7 @@ impl Credentials {
             session_text: session,
             publish_port,
             abilities: None,
+            is_saltern: false,
             master,
             signs_publications: false,
             serials: Mutex::default(),

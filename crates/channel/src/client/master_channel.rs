@@ -14,7 +14,9 @@ use transport::Requester;
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::{Envelope, Sealed};
-use wire::loads::{Abilities, Ability, AuthReply, LoadError, PillarContent, PillarReply, SignedPillar};
+use wire::loads::{
+    ABILITIES_FIELD, Abilities, Ability, AuthReply, LoadError, PillarContent, PillarReply, Sender, SignedPillar,
+};
 use wire::msgpack::{self, Decode, Packing};
 
 use super::sign_in::Attempt;
@@ -64,8 +66,8 @@ pub struct Settings {
     pub trust: TrustSettings,
     /// The longest random wait before a sign-in for which the master's new key is the reason (`random_reauth_delay`).
     pub reauth_delay: Duration,
-    /// What masters of ours are told that this minion can do beyond Salt; nothing for callers that do not stay.
-    pub abilities: Option<Abilities>,
+    /// What masters of Saltern are told about this program in each encrypted request.
+    pub sender: Sender,
 }
 
 /// Who the minion is.
@@ -328,6 +330,10 @@ impl MasterChannel {
         if self.settings.minion_sign_messages {
             let sig = self.sign(&load)?;
             load.insert("sig", sig);
+        }
+        // Not covered by the signature: the master takes the field out before it checks that.
+        if let Some(said) = self.settings.sender.to_value().filter(|_| with.is_saltern) {
+            load.insert(ABILITIES_FIELD, said);
         }
         Ok(Envelope::Sealed(Sealed {
             load: sealer.seal(&load.into(), None),

@@ -9,9 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use crypto::{KeyString, PublicKey};
 use rt::Rt;
 use value::{Map, Value};
-use wire::loads::{
-    ABILITIES_FIELD, AWAIT_FIELD, Abilities, Ability, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict,
-};
+use wire::loads::{AWAIT_FIELD, Abilities, Ability, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
 
 use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
 
@@ -78,9 +76,6 @@ impl<'a> Attempt<'a> {
     /// What goes beyond Salt.
     fn extra(&self) -> Map {
         let mut extra = Map::new();
-        if let Some(abilities) = &self.settings.abilities {
-            extra.insert(ABILITIES_FIELD, abilities.to_value());
-        }
         if let Some(awaits) = self.awaits {
             extra.insert(AWAIT_FIELD, awaits.as_secs());
         }
@@ -196,8 +191,9 @@ impl<'a> Attempt<'a> {
         let abilities = Abilities::find(&accepted.extra);
         credentials.signs_publications =
             abilities.as_ref().is_some_and(|abilities| abilities.can(Ability::SignedPublications));
+        credentials.is_saltern = abilities.is_some();
         // The master tells everybody; who does not stay makes no use of it.
-        credentials.abilities = abilities.filter(|_| self.settings.abilities.is_some());
+        credentials.abilities = abilities.filter(|_| self.settings.sender.stays());
         Ok(SignIn::Accepted(Arc::new(credentials)))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::{Clear, Envelope, Sealed};
-use wire::loads::is_nonce;
+use wire::loads::{Sender, is_nonce};
 use wire::msgpack::Decode;
 
 use super::replays::{Replay, Sent};
@@ -28,7 +28,9 @@ pub struct SealedRequest {
     pub id: Option<MinionId>,
     /// The command's name.
     pub cmd: String,
-    /// Its fields, without nonce and token.
+    /// What kind of program sent it. Proven as far as the id is.
+    pub sender: Sender,
+    /// Its fields, without nonce, token and what says who the sender is.
     pub load: Map,
     /// Whether the load carried a token (older requests need not).
     pub token: bool,
@@ -102,10 +104,11 @@ impl Server {
             }
             None => self.check_old_sender(&load, token.as_ref(), nonce.as_deref(), &cmd)?,
         };
+        let sender = Sender::take(&mut load);
         let bulk = load.remove(crypto::BULK_FIELD).is_some_and(|form| form.as_str() == Some(crypto::BULK_NAME));
         let Sealed { enc_algo, sig_algo, version, .. } = sealed;
         let seal = Seal { sealer, nonce, enc_algo, sig_algo, version, bulk };
-        Ok(SealedRequest { id, cmd, load, token: token.is_some(), seal })
+        Ok(SealedRequest { id, cmd, sender, load, token: token.is_some(), seal })
     }
 
     /// Opens a load with the keys in force or, for a while after they were replaced, with those before. The answer is sealed

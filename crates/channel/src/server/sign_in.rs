@@ -14,8 +14,7 @@ use value::{Map, Value};
 use wire::MinionId;
 use wire::envelope::Clear;
 use wire::loads::{
-    ABILITIES_FIELD, AWAIT_FIELD, Abilities, AuthAccepted, AuthAnswer, AuthOutcome, AuthRefused, AuthReply, Verdict,
-    is_nonce,
+    ABILITIES_FIELD, AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthOutcome, AuthRefused, AuthReply, Verdict, is_nonce,
 };
 
 use super::{Answer, Offer, Server};
@@ -58,8 +57,6 @@ pub struct SignedIn {
     pub answer: Answer,
     /// What was decided; `None` when the request was unusable or the decision failed.
     pub decided: Option<Decided>,
-    /// What the minion can do beyond Salt; `None` for a stock minion.
-    pub abilities: Option<Abilities>,
     /// How long the minion waits for a decision about its key, which waits for an operator.
     pub awaits: Option<Duration>,
 }
@@ -79,7 +76,7 @@ pub struct Decided {
 
 impl SignedIn {
     fn undecided(answer: Answer) -> Self {
-        SignedIn { answer, decided: None, abilities: None, awaits: None }
+        SignedIn { answer, decided: None, awaits: None }
     }
 }
 
@@ -96,7 +93,6 @@ struct Request<'a> {
     enc_algo: Result<Encryption, ()>,
     sig_algo: Result<Signature, ()>,
     version: i64,
-    abilities: Option<Abilities>,
     awaits: Option<Duration>,
 }
 
@@ -114,7 +110,6 @@ impl Server {
             warn!("Authentication request from invalid id {}", shown(request.load.get("id")));
             return SignedIn::undecided(self.refusal(Verdict::Rejected, nonce, algorithm, request.version));
         };
-        let abilities = request.abilities.clone();
         let offer = Offer { id: &request.id, public: &request.public, grains: request.grains, peer };
         let Ok(outcome) = self.keys.sign_in(&offer) else {
             return SignedIn::undecided(try_again());
@@ -128,7 +123,7 @@ impl Server {
         let (Ok(encryption), Ok(signature)) = (request.enc_algo, request.sig_algo) else {
             let word = if request.enc_algo.is_err() { "enc" } else { "sig" };
             let answer = Answer::Plain(AuthReply::bad_algorithm(word).to_value());
-            return SignedIn { answer, decided, abilities, awaits: None };
+            return SignedIn { answer, decided, awaits: None };
         };
         let answer = match outcome.refusal() {
             None => self.welcome(&request, encryption, signature).unwrap_or_else(|reason| {
@@ -139,14 +134,14 @@ impl Server {
             Some(refused) => self.refusal(refused, request.nonce, signature, request.version),
         };
         let awaits = request.awaits.filter(|_| outcome == AuthOutcome::Pending);
-        SignedIn { answer, decided, abilities, awaits }
+        SignedIn { answer, decided, awaits }
     }
 
-    /// A minion of ours is told that it may wait for the decision.
+    /// The answer also says that the minion may wait for the decision; a minion of Salt ignores that.
     fn pending(&self, request: &Request<'_>, signature: Signature) -> Answer {
         let mut extra = Map::new();
         // A simulation has no kernel that tells of decisions.
-        if request.abilities.is_some() && !self.rt.is_simulated() {
+        if !self.rt.is_simulated() {
             extra.insert(AWAIT_FIELD, true);
         }
         let refused = AuthRefused { verdict: Verdict::Pending, nonce: request.nonce.map(str::to_owned), extra };
@@ -175,8 +170,8 @@ impl Server {
             session: Some(encrypt(session.key.expose().as_bytes())?),
             sig: Some(generation.proof(&self.identity.key).map_err(say)?.into()),
             nonce: request.nonce.map(str::to_owned),
-            // In every answer, because the request is not signed: who takes the minion's field out of it on the way must
-            // not make a minion of ours believe that this master does not sign its publications.
+            // In every answer: nothing in the request, which is not signed, may make a minion of ours believe that this
+            // master does not sign its publications.
             extra: value::map! { ABILITIES_FIELD => self.settings.abilities.to_value() },
         };
         Ok(self.signed(AuthAnswer::Accepted(inner), signature, request.version))
@@ -243,7 +238,6 @@ fn read(request: &Clear) -> Option<Request<'_>> {
         },
         sig_algo: signature_algorithm(load),
         version: request.version,
-        abilities: Abilities::find(load),
         awaits: load
             .get(AWAIT_FIELD)
             .and_then(Value::as_i64)

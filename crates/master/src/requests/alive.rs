@@ -1,5 +1,7 @@
 //! `saltern_alive`: programs on this host ask who is there of the minions a target means. No minion hears of it.
 
+use std::collections::HashSet;
+
 use targeting::TargetType;
 use value::{Map, Value, map};
 use wire::MinionId;
@@ -18,7 +20,8 @@ pub fn handle(ask: Ask) -> Answer {
 }
 
 /// Minions of ours are `up` when they have a connection, whose heartbeats prove them every few seconds, and else `down`. All
-/// others are `unknown`: minions of Salt, and those that have not come since the master started.
+/// others are `unknown`: minions of Salt, those that have not come since the master started, and those whose name a connection
+/// from another address claims, as one of a site with several addresses may.
 ///
 /// Over tcp a master gets no heartbeats, and by grains and pillar the minions decide who is meant.
 fn alive(shared: &Shared, load: &Map) -> Option<Map> {
@@ -28,10 +31,12 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
         return None;
     }
     let ours = shared.presence.ours(|_| true);
-    let connected = shared.connected();
-    let (known, unknown): (Vec<String>, Vec<String>) =
-        target.expand(shared).minions.into_iter().partition(|id| ours.contains(id.as_str()));
+    let subscribers = shared.publisher.subscribers();
+    let connected = shared.presence.connected(&subscribers);
+    let claimed: HashSet<&str> = subscribers.iter().filter_map(|subscriber| subscriber.claimed.as_deref()).collect();
     let is_there = |id: &String| connected.binary_search_by(|known: &MinionId| known.as_str().cmp(id)).is_ok();
+    let is_known = |id: &String| ours.contains(id.as_str()) && (is_there(id) || !claimed.contains(id.as_str()));
+    let (known, unknown): (Vec<String>, Vec<String>) = target.expand(shared).minions.into_iter().partition(is_known);
     let (up, down): (Vec<String>, Vec<String>) = known.into_iter().partition(is_there);
     Some(map! { "up" => up, "down" => down, "unknown" => unknown })
 }

@@ -409,7 +409,8 @@ impl Desk {
 
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
         if let Some(id) = request.id.as_ref().filter(|_| is_proven(&request)) {
-            self.shared.heard(id, peer.ip());
+            self.shared.publisher.heard(id, peer.ip());
+            self.shared.presence.note_sender(id, &request.sender);
         }
         let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
             self.not_exposed(&request.cmd, peer);

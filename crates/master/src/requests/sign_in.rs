@@ -122,10 +122,10 @@ pub fn sign_in(shared: &Shared, request: &Clear, peer: SocketAddr) -> (Value, Op
     let result = signed_in.decided.as_ref().map_or("invalid", |decided| decided.outcome.act());
     shared.metrics.sign_ins.count(result);
     if let Some(decided) = signed_in.decided {
+        // This does not prove that the sender holds the private key: its address and abilities are taken from the
+        // encrypted requests that follow.
         if decided.outcome == AuthOutcome::Accepted {
-            shared.heard(&decided.id, peer.ip());
             shared.publisher.has_signed_in(&decided.id, peer.ip());
-            shared.presence.note_abilities(&decided.id, signed_in.abilities);
         }
         if let Some(data) = event(&shared.stores.config, decided) {
             shared.fire("salt/auth", data);

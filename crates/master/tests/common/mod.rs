@@ -17,6 +17,7 @@ use transport::{Requester, Target};
 use value::{Map, Value, map};
 use wire::MinionId;
 use wire::envelope::Envelope;
+use wire::loads::Sender;
 
 pub struct Master {
     pub directory: TempDir,
@@ -135,22 +136,16 @@ impl Master {
 
     /// A minion that says that it is one of ours.
     pub fn minion_of_ours(&self, id: &str, pki: &Path) -> Minion {
-        let abilities = Some(wire::loads::Abilities::all("", "1"));
-        let channel = self.channel_with(id, PrivateKey::generate(2048).unwrap(), pki, abilities);
+        let sender = Sender::Minion(wire::loads::Abilities::all("", "1"));
+        let channel = self.channel_with(id, PrivateKey::generate(2048).unwrap(), pki, sender);
         Minion { id: MinionId::new(id).unwrap(), channel }
     }
 
     pub fn channel(&self, id: &str, key: PrivateKey, pki: &Path) -> MasterChannel {
-        self.channel_with(id, key, pki, None)
+        self.channel_with(id, key, pki, Sender::Stock)
     }
 
-    fn channel_with(
-        &self,
-        id: &str,
-        key: PrivateKey,
-        pki: &Path,
-        abilities: Option<wire::loads::Abilities>,
-    ) -> MasterChannel {
+    fn channel_with(&self, id: &str, key: PrivateKey, pki: &Path, sender: Sender) -> MasterChannel {
         let settings = Settings {
             encryption: Encryption::default(),
             signing: Signature::default(),
@@ -164,7 +159,7 @@ impl Master {
             request_timeout: Duration::from_secs(20),
             request_tries: 1,
             trust: TrustSettings::default(),
-            abilities,
+            sender,
         };
         let identity = Arc::new(MinionIdentity::new(MinionId::new(id).unwrap(), key));
         let requester = Arc::new(ZmqRequester::new(Rt::real(), Target::plain(self.requests)));

@@ -10,6 +10,7 @@ use rt::{Keepalive, Rt};
 use tracing::warn;
 use transport::{CertReqs, Heartbeat, Kind, Tls, TlsSettings};
 use value::Map;
+use wire::loads::Sender;
 
 use super::choice::Failback;
 use super::{Backoff, Place, Rules, distribute, shuffle};
@@ -183,7 +184,7 @@ pub fn channel_settings(config: &config::Minion, grains: &Map) -> Result<Channel
             finger: trust.master_finger.clone().filter(|finger| !finger.is_empty()),
         },
         reauth_delay: reauth_delay(config),
-        abilities: None,
+        sender: Sender::Caller,
     })
 }
 

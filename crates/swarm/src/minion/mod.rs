@@ -15,7 +15,7 @@ use rt::Rt;
 use tokio::time::{Instant, sleep};
 use transport::{Heartbeat, Kind as Transport, Requester, Target};
 use wire::MinionId;
-use wire::loads::{Abilities, Ability};
+use wire::loads::{Abilities, Ability, Sender};
 
 use crate::chance::{Chance, Purpose};
 use crate::stats::{Request, Stats};
@@ -213,7 +213,7 @@ fn settings(behaviour: &Behaviour) -> Settings {
         request_tries: 1,
         trust: TrustSettings::default(),
         reauth_delay: Duration::ZERO,
-        // A Salt minion announces no abilities, and its sign-in must not differ.
-        abilities: (behaviour.kind == Kind::Saltern).then(ours),
+        // A Salt minion announces no abilities, and its requests must not differ.
+        sender: if behaviour.kind == Kind::Saltern { Sender::Minion(ours()) } else { Sender::Stock },
     }
 }

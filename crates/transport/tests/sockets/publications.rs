@@ -139,12 +139,36 @@ async fn a_master_sees_who_listens() {
     assert_eq!(status.peer.ip().to_string(), "127.0.0.1");
     assert!(status.since >= before);
     let id = MinionId::new("web1").unwrap();
-    publisher.signed_in(&id, "127.0.0.2".parse().unwrap());
-    assert_eq!(publisher.subscribers()[0].minion, None, "another address claims nothing");
-    publisher.signed_in(&MinionId::new("web2").unwrap(), "127.0.0.1".parse().unwrap());
-    assert_eq!(publisher.subscribers()[0].minion, None, "nor does another minion");
-    publisher.signed_in(&id, "127.0.0.1".parse().unwrap());
-    assert_eq!(publisher.subscribers()[0].minion, Some(id));
+    let heard = |id: &MinionId, from: &str| {
+        publisher.heard(id, from.parse().unwrap());
+        publisher.subscribers()[0].minion.clone()
+    };
+    assert_eq!(heard(&id, "127.0.0.2"), None, "another address claims nothing");
+    assert_eq!(heard(&MinionId::new("web2").unwrap(), "127.0.0.1"), None, "nor does another minion");
+    assert_eq!(heard(&id, "127.0.0.1"), Some(id.clone()));
+    assert_eq!(heard(&id, "127.0.0.2"), None, "the minion has moved");
+}
+
+#[tokio::test]
+async fn claims_that_do_not_count_leave_no_trace() {
+    let publisher = publish_with(Kind::Zeromq, Limits::default()).await;
+    let (web1, web2) = (MinionId::new("web1").unwrap(), MinionId::new("web2").unwrap());
+    publisher.heard(&web1, "127.0.0.1".parse().unwrap());
+    publisher.heard(&web2, "127.0.0.2".parse().unwrap());
+    let mut all = Vec::new();
+    for name in ["web1", "web2", "web3"] {
+        all.push(subscribe(Kind::Zeromq, publisher.address(), name).await);
+    }
+    on_the_roll(&publisher, 3).await;
+    let minions: Vec<_> = publisher.subscribers().into_iter().filter_map(|status| status.minion).collect();
+    assert_eq!(minions, [web1.clone()]);
+    drop(all);
+    on_the_roll(&publisher, 0).await;
+    let left = publisher.departures();
+    assert_eq!((left.names.keys().map(String::as_str).collect::<Vec<_>>(), left.addresses.len()), (vec!["web1"], 0));
+    publisher.forget(&web1);
+    assert_eq!(publisher.departures().names.len(), 0);
+    assert_eq!(publisher.proven().get(&web1), None);
 }
 
 #[tokio::test]

@@ -1,14 +1,15 @@
-//! Abilities beyond Salt's, which Saltern's masters and minions announce to each other at sign-in.
+//! Abilities beyond Salt's, and how Saltern's masters and minions announce them to each other.
 //!
-//! The minion adds the field [`FIELD`] to its `_auth` load, and the master adds its own to the answer. Salt's programs
-//! ignore both. The answer is signed but the request is not. So the master always sends the field, even if the request
-//! lacks it: nobody in between can make a Saltern minion believe that its master is one of Salt's.
+//! The master names its abilities in the field [`FIELD`] of each signed answer to a sign-in; Salt's minions ignore the
+//! field. A sign-in proves nothing about its sender, because public keys are no secret. So a minion names its abilities in
+//! each encrypted request, and only to masters that have named theirs: a master of Salt would store the field with the
+//! returns.
 
 use std::collections::BTreeSet;
 
 use value::{Map, Value, map};
 
-/// The field of `_auth` loads and of their answers.
+/// The field of answers to sign-ins, and of encrypted requests to masters of Saltern.
 pub const FIELD: &str = "saltern";
 
 /// The maximum length of an id or boot text from a peer, in bytes. Longer ones are ignored.
@@ -74,20 +75,64 @@ impl Abilities {
         self.can.contains(&ability)
     }
 
-    /// Reads the field from a load. Unknown abilities are ignored. `None` means that the peer is one of Salt's
-    /// programs.
+    /// Reads the field from a load. Unknown abilities are ignored. `None` if the load does not have the field.
     pub fn find(load: &Map) -> Option<Self> {
-        let said = load.get(FIELD)?.as_map()?;
+        load.get(FIELD)?.as_map().map(Abilities::read)
+    }
+
+    fn read(said: &Map) -> Self {
         let names = said.get("can").and_then(Value::as_list).unwrap_or_default();
         let named = |ability: &Ability| names.iter().any(|name| name.as_str() == Some(ability.name()));
         let text = |name: &str| said.get_str(name).filter(|text| text.len() <= LONGEST).unwrap_or_default().to_owned();
-        Some(Abilities { can: Ability::ALL.into_iter().filter(named).collect(), id: text("id"), boot: text("boot") })
+        Abilities { can: Ability::ALL.into_iter().filter(named).collect(), id: text("id"), boot: text("boot") }
     }
 
     /// Returns the value of the field.
     pub fn to_value(&self) -> Value {
-        let can: Vec<Value> = self.can.iter().map(|ability| ability.name().into()).collect();
-        map! { "can" => can, "id" => self.id.as_str(), "boot" => self.boot.as_str() }.into()
+        map! { "can" => self.names(), "id" => self.id.as_str(), "boot" => self.boot.as_str() }.into()
+    }
+
+    fn names(&self) -> Vec<Value> {
+        self.can.iter().map(|ability| ability.name().into()).collect()
+    }
+}
+
+/// What kind of program sends encrypted requests under the id of a minion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// A program of Salt.
+    Stock,
+    /// A program of Saltern that does not stay, such as `salt-call`. It says nothing about the minion beside it.
+    Caller,
+    /// A minion of Saltern, with what it can do.
+    Minion(Abilities),
+}
+
+/// The key that a caller has in the field instead of abilities.
+const CALLER: &str = "caller";
+
+impl Sender {
+    /// Takes the field out of a request, so that it is neither stored nor covered by signatures.
+    pub fn take(load: &mut Map) -> Self {
+        match load.remove(FIELD) {
+            Some(Value::Map(said)) if said.contains_key(CALLER) => Sender::Caller,
+            Some(Value::Map(said)) => Sender::Minion(Abilities::read(&said)),
+            _ => Sender::Stock,
+        }
+    }
+
+    /// Returns the value of the field; `None` for a program of Salt.
+    pub fn to_value(&self) -> Option<Value> {
+        match self {
+            Sender::Stock => None,
+            Sender::Caller => Some(map! { CALLER => true }.into()),
+            Sender::Minion(abilities) => Some(map! { "can" => abilities.names() }.into()),
+        }
+    }
+
+    /// Returns whether the program makes use of what masters can do beyond Salt.
+    pub fn stays(&self) -> bool {
+        matches!(self, Sender::Minion(_))
     }
 }
 
@@ -99,6 +144,18 @@ mod tests {
     fn abilities_survive_the_way() {
         let all = Abilities::all("m1_master", "77");
         assert_eq!(Abilities::find(&map! { FIELD => all.to_value() }), Some(all));
+    }
+
+    #[test]
+    fn senders_of_requests_are_told_apart() {
+        let minion = Sender::Minion(Abilities::all("", ""));
+        for sender in [Sender::Stock, Sender::Caller, minion] {
+            let mut load = map! { "cmd" => "_return" };
+            load.extend(sender.to_value().map(|value| (FIELD, value)));
+            assert_eq!(Sender::take(&mut load), sender);
+            assert_eq!(load, map! { "cmd" => "_return" });
+        }
+        assert_eq!(Sender::take(&mut map! { FIELD => true }), Sender::Stock);
     }
 
     #[test]

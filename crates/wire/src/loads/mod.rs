@@ -16,7 +16,7 @@ mod pillar;
 mod publish;
 mod r#return;
 
-pub use abilities::{Abilities, Ability, FIELD as ABILITIES_FIELD};
+pub use abilities::{Abilities, Ability, FIELD as ABILITIES_FIELD, Sender};
 pub use auth::{
     AWAIT_FIELD, AuthAccepted, AuthAnswer, AuthOutcome, AuthRefused, AuthReply, AuthRequest, TRY_AGAIN, Verdict,
     is_nonce,

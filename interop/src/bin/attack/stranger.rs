@@ -39,13 +39,23 @@ impl Wire {
 
     /// Shakes hands on an open connection.
     pub fn greet(stream: TcpStream, socket: &[u8]) -> Result<Self> {
+        Self::greet_as(stream, socket, b"")
+    }
+
+    /// Shakes hands on an open connection and claims a name; nothing for an empty one.
+    pub fn greet_as(stream: TcpStream, socket: &[u8], name: &[u8]) -> Result<Self> {
         stream.set_read_timeout(Some(PATIENCE)).context("failed to set a timeout")?;
         let mut wire = Wire(stream);
         wire.0.write_all(&greeting()).context("failed to greet")?;
         wire.0.read_exact(&mut [0; 64]).context("no greeting came")?;
-        wire.0.write_all(&ready(socket)).context("failed to say READY")?;
+        wire.0.write_all(&ready_as(socket, name)).context("failed to say READY")?;
         wire.frame().context("no READY came")?;
         Ok(wire)
+    }
+
+    /// Subscribes to everything, as a message of old releases.
+    pub fn subscribe(&mut self) -> std::io::Result<()> {
+        self.0.write_all(&[0, 1, 1])
     }
 
     /// Sends a message after the empty frame that REQ sockets put before it.
@@ -84,6 +94,19 @@ impl Wire {
     }
 }
 
+/// Connects from an address of this host other than the usual one.
+pub fn connect_from(from: Ipv4Addr, master: Ipv4Addr, port: u16) -> Result<TcpStream> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from((from, 0)))?;
+        socket.connect(SocketAddr::from((master, port))).await?.into_std()
+    });
+    let stream = stream.with_context(|| format!("failed to connect from {from} to {master}:{port}"))?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// The greeting of ZMTP 3.0 with the NULL mechanism.
 pub fn greeting() -> Vec<u8> {
     let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0];
@@ -94,9 +117,21 @@ pub fn greeting() -> Vec<u8> {
 
 /// The command READY of a socket type.
 pub fn ready(socket: &[u8]) -> Vec<u8> {
-    let mut body = b"\x05READY\x0bSocket-Type".to_vec();
-    body.extend(u32::try_from(socket.len()).unwrap_or_default().to_be_bytes());
-    body.extend(socket);
+    ready_as(socket, b"")
+}
+
+/// The command READY of a socket type that claims a name; nothing for an empty one.
+fn ready_as(socket: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut body = b"\x05READY".to_vec();
+    let identity = (b"Identity".as_slice(), name);
+    for (property, value) in [(b"Socket-Type".as_slice(), socket), identity] {
+        if !value.is_empty() {
+            body.push(u8::try_from(property.len()).unwrap_or_default());
+            body.extend(property);
+            body.extend(u32::try_from(value.len()).unwrap_or_default().to_be_bytes());
+            body.extend(value);
+        }
+    }
     [&[COMMAND, u8::try_from(body.len()).unwrap_or_default()], body.as_slice()].concat()
 }
 
