@@ -72,7 +72,7 @@ where
         Ok(Ended::Restart) => restart(),
         Err(error) => {
             let (status, mut text) = (status(&error), prepare::complaint(plan.program.name(), &error));
-            tracing::error!("{}", prepare::chain(error.as_ref()));
+            tracing::error!("{}", value::error::chain(error.as_ref()));
             if !(has_log && shows_errors_on_console(plan)) {
                 eprintln!("{}", value::shown::for_terminal(&text));
             }

@@ -15,7 +15,7 @@ pub fn link(directory: &Path) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("saltern link: {}", crate::prepare::chain(error.as_ref()));
+            eprintln!("saltern link: {}", value::error::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }

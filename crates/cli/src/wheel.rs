@@ -20,7 +20,7 @@ use crate::{exit_codes, log_setup};
 
 /// Runs the function the words name.
 pub fn main(words: Vec<String>) -> ExitCode {
-    match ready(words).and_then(|prepared| run(prepared).map_err(|error| prepare::chain(error.as_ref()))) {
+    match ready(words).and_then(|prepared| run(prepared).map_err(|error| value::error::chain(error.as_ref()))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{}", value::shown::for_terminal(&text));

@@ -121,7 +121,11 @@ impl Admission {
             };
             let decision = decide(&self.situation(&case, full, known)?);
             if self.store(&case, known, decision.store)? {
-                log(case.id, decision.row);
+                // Lines about a minion with a key have a share of their own: strangers who show other keys must not hide them
+                // among lines about strangers.
+                let is_known = known.is_some_and(|stored| stored.state == KeyState::Accepted);
+                let caused = is_known.then(|| tracing::info_span!("log.peer", peer = case.id.as_str(), known = true));
+                caused.unwrap_or_else(tracing::Span::none).in_scope(|| log(case.id, decision.row));
                 return Ok(decision.outcome);
             }
             // Another application under this id was faster, and this one is no longer the first.

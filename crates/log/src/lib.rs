@@ -9,19 +9,25 @@
 //! fields follow the message in brackets. Lines are written by the thread that logs, whole and at once, so that
 //! nothing is lost when the process ends, and the log can be opened before a daemon forks.
 //!
-//! What strangers send cannot look like a line of its own, command a terminal or fill the disk (see [`tame`]).
+//! What strangers send cannot look like a line of its own or command a terminal (see [`tame`]). Lines that peers cause, in a
+//! span `log.peer` (see [`caused`]), have a limited share of each output above `debug` (see [`limit`]).
 
+mod caused;
 mod early;
 mod format;
 mod level;
+mod limit;
 mod sink;
 mod tame;
 mod time;
+mod writer;
 
 use std::fmt::{self, Write};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use caused::Peer;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record as SpanRecord};
 use tracing::{Event, Metadata, Subscriber};
@@ -30,11 +36,12 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 pub use early::{Early, replay};
-use format::{Format, Record, put_into};
+use format::Format;
 use level::Granular;
 pub use level::Level;
 use sink::{LogFile, Sink, Syslog};
 pub use time::local as local_time;
+use writer::{Line, Output, Writer};
 
 /// Why the log cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -123,21 +130,12 @@ fn level_of(option: &'static str, word: &str) -> Result<Level, Error> {
 /// The layer that writes lines.
 #[derive(Debug)]
 pub struct SaltLog {
-    outputs: Vec<Output>,
+    writer: Arc<Writer>,
     granular: Granular,
     /// Level of loggers that have none of their own: the lowest of the outputs.
     root: Level,
-    format_jid: Option<String>,
-    format_minion_id: Option<String>,
     /// Whether a line shows the ids of the span around it.
     shows_spans: bool,
-}
-
-#[derive(Debug)]
-struct Output {
-    level: Level,
-    format: Format,
-    sink: Sink,
 }
 
 impl SaltLog {
@@ -151,40 +149,13 @@ impl SaltLog {
         Ok(SaltLog {
             root: outputs.iter().map(|output| output.level).min().unwrap_or(Level::QUIET),
             shows_spans: outputs.iter().any(|output| output.format.shows_jid() || output.format.shows_minion_id()),
-            outputs,
             granular: Granular::new(granular),
-            format_jid: settings.log.log_fmt_jid.clone(),
-            format_minion_id: settings.log.log_fmt_minion_id.clone(),
+            writer: Arc::new(Writer::new(outputs, settings.log)),
         })
     }
 
     fn threshold(&self, logger: &str) -> Level {
         self.granular.of(logger).unwrap_or(self.root)
-    }
-
-    fn write(&self, logger: &str, level: Level, metadata: &Metadata<'_>, facts: &Facts) {
-        let (seconds, nanos) = time::now();
-        let jid = put_into(self.format_jid.as_deref(), "jid", facts.jid());
-        let minion_id = put_into(self.format_minion_id.as_deref(), "minion_id", facts.minion_id());
-        let mut line = String::with_capacity(160);
-        for output in self.outputs.iter().filter(|output| level >= output.level) {
-            let message = facts.message(output.format.shows_jid(), output.format.shows_minion_id());
-            let message = tame::message(&message, level, output.sink.takes_lines());
-            let record = Record {
-                name: logger,
-                level,
-                message: &message,
-                line: metadata.line().unwrap_or(0),
-                path: metadata.file().unwrap_or_default(),
-                seconds,
-                nanos,
-                jid: &jid,
-                minion_id: &minion_id,
-            };
-            line.clear();
-            output.format.write(&mut line, &record, output.sink.colours());
-            output.sink.write(level, &line);
-        }
     }
 }
 
@@ -242,7 +213,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
             tracing::Level::TRACE => Level::TRACE,
         };
         // Spans carry ids for the lines in them, whatever their own level; they cost nothing where no line shows ids.
-        (metadata.is_span() && self.shows_spans)
+        (metadata.is_span() && (self.shows_spans || metadata.name() == caused::SPAN))
             || (metadata.is_event()
                 && highest >= self.root
                 && highest >= self.threshold(&logger_name(metadata.target())))
@@ -262,6 +233,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
         let mut facts = Facts::default();
         attributes.record(&mut facts);
         if let Some(span) = context.span(id) {
+            if let Some(peer) = Peer::of(attributes) {
+                span.extensions_mut().insert(peer);
+            }
             span.extensions_mut().insert(facts);
         }
     }
@@ -288,7 +262,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
                 facts.inherit(around);
             }
         }
-        self.write(&logger, level, metadata, &facts);
+        let peer = Peer::around(context.event_scope(event));
+        let line = Line {
+            logger: &logger,
+            level,
+            number: metadata.line().unwrap_or(0),
+            path: metadata.file().unwrap_or_default(),
+        };
+        self.writer.write(&line, &facts, peer.as_ref());
     }
 }
 
@@ -316,6 +297,16 @@ struct Facts {
 }
 
 impl Facts {
+    /// A message without fields.
+    fn of_text(text: String) -> Self {
+        Facts { text, ..Facts::default() }
+    }
+
+    /// About how long the message is with its fields.
+    fn len(&self) -> usize {
+        self.text.len() + self.others.len() + self.jid.len() + self.minion_id.len()
+    }
+
     fn level(&self, level: tracing::Level) -> Level {
         self.shift.unwrap_or(match level {
             tracing::Level::ERROR => Level::ERROR,
@@ -489,6 +480,34 @@ mod tests {
         assert!(got[4].len() < 1200 && got[4].contains("bytes more"), "{}", got[4].len());
         assert!(got[5].len() < 70_000 && got[5].contains("bytes more"), "{}", got[5].len());
         assert_eq!(got.len(), 6);
+    }
+
+    #[test]
+    fn peers_have_a_share_of_the_log_and_debug_outputs_keep_every_line() {
+        let flood = || {
+            for number in 0..3000 {
+                let span = tracing::info_span!("log.peer", peer = "mallory", known = true);
+                span.in_scope(|| tracing::info!("request {number} {}", "x".repeat(number)));
+            }
+            let stranger = tracing::info_span!("log.peer", peer = %std::net::Ipv4Addr::LOCALHOST);
+            let victim = tracing::info_span!("log.peer", peer = "victim", known = true);
+            stranger.in_scope(|| victim.in_scope(|| tracing::warn!("the key of victim")));
+            stranger.in_scope(|| tracing::warn!("{}", "y".repeat(10_000)));
+            let operator = tracing::info_span!("log.peer", peer = "", known = true);
+            stranger.in_scope(|| operator.in_scope(|| (0..500).for_each(|_| tracing::info!("operator"))));
+            (0..500).for_each(|_| tracing::info!("the master itself"));
+        };
+        let options = |level: &str| map! { "log_fmt_logfile" => "%(message)s", "log_level_logfile" => level };
+        let info = lines(options("info"), flood);
+        let count = |lines: &[String], text: &str| lines.iter().filter(|line| line.contains(text)).count();
+        let of_mallory: usize = info.iter().filter(|line| line.starts_with("request")).map(String::len).sum();
+        assert!((10_000..25_000).contains(&of_mallory), "{of_mallory}");
+        assert_eq!(count(&info, "the key of victim"), 1);
+        assert!(info.iter().any(|line| line.starts_with("yyy") && line.len() < 600), "long lines of strangers are cut");
+        assert_eq!((count(&info, "operator"), count(&info, "the master itself")), (500, 500));
+        let debug = lines(options("debug"), flood);
+        assert_eq!((count(&debug, "request"), count(&debug, "the key of victim")), (3000, 1));
+        assert!(debug.iter().any(|line| line.len() == 10_000), "nothing is cut");
     }
 
     #[test]

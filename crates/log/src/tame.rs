@@ -29,9 +29,13 @@ pub(crate) fn field(value: &str) -> String {
     escaped(&brief(value, FIELD)).into_owned()
 }
 
-/// Returns a message for a place that takes several lines, or for one that takes one.
-pub(crate) fn message(text: &str, level: Level, lines: bool) -> Cow<'_, str> {
-    let limit = if level < Level::INFO { DEBUG_MESSAGE } else { MESSAGE };
+/// The longest message of a level, in bytes.
+pub(crate) fn longest(level: Level) -> usize {
+    if level < Level::INFO { DEBUG_MESSAGE } else { MESSAGE }
+}
+
+/// Returns a message, cut to a number of bytes, for a place that takes several lines, or for one that takes one.
+pub(crate) fn message(text: &str, limit: usize, lines: bool) -> Cow<'_, str> {
     if text.len() <= limit && !text.contains(|letter| letter == '\n' || is_command(letter)) {
         return text.into();
     }
@@ -65,16 +69,16 @@ mod tests {
     #[test]
     fn lines_of_a_message_stay_readable() {
         let sls = "rendered:\nweb:\n  pkg.installed:\r\n\t- name: nginx\n";
-        let shown = message(sls, Level::DEBUG, true);
+        let shown = message(sls, 1000, true);
         assert_eq!(shown, "rendered:\n    web:\n      pkg.installed:\n    \t- name: nginx\n");
-        assert_eq!(message(sls, Level::DEBUG, false), "rendered:\\nweb:\\n  pkg.installed:\\r\\n\\t- name: nginx\\n");
-        assert!(matches!(message("plain", Level::INFO, true), Cow::Borrowed("plain")));
+        assert_eq!(message(sls, 1000, false), "rendered:\\nweb:\\n  pkg.installed:\\r\\n\\t- name: nginx\\n");
+        assert!(matches!(message("plain", 1000, true), Cow::Borrowed("plain")));
     }
 
     #[test]
     fn rendered_files_may_be_longer_than_warnings() {
         let text = "x".repeat(200_000);
-        assert_eq!(message(&text, Level::DEBUG, true).len(), 200_000);
-        assert!(message(&text, Level::WARNING, true).ends_with("... (134464 bytes more)"));
+        assert_eq!(message(&text, longest(Level::DEBUG), true).len(), 200_000);
+        assert!(message(&text, longest(Level::WARNING), true).ends_with("... (134464 bytes more)"));
     }
 }

@@ -52,6 +52,16 @@ impl Caller {
     pub fn name(&self) -> &str {
         self.user.as_deref().unwrap_or("a user without a name")
     }
+
+    /// The span in which their request is handled: a user with a list has a share of the log, like a minion, and an operator who
+    /// may do everything is not limited.
+    pub fn span(&self) -> tracing::Span {
+        let peer = match &self.grant {
+            Grant::All => String::new(),
+            Grant::Listed(_) => format!("user {}", self.name()),
+        };
+        tracing::info_span!("log.peer", peer, known = true)
+    }
 }
 
 /// Nobody that is known.

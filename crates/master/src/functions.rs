@@ -6,7 +6,7 @@ use std::sync::Arc;
 use exec::Call;
 use runners::{Connected, Events, Kind, Request, RunnerContext, call_from_low};
 use targeting::acl::{self, Form, call_allowed};
-use tracing::{info, warn};
+use tracing::{Instrument, Span, info, warn};
 use value::{Map, Value, map};
 
 use crate::Shared;
@@ -16,32 +16,36 @@ use crate::users::Grant;
 
 /// `runner`: answers with the tag of the result at once.
 pub fn runner(ask: Ask) -> Answer {
-    let (shared, request) = match admit(ask, Kind::Runner) {
+    let (shared, request, span) = match admit(ask, Kind::Runner) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
-    info!("Runner {} called by {} with jid {}", request.fun, request.user, request.jid);
+    let called = || info!("Runner {} called by {} with jid {}", request.fun, request.user, request.jid);
+    span.in_scope(called);
     let answer = map! { "tag" => Kind::Runner.tag(&request.jid), "jid" => request.jid.as_str() };
+    let rt = shared.stores.rt.clone();
     Answer::Later(Box::pin(async move {
         // In a task of its own: it goes on when the asking program has gone.
-        shared.stores.rt.clone().spawn(async move { runners::run(&context(&shared), request).await });
+        let run = async move { runners::run(&context(&shared), request).await };
+        rt.spawn(run.instrument(span));
         answer.into()
     }))
 }
 
 /// `wheel`: answers with the result.
 pub fn wheel(ask: Ask) -> Answer {
-    let (shared, request) = match admit(ask, Kind::Wheel) {
+    let (shared, request, span) = match admit(ask, Kind::Wheel) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
-    Answer::Later(Box::pin(async move {
+    let run = async move {
         let tag = Kind::Wheel.tag(&request.jid);
         let mut data = runners::run(&context(&shared), request).await.data;
         data.remove("fun_args");
         data.insert("tag", tag.as_str());
         map! { "tag" => tag, "data" => data }.into()
-    }))
+    };
+    Answer::Later(Box::pin(run.instrument(span)))
 }
 
 /// A runner a minion may run: answers with its return.
@@ -81,14 +85,16 @@ fn called_inside(kind: Kind, fun: &str, call: &Call) -> Vec<String> {
     }
 }
 
-/// Checks who asks and whether they may.
-fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request), Map> {
+/// Checks who asks and whether they may. Returns the span in which the function runs, too.
+fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
     let Ask { shared, mut load, .. } = ask;
     let fields = load.clone();
     let caller = credentials::check(&shared, &fields, &mut load).map_err(|unknown| {
         warn!("Authentication failure of type \"{}\" occurred.", unknown.kind.word());
         unknown.answer()
     })?;
+    let span = caller.span();
+    let _caused = span.clone().entered();
     let fun = load.get_str("fun").unwrap_or_default().to_owned();
     // A function that does not exist takes nothing, and the call says so with the events around it.
     let call = kind.find(&fun).map(|function| call_from_low(function, &load)).unwrap_or_default();
@@ -98,7 +104,7 @@ fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request), Map> {
         _ => shared.users.master_user().to_owned(),
     };
     let request = Request::new(kind, fun, call, shared.new_jid(), user);
-    Ok((shared, request))
+    Ok((shared, request, span))
 }
 
 /// Who has a key of the master itself may call everything, others what their list allows, with entries such as `@runner`.

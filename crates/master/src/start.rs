@@ -66,7 +66,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         order: crate::jobs::Order::default(),
         announced: Default::default(),
         bounds: crate::bounds::Bounds::new(&stores.config),
-        metrics: crate::metrics::Metrics::new(crate::requests::commands()),
+        metrics: crate::metrics::Metrics::new(crate::requests::commands(), catalogue),
         users,
         jids: Mutex::new(JidSource::new()),
         stores: stores.clone(),

@@ -21,8 +21,8 @@ fn sls(root: &Path) -> String {
     format!("#!yaml\n{strict}{open}")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn states_at_once_do_not_see_each_others_umask() {
+#[test]
+fn states_at_once_do_not_see_each_others_umask() {
     let root = tempfile::tempdir().unwrap();
     let dir = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir_all(dir("srv")).unwrap();
@@ -36,7 +36,7 @@ async fn states_at_once_do_not_see_each_others_umask() {
     };
     let grains = map! { "id" => "m1", "os" => "Debian", "kernel" => "Linux", "shell" => "/bin/sh" };
     let (ctx, _) = testing::with_states(modules::ALL, saltern_states::ALL, opts, grains, map! {});
-    let done = ctx.call_apart("state.sls", Call { args: vec!["t".into()], kwargs: map! {} }).await.unwrap();
+    let done = ctx.call_with("state.sls", Call { args: vec!["t".into()], kwargs: map! {} }).unwrap();
     let results: Vec<&Value> = done.as_map().unwrap().values().filter_map(|state| state.get("result")).collect();
     assert_eq!(results, [&Value::from(true); 2], "{done}");
     let mode = |name: &str| std::fs::metadata(dir(name)).unwrap().permissions().mode() & 0o777;

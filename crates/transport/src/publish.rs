@@ -191,6 +191,8 @@ impl Subscriber {
                 delivery.lost.push(self.number);
                 self.lost.store(true, Ordering::Release);
                 if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+                    let caused = tracing::info_span!("log.peer", peer = %self.peer.ip().to_canonical());
+                    let _caused = caused.entered();
                     tracing::warn!(peer = %self.peer, "the queue of a subscriber is full; it gets the rest later");
                 }
             }

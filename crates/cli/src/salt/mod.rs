@@ -168,7 +168,7 @@ impl Session {
             let ids = match known.expected(&self.job, self.delimiter()) {
                 Ok(ids) => ids,
                 Err(error) => {
-                    eprintln!("{}", prepare::chain(error.as_ref()));
+                    eprintln!("{}", value::error::chain(error.as_ref()));
                     Vec::new()
                 }
             };

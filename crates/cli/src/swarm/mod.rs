@@ -38,7 +38,7 @@ pub fn main(words: &[String]) -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("saltern swarm: error: {}", crate::prepare::chain(error.as_ref()));
+            eprintln!("saltern swarm: error: {}", value::error::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }

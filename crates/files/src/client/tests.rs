@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use config::Master;
 
 use super::*;
-use crate::FileServer;
+use crate::{FileServer, RemoteError};
 
 /// A master's directory, a minion's cache, and the number of requests.
 struct Fixture {

@@ -41,7 +41,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     let began = Instant::now();
     let stored = jid.and_then(|jid| store_return(shared, &id, &jid, &mut load));
     shared.metrics.store_times.note(began.elapsed());
-    shared.metrics.completed.count(&crate::metrics::function(load.get("fun")));
+    shared.metrics.completed.count(shared.metrics.functions.label(load.get("fun")));
     let jid = load.get_str("jid").unwrap_or_default().to_owned();
     if is_news(shared, &id, &jid, &stored) {
         info!("Got return from {id} for job {jid}");

@@ -93,7 +93,7 @@ pub fn allowed(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) 
             return clear(map! { "error" => "Master failed to assign jid" });
         }
     };
-    shared.metrics.published.count(&crate::metrics::function(load.get("fun")));
+    shared.metrics.published.count(shared.metrics.functions.label(load.get("fun")));
     load.insert("jid", jid.as_str());
     let publication = publication(&shared.stores, &load);
     let hold = match open(shared, &jid, &load, &publication, &meant) {

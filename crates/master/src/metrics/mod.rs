@@ -3,6 +3,7 @@
 //! Names and labels that Salt's own exporter has are kept (`salt_…`); the others begin with `saltern_`.
 
 pub mod figures;
+mod functions;
 mod process;
 pub mod serve;
 mod text;
@@ -10,10 +11,11 @@ mod text;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use value::{Map, Value, map};
+use value::{Map, map};
 
 use crate::Shared;
 use figures::{Counter, Named, Times};
+use functions::FunctionLabels;
 use process::Process;
 use text::{Kind, Page};
 
@@ -21,7 +23,9 @@ use text::{Kind, Page};
 #[derive(Debug)]
 pub struct Metrics {
     started: Instant,
-    /// Sign-ins by what became of them; `dropped` are those that nobody had time for.
+    /// The labels of functions.
+    pub functions: FunctionLabels,
+    /// Sign-ins by their result; `dropped` ones were never handled.
     pub sign_ins: Named,
     /// From the arrival of a sign-in to its answer.
     pub sign_in_times: Times,
@@ -42,10 +46,11 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing has happened yet; these are the commands there are.
-    pub fn new(commands: impl Iterator<Item = &'static str>) -> Self {
+    /// Creates metrics for these commands and functions.
+    pub fn new(commands: impl Iterator<Item = &'static str>, catalogue: exec::Catalogue) -> Self {
         Metrics {
             started: Instant::now(),
+            functions: FunctionLabels::of(catalogue),
             sign_ins: Named::default(),
             sign_in_times: Times::default(),
             requests: commands.map(|command| (command, Times::default())).collect(),
@@ -193,14 +198,5 @@ pub fn status(shared: &Shared) -> Map {
             "cpu_seconds" => (now.process.cpu * 100.0).round() / 100.0, "open_files" => now.process.open_files,
             "max_open_files" => now.process.most_files, "threads" => now.process.threads,
         },
-    }
-}
-
-/// Names of functions of a job: one, or several joined.
-pub fn function(fun: Option<&Value>) -> String {
-    match fun {
-        Some(Value::Str(fun)) => fun.to_string(),
-        Some(Value::List(_)) => "several".to_owned(),
-        _ => String::new(),
     }
 }

@@ -13,6 +13,7 @@ use channel::server::{Opened, Refused, SealedRequest};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 use transport::{Incoming, Reply, RequestServer};
 use value::Value;
 use wire::MinionId;
@@ -288,6 +289,8 @@ impl Desk {
 
     /// Makes a step with a request, and has the next one made.
     fn follow(self: &Arc<Self>, mut ticket: Ticket, step: impl FnOnce(&Reply) -> Step) {
+        // Until it has proved more, the sender is somebody at an address, whose lines in the log are limited.
+        let _caused = tracing::info_span!("log.peer", peer = %ticket.peer.ip().to_canonical()).entered();
         // A bug in what answers one request must not take the thread away from the others.
         let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&ticket.reply)));
         match step {
@@ -408,7 +411,9 @@ impl Desk {
     }
 
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
-        if let Some(id) = request.id.as_ref().filter(|_| is_proven(&request)) {
+        let proven = request.id.as_ref().filter(|_| is_proven(&request));
+        let _caused = proven.map(|id| tracing::info_span!("log.peer", peer = id.as_str(), known = true).entered());
+        if let Some(id) = proven {
             self.shared.publisher.heard(id, peer.ip());
             self.shared.presence.note_sender(id, &request.sender);
         }
@@ -433,7 +438,7 @@ impl Desk {
 
     fn step(&self, answer: Answer, request: Option<SealedRequest>) -> Step {
         Step::Done(match answer {
-            Answer::Later(value) => return Step::Wait(value, request),
+            Answer::Later(value) => return Step::Wait(Box::pin(value.in_current_span()), request),
             Answer::Silence => None,
             Answer::Plain(value) => Some(value),
             Answer::Value(value) => Some(finish(request.as_ref(), value)),

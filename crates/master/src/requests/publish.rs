@@ -34,6 +34,7 @@ pub fn handle(ask: Ask) -> Answer {
             return refusal("AuthenticationError", "Authentication error occurred.").into();
         }
     };
+    let _caused = caller.span().entered();
     if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &functions) {
         error!(
             "{} does not have permissions to run {}. Please contact your local administrator if you believe \

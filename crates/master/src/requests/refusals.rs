@@ -1,4 +1,5 @@
-//! Says in the log what was refused, without letting strangers fill it.
+//! Says in the log what was refused, each complaint about an address once a minute. How many lines strangers may cause in all
+//! is up to the log.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,15 +11,30 @@ use tracing::{debug, warn};
 /// How long the same complaint about the same address is not repeated.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Most complaints that are remembered; beyond it strangers share one.
-const REMEMBERED: usize = 4096;
+/// Most addresses that are remembered. Complaints about others are repeated.
+const ADDRESSES: usize = 1024;
+
+/// Most complaints about one address that are told apart.
+const COMPLAINTS: usize = 16;
 
 /// Longest reason, in bytes.
 const LONGEST: usize = 512;
 
 /// Remembers what was complained about.
 #[derive(Default)]
-pub struct Refusals(Mutex<HashMap<(IpAddr, String), (Instant, u64)>>);
+pub struct Refusals(Mutex<HashMap<IpAddr, HashMap<String, Complaint>>>);
+
+/// When it was last logged, and how often it was left out since then.
+struct Complaint {
+    last: Instant,
+    left_out: u64,
+}
+
+impl Complaint {
+    fn is_quiet(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) < QUIET
+    }
+}
 
 impl Refusals {
     /// Logs why a request of this address was refused: once, and then at most once a minute with their number.
@@ -35,20 +51,26 @@ impl Refusals {
     /// Returns how many were left out since the last message; `None` when it is too early for another.
     fn count(&self, peer: IpAddr, reason: &str, now: Instant) -> Option<u64> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= REMEMBERED {
-            seen.retain(|_, (last, _)| now.duration_since(*last) < QUIET);
+        if seen.len() >= ADDRESSES && !seen.contains_key(&peer) {
+            seen.retain(|_, complaints| complaints.values().any(|complaint| complaint.is_quiet(now)));
+            if seen.len() >= ADDRESSES {
+                return Some(0);
+            }
         }
-        let full = seen.len() >= REMEMBERED;
-        let key = (peer, if full { "many different reasons".to_owned() } else { reason.to_owned() });
-        let key = if full && !seen.contains_key(&key) { (IpAddr::from([0, 0, 0, 0]), String::new()) } else { key };
-        match seen.get_mut(&key) {
-            Some((last, left_out)) if now.duration_since(*last) < QUIET => {
-                *left_out += 1;
+        let complaints = seen.entry(peer).or_default();
+        if complaints.len() >= COMPLAINTS {
+            complaints.retain(|_, complaint| complaint.is_quiet(now));
+        }
+        let told_apart = complaints.len() < COMPLAINTS || complaints.contains_key(reason);
+        let reason = if told_apart { reason } else { "many different reasons" };
+        match complaints.get_mut(reason) {
+            Some(complaint) if complaint.is_quiet(now) => {
+                complaint.left_out += 1;
                 None
             }
-            Some(entry) => Some(std::mem::replace(entry, (now, 0)).1),
+            Some(complaint) => Some(std::mem::replace(complaint, Complaint { last: now, left_out: 0 }).left_out),
             None => {
-                seen.insert(key, (now, 0));
+                complaints.insert(reason.to_owned(), Complaint { last: now, left_out: 0 });
                 Some(0)
             }
         }
@@ -63,7 +85,8 @@ mod tests {
     fn a_long_reason_is_cut_before_it_is_remembered() {
         let refusals = Refusals::default();
         refusals.note(IpAddr::from([192, 0, 2, 1]), &"x".repeat(1 << 20));
-        assert!(refusals.0.lock().unwrap().keys().all(|(_, reason)| reason.len() < 2 * LONGEST));
+        let seen = refusals.0.lock().unwrap();
+        assert!(seen.values().flat_map(HashMap::keys).all(|reason| reason.len() < 2 * LONGEST));
     }
 
     #[test]
@@ -76,11 +99,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
-        let (refusals, peer, now) = (Refusals::default(), IpAddr::from([192, 0, 2, 1]), Instant::now());
-        for number in 0..3 * REMEMBERED {
-            refusals.count(peer, &number.to_string(), now);
+    fn what_is_remembered_is_bounded_and_nobody_silences_another() {
+        let (refusals, now) = (Refusals::default(), Instant::now());
+        for number in 0..3 * ADDRESSES {
+            let peer = IpAddr::from([10, 0, u8::try_from(number >> 8).unwrap(), u8::try_from(number & 0xff).unwrap()]);
+            for reason in 0..2 * COMPLAINTS {
+                refusals.count(peer, &reason.to_string(), now);
+            }
         }
-        assert!(refusals.0.lock().unwrap().len() <= REMEMBERED + 1);
+        let seen = refusals.0.lock().unwrap();
+        assert!(seen.len() <= ADDRESSES && seen.values().all(|complaints| complaints.len() <= COMPLAINTS + 1));
+        drop(seen);
+        assert_eq!(refusals.count(IpAddr::from([192, 0, 2, 1]), "a", now), Some(0));
     }
 }

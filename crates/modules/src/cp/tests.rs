@@ -111,8 +111,8 @@ fn templates_are_rendered_into_their_place() {
 }
 
 /// As real Salt 3008.5: what is no text is refused, and a template that is binary is copied.
-#[tokio::test]
-async fn binary_files_are_no_text() {
+#[test]
+fn binary_files_are_no_text() {
     let place = Place::new();
     std::fs::write(place.path("srv/image"), b"\x89PNG\0").unwrap();
     std::fs::write(place.path("srv/latin"), b"caf\xe9 abc").unwrap();
@@ -122,10 +122,10 @@ async fn binary_files_are_no_text() {
         ("cp.get_url", list!["salt://latin", ()], "byte 0xe9 in position 3: invalid continuation byte"),
         ("cp.get_template", list!["salt://latin", to.as_str()], "byte 0xe9 in position 3: invalid continuation byte"),
     ] {
-        let error = place.ctx.call(fun, args.into_list().unwrap()).await.unwrap_err();
+        let error = place.ctx.call(fun, args.into_list().unwrap()).unwrap_err();
         assert_eq!(error.to_string(), format!("UnicodeDecodeError: 'utf-8' codec can't decode {position}"));
     }
-    let copied = place.call("get_template", list!["salt://image", to.as_str()], map! {}).await;
+    let copied = place.call("get_template", list!["salt://image", to.as_str()], map! {});
     assert_eq!((copied, std::fs::read(&to).unwrap()), (to.as_str().into(), b"\x89PNG\0".to_vec()));
 }
 

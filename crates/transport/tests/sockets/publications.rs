@@ -161,7 +161,7 @@ async fn claims_that_do_not_count_leave_no_trace() {
     }
     on_the_roll(&publisher, 3).await;
     let minions: Vec<_> = publisher.subscribers().into_iter().filter_map(|status| status.minion).collect();
-    assert_eq!(minions, [web1.clone()]);
+    assert_eq!((minions.len(), minions.first()), (1, Some(&web1)));
     drop(all);
     on_the_roll(&publisher, 0).await;
     let left = publisher.departures();

@@ -10,6 +10,7 @@ mod floods;
 mod honest;
 mod hosts;
 mod insiders;
+mod logs;
 mod presence;
 mod scene;
 mod stranger;
@@ -44,6 +45,7 @@ const ATTACKS: &[Attack] = &[
     ("replayed request", insiders::replayed_request),
     ("forged jobs", insiders::forged_jobs),
     ("shell in an id", insiders::shell_in_an_id),
+    ("log: requests of an accepted minion", logs::requests_of_a_minion),
     ("presence of others", presence::claimed_names),
     ("escape sequences on the terminal", insiders::escapes_on_the_terminal),
     ("link in an archive", hosts::link_in_an_archive),

@@ -1,0 +1,56 @@
+//! An attack that fills the master's log, to hide lines about others in it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use interop::{Master, until};
+use value::{Value, map};
+
+use crate::scene::{Scene, VICTIM};
+use crate::stranger::{Stranger, Wire};
+
+/// What an attack may add to the log, in bytes a minute.
+const MOST: usize = 100_000;
+
+/// Requests of the accepted minion.
+const REQUESTS: usize = 3000;
+
+/// An accepted minion sends requests that each cause a line.
+pub fn requests_of_a_minion(scene: &mut Scene<'_>) -> Result<String> {
+    let (insider, before, begin) = (scene.insider()?, scene.master.log().len(), Instant::now());
+    let (session, _) = insider.sign_in()?;
+    let mut wire = Wire::connect(scene.master.address(), 4506)?;
+    for number in 0..REQUESTS {
+        let load = match number % 3 {
+            // Refused with a warning, refused with an error, and taken with a line of information.
+            0 => map! { "cmd" => "_minion_event", "tag" => format!("salt/run/{number}"), "data" => map! {} },
+            1 => {
+                map! { "cmd" => "_minion_event", "tag" => "_salt_error", "data" => map! { "message" => format!("{number}") } }
+            }
+            _ => {
+                map! { "cmd" => "_return", "jid" => format!("200101010000{number:08}"), "fun" => format!("f.{number}"),
+                "return" => true, "fun_args" => Vec::<Value>::new(), "retcode" => 0, "success" => true }
+            }
+        };
+        wire.send(&insider.sealed(&session, load)?.encode())?;
+        wire.receive()?;
+    }
+    heard(&scene.master, before, &Stranger::with_key_of(scene.master.address(), &scene.victim)?)?;
+    grown(&scene.master, (before, begin), &format!("{REQUESTS} requests"))
+}
+
+/// Fails when a warning about a minion with a key is not written.
+fn heard(master: &Master, before: usize, minion: &Stranger) -> Result<()> {
+    let (session, _) = minion.sign_in()?;
+    minion.ask(&session, map! { "cmd" => "_minion_event", "tag" => "salt/run/heard", "data" => map! {} })?;
+    let line = format!("Filtering blacklisted event tag salt/run/heard from {VICTIM}");
+    until("the warning about another minion", Duration::from_secs(5), || master.log()[before..].contains(&line))
+}
+
+/// Fails when the log has grown too fast. On a busy machine an attack takes more than the minute a share lasts.
+fn grown(master: &Master, (before, begin): (usize, Instant), what: &str) -> Result<String> {
+    let grown = master.log().len() - before;
+    let minutes = 1 + usize::try_from(begin.elapsed().as_secs() / 60)?;
+    ensure!(grown < minutes * MOST, "{what} added {grown} bytes to the log");
+    Ok(format!("{what} added {grown} bytes to the log, and warnings about others were written"))
+}
