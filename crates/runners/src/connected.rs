@@ -1,7 +1,8 @@
 //! Which minions are connected.
 //!
-//! The master knows. `salt-run` in its own process looks, as Salt's does, at the system's established connections to
-//! the publish port, and compares the peers' addresses with the addresses in the cached grains.
+//! The master keeps the list itself. `salt-run` runs in a process of its own and does what Salt does: it reads the
+//! system's established connections to the publish port and compares the peers' addresses with those in the cached
+//! grains.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +16,7 @@ use crate::context::failed;
 
 /// A live view of the minions whose link to this master is up.
 pub trait Connected: Send + Sync {
-    /// Returns each id with the address it comes from.
+    /// Returns each id with the address its connection comes from.
     fn connected(&self) -> Vec<(String, Option<IpAddr>)>;
 }
 
@@ -29,9 +30,11 @@ pub fn connected(ctx: &RunnerContext, subset: Option<&[String]>) -> Result<Vec<(
         let mut found = live.connected();
         found.retain(|(id, _)| wanted(id));
         found.sort();
+        // A minion that reconnects has two connections until the old one is noticed to be dead.
         found.dedup_by(|a, b| a.0 == b.0);
         return Ok(found);
     }
+    // An id is recognised only by the addresses in its grains. Without cached grains Salt finds nobody, too.
     if !ctx.config.jobs.minion_data_cache {
         return Ok(Vec::new());
     }
@@ -40,6 +43,7 @@ pub fn connected(ctx: &RunnerContext, subset: Option<&[String]>) -> Result<Vec<(
     let mut found = Vec::new();
     for id in data.ids().map_err(failed)?.into_iter().filter(|id| wanted(id)) {
         let Ok(minion) = MinionId::new(id.as_str()) else { continue };
+        // One unreadable file must not hide all other minions, so it is a warning.
         let grains = data.grains(&minion).unwrap_or_else(|error| {
             tracing::warn!("{error}");
             None
@@ -58,7 +62,8 @@ fn first_match(grains: &Map, peers: &HashSet<IpAddr>) -> Option<IpAddr> {
     })
 }
 
-/// The addresses connected to a local port. A peer on this host may have any of its addresses in the grains.
+/// Returns the addresses that are connected to a local port. A minion on this host is returned under every address of
+/// the host.
 fn peers(port: u16) -> HashSet<IpAddr> {
     let mut peers = HashSet::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -66,6 +71,7 @@ fn peers(port: u16) -> HashSet<IpAddr> {
         let text = std::fs::read_to_string(table).unwrap_or_default();
         peers.extend(text.lines().filter_map(|line| established(line, port)));
     }
+    // A minion on the master's own host connects over the loopback, but its grains name the host's other addresses.
     for loopback in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         if peers.remove(&loopback) {
             peers.extend(own_addresses().into_iter().filter(|own| own.is_ipv4() == loopback.is_ipv4()));
@@ -93,6 +99,7 @@ fn address(hex: &str) -> Option<IpAddr> {
             for at in 0..4 {
                 bytes[at * 4..at * 4 + 4].copy_from_slice(&word(at)?);
             }
+            // A dual-stack socket shows IPv4 peers as `::ffff:a.b.c.d`; the grains have the plain form.
             Some(Ipv6Addr::from(bytes).to_canonical())
         }
         _ => None,
@@ -106,6 +113,7 @@ fn own_addresses() -> Vec<IpAddr> {
         let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
         v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
     });
+    // Loopback addresses are in the grains of every minion and would match all of them.
     addresses.filter(|address| !address.is_loopback()).collect()
 }
 
@@ -117,6 +125,7 @@ mod tests {
     fn lines_of_the_kernel_are_read() {
         let line = "   1: 1500007F:11F9 0100007F:C3AA 01 00000000:00000000 00:00000000 00000000     0        0 1";
         assert_eq!(established(line, 4601), Some("127.0.0.1".parse().unwrap()));
+        // Another port, another state than ESTABLISHED, the heading of the table: none is a minion.
         assert_eq!(established(line, 4505), None);
         assert_eq!(established(&line.replace(" 01 ", " 06 "), 4601), None);
         assert_eq!(established("  sl  local_address rem_address   st", 4601), None);

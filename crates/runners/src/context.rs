@@ -1,4 +1,4 @@
-//! What a runner is given beside its arguments.
+//! What a runner or wheel function knows beside its arguments.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::events::Events;
 use crate::wheel::effects::Effects;
 use crate::{Connected, Kind};
 
-/// The world of one running runner or wheel function. Cheap to clone; clones belong to the same job.
+/// What one running runner or wheel function has access to. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
 pub struct RunnerContext {
     /// The master's settings, with the flags of the command line over them.
@@ -30,7 +30,8 @@ pub struct RunnerContext {
     pub events: Events,
     /// Where progress and printed lines go.
     pub sink: Arc<dyn Sink>,
-    /// Who is connected, where the master itself is asked; elsewhere the system's table of connections is.
+    /// The connected minions, if the master itself runs the function. `None` in `salt-run`: it reads the system's
+    /// connections.
     pub connected: Option<Arc<dyn Connected>>,
     /// The execution and state functions that orchestrations and pillar files may call.
     pub catalogue: Catalogue,
@@ -38,7 +39,7 @@ pub struct RunnerContext {
     pub job: Job,
 }
 
-/// Wheel functions see the same as runners.
+/// Wheel functions get the same context as runners.
 pub type WheelContext = RunnerContext;
 
 /// The job a function runs for.
@@ -48,12 +49,12 @@ pub struct Job {
     pub jid: String,
     /// Runner or wheel.
     pub kind: Kind,
-    /// Who asked.
+    /// The user who asked.
     pub user: String,
     retcode: Arc<AtomicI64>,
 }
 
-/// Where a person watches a runner. Events go to the bus as well.
+/// Where a person follows a runner. Events go to the bus as well.
 pub trait Sink: Send + Sync {
     /// Takes an event of the job; the suffix is what follows the job in its tag: `progress`, `ret`…
     fn event(&self, suffix: &str, data: &Map);
@@ -62,7 +63,7 @@ pub trait Sink: Send + Sync {
     fn print(&self, line: &str);
 }
 
-/// Nobody watches.
+/// A sink for functions that nobody follows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -90,7 +91,7 @@ impl RunnerContext {
         RunnerContext { config, rt, events, sink: Arc::new(Silent), connected: None, catalogue, job: Job::default() }
     }
 
-    /// The same, watched.
+    /// The same, with a sink.
     pub fn watched(self, sink: Arc<dyn Sink>) -> Self {
         RunnerContext { sink, ..self }
     }
@@ -115,14 +116,14 @@ impl RunnerContext {
         self.job.retcode.load(Ordering::Relaxed)
     }
 
-    /// Tells how far the function is.
+    /// Fires `…/progress` with the data and shows it to whoever follows the runner.
     pub async fn progress(&self, mut data: Map) {
         data.insert(event::STAMP, event::stamp(self.rt.now()));
         self.events.fire(&format!("{}/progress", self.job.tag()), data.clone()).await;
         self.sink.event("progress", &data);
     }
 
-    /// Does work that waits for the disk, where nothing else has to wait for it.
+    /// Runs blocking work (disk, computation) on a thread of its own, so that other tasks go on.
     pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RunnerContext) -> Result<T> + Send + 'static,
@@ -160,7 +161,7 @@ impl RunnerContext {
             .map_err(|error| Error::execution(error.to_string()))
     }
 
-    /// Changes keys; what that causes on the bus has to be sent afterwards with [`Effects::send`].
+    /// Returns what changes keys. The events of the changes wait until [`Effects::send`] is called.
     pub(crate) fn key_manager(&self) -> Result<(KeyManager, Arc<Effects>)> {
         let options = ManagerOptions::try_from(&*self.config).map_err(failed)?;
         let effects = Arc::new(Effects::new(self.clone()));
@@ -168,7 +169,7 @@ impl RunnerContext {
     }
 }
 
-/// Makes a failure of an error with all its causes.
+/// Turns an error and all its causes into an execution error.
 pub(crate) fn failed(error: impl std::error::Error) -> Error {
     Error::Execution(chain(&error))
 }

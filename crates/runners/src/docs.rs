@@ -29,6 +29,7 @@ fn is_wanted(name: &str, wanted: &str) -> bool {
         "" => true,
         glob if glob.contains('*') => fnmatch(name, glob),
         exact if exact == name => true,
+        // `jobs` means all of `jobs.*`, but `job` must not mean `jobs.active`.
         module => name.strip_prefix(module).is_some_and(|rest| module.ends_with('.') || rest.starts_with('.')),
     }
 }
@@ -51,6 +52,7 @@ pub fn raw(doc: &str) -> String {
 fn plain(doc: &str) -> String {
     static CODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r" *\.\. code-block:: \S+\n{1,2}").ok());
     let text = raw(doc);
+    // The expression is constant. If it ever failed to compile, documentation with marks is better than a panic.
     match &*CODE {
         Some(code) => code.replace_all(&text, "").into_owned(),
         None => text,

@@ -32,10 +32,12 @@ impl Events {
         Events::Socket(Arc::new(Mutex::new(remote)))
     }
 
-    /// Fires an event and says whether it was handed over. Without a running master nobody misses it.
+    /// Fires an event and returns whether it was handed over. Without a master there are no listeners, so that is no
+    /// error.
     pub async fn fire(&self, tag: &str, data: Map) -> bool {
         let (sent, reason) = match self {
             Events::Bus(bus) => (bus.fire(tag, data).map_err(|error| error.to_string()), "the event is none"),
+            // The lock orders writers of one socket: two frames must not mix.
             Events::Socket(remote) => {
                 let sent = remote.lock().await.fire(tag, data).await;
                 (sent.map_err(|error| value::error::chain(&error)), "the master does not run or refuses")

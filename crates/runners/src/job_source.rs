@@ -8,24 +8,26 @@ use value::{Map, Value};
 use crate::RunnerContext;
 use crate::context::failed;
 
-/// The names of the job cache every master has.
+/// The names of the job caches that every master has.
 const OWN: [&str; 2] = [store::jobs::FILES, store::jobs::EMBEDDED];
 
 /// A job cache that can be read.
 pub enum Source {
     /// The master's own.
     Own,
-    /// That of a returner: `ext_job_cache`, or the one that was asked for.
+    /// The cache of a returner: `ext_job_cache`, or the one the caller named.
     Outside(&'static dyn Returner, World),
 }
 
 impl Source {
-    /// Finds the cache: the option `ext_job_cache`, else the given name, else the master's own. With `master_job_cache` the
-    /// master's own cache has the same jobs.
+    /// Finds the cache: the option `ext_job_cache`, then the given name, then the master's own. With
+    /// `master_job_cache` the master's own cache has the same jobs.
     ///
     /// # Errors
     /// When there is no such returner, or it keeps no jobs.
     pub fn find(ctx: &RunnerContext, asked: Option<&str>) -> Result<Self> {
+        // `ext_job_cache` comes before the caller's choice, as in Salt: with it, the master's own cache has no
+        // returns.
         let named = [ctx.config.jobs.ext_job_cache.as_str(), asked.unwrap_or_default()];
         let Some(name) = named.into_iter().find(|name| !name.is_empty() && !OWN.contains(name)) else {
             return Ok(Source::Own);
@@ -63,6 +65,7 @@ impl Source {
         let found = wait(store.returns(world, jid))?;
         let one = |(id, ret): (Value, Value)| {
             let returned = match ret {
+                // Some returners keep only the value, without `retcode` and `success`.
                 Value::Map(ret) => JobReturn::from_load(&ret),
                 bare => JobReturn { value: bare, ..JobReturn::default() },
             };
@@ -88,5 +91,6 @@ impl Source {
 }
 
 fn wait<T>(asking: impl Future<Output = returners::Result<T>>) -> Result<T> {
+    // Callers run in `RunnerContext::blocking`, on a thread on which the runtime may be entered again.
     tokio::runtime::Handle::current().block_on(asking).map_err(failed)
 }

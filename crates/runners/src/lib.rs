@@ -52,6 +52,7 @@ mod tests {
         for entry in std::fs::read_dir(&root).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            // A module that is missing in the list compiles, and its functions are just not found.
             if std::fs::read_to_string(&path).unwrap().contains("\npub static MODULE: Module") {
                 assert!(list.contains(&format!("&{name}::MODULE,")), "{} is not in the list", path.display());
                 found += 1;
@@ -61,6 +62,7 @@ mod tests {
         let names: Vec<_> = all.iter().map(|module| module.name).collect();
         assert!(names.is_sorted(), "{names:?}");
         for module in all {
+            // `docs` prints the tables in their order.
             let names: Vec<_> = module.functions.iter().map(|function| function.name).collect();
             assert!(names.is_sorted(), "{}: {names:?}", module.name);
         }
@@ -76,6 +78,7 @@ mod tests {
     fn every_runner_has_an_example() {
         for module in RUNNERS {
             for function in module.functions {
+                // Salt's documentation of each runner has such a line.
                 let call = format!("salt-run {}.{}", module.name, function.name);
                 assert!(function.doc.contains(&call), "{call} is not in its documentation");
             }

@@ -18,16 +18,16 @@ pub struct Ask {
     pub job: client::Job,
     /// How long returns may take (`timeout`).
     pub timeout: Duration,
-    /// How long the question whether it still runs may take (`gather_job_timeout`).
+    /// How long to wait for the answer whether a silent minion still runs the job (`gather_job_timeout`).
     pub gather: Duration,
 }
 
-/// What minions said.
+/// What the minions returned.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// The job id; empty when nobody matched.
     pub jid: String,
-    /// In the order they came.
+    /// The returns, in the order of their arrival.
     pub returned: Vec<Return>,
     /// Who did not answer.
     pub silent: Vec<String>,
@@ -51,12 +51,13 @@ impl Ask {
         self
     }
 
-    /// Publishes the job and gathers its returns. Nobody is waited for when nobody matched.
+    /// Publishes the job and gathers its returns. Returns at once when the target matched nobody.
     ///
     /// # Errors
     /// When there is no master, or it refuses.
     pub async fn run(&self, ctx: &RunnerContext) -> std::result::Result<Answers, client::Error> {
         let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+        // Subscribed before the job is published: a fast minion's return would be missed otherwise.
         let mut bus = client.listen().await?;
         let Some(ticket) = client.publish(&self.resolved(ctx)?).await? else {
             ctx.sink.print("No minions matched the target. No command was sent, no jid was assigned.");
@@ -76,7 +77,7 @@ impl Ask {
         Ok(answers)
     }
 
-    /// Groups of minions are known to the master's configuration only, so the target names what they stand for.
+    /// Replaces node groups by what they stand for: minions do not know the master's groups.
     fn resolved(&self, ctx: &RunnerContext) -> std::result::Result<client::Job, client::Error> {
         let mut job = self.job.clone();
         let groups = &ctx.config.nodegroups;
@@ -105,7 +106,7 @@ impl Ask {
         Ok(job)
     }
 
-    /// As [`Ask::run`]; without a master the reason is printed, and the answer is nothing.
+    /// As [`Ask::run`], but prints the reason if there is no master, as Salt's runners do, and returns `None`.
     pub async fn run_or_print(&self, ctx: &RunnerContext) -> Option<Answers> {
         match self.run(ctx).await {
             Ok(answers) => Some(answers),
@@ -137,6 +138,8 @@ impl Answers {
         }
         let connected = crate::connected(ctx, None).unwrap_or_default();
         let data = ctx.data().ids().unwrap_or_default();
+        // Salt adds "Not connected" only when it can know: somebody is connected, and this minion has been here
+        // before.
         let away = |id: &String| {
             !connected.is_empty() && data.contains(id) && !connected.iter().any(|(connected, _)| connected == id)
         };
@@ -154,5 +157,6 @@ impl Answers {
 }
 
 fn result(mut data: Map) -> Value {
+    // Where a minion's answer has no `return`, Salt's client shows an empty map, not null.
     data.remove("return").unwrap_or_else(|| map! {}.into())
 }

@@ -1,4 +1,4 @@
-//! Running a function on a few minions at a time, or on some of them only.
+//! Running a function on a few minions at a time, or on a random few of them.
 
 use std::time::Duration;
 
@@ -17,25 +17,27 @@ struct Run<'a> {
     job: &'a client::Job,
     patience: Timeouts,
     batch: Batch,
-    /// Parts of the job that are under way.
+    /// The parts of the job that still run.
     parts: Vec<Gather>,
     answers: Answers,
 }
 
 impl Ask {
-    /// As [`Ask::run`], on so many minions at a time, of those that answer a ping. With `failhard` the first failure is the
-    /// end.
+    /// As [`Ask::run`], on at most `size` minions at a time, of those that answer a ping. With `failhard` the first
+    /// failure ends the run.
     ///
     /// # Errors
     /// When there is no master, or it refuses.
     pub async fn run_in_batches(&self, ctx: &RunnerContext, size: Size, failhard: bool) -> Result<Answers, Error> {
         let mut up: Vec<String> =
             self.question("test.ping").run(ctx).await?.returned.into_iter().map(|answer| answer.id).collect();
+        // The batches follow from the order of the ids, not from who answered first.
         up.sort();
         if up.is_empty() {
             return Ok(Answers::default());
         }
         let client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+        // Subscribed before the first part is published, so that no return is missed.
         let mut bus = client.listen().await?;
         let jid = crate::run::new_jid(ctx).await;
         let mut patience = settings::patience(&ctx.config, self.timeout);
@@ -54,6 +56,7 @@ impl Ask {
                 run.publish(next).await?;
                 continue;
             }
+            // Whatever is due first: a part's timeout, or the moment at which the next minions may start.
             let wake_at = run.parts.iter().filter_map(Gather::wake_at).chain(run.batch.wake_at()).min();
             let event = run.client.next_event(&mut bus, wake_at).await?;
             run.advance(event).await?;
@@ -64,12 +67,13 @@ impl Ask {
         Ok(run.answers)
     }
 
-    /// As [`Ask::run`], on at most so many of the minions that have the function, by chance.
+    /// As [`Ask::run`], on at most `most` of the minions that have the function, chosen at random.
     ///
     /// # Errors
     /// As [`Ask::run`].
     pub async fn run_on_some(&self, ctx: &RunnerContext, most: usize) -> Result<Answers, Error> {
         let mut known = self.question("sys.list_functions").run(ctx).await?.returned;
+        // A Fisher-Yates shuffle with the runtime's randomness, so that a simulation can repeat it.
         for last in (1..known.len()).rev() {
             let other = usize::try_from(ctx.rt.below(last as u64 + 1)).unwrap_or(0);
             known.swap(last, other);
@@ -93,7 +97,7 @@ impl Ask {
         some.run(ctx).await
     }
 
-    /// A question to the same minions.
+    /// A job without arguments for the same minions.
     fn question(&self, fun: &str) -> Ask {
         let job = client::Job {
             target: self.job.target.clone(),
@@ -116,6 +120,8 @@ impl Run<'_> {
         let now = self.client.now();
         match self.client.publish(&job).await? {
             Some(ticket) => {
+                // The master leaves out minions without an accepted key. They count as finished, or the batch would
+                // wait for them forever.
                 for id in ids.iter().filter(|id| !ticket.minions.contains(id)) {
                     self.lost(id);
                 }
@@ -129,6 +135,7 @@ impl Run<'_> {
 
     async fn advance(&mut self, event: Option<Event>) -> Result<(), Error> {
         let now = self.client.now();
+        // Taken out, because a part's actions change the other fields of `self`.
         let mut parts = std::mem::take(&mut self.parts);
         for part in &mut parts {
             let actions = match &event {
@@ -159,6 +166,7 @@ impl Run<'_> {
 
     fn lost(&mut self, id: &str) {
         let now = self.client.now();
+        // A minion that is silent has failed: with `failhard` it must end the run.
         self.batch.finished(id, 1, now);
         self.answers.silent.push(id.to_owned());
     }

@@ -1,11 +1,11 @@
-//! Calls as they come over the wire and from old programs.
+//! Calls as they arrive over the network and from old programs.
 
 use exec::Call;
 use value::{Map, Value};
 
 use crate::Function;
 
-/// Entries of a request that are no arguments.
+/// Entries of a request that are not arguments of the function.
 const INTERNAL: [&str; 14] = [
     "arg",
     "client",
@@ -40,6 +40,7 @@ pub fn call_from_low(function: &Function, low: &Map) -> Call {
     for item in arg.map(items).unwrap_or_default() {
         add(&mut call, item);
     }
+    // A name the function does not take is dropped, not an error: requests carry entries that are meant for others.
     for (key, value) in low {
         let name = key.as_str().unwrap_or_default();
         let taken = function.kwargs.is_some() || function.params.iter().any(|param| param.name == name);
@@ -66,6 +67,7 @@ fn items(arg: &Value) -> Vec<Value> {
 fn add(call: &mut Call, item: Value) {
     match &item {
         Value::Str(text) => {
+            // Salt's clients send `name=value` as text, as typed on the command line.
             let (by_place, by_name) = yaml::args::parse_input([text.as_str()], &[]);
             call.args.extend(by_place);
             call.kwargs.update(by_name);
@@ -98,6 +100,7 @@ mod tests {
         ] {
             assert_eq!(call_from_low(accept, &low), expected, "{low:?}");
         }
+        // `id` is no parameter of `key.accept`.
         let old = call_from_low(accept, &map! { "fun" => "key.accept", "match" => "web1", "id" => "x" });
         assert_eq!(old.kwargs, map! { "match" => "web1" });
     }

@@ -1,4 +1,4 @@
-//! Whom a target means, by keys and cached data.
+//! Which minions a target matches, by keys and cached data.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ impl<'a> Minions<'a> {
         Checker::new(self, &self.ctx.config.nodegroups, data_cache)
     }
 
-    /// Returns the accepted minions a target means; a target that cannot be read means nobody, as on the master.
+    /// Returns the accepted minions that a target matches. A target that cannot be read matches nobody, as on the
+    /// master.
     pub fn matching(&self, target: &Value, kind: &str) -> Result<Vec<String>> {
         let kind = TargetType::from_name(kind).map_err(|error| Error::invocation(error.to_string()))?;
         let found = self.checker().expect(target, kind, DEFAULT_DELIMITER);

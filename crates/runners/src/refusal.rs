@@ -1,8 +1,8 @@
-//! What is refused, in one form.
+//! How unsupported functions are refused.
 
 use exec::{Error, Result};
 
-/// Refuses a function with what is missing.
+/// Refuses a function; `what` names the part that is not supported.
 pub fn refuse<T>(what: &str) -> Result<T> {
     Err(Error::execution(format!("not supported: {what}")))
 }

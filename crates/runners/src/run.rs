@@ -1,4 +1,4 @@
-//! Calling a runner or a wheel function, and telling the event bus about it.
+//! Calling a runner or a wheel function, and reporting it on the event bus.
 
 use std::panic::AssertUnwindSafe;
 
@@ -15,7 +15,7 @@ use crate::context::failed;
 use crate::success::check_result;
 use crate::{Function, Job, Module, RUNNERS, RunnerContext, WHEEL};
 
-/// Which of the two tables is meant.
+/// Which of the two tables a function is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Runners.
@@ -25,7 +25,7 @@ pub enum Kind {
     Wheel,
 }
 
-/// What is to be called.
+/// A call of a runner or wheel function.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Runner or wheel.
@@ -36,13 +36,13 @@ pub struct Request {
     pub call: Call,
     /// The job id.
     pub jid: String,
-    /// Who asks.
+    /// The user who asks.
     pub user: String,
     /// Whether the result goes to the job cache.
     pub store: bool,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// What the function returned, or the text of its failure.
@@ -64,6 +64,7 @@ pub struct NoSuchFunction(pub String);
 
 /// Returns a new job id.
 pub async fn new_jid(ctx: &RunnerContext) -> String {
+    // One source for the whole process: two calls within a microsecond must not share an id.
     static SOURCE: Mutex<Option<JidSource>> = Mutex::const_new(None);
     let mut source = SOURCE.lock().await;
     let source = source.get_or_insert_with(JidSource::new);
@@ -97,10 +98,11 @@ impl Kind {
         }
     }
 
-    /// Says whether the module of a function is not turned off (`disable_runners`, `disable_wheels`).
+    /// Checks that the module of a function is not disabled (`disable_runners`, `disable_wheels`).
     ///
     /// # Errors
-    /// When it is, in the words of a function that does not exist.
+    /// When it is disabled. The text is that of a missing function, as in Salt, whose loader just does not load the
+    /// module.
     pub fn enabled(self, fun: &str, opts: &Map) -> Result<(), NoSuchFunction> {
         let module = fun.split('.').next().unwrap_or_default();
         let option = if self == Kind::Runner { "disable_runners" } else { "disable_wheels" };
@@ -111,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// Says that a function that is missing is one of the operator's own, in Python; nothing if it is not.
+    /// Returns a hint if the missing function is one of the operator's own, in Python; otherwise an empty text.
     pub fn python_hint(self, fun: &str, opts: &Map) -> String {
         use exec::python::{Folders, Kind as Python};
         let kind = if self == Kind::Runner { Python::Runners } else { Python::Other("wheel") };
@@ -143,8 +145,8 @@ impl Request {
     }
 }
 
-/// Calls a function, firing `salt/run/<jid>/new` before and `salt/run/<jid>/ret` after it (`salt/wheel/…`). Never fails:
-/// what goes wrong is the result, as with Salt. A function that panics harms nobody else.
+/// Calls a function. Fires `salt/run/<jid>/new` before and `salt/run/<jid>/ret` after it (`salt/wheel/…`). Never
+/// fails: errors are the result, as with Salt. A panic of the function ends only this call.
 pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
     let ctx = ctx.for_job(Job::new(request.kind, &request.jid, &request.user));
     let Request { kind, fun, call, jid, user, store } = request;
@@ -161,6 +163,7 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
     let note = ProcDir::new(ctx.cachedir()).enter(&jid, std::process::id(), &noted);
     let note = note.inspect_err(|error| tracing::debug!("failed to note that the job runs: {error}")).ok();
     let (ret, out, retcode) = call_function(&ctx, &fun, call).await;
+    // The proc file goes before the event: whoever reacts to the event must not find the job among the running ones.
     drop(note);
     let failed = retcode.is_some();
     let success = !failed && judge(&ctx, &ret);
@@ -170,6 +173,7 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
         data.insert("retcode", code);
     }
     if store {
+        // Stored before the event, because programs look the job up as soon as they see it.
         keep(&ctx, &data);
     }
     ctx.events.fire(&format!("{}/ret", ctx.job.tag()), data.clone()).await;
@@ -188,6 +192,8 @@ fn shown_args(call: &Call) -> Vec<Value> {
 }
 
 fn judge(ctx: &RunnerContext, ret: &Value) -> bool {
+    // Results of states come wrapped in `data`; they are judged state by state. Others succeed unless the function
+    // says no.
     match ret.get("data") {
         Some(data) => check_result(data),
         None => ctx.retcode() == 0,
@@ -210,6 +216,7 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
     };
     let bound = match bind(function, call, &Map::new()) {
         Ok(bound) => bound,
+        // Salt shows the usage as the result of a successful call, without a return code.
         Err(Error::Arguments(text) | Error::Invocation(text)) => return (usage(&text, function), None, None),
         Err(error) => return failure(kind, fun, &error),
     };
@@ -222,6 +229,7 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
         Ok(Err(Error::Arguments(text) | Error::Invocation(text))) => (usage(&text, function), None, None),
         Ok(Err(error)) => failure(kind, fun, &error),
         Err(_panic) => {
+            // The text of a panic may contain anything, and the panic hook has logged it with its place.
             failure(kind, fun, &Error::Other("the function panicked; the log of the program says where".into()))
         }
     }
@@ -231,7 +239,7 @@ fn usage(text: &str, function: &Function) -> Value {
     format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", crate::docs::raw(function.doc)).into()
 }
 
-/// Salt shows the traceback here; its last line is what tells people what is wrong.
+/// Salt shows a traceback here. Its last line tells people what is wrong, so that is what we show.
 fn failure(kind: &str, fun: &str, error: &Error) -> (Value, Option<String>, Option<i64>) {
     let text = match error {
         Error::Execution(text) | Error::NotAvailable(text) => format!("salt.exceptions.CommandExecutionError: {text}"),
@@ -242,11 +250,12 @@ fn failure(kind: &str, fun: &str, error: &Error) -> (Value, Option<String>, Opti
     (format!("Exception occurred in {kind} {fun}: {text}").into(), None, Some(1))
 }
 
-/// Puts the result into the job cache, under the master's own id.
+/// Stores the result in the job cache, under the master's own id.
 fn keep(ctx: &RunnerContext, data: &Map) {
     let jobs = &ctx.config.jobs;
     let kept =
         jobs.job_cache && jobs.ext_job_cache.is_empty() && [FILES, EMBEDDED].contains(&jobs.master_job_cache.as_str());
+    // A caller may pass any text as job id; only valid ones have a place in the job cache.
     if !kept || !wire::Jid::is_valid(&ctx.job.jid) {
         return;
     }
@@ -260,6 +269,7 @@ fn store(ctx: &RunnerContext, data: &Map) -> exec::Result<()> {
     let (jid, id) = (&ctx.job.jid, &ctx.config.id);
     let Ok(minion_id) = MinionId::new(id.as_str()) else { return Ok(()) };
     jobs.prepare(jid, false).map_err(failed)?;
+    // A load that is there already is the original request; it stays.
     if jobs.load(jid).map_err(failed)?.is_none() {
         let load = map! {
             "id" => id.as_str(),

@@ -1,8 +1,8 @@
-//! Arguments that are lists in several forms.
+//! Arguments that may be lists in several forms.
 
 use value::Value;
 
-/// Salt's `split_input`: a list is taken as it is, a text is split at commas; nothing gives nothing.
+/// Salt's `split_input`: a list is taken as it is, a text is split at commas, null gives an empty list.
 pub fn split_input(value: &Value) -> Vec<String> {
     match value {
         Value::Null => Vec::new(),
@@ -11,7 +11,7 @@ pub fn split_input(value: &Value) -> Vec<String> {
     }
 }
 
-/// Says whether a text matches an expression as a shell glob or, from start to end, as a regular expression.
+/// Returns whether a text matches an expression, as a shell glob or, from start to end, as a regular expression.
 pub fn expr_match(text: &str, expression: &str) -> bool {
     targeting::expr_match(text, expression)
 }

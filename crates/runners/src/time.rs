@@ -13,7 +13,7 @@ const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 #[error("Unknown string format: {0}")]
 pub struct Unknown(pub String);
 
-/// Reads a point in time; what is not said is taken from `today`, the time of day from midnight.
+/// Reads a point in time. Missing parts of the date are those of `today`; a missing time is midnight.
 pub fn parse(text: &str, today: DateTime) -> Result<DateTime, Unknown> {
     read(text, today).filter(is_real).ok_or_else(|| Unknown(text.to_owned()))
 }
@@ -25,7 +25,7 @@ struct Parts {
     day: Option<u32>,
     time: Option<(u32, u32, u32, u32)>,
     afternoon: Option<bool>,
-    /// Numbers that are not known to be anything yet, with how many digits they had.
+    /// Numbers whose meaning is not known yet, with their count of digits.
     open: Vec<(u32, usize)>,
 }
 
@@ -48,6 +48,7 @@ fn read(text: &str, today: DateTime) -> Option<DateTime> {
     parts.settle()?;
     let (mut hour, minute, second, micros) = parts.time.unwrap_or_default();
     match parts.afternoon {
+        // `13:05 pm` is a contradiction, not five past one.
         Some(_) if !(1..=12).contains(&hour) => return None,
         Some(true) if hour < 12 => hour += 12,
         Some(false) if hour == 12 => hour = 0,
@@ -78,6 +79,8 @@ impl Parts {
             self.month = Some(month as u32 + 1);
             return Some(());
         }
+        // Words that add nothing to a full date. As in `dateutil`, a weekday that contradicts the date is not an
+        // error.
         if named(&WEEKDAYS, &lower).is_some() || matches!(lower.as_str(), "utc" | "gmt" | "at" | "of") {
             return Some(());
         }
@@ -100,6 +103,7 @@ impl Parts {
         let mut numbers = whole.split(':').map(|part| part.parse::<u32>().ok());
         let (hour, minute) = (numbers.next()??, numbers.next()??);
         let second = numbers.next().unwrap_or(Some(0))?;
+        // A fraction is padded on the right: `.25` are 250,000 microseconds. More than six digits are cut off.
         let micros = if fraction.is_empty() { 0 } else { format!("{fraction:0<6}").get(..6)?.parse().ok()? };
         self.time = Some((hour, minute, second, micros));
         numbers.next().is_none().then_some(())
@@ -113,6 +117,7 @@ impl Parts {
         }
         let part = |from: usize, to: usize| digits.get(from..to)?.parse::<u32>().ok();
         match digits.len() {
+            // `20150316`, and with the time `20150316190005`: the beginning of a job id.
             8 => (self.year, self.month, self.day) = (part(0, 4), part(4, 6), part(6, 8)),
             14 => {
                 (self.year, self.month, self.day) = (part(0, 4), part(4, 6), part(6, 8));
@@ -124,7 +129,7 @@ impl Parts {
         Some(())
     }
 
-    /// Numbers with a sign between them: the year first, or the month first as in America.
+    /// Reads numbers with a separator between them, in any order that [`Parts::settle`] can make sense of.
     fn date(&mut self, numbers: &[&str]) -> Option<()> {
         for number in numbers {
             match named(&MONTHS, number) {
@@ -135,7 +140,7 @@ impl Parts {
         Some(())
     }
 
-    /// Decides what the open numbers are: four digits a year, then month before day unless that cannot be.
+    /// Decides what the open numbers are: a large one is the year, then month before day unless that is impossible.
     fn settle(&mut self) -> Option<()> {
         let mut open = std::mem::take(&mut self.open);
         if self.year.is_none()
@@ -146,6 +151,7 @@ impl Parts {
         }
         let mut open: Vec<u32> = open.into_iter().map(|(number, _)| number).collect();
         if self.month.is_none() && !open.is_empty() && (self.day.is_some() || open.len() > 1) {
+            // Thirteen or more cannot be a month, so the day came first.
             let at = if open[0] > 12 && open.len() > 1 { 1 } else { 0 };
             self.month = Some(open.remove(at));
         }
@@ -161,11 +167,13 @@ impl Parts {
 }
 
 fn named(names: &[&str], word: &str) -> Option<usize> {
+    // Three letters at least, so that `m` or `ju` is not taken for a month.
     let letters = word.len() >= 3 && word.chars().all(|letter| letter.is_ascii_alphabetic());
     names.iter().position(|name| letters && word.starts_with(name))
 }
 
 fn century(number: u32) -> u32 {
+    // A fixed pivot. `dateutil` takes the century nearest to today, which is the same for dates that have jobs.
     if number < 70 { 2000 + number } else { 1900 + number }
 }
 

@@ -1,4 +1,4 @@
-//! The master as a minion of its own.
+//! The master in the role of a minion.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,15 +10,15 @@ use value::{Map, Value};
 
 use crate::RunnerContext;
 
-/// The master as a minion of its own: all modules and states, the master's files and pillar, nobody above it.
+/// The master in the role of a minion: all modules and states, the master's files and pillar, no master above it.
 pub(super) struct MasterMinion {
     runner: RunnerContext,
     registry: Registry,
     states: Registry,
 }
 
-/// The runners of the orchestrations that run, by the place of their agent in memory: functions know their agent only as one
-/// of many kinds.
+/// The runners of all running orchestrations, by the address of their agent: a function sees its agent only as `dyn
+/// Agent`, which does not lead back to the runner.
 static OWNERS: Mutex<BTreeMap<usize, RunnerContext>> = Mutex::new(BTreeMap::new());
 
 /// Returns the runner a function of an orchestration belongs to.
@@ -38,6 +38,7 @@ impl MasterMinion {
             registry: Registry::limited(&functions, grains, Limits::of_modules(opts), &Map::new()),
             states: Registry::limited(runner.catalogue.states, grains, Limits::of_states(opts), &Map::new()),
         });
+        // The entry lives exactly as long as the agent (see `Drop`), so no address is used twice.
         OWNERS.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.place(), runner);
         agent
     }
@@ -91,6 +92,7 @@ impl Agent for MasterMinion {
     }
 
     fn running(&self) -> Vec<RunningJob> {
+        // An orchestration's functions do not run as jobs of a minion: there is none to list or to signal.
         Vec::new()
     }
 
@@ -99,6 +101,7 @@ impl Agent for MasterMinion {
     }
 
     fn refresh<'a>(&'a self, _what: Refresh) -> BoxFuture<'a, Result<bool>> {
+        // Nothing is kept that could become stale: grains and pillar are collected for each call.
         Box::pin(async { Ok(true) })
     }
 

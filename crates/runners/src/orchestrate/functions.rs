@@ -46,6 +46,7 @@ async fn cmd(
     ask.job.function = fun;
     ask.job.returners = ret;
     if let Some(seconds) = timeout.filter(|seconds| *seconds > 0.0) {
+        // An infinite or huge number of seconds would panic.
         ask.timeout = Duration::from_secs_f64(seconds.min(1e9));
     }
     let failed = |error: client::Error| Error::execution(error.to_string());
@@ -67,6 +68,7 @@ async fn cmd(
         data.entry_or_insert_with("jid", || answers.jid.as_str().into());
         returns.insert(answer.id, data);
     }
+    // Only callers that judge silent minions themselves (`expect_minions`, as `salt.state` does) get to see them.
     if given("expect_minions") {
         for id in answers.silent {
             returns.insert(id, map! { "failed" => true });
@@ -75,21 +77,21 @@ async fn cmd(
     Ok(returns)
 }
 
-/// Tells the event bus what a state of an orchestration asks of minions (`salt/run/<jid>/args`).
+/// Fires what a state of an orchestration asks of minions (`salt/run/<jid>/args`).
 async fn fire_args(ctx: &Context, runner: &RunnerContext, tgt: &Value, told: Map) {
     let data = ctx.state.as_ref().and_then(|state| args_event(&state.low, tgt, told));
     let (Some(data), Some(jid)) = (data, ctx.opts.get_str("__orchestration_jid__")) else { return };
     runner.events.fire(&format!("salt/run/{jid}/args"), data).await;
 }
 
-/// Returns the data of that event; other states than those of `salt` tell nothing.
+/// Returns the data of that event, or nothing for states other than those of `salt`.
 fn args_event(low: &Map, tgt: &Value, told: Map) -> Option<Map> {
     let part = |key: &str| low.get(key).cloned().unwrap_or_default();
     let event = || map! { "type" => part("fun"), "tgt" => tgt.clone(), "name" => part("name"), "args" => told };
     (low.get_str("state") == Some("salt")).then(event)
 }
 
-/// What minions returned in batches; nothing but the results is told of them.
+/// Returns the results of a run in batches. Salt returns nothing but the outputter and the result here.
 fn of_batches(answers: Answers) -> Map {
     let entry = |mut data: Map| {
         let value = data.remove("return").unwrap_or_default();
@@ -116,6 +118,7 @@ async fn wait_for_event(
 ) -> Result<Map> {
     let runner = owner(ctx)?;
     let filter = Filter::matching(&tag, MatchType::Fnmatch).map_err(|error| Error::execution(error.to_string()))?;
+    // Subscribed first; the time this takes does not count.
     let mut events = runner.events.listen(filter).await.map_err(|error| Error::execution(error.to_string()))?;
     let begun = tokio::time::Instant::now();
     let patience = Duration::from_secs_f64(timeout.clamp(0.0, 1e9));
@@ -136,8 +139,9 @@ async fn wait_for_event(
     Ok(map! { "seen" => seen, "done" => left.is_empty(), "seconds" => begun.elapsed().as_secs_f64() })
 }
 
-/// Takes out of the list what an event tells of: one id, or several.
+/// Removes from the list what an event mentions (one id or several) and returns it.
 fn take_seen(data: &Map, event_id: &str, left: &mut Vec<Value>) -> Vec<Value> {
+    // Events of minions have their data one level deeper, below `data`.
     let inside = || data.get("data").and_then(|data| data.get(event_id));
     let found = data.get(event_id).filter(|found| !found.is_null()).or_else(inside);
     let told = match found {
@@ -147,6 +151,7 @@ fn take_seen(data: &Map, event_id: &str, left: &mut Vec<Value>) -> Vec<Value> {
     };
     let mut seen = Vec::new();
     for id in told {
+        // An id is taken once, however often events mention it.
         if let Some(place) = left.iter().position(|wanted| *wanted == id) {
             seen.push(left.remove(place));
         }
@@ -154,7 +159,7 @@ fn take_seen(data: &Map, event_id: &str, left: &mut Vec<Value>) -> Vec<Value> {
     seen
 }
 
-/// Runs a runner or a wheel function and returns all about it.
+/// Runs a runner or a wheel function and returns its whole `…/ret` event.
 async fn on_master(ctx: &Context, kind: Kind, fun: String, arg: Option<Vec<Value>>, kwargs: Map) -> Result<Map> {
     let runner = owner(ctx)?;
     let jid = new_jid(&runner).await;

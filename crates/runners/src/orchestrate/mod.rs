@@ -18,14 +18,16 @@ fn owner(ctx: &Context) -> Result<RunnerContext> {
     agent::owner(ctx).ok_or_else(|| Error::execution("this function belongs to an orchestration of the master"))
 }
 
-/// Makes the context states and functions of the master run in.
+/// Makes the context in which states and functions of the master run.
 async fn context(runner: &RunnerContext, orchestration_jid: &str) -> Result<Context> {
     let mut opts = runner.config.raw.clone();
+    // Files are read from the master's own roots, and templates see that they are rendered by a master.
     opts.update(map! {
         "id" => runner.config.id.clone(), "file_client" => "local", "__role" => "master",
         "cachedir" => runner.config.paths.cachedir.to_string_lossy(), "__orchestration_jid__" => orchestration_jid,
     });
     let gathered = opts.clone();
+    // Collecting grains runs programs and reads the disk.
     let grains = tokio::task::spawn_blocking(move || grains::collect(&gathered)).await;
     let grains = grains.map_err(|error| Error::Other(error.to_string()))?;
     let agent = MasterMinion::shared(runner.clone(), &grains);
@@ -41,7 +43,7 @@ async fn context(runner: &RunnerContext, orchestration_jid: &str) -> Result<Cont
     })
 }
 
-/// Calls a function of `state` on the master; orchestrations run side by side.
+/// Calls a function of `state` on the master. Orchestrations may run at the same time.
 async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Map) -> Result<Value> {
     check_pillar(kwargs.get("pillar"))?;
     // The jid of the runner is the one operators know: they pause and end the orchestration by it.
@@ -57,6 +59,7 @@ async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Ma
         all.update(map! { "concurrent" => true, "orchestration_jid" => jid });
     }
     all.update(kwargs);
+    // Nulls mean "not given". Only `pillarenv` counts for Salt even when it is null.
     all.retain(|key, value| !value.is_null() || key.as_str() == Some("pillarenv"));
     ctx.call_apart(fun, Call { args: Vec::new(), kwargs: all }).await
 }
@@ -72,16 +75,17 @@ pub(crate) fn check_pillar(pillar: Option<&Value>) -> Result<()> {
 /// Applies SLS files on the master.
 ///
 /// # Errors
-/// For a pillar that is no map, and when there is no place among the runs.
+/// When the pillar is not a map, or another state run refuses this one.
 pub(crate) async fn sls(runner: &RunnerContext, mods: Value, jid: Option<String>, mut kwargs: Map) -> Result<Map> {
     kwargs.insert("mods", mods);
     let running = call(runner, "state.sls", jid, kwargs).await?;
     let data = map! { runner.config.id.as_str() => running };
+    // The runner has succeeded, whatever the states did; the exit code tells about the states.
     let code = i64::from(!check_result(&Value::from(data.clone())));
     Ok(map! { "data" => data, "outputter" => "highstate", "retcode" => code })
 }
 
-/// Calls another function of `state` on the master and returns its result under the master's id.
+/// Calls another function of `state` on the master. Returns its result under the master's id.
 ///
 /// # Errors
 /// As [`sls`].
@@ -101,6 +105,7 @@ pub(crate) async fn function(runner: &RunnerContext, fun: &str, call: Call, with
         ctx.pillar = Arc::new(crate::runners::pillar::own(runner, None, None).await?);
     }
     if let Err(missing) = ctx.agent.registry().find_permitted(fun) {
+        // Salt answers with this sentence as the result; it is not a failure.
         return Ok(missing.0.into());
     }
     let fun = fun.to_owned();

@@ -53,7 +53,7 @@ async fn grains(ctx: &RunnerContext, tgt: Value, #[default("glob")] tgt_type: St
     grains_of(ctx, tgt, tgt_type).await
 }
 
-/// Returns the cached grains of the minions a target means.
+/// Returns the cached grains of the minions a target matches.
 pub(super) async fn grains_of(ctx: &RunnerContext, tgt: Value, tgt_type: String) -> Result<Map> {
     ctx.blocking(move |ctx| {
         let minions = Minions::new(ctx);
@@ -77,6 +77,7 @@ async fn pillar(
     #[default("glob")] tgt_type: String,
     kwargs: KwArgs,
 ) -> Result<Map> {
+    // Salt takes and ignores further arguments here.
     let _ = kwargs;
     ctx.blocking(move |ctx| {
         let minions = Minions::new(ctx);
@@ -112,6 +113,7 @@ async fn mine(
             Some(tgt) => minions.matching(&tgt, &tgt_type)?,
             None => minions.with_data(),
         };
+        // With `enforce_mine_cache` the mine is kept even if other data are not.
         let kept = ctx.config.jobs.minion_data_cache || ctx.config.jobs.enforce_mine_cache;
         let mines = ids.into_iter().map(|id| {
             let mine = kept.then(|| minions.mine(&id)).flatten();
@@ -123,6 +125,7 @@ async fn mine(
 }
 
 fn by_id(ctx: &RunnerContext, ids: Vec<String>, read: impl Fn(&str) -> Option<std::sync::Arc<Map>>) -> Map {
+    // Without the cache, files of earlier times may be there. They are stale, so every minion gets an empty map.
     let kept = ctx.config.jobs.minion_data_cache;
     let data = ids.into_iter().map(|id| {
         let data = kept.then(|| read(&id)).flatten().map(|data| (*data).clone()).unwrap_or_default();
@@ -131,7 +134,7 @@ fn by_id(ctx: &RunnerContext, ids: Vec<String>, read: impl Fn(&str) -> Option<st
     data.collect()
 }
 
-/// What is to be forgotten.
+/// Which cached data to delete.
 #[derive(Clone, Copy, Default)]
 struct Clear<'a> {
     pillar: bool,
@@ -146,6 +149,7 @@ async fn clear(
     tgt_type: String,
     what: impl FnOnce() -> Clear<'static> + Send + 'static,
 ) -> Result<bool> {
+    // Without a target Salt deletes nothing rather than everything.
     let Some(tgt) = tgt else { return Ok(false) };
     ctx.blocking(move |ctx| what().run(ctx, &tgt, &tgt_type)).await
 }
@@ -154,6 +158,7 @@ impl Clear<'_> {
     fn run(self, ctx: &RunnerContext, tgt: &Value, tgt_type: &str) -> Result<bool> {
         let minions = Minions::new(ctx);
         let known = minions.with_data();
+        // Minions without any cached data are skipped, as in Salt: there is nothing to delete.
         for id in minions.matching(tgt, tgt_type)?.into_iter().filter(|id| known.contains(id)) {
             if let Ok(id) = MinionId::new(id) {
                 self.forget(ctx, &id)?;
@@ -175,6 +180,7 @@ impl Clear<'_> {
         } else if let Some(function) = self.mine_function {
             let data = ctx.data();
             let mut mine = data.mine(id).map_err(failed)?.map(|mine| (*mine).clone()).unwrap_or_default();
+            // As in Salt, an entry whose value counts as false is not worth a write.
             if mine.remove(function).is_some_and(|gone| gone.truthy()) {
                 data.store_mine(id, mine).map_err(failed)?;
             }
@@ -182,7 +188,7 @@ impl Clear<'_> {
         Ok(())
     }
 
-    /// Before 3008 grains and pillar are in one file.
+    /// Before 3008, grains and pillar are in one file.
     fn forget_in_old_layout(self, ctx: &RunnerContext, cache: &LocalFs, id: &MinionId) -> Result<()> {
         let bank = format!("minions/{id}");
         let kept = cache.fetch(&bank, "data", ctx.rt.now()).map_err(failed)?;
@@ -193,6 +199,7 @@ impl Clear<'_> {
             }
         }
         match data.is_empty() {
+            // An empty file would still list the minion as one with cached data.
             true => cache.delete(&bank, "data").map(drop),
             false => cache.put(&bank, "data", &pack(&data.into(), Packing::Bin), Precondition::None).map(drop),
         }
@@ -284,11 +291,13 @@ async fn clear_git_lock(
     mut kwargs: KwArgs,
 ) -> Result<Value> {
     let kinds = kwargs.0.remove("type").filter(Value::truthy).map(|kinds| split_input(&kinds));
+    // A misspelt `type` would clear all kinds of locks.
     if let Some(name) = kwargs.given().text_keys().next() {
         return Err(exec::Error::invocation(format!("The following keyword arguments are not valid: {name}")));
     }
     let all = || LockType::ALL.iter().map(|kind| kind.name().to_owned()).collect();
     let kinds: Vec<LockType> =
+        // Kinds nobody knows are skipped. Naming only such kinds removes nothing.
         kinds.unwrap_or_else(all).iter().filter_map(|name| LockType::from_name(name.trim())).collect();
     ctx.blocking(move |ctx| match role.as_str() {
         "gitfs" => {

@@ -26,7 +26,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// The backends a runner is to use.
+/// Returns the backends a runner should use.
 fn chosen(server: &FileServer, backend: Option<&Value>) -> Chosen {
     server.choose(&backend.filter(|backend| backend.truthy()).map(split_input).unwrap_or_default())
 }
@@ -176,7 +176,7 @@ async fn clear_file_list_cache(ctx: &RunnerContext, saltenv: Option<Value>, back
     .await
 }
 
-/// Returns what a backend did, or Salt's words for nothing.
+/// Returns what a backend did, or Salt's sentence for nothing.
 fn or_nothing(said: Map, nothing: &str) -> Value {
     if said.is_empty() { nothing.into() } else { said.into() }
 }

@@ -25,6 +25,7 @@ pub static MODULE: Module = Module::new("git_pillar", "Repositories pillar is ma
 async fn update(ctx: &RunnerContext, branch: Option<String>, repo: Option<String>) -> Result<Map> {
     let named = branch.is_some() || repo.is_some();
     let fetched = ctx.blocking(move |ctx| fetch(ctx, branch.as_deref(), repo.as_deref())).await?;
+    // An empty result with a filter means that the filter is wrong; without one, that nothing is configured.
     match fetched.is_empty() {
         false => Ok(fetched),
         true if named => Err(Error::execution("Specified git branch/repo not found in ext_pillar config")),

@@ -31,13 +31,15 @@ pub static MODULE: Module = Module::new(
 async fn master(ctx: &RunnerContext) -> Result<Vec<Map>> {
     ctx.blocking(|ctx| {
         let mut running = ProcDir::new(ctx.cachedir()).all().map_err(failed)?;
+        // A proc file outlives a master that was killed. Its process is gone, or the pid belongs to another program
+        // by now.
         running.retain(|note| note.get("pid").and_then(Value::as_i64).is_some_and(is_ours));
         Ok(running)
     })
     .await
 }
 
-/// Says whether a process is there and is one of Salt's programs or ours.
+/// Returns whether a process exists and is one of Salt's programs or of Saltern's.
 fn is_ours(pid: i64) -> bool {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&command).contains("salt")
@@ -55,6 +57,7 @@ async fn active(ctx: &RunnerContext, #[default(false)] display_progress: bool) -
     let Some(answers) = Ask::new(ctx, "*", "glob", "saltutil.running").run_or_print(ctx).await else {
         return Ok(Map::new());
     };
+    // Silent minions appear with a sentence in place of a list, and are skipped below, as in Salt.
     let answers = answers.results(ctx);
     if display_progress {
         let ids: Vec<Value> = answers.keys().cloned().collect();
@@ -74,6 +77,7 @@ async fn active(ctx: &RunnerContext, #[default(false)] display_progress: bool) -
 }
 
 fn note_running(jobs: &mut Map, minion: &Value, job: &Value) {
+    // A minion of any version answers here; an entry without job id has nowhere to go.
     let (Some(job), Some(jid)) = (job.as_map(), job.get("jid").map(Value::to_string)) else { return };
     let entry = jobs.entry_or_insert_with(jid.as_str(), || {
         let mut entry = described(&jid, Some(job));
@@ -127,6 +131,7 @@ async fn lookup_jid(
     }
     let asked = jid.clone();
     let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &source, &jid)).await?;
+    // Salt says nothing here; the result is the same empty map.
     if let Some(text) = unknown(&asked, &job, &returns) {
         tracing::warn!("{text}");
     }
@@ -144,6 +149,7 @@ async fn lookup_jid(
     if missing {
         found.extend(targeted.iter().filter(absent).map(|id| (id.clone(), "Minion did not return")));
     }
+    // Salt takes the outputter from the first return and applies it to all.
     match returns.into_iter().next().and_then(|(_, first)| first.out).filter(Value::truthy) {
         Some(out) => Ok(map! { "outputter" => out, "data" => found }.into()),
         None => Ok(found.into()),
@@ -197,6 +203,7 @@ async fn print_job(ctx: &RunnerContext, jid: String, ext_source: Option<String>)
 async fn exit_success(ctx: &RunnerContext, jid: String, ext_source: Option<String>) -> Result<Map> {
     let source = source(ctx, ext_source.as_deref(), false).await?;
     let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &source, &jid)).await?;
+    // Minions that did not return count as failures; those that returned without being expected are judged as well.
     let targeted = job.get("Minions").and_then(Value::as_list).unwrap_or_default();
     let mut good: Map = targeted.iter().map(|id| (id.clone(), false)).collect();
     for (id, returned) in returns.iter().filter(|(_, returned)| returned.value.truthy()) {
@@ -267,12 +274,14 @@ async fn list_jobs_filter(
 
 fn latest(ctx: &RunnerContext, source: &Source, count: u64, filter_find_job: bool) -> Result<Vec<Map>> {
     let mut jobs = all_jobs(ctx, source)?;
+    // `salt` itself sends a `find_job` for each job whose minions take long, so those would crowd out the others.
     if filter_find_job {
         jobs.retain(|(_, load)| load.get_str("fun") != Some("saltutil.find_job"));
     }
     let first = jobs.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
     let jobs = jobs.drain(first..).map(|(jid, load)| {
         let mut entry = summary(&jid, &load);
+        // Salt's order of the entries: the start time after the job id.
         let start = entry.remove("StartTime");
         entry.insert("JID", jid);
         entry.insert("StartTime", start);
@@ -302,6 +311,7 @@ async fn last_run(
     #[default(false)] display_progress: bool,
 ) -> Result<Value> {
     let metadata = metadata.unwrap_or_default();
+    // Salt answers False here, without an error.
     if metadata.truthy() && metadata.as_map().is_none() {
         tracing::info!("The metadata parameter must be specified as a dictionary");
         return Ok(false.into());
@@ -316,6 +326,7 @@ async fn last_run(
     };
     let job = ctx.blocking(move |ctx| {
         let jobs = search.run(ctx, &source)?;
+        // Job ids sort by time.
         let last = jobs.keys().next_back().map(Value::to_string);
         last.map(|jid| Ok(map! { jid.as_str() => job_with_result(ctx, &source, &jid)? })).transpose()
     });
@@ -329,7 +340,7 @@ fn with_outputter(outputter: Option<String>, data: Value) -> Value {
     }
 }
 
-/// Finds the job cache that is asked, and says so.
+/// Finds the job cache to read, and reports which one it is.
 async fn source(ctx: &RunnerContext, ext_source: Option<&str>, display_progress: bool) -> Result<Source> {
     let source = Source::find(ctx, ext_source)?;
     if display_progress {
@@ -362,7 +373,7 @@ fn point(text: &Value, now: DateTime) -> Result<Option<DateTime>> {
     }
 }
 
-/// What jobs are searched for.
+/// The conditions of a search for jobs.
 struct Search {
     metadata: Value,
     functions: Vec<String>,
@@ -373,6 +384,7 @@ struct Search {
 
 impl Search {
     fn run(&self, ctx: &RunnerContext, source: &Source) -> Result<Map> {
+        // End times are only in the master's own cache, whichever one the jobs are from.
         let cache = ctx.jobs()?;
         let mut found = Map::new();
         for (jid, load) in all_jobs(ctx, source)? {
@@ -399,6 +411,7 @@ impl Search {
         let (Some(wanted), Some(metadata)) = (self.metadata.as_map(), metadata.and_then(Value::as_map)) else {
             return false;
         };
+        // One equal entry is enough in Salt.
         wanted.iter().any(|(key, value)| metadata.get_value(key) == Some(value))
     }
 }
@@ -412,14 +425,14 @@ fn any_glob(globs: &[String], value: Option<&Value>) -> bool {
     texts.iter().any(|text| globs.iter().any(|glob| fnmatch(text, glob)))
 }
 
-/// All jobs, the oldest first.
+/// Returns all jobs, the oldest first.
 fn all_jobs(ctx: &RunnerContext, source: &Source) -> Result<Vec<(String, Map)>> {
     let mut jobs = source.all(ctx)?;
     jobs.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(jobs)
 }
 
-/// How a job is described: Salt's words for an unknown one.
+/// Describes a job in Salt's words, also an unknown one.
 fn described(jid: &str, load: Option<&Map>) -> Map {
     let Some(load) = load else {
         return map! {
@@ -429,6 +442,7 @@ fn described(jid: &str, load: Option<&Map>) -> Map {
     };
     let mut job = summary(jid, load);
     if let Some(minions) = load.get("Minions") {
+        // `Minions` is inserted before the start time: Salt's order.
         let start = job.remove("StartTime");
         job.insert("Minions", minions.clone());
         job.insert("StartTime", start);
@@ -436,7 +450,7 @@ fn described(jid: &str, load: Option<&Map>) -> Map {
     job
 }
 
-/// Salt shows an empty result for a job it knows nothing of; whoever asks should learn that it is not one without returns.
+/// Salt shows an empty result for an unknown job. This sentence tells it from a job without returns.
 fn unknown(jid: &str, job: &Map, returns: &[(String, JobReturn)]) -> Option<String> {
     if !returns.is_empty() || !job.contains_key("Error") {
         return None;

@@ -41,10 +41,11 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// The most minions that are asked by their names. A job that names thousands goes to each of them with all the names.
+/// The largest number of minions that are pinged by name. A job that names thousands is sent to each of them with all
+/// names.
 const LONGEST_LIST: usize = 100;
 
-/// Whom to ask, and how long to wait.
+/// Which minions to ask, and how long to wait.
 struct Ping {
     target: Value,
     target_type: String,
@@ -53,12 +54,13 @@ struct Ping {
 }
 
 impl Ping {
-    /// Returns who is there and who is not. Only those are asked of whom the master does not know it.
+    /// Returns which minions are up and which are down. Only those whose state the master does not know are pinged.
     async fn run(mut self, ctx: &RunnerContext) -> Result<(Vec<String>, Vec<String>)> {
         let known = self.known(ctx).await?;
         let all_known = known.as_ref().is_some_and(|known| known.unknown.is_empty());
         let Alive { mut up, mut down, unknown } = known.unwrap_or_default();
         if !all_known {
+            // Above the limit the original target is pinged, including minions that are already known.
             if (1..=LONGEST_LIST).contains(&unknown.len()) {
                 (self.target, self.target_type) = (unknown.into(), "list".into());
             }
@@ -70,11 +72,12 @@ impl Ping {
         up.dedup();
         down.sort();
         down.dedup();
+        // Known as down, but it answered meanwhile: the answer counts.
         down.retain(|id| up.binary_search(id).is_err());
         Ok((up, down))
     }
 
-    /// What the master knows without asking anybody, if it means anybody at all.
+    /// Returns what the master knows without asking anybody, or nothing if the target matches nobody.
     async fn known(&self, ctx: &RunnerContext) -> Result<Option<Alive>> {
         let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
         let known = client.alive(&self.target, &self.target_type).await;
@@ -86,6 +89,7 @@ impl Ping {
     async fn ask(self, ctx: &RunnerContext) -> Result<(Vec<String>, Vec<String>)> {
         let mut ask = Ask::new(ctx, self.target, &self.target_type, "test.ping");
         let seconds =
+            // Zero means the default, as in Salt; the upper bound keeps the conversion from panicking.
             |given: Option<f64>| given.filter(|time| *time > 0.0).map(|time| Duration::from_secs_f64(time.min(1e9)));
         ask.timeout = seconds(self.timeout).unwrap_or(ask.timeout);
         ask.gather = seconds(self.gather_job_timeout).unwrap_or(ask.gather);
@@ -167,6 +171,7 @@ async fn down(
 }
 
 async fn present_ones(ctx: &RunnerContext, subset: Vec<String>, show_ip: bool) -> Result<Value> {
+    // Reads the disk and, in `salt-run`, the system's tables of connections.
     let found = ctx.blocking(move |ctx| connected(ctx, Some(&subset))).await?;
     Ok(match show_ip {
         true => found.into_iter().map(|(id, ip)| (id, ip.map(|ip| ip.to_string()))).collect::<Map>().into(),
@@ -326,13 +331,16 @@ async fn versions(ctx: &RunnerContext) -> Result<Map> {
     let Some(answers) = Ask::new(ctx, "*", "glob", "test.version").run_or_print(ctx).await else {
         return Ok(Map::new());
     };
+    // A list of pairs, because Salt shows the groups in the order in which they first appear.
     let mut found: Vec<(&str, Vec<(String, Value)>)> = Vec::new();
     let mut add = |label, id: String, version: Value| match found.iter_mut().find(|(known, _)| *known == label) {
         Some((_, ids)) => ids.push((id, version)),
         None => found.push((label, vec![(id, version)])),
     };
+    // The master's own version, as its minions would report it.
     let master = format!("{}+saltern.{}", exec::SALT_LINE, exec::VERSION);
     for answer in answers.returned {
+        // A minion that failed to tell its version is shown as offline, as in Salt.
         let good = answer.data.get("retcode").and_then(Value::as_i64).unwrap_or(0) == 0;
         match answer.data.get_str("return").filter(|_| good) {
             Some(version) => add(label(version, &master), answer.id, version.into()),
@@ -351,7 +359,7 @@ async fn versions(ctx: &RunnerContext) -> Result<Map> {
 
 const OFFLINE: &str = "Minion offline";
 
-/// Compares the numbers at the beginning of two versions.
+/// Compares the numbers at the start of two versions.
 fn label(minion: &str, master: &str) -> &'static str {
     match numbers(minion).cmp(&numbers(master)) {
         std::cmp::Ordering::Less => "Minion requires update",
@@ -361,6 +369,7 @@ fn label(minion: &str, master: &str) -> &'static str {
 }
 
 fn numbers(version: &str) -> Vec<u64> {
+    // `3008.5+saltern.0.1.0` is compared as 3008.5: what follows the plus sign is not Salt's.
     let end = version.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(version.len());
     version[..end].split('.').filter_map(|part| part.parse().ok()).collect()
 }
@@ -422,6 +431,7 @@ mod tests {
 
     #[test]
     fn versions_are_compared_by_number() {
+        // As numbers, not as text: 3008.10 is newer than 3008.5.
         let master = "3008.5+saltern.0.1.0";
         assert_eq!(label("3008.5", master), "Up to date");
         assert_eq!(label("3008.5+saltern.0.2.0", master), "Up to date");

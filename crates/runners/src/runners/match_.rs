@@ -23,6 +23,7 @@ pub static MODULE: Module =
 ///     salt-run match.compound_matches 'I@foo:bar and G@os:Deb* and not db*' myminion
 #[function]
 async fn compound_matches(ctx: &RunnerContext, expr: Value, minion_id: String) -> Result<Map> {
+    // Without cached data the matcher assumes that every minion may match, so any answer but False would be a guess.
     if !ctx.config.jobs.minion_data_cache {
         tracing::warn!("Minion data cache is disabled. Cannot evaluate compound matcher expression.");
         return Ok(map! { "res" => false });
@@ -33,6 +34,8 @@ async fn compound_matches(ctx: &RunnerContext, expr: Value, minion_id: String) -
     }
     ctx.blocking(move |ctx| {
         let minions = Minions::new(ctx);
+        // `known` leaves out minions without cached data, and pillar is compared exactly: a minion may call this, and
+        // must not be able to find out the pillar of others by guessing with globs.
         let found = minions.checker().known(&expr, TargetType::CompoundPillarExact, DEFAULT_DELIMITER);
         match found.is_ok_and(|expected| expected.minions.contains(&minion_id)) {
             true => Ok(map! { "res" => minion_id }),

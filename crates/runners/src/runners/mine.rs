@@ -14,7 +14,7 @@ use crate::{Module, RunnerContext};
 /// The module.
 pub static MODULE: Module = Module::new("mine", "What minions publish for others.", &[&GET, &UPDATE]);
 
-/// Marks a value only some minions may see.
+/// The key that marks a value which only some minions may see.
 const RESTRICTED: &str = "__saltmine_acl__";
 
 /// Returns what minions have in their mine under a function, by id; for several functions (`a,b` or a list) by function and
@@ -58,18 +58,21 @@ fn wanted(fun: &Value) -> Option<(Vec<String>, bool)> {
     match fun {
         Value::Str(text) => {
             let mut seen = HashSet::new();
+            // A comma makes several names, but `a,a` is one, and the answer then has the short form.
             let names: Vec<String> = text.split(',').filter(|name| seen.insert(*name)).map(str::to_owned).collect();
             let several = names.len() > 1;
             Some((names, several))
         }
+        // A list has the long form even with one name.
         Value::List(names) => Some((names.iter().map(Value::to_string).collect(), true)),
         _ => None,
     }
 }
 
-/// Leaves the functions the option `mine_get` lets the master's own id read; without it all.
+/// Keeps the functions that `mine_get` lets the master's own id read; all if the option is not set.
 fn allowed(ctx: &RunnerContext, functions: Vec<String>) -> Vec<String> {
     let Some(rules) = ctx.config.raw.get("mine_get") else { return functions };
+    // Rules of the wrong type grant nothing.
     let Some(rules) = rules.as_map() else { return Vec::new() };
     let granted: Vec<&str> = rules
         .iter()
@@ -80,7 +83,7 @@ fn allowed(ctx: &RunnerContext, functions: Vec<String>) -> Vec<String> {
     functions.into_iter().filter(|name| granted.iter().any(|pattern| function_matches(pattern, name))).collect()
 }
 
-/// Returns the minions a target means by what is cached; pillar is compared exactly, as for minions that ask.
+/// Returns the minions a target matches by cached data. Pillar is compared exactly, as for minions that ask.
 fn known(minions: &Minions, tgt: &Value, tgt_type: &str) -> Vec<String> {
     let kind = match tgt_type.to_lowercase().as_str() {
         "pillar" => Ok(TargetType::PillarExact),
@@ -96,12 +99,13 @@ fn known(minions: &Minions, tgt: &Value, tgt_type: &str) -> Vec<String> {
     })
 }
 
-/// Returns a stored value without its rules, if the master's own id may see it.
+/// Returns a stored value without its access rules if the master's own id may see it.
 fn visible(ctx: &RunnerContext, minions: &Minions, stored: &Value) -> Option<Value> {
     let Some(wrapped) = stored.as_map().filter(|map| map.contains_key(RESTRICTED)) else {
         return Some(stored.clone());
     };
     if let Some(target) = wrapped.get("allow_tgt") {
+        // A target type nobody knows grants nothing.
         let kind = TargetType::from_name(wrapped.get_str("allow_tgt_type").unwrap_or("glob")).ok()?;
         let meant = minions.checker().expect(target, kind, DEFAULT_DELIMITER).ok()?.minions;
         if !meant.contains(&ctx.config.id) {
@@ -129,6 +133,7 @@ async fn update(
     mine_functions: Option<Value>,
 ) -> Result<Map> {
     let mut named = Map::new();
+    // Arguments that are not given are left out, so that minions use their own defaults.
     if clear {
         named.insert("clear", true);
     }

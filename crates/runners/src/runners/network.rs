@@ -28,6 +28,7 @@ async fn wol(
 }
 
 async fn wake(ctx: &RunnerContext, mac: &str, bcast: &str, destport: &Value) -> Result<Value> {
+    // Everything by name: `network.wol` of the execution modules is what Salt's runner repeats.
     let kwargs = map! { "mac" => mac, "bcast" => bcast, "destport" => destport.clone() };
     orchestrate::function(ctx, "network.wol", Call { args: Vec::new(), kwargs }, false).await
 }
@@ -52,6 +53,7 @@ async fn wollist(
         Err(error) => Some(error.to_string()),
         Ok(text) => {
             let mut failed = None;
+            // Salt stops at the first address it cannot use. The packets sent until then are not taken back.
             for mac in text.lines().map(str::trim) {
                 if let Err(error) = wake(ctx, mac, &bcast, &destport).await {
                     failed = Some(error.to_string());
@@ -65,6 +67,7 @@ async fn wollist(
     };
     let Some(error) = failed else { return Ok(woken) };
     ctx.progress(map! { "error" => format!("Failed to open the MAC file. Error: {error}") }).await;
+    // The result is empty even if some machines were woken before the failure.
     Ok(Vec::new())
 }
 
@@ -93,9 +96,10 @@ async fn wolmatch(
     Ok(woken)
 }
 
-/// Returns the hardware addresses in the grains of minions, without those of the loopback interface.
+/// Returns the hardware addresses in the grains of minions, except those of loopback interfaces.
 fn addresses(grains: &Map) -> Vec<String> {
     let interfaces = grains.values().filter_map(|grains| grains.get("hwaddr_interfaces")?.as_map());
+    // The loopback's address is all zeros on every machine.
     let macs = interfaces.flat_map(|interfaces| interfaces.iter().filter(|(name, _)| name.as_str() != Some("lo")));
     macs.filter_map(|(_, mac)| Some(mac.as_str()?.trim().to_owned())).collect()
 }

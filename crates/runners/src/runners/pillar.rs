@@ -54,10 +54,12 @@ async fn show_pillar(ctx: &RunnerContext, #[default("*")] minion: String, kwargs
         let mut given = kwargs.given();
         let saltenv = given.remove("saltenv").map_or_else(|| "base".to_owned(), |env| env.to_string());
         let pillarenv = given.remove("pillarenv").filter(|env| !env.is_null()).map(|env| env.to_string());
+        // Without cached grains Salt knows nothing of a minion but its name.
         let mut grains = match ctx.config.jobs.minion_data_cache {
             true => Minions::new(ctx).grains(&minion).map(|grains| (*grains).clone()).unwrap_or_default(),
             false => map! { "fqdn" => minion.as_str() },
         };
+        // Given grains win: operators use them to see the pillar of a machine that does not exist yet.
         grains.update(given);
         let request = Request {
             id: &minion,
@@ -71,10 +73,10 @@ async fn show_pillar(ctx: &RunnerContext, #[default("*")] minion: String, kwargs
     .await
 }
 
-/// Returns the pillar of the master itself.
+/// Returns the pillar of the master's own id.
 ///
 /// # Errors
-/// When the compiler cannot be made of the options.
+/// When the options of the pillar are invalid.
 pub(crate) async fn own(ctx: &RunnerContext, saltenv: Option<String>, pillarenv: Option<String>) -> Result<Map> {
     ctx.blocking(move |ctx| {
         let id = ctx.config.id.clone();
@@ -92,6 +94,7 @@ pub(crate) async fn own(ctx: &RunnerContext, saltenv: Option<String>, pillarenv:
 }
 
 fn compiler(ctx: &RunnerContext) -> Result<Compiler> {
+    // External pillar from git is a separate source, which the compiler does not build itself.
     let git = GitExternal::of_master(&ctx.config).map_err(failed)?;
     let compiler = Compiler::new(&ctx.config).map_err(failed)?;
     Ok(compiler.with_world(pillar::world(ctx.catalogue, &ctx.config.raw)).with_external(Arc::new(git)))
@@ -105,9 +108,10 @@ fn is_cached(ctx: &RunnerContext) -> bool {
     cached
 }
 
-/// Bank and key of a minion's pillar in the cache.
+/// Returns the bank and the key of a minion's pillar in the cache.
 fn cache_place(ctx: &RunnerContext, id: &str, pillarenv: Option<&Value>) -> (String, String) {
     let given = pillarenv.filter(|env| env.truthy()).map(Value::to_string);
+    // The compiler caches under the environment of the option, so an empty argument means that one.
     let env = given.or_else(|| ctx.config.pillar.pillarenv.clone()).filter(|env| !env.is_empty());
     pillar_place(id, env.as_deref())
 }
@@ -151,6 +155,7 @@ async fn show_pillar_cache(ctx: &RunnerContext, #[default("*")] minion: Value, k
         let cache = LocalFs::new(ctx.cachedir());
         let mut shown = Map::new();
         for id in Minions::new(ctx).matching(&minion, "glob")? {
+            // The key contains the environment: each has its own cached pillar.
             let (bank, key) = cache_place(ctx, &id, kwargs.0.get("pillarenv"));
             if let Some(pillar) = cache.fetch(&bank, &key, ctx.rt.now()).map_err(failed)?.filter(Value::truthy) {
                 shown.insert(id, pillar);

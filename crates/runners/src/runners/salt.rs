@@ -65,6 +65,7 @@ async fn execute(
     }
     match ask.run(ctx).await {
         Ok(answers) => Ok(answers.results(ctx)),
+        // Salt logs the failure and returns an empty map.
         Err(error) => {
             tracing::error!("Error while executing {} on {} ({tgt_type})", ask.job.function, ask.job.target);
             tracing::error!("{}", chain(&error));

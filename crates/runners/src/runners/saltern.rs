@@ -77,11 +77,12 @@ fn refused(error: client::Error) -> Error {
     Error::Other(format!("SaltClientError: {}", chain(&error)))
 }
 
-/// How far a job is with each of its minions. The master remembers the latest jobs; of older ones, and of those of a master
-/// of Salt, the job cache tells who has returned, and nothing is known of the others.
+/// Returns the state of a job for each of its minions. The master remembers the latest jobs. For older ones, and on a
+/// master of Salt, the job cache shows who has returned, and the others are `unknown`.
 pub(crate) async fn states(ctx: &RunnerContext, jid: &str) -> Result<Map> {
     let remembered = match client(ctx).progress(jid).await {
         Ok(progress) => progress.map(|progress| progress.states).unwrap_or_default(),
+        // Not an error: a master of Salt does not know the request, and the job cache still helps.
         Err(error) => {
             tracing::warn!("the master does not say how far job {jid} is: {}", chain(&error));
             Map::new()
@@ -93,6 +94,7 @@ pub(crate) async fn states(ctx: &RunnerContext, jid: &str) -> Result<Map> {
         let mut states: Map =
             cache.minions(&jid).map_err(failed)?.into_iter().map(|id| (id, Value::from("unknown"))).collect();
         states.update(remembered);
+        // A stored return is newer than what the master remembered when it was asked.
         for (id, _) in cache.returns(&jid).map_err(failed)? {
             states.insert(id, "returned");
         }
@@ -101,7 +103,7 @@ pub(crate) async fn states(ctx: &RunnerContext, jid: &str) -> Result<Map> {
     .await
 }
 
-/// The same with what has returned.
+/// Returns the same, with the returns.
 pub(crate) async fn states_and_returns(ctx: &RunnerContext, jid: &str) -> Result<Map> {
     let states = states(ctx, jid).await?;
     let jid = jid.to_owned();

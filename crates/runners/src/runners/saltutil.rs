@@ -41,7 +41,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// The kinds of plug-ins: the name a function has, and the directory.
+/// The kinds of plug-ins: the name in the result, and the directory. They differ for proxy modules, as in Salt.
 const KINDS: [(&str, &str); 24] = [
     ("cache", "cache"),
     ("clouds", "clouds"),
@@ -69,7 +69,7 @@ const KINDS: [(&str, &str); 24] = [
     ("wrapper", "wrapper"),
 ];
 
-/// Brings the plug-ins of one kind and returns the names of those that changed.
+/// Copies the plug-ins of one kind and returns the names of those that changed.
 async fn sync(ctx: &RunnerContext, saltenv: Value, kind: &'static str, chosen: Chosen) -> Result<Vec<Value>> {
     ctx.blocking(move |ctx| extmods::sync(ctx, &saltenv, kind, &chosen)).await
 }

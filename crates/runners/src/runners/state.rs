@@ -56,6 +56,7 @@ async fn event(
     #[default(false)] pretty: bool,
     #[default("master")] node: String,
 ) -> Result<()> {
+    // Salt lets the runner listen to a minion on the same host; here `salt-call` does that.
     if node != "master" {
         return refuse(&format!("state.event node={node}; on a minion: salt-call state.event"));
     }
@@ -68,6 +69,7 @@ async fn event(
     };
     let mut listener = events.listen(event::Filter::all()).await.map_err(failed)?;
     let mut left = count;
+    // A negative count waits for ever, so it is never decremented.
     while left != 0 {
         let Some(event) = listener.next().await else {
             return Err(Error::execution("the master closed its event bus"));
@@ -83,7 +85,7 @@ async fn event(
     Ok(())
 }
 
-/// Writes JSON as Python does: a blank behind commas and colons, or sorted on several lines.
+/// Writes JSON as Python does: with a space after commas and colons, or sorted and on several lines.
 fn json(data: &Map, pretty: bool) -> Result<String> {
     let mut out = Vec::new();
     let written = match pretty {
@@ -98,6 +100,7 @@ fn json(data: &Map, pretty: bool) -> Result<String> {
 }
 
 fn sorted(value: &Value) -> Value {
+    // Python's `sort_keys` sorts at every level.
     match value {
         Value::Map(map) => {
             let mut entries: Vec<_> = map.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
@@ -125,7 +128,7 @@ impl Formatter for Spaced {
     }
 }
 
-/// What an orchestration is given.
+/// The arguments of an orchestration.
 struct Given {
     saltenv: Value,
     test: Option<Value>,
@@ -136,7 +139,7 @@ struct Given {
 }
 
 impl Given {
-    /// As named arguments, with the environments of the configuration where none are given.
+    /// Returns them as named arguments, with the environments from the configuration where none are given.
     fn named(self, ctx: &RunnerContext) -> Map {
         let option = |name: &str| ctx.config.raw.get(name).cloned();
         let saltenv = if self.saltenv.is_null() { option("saltenv").unwrap_or_default() } else { self.saltenv };
@@ -268,14 +271,14 @@ async fn orchestrate_high(
     Ok(ret)
 }
 
-/// What a graph is drawn of.
+/// What to draw a graph of.
 struct Drawn {
     fun: &'static str,
     args: Vec<Value>,
     named: Map,
 }
 
-/// Has minions draw, or the master.
+/// Has minions draw the graph, or the master if there is no target.
 async fn drawn(
     ctx: &RunnerContext,
     tgt: Option<Value>,
@@ -291,6 +294,7 @@ async fn drawn(
         }
         return Ok(ask.run_or_fail(ctx).await?.results(ctx).into());
     }
+    // An argument that is not given must not reach the function as a null.
     named.retain(|_, value| !value.is_null());
     orchestrate::function(ctx, fun, Call { args, kwargs: named }, true).await
 }
@@ -373,6 +377,7 @@ macro_rules! steering {
             state_id: Option<Value>,
             $($duration: Option<i64>,)?
         ) -> Result<()> {
+            // A job id on the command line is read as a number.
             #[allow(unused_mut)]
             let mut kwargs = map! { "jid" => jid.to_string(), "state_id" => state_id };
             $(kwargs.insert("duration", $duration);)?
@@ -434,6 +439,7 @@ mod tests {
 
     #[test]
     fn json_is_written_as_python_writes_it() {
+        // Programs parse this output line by line, and Python's spaces are part of what they compare.
         let data = map! { "b" => list![1, "é", Value::Null], "a" => map! { "x" => true }, "e" => map! {} };
         assert_eq!(json(&data, false).unwrap(), r#"{"b": [1, "é", null], "a": {"x": true}, "e": {}}"#);
         let pretty = "{\n    \"a\": {\n        \"x\": true\n    },\n    \"b\": [\n        1,\n        \"é\",\n        null\n    \

@@ -63,7 +63,9 @@ async fn pools(ctx: &RunnerContext, args: Vec<Value>, mut kwargs: Map) -> Result
         return Err(Error::Arguments("survey takes a target and a function".into()));
     };
     let up = kwargs.remove("survey_sort").is_some_and(|sort| sort.as_str() == Some("up"));
+    // Salt's runner takes `compound` and `pcre` only and uses `compound` for everything else.
     let kind = kwargs.remove("tgt_type").and_then(Value::into_string).filter(|kind| kind == "pcre");
+    // Names with an underscore are Salt's own (`__pub_…`) and must not reach the minions.
     kwargs.retain(|key, _| !key.to_string().starts_with('_'));
     let ask = Ask::new(ctx, target, kind.as_deref().unwrap_or("compound"), &function.to_string());
     let Some(answers) = ask.with(args.collect(), kwargs).run_or_print(ctx).await else { return Ok(Vec::new()) };
@@ -73,6 +75,8 @@ async fn pools(ctx: &RunnerContext, args: Vec<Value>, mut kwargs: Map) -> Result
 fn grouped(results: Map, up: bool) -> Vec<Pool> {
     let mut results: Vec<(String, String)> =
         results.into_iter().map(|(id, result)| (id.to_string(), result.to_string())).collect();
+    // Sorted by id, so that the first of each group and the order of equal groups do not depend on who answered
+    // first.
     results.sort();
     let mut pools: Vec<Pool> = Vec::new();
     for (id, result) in results {
@@ -81,6 +85,7 @@ fn grouped(results: Map, up: bool) -> Vec<Pool> {
             None => pools.push(Pool { ids: vec![id], result }),
         }
     }
+    // Both sorts are stable, as in Python: groups of equal size keep the order of their first ids.
     match up {
         true => pools.sort_by_key(|pool| pool.ids.len()),
         false => pools.sort_by_key(|pool| std::cmp::Reverse(pool.ids.len())),
@@ -107,15 +112,17 @@ fn differences(first: &Pool, other: &Pool) -> String {
 
 fn range(from: usize, to: usize) -> String {
     match to - from {
+        // An empty range names the line before it, as in a unified diff.
         0 => format!("{from},0"),
         1 => format!("{}", from + 1),
         length => format!("{},{length}", from + 1),
     }
 }
 
-/// The longest common subsequence, as pairs of places. Equal lines at both ends are taken first; what is left between
-/// them is compared only up to a size whose table fits into memory.
+/// Returns the longest common subsequence, as pairs of positions. Equal lines at both ends are matched first. The
+/// rest is compared only if its table fits into memory.
 fn common_lines(a: &[&str], b: &[&str]) -> Vec<(usize, usize)> {
+    // Cells of four bytes: 16 MB at most. Minions decide how long their results are.
     const LARGEST: usize = 4_000_000;
     let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(|(a, b)| a == b).count();

@@ -80,6 +80,7 @@ async fn stdout_print(ctx: &RunnerContext) -> Result<&'static str> {
 #[function]
 async fn sleep(ctx: &RunnerContext, #[default(10)] s_time: Value) -> Result<bool> {
     ctx.sink.print(&s_time.to_string());
+    // A duration from an infinite, negative or huge number would panic.
     let seconds = s_time.as_f64().filter(|seconds| (0.0..=1e9).contains(seconds));
     let seconds = seconds.ok_or_else(|| {
         exec::Error::Arguments(format!("'{}' object cannot be interpreted as an integer", s_time.type_name()))

@@ -15,6 +15,7 @@ pub static MODULE: Module = Module::new("config", "The master's configuration.",
 #[function]
 async fn values(ctx: &WheelContext) -> Result<Map> {
     ctx.blocking(|ctx| {
+        // Fresh from the files: the running master's options may be older, and operators ask before a restart.
         let source = config::Source { path: ctx.config.paths.conf_file.clone() };
         let config = config::Master::load(&source, &config::LoadOptions::default()).map_err(failed)?;
         Ok(config.raw)
@@ -27,6 +28,7 @@ async fn values(ctx: &WheelContext) -> Result<Map> {
 async fn apply(ctx: &WheelContext, key: String, value: Value) -> Result<()> {
     ctx.blocking(move |ctx| {
         let mut path = ctx.config.paths.conf_file.clone();
+        // `salt-run -c` names a directory.
         if path.is_dir() {
             path.push("master");
         }
@@ -34,6 +36,8 @@ async fn apply(ctx: &WheelContext, key: String, value: Value) -> Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             other => other.map_err(|error| Error::io("read", &path, &error))?,
         };
+        // Salt writes every option with its default here. Only what the file has is kept, so that defaults stay
+        // defaults.
         let mut options = match yaml::load(&text, &path.display().to_string()).map_err(failed)? {
             Value::Map(options) => options,
             Value::Null => Map::new(),
@@ -52,6 +56,7 @@ async fn update_config(ctx: &WheelContext, file_name: String, yaml_contents: Val
         let include = ctx.config.raw.get_str("default_include").unwrap_or("master.d/*.conf");
         let directory = ctx.config.config_dir.join(Path::new(include).parent().unwrap_or(Path::new("")));
         let name = format!("{file_name}.conf");
+        // The name comes over the network. A slash would lead out of the directory.
         if file_name.is_empty() || name.contains(['/', '\0']) {
             return Ok("Invalid path".to_owned());
         }
@@ -62,10 +67,12 @@ async fn update_config(ctx: &WheelContext, file_name: String, yaml_contents: Val
     .await
 }
 
-/// Replaces a file in one step, so that a master that starts now reads the old one or the new one. It keeps its mode.
+/// Replaces a file in one step, so that a master that starts at this moment reads the old one or the new one. Keeps
+/// the mode.
 fn write(path: &Path, content: &Value) -> Result<()> {
     let text = yaml::dump(content, yaml::Flow::Block);
     let writing = store::disk::Writing::SHARED;
+    // Configuration with passwords is often readable by its owner only.
     let mode = std::fs::metadata(path).map(|state| state.permissions());
     store::disk::write(path, text.as_bytes(), writing).map_err(failed)?;
     match mode {

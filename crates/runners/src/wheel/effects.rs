@@ -1,4 +1,4 @@
-//! What a change of keys causes: events, and old data that go away.
+//! What a change of keys causes: events, and the removal of old data.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use wire::MinionId;
 use crate::RunnerContext;
 use crate::local::Ask;
 
-/// Removes old data at once and keeps what has to be sent until [`Effects::send`].
+/// Removes old data at once, and keeps what must be sent until [`Effects::send`].
 pub struct Effects {
     ctx: RunnerContext,
     pending: Mutex<Vec<Pending>>,
@@ -20,7 +20,7 @@ enum Pending {
     Revoke(MinionId),
 }
 
-/// The form the key manager takes.
+/// The form in which the key manager takes it.
 pub struct Shared(Arc<Effects>);
 
 impl Effects {
@@ -29,7 +29,7 @@ impl Effects {
         Effects { ctx, pending: Mutex::default() }
     }
 
-    /// Returns the form the key manager takes.
+    /// Returns the form in which the key manager takes it.
     pub fn shared(self: Arc<Self>) -> Shared {
         Shared(self)
     }
@@ -40,12 +40,15 @@ impl Effects {
 
     /// Fires the events, and tells minions whose key is gone to forget their session.
     pub async fn send(&self) {
+        // Taken out first: the lock must not be held while events are sent.
         let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
         for one in pending {
             match one {
                 Pending::Event(tag, data) => drop(self.ctx.events.fire(&tag, data).await),
                 Pending::Revoke(id) => {
                     let ask = Ask::new(&self.ctx, vec![id.as_str()], "list", "saltutil.revoke_auth");
+                    // The minion may be away for good; that is why its key was deleted. Nothing else depends on the
+                    // notice.
                     if let Err(error) = ask.run(&self.ctx).await {
                         tracing::warn!(minion = %id, "failed to tell a minion that its key is gone: {error}");
                     }

@@ -38,7 +38,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Asks the key manager something.
+/// Asks the key manager something that changes nothing.
 async fn ask<T: Send + 'static>(
     ctx: &WheelContext,
     question: impl FnOnce(&KeyManager) -> std::result::Result<T, KeyError> + Send + 'static,
@@ -46,7 +46,7 @@ async fn ask<T: Send + 'static>(
     ctx.blocking(move |ctx| question(&ctx.key_manager()?.0).map_err(failed)).await
 }
 
-/// Lets the key manager change something, and sends what that causes.
+/// Lets the key manager change something, then sends what the change causes.
 async fn change(
     ctx: &WheelContext,
     work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,
@@ -54,6 +54,7 @@ async fn change(
     let (changed, effects) = ctx
         .blocking(move |ctx| {
             let (manager, effects) = ctx.key_manager()?;
+            // An error is handed out as well: keys changed before it still have effects that must be sent.
             Ok((work(&manager), effects))
         })
         .await?;
@@ -196,11 +197,13 @@ async fn finger_master(ctx: &WheelContext, hash_type: Option<String>) -> Result<
 /// Makes a pair of keys that is kept nowhere, and returns it.
 #[function]
 async fn gen_(ctx: &WheelContext, id: Option<String>, #[default(2048)] keysize: u64, kwargs: KwArgs) -> Result<Map> {
+    // Salt takes an id and ignores it.
     let _ = (id, kwargs);
     ctx.blocking(move |_| generate_pair(bits(keysize)?).map_err(failed)).await
 }
 
 fn bits(keysize: u64) -> Result<u32> {
+    // Generating a key takes time that grows steeply with its size, and the size comes over the network.
     const LARGEST: u64 = 32_768;
     match u32::try_from(keysize) {
         Ok(bits) if keysize <= LARGEST => Ok(bits),

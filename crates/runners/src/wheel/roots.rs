@@ -6,7 +6,7 @@ use config::Roots;
 use exec::{Error, Result};
 use value::{Map, Value, map};
 
-/// Returns the files a path means, with `txt` or `bin`.
+/// Returns the files at a path in all directories of an environment, each with `txt` or `bin`.
 pub fn find(roots: &Roots, path: &str, saltenv: &str) -> Vec<(PathBuf, &'static str)> {
     let directories = roots.get(saltenv).unwrap_or_default();
     let full = directories.iter().filter_map(|root| inside(root, path));
@@ -18,7 +18,7 @@ pub fn found(roots: &Roots, path: &str, saltenv: &str) -> Vec<Map> {
     find(roots, path, saltenv).into_iter().map(|(full, form)| map! { full.to_string_lossy() => form }).collect()
 }
 
-/// Returns the content of the text files a path means.
+/// Returns the content of the text files at a path.
 pub fn read(roots: &Roots, path: &str, saltenv: &str) -> Result<Vec<Map>> {
     let mut contents = Vec::new();
     for (full, _) in find(roots, path, saltenv).into_iter().filter(|(_, form)| *form == "txt") {
@@ -28,7 +28,7 @@ pub fn read(roots: &Roots, path: &str, saltenv: &str) -> Result<Vec<Map>> {
     Ok(contents)
 }
 
-/// Returns the files of an environment as a tree under each directory: `f` for a file.
+/// Returns the files of an environment as a tree below each directory; a file has the value `f`.
 pub fn list_env(roots: &Roots, saltenv: &str) -> Map {
     let directories = roots.get(saltenv).unwrap_or_default();
     directories.iter().map(|root| (root.to_string_lossy(), tree(root))).collect()
@@ -39,7 +39,7 @@ pub fn list_roots(roots: &Roots) -> Map {
     roots.iter().map(|(env, _)| (env, vec![list_env(roots, env)])).collect()
 }
 
-/// What is to be written where.
+/// What to write, and where.
 pub struct Write<'a> {
     /// The content.
     pub data: &'a Value,
@@ -47,11 +47,11 @@ pub struct Write<'a> {
     pub path: &'a str,
     /// The environment.
     pub saltenv: &'a str,
-    /// The number of the directory.
+    /// The index of the directory in the environment's list.
     pub index: usize,
 }
 
-/// Writes a file and returns a sentence about it.
+/// Writes a file and returns a sentence about it. Mistakes of the caller are such sentences, too, as with Salt.
 pub fn write(roots: &Roots, wanted: &Write<'_>) -> Result<String> {
     let Write { data, path, saltenv, index } = wanted;
     let Some(directories) = roots.get(saltenv) else {
@@ -71,13 +71,15 @@ pub fn write(roots: &Roots, wanted: &Write<'_>) -> Result<String> {
     Ok(format!("Wrote data to file {}", full.display()))
 }
 
-/// Joins a path to a directory, unless it leads elsewhere: by its text, or through a link.
+/// Joins a path to a directory. Returns nothing if it leads out of it, by its text or through a link.
 fn inside(root: &Path, path: &str) -> Option<PathBuf> {
+    // The path comes over the network, from users who may call this function but not read the master's other files.
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if path.is_empty() || path.contains('\0') || !Path::new(path).components().all(plain) {
         return None;
     }
     let full = root.join(path);
+    // The directory itself may be a link; that was the operator's decision.
     let real_root = root.canonicalize().ok()?;
     // What does not exist yet is judged by the nearest directory that does; a link to nothing leads elsewhere.
     let there = full.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok())?;
@@ -86,6 +88,7 @@ fn inside(root: &Path, path: &str) -> Option<PathBuf> {
 
 fn tree(directory: &Path) -> Map {
     let mut map = Map::new();
+    // Salt shows an environment whose directory does not exist as an empty one.
     let names = store::disk::text_names(directory).unwrap_or_default();
     let (dirs, files): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| directory.join(name).is_dir());
     for name in dirs {
@@ -105,13 +108,15 @@ fn form(path: &Path) -> &'static str {
     if read.is_err() || is_binary(&block) { "bin" } else { "txt" }
 }
 
-/// Salt's guess: a NUL, or more than three tenths of bytes that are no text.
+/// Guesses as Salt does: a NUL, or more than three tenths of bytes that are not text.
 fn is_binary(block: &[u8]) -> bool {
     if block.is_empty() {
         return false;
     }
     // The block may end within a letter.
     let utf8 = std::str::from_utf8(block).map_or_else(|error| error.error_len().is_none(), |_| true);
+    // Salt's set of text bytes has form feed and backspace in it, and the bytes of longer UTF-8 letters if all of the
+    // block is UTF-8.
     let is_text =
         |byte: &u8| matches!(byte, 32..=126 | b'\n' | b'\r' | b'\t' | 12 | 8) || (utf8 && (128..=254).contains(byte));
     let strange = block.iter().filter(|byte| !is_text(byte)).count();
@@ -141,6 +146,7 @@ mod tests {
         let forms = |path: &str| find(&roots, path, "base").into_iter().map(|(_, form)| form).collect::<Vec<_>>();
         assert_eq!(forms("sub/a.txt"), ["txt"]);
         assert_eq!(forms("b.bin"), ["bin"]);
+        // By `..`, through a link to a file, through a link to a directory, and by an absolute path.
         for path in ["../secret", "link", "up/secret", "/etc/hostname", "", "sub", "sub/../../secret", "none"] {
             assert!(forms(path).is_empty(), "{path}");
         }
@@ -171,6 +177,7 @@ mod tests {
         assert_eq!(write("x", "none", 0), "Named environment none is not present");
         assert_eq!(write("x", "base", 1), "Specified index 1 in environment base is not present");
         assert_eq!(write("/x", "base", 0), "The path passed in /x is not relative to the environment base");
+        // The last two: a directory that does not exist below a link, and a link whose target does not exist.
         for path in ["../x", "up/x", "link", "up/new/x", "sub/dangling"] {
             assert_eq!(write(path, "base", 0), format!("Invalid path: {path}"));
         }
