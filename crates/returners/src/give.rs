@@ -37,6 +37,7 @@ pub fn names<'a>(named: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
             _ => Vec::new(),
         };
         for name in list {
+            // A returner that the option and the job both name would store the return twice.
             if !name.is_empty() && !names.contains(&name) {
                 names.push(name);
             }
@@ -69,6 +70,7 @@ mod tests {
 
     #[test]
     fn returners_get_what_salts_minion_gives_them() {
+        // `out` is not passed on here: only that of a failure is.
         let load = map! {
             "cmd" => "_return", "id" => "web1", "success" => true, "return" => true, "retcode" => 0, "jid" => "1",
             "fun" => "state.apply", "fun_args" => list![], "out" => "highstate",

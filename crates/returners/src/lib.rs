@@ -95,6 +95,7 @@ pub fn find(world: &World, name: &str) -> Result<&'static dyn Returner> {
     let disabled = world.opts().get("disable_returners").and_then(Value::as_list).unwrap_or_default();
     let enabled = |returner: &&&dyn Returner| {
         let names = || std::iter::once(returner.name()).chain(returner.aliases().iter().copied());
+        // An operator who disables a returner means it under all of its names.
         !disabled.iter().filter_map(Value::as_str).any(|entry| names().any(|name| name == entry))
     };
     let found = ALL.iter().find(named).filter(enabled);

@@ -15,6 +15,7 @@ impl Returner for Local {
 
     fn give<'a>(&'a self, _world: &'a World, ret: &'a Map) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
+            // The returner exists to show what a returner gets, and Salt prints Python's representation.
             println!("{}", value::python::repr_map(ret));
             Ok(())
         })

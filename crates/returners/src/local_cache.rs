@@ -24,6 +24,7 @@ impl Returner for LocalCache {
             let id = ret.get("id").and_then(|id| MinionId::try_from(id).ok());
             let id = id.ok_or_else(|| Error::failed("the return names no minion"))?;
             let jid = match ret.get_str("jid") {
+                // Salt's `req` asks for a new job id.
                 None | Some("req") => Jid::at(world.rt.now()).to_string(),
                 Some(jid) => jid.to_owned(),
             };
@@ -42,11 +43,13 @@ fn cache(world: &World) -> Result<JobCache> {
 }
 
 fn store(cache: &JobCache, jid: &str, id: &MinionId, ret: &Map) -> store::Result<()> {
+    // On a minion nobody stores the publication, so the first return makes the job's directory.
     if !cache.contains(jid)? {
         let nocache = ret.get("nocache").is_some_and(Value::truthy);
         cache.prepare(jid, nocache)?;
     }
     match cache.store_return(jid, id, &JobReturn::from_load(ret))? {
+        // A minion may give a return twice; the first one counts.
         Stored::Duplicate { same: true } => debug!("the return for job {jid} is stored already"),
         Stored::Duplicate { same: false } => {
             warn!("another return for job {jid} is stored already; the second one is ignored");

@@ -18,12 +18,14 @@ impl Returner for Multi {
             let names = world.opts().get("multi_returner").and_then(Value::as_list);
             let names = names.ok_or_else(|| Error::option("option 'multi_returner' must be a list of returners"))?;
             let mut failures = Vec::new();
+            // A `multi_returner` that contains itself would never end.
             for name in names.iter().map(Value::to_string).filter(|name| name != self.name()) {
                 let given = match find(world, &name) {
                     Ok(returner) => returner.give(world, ret).await,
                     Err(error) => Err(error),
                 };
                 if let Err(error) = given {
+                    // All are tried before the failure is reported: one dead server must not cost the other copies.
                     failures.push(format!("{name}: {error}"));
                 }
             }

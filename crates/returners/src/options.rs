@@ -34,6 +34,7 @@ impl Options {
         let usual = below(place)?;
         let prefix = other.map(|other| format!("{other}.{place}"));
         let special = prefix.as_deref().map(below).transpose()?.flatten();
+        // A map wins over the flat spelling under the same prefix.
         let at = |map: &Option<Map>, prefix: &str, name: &str| {
             let inside = map.as_ref().and_then(|map| map.get(name).cloned());
             inside.or_else(|| world.option(&format!("{prefix}.{name}")))
@@ -42,6 +43,7 @@ impl Options {
         for name in names {
             let alternative = prefix.as_deref().and_then(|prefix| at(&special, prefix, name));
             let value = alternative.filter(Value::truthy).or_else(|| at(&usual, place, name));
+            // As in Salt, an empty text counts as a missing option.
             let value = value.filter(|value| !value.is_null() && value.as_str() != Some(""));
             if let Some(value) = value.or_else(|| defaults.get(name).cloned()) {
                 found.insert(*name, value);
@@ -49,6 +51,8 @@ impl Options {
         }
         match ret.and_then(|ret| ret.get("ret_kwargs")) {
             None | Some(Value::Null) => {}
+            // From the command line (`--return_kwargs`): these may also name options that the returner does not
+            // declare.
             Some(Value::Map(given)) => found.update(given.clone()),
             Some(other) => return Err(Error::option(format!("ret_kwargs is not a map but {}", other.type_name()))),
         }
@@ -106,6 +110,8 @@ mod tests {
 
     #[test]
     fn options_are_flat_or_in_a_map_and_have_defaults() {
+        // The defaults of `redis.port` and `redis.db` are Salt's own (`config.option` finds them); they win over the
+        // returner's.
         assert_eq!(found(map! { "redis.host" => "a" }, map! {}), map! { "host" => "a", "port" => 6379, "db" => "0" });
         let nested = map! { "redis" => map! { "host" => "b", "port" => 1 }, "redis.host" => "a" };
         assert_eq!(found(nested, map! {}), map! { "host" => "b", "port" => 1, "db" => "0" });
@@ -122,6 +128,7 @@ mod tests {
 
     #[test]
     fn malformed_options_are_reported() {
+        // A configuration written as a number or list is an error that names the option, not an ignored one.
         let world = testing::world(map! { "redis" => 1 });
         let error = Options::find(&world, "redis", &NAMES, map! {}, None).unwrap_err();
         assert_eq!(error.to_string(), "option 'redis' is not a map but int");

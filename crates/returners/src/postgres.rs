@@ -82,6 +82,7 @@ impl Kind {
             }
             Kind::Text => "INSERT INTO salt_events (tag, data, master_id) VALUES ($1, $2, $3)",
         };
+        // One transaction for the batch: `event_return_queue` can hold thousands of events.
         let mut client = self.client(world, None).await?;
         let failed = |error: &tokio_postgres::Error| Error::failed(words(error));
         let transaction = client.transaction().await.map_err(|error| failed(&error))?;
@@ -110,10 +111,13 @@ fn row(ret: &Map, world: &World) -> Result<Vec<Literal>> {
     let fun = match part("fun") {
         Value::List(names) => {
             let names: Vec<String> = names.iter().map(Value::to_string).collect();
+            // PostgreSQL's notation for arrays: psycopg2 turns a Python list into one, so existing rows have this
+            // form.
             format!("{{{}}}", names.join(","))
         }
         name => name.to_string(),
     };
+    // A column takes one value; several functions have succeeded if all of them have.
     let success = match part("success") {
         Value::Map(each) => each.values().all(Value::truthy),
         Value::List(each) => each.iter().all(Value::truthy),
@@ -146,6 +150,8 @@ impl Returner for Pgjsonb {
     fn give<'a>(&'a self, world: &'a World, ret: &'a Map) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             match Kind::Jsonb.give(world, ret).await {
+                // As in Salt, a database that is down costs this return and a line in the log, but is no failure of
+                // the job.
                 Err(Error::Unreachable { reason, .. }) => {
                     error!("pgjsonb: PostgreSQL unavailable, dropping return {}: {reason}", place(ret));
                     Ok(())
@@ -188,6 +194,7 @@ impl Returner for Postgres {
     fn give<'a>(&'a self, world: &'a World, ret: &'a Map) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             match Kind::Text.give(world, ret).await {
+                // Salt's `postgres` catches only this one; other failures go up.
                 Err(Error::Unreachable { reason, .. }) => {
                     error!("Could not store return with postgres returner. PostgreSQL server unavailable. ({reason})");
                     Ok(())

@@ -49,6 +49,7 @@ async fn write(world: &World, ret: Option<&Map>, lines: String) -> Result<()> {
 /// Appends under a lock. A new file is not readable by everybody, because returns may contain secrets.
 fn append(path: &std::path::Path, lines: &str) -> std::io::Result<()> {
     let file: File = OpenOptions::new().append(true).create(true).mode(0o640).open(path)?;
+    // Master and minion on one host may append to the same file; without the lock, long lines would mix.
     let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| std::io::Error::from(error))?;
     file.write_all(lines.as_bytes())
 }

@@ -70,6 +70,7 @@ fn server(options: &Options) -> Result<Server> {
         return Err(Error::option("not supported: redis.cluster_mode"));
     }
     Ok(Server {
+        // A socket wins over host and port, as in the Redis client that Salt uses.
         socket: options.text("unix_socket_path"),
         host: options.text("host").unwrap_or_else(|| "localhost".to_owned()),
         port: options.number("port")?.unwrap_or(6379),
@@ -107,6 +108,7 @@ impl JobStore for Redis {
         Box::pin(async move {
             let key = format!("ret:{jid}");
             let fields = connect(world, None).await?.one(&["HGETALL", &key]).await?.texts();
+            // Salt leaves out empty returns.
             let pairs = fields.chunks_exact(2).filter(|pair| !pair[1].is_empty());
             pairs.map(|pair| Ok((Value::from(pair[0].as_str()), read(&pair[1], &key)?))).collect()
         })
@@ -119,6 +121,7 @@ impl JobStore for Redis {
             for keys in Vec::from_iter(keys(&mut connection, "load:*").await?).chunks(500) {
                 let mut command = vec!["MGET"];
                 command.extend(keys.iter().map(String::as_str));
+                // A key that expired between the scan and this request gives null.
                 for text in connection.one(&command).await?.items().iter().filter_map(Reply::text) {
                     if let Some(load) = read(text, "load:*")?.into_map() {
                         jobs.push((load.get("jid").map(Value::to_string).unwrap_or_default(), load));
@@ -137,6 +140,7 @@ impl JobStore for Redis {
             let returns = keys(&mut connection, "ret:*").await?;
             let orphans: Vec<&String> =
                 returns.iter().filter(|key| !living.contains(&key.replacen("ret:", "load:", 1))).collect();
+            // Bounded commands: a Redis server runs one command at a time, so a long one stops everybody.
             for some in orphans.chunks(500) {
                 let mut command = vec!["DEL"];
                 command.extend(some.iter().map(|key| key.as_str()));
@@ -150,6 +154,7 @@ impl JobStore for Redis {
 
 /// Returns all keys that match a pattern, in steps that do not block the server.
 async fn keys(connection: &mut Connection, pattern: &str) -> Result<BTreeSet<String>> {
+    // SCAN may return a key more than once.
     let (mut cursor, mut found) = ("0".to_owned(), BTreeSet::new());
     loop {
         let reply = connection.one(&["SCAN", &cursor, "MATCH", pattern, "COUNT", STEP]).await?;

@@ -70,6 +70,7 @@ async fn send(world: &World, ret: &Map) -> Result<()> {
     let server = Server {
         host: options.required("host")?,
         port: options.number("port")?.unwrap_or(25),
+        // Salt compares with `is True`: a text such as "yes" does not turn TLS on.
         tls: options.get("tls").and_then(Value::as_bool) == Some(true),
         verify: options.get("tls_verify").is_none_or(Value::truthy),
         login: options.text("username").zip(options.text("password")),
@@ -88,12 +89,14 @@ async fn rendered(world: &World, options: &Options, ret: &Map) -> Result<(String
     let engine = options.text("renderer").unwrap_or_else(|| "jinja".to_owned());
     let mut subject = options.text("subject").unwrap_or_else(|| "Email from Salt".to_owned());
     for field in options.text("fields").unwrap_or_default().split(',') {
+        // A field that the return does not have is skipped, not an error.
         if let Some(value) = ret.get(field) {
             subject.push_str(&format!(" {value}"));
         }
     }
     let (ctx, template, ret) = (world.context().clone(), options.text("template").map(PathBuf::from), ret.clone());
     let rendering = world.rt.blocking(move || {
+        // A template from the configuration must not fetch files from the master.
         let renderer = Renderer::new(ctx, Arc::new(NoFiles));
         let subject = render(&renderer, &engine, &subject, None, &ret)?;
         let body = match template {
@@ -116,6 +119,7 @@ fn render(renderer: &Renderer, engine: &str, text: &str, path: Option<PathBuf>, 
         Request { text, path: path.as_deref(), default: Some(engine), context: Some(ret), ..Request::default() };
     let rendered = renderer.render(&request).map_err(Error::failed)?;
     match rendered {
+        // A template that renders to nothing gives an empty map.
         Value::Map(map) if map.is_empty() => Ok(String::new()),
         other => Ok(other.to_string()),
     }

@@ -104,6 +104,7 @@ impl Header {
     fn of(options: &Options) -> std::result::Result<Self, String> {
         let text = |name: &str| options.get(name).map(Value::to_string).unwrap_or_default();
         let (level, facility) = (text("level"), text("facility"));
+        // Salt looks each name up in Python's module `syslog`, hence these words.
         let unknown = |name: &str| format!("syslog has no attribute {name}");
         let level = LEVELS.iter().position(|name| *name == level).ok_or_else(|| unknown(&level))?;
         let found = FACILITIES.iter().find(|(name, _)| *name == facility).ok_or_else(|| unknown(&facility))?;
@@ -121,6 +122,7 @@ impl Header {
             Some(Value::Str(tag)) => tag.clone(),
             Some(_) => return Err("tag must be a string".to_owned()),
         };
+        // The encoding of RFC 3164: eight levels per facility.
         let priority = found.1 * 8 + level as u32;
         Ok(Header { priority, tag, pid: has("LOG_PID"), echo: has("LOG_PERROR") })
     }
@@ -135,6 +137,7 @@ impl Header {
 
 /// Returns the name that this program was called by.
 fn program() -> String {
+    // openlog's default is the program's name.
     let name = std::env::args().next().unwrap_or_default();
     Path::new(&name).file_name().map_or_else(|| "salt-minion".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -23,6 +23,7 @@ impl World {
             grains,
             pillar,
             job: Arc::new(Job::default()),
+            // An agent without a master: templates of a returner must not run functions.
             agent: Arc::new(pillar::Bare::new(Registry::default())),
             memo: Arc::default(),
             state: None,
@@ -62,6 +63,7 @@ impl World {
     /// Returns how long jobs are kept in seconds; 0 means for ever.
     pub fn keep_jobs_seconds(&self) -> u64 {
         let kept = self.opts().get("keep_jobs_seconds").and_then(Value::as_i64);
+        // The default is one day.
         kept.map_or(86400, |seconds| u64::try_from(seconds).unwrap_or(0))
     }
 }

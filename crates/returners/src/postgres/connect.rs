@@ -20,6 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub async fn connect(world: &World, options: &Options, password: &str) -> Result<Client> {
     let (host, port) = (options.required("host")?, options.number("port")?.unwrap_or(5432));
     let tls = Tls::of(options)?;
+    // libpq takes 0 for "wait without end". A minion must not, so the default applies.
     let patience = options.number::<u32>("connect_timeout")?.filter(|seconds| *seconds > 0);
     let patience = patience.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
     let mut config = Config::new();
@@ -30,9 +31,13 @@ pub async fn connect(world: &World, options: &Options, password: &str) -> Result
     }
     let unreachable =
         |reason: String| Error::Unreachable { server: format!("the PostgreSQL server {host}:{port}"), reason };
+    // The timeout covers the login as well: a server that accepts and then says nothing would block the return for
+    // ever.
     let connecting = tokio::time::timeout(patience, config.connect(tls.connector()?)).await;
     let connected = connecting.map_err(|_| unreachable("it does not answer".into()))?;
     let (client, connection) = connected.map_err(|error| unreachable(words(&error)))?;
+    // The crate's protocol needs the connection to be driven by a task of its own. The task ends when the client is
+    // dropped.
     world.rt.spawn(async move {
         if let Err(error) = connection.await {
             debug!("the connection to PostgreSQL has ended: {}", words(&error));
@@ -44,6 +49,7 @@ pub async fn connect(world: &World, options: &Options, password: &str) -> Result
 /// Returns an error with the server's message.
 pub fn words(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
+        // Only the server's text: the error's own would repeat the severity and the code.
         Some(told) => match told.detail() {
             Some(detail) => format!("{}: {detail}", told.message()),
             None => told.message().to_owned(),
@@ -73,6 +79,8 @@ impl Tls {
         let mode = text("sslmode").unwrap_or_else(|| "prefer".to_owned());
         let (mode, verify) = match mode.as_str() {
             "disable" => (SslMode::Disable, (false, false)),
+            // `allow` prefers a connection without TLS, which the library cannot express. Trying TLS first is the
+            // safer half.
             "allow" | "prefer" => (SslMode::Prefer, (false, false)),
             // With a root certificate, libpq checks against it.
             "require" => (SslMode::Require, (root.is_some(), false)),
@@ -80,6 +88,7 @@ impl Tls {
             "verify-full" => (SslMode::Require, (true, true)),
             other => return Err(Error::option(format!("invalid sslmode value: \"{other}\""))),
         };
+        // libpq would look for `~/.postgresql/root.crt`. A daemon's home is a place where nobody expects it.
         if verify.0 && root.is_none() {
             return Err(Error::option("option 'sslrootcert' is missing: there is nothing to check certificates with"));
         }
@@ -108,6 +117,7 @@ impl Tls {
         builder.set_verify(if verify { SslVerifyMode::PEER } else { SslVerifyMode::NONE });
         let mut connector = MakeTlsConnector::new(builder.build());
         connector.set_callback(move |config, _| {
+            // `verify-ca` checks the chain only.
             config.set_verify_hostname(name);
             Ok(())
         });

@@ -23,7 +23,8 @@ impl Kind {
         let client = self.client(world, None).await?;
         let values = [Literal(jid.to_owned()), Literal(json(&Value::Map(load.clone()))?)];
         match client.execute(sql, &Literal::all(&values)).await {
-            // The first publication of a job counts.
+            // The first publication of a job counts. Salt ignores this error, too: a duplicate must not fail the
+            // return.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(()),
             Err(error) => Err(Error::failed(words(&error))),
             Ok(_) => Ok(()),
@@ -67,6 +68,7 @@ impl Kind {
         }
         let archive = world.opts().get("archive_jobs").is_some_and(Value::truthy);
         let client = self.client(world, None).await?;
+        // The number is an integer, so nothing can be injected into the statement.
         client.batch_execute(&cleaning(keep, archive)).await.map_err(|error| Error::failed(words(&error)))
     }
 }
@@ -79,6 +81,7 @@ fn cleaning(keep: u64, archive: bool) -> String {
         for table in ["jids", "salt_returns", "salt_events"] {
             all.push_str(&format!("CREATE TABLE IF NOT EXISTS {table}_archive (LIKE {table});\n"));
         }
+        // Copied before it is removed, in one transaction: nothing is lost if the connection breaks off in between.
         all.push_str(&format!("INSERT INTO jids_archive SELECT * FROM jids j WHERE {OLD_JOBS}{limit});\n"));
         for table in ["salt_returns", "salt_events"] {
             all.push_str(&format!("INSERT INTO {table}_archive SELECT * FROM {table} WHERE alter_time < {limit};\n"));

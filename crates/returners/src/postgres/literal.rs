@@ -18,6 +18,7 @@ impl Literal {
 
 impl ToSql for Literal {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        // The server converts the text to the type of the column, so one statement fits tables whose columns differ.
         out.extend_from_slice(self.0.as_bytes());
         Ok(IsNull::No)
     }

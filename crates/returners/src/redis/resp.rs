@@ -107,6 +107,7 @@ impl Connection {
         if let Some(password) = &server.password {
             connection.one(&["AUTH", password]).await?;
         }
+        // Database 0 is where every connection starts.
         if server.db != "0" {
             connection.one(&["SELECT", &server.db]).await?;
         }
@@ -179,6 +180,7 @@ fn reply<'a, S: AsyncBufReadExt + Send + Unpin>(
     depth: usize,
 ) -> BoxFuture<'a, std::io::Result<Reply>> {
     Box::pin(async move {
+        // Bytes of a stranger on that port must not exhaust the stack. Replies to our commands are two levels deep.
         if depth > 8 {
             return Err(wrong("too deep"));
         }
@@ -229,6 +231,7 @@ async fn line<S: AsyncBufReadExt + Send + Unpin>(stream: &mut S) -> std::io::Res
 
 async fn text<S: AsyncBufReadExt + Send + Unpin>(stream: &mut S, length: usize) -> std::io::Result<String> {
     let mut bytes = Vec::new();
+    // Grows with what arrives; the length is only announced.
     stream.take(length as u64 + 2).read_to_end(&mut bytes).await?;
     if bytes.len() != length + 2 || !bytes.ends_with(b"\r\n") {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
@@ -270,6 +273,7 @@ mod tests {
         let mut connection =
             Connection { stream: BufStream::new(Box::new(ours)), address: "the Redis server x".into() };
         theirs.write_all(b"-WRONGPASS invalid\r\n").await.unwrap();
+        // An error with the arguments in it would put the password into the log.
         let error = connection.one(&["AUTH", "geheim"]).await.unwrap_err();
         assert_eq!(error.to_string(), "the Redis server x: AUTH: WRONGPASS invalid");
         let mut sent = vec![0; 26];

@@ -53,6 +53,7 @@ pub async fn send(server: &Server, from: &str, to: &[String], text: &str) -> Res
         let connecting = TcpStream::connect((server.host.as_str(), server.port)).await;
         let stream =
             connecting.map_err(|error| Error::Unreachable { server: place.clone(), reason: error.to_string() })?;
+        // RFC 5321 takes an address literal for a host without a name, which saves a look-up that might hang.
         let own = stream.local_addr().map_err(Error::failed)?.ip().to_canonical();
         let name = if own.is_ipv6() { format!("[IPv6:{own}]") } else { format!("[{own}]") };
         Dialog::new(stream).run(server, &name, from, to, text).await
@@ -113,6 +114,7 @@ impl Dialog {
             }
             self.ask("STARTTLS").await?.expect("STARTTLS")?;
             self = self.protected(server).await?;
+            // Extensions announced before TLS could have been forged.
             hello = self.hello(name).await?;
         }
         if let Some((user, password)) = &server.login {
@@ -127,6 +129,7 @@ impl Dialog {
                 refused.push(error.to_string());
             }
         }
+        // A list with one bad address still reaches the others.
         if refused.len() == to.len() {
             return Err(Error::failed(refused.join("; ")));
         }
@@ -144,6 +147,7 @@ impl Dialog {
         if (200..300).contains(&answer.code) {
             return Ok(answer);
         }
+        // Servers from before ESMTP know only this.
         self.ask(&format!("HELO {name}")).await?.expect("HELO")
     }
 
@@ -177,6 +181,7 @@ impl Dialog {
             hello.extension("AUTH").ok_or_else(|| Error::failed("SMTP AUTH extension not supported by server."))?;
         let has = |name: &str| known.iter().any(|known| known == name);
         let encode = |text: &str| STANDARD.encode(text);
+        // In the order of Python's smtplib: CRAM-MD5 does not reveal the password to a listener.
         if has("CRAM-MD5") {
             let challenge = self.ask("AUTH CRAM-MD5").await?.expect("AUTH CRAM-MD5")?;
             let challenge = STANDARD.decode(challenge.lines.concat().trim()).map_err(Error::failed)?;
@@ -222,6 +227,7 @@ impl Dialog {
             if line.as_bytes().get(3) != Some(&b'-') {
                 return Ok(Answer { code, lines });
             }
+            // A server that never ends its reply must not fill the memory.
             if lines.len() > MOST {
                 return Err(Error::failed("the answer has no end"));
             }
@@ -281,6 +287,7 @@ mod tests {
     async fn refusals_and_malformed_replies_are_errors() {
         let refused = play(&server(None), &format!("{HELLO}250 a\r\n550 no\r\n550 nor you\r\n")).await.0;
         assert_eq!(refused.unwrap_err().to_string(), "c@d: 550 no; e@f: 550 nor you");
+        // Never without protection if it was asked for.
         let told = play(&Server { tls: true, ..server(None) }, HELLO).await.0.unwrap_err().to_string();
         assert_eq!(told, "STARTTLS extension not supported by server.");
         for says in ["", "hello\r\n", "22", &"220-x\r\n".repeat(300), "554 go away\r\n"] {
@@ -290,6 +297,7 @@ mod tests {
 
     #[test]
     fn the_keyed_digest_is_that_of_the_rfc() {
+        // The example of RFC 2195.
         let answer = keyed_md5(b"tanstaaftanstaaf", b"<1896.697170952@postoffice.reston.mci.net>").unwrap();
         assert_eq!(answer, "b913a602c7eda7a495b4e6e7334d3890");
     }

@@ -23,6 +23,7 @@ pub async fn encrypted(owner: &str, to: &[String], text: &str) -> Result<String>
     let user = user.ok_or_else(|| Error::option(format!("smtp.gpgowner: there is no user {owner}")))?;
     let mut command = Command::new("gpg");
     command.arg("--homedir").arg(user.dir.join(".gnupg"));
+    // Keys were chosen by the operator; without `always`, gpg refuses keys it has not seen signed.
     command.args(["--batch", "--no-tty", "--trust-model", "always", "--armor", "--encrypt"]);
     for reader in to {
         command.arg("--recipient").arg(address(reader));
@@ -36,6 +37,7 @@ pub async fn encrypted(owner: &str, to: &[String], text: &str) -> Result<String>
         // A gpg that ends early reports the reason itself.
         let _ = input.write_all(text.as_bytes()).await;
     };
+    // Both at once: gpg blocks when its output pipe is full, and would then stop reading the input.
     let both = async { tokio::join!(feeding, child.wait_with_output()).1 };
     let output = tokio::time::timeout(TIMEOUT, both).await;
     let output = output.map_err(|_| Error::failed("gpg does not end, nothing is sent"))?.map_err(cannot)?;
@@ -44,5 +46,6 @@ pub async fn encrypted(owner: &str, to: &[String], text: &str) -> Result<String>
     }
     error!("smtp_return: Encryption failed, only an error message will be sent");
     let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    // As in Salt: the recipients learn that something failed, but get nothing in the clear.
     Ok(format!("Encryption failed, the return data was not sent.\r\n\r\n{}\r\n{reason}", output.status))
 }

@@ -21,6 +21,7 @@ pub struct Mail<'a> {
 impl Mail<'_> {
     /// Returns the mail as it is sent. Characters outside ASCII are declared as UTF-8.
     pub fn text(&self) -> String {
+        // A mail in ASCII has exactly Salt's headers; only others need those of MIME.
         let plain = self.body.is_ascii();
         let kind = if plain {
             ""
@@ -50,6 +51,7 @@ fn header(text: &str) -> String {
 
 /// Returns the bare address in `Name <address>`.
 pub fn address(text: &str) -> String {
+    // Envelope commands take the bare address. Control characters would end the command and begin another.
     let bare = text.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or(text, |(bare, _)| bare);
     bare.trim().chars().filter(|letter| !letter.is_control() && !matches!(letter, '<' | '>' | ' ')).collect()
 }
