@@ -32,6 +32,7 @@ struct CachedAnswers {
 impl Answers {
     /// Reads the answers since the last boot. `None` if the kernel does not provide a boot id.
     pub fn of(opts: &Map) -> Option<Self> {
+        // Without a boot id a cached answer could be from another kernel or another machine's disk.
         let boot = std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned();
         Some(Self::since(cache::directory(opts).join("grains.programs.p"), boot))
     }
@@ -50,6 +51,7 @@ impl Answers {
             return Some(answer);
         }
         let answer = ask()?;
+        // A program without output has most likely failed for a passing reason.
         if let (Some(code), false) = (answer.code, answer.stdout.is_empty()) {
             let mut known = self.known();
             known.answers.insert(question, map! { "file" => file, "code" => code, "stdout" => answer.stdout.clone() });
@@ -91,6 +93,7 @@ fn recall(known: &Value, file: &Value) -> Option<Output> {
 /// The attributes that tell whether a program's file was replaced.
 fn identity(program: &Path) -> Option<Value> {
     let meta = std::fs::metadata(program).ok()?;
+    // The inode changes when a package replaces the file, the times when it is edited in place.
     let numbers = [meta.dev().cast_signed(), meta.ino().cast_signed(), meta.mtime(), meta.mtime_nsec(), meta.ctime()];
     Some(numbers.to_vec().into())
 }
@@ -121,6 +124,7 @@ mod tests {
         std::fs::write(&replacement, "two").unwrap();
         std::fs::rename(&replacement, &program).unwrap();
         assert_eq!(ask("second", "254"), said("254"));
+        // 0xc1 is the one byte that MessagePack never uses.
         std::fs::write(&path, b"\xc1garbage").unwrap();
         assert_eq!(ask("second", "255"), said("255"));
     }

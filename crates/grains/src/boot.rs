@@ -22,6 +22,7 @@ fn kernel_parameters(line: &str) -> Value {
     let pair = |word: String| -> Value {
         let parts: Vec<&str> = word.split('=').collect();
         let value = if parts.len() == 2 { Some(parts[1].trim_matches('"')) } else { None };
+        // `root=UUID=x` has three parts, and Salt gives such a parameter no value.
         list![parts[0], value]
     };
     split_words(line).into_iter().map(pair).collect()
@@ -38,6 +39,7 @@ fn split_words(line: &str) -> Vec<String> {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
+            // In single quotes a backslash is an ordinary character.
             (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
             (None, c) if c.is_whitespace() => words.extend(word.take()),
             (_, c) => word.get_or_insert_default().push(c),
@@ -59,6 +61,7 @@ fn secure_boot(machine: &Machine, directory: &str) -> bool {
     let suffix = if directory.ends_with("efivars") { "" } else { "/data" };
     let names: Vec<String> =
         machine.names(directory).into_iter().filter(|name| name.starts_with("SecureBoot-")).collect();
+    // Salt looks only if there is exactly one such variable.
     match names.as_slice() {
         [name] => {
             machine.read_bytes(&format!("{directory}/{name}{suffix}")).is_some_and(|data| data.last() == Some(&1))

@@ -18,12 +18,14 @@ fn path(opts: &Map) -> PathBuf {
 /// Returns the cached grains, if the option is on and they are young enough.
 pub fn load(opts: &Map) -> Option<Map> {
     let on = |name: &str| opts.get(name).is_some_and(Value::truthy);
+    // `refresh_grains_cache` is the operator's way to look again without losing the cache.
     if !on("grains_cache") || on("refresh_grains_cache") {
         return None;
     }
     let path = path(opts);
     let expiration = opts.get("grains_cache_expiration").and_then(Value::as_i64).unwrap_or(300);
     let changed = std::fs::metadata(&path).ok()?.modified().ok()?;
+    // A clock that went back makes the file look as if it came from the future; it counts as fresh.
     let age = SystemTime::now().duration_since(changed).unwrap_or(Duration::ZERO);
     if age > Duration::from_secs(u64::try_from(expiration).unwrap_or(0)) {
         tracing::debug!("the grains cached in {} are {}s old, refreshing them", path.display(), age.as_secs());

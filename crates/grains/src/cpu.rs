@@ -11,6 +11,7 @@ pub fn cpu(machine: &Machine) -> Map {
 
 /// Parses `/proc/cpuinfo`, whose format differs between architectures.
 fn parse_cpuinfo(text: &str) -> Map {
+    // Counted, so an architecture whose file looks different has no processors, as in Salt.
     let mut count = 0_i64;
     let mut model = None;
     let mut flags = "";

@@ -9,9 +9,11 @@ pub fn disks(machine: &Machine) -> Map {
     let (mut turning, mut solid) = (Vec::new(), Vec::new());
     for device in machine.names("/sys/block") {
         let target = machine.link_target(&format!("/sys/block/{device}")).unwrap_or_default();
+        // Loop devices, RAM disks and device mapper are not hardware.
         if target.starts_with("../devices/virtual/") {
             continue;
         }
+        // Salt reads one character, and leaves out a device with any other than 0 and 1.
         match machine.read(&format!("/sys/block/{device}/queue/rotational")).as_deref().map(|text| text.get(..1)) {
             Some(Some("0")) => solid.push(device),
             Some(Some("1")) => turning.push(device),
@@ -27,6 +29,7 @@ pub fn mdadm(machine: &Machine) -> Map {
 }
 
 fn mdstat(text: &str) -> Vec<String> {
+    // The line of personalities has the same form as that of a device.
     let lines = text.lines().filter(|line| !line.starts_with("Personalities : "));
     let mut devices: Vec<String> = lines.filter_map(|line| Some(line.split_once(" : ")?.0.to_owned())).collect();
     devices.sort();
@@ -64,6 +67,7 @@ fn volumes_by_group(groups: &str, volumes: &str) -> Map {
 /// Returns whether ZFS works here, and the sizes of its pools.
 pub fn zfs(machine: &Machine) -> Map {
     let loaded = machine.exists("/sys/module/zfs") || machine.which("zfs-fuse").is_some();
+    // Works only if the module is loaded and the tools are installed.
     let supported = loaded && machine.which("zpool").is_some();
     // The feature flags came with this manual page.
     let pages = ["/usr/share/man/man5", "/usr/share/man/man7"];

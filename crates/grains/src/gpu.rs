@@ -13,6 +13,7 @@ const CLASSES: [&str; 4] =
 
 /// Returns the graphics cards that `lspci` lists. The program runs only if the kernel knows a device of such a class.
 pub fn gpus(machine: &Machine, opts: &Map) -> Map {
+    // As in Salt, only a literal `False` turns this off.
     let wanted = |name| opts.get(name).is_none_or(|value| value != &Value::Bool(false));
     let mut found = Vec::new();
     if wanted("enable_lspci")
@@ -41,6 +42,7 @@ fn parse_lspci(text: &str) -> Vec<Map> {
 
 fn parse_device(paragraph: &str) -> Option<Map> {
     let field = |name: &str| {
+        // Of two fields with the same name the last counts, as in a Python dict.
         let pairs = paragraph.lines().filter_map(|line| line.split_once(':'));
         pairs.filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim()).next_back()
     };
@@ -49,6 +51,7 @@ fn parse_device(paragraph: &str) -> Option<Map> {
         return None;
     }
     let maker = field("Vendor")?.to_lowercase();
+    // Whole words only: "ati" is in "Corporation".
     let words: Vec<&str> = maker.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let vendor = VENDORS.into_iter().find(|name| words.contains(name));
     Some(map! { "vendor" => vendor.unwrap_or("unknown"), "model" => field("Device")? })

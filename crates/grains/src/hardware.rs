@@ -23,6 +23,7 @@ pub fn hardware(machine: &Machine) -> Map {
     let mut grains = device_tree(machine);
     for (grain, file) in FILES {
         if let Some(text) = machine.read_trimmed(&format!("{DMI}/{file}")) {
+            // Salt shows it in lower case, whatever the firmware's spelling.
             grains.insert(grain, if grain == "uuid" { text.to_lowercase() } else { text });
         }
     }
@@ -53,6 +54,7 @@ fn device_tree(machine: &Machine) -> Map {
 pub fn dmi_text(machine: &Machine) -> String {
     let field = |file: &str| machine.read_trimmed(&format!("{DMI}/{file}"));
     let mut lines = Vec::new();
+    // The same label twice is intended: dmidecode prints sections for the system, the board and the chassis.
     for (label, file) in [
         ("Vendor", "bios_vendor"),
         ("Version", "bios_version"),
@@ -121,6 +123,7 @@ mod tests {
         let (_folder, machine) = machine(&[
             ("sys/class/dmi/id/sys_vendor", "QEMU\n"),
             ("sys/class/dmi/id/product_uuid", "4C4C4544-0042\n"),
+            // An empty serial number is shown: the file exists.
             ("sys/class/dmi/id/product_serial", "\n"),
         ]);
         let expected = map! { "manufacturer" => "QEMU", "uuid" => "4c4c4544-0042", "serialnumber" => "" };

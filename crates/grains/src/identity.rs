@@ -20,6 +20,7 @@ pub fn identity(opts: &Map) -> Map {
         "saltversion" => salt_version(),
         "saltversioninfo" => list![SALT_VERSION.0, SALT_VERSION.1],
         "salternversion" => env!("CARGO_PKG_VERSION"),
+        // Salt names its way of installation here, and has no value for others.
         "package" => Value::Null,
         "ca_truststore" => "os",
     };
@@ -34,6 +35,7 @@ pub fn identity(opts: &Map) -> Map {
         grains.insert("salt_resources", resources.clone());
     }
     if opts.get("grain_opts").is_some_and(Value::truthy) {
+        // Secrets and all: Salt does that, and the option is off by default.
         grains.insert("opts", opts.clone());
     }
     grains

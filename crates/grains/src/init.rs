@@ -34,6 +34,7 @@ fn systemd(text: &str) -> Map {
 /// Asks the kernel, as `selinuxenabled` and `getenforce` do, but only if these are installed.
 fn selinux(machine: &Machine) -> Option<Map> {
     machine.which("selinuxenabled")?;
+    // The file exists only where SELinux is enabled.
     let enforce = machine.read_trimmed("/sys/fs/selinux/enforce");
     let mut grains = map! { "enabled" => enforce.is_some() };
     if machine.which("getenforce").is_some() {
@@ -48,6 +49,7 @@ fn selinux(machine: &Machine) -> Option<Map> {
 }
 
 fn init_system(machine: &Machine) -> String {
+    // Checked first: the other rules read whole programs.
     if machine.exists("/run/systemd/system") {
         return "systemd".into();
     }
@@ -57,6 +59,7 @@ fn init_system(machine: &Machine) -> String {
         tracing::warn!("Unable to fetch data from /proc/1/cmdline");
         return "unknown".into();
     };
+    // The kernel's `init` may be any of several systems under the same name.
     let found = match machine.which(first) {
         Some(program) if program.ends_with("bin/init") => inside_init(machine, &program),
         _ => by_command(machine, &words),
@@ -84,6 +87,7 @@ fn by_command(machine: &Machine, words: &[&str]) -> Option<&'static str> {
             });
         }
     }
+    // The base images of phusion start `my_init`.
     (words == ["runit"] || words.contains(&"/sbin/my_init")).then_some("runit")
 }
 

@@ -65,6 +65,7 @@ pub fn refresh(opts: &Map) -> Map {
         filter.lay_over(&mut grains, static_grains::from_file(opts));
     }
     let own = opts.get("grains").and_then(Value::as_map).cloned().unwrap_or_default();
+    // Salt filters what it finds and the grains file, but not the option `grains`.
     filter.lay_unfiltered_over(&mut grains, own);
     cache::store(opts, &grains);
     grains
@@ -88,12 +89,14 @@ fn of_machine(machine: &Machine, opts: &Map) -> Map {
     let v6 = network::addresses(&interfaces, false, true);
     let reverse = opts.get("enable_fqdns_grains").is_none_or(Value::truthy);
     let reverse = reverse.then(|| v4.into_iter().chain(v6).collect());
+    // Started first: the resolver is slow, and everything else runs meanwhile.
     let lookups = names::Lookups::start(hostname, reverse);
 
     let hardware = hardware::hardware(machine);
     let distribution = os::distribution(machine);
     let asked = ask_programs(machine, opts, &uname, &hardware, &distribution);
 
+    // Later grains replace earlier ones of the same name.
     let mut grains = process::environment(machine);
     let network_grains = network::network(&interfaces);
     let has = |key: &str| network_grains.get(key).is_some_and(Value::truthy);
@@ -132,6 +135,7 @@ fn ask_programs(machine: &Machine, opts: &Map, uname: &Map, hardware: &Map, dist
     let product = hardware.get_str("productname").unwrap_or_default();
     let family = distribution.get_str("os_family").unwrap_or_default();
     let cpu = uname.get_str("cpuarch").unwrap_or_default();
+    // These four run programs; one after the other they would take longer than all other grains.
     std::thread::scope(|scope| {
         let init = scope.spawn(|| init::init(machine));
         let virtualization = scope.spawn(|| virtualization::virtualization(machine, product));

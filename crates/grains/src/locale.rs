@@ -22,11 +22,13 @@ pub fn locale(machine: &Machine) -> Map {
 fn language(locale: &str) -> (String, String) {
     let plain = locale.split('@').next().unwrap_or_default();
     let (language, encoding) = plain.split_once('.').unwrap_or((plain, ""));
+    // Python starts with `C.UTF-8` in place of `C`, and its table of aliases calls that one en_US.UTF-8.
     if ["", "C", "POSIX"].contains(&language) {
         return ("en_US".into(), "UTF-8".into());
     }
     let short: String = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     let encoding = match short.as_str() {
+        // What Python's table of aliases gives for a locale without an encoding.
         "" => "ISO8859-1".into(),
         "utf8" => "UTF-8".into(),
         other => other.strip_prefix("iso8859").map_or_else(|| encoding.to_owned(), |part| format!("ISO8859-{part}")),

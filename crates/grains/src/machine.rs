@@ -115,6 +115,7 @@ impl Machine {
 
     /// Returns the path of a program, from `PATH` or else from the usual directories.
     pub fn which(&self, program: &str) -> Option<String> {
+        // A full path is not searched, as by a shell.
         if program.starts_with('/') {
             return self.is_executable(program).then(|| program.to_owned());
         }
@@ -124,6 +125,7 @@ impl Machine {
     }
 
     fn is_executable(&self, path: &str) -> bool {
+        // Root may read anything, so the mode decides.
         let executable = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
         std::fs::metadata(self.path(path)).is_ok_and(executable)
     }
@@ -133,6 +135,7 @@ impl Machine {
     pub fn ask(&self, program: &str, args: &[&str]) -> Option<Output> {
         match &self.answers {
             Some(answers) if self.runs_programs => {
+                // The path is part of the question: another PATH may lead to another program.
                 let path = self.which(program)?;
                 answers.or_ask(&path, args, || self.run(&path, args))
             }
@@ -147,6 +150,7 @@ impl Machine {
         }
         let path = self.which(program)?;
         let mut command = Command::new(&path);
+        // Without a terminal on standard input no program can stop to ask.
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         // Translated or coloured output could not be parsed.
         command.env("LC_ALL", "C").env("SYSTEMD_COLORS", "0");
@@ -166,6 +170,7 @@ fn wait_for(mut child: Child, limit: Duration) -> Option<Output> {
         // It may have ended meanwhile, which is just as good.
         let _ = child.kill();
     }
+    // Always waited for, or it would stay a zombie.
     let status = child.wait().ok()?;
     let mut stdout = String::from_utf8_lossy(&printed?).into_owned();
     stdout.truncate(stdout.trim_end_matches(['\n', '\r']).len());
@@ -179,6 +184,7 @@ fn read_until(child: &mut Child, deadline: Instant) -> Option<Vec<u8>> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = PollTimeout::try_from(left).ok()?;
+        // A read blocks without end; poll has a timeout.
         if poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], timeout).ok()? == 0 {
             return None;
         }

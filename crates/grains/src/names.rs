@@ -43,6 +43,7 @@ impl Lookups {
             let _ = sender.send(Named { fqdn, addresses });
         });
         let reverse = addresses.map(names_of);
+        // The deadline counts from here; the other grains are collected meanwhile.
         Lookups { hostname, deadline: Instant::now() + LIMIT, named, reverse }
     }
 
@@ -62,6 +63,7 @@ impl Lookups {
 /// Starts to look up the names of addresses; several in parallel, but not hundreds.
 fn names_of(addresses: Vec<IpAddr>) -> Receiver<Option<String>> {
     let (sender, names) = channel();
+    // A machine with thousands of addresses (a router, a Kubernetes node) must not start thousands of threads.
     let workers = addresses.len().min(WORKERS);
     let open = Arc::new(Mutex::new(addresses.into_iter()));
     for _ in 0..workers {
@@ -81,6 +83,7 @@ fn names_of(addresses: Vec<IpAddr>) -> Receiver<Option<String>> {
 
 /// Runs a call that cannot be interrupted on a thread. If no thread can be created, the look-up stays unanswered.
 fn in_background(work: impl FnOnce() + Send + 'static) {
+    // A small stack: the call is a C function, and there may be many.
     if let Err(error) = std::thread::Builder::new().name("lookup".into()).stack_size(1024 * 1024).spawn(work) {
         tracing::warn!("failed to start a thread for a look-up: {error}");
     }
@@ -92,6 +95,7 @@ fn left(deadline: Instant) -> Duration {
 
 fn own_names(hostname: &str, named: &Named, has_v4: bool, has_v6: bool) -> Map {
     let (host, domain) = named.fqdn.split_once('.').unwrap_or((&named.fqdn, ""));
+    // Salt leaves out addresses of a family that no interface has: the resolver may know them from `/etc/hosts`.
     let texts = |wanted: bool, v6: bool| -> Vec<String> {
         let of_kind = named.addresses.iter().filter(|address| wanted && address.is_ipv6() == v6);
         of_kind.map(IpAddr::to_string).collect()
@@ -122,6 +126,7 @@ pub fn full_name_of(address: IpAddr) -> Option<String> {
     if name.contains('.') {
         return Some(name);
     }
+    // `/etc/hosts` may list the short name first.
     Some(system::canonical_name(&name).filter(|full| full.contains('.')).unwrap_or(name))
 }
 
@@ -167,6 +172,7 @@ mod tests {
         sender.send(None).unwrap();
         assert_eq!(collect(Some(names), Instant::now() + Duration::from_millis(5)), ["a", "b"]);
         assert!(collect(None, Instant::now()).is_empty());
+        // Dropped only now: a closed channel would have ended the wait at once.
         drop(sender);
     }
 

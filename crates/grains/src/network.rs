@@ -49,6 +49,7 @@ impl Address {
     /// Returns the address in the form of Salt's `network.interfaces`.
     pub fn to_map(&self) -> Map {
         let mut map = Map::new();
+        // Salt shows the type only for these, since `secondary` mixes both families.
         if self.secondary {
             map.insert("type", if self.ip.is_ipv4() { "inet" } else { "inet6" });
         }
@@ -100,6 +101,7 @@ pub fn interfaces() -> Vec<Interface> {
     let temporary = temporary_addresses(&std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default());
     let mut found: Vec<Interface> = Vec::new();
     let Ok(entries) = nix::ifaddrs::getifaddrs() else { return found };
+    // getifaddrs returns a link entry for each interface first, then its addresses.
     for entry in entries {
         // Addresses of an alias ("eth0:1") have the label in place of the name.
         let name = entry.interface_name.split(':').next().unwrap_or_default();
@@ -117,6 +119,7 @@ pub fn interfaces() -> Vec<Interface> {
             (found.iter_mut().find(|interface| interface.name == name), address(&entry))
         {
             address.secondary = match address.ip {
+                // The flag is not in getifaddrs; for IPv4 the kernel's rule is repeated.
                 IpAddr::V4(_) => interface.addresses.iter().any(|first| same_network(first, &address)),
                 IpAddr::V6(ip) => temporary.contains(&ip),
             };
@@ -147,6 +150,7 @@ fn address(entry: &nix::ifaddrs::InterfaceAddress) -> Option<Address> {
 fn is_broadcast(ip: Ipv4Addr, prefix: u8, told: Ipv4Addr) -> bool {
     let host = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
     let beside = (u32::from(ip) ^ u32::from(told)) & !host == 0;
+    // In a /31 or /32 there is no broadcast.
     told.is_broadcast() || (beside && told != ip && host > 1)
 }
 
@@ -194,6 +198,7 @@ fn read_sys(interface: &str, file: &str) -> Option<String> {
 fn parent(interface: &str) -> Option<String> {
     let number = |file| read_sys(interface, file)?.parse::<u32>().ok();
     let (own, link) = (number("ifindex")?, number("iflink")?);
+    // An interface without a lower one points to itself.
     if own == link {
         return None;
     }
@@ -205,6 +210,8 @@ fn parent(interface: &str) -> Option<String> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let other_end = read_sys(&name, "iflink").is_some_and(|text| text.parse() == Ok(own));
         let here = read_sys(&name, "ifindex")?.parse() == Ok(link);
+        // Numbers are unique in a namespace only: the other end of a veth pair may have the number of a local
+        // interface.
         let veth_stranger = !other_end && is_veth(interface);
         (here && !veth_stranger).then_some(name)
     });
@@ -252,10 +259,13 @@ pub fn gateways(machine: &Machine) -> Map {
 /// Returns the address of the first default route, `True` for one without a gateway, `False` for none.
 fn gateway4(routes: &str) -> Value {
     let lines = routes.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // A default route has destination and netmask zero.
     let mut defaults = lines.filter(|fields| fields.len() > 7 && fields[1] == "00000000" && fields[7] == "00000000");
     let Some(fields) = defaults.next() else { return Value::Bool(false) };
+    // The kernel prints the word in the machine's order.
     match u32::from_str_radix(fields[2], 16) {
         Ok(gateway) if gateway != 0 => Value::from(Ipv4Addr::from(gateway.to_ne_bytes()).to_string()),
+        // A default route without a gateway leads to a point-to-point link.
         _ => Value::Bool(true),
     }
 }

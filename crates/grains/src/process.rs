@@ -23,6 +23,7 @@ pub fn environment(machine: &Machine) -> Map {
 pub fn process() -> Map {
     let (uid, gid) = (geteuid(), getegid());
     let user = User::from_uid(uid).ok().flatten();
+    // Salt shows the group of the user's entry, which may not be that of the process.
     let group = user.as_ref().and_then(|user| Group::from_gid(user.gid).ok().flatten());
     map! {
         "username" => user.map_or_else(|| uid.to_string(), |user| user.name),
@@ -41,6 +42,7 @@ pub fn python(machine: &Machine) -> Map {
         found.as_deref().and_then(|path| minor_of(machine, path)).or_else(|| newest_python(machine)).unwrap_or(0);
     let mut grains = Map::new();
     grains.extend(found.map(|path| ("pythonexecutable", path)));
+    // Salt shows its own `sys.path`. The key stays, for templates that use it.
     grains.insert("pythonpath", list![]);
     grains.insert("pythonversion", list![3, minor, 0, "final", 0]);
     grains

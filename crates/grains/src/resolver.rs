@@ -28,7 +28,9 @@ pub fn parse(text: &str, path: &str) -> Map {
     for line in text.lines() {
         let mut words = line.split_whitespace();
         let Some(directive) = words.next() else { continue };
+        // A comment may follow on the same line, after a blank.
         let args: Vec<&str> = words.take_while(|word| !word.starts_with(['#', ';'])).collect();
+        // An empty `search` clears the list; Salt fails on other directives without an argument and skips them.
         if !args.is_empty() || directive.eq_ignore_ascii_case("search") {
             settings.take(&directive.to_lowercase(), &args, path);
         }
@@ -39,6 +41,7 @@ pub fn parse(text: &str, path: &str) -> Map {
 impl Settings {
     fn take(&mut self, directive: &str, args: &[&str], path: &str) {
         match directive {
+            // A scope such as `%eth0` is no part of the address.
             "nameserver" => match args[0].split('%').next().unwrap_or_default().parse() {
                 Ok(ip) => add(&mut self.nameservers, ip),
                 Err(_) => tracing::error!("{path}: '{}' does not appear to be an IPv4 or IPv6 address", args[0]),
@@ -46,6 +49,7 @@ impl Settings {
             "domain" => self.domain = args[0].to_owned(),
             "search" => self.search = args.iter().map(|arg| (*arg).to_owned()).collect(),
             "sortlist" => args.iter().filter_map(|arg| sort_network(arg)).for_each(|net| add(&mut self.sortlist, net)),
+            // Salt takes the first option of a line only.
             "options" => add(&mut self.options, args[0].to_owned()),
             _ => {}
         }
@@ -91,6 +95,7 @@ fn netmask(text: &str) -> Option<Ipv4Addr> {
 }
 
 fn natural_netmask(ip: Ipv4Addr) -> Ipv4Addr {
+    // From before CIDR: a `sortlist` entry without a mask means the network of its class.
     match ip.octets()[0] {
         0..=127 => Ipv4Addr::new(255, 0, 0, 0),
         128..=191 => Ipv4Addr::new(255, 255, 0, 0),

@@ -24,6 +24,7 @@ pub fn from_file(opts: &Map) -> Map {
     };
     match yaml::load(&text, &path.to_string_lossy()) {
         Ok(Value::Map(grains)) => grains,
+        // An empty file is no error.
         Ok(Value::Null) => Map::new(),
         Ok(_) => {
             tracing::warn!("the grains file {} holds no map", path.display());
@@ -55,6 +56,7 @@ impl Filter {
         let names = opts.get("grains_blacklist").and_then(Value::as_list).unwrap_or_default();
         Filter {
             blacklist: names.iter().filter_map(Value::as_str).map(Pattern::new).collect(),
+            // Salt compares with `is True`.
             deep: opts.get("grains_deep_merge") == Some(&Value::Bool(true)),
         }
     }
@@ -73,6 +75,7 @@ impl Filter {
 
 impl Pattern {
     fn new(text: &str) -> Self {
+        // Salt matches globs and expressions from start to end.
         let whole = |expression: &str| regex::Regex::new(&format!(r"(?s)\A(?:{expression})\z")).ok();
         Pattern { text: text.to_owned(), glob: whole(&glob_expression(text)), expression: whole(text) }
     }
@@ -92,6 +95,7 @@ fn glob_expression(glob: &str) -> String {
         match c {
             '*' => out.push_str(".*"),
             '?' => out.push('.'),
+            // As in Python's fnmatch, a `]` right after the bracket belongs to the class.
             '[' => match rest.get(1..).and_then(|later| later.find(']')).map(|place| place + 1) {
                 Some(end) => {
                     let class = rest[..end].replace('\\', "\\\\").replace('[', "\\[");

@@ -10,6 +10,7 @@ use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 pub fn canonical_name(host: &str) -> Option<String> {
     let host = CString::new(host).ok()?;
     let mut answer: *mut libc::addrinfo = std::ptr::null_mut();
+    // Attributes cannot follow the comment that clippy wants next to the block.
     #[expect(unsafe_code, reason = "getaddrinfo has no safe wrapper that tells the canonical name")]
     // SAFETY: the hints are plain data with null pointers, the name ends with NUL, and the list is read only before
     // it is given back.

@@ -37,11 +37,13 @@ impl Kind {
 /// Returns the kind of machine.
 pub fn virtualization(machine: &Machine, product: &str) -> Map {
     let dmi = hardware::dmi_text(machine);
+    // The order matters: each step may replace what the one before found.
     let mut kind = by_program(machine).unwrap_or_else(|| by_firmware(&dmi));
     kind.learn(by_root(machine));
     kind.learn(by_openvz(machine));
     by_xen(machine, product, &mut kind);
     kind.learn(by_kernel_files(machine));
+    // After the hypervisor: in a container on a virtual machine, Salt shows the container.
     kind.learn(by_container(machine));
     kind.learn(by_cloud(&kind, &dmi));
     let name = match (&kind.name, &kind.subtype) {
@@ -60,6 +62,7 @@ pub fn virtualization(machine: &Machine, product: &str) -> Map {
 
 /// Asks the detection program. `None` if there is none or it found nothing.
 fn by_program(machine: &Machine) -> Option<Kind> {
+    // With this program installed Salt does not ask the other, even if it found nothing.
     if machine.which("virt-what").is_some() {
         let said = machine.run("virt-what", &[]).filter(|said| said.code == Some(0));
         return said.map(|said| said.stdout.lines().find_map(virt_what).unwrap_or_default());
@@ -70,6 +73,7 @@ fn by_program(machine: &Machine) -> Option<Kind> {
 
 fn systemd_detect_virt(word: &str) -> Option<Kind> {
     let plain = ["qemu", "kvm", "oracle", "xen", "bochs", "chroot", "uml", "systemd-nspawn"];
+    // Whole words here, parts of words in the table below.
     if plain.contains(&word) {
         return Some(Kind::of(word));
     }
@@ -105,6 +109,7 @@ fn virt_what(line: &str) -> Option<Kind> {
 /// Parses the firmware's names as `dmidecode` prints them.
 fn by_firmware(dmi: &str) -> Kind {
     let has = |part: &str| dmi.contains(part);
+    // KVM's firmware used to be that of Bochs.
     let emulator = ["Vendor: QEMU", "Manufacturer: QEMU", "Vendor: Bochs", "Manufacturer: Bochs"].into_iter().any(has);
     let mut kind = if emulator { Kind::of("kvm") } else { Kind::default() };
     let nutanix = has("Manufacturer: Nutanix") && has("Product Name: AHV");
@@ -130,6 +135,7 @@ fn by_firmware(dmi: &str) -> Kind {
 fn by_root(machine: &Machine) -> Kind {
     use std::os::unix::fs::MetadataExt;
     let place = |path: &str| std::fs::metadata(machine.path(path)).ok().map(|meta| (meta.dev(), meta.ino()));
+    // The directory behind `/proc/1/root` can be read by root only. Without it nothing is concluded.
     let subtype = match (place("/"), place("/proc/1/root/.")) {
         (Some(own), Some(first)) if own != first => Some("chroot".to_owned()),
         _ => None,
@@ -146,6 +152,7 @@ fn by_openvz(machine: &Machine) -> Kind {
     }
     let status = machine.read("/proc/self/status").unwrap_or_default();
     let environment = status.lines().find_map(|line| line.strip_prefix("envID:")?.trim().parse::<u64>().ok());
+    // The host itself is container 0.
     match environment {
         Some(0) => Kind::of("openvzhn"),
         Some(_) => Kind::of("openvzve"),
@@ -160,6 +167,7 @@ fn by_xen(machine: &Machine, product: &str, kind: &mut Kind) {
     if let Some(subtype) = xen_subtype(machine, product) {
         kind.subtype = Some(subtype.to_owned());
     }
+    // The guest's type says that it is Xen even if nothing else did.
     if kind.subtype.as_deref().is_some_and(|subtype| subtype.to_lowercase().contains("dom")) {
         kind.name = Some("xen".into());
     }
@@ -169,6 +177,7 @@ fn xen_subtype(machine: &Machine, product: &str) -> Option<&'static str> {
     if machine.is_file("/proc/xen/xsd_kva") {
         return Some("Xen Dom0");
     }
+    // The firmware's name of a fully virtualised guest.
     if product == "HVM domU" {
         return Some("Xen HVM DomU");
     }
@@ -228,6 +237,7 @@ fn by_cloud(kind: &Kind, dmi: &str) -> Kind {
             Some(product) => format!("Amazon EC2 ({product})"),
             None => "Amazon EC2".into(),
         };
+        // Amazon's older machines are Xen guests, the newer ones (Nitro) KVM guests.
         let name = if kind.is(&["xen"]) { "xen" } else { "Nitro" };
         return Kind::with(name, &subtype);
     }

@@ -12,6 +12,7 @@ use value::{Value, map};
 /// Grains of which only the presence is compared, since they describe the process and not the machine.
 const PROCESS: [&str; 9] = [
     "ca_truststore",
+    // Depends on the environment that each program was started with.
     "locale_info",
     "pid",
     "pythonexecutable",

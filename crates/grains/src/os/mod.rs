@@ -35,6 +35,7 @@ pub fn release_parts(grains: &Map) -> Map {
     }
     let parts: Vec<Value> = release.split('.').map(number_or_text).collect();
     let major = parts[0].as_i64().or_else(|| parts[0].as_str()?.trim().parse().ok());
+    // For these, Salt uses the short name in `osfinger`; formulas compare it as text.
     let named_short = ["AlmaLinux", "Debian", "FreeBSD", "Mac", "NetBSD", "OpenBSD", "Raspbian"].contains(&os);
     let name = if named_short { os } else { text("osfullname") };
     let whole_release = ["NixOS", "Pop", "Ubuntu"].contains(&os);
@@ -56,6 +57,7 @@ fn number_or_text(part: &str) -> Value {
 pub fn arch(machine: &Machine, family: &str, cpu: &str) -> Value {
     match family {
         "Debian" => {
+            // `ask` caches the answer until dpkg is replaced: it would be the same.
             machine.ask("dpkg", &["--print-architecture"]).map_or(Value::from(cpu), |said| said.stdout.trim().into())
         }
         "RedHat" | "Suse" => {
@@ -97,12 +99,14 @@ fn from_os_release(release: &OsRelease) -> Map {
 
 /// Returns the grain `os` for the full name of a distribution.
 pub fn short_name(full: &str, id: Option<&str>) -> String {
+    // Exact pairs come first: the shortened name would lead to another entry.
     let by_id = tables::NAMES_BY_ID.iter().find(|(of, name, _)| Some(*of) == id && *name == full);
     if let Some((_, _, os)) = by_id {
         return (*os).to_owned();
     }
     let name = without_linux(full);
     let name = name.trim();
+    // Salt compares the first ten letters, without blanks.
     let key: String = name.replace(' ', "").to_lowercase().chars().take(10).collect();
     tables::look_up(tables::NAMES, &key).map_or_else(|| name.to_owned(), str::to_owned)
 }
@@ -113,6 +117,7 @@ fn without_linux(name: &str) -> String {
     let mut rest = name;
     while let Some(first) = rest.chars().next() {
         let after = &rest[first.len_utf8()..];
+        // Salt's pattern wants a separator before the word, so `AlmaLinux` keeps its name.
         let word = first.is_alphanumeric() || first == '_';
         let ended =
             strip_word(after, "gnu/").and_then(|after| strip_word(after, "linux")).or(strip_word(after, "linux"));
@@ -138,6 +143,7 @@ fn family_id(id: &str, like: Option<&str>) -> String {
     let Some(like) = like else { return id.to_owned() };
     let mut ids: Vec<&str> = vec![id];
     ids.extend(like.split_whitespace());
+    // As in Salt: Linux Mint 20.3 names Ubuntu only, but its family is Debian.
     if ids.contains(&"debian") || ids.contains(&"ubuntu") {
         return "debian".into();
     }
@@ -171,6 +177,7 @@ fn older_rules(machine: &Machine, grains: &mut Map, release: Option<&OsRelease>)
         quirks::suse_product(grains, release);
     }
     let os = grains.get_str("os").unwrap_or_default().to_owned();
+    // The table has the last word over what os-release said.
     grains.insert("os_family", tables::look_up(tables::FAMILIES, &os).map_or(os, str::to_owned));
 }
 
@@ -195,6 +202,7 @@ fn settle(grains: &mut Map, whole: &WholeMachine) {
     quirks::codename_in_brackets(grains);
     let codename = lsb(grains, "codename").unwrap_or_default();
     let codename = codename.trim();
+    // A codename with "Red Hat" in it is the product's name.
     let own = if codename.is_empty() || codename.contains("Red Hat") { whole.codename.as_str() } else { codename };
     grains.insert("oscodename", own.to_owned());
     if !grains.contains_key("os") {
@@ -216,6 +224,7 @@ impl WholeMachine {
         let field = |name: &str| release.and_then(|release| release.get(name)).map_or("", String::as_str);
         let pretty = ReleaseLine::parse(if release.is_some() { field("PRETTY_NAME") } else { "" });
         let mut versions = vec![field("VERSION_ID").to_owned(), line.version.clone(), pretty.version];
+        // Debian's os-release has no point release; this file has.
         if field("ID") == "debian" || field("ID_LIKE").split_whitespace().any(|id| id == "debian") {
             versions.push(machine.read_trimmed("/etc/debian_version").unwrap_or_default());
         }
@@ -229,6 +238,7 @@ impl WholeMachine {
 fn most_precise(versions: Vec<String>) -> String {
     let dots = |version: &str| version.matches('.').count();
     versions.into_iter().fold(String::new(), |best, version| {
+        // The first of equals stays: sources come in order of trust.
         if best.is_empty() || dots(&version) > dots(&best) { version } else { best }
     })
 }
@@ -268,6 +278,7 @@ mod tests {
             assert_eq!(found, expected, "{}", folder.display());
             seen += 1;
         }
+        // An empty or moved directory would make the test pass without looking at anything.
         assert!(seen > 20, "only {seen} distributions were looked at");
     }
 

@@ -49,6 +49,7 @@ pub fn lsb_from_os_release(grains: &mut Map, release: &OsRelease) {
 fn suse(grains: &mut Map, release: &OsRelease, cpe: &str) {
     let Some((vendor, version)) = cpe_parts(cpe) else {
         tracing::error!("Broken CPE_NAME format in /etc/os-release!");
+        // A broken name is logged, not fatal: the other fields are good.
         return;
     };
     if !["suse", "opensuse"].contains(&vendor.to_lowercase().as_str()) {
@@ -109,6 +110,7 @@ fn suse_release(grains: &mut Map, text: &str) {
     }
     if !patch.is_empty() {
         version = format!("{version}.{patch}");
+        // SLES 11 names its service pack in a file of its own only.
         if !codename.is_empty() && !codename.contains(&format!("SP{patch}")) {
             codename = format!("{codename} SP{patch}");
         }

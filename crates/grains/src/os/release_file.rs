@@ -29,6 +29,7 @@ pub fn os_release(machine: &Machine) -> Option<OsRelease> {
 /// Parses `NAME="value"` lines as freedesktop.org specifies, with its defaults for the three required names.
 pub fn parse_os_release(text: &str) -> OsRelease {
     let defaults = [("NAME", "Linux"), ("ID", "linux"), ("PRETTY_NAME", "Linux")];
+    // The specification's defaults, which `distro` applies as well.
     let mut release: OsRelease = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     for (name, value) in text.lines().filter_map(|line| line.trim().split_once('=')) {
         if !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_') {
@@ -39,6 +40,7 @@ pub fn parse_os_release(text: &str) -> OsRelease {
 }
 
 fn unquote(value: &str) -> &str {
+    // Quotes need not match, as in Salt's parser.
     let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
     value.strip_suffix(['"', '\'']).unwrap_or(value)
 }
@@ -62,9 +64,11 @@ pub fn lsb_release(machine: &Machine) -> Vec<(String, String)> {
 
 fn lsb_line(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once('=')?;
+    // Other keys are vendors' own.
     let known = ["DISTRIB_ID", "DISTRIB_RELEASE", "DISTRIB_CODENAME", "DISTRIB_DESCRIPTION"];
     let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
     let allowed = |c: char| c.is_alphanumeric() || c.is_whitespace() || "._-".contains(c);
+    // Salt's pattern stops at the first other character, for example a trailing quote.
     let end = value.find(|c| !allowed(c)).unwrap_or(value.len());
     (known.contains(&name) && end > 0).then(|| (format!("lsb_{}", name.to_lowercase()), value[..end].trim_end().into()))
 }
@@ -124,6 +128,7 @@ fn split_version(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_end();
     let text = text.strip_suffix("LTS").unwrap_or(text).trim_end();
     let start = text.rfind(|c: char| !(c.is_ascii_digit() || c.is_ascii_lowercase() || ".+-".contains(c)));
+    // The version starts after the last character that cannot be in it. That character may be longer than one byte.
     let start = start.map_or(0, |place| place + text[place..].chars().next().map_or(1, char::len_utf8));
     // A version begins with a digit.
     let start = start + text[start..].find(|c: char| c.is_ascii_digit())?;

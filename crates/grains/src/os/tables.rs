@@ -130,6 +130,7 @@ pub const FAMILIES: &[(&str, &str)] = &[
 
 /// Returns the second element of the pair that begins with the key.
 pub fn look_up(table: &[(&'static str, &'static str)], key: &str) -> Option<&'static str> {
+    // The tables are sorted; a test checks it.
     table.binary_search_by(|(name, _)| (*name).cmp(key)).ok().map(|place| table[place].1)
 }
 
