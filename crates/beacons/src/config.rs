@@ -60,6 +60,7 @@ pub(crate) fn is_on(map: &Map, name: &str) -> bool {
 
 /// Rounds to one decimal place, as `psutil` does for percentages.
 pub(crate) fn tenth(number: f64) -> f64 {
+    // Salt compares what psutil rounded, so a bound of 63 is reached by 62.96.
     (number * 10.0).round() / 10.0
 }
 

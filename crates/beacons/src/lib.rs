@@ -45,6 +45,7 @@ pub trait Watcher: Send {
 pub fn find(name: &str) -> Result<&'static Kind, String> {
     match KINDS.iter().find(|kind| kind.name == name) {
         Some(kind) => Ok(kind),
+        // Told apart from a misspelt name: these exist in Salt.
         None if matches!(name, "watchdog" | "salt_proxy") => Err(format!("not supported: the beacon {name}")),
         None => Err(format!("there is no beacon {name}")),
     }

@@ -45,7 +45,9 @@ fn told(path: &str, pem: &[u8], days: i64) -> Result<Option<Map>, String> {
     let certificate = X509::from_pem(pem).map_err(text)?;
     let now = Asn1Time::days_from_now(0).map_err(text)?;
     let left = now.diff(certificate.not_after()).map_err(text)?;
+    // OpenSSL splits a past time into negative days and seconds; Python rounds towards the past.
     let whole_days = if left.secs < 0 { left.days - 1 } else { left.days };
+    // A negative number of days reports the certificate always.
     if days >= 0 && i64::from(whole_days) > days {
         return Ok(None);
     }
@@ -53,6 +55,7 @@ fn told(path: &str, pem: &[u8], days: i64) -> Result<Option<Map>, String> {
     let (issuer, issuer_map) = name(certificate.issuer_name());
     let (subject, subject_map) = name(certificate.subject_name());
     let serial =
+        // Serial numbers have up to twenty bytes.
         certificate.serial_number().to_bn().and_then(|number| Ok(number.to_dec_str()?.to_string())).map_err(text)?;
     let algorithm = certificate.signature_algorithm().object().nid().long_name().unwrap_or("UNDEF").to_owned();
     Ok(Some(map! {
@@ -69,6 +72,7 @@ fn told(path: &str, pem: &[u8], days: i64) -> Result<Option<Map>, String> {
         "subject_dict" => subject_map,
         "version" => i64::from(certificate.version()),
         "extensions" => extensions(&certificate),
+        // An expiry of a few minutes ago has no whole day but negative seconds.
         "has_expired" => left.days < 0 || left.secs < 0,
     }))
 }
@@ -98,6 +102,7 @@ fn extensions(certificate: &X509) -> Vec<Value> {
 
 fn name(name: &X509NameRef) -> (String, Map) {
     let mut all = Map::new();
+    // Kept beside the text, because a name may have the same field twice.
     let mut text = Vec::new();
     for entry in name.entries() {
         let nid: Nid = entry.object().nid();
@@ -125,6 +130,7 @@ impl Stamp {
         let [month, day, clock, year, ..] = parts.as_slice() else { return Err(bad()) };
         let month = MONTHS.iter().position(|name| name == month).ok_or_else(bad)? + 1;
         let day: u8 = day.parse().map_err(|_| bad())?;
+        // The form of ASN.1, which Salt returns unchanged, and a second one for people.
         let raw = format!("{year}{month:02}{day:02}{}Z", clock.replace(':', ""));
         Ok(Stamp { raw, shown: format!("{year}-{month:02}-{day:02} {clock}Z") })
     }

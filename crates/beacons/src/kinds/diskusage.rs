@@ -16,12 +16,15 @@ pub const KIND: Kind = Kind {
 fn look(config: &Value, (): &mut ()) -> Found {
     let mounts = std::fs::read_to_string("/proc/self/mounts").map_err(|error| format!("/proc/self/mounts: {error}"))?;
     let mut found = Vec::new();
+    // Two patterns that match one mount give two events, as in Salt.
     for (pattern, bound) in without_options(config) {
         let bound = percent(&bound).ok_or_else(|| format!("could not convert string to float: {bound}"))?;
+        // Salt makes the pattern match the whole path: `/` must not match `/home`.
         let whole = if pattern.ends_with('$') { pattern.clone() } else { format!("{pattern}$") };
         let regex = Regex::new(&format!("^(?:{whole})")).map_err(|error| error.to_string())?;
         for mount in mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(unescape) {
             if regex.is_match(&mount).unwrap_or(false)
+                // A mount may go away between the list and the question.
                 && let Some(usage) = usage(&mount)
                 && usage >= bound
             {
@@ -38,6 +41,7 @@ fn unescape(name: &str) -> String {
     let mut plain = Vec::new();
     while let Some(at) = rest.find('\\') {
         plain.extend_from_slice(&rest.as_bytes()[..at]);
+        // A backslash that begins no octal number is an ordinary character.
         match rest.get(at + 1..at + 4).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) => {
                 plain.push(byte);
@@ -56,6 +60,7 @@ fn unescape(name: &str) -> String {
 /// Returns the used part of the space that ordinary users may use.
 fn usage(mount: &str) -> Option<f64> {
     let facts = statvfs(mount).ok()?;
+    // Blocks reserved for root are neither used nor usable, as for `df`.
     let used = facts.blocks().saturating_sub(facts.blocks_free()) as f64;
     let usable = used + facts.blocks_available() as f64;
     Some(if usable > 0.0 { tenth(used / usable * 100.0) } else { 0.0 })
@@ -73,6 +78,7 @@ mod tests {
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0].get_str("mount"), Some("/"));
         assert_eq!(found(list![map! { "/" => 101 }]), []);
+        // Salt's documentation uses such look-aheads, which the usual regex crate refuses.
         assert!(!found(list![map! { "^/(?!home).*$" => 0 }]).is_empty());
         assert!(look(&list![map! { "/" => "much" }], &mut ()).is_err());
         assert_eq!(unescape("/mnt/a\\040b"), "/mnt/a b");

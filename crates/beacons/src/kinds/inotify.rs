@@ -64,6 +64,7 @@ fn validate(config: &Value) -> Result<(), String> {
         }
         let Some(masks) = settings.get("mask") else { continue };
         let Some(masks) = masks.as_list() else { return wrong("mask must be list.") };
+        // `isdir` is part of an event, not something to ask for.
         let known = |mask: &&Value| MASKS.iter().any(|(name, _)| *name != "isdir" && mask.as_str() == Some(name));
         if let Some(mask) = masks.iter().find(|mask| !known(mask)) {
             return wrong(&format!("invalid mask option {mask}."));
@@ -95,6 +96,7 @@ impl Notifier {
         let inotify =
             Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).map_err(|error| error.to_string())?;
         let fd = inotify.as_fd().try_clone_to_owned();
+        // Registered under a second descriptor, because tokio wants to own its own.
         let reports = fd.and_then(Receiver::from_owned_fd_unchecked).map_err(|error| error.to_string())?;
         Ok(Notifier { inotify, reports, paths: HashMap::new() })
     }
@@ -117,6 +119,7 @@ impl Notifier {
                 changes.extend(events.into_iter().filter_map(|event| self.change(event)));
             }
             // No event fits into one byte: this reads nothing, but returns whether there are more, and clears tokio's readiness if not.
+            // The bound keeps one look from running for ever while a program writes.
             match self.reports.try_read(&mut [0]) {
                 Err(error) if error.kind() != std::io::ErrorKind::WouldBlock && changes.len() < MOST => {}
                 _ => return changes,
@@ -126,6 +129,7 @@ impl Notifier {
 
     fn change(&mut self, event: InotifyEvent) -> Option<Change> {
         let watched = self.paths.get(&event.wd)?.clone();
+        // The kernel has removed the watch; a new one may get the same number.
         if event.mask.contains(AddWatchFlags::IN_IGNORED) {
             self.paths.remove(&event.wd);
         }
@@ -136,6 +140,7 @@ impl Notifier {
     /// Waits for an event.
     pub async fn ready(&self) {
         if self.reports.readable().await.is_err() {
+            // Without a working descriptor there will be no event: the caller's interval goes on alone.
             std::future::pending().await
         }
     }
@@ -167,6 +172,7 @@ fn mask_name(mask: AddWatchFlags) -> String {
         .filter(|(_, flag)| mask.contains(*flag))
         .map(|(name, _)| format!("IN_{}", name.to_uppercase()))
         .collect();
+    // pyinotify puts this name last.
     names.sort_by_key(|name| name == "IN_ISDIR");
     names.join("|")
 }
@@ -187,6 +193,7 @@ impl Files {
             self.notifier = Some(Notifier::new()?);
         }
         let Some(notifier) = &mut self.notifier else { return Ok(()) };
+        // Decided anew at each look: a missing path may exist now.
         self.missing = false;
         for (path, settings) in files {
             if notifier.watches(&path) {
@@ -204,6 +211,7 @@ impl Files {
     /// Returns the configured path of an event, with its settings.
     fn settings_of(&self, watched: &Path) -> Option<Map> {
         let files = self.files();
+        // With `recurse` the event comes from a directory below the configured one.
         watched.ancestors().find_map(|path| files.get(path).cloned())
     }
 
@@ -217,6 +225,7 @@ impl Files {
             // It may be gone again.
             let _ = add(notifier, &change.path, &settings, is_on(&settings, "recurse"));
         }
+        // The end of a watch is always reported, as by pyinotify.
         let wanted = (mask_of(&settings) - options()) | AddWatchFlags::IN_IGNORED;
         if !change.mask.intersects(wanted) || is_excluded(&settings, &change.path) {
             return Ok(None);
@@ -230,9 +239,11 @@ impl Files {
 
 fn add(notifier: &mut Notifier, path: &Path, settings: &Map, recurse: bool) -> Result<(), String> {
     let mut mask = mask_of(settings);
+    // Needed to notice new directories, even if the operator did not ask for such events.
     if is_on(settings, "auto_add") {
         mask |= AddWatchFlags::IN_CREATE;
     }
+    // A stack of directories, so that a deep tree does not exhaust the thread's own.
     let mut open = vec![path.to_owned()];
     let mut count = 0;
     while let Some(path) = open.pop() {
@@ -245,6 +256,7 @@ fn add(notifier: &mut Notifier, path: &Path, settings: &Map, recurse: bool) -> R
             continue;
         }
         let Ok(entries) = std::fs::read_dir(&path) else { continue };
+        // `file_type` does not follow links: a link to a parent would never end.
         let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         open.extend(directories.map(|entry| entry.path()).filter(|path| !is_excluded(settings, path)));
     }
@@ -276,6 +288,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     let escaped: String = pattern
         .chars()
         .map(|c| match c {
+            // Everything else is escaped, brackets too: the option has only these two wildcards.
             '*' => ".*".to_owned(),
             '?' => ".".to_owned(),
             other if other.is_alphanumeric() || other == '/' => other.to_string(),
@@ -302,12 +315,14 @@ impl Files {
         let changes = self.notifier.as_mut().map(Notifier::read).unwrap_or_default();
         let mut found: Vec<Map> = Vec::new();
         for change in &changes {
+            // `coalesce` drops repeated events of one look.
             if let Some(event) = self.event(change)?
                 && !(is_on(&self.config, "coalesce") && found.contains(&event))
             {
                 found.push(event);
             }
         }
+        // After the events, so that a file that was replaced is watched again at once.
         self.watch()?;
         Ok(found)
     }
@@ -351,6 +366,7 @@ mod tests {
         assert!(files.take().unwrap().is_empty());
         assert!(files.ready().is_none());
         std::fs::write(&file, "x").unwrap();
+        // The first look after the creation only starts the watch.
         assert!(files.take().unwrap().is_empty());
         std::fs::write(&file, "y").unwrap();
         files.ready().unwrap().await;

@@ -56,12 +56,14 @@ struct Journal {
 
 impl Journal {
     fn start(&mut self) -> Result<(), String> {
+        // Only new entries: Salt seeks to the end of the journal, too.
         let arguments = ["--follow", "--output=json", "--lines=0", "--no-pager", "--quiet"];
         let started = Command::new("journalctl")
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // A minion that stops must not leave the program behind.
             .kill_on_drop(true)
             .spawn();
         let mut child = started.map_err(|error| format!("journalctl: {error}"))?;
@@ -92,6 +94,7 @@ impl Watcher for Journal {
             if self.program.is_none() {
                 self.start()?;
             }
+            // The rest waits for the next look: a service in an endless loop must not fill the memory.
             while self.waiting.len() < MOST {
                 let more = std::future::poll_fn(|context| {
                     // Reads what is available, without waiting.
@@ -124,6 +127,7 @@ fn judge(config: &Map, line: &str) -> Vec<Map> {
     let fits = |fields: &Value| {
         let fields = fields.as_map();
         fields.is_some_and(|fields| {
+            // Salt compares with Python's equality, where 6 is 6.0.
             fields.iter().all(|(key, value)| entry.get_value(key).is_some_and(|is| value::python::equal(is, value)))
         })
     };
@@ -140,6 +144,7 @@ fn typed(key: &str, value: &Value) -> Option<Value> {
         Value::Str(text) if NUMBERS.contains(&key) => {
             Some(text.parse::<i64>().map_or_else(|_| value.clone(), Value::from))
         }
+        // journalctl prints null for a field that is too long.
         Value::Null => None,
         other => Some(other.clone()),
     }

@@ -50,6 +50,7 @@ fn look(config: &Value, last: &mut Option<[f64; 3]>) -> Found {
 fn judge(config: &Map, now: [f64; 3], last: &mut Option<[f64; 3]>) -> Vec<Map> {
     let on_change = is_on(config, "onchangeonly");
     let before = last.replace(now);
+    // The first look has nothing to compare with.
     if on_change && before.is_none() && config.get("emitatstartup").is_some_and(|emit| !emit.truthy()) {
         return Vec::new();
     }
@@ -60,6 +61,7 @@ fn judge(config: &Map, now: [f64; 3], last: &mut Option<[f64; 3]>) -> Vec<Map> {
         let bound = |which: usize| bounds.as_ref().and_then(|bounds| bounds.get(which)?.as_f64());
         let (Some(low), Some(high)) = (bound(0), bound(1)) else { return false };
         let (now, before) = (now[place], before[place]);
+        // Strictly on the other side before: a load that was at the bound does not count as a change.
         if on_change { (now > high && before < high) || (now < low && before > low) } else { now < low || now > high }
     };
     let data = || TIMES.iter().zip(now).map(|(time, load)| (*time, Value::from(load))).collect::<Map>();

@@ -34,6 +34,7 @@ struct Log {
 }
 
 fn event(tag: &str) -> Map {
+    // All four fields exist in every event, as in Salt's.
     map! { "tag" => tag, "match" => "no", "raw" => "", "error" => "" }
 }
 
@@ -54,6 +55,7 @@ impl Log {
             file.take(MOST).read_to_end(&mut content)?;
             // The last line may not be complete yet.
             let whole = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            // A line longer than the limit is cut, or it would never be finished.
             let whole = if content.len() as u64 == MOST && whole == 0 { content.len() } else { whole };
             self.place = Some(from + whole as u64);
             Ok(String::from_utf8_lossy(&content[..whole]).into_owned())
@@ -61,6 +63,7 @@ impl Log {
         let text =
             read().map_err(|error| format!("[Errno {}] {error}: '{path}'", error.raw_os_error().unwrap_or(0)))?;
         if self.changes.is_none() {
+            // Without inotify the interval is enough.
             let mut changes = Notifier::new().ok();
             let flags = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
             if changes.as_mut().is_some_and(|changes| changes.watch(Path::new(&path), flags).is_ok()) {
@@ -75,8 +78,10 @@ impl Log {
         let (mut found, mut patterns) = (Vec::new(), Vec::new());
         for (tag, settings) in tags.iter() {
             let Some(pattern) = settings.get("regex").filter(|regex| regex.truthy()) else { continue };
+            // Salt's `match` is anchored at the start of the line only.
             match Regex::new(&format!("^(?:{pattern})")) {
                 Ok(regex) => patterns.push((tag.to_string(), regex)),
+                // One bad pattern must not silence the others.
                 Err(_) => {
                     let mut event = event(&tag.to_string());
                     event.insert("error", "bad regex");
@@ -94,6 +99,7 @@ impl Log {
                         event.insert("raw", line);
                         event.insert("match", "yes");
                     }
+                    // A pattern with too many possibilities is given up by the library.
                     Err(_) => drop(event.insert("error", "bad match")),
                 }
                 found.push(event);
@@ -142,6 +148,7 @@ mod tests {
         let expected = map! { "tag" => "bye", "match" => "yes", "raw" => "a good-bye", "error" => "" };
         assert_eq!(found.iter().filter(|event| event.get_str("error") == Some("")).collect::<Vec<_>>(), [&expected]);
         writeln!(file, " good-bye").unwrap();
+        // The half of the first look was kept for this one.
         assert_eq!(log.read().unwrap(), "half good-bye\n");
     }
 }

@@ -28,6 +28,7 @@ fn validate(config: &Value) -> Result<(), String> {
             settings.as_map().ok_or("Configuration for network_info beacon must be a list of dictionaries.")?;
         let known = |key: &str| key == "type" || COUNTERS.iter().any(|(name, _)| *name == key);
         if !settings.text_keys().any(known) {
+            // One known item is enough for Salt; others are ignored.
             return Err("Invalid configuration item in Beacon configuration.".to_owned());
         }
     }
@@ -53,6 +54,7 @@ fn judge(config: &Map, text: &str) -> Vec<Map> {
     let mut found = Vec::new();
     for (name, settings) in interfaces.iter() {
         let name = name.to_string();
+        // An interface that is not there is no error: it may appear later.
         let Some(now) = counters(text, &name) else { continue };
         let greater = settings.get("type").and_then(Value::as_str) == Some("greater");
         let bound = |counter: &str| match settings.get(counter)? {
@@ -61,6 +63,7 @@ fn judge(config: &Map, text: &str) -> Vec<Map> {
         };
         let passes = COUNTERS.iter().any(|(counter, _)| {
             let (now, bound) = (now.get(counter).and_then(Value::as_i64), bound(counter));
+            // Everything but `greater` means equal, as in Salt.
             bound.is_some() && if greater { now > bound } else { now == bound }
         });
         if passes {

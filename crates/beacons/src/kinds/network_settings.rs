@@ -53,6 +53,7 @@ fn validate(config: &Value) -> Result<(), String> {
             return Err("Interface attributes for network_settings beacon must be a dictionary.".to_owned());
         };
         for name in attributes.text_keys() {
+            // Refused, not ignored: an operator would wait for events that never occur.
             if REFUSED.contains(&name) {
                 return Err(format!("not supported: the attribute {name} of the network_settings beacon"));
             }
@@ -96,6 +97,7 @@ fn all(root: &Path) -> Known {
 }
 
 fn of_interface(directory: &Path, name: &str) -> Map {
+    // What Salt's library returns for every interface.
     let mut facts = map! { "ifname" => name, "family" => 0 };
     for (attribute, file) in FILES.iter().filter(|(_, file)| !file.is_empty()) {
         // Some files cannot be read while an interface is down.
@@ -118,6 +120,7 @@ fn of_interface(directory: &Path, name: &str) -> Map {
 
 fn typed(attribute: &str, text: &str) -> Value {
     match attribute {
+        // netlink has this name in upper case, sysfs in lower case.
         "operstate" => text.to_uppercase().into(),
         "flags" => i64::from_str_radix(text.trim_start_matches("0x"), 16).map_or_else(|_| text.into(), Value::from),
         _ => text.parse::<i64>().map_or_else(|_| text.into(), Value::from),
@@ -142,17 +145,20 @@ fn addresses() -> BTreeMap<String, Vec<Value>> {
             all.entry(entry.interface_name).or_default().push(format!("{ip}/{prefix}").into());
         }
     }
+    // The kernel's order may change, which is no event.
     all.values_mut().for_each(|list| list.sort_by_key(Value::to_string));
     all
 }
 
 impl Settings {
     fn judge(&mut self, now: Known) -> Vec<Map> {
+        // The first look compares with itself.
         let before = self.last.replace(now.clone()).unwrap_or_else(|| now.clone());
         let Some(wanted) = self.config.get("interfaces").and_then(Value::as_map) else { return Vec::new() };
         let mut changes: Vec<(String, Map)> = Vec::new();
         for (pattern, attributes) in wanted.iter() {
             let (pattern, attributes) = (pattern.to_string(), attributes.as_map().cloned().unwrap_or_default());
+            // An exact name is not read as an expression: `eth1` would match `eth10` as well.
             let exact = now.contains_key(&pattern);
             let regex = Regex::new(&pattern).ok();
             let fits = |name: &str| {
@@ -163,6 +169,7 @@ impl Settings {
                 }
             };
             for (name, facts) in now.iter().filter(|(name, _)| fits(name)) {
+                // A new interface has no settings that could have changed.
                 let Some(old) = before.get(name) else { continue };
                 let changed = changed(old, facts, &attributes);
                 if !changed.is_empty() {
@@ -187,6 +194,7 @@ fn changed(old: &Map, new: &Map, wanted: &Map) -> Map {
     let told = |(name, settings): (&Value, &Value)| {
         let value = new.get_value(name)?;
         let on = settings.get("onvalue").filter(|value| value.truthy());
+        // `onvalue` with a value that counts as false is as good as none, in Salt too.
         let is_told = old.get_value(name) != Some(value) && on.is_none_or(|on| value::python::equal(on, value));
         is_told.then(|| (name.to_string(), value.clone()))
     };

@@ -36,6 +36,7 @@ impl Packages {
             let call = Call { args: vec![name.into()], kwargs };
             ctx.call_apart(fun, call).await.map_err(|error| error.to_string())
         };
+        // The cached list of packages would hide what another program installed.
         let installed = ask("pkg.version", map! { "use_context" => false }).await?;
         if !installed.truthy() {
             return Ok(("not-installed", Value::Null));
@@ -53,6 +54,7 @@ impl Watcher for Packages {
             for name in names.iter().map(Value::to_string) {
                 let (state, version) = self.state(ctx, &name).await?;
                 let before = self.known.insert(name.clone(), state);
+                // The first look only notes the state.
                 if before.is_some_and(|before| before != state) {
                     found.push(map! { "pkg" => name, "version" => version, "status" => state });
                 }

@@ -35,7 +35,9 @@ fn names() -> Result<BTreeSet<String>, String> {
         let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
         let name = name.trim_end_matches('\n').to_owned();
         let command = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        // The first argument may contain the path, which does not belong to the name.
         let first = String::from_utf8_lossy(command.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+        // A program may give itself any name, so the longer one must begin with the kernel's.
         let long = first.rsplit('/').next().filter(|long| name.len() >= 15 && long.starts_with(&name));
         names.insert(long.map_or(name.clone(), str::to_owned));
     }
@@ -50,6 +52,7 @@ fn judge(config: &Map, names: &BTreeSet<String>) -> Vec<Map> {
         let told: Value = match (wanted.as_str(), runs) {
             (Some("running"), true) => "Running".into(),
             (Some("stopped"), false) => "Stopped".into(),
+            // Any other word than these two reports only that the process is missing.
             (Some("running" | "stopped"), _) | (_, true) => return None,
             (_, false) => false.into(),
         };

@@ -22,6 +22,7 @@ struct WatchedCall {
 
 fn exist(calls: &[WatchedCall], ctx: &Context) -> Result<(), String> {
     let agent = ctx.agent.clone();
+    // The names are from the configuration, so the options that forbid modules count.
     match calls.iter().find(|wanted| agent.registry().find_permitted(&wanted.fun).is_err()) {
         Some(wanted) => Err(format!("{} not in __salt__", wanted.fun)),
         None => Ok(()),
@@ -72,6 +73,7 @@ fn arguments_of(fun: &str, arguments: &Value) -> Result<Call, String> {
 impl Watcher for Monitor {
     fn look<'a>(&'a mut self, ctx: &'a Context) -> BoxFuture<'a, Found> {
         Box::pin(async move {
+            // A single function, written as text, is reported whatever it returns.
             let always = flat(&self.0).get("salt_fun").is_some_and(|fun| fun.as_list().is_none());
             let mut found = Vec::new();
             for WatchedCall { fun, call } in calls(&self.0)? {

@@ -59,6 +59,7 @@ impl Watcher for Services {
 fn event(name: &str, settings: &Map, running: bool) -> Map {
     let mut state = map! { "running" => running };
     if let Some(file) = settings.get_str("uncleanshutdown")
+        // Asked only when the service is down: a pid file of a running one says nothing.
         && !running
     {
         state.insert("uncleanshutdown", Path::new(file).exists());
@@ -69,6 +70,7 @@ fn event(name: &str, settings: &Map, running: bool) -> Map {
 impl Services {
     /// Returns whether the state of a service is reported now.
     fn is_told(&mut self, name: &str, settings: &Map, running: bool, now: Instant) -> bool {
+        // Before the state is noted, as in Salt: a skipped look must not count as a change.
         if settings.get("is_running_state").and_then(Value::as_bool).is_some_and(|wanted| wanted != running) {
             return false;
         }
@@ -77,6 +79,7 @@ impl Services {
         }
         let delay = settings.get("delay").and_then(Value::as_f64).unwrap_or(0.0);
         let changed = match self.last.get(name) {
+            // A service seen for the first time counts as changed.
             None => settings.get("emitatstartup").is_none_or(Value::truthy),
             Some(last) => last.running != running,
         };

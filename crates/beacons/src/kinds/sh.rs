@@ -68,6 +68,7 @@ impl Watcher for Shells {
             for (pid, facts) in processes.as_map().cloned().unwrap_or_default().iter() {
                 let command = facts.get("cmd").and_then(Value::as_str).unwrap_or_default().trim_start_matches('-');
                 let pid = pid.to_string();
+                // Salt tests whether the command is a part of any shell's path, so `sh` is found in `/bin/bash`.
                 if known.iter().any(|shell| shell.contains(command)) && !self.followed.contains_key(&pid) {
                     let user = facts.get("user").cloned().unwrap_or_default();
                     self.followed.insert(pid.clone(), follow(&pid, user)?);
@@ -79,6 +80,7 @@ impl Watcher for Shells {
                     found.extend(event(pid, &shell.user, &line));
                 }
             }
+            // After reading: the last lines of a program that has ended are still in the queue.
             self.followed.retain(|_, shell| matches!(shell.program.try_wait(), Ok(None)));
             Ok(found)
         })
@@ -88,6 +90,7 @@ impl Watcher for Shells {
 /// Parses the command in a line of `strace`.
 fn event(pid: &str, user: &Value, line: &str) -> Option<Map> {
     let call = line.split_once("execve")?.1;
+    // The parts between quotes; blanks and commas between them are skipped.
     let quoted: Vec<&str> = call.split('"').skip(1).step_by(2).collect();
     let arguments: Vec<Value> = quoted.iter().skip(1).map(|argument| Value::from(*argument)).collect();
     let mut event = map! { "args" => arguments, "tag" => pid };

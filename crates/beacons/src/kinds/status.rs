@@ -31,6 +31,7 @@ impl Watcher for Status {
             for (fun, items) in wanted {
                 let told = match ctx.call_apart(&format!("status.{fun}"), Call::default()).await {
                     Ok(data) => chosen(&data, &items),
+                    // As in Salt, a function that fails leaves its part empty.
                     Err(error @ exec::Error::Execution(_)) => {
                         tracing::debug!(
                             "Status beacon attempted to process function {fun} but encountered error: {error}"
@@ -51,6 +52,7 @@ fn chosen(data: &Value, items: &Value) -> Value {
     let one = std::slice::from_ref(items);
     let mut told = Value::Map(Map::new());
     for item in items.as_list().unwrap_or(one) {
+        // Whatever was selected before is replaced.
         if item.as_str() == Some("all") {
             told = data.clone();
             continue;
@@ -64,6 +66,7 @@ fn chosen(data: &Value, items: &Value) -> Value {
             (Some(found), Value::Map(told)) => drop(told.insert(item.clone(), found)),
             (Some(_), _) => {}
             (None, _) => {
+                // Salt shows the KeyError's text, which has the key as Python prints it.
                 let item = value::python::repr(item);
                 told = format!("Status beacon is incorrectly configured: {item}").into();
             }
@@ -83,6 +86,7 @@ fn now() -> String {
 
 /// Returns year, month and day of a number of days since 1970.
 fn civil(days: i64) -> (i64, i64, i64) {
+    // Days are counted from March, so that the leap day is the last one of the year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);

@@ -27,6 +27,7 @@ fn validate(config: &Value, name: &str) -> Result<(), String> {
 
 fn memory(config: &Value, (): &mut ()) -> Found {
     let text = read()?;
+    // Kernels before 3.14 do not estimate what could be freed.
     let (total, free) = (field(&text, "MemTotal")?, field(&text, "MemAvailable").or_else(|_| field(&text, "MemFree"))?);
     Ok(told(config, "memusage", share(total, total - free)))
 }
@@ -38,6 +39,7 @@ fn swap(config: &Value, (): &mut ()) -> Found {
 }
 
 fn told(config: &Value, name: &str, usage: f64) -> Vec<value::Map> {
+    // Without a bound that can be read nothing is reported.
     let bound = flat(config).get("percent").and_then(percent).unwrap_or(f64::INFINITY);
     if usage >= bound { vec![map! { name => usage }] } else { Vec::new() }
 }
