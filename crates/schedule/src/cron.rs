@@ -64,6 +64,7 @@ impl Cron {
     /// # Errors
     /// If it is invalid.
     pub fn parse(text: &str) -> Result<Cron, BadCron> {
+        // croniter takes names and letters in any case.
         let lower = text.to_ascii_lowercase();
         let lower = match lower.as_str() {
             "@midnight" | "@daily" => "0 0 * * *",
@@ -74,6 +75,8 @@ impl Cron {
             other => other,
         };
         let fields: Vec<&str> = lower.split_ascii_whitespace().collect();
+        // Expressions come from pillar and from commands; a list of thousands of numbers would be searched for each
+        // day.
         if !(5..=7).contains(&fields.len()) || lower.len() > MAX_LENGTH {
             return Err(BadCron);
         }
@@ -83,6 +86,7 @@ impl Cron {
             read.push(read_field(index, field, &mut special)?);
         }
         let is_nth = |day: &u16| special.nth.iter().any(|(nth, _)| nth == day);
+        // As croniter: `5#2` next to a plain weekday has no clear meaning.
         let plain = read[WEEKDAY].iter().flatten().any(|day| !is_nth(day));
         if !special.nth.is_empty() && plain && read[WEEKDAY].iter().flatten().count() < 7 {
             return Err(BadCron);
@@ -102,6 +106,7 @@ impl Cron {
             days: next(),
             months: next(),
             weekdays: next(),
+            // In croniter's order: seconds are the sixth field, years the seventh.
             seconds: (fields.len() > 5).then(&mut next),
             years: (fields.len() > 6).then(&mut next),
             last_day: special.last_day,
@@ -113,6 +118,7 @@ impl Cron {
     /// Returns the first match after a time; `None` if there is none within fifty years.
     pub fn next(&self, after: DateTime) -> Option<DateTime> {
         let step = if self.seconds.is_some() { 1.second() } else { 1.minute() };
+        // The next match is after the time, never at it.
         let from = after.checked_add(step).ok()?;
         let start = from.date();
         let mut clock = Some((from.hour(), from.minute(), from.second()));
@@ -120,10 +126,12 @@ impl Cron {
         let mut date = start;
         while date.year() <= last {
             if !fits(self.years.as_ref().unwrap_or(&None), date.year()) || !fits(&self.months, date.month()) {
+                // Skipping whole months: `0 0 29 2 *` would look at a thousand days otherwise.
                 date = date.first_of_month().checked_add(1.month()).ok()?;
                 clock = None;
                 continue;
             }
+            // Only the first day is searched from a time on; later days from midnight.
             if self.fits_day(date)
                 && let Some((hour, minute, second)) = self.time_from(clock.take().unwrap_or_default())
             {
@@ -139,6 +147,7 @@ impl Cron {
         let weekday = date.weekday().to_sunday_zero_offset();
         let nearest = |day| nearest_working_day(date, day) == date.day();
         let nth = || self.nth.iter().any(|(weekday, nth)| is_nth(date, *weekday, *nth));
+        // As in croniter, `15W` and `5#2` replace the plain fields.
         match (self.nearest, self.nth.is_empty()) {
             (Some(day), true) => nearest(day),
             (Some(day), false) => nearest(day) && nth(),
@@ -147,6 +156,8 @@ impl Cron {
                 let by_weekday = fits(&self.weekdays, weekday);
                 let by_day = fits(&self.days, date.day()) || (self.last_day && date.day() == date.days_in_month());
                 let both = self.days.is_some() && self.weekdays.is_some();
+                // Cron's own rule for two restricted day fields: one of them suffices. With a star in one, both must
+                // match.
                 if both { by_day || by_weekday } else { by_day && by_weekday }
             }
         }
@@ -157,10 +168,12 @@ impl Cron {
         let zero = Some(vec![0]);
         let seconds = match &self.seconds {
             Some(seconds) => (seconds, second),
+            // Without a field for seconds a job runs at the full minute.
             None => (&zero, 0),
         };
         let first = |field: &Field| field.as_ref().map_or(0, |values| values[0] as i8);
         let (first_minute, first_second) = (first(&self.minutes), first(seconds.0));
+        // A later minute of this hour, or else the first one of a later hour.
         let same_hour = fits(&self.hours, hour).then(|| {
             if fits(&self.minutes, minute)
                 && let Some(second) = from(seconds.0, seconds.1, 59)
@@ -190,13 +203,17 @@ fn is_nth(date: Date, weekday: u16, nth: u8) -> bool {
     if i32::from(date.weekday().to_sunday_zero_offset()) != i32::from(weekday) {
         return false;
     }
+    // Zero stands for the last one: no such day follows within the month.
     if nth == 0 { date.day() + 7 > date.days_in_month() } else { (date.day() - 1) / 7 + 1 == nth as i8 }
 }
 
 fn nearest_working_day(date: Date, day: i8) -> i8 {
+    // `31W` means the last day in a shorter month.
     let last = date.days_in_month();
     let day = day.min(last);
     let Ok(there) = Date::new(date.year(), date.month(), day) else { return day };
+    // Never over the border of a month: from Saturday the 1st it is Monday the 3rd, from a Sunday that is the last
+    // day the Friday before.
     match there.weekday().to_monday_zero_offset() {
         5 => {
             if day > 1 {
@@ -225,6 +242,7 @@ struct Special {
 
 fn read_field(index: usize, field: &str, special: &mut Special) -> Result<Field, BadCron> {
     let field = match field {
+        // Quartz's sign for "no matter", which croniter takes in the day fields.
         "?" if index == DAY || index == WEEKDAY => "*",
         other if other.contains('?') => return Err(BadCron),
         other => other,
@@ -237,6 +255,7 @@ fn read_field(index: usize, field: &str, special: &mut Special) -> Result<Field,
             special.last_day = true;
         } else if index == DAY && (item.starts_with('w') || item.ends_with('w')) {
             let day: i8 = item.trim_matches('w').parse().map_err(|_| BadCron)?;
+            // One day only: the nearest working day of a list is not defined.
             if field.contains(',') || !(1..=31).contains(&day) {
                 return Err(BadCron);
             }
@@ -256,6 +275,7 @@ fn read_field(index: usize, field: &str, special: &mut Special) -> Result<Field,
     values.sort_unstable();
     values.dedup();
     let all = usize::from(kind.most - kind.least) + 1;
+    // A complete list in a day field stays a restriction here; `parse` decides about it with the other field.
     let day_field = index == DAY || index == WEEKDAY;
     Ok(if values.len() == all && !day_field { None } else { Some(values) })
 }
@@ -291,10 +311,12 @@ fn read_item(kind: &Kind, index: usize, item: &str) -> Result<Vec<u16>, BadCron>
         None if range == "*" => (kind.least, kind.most, false),
         None => {
             let low = value(kind, index, range)?;
+            // `5/2` runs to the end of the field.
             (low, if step.is_some() { kind.most } else { low }, true)
         }
     };
     let step = step.unwrap_or(1);
+    // A step of zero would never end.
     if step == 0 || low.max(high) > kind.most || low.min(high) < kind.least {
         return Err(BadCron);
     }
@@ -309,6 +331,7 @@ fn read_item(kind: &Kind, index: usize, item: &str) -> Result<Vec<u16>, BadCron>
     // "fri-mon" goes over the end of the week, and the steps continue there.
     let mut values: Vec<u16> = stepped(low, kind.most).collect();
     let last = values.last().copied().unwrap_or(low);
+    // The steps go on in the next round: `fri-mon/2` is Friday and Sunday, not Friday and Monday.
     let (behind, all) = (kind.most - last, kind.most - kind.least + 1);
     let skip = if last - kind.least + step > all && behind < step { step - behind } else { 0 };
     values.extend(stepped(kind.least + skip, high));

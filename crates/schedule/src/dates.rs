@@ -36,6 +36,7 @@ const FILLERS: [&str; 10] = ["at", "on", "and", "ad", "m", "t", "of", "st", "nd"
 /// # Errors
 /// If the text is invalid or names a zone: schedules use the machine's zone.
 pub fn parse(text: &str, today: Date) -> Result<DateTime, InvalidDate> {
+    // Texts come from pillar and from commands.
     if text.len() > MAX_LENGTH {
         return Err(InvalidDate);
     }
@@ -59,6 +60,7 @@ fn split(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
+        // The library splits at the same places, so the same texts are read.
         let length = |is: fn(char) -> bool| rest.find(|c| !is(c)).unwrap_or(rest.len());
         if first.is_ascii_digit() {
             let end = length(|c| c.is_ascii_digit() || c == '.' || c == ',');
@@ -70,6 +72,7 @@ fn split(text: &str) -> Vec<Token> {
             if one || marks == 0 {
                 tokens.push(Token::Number(number.replace(',', ".")));
             } else {
+                // `10.02.2024` has dots between its numbers, `10.5` is one number.
                 split_dotted(number, &mut tokens);
             }
             rest = &rest[number.len()..];
@@ -134,6 +137,7 @@ struct Reader {
 
 /// Returns the index of the word in a list of names, of which three letters suffice.
 fn place(word: &str, names: &[&str]) -> Option<i64> {
+    // Three letters, not two or four: `dateutil` knows "sep" and "september", and "sept" as an exception.
     let is = |name: &&str| *name == word || (word.len() == 3 && name.starts_with(word));
     names.iter().position(is).map(|place| place as i64)
 }
@@ -241,6 +245,7 @@ impl Reader {
     fn take_number(&mut self, number: &str) -> Result<usize, InvalidDate> {
         let figures = number.len();
         let clock_follows = self.is_mark(1, ':') || self.word(1).and_then(unit).is_some();
+        // After a complete date a bare number is the time: `20240229 1314`.
         if self.said.parts.len() == 3 && [2, 4].contains(&figures) && self.said.hour.is_none() && !clock_follows {
             self.said.hour = Some(int(&number[..2])?);
             if figures == 4 {
@@ -248,6 +253,7 @@ impl Reader {
             }
             return Ok(1);
         }
+        // Before the other lengths: a date or a time, depending on what was read already.
         if figures == 6 || number.find('.') == Some(6) {
             return self.take_six(number);
         }
@@ -304,6 +310,7 @@ impl Reader {
             None if self.token(1) == Some(&Token::Space) => self.word(2).and_then(unit).map(|unit| (unit, 3)),
             None => None,
         };
+        // The number may have no unit of its own: `12h30`.
         let before = match self.at.checked_sub(1).and_then(|at| self.tokens.get(at)) {
             Some(Token::Word(word)) => unit(word).map(|unit| (unit + 1, 1)),
             _ => None,
@@ -320,6 +327,7 @@ impl Reader {
 
     /// `HH:MM[:SS[.ss]]`.
     fn take_clock(&mut self, number: &str) -> Result<usize, InvalidDate> {
+        // Python's `int()` of the first part; a fraction of an hour is ignored there.
         self.said.hour = Some(int(number.split('.').next().unwrap_or_default())?);
         let minutes = self.number(2).ok_or(InvalidDate)?.to_owned();
         self.said.put_minutes(&minutes)?;
@@ -395,6 +403,7 @@ impl ParsedDate {
     /// A number of a date whose meaning follows from the others.
     fn put(&mut self, text: &str) -> Result<(), InvalidDate> {
         let number = int(text)?;
+        // `dateutil` takes a number above 100 or with more than two digits for a year.
         if text.len() > 2 || number > 100 {
             return self.put_year(number);
         }
@@ -420,7 +429,9 @@ impl ParsedDate {
     }
 
     fn put_half(&mut self, late: bool) -> Result<(), InvalidDate> {
+        // "13 pm" is refused, as by `dateutil`.
         let hour = self.hour.filter(|hour| *hour <= 12).ok_or(InvalidDate)?;
+        // 12 am is midnight, 12 pm noon.
         self.hour = Some(match (hour, late) {
             (12, false) => 0,
             (0..12, true) => hour + 12,
@@ -451,6 +462,7 @@ impl ParsedDate {
 
     fn finish(self, today: Date) -> Result<DateTime, InvalidDate> {
         let clock = [self.hour, self.minute, self.second, self.micros];
+        // A text with nothing but fillers is no date.
         if self.parts.is_empty() && self.weekday.is_none() && clock.iter().all(Option::is_none) {
             return Err(InvalidDate);
         }
@@ -462,9 +474,11 @@ impl ParsedDate {
         let first = Date::new(year, month, 1).map_err(|_| InvalidDate)?;
         let day = match day {
             Some(day) => i8::try_from(day).map_err(|_| InvalidDate)?,
+            // "February" on the 31st of January means its last day.
             None => today.day().min(first.days_in_month()),
         };
         let mut date = Date::new(year, month, day).map_err(|_| InvalidDate)?;
+        // A weekday beside a complete date is not checked.
         if let (Some(weekday), None) = (self.weekday, self.order()?.2) {
             let ahead = (weekday - i64::from(date.weekday().to_monday_zero_offset())).rem_euclid(7);
             date = date.checked_add(ahead.days()).map_err(|_| InvalidDate)?;
@@ -501,6 +515,7 @@ impl ParsedDate {
             |known: &[usize]| (0..numbers.len()).find(|place| !known.contains(place)).map(|place| numbers[place]);
         Ok(match (numbers.as_slice(), named, year) {
             ([], ..) => (None, None, None),
+            // Which part is what follows from names and sizes; only what stays open goes by the American order.
             (_, Some(month), Some(year)) if numbers.len() <= 3 => {
                 (Some(numbers[year]), Some(numbers[month]), other(&[month, year]))
             }
@@ -548,6 +563,7 @@ impl ParsedDate {
                     }
                 }
                 None if *a > 31 || year == Some(0) => (Some(*a), Some(*b), Some(*c)),
+                // Thirteen or more cannot be a month.
                 None if *a > 12 => (Some(*c), Some(*b), Some(*a)),
                 None => (Some(*c), Some(*a), Some(*b)),
             },

@@ -73,6 +73,7 @@ pub fn function_of(data: &Map) -> Option<&Value> {
 impl Definition {
     /// Parses a definition.
     pub(crate) fn read(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Self, Problem> {
+        // Salt refuses a mixture rather than choose.
         if OTHERS.iter().filter(|key| data.contains_key(key)).count() > 1 {
             let all = OTHERS.join("\", \"");
             return Err(Problem(format!("Unable to use \"{all}\" options together. Ignoring.")));
@@ -90,6 +91,7 @@ impl Definition {
 }
 
 fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, Problem> {
+    // Salt means to refuse intervals beside times of day, but its check never matches: intervals win.
     if UNITS.iter().any(|(unit, _)| data.contains_key(unit)) {
         let mut seconds = 0u64;
         for (unit, long) in UNITS {
@@ -97,6 +99,7 @@ fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, P
             seconds = seconds.saturating_add(count.saturating_mul(long));
         }
         // Salt looks at its schedule once a second, so no interval is shorter.
+        // A century at most, so that sums of times cannot overflow.
         return Ok(Timing::Every(Duration::from_secs(seconds.clamp(1, 86400 * 36500))));
     }
     if let Some(once) = data.get("once") {
@@ -116,12 +119,14 @@ fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, P
         let cron = Cron::parse(cron.as_str().ok_or_else(bad)?).map_err(|_| bad())?;
         return Ok(Timing::Cron(Box::new(cron)));
     }
+    // A job without a time runs only with `run_job`, or at the start.
     Ok(Timing::Never)
 }
 
 /// Parses an integer as Python's `int()` does.
 fn whole(value: &Value) -> Result<u64, Problem> {
     let number = match value {
+        // Python takes underscores between digits.
         Value::Str(text) => text.trim().replace('_', "").parse().ok(),
         Value::Float(number) => Some(*number as i64),
         other => other.as_i64(),
@@ -132,6 +137,7 @@ fn whole(value: &Value) -> Result<u64, Problem> {
             value::python::repr(value)
         ))
     };
+    // A negative interval would be due always.
     number.map(|number: i64| number.max(0).unsigned_abs()).ok_or_else(bad)
 }
 
@@ -154,6 +160,7 @@ pub(crate) fn strptime(text: &str, format: &str) -> Option<DateTime> {
 }
 
 fn read_when(name: &str, entry: &Value, whens: Whens, today: Date) -> Result<When, Problem> {
+    // The pillar's names come before those of the grains.
     let (named, problem) = match (has(whens.pillar, entry), has(whens.grains, entry)) {
         (true, _) => (whens.pillar, "Pillar item \"whens\" must be a dict."),
         (false, true) => (whens.grains, "Grain \"whens\" must be a dict."),
@@ -166,6 +173,7 @@ fn read_when(name: &str, entry: &Value, whens: Whens, today: Date) -> Result<Whe
     };
     let found = match time {
         Value::DateTime(time) => from_value(time).map(When::At),
+        // Parsed again on each day (`next_of`); this only checks that it can be.
         Value::Str(text) => dates::parse(text, today).ok().map(|_| When::Text(text.clone())),
         _ => None,
     };
@@ -176,6 +184,7 @@ fn has(whens: Option<&Value>, entry: &Value) -> bool {
     match (whens, entry) {
         (Some(Value::Map(whens)), entry) => whens.get_value(entry).is_some(),
         (Some(Value::List(items)), entry) => items.contains(entry),
+        // In Python, `in` on a text looks for a part of it. Such a `whens` is refused below.
         (Some(Value::Str(text)), Value::Str(entry)) => text.contains(entry.as_str()),
         _ => false,
     }
@@ -192,6 +201,7 @@ pub(crate) fn read_splay(splay: &Value) -> Option<Splay> {
             }
             Some(Splay { least, most })
         }
+        // `splay: 10` draws from one second on.
         other => other.as_i64().filter(|most| *most > 0).map(|most| Splay { least: 1, most }),
     }
 }
@@ -210,6 +220,7 @@ fn explicit(data: &Map, key: &str) -> Result<Vec<DateTime>, Problem> {
     };
     let read: Result<Vec<DateTime>, Problem> =
         entries.iter().map(|entry| read(entry).ok_or_else(|| bad(entry))).collect();
+    // Sorted, so that the first one is the next one.
     read.map(|mut times| {
         times.sort();
         times

@@ -61,6 +61,7 @@ impl DueTime {
     /// Returns the microseconds until then; negative if it is past.
     fn left(self, now: Moment) -> i128 {
         match self {
+            // Signed and wide: times far away must not wrap around.
             DueTime::Mono(at) => at.as_micros() as i128 - now.mono.as_micros() as i128,
             DueTime::Wall(at) => micros(now.wall, at),
         }
@@ -119,6 +120,7 @@ pub(crate) struct Job {
 impl Job {
     pub fn new(name: &str, given: Value, whens: Whens, today: Date) -> Self {
         let mut data = given.as_map().cloned().unwrap_or_default();
+        // Names with an underscore are Salt's current state of the job, not its definition.
         data.retain(|key, _| !key.as_str().is_some_and(|key| key.starts_with('_')));
         if given.as_map().is_some() && !data.contains_key("name") {
             data.insert("name", name);
@@ -136,6 +138,7 @@ impl Job {
     /// Parses the changed definition. The state of the job stays.
     pub fn read_again(&mut self, whens: Whens, today: Date) {
         let read = Definition::read(&self.name, &self.data, whens, today);
+        // A run added with `postpone_job` is new; those that were planned before stay planned.
         if let Ok(new) = &read
             && self.state.begun
         {
@@ -147,6 +150,7 @@ impl Job {
             _ => true,
         };
         self.definition = read;
+        // Only a job whose timing is another one starts over: a changed argument must not delay it.
         self.state.plan_again |= other_time && self.state.begun;
     }
 
@@ -169,6 +173,7 @@ impl Job {
 
     /// Returns the time until it must be checked.
     pub fn wake(&self, now: Moment) -> Option<Duration> {
+        // A broken definition never wakes anybody.
         self.definition.as_ref().ok()?;
         if !self.state.begun || self.state.plan_again {
             return Some(Duration::ZERO);
@@ -177,6 +182,7 @@ impl Job {
         let due = due.filter(|_| self.state.again.is_none()).map(|at| at.left(now));
         let again = self.state.again.map(|at| micros(now.wall, at));
         let explicit = self.state.explicit.iter().map(|at| micros(now.wall, *at)).min();
+        // A run may be planned for several reasons; the first one counts.
         let least = [due, again, explicit].into_iter().flatten().min()?;
         Some(Duration::from_micros(u64::try_from(least.max(0)).unwrap_or(u64::MAX)))
     }
@@ -190,12 +196,14 @@ impl Job {
         running: &dyn Fn(&str) -> usize,
     ) -> Option<Fire> {
         self.definition.as_ref().ok()?;
+        // The reason is shown until the next check, as in Salt.
         self.state.skipped = None;
         self.begin(now, common);
         self.draw_splay(now, common, pick);
         let planned = self.state.splayed.or(self.state.next).filter(|at| at.left(now) <= 0);
         let told = self.take_explicit(now);
         let start = std::mem::take(&mut self.state.start);
+        // A waiting job is left alone until its time.
         let waiting = self.state.again.take().filter(|again| *again > now.wall);
         if (planned.is_none() || waiting.is_some()) && !told && !start {
             self.state.again = waiting;
@@ -203,12 +211,14 @@ impl Job {
             return None;
         }
         let mut replaced = false;
+        // As in Salt, no range keeps a job from running at the start.
         let may = if start { Ok(Verdict::Run) } else { self.may_run(now, common, &mut replaced) };
         let may = match may {
             Ok(may) => self.count_runs(may, common, running),
             Err(problem) => {
                 tracing::error!("{}", problem.0);
                 self.error = Some(problem);
+                // Planned anew: without that, the job would be due again at once.
                 self.settle(now, planned, false);
                 return None;
             }
@@ -231,6 +241,7 @@ impl Job {
                 return None;
             }
         }
+        // The caller logs a job that is very late.
         let late = planned.map_or(0, |at| -at.left(now));
         self.settle(now, planned, true);
         self.state.last_run = Some(now.wall);
@@ -250,12 +261,14 @@ impl Job {
 
     /// Returns the maximum number of concurrent runs; `None` if they are not counted.
     pub fn most_running(&self) -> Option<usize> {
+        // Without `jid_include` Salt counts no running jobs.
         let counted = self.data.get("jid_include").is_none_or(Value::truthy);
         let most = self.data.get("maxrunning").and_then(Value::as_i64).unwrap_or(1);
         counted.then(|| usize::try_from(most).unwrap_or(0))
     }
 
     fn count_runs(&self, may: Verdict, common: &Common, running: &dyn Fn(&str) -> usize) -> Verdict {
+        // Salt checks this last, so it replaces any other reason.
         if may != Verdict::Run {
             return if common.enabled && self.is_enabled() { may } else { Verdict::Skip("disabled") };
         }
@@ -290,6 +303,7 @@ impl Job {
         }
         self.state.begun = true;
         self.state.start = definition.run_on_start;
+        // A time that was reached within the window before the start still counts.
         let old = minus(now.wall, common.window);
         self.state.explicit = definition.run_explicit.iter().copied().filter(|time| *time > old).collect();
         self.state.next = self.first(now, common);
@@ -328,6 +342,7 @@ impl Job {
     fn splay(&self, common: &Common) -> Option<Splay> {
         let definition = self.definition.as_ref().ok()?;
         if matches!(definition.timing, Timing::Once(_)) {
+            // A job for one exact time is not delayed.
             return None;
         }
         if self.data.contains_key("splay") {
@@ -350,6 +365,7 @@ impl Job {
     }
 
     fn take_explicit(&mut self, now: Moment) -> bool {
+        // All past ones at once: after a pause the job runs once, not once for each.
         let before = self.state.explicit.len();
         self.state.explicit.retain(|time| *time > now.wall);
         self.state.explicit.len() < before
@@ -361,6 +377,7 @@ impl Job {
         if may != Verdict::Run {
             return Ok(may);
         }
+        // The job's own range comes before the common one.
         let skip = self.data.get("skip_during_range").or(common.skip_during_range.as_ref());
         let mut reason = None;
         if let Some(skip) = skip.filter(|skip| skip.truthy()).cloned() {
@@ -374,6 +391,7 @@ impl Job {
         if range::is_passed_over(&definition.skip_explicit, now.wall, common.window) {
             reason = Some("skip_explicit");
         }
+        // With `skip_function` another function runs in place of the job, so the job runs after all.
         match reason {
             Some(_) if can_replace => *replaced = true,
             Some(reason) => return Ok(Verdict::Skip(reason)),
@@ -416,6 +434,7 @@ impl Job {
 
     /// Adjusts the job after the clock was set back.
     pub fn rewind(&mut self, now: Moment, by: Duration, window: Duration) {
+        // Intervals are on the monotonic clock and do not notice.
         let Some(DueTime::Wall(next)) = self.state.next else { return };
         let apart = self.state.last_due.map(|due| micros(due, next));
         let rare = apart.is_some_and(|apart| apart >= RARE_INTERVAL.as_micros() as i128);
@@ -431,6 +450,7 @@ impl Job {
     fn fill_in(&mut self) {
         if self.data.get("jid_include").is_none_or(Value::truthy) {
             self.data.insert("jid_include", true);
+            // Salt writes the default into the definition, where `schedule.list` shows it.
             if !self.data.contains_key("maxrunning") {
                 tracing::info!(
                     "schedule: maxrunning parameter was not specified for job {}, defaulting to 1.",
@@ -443,6 +463,7 @@ impl Job {
 
     /// Returns when it runs next, as a time of day.
     pub fn next_fire_time(&self, now: Moment) -> Option<DateTime> {
+        // As Salt shows it: the splay is in the time of `when` jobs only.
         let at = self.state.next?.wall(now);
         let by_when = matches!(self.definition.as_ref().map(|definition| &definition.timing), Ok(Timing::When(_)));
         let at = if by_when { self.state.splayed.map_or(at, |splayed| splayed.wall(now)) } else { at };
@@ -482,6 +503,7 @@ impl Job {
 }
 
 fn not_a_map(name: &str, given: &Value) -> Problem {
+    // Python's names, as Salt prints the type.
     let kind = match given {
         Value::Null => "NoneType",
         Value::Bool(_) => "bool",
@@ -503,6 +525,8 @@ fn next_of(when: &When, after: DateTime) -> Option<DateTime> {
     };
     let today = after.date();
     let month = today.first_of_month().checked_add(jiff::Span::new().months(1)).ok();
+    // The same text means another time on another day: candidates are today, tomorrow, and the first of the next
+    // month and year.
     let days = [Some(today), today.tomorrow().ok(), month, Date::new(today.year() + 1, 1, 1).ok()];
     days.into_iter().flatten().filter_map(|day| dates::parse(text, day).ok()).filter(|time| *time > after).min()
 }

@@ -78,6 +78,7 @@ impl Zone {
 
     /// Returns the time of day at a moment.
     pub fn wall(&self, time: SystemTime) -> DateTime {
+        // A clock far beyond the calendar must not panic.
         let stamp = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
         self.rules().to_datetime(stamp).round(jiff::Unit::Microsecond).unwrap_or(DateTime::MAX)
     }

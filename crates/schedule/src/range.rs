@@ -29,6 +29,7 @@ pub(crate) struct Ends {
 
 /// Parses a range. `place` follows the name of an invalid end; `dot` ends the sentence about a range that is not a map.
 pub(crate) fn ends(name: &str, range: &Value, (place, dot): (&str, &str), now: DateTime) -> Result<Ends, Problem> {
+    // The sentence differs by a blank, as in Salt.
     let Some(map) = range.as_map() else {
         let text =
             format!("schedule.handle_func: Invalid, range must be specified as a dictionary.{dot}Ignoring job {name}.");
@@ -80,6 +81,7 @@ pub(crate) fn in_range(
     let Some(range) = data.get("range") else { return Ok(Verdict::Run) };
     let ends = ends(name, range, ("", ""), now)?;
     if range.get("invert").is_some_and(Value::truthy) {
+        // Both ends belong to the range, so at the very end an inverted job may run.
         let outside = now <= ends.start || now >= ends.end;
         return Ok(if outside { Verdict::Run } else { Verdict::Wait("in_skip_range", ends.next(now)) });
     }
@@ -98,6 +100,7 @@ pub(crate) fn in_time(data: &Map, now: DateTime) -> Result<Verdict, Problem> {
             .map(Some)
             .ok_or_else(|| Problem(format!("Exception Unknown string format: {value} occurred in scheduled job"))),
     };
+    // In Salt's order: a job whose end has passed says so, even if it has a start.
     if end("until")?.is_some_and(|until| until <= now) {
         return Ok(Verdict::Skip("until_passed"));
     }

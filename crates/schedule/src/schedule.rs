@@ -96,6 +96,7 @@ impl Schedule {
     pub fn set_pillar(&mut self, pillar: &Map, grains: &Map, today: Date) -> Result<(), String> {
         let whens = (pillar.get("whens").cloned(), grains.get("whens").cloned());
         let changed = whens != (self.whens_of_pillar.clone(), self.whens_of_grains.clone());
+        // Jobs that use these names must be parsed again, whatever source they are from.
         (self.whens_of_pillar, self.whens_of_grains) = whens;
         let known = std::mem::take(&mut self.pillar);
         let empty = Value::Map(Map::new());
@@ -128,6 +129,7 @@ impl Schedule {
                 group.common.insert(name, data.clone());
                 continue;
             }
+            // An unchanged job keeps its state: a refreshed pillar must not restart its interval.
             let same = known.jobs.swap_remove(&name).filter(|job| job.given == *data);
             let job = same.unwrap_or_else(|| Job::new(&name, data.clone(), self.whens(), today));
             group.jobs.insert(name, job);
@@ -148,6 +150,7 @@ impl Schedule {
     }
 
     fn jobs(&self) -> impl Iterator<Item = &Job> {
+        // A job of the options hides the pillar's job of the same name.
         let pillar = self.pillar.jobs.values().filter(|job| !self.options.jobs.contains_key(&job.name));
         pillar.chain(self.options.jobs.values())
     }
@@ -172,10 +175,12 @@ impl Schedule {
     fn mind_the_clock(&mut self, now: Moment) {
         let Some((wall, mono)) = self.offset.replace((now.wall, now.mono)) else { return };
         let shift = micros(wall, now.wall) - (now.mono.saturating_sub(mono).as_micros() as i128);
+        // Small differences are the kernel's slow corrections.
         if shift.abs() <= DRIFT {
             return;
         }
         tracing::debug!("the clock was set by {} seconds", shift / 1_000_000);
+        // Set forward: jobs at times of day are just due. Only a clock that was set back needs care.
         if shift > 0 {
             return;
         }
@@ -188,6 +193,7 @@ impl Schedule {
     /// Returns how long nothing is due; `None` means for ever.
     pub fn wake(&self, now: Moment) -> Option<Duration> {
         let least = self.jobs().filter_map(|job| job.wake(now)).min()?;
+        // The kernel tells nobody that the clock was set; jobs at times of day need to look.
         let by_day = self.jobs().any(Job::minds_the_clock);
         Some(if by_day { least.min(CLOCK) } else { least })
     }
@@ -195,6 +201,7 @@ impl Schedule {
     /// Runs a job on request; `None` if there is no such job.
     pub fn run_job(&mut self, name: &str, facts: &Facts) -> Option<Fire> {
         let job = self.options.jobs.get_mut(name).or_else(|| self.pillar.jobs.get_mut(name))?;
+        // Salt checks this also for a run on request.
         if job.most_running().is_some_and(|most| (facts.running)(name) >= most) {
             tracing::debug!("schedule.handle_func: The scheduled job {name} was not started, it is already running");
             return None;
@@ -217,6 +224,7 @@ impl Schedule {
                 tracing::info!("Added new job {name} to scheduler");
             }
             let mut data = data.clone();
+            // Salt enables a job that is added, and shows that.
             if let Value::Map(data) = &mut data
                 && !data.contains_key("enabled")
             {
@@ -233,6 +241,7 @@ impl Schedule {
             tracing::warn!("Cannot modify job {name}, it's in the pillar!");
             return;
         }
+        // Moved to the end, as a Python dict does when a key is removed and set.
         self.options.jobs.shift_remove(name);
         let job = Job::new(name, data, self.whens(), today);
         self.options.jobs.insert(name.to_owned(), job);
@@ -267,6 +276,7 @@ impl Schedule {
         for (name, data) in jobs.iter() {
             let name = name.to_string();
             if HIDDEN.contains(&name.as_str()) {
+                // Salt's file has the common options between the jobs.
                 self.options.common.insert(name, data.clone());
             } else {
                 let job = Job::new(&name, data.clone(), self.whens(), today);
@@ -298,6 +308,7 @@ impl Schedule {
     pub fn list(&self, source: Option<Source>, now: Moment) -> Map {
         let mut all = Map::new();
         for (from, group) in [(Source::Pillar, &self.pillar), (Source::Options, &self.options)] {
+            // The options come later, so their jobs replace the pillar's.
             if source.is_none_or(|source| source == from) {
                 all.update(group.common.clone());
                 all.update(group.jobs.values().map(|job| (job.name.as_str(), job.shown(now))).collect());
@@ -326,6 +337,7 @@ impl Group {
     fn given(&self) -> Map {
         let mut all = self.common.clone();
         for job in self.jobs.values() {
+            // What was not a map is written back as it was.
             let data = if job.given.as_map().is_some() { Value::Map(job.data.clone()) } else { job.given.clone() };
             all.insert(job.name.as_str(), data);
         }

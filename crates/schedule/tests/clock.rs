@@ -70,6 +70,7 @@ fn a_minutely_cron_continues_when_the_clock_is_set() {
         let mut world = World::new(job(map! { "cron" => "* * * * *" }));
         assert_eq!(world.pass(100), [30, 90]);
         world.moved = moved;
+        // Neither one run for each minute that was skipped, nor silence until the old time is reached.
         assert_eq!(world.pass(200).len(), runs, "moved by {moved}: no storm and no silence");
     }
 }
@@ -80,6 +81,7 @@ fn a_daily_job_runs_once_when_the_clock_is_set_back() {
         let mut world = World::new(job(timing));
         assert_eq!(world.pass(100), [30]);
         world.moved = -60;
+        // It has run at 12:01 already, by the clock before.
         assert_eq!(world.pass(200), []);
         world.moved = 0;
         assert_eq!(world.pass(86400), [86430]);
@@ -96,6 +98,7 @@ fn skipped_times_run_once_and_late() {
         world.moved = HOUR;
         let fired = world.pass(100);
         assert_eq!(fired.len(), 1);
+        // `CLOCK`: nothing else notices that the clock was set.
         assert!(fired[0] <= 70, "it is noticed within a minute: {fired:?}");
     }
 }
@@ -147,6 +150,7 @@ fn an_unchanged_pillar_changes_no_job() {
     let pillar = map! { "schedule" => job(map! { "seconds" => 60 }) };
     world.schedule.set_pillar(&pillar, &Map::new(), world.start.date()).unwrap();
     assert_eq!(world.pass(50), []);
+    // The interval goes on from where it was.
     world.schedule.set_pillar(&pillar, &Map::new(), world.start.date()).unwrap();
     assert_eq!(world.pass(50), [60]);
     let listed = |source| world.schedule.list(Some(source), world.now()).contains_key("job");

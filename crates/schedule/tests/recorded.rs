@@ -36,6 +36,7 @@ fn play(case: &Json) -> (Vec<(DateTime, String)>, Option<String>) {
             fires.push((now.wall, fire.fun.unwrap_or_default()));
         }
         let Some(wait) = schedule.wake(now) else { break };
+        // A scheduler that asks to be woken at once, again and again, would burn a processor.
         assert!(looks == 1 || !wait.is_zero() || mono == Duration::ZERO, "it does not sleep: {case}");
         mono += wait;
     }
