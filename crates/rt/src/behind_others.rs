@@ -10,6 +10,7 @@ const NICE_VALUE: i32 = 5;
 /// Runs work on a new thread of lower priority, which ends with it. One of the runtime's own threads could not raise its priority
 /// again without privileges. If no thread can be created, the runtime's threads do the work.
 pub(crate) fn behind_others(work: impl FnOnce() + Send + 'static) {
+    // Shared, so that the work can be taken back if no thread is created.
     let (runtime, work) = (Handle::current(), Arc::new(Mutex::new(Some(work))));
     let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (entered, taken) = (runtime.clone(), work.clone());
@@ -17,6 +18,7 @@ pub(crate) fn behind_others(work: impl FnOnce() + Send + 'static) {
         // On Linux the priority belongs to a thread. If this fails, the work only gets more processor time.
         let _ = rustix::process::getpriority_process(None)
             .and_then(|priority| rustix::process::setpriority_process(None, priority + NICE_VALUE));
+        // The work may spawn tasks and sleep as on a thread of the runtime.
         let _runtime = entered.enter();
         if let Some(work) = take(&taken) {
             work();
@@ -42,6 +44,7 @@ mod tests {
             let _ = done.send(rustix::process::getpriority_process(None).unwrap());
         });
         assert_eq!(is_done.await.unwrap(), (own + NICE_VALUE).min(19));
+        // The caller's own thread keeps its priority.
         assert_eq!(rustix::process::getpriority_process(None).unwrap(), own);
     }
 }

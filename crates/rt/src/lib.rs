@@ -74,6 +74,7 @@ impl Rt {
     ) -> impl Future<Output = T> + Send + 'static {
         use futures_util::future::Either;
         match &self.life {
+            // Only a simulation wraps tasks: real daemons pay nothing for it.
             None => Either::Left(task),
             Some(life) => Either::Right(sim::LiveTask::new(life.clone(), task)),
         }
@@ -82,6 +83,7 @@ impl Rt {
     /// Runs blocking work on a blocking thread; in a simulation, directly.
     pub fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         if self.is_simulated() {
+            // A simulation has one thread and must decide alone what runs when.
             return self.spawn(async move { work() });
         }
         tokio::task::spawn_blocking(work)
@@ -116,6 +118,7 @@ impl Rt {
 
     /// Returns the time of day in whole seconds since 1970.
     pub fn unix_seconds(&self) -> i64 {
+        // A clock before 1970 is a machine without a battery that has not asked for the time yet.
         self.now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
     }
 
@@ -133,6 +136,7 @@ impl Rt {
 
     /// Returns a uniformly distributed number from 0 to below `bound`; 0 if `bound` is 0.
     pub fn below(&self, bound: u64) -> u64 {
+        // The remainder favours small numbers, but for bounds that occur by less than one in a billion.
         if bound == 0 { 0 } else { u64::from_le_bytes(self.bytes()) % bound }
     }
 
@@ -145,6 +149,7 @@ impl Rt {
     /// Returns a nonce in the form of Salt's peers: the 32 hexadecimal digits of a random (version 4) UUID.
     pub fn nonce(&self) -> String {
         let mut bytes: [u8; 16] = self.bytes();
+        // The fixed bits of a version 4 UUID, so that the nonce looks like those of Salt's peers.
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         hex::encode(bytes)

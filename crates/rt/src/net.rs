@@ -52,6 +52,7 @@ pub struct Connect {
 impl Connect {
     /// Returns the parameters of a connection with a timeout of ten seconds.
     pub fn to(to: SocketAddr) -> Self {
+        // Ten seconds: long enough for three SYNs on a lossy link, short enough that failover does not hang.
         Connect { to, from: None, keepalive: Some(Keepalive::default()), timeout: Duration::from_secs(10) }
     }
 }

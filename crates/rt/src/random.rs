@@ -17,6 +17,7 @@ pub struct OsRandom;
 
 impl Random for OsRandom {
     fn fill(&self, buffer: &mut [u8]) {
+        // A system call for each nonce would cost more than the nonce's message.
         rand::rng().fill_bytes(buffer);
     }
 }

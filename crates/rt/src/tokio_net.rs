@@ -19,6 +19,7 @@ impl Net for TokioNet {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         Box::pin(async move {
             let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+            // A name may resolve to nothing without an error; callers take the first address.
             if found.is_empty() {
                 return Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")));
             }
@@ -37,8 +38,10 @@ impl Net for TokioNet {
     fn listen<'a>(&'a self, listen: &'a Listen) -> BoxFuture<'a, io::Result<Box<dyn Listener>>> {
         Box::pin(async move {
             let socket = socket_for(&listen.at)?;
+            // A restarted master must get its port back at once, while old connections are still in TIME_WAIT.
             socket.set_reuseaddr(true)?;
             if listen.at.is_ipv6() {
+                // An IPv6 wildcard takes both families, whatever `net.ipv6.bindv6only` says.
                 SockRef::from(&socket).set_only_v6(false)?;
             }
             socket.bind(listen.at)?;
@@ -72,6 +75,7 @@ async fn open(connect: &Connect) -> io::Result<TcpStream> {
         match from.port() {
             // `connect` chooses the port: choosing it here would look at all ports in use.
             0 => setsockopt(&socket, IpBindAddressNoPort, &true)?,
+            // A fixed source port (`source_ret_port`) is used again right after the last connection has ended.
             _ => socket.set_reuseaddr(true)?,
         }
         socket.bind(from)?;
@@ -84,6 +88,7 @@ fn socket_for(address: &SocketAddr) -> io::Result<TcpSocket> {
 }
 
 fn connection(stream: TcpStream, keepalive: Option<Keepalive>) -> io::Result<Connection> {
+    // Nagle's algorithm would hold a small message back until the one before is acknowledged.
     stream.set_nodelay(true)?;
     if let Some(settings) = keepalive {
         SockRef::from(&stream).set_tcp_keepalive(&settings.into())?;
@@ -94,6 +99,7 @@ fn connection(stream: TcpStream, keepalive: Option<Keepalive>) -> io::Result<Con
 
 impl From<Keepalive> for TcpKeepalive {
     fn from(settings: Keepalive) -> Self {
+        // An option that is not set keeps the system's value, as with ZeroMQ's -1.
         let mut out = TcpKeepalive::new();
         if let Some(idle) = settings.idle {
             out = out.with_time(idle);
@@ -119,6 +125,7 @@ mod tests {
         let rt = Rt::real();
         let listener = rt.net().listen(&Listen::at("127.0.0.1:0".parse().unwrap())).await.unwrap();
         let mut to = Connect::to(listener.local_addr().unwrap());
+        // The whole of 127/8 is local: a source address can be tested without a second interface.
         to.from = Some("127.0.0.9:0".parse().unwrap());
         let (near, far) = tokio::join!(rt.net().connect(&to), listener.accept());
         let (mut near, mut far) = (near.unwrap(), far.unwrap());

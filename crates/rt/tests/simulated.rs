@@ -51,6 +51,7 @@ fn two_hosts_communicate_and_time_jumps() {
         let rt = two_hosts(&sim);
         let mut met = connect(&rt).await.unwrap();
         assert_eq!((met.peer.to_string(), met.local.ip().to_string()), ("10.0.0.1:4506".into(), "10.0.0.2".into()));
+        // An hour passes in no time: the clock jumps to the next timer.
         let before = rt.unix_seconds();
         for _ in 0..10 {
             assert_eq!(ask(&mut met, 1).await.unwrap(), 2);
@@ -70,6 +71,7 @@ fn data_sent_into_a_cut_arrives_after_it() {
         assert!(timeout(60 * SECOND, ask(&mut met, 1)).await.is_err());
         assert!(connect(&rt).await.is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut));
         sim.mend("minion", "master");
+        // The byte that was sent into the cut was not lost.
         assert_eq!(timeout(60 * SECOND, met.stream.read_u8()).await.unwrap().unwrap(), 2);
         sim.cut("master", "minion");
         assert!(timeout(60 * SECOND, ask(&mut met, 5)).await.is_err());
@@ -85,6 +87,7 @@ fn a_killed_program_closes_its_connections_and_refuses_new_ones() {
         let mut met = connect(&rt).await.unwrap();
         sim.kill("master");
         assert!(timeout(SECOND, ask(&mut met, 1)).await.unwrap().is_err());
+        // Refused, not timed out: the host's kernel is alive.
         assert!(connect(&rt).await.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused));
         sim.spawn("master", count_up(sim.rt("master")));
         assert_eq!(ask(&mut connect(&rt).await.unwrap(), 1).await.unwrap(), 2);
@@ -98,10 +101,12 @@ fn a_host_without_power_is_silent_and_resets_old_connections_later() {
         let mut met = connect(&rt).await.unwrap();
         sim.power_off("master");
         assert!(timeout(60 * SECOND, ask(&mut met, 1)).await.is_err());
+        // Timed out, not refused: there is nobody to refuse.
         assert!(connect(&rt).await.is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut));
         sim.power_on("master");
         sim.spawn("master", count_up(sim.rt("master")));
         let denied = timeout(60 * SECOND, met.stream.read_u8()).await.unwrap();
+        // The rebooted host does not know the old connection.
         assert!(denied.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset));
         assert_eq!(ask(&mut connect(&rt).await.unwrap(), 1).await.unwrap(), 2);
     });
@@ -113,6 +118,7 @@ fn a_stopped_program_accepts_connections_but_does_not_answer() {
         let rt = two_hosts(&sim);
         drop(connect(&rt).await.unwrap());
         sim.pause("master");
+        // The kernel of a stopped program completes handshakes.
         let mut met = connect(&rt).await.unwrap();
         assert!(timeout(60 * SECOND, ask(&mut met, 1)).await.is_err());
         sim.resume("master");
@@ -145,6 +151,7 @@ fn the_tasks_of_a_killed_program_are_gone() {
         tokio::time::sleep(10 * SECOND).await;
         assert!(seen >= 10);
         assert_eq!(count.load(Ordering::Relaxed), seen);
+        // A leaked task would hold the world of the simulation for ever.
         assert_eq!(sim.tasks("minion"), 0);
     });
 }
@@ -158,6 +165,7 @@ fn keepalive_detects_a_silent_peer() {
         let mut met = rt.net().connect(&Connect { keepalive: Some(keepalive), ..Connect::to(to) }).await.unwrap();
         assert!(timeout(600 * SECOND, met.stream.read_u8()).await.is_err(), "a quiet connection stays");
         sim.cut("master", "minion");
+        // Three probes, one second apart, after one second of silence.
         let lost = timeout(6 * SECOND, met.stream.read_u8()).await.unwrap();
         assert!(lost.is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut));
     });

@@ -37,7 +37,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// The name of the simulated host whose task is running now.
+/// Returns the name of the simulated host whose task is running now.
 pub fn current_host() -> Option<Arc<str>> {
     CURRENT.with_borrow(Clone::clone)
 }
@@ -60,12 +60,13 @@ impl Life {
         self.change(State::Dead);
     }
 
-    /// The live tasks.
+    /// Returns the number of live tasks.
     pub(crate) fn count(&self) -> usize {
         self.tasks().wakers.len()
     }
 
     fn change(&self, state: State) {
+        // Woken after the lock is released: a waker may poll its task at once, which takes the lock.
         let wakers: Vec<Waker> = {
             let mut tasks = self.tasks();
             if tasks.state == State::Dead {
@@ -74,6 +75,7 @@ impl Life {
             tasks.state = state;
             tasks.wakers.values().cloned().collect()
         };
+        // All of them: a paused task must see that it may run, a dead one that it must end.
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -102,6 +104,7 @@ impl<T> LiveTask<T> {
     /// Returns the state of the program, and a waker for when it changes.
     fn enter(&self, waker: &Waker) -> State {
         let mut tasks = self.life.tasks();
+        // The waker may change from poll to poll; cloning it each time would be waste.
         if tasks.state != State::Dead && !tasks.wakers.get(&self.number).is_some_and(|known| known.will_wake(waker)) {
             tasks.wakers.insert(self.number, waker.clone());
         }
@@ -109,6 +112,7 @@ impl<T> LiveTask<T> {
     }
 
     fn leave(&self) {
+        // Dropped outside the lock: a waker may own the task itself.
         let waker = self.life.tasks().wakers.remove(&self.number);
         drop(waker);
     }
@@ -122,8 +126,10 @@ impl<T> Future for LiveTask<T> {
             State::Paused => return Poll::Pending,
             State::Dead => {
                 self.leave();
+                // Dropped as a task of the host, because destructors close connections and write to the trace.
                 let inner = self.inner.take();
                 as_host(&self.life, || drop(inner));
+                // Never ready: nobody waits for the result of a killed program.
                 return Poll::Pending;
             }
             State::Running => {}
@@ -145,6 +151,7 @@ impl<T> Drop for LiveTask<T> {
 }
 
 fn as_host<R>(life: &Life, work: impl FnOnce() -> R) -> R {
+    // Restored, because a task may be polled from within another one's destructor.
     let before = CURRENT.replace(Some(life.name.clone()));
     let result = work();
     CURRENT.set(before);

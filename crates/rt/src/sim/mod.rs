@@ -40,6 +40,7 @@ struct SimClock {
 
 impl Clock for SimClock {
     fn now(&self) -> SystemTime {
+        // In microseconds, so that clocks of hosts differ as little as real ones do.
         let skew = self.world.state().hosts[self.host].skew;
         let shown = (EPOCH + self.world.elapsed()).as_micros() as i64 + skew;
         SystemTime::UNIX_EPOCH + Duration::from_micros(shown.max(0) as u64)
@@ -52,6 +53,7 @@ impl Sim {
     /// # Panics
     /// If the runtime cannot be created.
     pub fn run<F: Future>(seed: u64, scenario: impl FnOnce(Sim) -> F) -> F::Output {
+        // One thread and paused time: what runs next depends on nothing but the seed.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.expect("a runtime of one thread needs nothing").block_on(async {
             let world = World::new(seed);
@@ -83,6 +85,8 @@ impl Sim {
     pub fn rt(&self, host: &str) -> Rt {
         let number = self.number(host);
         let life = self.world.state().hosts[number].life.clone();
+        // Each run of each host has randomness of its own, so that a change in one program does not disturb the
+        // others.
         let random = SeededRandom::new(self.seed ^ (number as u64 + 1) << 40 ^ (life.number + 1) << 52);
         let net = SimNet { world: self.world.clone(), life: life.clone() };
         let clock = SimClock { world: self.world.clone(), host: number };
@@ -113,6 +117,7 @@ impl Sim {
     /// Cuts the power of a host: it falls silent, and its program is gone.
     pub fn power_off(&self, host: &str) {
         let number = self.number(host);
+        // Power before the program: what the program's destructors send must not leave the host.
         self.world.state().set_power(number, false, Instant::now());
         self.bury(number);
     }
@@ -131,6 +136,7 @@ impl Sim {
             (life, state.bury(number))
         };
         life.end();
+        // Dropped without the lock: listeners close the connections that wait in them.
         drop(listeners);
         self.world.wake_courier();
     }
@@ -186,7 +192,7 @@ impl Sim {
         self.world.state().hosts[number].resolves = resolves;
     }
 
-    /// Moves the clock of a host by so many seconds. Timers do not notice.
+    /// Moves the clock of a host by this many seconds. Timers do not notice.
     pub fn move_clock(&self, host: &str, seconds: i64) {
         let number = self.number(host);
         self.world.state().hosts[number].skew += seconds * 1_000_000;

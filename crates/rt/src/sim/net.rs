@@ -43,6 +43,7 @@ impl SimNet {
     }
 
     fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        // Literal addresses need no resolver, as in the real network.
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)]);
         }
@@ -60,9 +61,11 @@ impl SimNet {
             Some(port) => port,
             None => self.world.state().free_port(self.life.host),
         };
+        // The peer sees the host's address; this end only needs its port.
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let syn = Syn { from: self.end(), local, to: connect.to, tries: 0, keepalive: connect.keepalive, answer };
         self.world.ask(syn);
+        // The world is gone, or the packet was given up: both look like a timeout.
         let met = answered.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         Ok(Connection { stream: Box::new(met.stream), peer: met.peer, local: met.local })
     }
@@ -71,6 +74,7 @@ impl SimNet {
         let mut state = self.world.state();
         let port = if listen.at.port() == 0 { state.free_port(self.life.host) } else { listen.at.port() };
         let (key, at) = ((self.life.host, port), SocketAddr::new(listen.at.ip(), port));
+        // As the kernel: one listener per port.
         if state.listeners.contains_key(&key) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
@@ -84,6 +88,7 @@ impl SimNet {
 impl Net for SimNet {
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         Box::pin(async move {
+            // A resolver is never instant: callers must not rely on it.
             tokio::time::sleep(Duration::from_millis(1)).await;
             self.look_up(host, port)
         })
@@ -105,6 +110,7 @@ impl Listener for SimListener {
     fn accept(&self) -> BoxFuture<'_, io::Result<Connection>> {
         Box::pin(std::future::poll_fn(|context| {
             let mut state = self.world.state();
+            // A listener of a killed program never accepts again, even if the next run has the same port.
             let Some(listening) = state.listeners.get_mut(&self.key).filter(|known| known.life == self.life) else {
                 return Poll::Pending;
             };
@@ -126,6 +132,7 @@ impl Listener for SimListener {
 impl Drop for SimListener {
     fn drop(&mut self) {
         let mut state = self.world.state();
+        // The next run of the program may listen on this port already.
         let mine = state.listeners.get(&self.key).is_some_and(|known| known.life == self.life);
         let closed = if mine { state.listeners.remove(&self.key) } else { None };
         drop(state);
@@ -143,7 +150,9 @@ impl SimStream {
 impl AsyncRead for SimStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.world.state();
+        // A forgotten connection has ended.
         let Some(pipe) = state.pipe(self.inbound) else { return Poll::Ready(Ok(())) };
+        // Bytes that arrived before a reset are read first.
         if pipe.inbox.is_empty() {
             if let Some(kind) = pipe.broken {
                 return Poll::Ready(Err(kind.into()));
@@ -174,10 +183,12 @@ impl AsyncWrite for SimStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.world.state();
         let broken = Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        // The connection is gone: the other end closed it, and nobody is left to read.
         let Some(pipe) = state.pipe(self.outbound) else { return broken };
         if pipe.broken.is_some() {
             return broken;
         }
+        // Without a window a sender could fill the memory while the link is cut.
         let room = WINDOW.saturating_sub(pipe.in_flight);
         if room == 0 {
             pipe.writer = Some(context.waker().clone());
@@ -185,6 +196,7 @@ impl AsyncWrite for SimStream {
         }
         let len = bytes.len().min(room);
         pipe.in_flight += len;
+        // `send` takes the lock itself.
         drop(state);
         self.world.send(self.outbound, Item::Data(Bytes::copy_from_slice(&bytes[..len])));
         Poll::Ready(Ok(len))

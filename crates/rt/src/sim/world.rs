@@ -163,6 +163,7 @@ impl PartialOrd for Due {
 }
 
 impl Ord for Due {
+    // The number makes the order total: things due at the same time happen in the order in which they were sent.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
@@ -194,6 +195,7 @@ impl World {
     /// Delivers what is due, for ever.
     pub(crate) async fn carry(self: Arc<Self>) {
         loop {
+            // Registered before looking: what is sent meanwhile must not be missed.
             let sooner = self.sooner.notified();
             let next = self.deliver_due();
             match next {
@@ -230,6 +232,7 @@ impl World {
                 self.state().probe(pipe, keepalive, now);
                 None
             }
+            // Handed back if nobody waits any more: dropped by the caller, outside the lock.
             Delivery::Refused(answer) => answer.send(Err(io::ErrorKind::ConnectionRefused.into())).err(),
             Delivery::Answer(answer, answered) => answer.send(Ok(answered)).err(),
             Delivery::Syn(syn) => {
@@ -257,6 +260,7 @@ impl World {
             let at = Instant::now() + state.latency(syn.from.host, syn.from.host);
             state.schedule(at, Delivery::Syn(syn));
         }
+        // The courier may be asleep until a later time.
         self.sooner.notify_one();
     }
 
@@ -271,9 +275,10 @@ impl World {
         self.sooner.notify_one();
     }
 
-    /// The first packet of a connection arrives, or is lost.
+    /// Handles the first packet of a connection: it arrives, or it is lost.
     fn meet(self: &Arc<Self>, mut syn: Syn, now: Instant) {
         let mut state = self.state();
+        // The program has given up or was restarted: the kernel's retries end with it.
         if syn.answer.is_closed() || state.hosts[syn.from.host].life.number != syn.from.life {
             return;
         }
@@ -284,6 +289,7 @@ impl World {
         };
         let from = syn.from.host;
         let Some(to) = to.filter(|to| state.open(from, *to) && state.open(*to, from) && !state.lost(from, *to)) else {
+            // Linux doubles the pause between SYNs, from one second on.
             let wait = Duration::from_secs(1 << syn.tries.min(5));
             syn.tries += 1;
             state.schedule(now + wait, Delivery::Syn(syn));
@@ -291,6 +297,7 @@ impl World {
         };
         let back = now + state.latency(from, to) + state.latency(to, from);
         let Some(listening) = state.listeners.get(&(to, syn.to.port())).filter(|known| known.hears(&syn.to)) else {
+            // A port without a listener answers; only a silent host makes the caller wait.
             state.schedule(back, Delivery::Refused(syn.answer));
             return;
         };
@@ -306,6 +313,7 @@ impl World {
         let answered = Answered { stream: near, peer: syn.to, local: peer };
         state.schedule(back, Delivery::Answer(syn.answer, answered));
         if let Some(listening) = state.listeners.get_mut(&(to, syn.to.port())) {
+            // The kernel completes the handshake: connections are there before the program accepts them.
             listening.waiting.push_back((far, peer, syn.to));
             if let Some(waker) = listening.waker.take() {
                 waker.wake();
@@ -342,6 +350,7 @@ impl State {
 
     pub(crate) fn free_port(&mut self, host: usize) -> u16 {
         let port = &mut self.hosts[host].next_port;
+        // Above the ports that services of the simulation use.
         *port = if *port == u16::MAX { 40_000 } else { *port + 1 };
         *port
     }
@@ -375,17 +384,20 @@ impl State {
 
     /// Returns whether packets pass from one host to another.
     fn open(&self, from: usize, to: usize) -> bool {
+        // A host always reaches itself.
         let cut = from != to && self.links.get(&(from, to)).is_some_and(|path| path.cut.is_some());
         !cut && self.hosts[from].power && self.hosts[to].power
     }
 
     fn lost(&mut self, from: usize, to: usize) -> bool {
         let percent = self.links.get(&(from, to)).map_or(0, |path| path.loss);
+        // Nothing is drawn on a link without loss, so that the seed's numbers go to the faults that were asked for.
         percent > 0 && self.random.random_range(0..100) < percent
     }
 
     pub(crate) fn latency(&mut self, from: usize, to: usize) -> Duration {
         if from == to {
+            // Never zero: an answer must not arrive in the moment of the question.
             return Duration::from_millis(1);
         }
         let slow = self.links.get(&(from, to)).map_or(Duration::ZERO, |path| path.slow);
@@ -431,16 +443,19 @@ impl State {
         if !host.power || host.life.number != life && !matches!(item, Item::Reset | Item::Fin) {
             return;
         }
+        // What was held goes first: bytes keep their order.
         if waits || !self.open(from, to) {
             self.hold(number, item);
             return;
         }
         let mut at = now + self.latency(from, to);
         let mut again = FIRST_RETRY;
+        // Loss is delay: TCP sends again, and the bytes arrive late but whole.
         while self.lost(from, to) && again < LONGEST_RETRY {
             at += again;
             again *= 2;
         }
+        // A fast packet must not overtake a slow one of the same connection.
         let at = at.max(last);
         if let Some(pipe) = self.pipes.get_mut(&number) {
             pipe.last_due = at;
@@ -459,9 +474,11 @@ impl State {
         let Some(pipe) = self.pipes.get(&number) else { return };
         let (to, back) = (pipe.to, pipe.back);
         if !self.hosts[to.host].power {
+            // A host without power acknowledges nothing, so its peer keeps the bytes.
             return self.hold(number, item);
         }
         let gone = pipe.reader_gone || self.hosts[to.host].life.number != to.life;
+        // Bytes for a program that is gone are answered with a reset; ends and resets are not.
         if gone && matches!(item, Item::Data(_)) {
             return self.refuse(number, back, now);
         }
@@ -473,6 +490,7 @@ impl State {
             Item::Fin => pipe.fin = true,
             Item::Reset => {
                 pipe.broken = Some(io::ErrorKind::ConnectionReset);
+                // A reset ends both directions.
                 self.break_pipe(back);
             }
         }
@@ -480,7 +498,7 @@ impl State {
         self.forget(number, back);
     }
 
-    /// Nobody accepts it, so the sender gets a reset.
+    /// Sends a reset to a sender whose bytes nobody accepts.
     fn refuse(&mut self, number: u64, back: u64, now: Instant) {
         if let Some(pipe) = self.pipes.get_mut(&back)
             && !pipe.closed
@@ -498,6 +516,7 @@ impl State {
 
     fn break_pipe(&mut self, number: u64) {
         if let Some(pipe) = self.pipes.get_mut(&number) {
+            // The first reason stays: a later one would hide it.
             pipe.broken.get_or_insert(io::ErrorKind::ConnectionReset);
             if let Some(waker) = pipe.writer.take() {
                 waker.wake();
@@ -511,7 +530,7 @@ impl State {
         }
     }
 
-    /// The reader of a pipe is gone.
+    /// Notes that the reader of a pipe is gone.
     pub(crate) fn close_reader(&mut self, number: u64) {
         let Some(pipe) = self.pipes.get_mut(&number) else { return };
         pipe.reader_gone = true;
@@ -520,7 +539,7 @@ impl State {
         self.forget(number, back);
     }
 
-    /// The writer of a pipe has closed it.
+    /// Notes that the writer of a pipe has closed it.
     pub(crate) fn close_writer(&mut self, number: u64, now: Instant) {
         let Some(pipe) = self.pipes.get_mut(&number) else { return };
         if !std::mem::replace(&mut pipe.closed, true) {
@@ -537,7 +556,7 @@ impl State {
         }
     }
 
-    /// The kernel of the reading side probes the other one.
+    /// Probes a peer, as the kernel of the reading side does.
     fn probe(&mut self, number: u64, keepalive: Keepalive, now: Instant) {
         let Some(pipe) = self.pipes.get(&number) else { return };
         if pipe.reader_gone || pipe.broken.is_some() || pipe.fin {
@@ -545,6 +564,7 @@ impl State {
         }
         let (idle, interval) = (keepalive.idle.unwrap_or(IDLE), keepalive.interval.unwrap_or(INTERVAL));
         let quiet_until = pipe.heard + idle;
+        // Bytes came meanwhile: the idle time starts from them.
         if pipe.probes == 0 && quiet_until > now {
             return self.schedule(quiet_until, Delivery::Probe(number, keepalive));
         }
@@ -558,9 +578,11 @@ impl State {
                 pipe.probes = 0;
                 None
             }
+            // The peer's kernel answers for a program it does not know.
             (true, false) => Some(io::ErrorKind::ConnectionReset),
             (false, _) => {
                 pipe.probes += 1;
+                // Linux sends nine probes by default.
                 (pipe.probes > keepalive.count.unwrap_or(9)).then_some(io::ErrorKind::TimedOut)
             }
         };
@@ -577,6 +599,7 @@ impl State {
 
     /// Cuts the link from one host to another.
     pub(crate) fn cut(&mut self, from: usize, to: usize, now: Instant) {
+        // A second cut does not make the outage shorter.
         self.path(from, to).cut.get_or_insert(now);
     }
 
@@ -588,6 +611,7 @@ impl State {
 
     /// Releases what was held between two hosts, if packets pass.
     fn release(&mut self, from: usize, to: usize, outage: Duration, now: Instant) {
+        // One of the two hosts may be without power still.
         if !self.open(from, to) {
             return;
         }
@@ -617,18 +641,20 @@ impl State {
         self.hosts[host].power = power;
         if power {
             for other in 0..self.hosts.len() {
+                // The peers retry on their own; the host itself has forgotten everything.
                 self.release(other, host, LONGEST_RETRY / 8, now);
             }
         }
     }
 
-    /// The program of a host has ended: nobody listens any more, and its connections are gone.
+    /// Ends the program of a host: nobody listens any more, and its connections are gone.
     pub(crate) fn bury(&mut self, host: usize) -> Vec<Listening> {
         let name = self.hosts[host].name.clone();
         let number = self.hosts[host].life.number + 1;
         let ports: Vec<_> = self.listeners.keys().filter(|key| key.0 == host).copied().collect();
         let dead: Vec<u64> =
             self.pipes.iter().filter(|(_, pipe)| pipe.from.host == host).map(|(key, _)| *key).collect();
+        // What an unplugged host had not sent is lost; a killed program's kernel still sends it.
         for key in dead.iter().filter(|_| !self.hosts[host].power) {
             self.pipes.get_mut(key).expect("it was just found").held.clear();
         }
