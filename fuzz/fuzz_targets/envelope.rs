@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
         Ok(envelope) => assert_eq!(Envelope::decode(&input).as_ref(), Ok(&envelope)),
         Err(_) => {}
     }
-    // Once the first bytes have told, more bytes tell the same.
+    // What the first half of the input shows must not change with the rest: connections decide on a prefix.
     if start(&input[..input.len() / 2]) != Start::Short {
         assert_eq!(start(&input[..input.len() / 2]), start(&input));
     }
@@ -27,6 +27,8 @@ fuzz_target!(|input: &[u8]| {
             loads(&load);
         }
     }
+    // The same bytes as an unencrypted load and as the answer to a sign-in: both are read before anything is
+    // authenticated.
     if let Ok(value) = unpack_bytes(&input, Decode::Default) {
         if let Value::Map(map) = &value {
             loads(map);
@@ -47,6 +49,7 @@ fn answer(load: &Bytes) {
 fn loads(map: &Map) {
     macro_rules! read_and_write {
         ($($name:ident),*) => { $(
+            // A load that is written and read again must be the same, or two of our own programs would disagree.
             if let Ok(load) = $name::from_map(map.clone()) {
                 assert_eq!($name::from_map(load.to_map()).as_ref(), Ok(&load), stringify!($name));
             }

@@ -12,8 +12,10 @@ const LIMIT: usize = 10_000;
 fuzz_target!(|input: &[u8]| {
     let Some((first, stream)) = input.split_first() else { return };
     let at_once = read(stream, stream.len().max(1));
+    // TCP cuts a stream anywhere: how the pieces fall must not change what is read.
     assert_eq!(read(stream, usize::from(*first) + 1), at_once);
     for body in &at_once.0 {
+        // Releases of Salt frame events in two ways.
         for form in [Form::Bare, Form::LengthPrefix] {
             let framed = encode(body, form);
             if framed.len() <= LIMIT {
@@ -27,6 +29,7 @@ fuzz_target!(|input: &[u8]| {
 
 fn event(body: &Bytes) {
     let Ok(event) = Event::decode(body) else { return };
+    // An event near the limit may grow when it is encoded again; that is an error, not a panic.
     if let Ok(encoded) = event.encode(DEFAULT_MAX_SIZE) {
         Event::decode(&encoded).expect("what we send can be read");
     }

@@ -9,6 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 fn environment(choice: u8) -> Environment {
     let mut env = Environment::new();
+    // Each bit turns one option on, so that the corpus covers their combinations.
     env.undefined = if choice & 1 == 0 { UndefinedKind::Strict } else { UndefinedKind::Chainable };
     env.syntax.trim_blocks = choice & 2 != 0;
     env.syntax.lstrip_blocks = choice & 4 != 0;
@@ -19,6 +20,7 @@ fn environment(choice: u8) -> Environment {
     }
     env.tags.insert("load_text".into(), TagKind::Load { filter: "string".into(), end: &["endload"] });
     env.limits =
+        // Far below the real limits: a target has to try thousands of inputs a second.
         Limits { steps: 20_000, output_bytes: 1 << 20, depth: 40, value_bytes: 1 << 16, items: 1 << 12 };
     env
 }

@@ -24,6 +24,7 @@ fuzz_target!(|input: &[u8]| {
     if let (Ok((_, used)), Ok(Extent { len, values })) = (unpack_prefix(input, Decode::Default), &measured) {
         assert_eq!(used, *len);
         assert!(*values <= input.len());
+        // One value less than there are must not be enough.
         assert!(extent(input, values - 1).is_err());
     }
     assert!(matches!(unpack_within(&shared, Decode::Default, 0), Err(_)));
@@ -33,6 +34,7 @@ fuzz_target!(|input: &[u8]| {
     let framed = Framer::new(input.len()).next(&mut BytesMut::from(input));
     match (unpack_prefix(input, Decode::Default), framed) {
         (Ok((_, used)), framed) => assert_eq!(framed.map(|found| found.map(|it| it.len())), Ok(Some(used))),
+        // Input that ends early is no whole document for the framer either.
         (Err(Error::Truncated), framed) => assert!(!matches!(framed, Ok(Some(_)))),
         (Err(_), _) => {}
     }

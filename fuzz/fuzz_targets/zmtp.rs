@@ -10,6 +10,7 @@ const LIMIT: usize = 10_000;
 
 fuzz_target!(|input: &[u8]| {
     let Some((first, stream)) = input.split_first() else { return };
+    // One byte chooses both the mode and the size of the pieces, so that the rest is the stream.
     let step = usize::from(first >> 1) + 1;
     if first & 1 == 0 {
         shake_hands(stream, step);
@@ -38,6 +39,7 @@ fn shake_hands(stream: &[u8], step: usize) {
             buffer.extend_from_slice(piece);
             match handshake.advance(&mut buffer) {
                 Ok(Step::Read | Step::Send(_)) => {}
+                // As a connection does: after the handshake another decoder goes on.
                 Ok(Step::Done(_)) | Err(_) => break,
             }
         }

@@ -14,12 +14,14 @@ fn text(document: &str) -> String {
 
 /// What stands in back-quotes on the lines of a document.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    // The odd parts between back-quotes are the quoted ones.
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
 /// The files that a document names, relative to the root. The walks of `ARCHITECTURE.md` leave `crates/` out.
 fn named_files(text: &str) -> BTreeSet<String> {
     let is_file = |name: &&str| name.contains('/') && name.ends_with(".rs") && !name.contains(['<', '*']);
+    // The walks name files from the crate's directory on, other passages from the root on.
     let full = |name: &str| match root().join("crates").join(name.split('/').next().unwrap_or_default()).is_dir() {
         true => format!("crates/{name}"),
         false => name.to_owned(),
@@ -42,6 +44,7 @@ fn crates() -> BTreeMap<String, BTreeSet<String>> {
             Some((path.file_name()?.to_str()?.to_owned(), manifest))
         })
         .collect();
+    // Development dependencies do not count: tests may look upwards.
     let depends = |manifest: &str| {
         let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
         let section = section.split("\n[").next().unwrap_or_default();
@@ -58,6 +61,7 @@ fn files_that_documents_name_exist() {
         let gone: Vec<&String> = names.iter().filter(|name| !root().join(name).exists()).collect();
         assert!(gone.is_empty(), "{document} names files that do not exist: {gone:?}");
     }
+    // A changed layout of the document must not make the test pass without looking at anything.
     assert!(named_files(&text("ARCHITECTURE.md")).len() > 50, "the walks are not found");
 }
 
@@ -72,6 +76,7 @@ fn the_diagram_of_the_crates_agrees_with_their_manifests() {
     };
     let rows: Vec<BTreeSet<String>> = diagram.lines().map(row).collect();
     let drawn: BTreeSet<&String> = rows.iter().flatten().collect();
+    // Both ways: a crate that is not drawn, and one that is drawn but gone.
     assert_eq!(drawn, crates.keys().collect(), "the diagram and the directories below crates/ differ");
     for (index, row) in rows.iter().enumerate() {
         for name in row {

@@ -25,6 +25,7 @@ const MEBIBYTES: u32 = 1024;
 /// `cargo xtask fuzz [TARGET] [SECONDS]`.
 pub fn chore(args: &[String]) -> Result<(), Failure> {
     packages::ensure(&[packages::BUILD, packages::FUZZ])?;
+    // A number is the seconds, a word the target, in any order.
     let seconds = args.iter().find_map(|arg| arg.parse().ok()).unwrap_or(SECONDS);
     let name = args.iter().find(|arg| arg.parse::<u32>().is_err());
     let mut tally = Tally::default();
@@ -58,6 +59,7 @@ pub fn all(seconds: u32, tally: &mut Tally) -> Result<(), Failure> {
 fn build() -> Result<(), Failure> {
     let step =
         cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &host()?, "--target-dir"]);
+    // With the flags in the environment, not in a profile: the dependencies must be instrumented as well.
     step.arg(build_dir()).env("RUSTFLAGS", FLAGS).run()
 }
 
@@ -104,11 +106,13 @@ fn start(name: &str, seconds: u32, seed: Seed) -> Result<(Child, PathBuf), Failu
     }
     let log = artifacts.join("log");
     let program = build_dir().join(host()?).join("release").join(name);
+    // libFuzzer puts new inputs into the first directory it is given.
     let mut step = crate::run::Step::new(program).arg(&found);
     let kept = workspace().join("fuzz/corpus").join(name);
     if kept.exists() {
         step = step.arg(&kept);
     }
+    // One input that takes ten seconds is a hang.
     let limits = [format!("-max_total_time={seconds}"), format!("-rss_limit_mb={MEBIBYTES}"), "-timeout=10".into()];
     let seed = match seed {
         Seed::Random => None,
@@ -128,6 +132,7 @@ fn finish(name: &str, mut child: Child, log: &Path) -> bool {
         return true;
     }
     let lines: Vec<_> = text.lines().collect();
+    // The end of the log has the stack and the input.
     lines.iter().skip(lines.len().saturating_sub(60)).for_each(|line| println!("{line}"));
     println!("fuzz {name} ... FAILED, see {}", log.display());
     false

@@ -32,6 +32,7 @@ fn count() -> Result<BTreeMap<String, u64>, Failure> {
     cargo(&["build", "--quiet", "--package", "saltern-hot-paths"]).run()?;
     let program = target_dir().join("debug/saltern-hot-paths");
     let names = Step::new(&program).output().ok_or_else(|| Failure::new(format!("{} fails", program.display())))?;
+    // The difference of two runs has no start-up in it.
     let one = |name: &str| {
         let (less, more) = (run(&program, name, TIMES.0)?, run(&program, name, TIMES.1)?);
         Ok((name.to_owned(), more.saturating_sub(less) / (TIMES.1 - TIMES.0)))
@@ -63,6 +64,7 @@ fn compare(counted: &BTreeMap<String, u64>) -> Result<(), Failure> {
         .collect();
     let mut worse = Vec::new();
     for (path, now) in counted {
+        // A path without a figure fails, or a new path would never be watched.
         let Some(before) = recorded.get(path.as_str()) else {
             worse.push(format!("{path} has no recorded figure"));
             continue;
@@ -71,6 +73,7 @@ fn compare(counted: &BTreeMap<String, u64>) -> Result<(), Failure> {
         if *now > before + before * MARGIN / 100 {
             worse.push(format!("{path} takes {now} instructions, more than {MARGIN} % above the {before} recorded"));
         } else if *now < before - before * MARGIN / 100 {
+            // No failure, but without a new record the gain could be lost again unnoticed.
             println!("{path} has become faster: `cargo xtask instructions --record` keeps it so");
         }
     }

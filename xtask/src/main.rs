@@ -116,6 +116,7 @@ fn build_optimised() -> Result<(), Failure> {
 /// Runs a program of `interop` that measures the real Salt and ours.
 fn measured(name: &str, features: &[&str], rest: &[String]) -> Result<(), Failure> {
     packages::ensure(&[packages::BUILD, packages::REAL_SALT])?;
+    // Measurements compare with the newest release only.
     real_salt::ensure(real_salt::NEWEST)?;
     let mut args = vec!["run", "--quiet", "--release", "--package", "saltern-interop"];
     args.extend(features);

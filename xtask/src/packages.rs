@@ -42,6 +42,7 @@ pub fn are_there(need: Need) -> bool {
 /// Installs what is missing with apt, through sudo when that is needed.
 pub fn ensure(needs: &[Need]) -> Result<(), Failure> {
     let wanted = needs.iter().flat_map(|need| need.iter());
+    // All probes first, so that apt runs once.
     let missing: Vec<&str> = wanted.filter(|(probe, _)| !succeeds(probe)).flat_map(|(_, p)| p.split(' ')).collect();
     if missing.is_empty() {
         return Ok(());
@@ -52,6 +53,7 @@ pub fn ensure(needs: &[Need]) -> Result<(), Failure> {
         return Err(Failure::new(format!("this machine has no apt-get; install what these packages bring: {list}")));
     }
     apt(&["update"])?;
+    // Recommended packages would bring services that run.
     let mut install = vec!["install", "--yes", "--no-install-recommends"];
     install.extend(missing);
     apt(&install)
@@ -62,6 +64,7 @@ fn apt(args: &[&str]) -> Result<(), Failure> {
     let step = if root {
         Step::new("apt-get")
     } else {
+        // sudo drops the environment, so the variable is an argument.
         Step::new("sudo").arg("DEBIAN_FRONTEND=noninteractive").arg("apt-get")
     };
     step.args(args).env("DEBIAN_FRONTEND", "noninteractive").run()

@@ -38,6 +38,7 @@ pub fn ensure(release: &str) -> Result<(), Failure> {
 }
 
 fn runs(release: &str) -> bool {
+    // A virtual environment outlives the Python it was made with, so having the file is not enough.
     let version = Step::new(folder().join(release).join("bin/salt")).arg("--version").output();
     version.is_some_and(|text| text.contains(release))
 }
@@ -45,6 +46,7 @@ fn runs(release: &str) -> bool {
 fn install(release: &str) -> Result<(), Failure> {
     let (venv, work) = (folder().join(release), folder().join(format!("{release}.work")));
     for dir in [&venv, &work] {
+        // What a broken attempt left behind would confuse pip.
         let _ = fs::remove_dir_all(dir);
     }
     create(&work)?;
@@ -52,10 +54,12 @@ fn install(release: &str) -> Result<(), Failure> {
     let pip = || Step::new(venv.join("bin/pip")).dir(&work);
     pip().args(["download", "--quiet", "--no-deps", "--dest", "."]).arg(format!("salt=={release}")).run()?;
     let archive = work.join(format!("salt-{release}.tar.gz"));
+    // The requirement lists are in the source archive only.
     Step::new("tar").arg("-xzf").arg(&archive).dir(&work).run()?;
     let list = work.join("requirements.txt");
     loosen(&work.join(format!("salt-{release}/requirements")), &list)?;
     pip().args(["install", "--quiet", "--prefer-binary", "setuptools", "wheel", "-r"]).arg(&list).run()?;
+    // Without build isolation: Salt's build would fetch its own setuptools.
     pip().args(["install", "--quiet", "--no-deps", "--no-build-isolation"]).arg(&archive).run()?;
     fs::remove_dir_all(&work).map_err(|error| Failure::new(format!("failed to remove {}: {error}", work.display())))
 }

@@ -60,6 +60,7 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
     }
     link(&[])?;
     let work = target_dir().join("order");
+    // Traces of an earlier build name functions that may be gone.
     let _ = fs::remove_dir_all(&work);
     Training::new(&work)?.run()?;
     let order = work.join("order.txt");
@@ -89,6 +90,7 @@ fn used(work: &Path) -> Result<BTreeMap<String, u8>, Failure> {
             *names.entry(name).or_default() |= 1 << number;
         }
     }
+    // A linker that gets no names orders nothing and says nothing: that must not pass for a release.
     match names.len() {
         0..1000 => Err(Failure::new(format!("callgrind saw only {} functions of the program at work", names.len()))),
         _ => Ok(names),
@@ -99,6 +101,7 @@ fn used(work: &Path) -> Result<BTreeMap<String, u8>, Failure> {
 /// code is in few places then.
 fn in_order(used: &BTreeMap<String, u8>) -> Vec<&str> {
     let mut names: Vec<(&str, u8)> = used.iter().map(|(name, programs)| (name.as_str(), *programs)).collect();
+    // The lowest bit is the first of [`PROGRAMS`].
     names.sort_by_key(|(_, programs)| (programs.trailing_zeros(), Reverse(*programs)));
     names.into_iter().map(|(name, _)| name).collect()
 }
@@ -118,6 +121,7 @@ struct Training {
 impl Training {
     fn new(work: &Path) -> Result<Self, Failure> {
         let user = Step::new("id").arg("-un").output().unwrap_or_default();
+        // Free ports, because a real master may run on this machine.
         let (publish, requests) = (free_port()?, free_port()?);
         let root = work.display();
         let tree = work.join("states");
@@ -146,6 +150,7 @@ impl Training {
         let mut daemons = Daemons(vec![master]);
         daemons.0.push(self.watched("minion", "salt-minion").background(&self.work.join("minion.log"))?);
         let asked = Instant::now();
+        // The answer itself waits for the daemons; there is nothing else to watch.
         while self.salt(&["test.ping"]).is_none_or(|answer| !answer.contains("true")) {
             if asked.elapsed() > PATIENCE {
                 let logs = self.work.display();
@@ -182,6 +187,7 @@ struct Daemons(Vec<Child>);
 impl Drop for Daemons {
     fn drop(&mut self) {
         for child in &mut self.0 {
+            // SIGTERM, not a kill: callgrind writes its file at the end.
             let _ = Step::new("kill").args(["-TERM", &child.id().to_string()]).output();
             let _ = child.wait();
         }

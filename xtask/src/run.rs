@@ -120,6 +120,7 @@ impl Step {
         println!("$ {}", self.line);
         self.command.stdout(Stdio::piped());
         let mut child = self.command.spawn().map_err(|error| self.not_started(&error))?;
+        // Bytes, not lines of text: a test may print anything.
         for text in BufReader::new(child.stdout.take().expect("piped above")).split(b'\n').map_while(Result::ok) {
             let text = String::from_utf8_lossy(&text);
             println!("{text}");
@@ -150,6 +151,7 @@ impl Step {
         println!("$ {} &", self.line);
         let open = std::fs::File::create(log).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, err) = open.map_err(|error| Failure::new(format!("failed to create {}: {error}", log.display())))?;
+        // Without an input nothing can wait for a key.
         self.command.stdout(out).stderr(err).stdin(Stdio::null());
         self.command.spawn().map_err(|error| self.not_started(&error))
     }

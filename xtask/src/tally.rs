@@ -56,6 +56,7 @@ impl Tally {
         } else if self.repeating
             && let Some(report) = self.failures.last_mut()
         {
+            // The end of the output has the reason.
             if report.lines.len() == KEPT_LINES {
                 report.lines.remove(0);
             }

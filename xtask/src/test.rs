@@ -27,6 +27,7 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
         other => return Err(Failure::new(format!("cargo xtask test knows only --full, not {}", other.join(" ")))),
     };
     let (mut tally, mut times) = (Tally::default(), Times::default());
+    // Begun first: it waits for the network while everything else compiles.
     let real_salt = times.of("packages of the system", || prepare(scope))?;
     checks(&mut tally, &mut times);
     times.of("unit tests and storms", || unit_tests(scope, &mut tally))?;
@@ -83,7 +84,8 @@ fn longer_tests(built: bool, tally: &mut Tally, times: &mut Times) -> Result<(),
     if judged() {
         times.of("live tests", || live_tests(tally))?;
     }
-    // The program with its checks for overflows and its assertions.
+    // The program with its assertions and checks for overflows: a wrong calculation becomes a crash that the attack
+    // notices.
     if built {
         times.of("attacks", || follow(tally, crate::attack_step(checked_program())))?;
     }
@@ -133,6 +135,7 @@ fn without_real_salt(failure: &Failure, tally: &mut Tally) {
     } else {
         println!("skipped interop, the comparison with the real Salt: {failure}");
         let list = cargo(&["test", "--quiet", "--package", "saltern-interop", "--", "--list"]).output();
+        // Each subject that is not compared is counted, so that the sum of a run without Salt is not a smaller one.
         tally.skipped += list.map_or(1, |text| text.lines().filter(|line| line.ends_with(": test")).count() as u64);
     }
 }
