@@ -1,4 +1,4 @@
-//! What is said before the log is open: while the configuration is read that says how to log.
+//! What is logged before the log is open: while the configuration is read that says how to log.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,25 +11,28 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 /// The logger whose early lines are kept: only the configuration is read before the log is open.
 const LOGGER: &str = "salt.config";
 
-/// The most lines that are kept.
+/// The largest number of lines that are kept.
 const MOST: usize = 1000;
 
 static KEPT: Mutex<Vec<(tracing::Level, String)>> = Mutex::new(Vec::new());
 
-/// Keeps what this thread says while it lives.
+/// Keeps what this thread logs, as long as it lives.
 pub struct Early(#[expect(dead_code, reason = "held until the log is open")] DefaultGuard);
 
 impl Early {
-    /// Begins to keep lines.
+    /// Starts to keep lines.
     pub fn keep() -> Self {
         let subscriber = tracing_subscriber::registry().with(Keeper);
+        // For this thread only: nothing else runs before the log is open.
         Early(tracing::subscriber::set_default(subscriber))
     }
 }
 
-/// Says again, now that the log is open, what was kept.
+/// Logs again, now that the log is open, what was kept.
 pub fn replay() {
+    // Taken out first: replaying logs, and the lock must not be held then.
     let kept = std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner));
+    // Filtered now, by the level that the configuration has set.
     for (level, line) in kept {
         match level {
             tracing::Level::ERROR => tracing::error!(target: LOGGER, "{line}"),
@@ -45,6 +48,7 @@ struct Keeper;
 
 impl<S: Subscriber> Layer<S> for Keeper {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        // The level is not known yet, so all of this logger's lines are kept.
         metadata.target() == LOGGER
     }
 

@@ -85,6 +85,7 @@ impl Format {
                 rest = after;
                 continue;
             }
+            // Python refuses a format it does not understand when the log is opened, so we do as well.
             let (field, spec, after) = parse_field(after)?;
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
@@ -139,11 +140,14 @@ impl Format {
             Field::Pathname => spec.text(out, record.path),
             Field::Filename => spec.text(out, file),
             Field::Module => spec.text(out, file.trim_end_matches(".rs")),
+            // Rust does not tell the function. The field stays, because operators share formats between programs.
             Field::FuncName => spec.text(out, ""),
             Field::Process => spec.number(out, f64::from(process)),
+            // Python's name for a process that is not the child of another.
             Field::ProcessName => spec.text(out, "MainProcess"),
             Field::Thread => spec.number(out, nix::unistd::gettid().as_raw().into()),
             Field::ThreadName => spec.text(out, std::thread::current().name().unwrap_or("Thread")),
+            // Salt's own widths, which `logging.Formatter` knows nothing of.
             Field::BracketName => spec.text(out, &format!("[{:<17}]", record.name)),
             Field::BracketLevel => spec.text(out, &format!("[{:<8}]", record.level.name())),
             Field::BracketProcess => spec.text(out, &format!("[{process:>5}]")),
@@ -173,6 +177,7 @@ fn parse_spec(text: &str) -> Option<(Spec, &str)> {
     let mut spec = Spec::default();
     let mut rest = text;
     while let Some(flag) = rest.chars().next().filter(|flag| "-0+ #".contains(*flag)) {
+        // Python takes these flags as well; only two of them change anything here.
         spec.left |= flag == '-';
         spec.zero |= flag == '0';
         rest = &rest[1..];
@@ -199,6 +204,7 @@ impl Spec {
         let cut: String;
         let text = match self.precision {
             Some(precision) => {
+                // Characters, not bytes, as in Python.
                 cut = text.chars().take(precision).collect();
                 &cut
             }
@@ -214,6 +220,7 @@ impl Spec {
             's' | 'r' if number.fract() != 0.0 => format!("{number}"),
             _ => format!("{}", number as i64),
         };
+        // Left-aligned numbers are never padded with zeros.
         self.pad(out, &text, self.zero && !self.left);
     }
 
@@ -293,6 +300,7 @@ fn message_colour(level: Level) -> &'static str {
 /// Puts a value into `log_fmt_jid` or `log_fmt_minion_id`, whose one field has the value's name.
 pub(crate) fn put_into(format: Option<&str>, name: &str, value: &str) -> String {
     let Some(format) = format.filter(|_| !value.is_empty()) else { return String::new() };
+    // `%%` is a percent sign in these formats, too.
     format.replace(&format!("%({name})s"), value).replace("%%", "%")
 }
 

@@ -89,6 +89,7 @@ impl Granular {
 
     /// Returns the level set for a logger or for the nearest one above it.
     pub(crate) fn of(&self, logger: &str) -> Option<Level> {
+        // `salt.modules` is above `salt.modules.cmd`, but not above `salt.modulesx`.
         let above = |name: &str| logger.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         self.0.iter().find(|(name, _)| above(name)).map(|(_, level)| *level)
     }

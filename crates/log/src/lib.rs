@@ -115,6 +115,7 @@ impl<'a> Settings<'a> {
 /// A level or a format that is not understood, a file or a log server that cannot be opened; and a second call.
 pub fn init(settings: &Settings<'_>) -> Result<(), Error> {
     let subscriber = Registry::default().with(SaltLog::new(settings)?);
+    // Checked after the log is open, so that the warning is the first line in it.
     tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::Twice)?;
     let level = level_of("log_level", &settings.log.log_level)?;
     if level.is_insecure() {
@@ -142,6 +143,7 @@ impl SaltLog {
     /// Opens what the settings name.
     pub fn new(settings: &Settings<'_>) -> Result<Self, Error> {
         let outputs: Vec<Output> = [console(settings)?, file(settings)?].into_iter().flatten().collect();
+        // A granular level may be lower than the root's: then the outputs still hold back what is below their own.
         let mut granular = Vec::new();
         for (name, word) in &settings.log.log_granular_levels {
             granular.push((name.to_string(), level_of("log_granular_levels", &word.to_string())?));
@@ -177,6 +179,7 @@ fn console(settings: &Settings<'_>) -> Result<Option<Output>, Error> {
     let format = or_default(&settings.log.log_fmt_console, CONSOLE_FORMAT);
     let format = Format::parse(format, or_default(&settings.log.log_datefmt, CONSOLE_DATE))
         .map_err(|what| Error::Format { option: "log_fmt_console", what })?;
+    // A redirected log is read by programs and editors, which do not want colours.
     let colours = std::io::stderr().is_terminal();
     Ok(Some(Output { level, format, sink: Sink::Console { colours } }))
 }
@@ -187,6 +190,7 @@ fn file(settings: &Settings<'_>) -> Result<Option<Output>, Error> {
         Some(word) => level_of("log_level_logfile", word)?,
         None => level_of("log_level", &log.log_level)?,
     };
+    // `quiet` opens no file at all.
     let Some(place) = settings.file.filter(|place| !place.is_empty() && level != Level::QUIET) else {
         return Ok(None);
     };
@@ -221,6 +225,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
 
     fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
         use tracing::level_filters::LevelFilter;
+        // Lets `tracing` skip the call sites that can never log.
         Some(match self.root {
             Level(0..=5) => LevelFilter::TRACE,
             Level(6..=15) => LevelFilter::DEBUG,
@@ -254,6 +259,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
         let mut facts = Facts::default();
         event.record(&mut facts);
         let level = facts.level(*metadata.level());
+        // Only now is the level known: fields such as `critical` raise or lower it.
         if level < self.threshold(&logger) {
             return;
         }
@@ -277,6 +283,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SaltLog {
 fn logger_name(target: &str) -> std::borrow::Cow<'_, str> {
     match target.strip_prefix("saltern") {
         Some("") => "salt".into(),
+        // `saltern_modules::cmd` becomes `salt.modules.cmd`: only the first underscore separates crate and part.
         Some(rest) => format!("salt{}", rest.replacen('_', ".", 1).replace("::", ".")).into(),
         None if target.contains("::") => target.replace("::", ".").into(),
         None => target.into(),
@@ -318,6 +325,7 @@ impl Facts {
     }
 
     fn inherit(&mut self, around: &Facts) {
+        // The innermost span comes first, so an id that is there stays.
         if self.around_jid.is_empty() {
             self.around_jid.clone_from(&around.jid);
         }
@@ -338,6 +346,7 @@ impl Facts {
     fn message(&self, shows_jid: bool, shows_minion_id: bool) -> String {
         let mut fields = self.others.clone();
         for (name, value, shown) in [("jid", &self.jid, shows_jid), ("minion_id", &self.minion_id, shows_minion_id)] {
+            // Not repeated if the message has it anyway.
             if !value.is_empty() && !shown && !self.text.contains(value.as_str()) {
                 add_field(&mut fields, name, value);
             }
@@ -362,6 +371,7 @@ impl Facts {
             "critical" => self.shift = Some(Level::CRITICAL),
             "profile" => self.shift = Some(Level::PROFILE),
             "garbage" => self.shift = Some(Level::GARBAGE),
+            // The bridge from the crate `log` adds fields of its own.
             name if name.starts_with("log.") => {}
             name => add_field(&mut self.others, name, &value),
         }

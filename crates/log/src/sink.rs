@@ -25,6 +25,7 @@ impl Sink {
     /// Writes a line. A place that fails is not allowed to stop the program; the console hears of it once.
     pub(crate) fn write(&self, level: Level, line: &str) {
         let result = match self {
+            // In one write: lines of several threads and processes must not mix.
             Sink::Console { .. } => io::stderr().lock().write_all(format!("{line}\n").as_bytes()),
             Sink::File(file) => locked(file).write(line),
             Sink::Syslog(syslog) => locked(syslog).write(level, line),
@@ -93,10 +94,12 @@ impl LogFile {
     fn write(&mut self, line: &str) -> io::Result<()> {
         let text = format!("{line}\n");
         if self.max_bytes > 0 && self.backups > 0 {
+            // As Python's handler: rotated before the line that would reach the limit.
             if self.file.metadata()?.len() + text.len() as u64 >= self.max_bytes {
                 self.put_aside()?;
             }
         } else if self.was_moved() {
+            // logrotate moves the file away; nobody tells us, so each line looks.
             self.reopen()?;
         }
         self.file.write_all(text.as_bytes())
@@ -121,6 +124,7 @@ impl LogFile {
             path.push(format!(".{number}"));
             PathBuf::from(path)
         };
+        // From the oldest on, so that no rename overwrites a file that is needed.
         for number in (1..self.backups).rev() {
             let old = numbered(number);
             if old.exists() {
@@ -133,6 +137,7 @@ impl LogFile {
 }
 
 fn open(path: &Path) -> io::Result<File> {
+    // Returns, commands and names of hosts are in it.
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
@@ -219,6 +224,7 @@ impl Syslog {
         // The server may have been restarted.
         let sent = connect(&self.address).and_then(|socket| send(self.socket.insert(socket), message.as_bytes()));
         match &sent {
+            // A missing socket is said once, not with each line.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.socket = None;
                 if !std::mem::replace(&mut self.missed, true) {
@@ -251,6 +257,7 @@ fn parse_address(address: &str) -> Result<(Address, u32), String> {
         None => (rest, 1),
     };
     let ported =
+        // The last colon of an IPv6 address without brackets is not that of a port.
         host.rsplit_once(':').is_some_and(|(before, port)| port.parse::<u16>().is_ok() && !before.ends_with(':'));
     let host = if ported { host.to_owned() } else { format!("{host}:514") };
     match scheme {
@@ -286,6 +293,7 @@ fn connect(address: &Address) -> io::Result<Socket> {
     match address {
         Address::Path(path) => {
             let datagram = UnixDatagram::unbound()?;
+            // Some log daemons listen on a stream at this path.
             match datagram.connect(path) {
                 Ok(()) => Ok(Socket::Datagram(datagram)),
                 Err(_) => UnixStream::connect(path).map(Socket::Stream),
@@ -374,6 +382,7 @@ mod tests {
         let path = dir.path().join("below/log");
         let mut log = LogFile::open(&path, 0, 0, None).unwrap();
         log.write("one").unwrap();
+        // As logrotate does.
         std::fs::rename(&path, dir.path().join("moved")).unwrap();
         log.write("two").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");

@@ -54,6 +54,7 @@ pub(crate) fn message(text: &str, limit: usize, lines: bool) -> Cow<'_, str> {
                     out.push_str(CONTINUED);
                 }
             }
+            // `\r\n` is one line end.
             '\r' if letters.peek() == Some(&'\n') => {}
             _ if is_command(letter) => push_escaped(&mut out, letter),
             _ => out.push(letter),

@@ -14,6 +14,7 @@ pub(crate) fn since_start() -> Duration {
 
 /// Returns the time of day: seconds and nanoseconds since 1970.
 pub(crate) fn now() -> (i64, u32) {
+    // A clock before 1970 must not end the program.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_secs() as i64, since.subsec_nanos())
 }
