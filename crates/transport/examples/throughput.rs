@@ -1,5 +1,6 @@
-//! How many megabytes of large replies one connection carries per second, over loopback and through the whole stack of
-//! this crate: `cargo run --release -p saltern-transport --example throughput [replies] [bytes per reply]`.
+//! Measures how many megabytes of large replies one connection carries per second, over loopback and through the
+//! whole stack of this crate: `cargo run --release -p saltern-transport --example throughput [replies] [bytes per
+//! reply]`.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ async fn measure(
     replies: usize,
     size: usize,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    // No text, which would become one.
+    // Bytes that are not UTF-8, so that they do not arrive as text.
     let body = Value::bytes(vec![0xff; size]);
     let answering = tokio::spawn(async move {
         while let Some(request) = server.next().await {

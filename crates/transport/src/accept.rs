@@ -1,4 +1,4 @@
-//! Taking connections in. Those that have not introduced themselves are strangers: few at a time, and not for long.
+//! Accepting connections. Those whose peer has not introduced itself are strangers: few at a time, and not for long.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -15,10 +15,10 @@ use tracing::{debug, error, warn};
 use crate::Error;
 use crate::capacity::{Guest, Seat};
 
-/// How long a stranger may stay although there is no room for others.
+/// How long a stranger may stay when there is no room for others.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Runs `guest` for each connection. All of them end with the handle, and with it the listener.
+/// Accepts connections and runs `guest` for each. Dropping the handle closes all of them, and the listener.
 pub(crate) fn accept<G, F>(
     rt: &Rt,
     listener: Box<dyn Listener>,
@@ -37,6 +37,7 @@ where
         let mut complaints = Complaints::default();
         let mut refused = None;
         loop {
+            // Ended connections come first: they free the places that new ones need.
             let mut connection = tokio::select! {
                 biased;
                 Some(ended) = guests.join_next() => {
@@ -51,6 +52,7 @@ where
                     }
                 },
             };
+            // Budgets and seats are counted by address; the two forms of one address must count together.
             connection.peer = canonical(connection.peer);
             connection.local = canonical(connection.local);
             let seat = match Seat::find(connection.peer.ip()).await {
@@ -61,6 +63,7 @@ where
                 }
             };
             let place = lobby.enter(connection.peer.ip(), seat.guest().clone()).await;
+            // The future is made here, so that it owns its place before the next connection is accepted.
             let (peer, visit) = (connection.peer, guest(connection, place));
             guests.spawn(inside.task(async move {
                 let outcome = tokio::select! {
@@ -68,6 +71,7 @@ where
                     () = seat.guest().must_leave() => Err(Error::Crowded),
                     outcome = visit => outcome,
                 };
+                // Given back only when the connection's files are closed.
                 drop(seat);
                 (peer, outcome)
             }));
@@ -75,7 +79,7 @@ where
     }))
 }
 
-/// A socket for both families shows addresses of the old one inside the new one.
+/// A socket for both families shows IPv4 addresses as IPv6 ones (`::ffff:192.0.2.1`).
 fn canonical(peer: SocketAddr) -> SocketAddr {
     match peer.ip().to_canonical() {
         IpAddr::V4(address) => SocketAddr::new(address.into(), peer.port()),
@@ -86,6 +90,8 @@ fn canonical(peer: SocketAddr) -> SocketAddr {
 fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>, complaints: &mut Complaints) {
     match ended {
         Ok((_, Ok(()))) => {}
+        // A certificate that is refused is the operator's problem to solve, so it is a warning. Whatever else
+        // strangers do wrong stays at debug level.
         Ok((peer, Err(Error::Tls(reason)))) if complaints.is_new(peer.ip(), Instant::now()) => {
             warn!(%peer, "{kind} connection refused: TLS: {reason}");
         }
@@ -93,6 +99,7 @@ fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>,
             warn!(%peer, "{kind} connection closed: {reason}");
         }
         Ok((peer, Err(reason))) => debug!(%peer, "{kind} connection ended: {reason}"),
+        // A panic is a bug of ours, never the peer's fault.
         Err(reason) if reason.is_panic() => error!("{kind} connection ended: {reason}"),
         Err(_) => {}
     }
@@ -109,10 +116,10 @@ fn is_of_interest(reason: &Error) -> bool {
 struct Complaints(HashMap<IpAddr, Instant>);
 
 impl Complaints {
-    /// How long an address is not complained about again.
+    /// How long an address is not reported again.
     const QUIET: Duration = Duration::from_secs(600);
 
-    /// Most addresses remembered; beyond it only the log's debug level hears of more.
+    /// The largest number of addresses that are remembered. Others are logged at debug level only.
     const REMEMBERED: usize = 1024;
 
     fn is_new(&mut self, address: IpAddr, now: Instant) -> bool {
@@ -130,8 +137,8 @@ impl Complaints {
     }
 }
 
-/// Waits a moment after an error of `accept`, such as too many open files, instead of turning in a circle. The log hears of
-/// it once a minute. Those who are connected already are served meanwhile, the others wait in the system's queue.
+/// Waits a moment after an error of `accept`, such as too many open files, instead of looping. Logs it at most once a
+/// minute. Existing connections are served meanwhile; new ones wait in the system's queue.
 async fn rest_after(error: &std::io::Error, told: &mut Option<Instant>) {
     const TOO_MANY: [i32; 2] = [nix::libc::EMFILE, nix::libc::ENFILE];
     if is_time_to_tell(told) {
@@ -146,7 +153,7 @@ async fn rest_after(error: &std::io::Error, told: &mut Option<Instant>) {
 const ADVICE: &str = "Raise the option 'max_open_files', and the limit of the system if that is lower (LimitNOFILE of the \
                       service, ulimit -n, fs.file-max)";
 
-/// Those who are connected already shall be served, with the files that takes; who comes now has to come again.
+/// Closes a connection at once. The files that are left belong to existing connections; the new peer has to retry.
 fn turn_away(peer: SocketAddr, seats: usize, told: &mut Option<Instant>) {
     debug!(%peer, "a connection is closed at once: there are too many");
     if is_time_to_tell(told) {
@@ -154,7 +161,7 @@ fn turn_away(peer: SocketAddr, seats: usize, told: &mut Option<Instant>) {
     }
 }
 
-/// Once a minute.
+/// Returns true at most once a minute.
 fn is_time_to_tell(told: &mut Option<Instant>) -> bool {
     let now = Instant::now();
     let due = told.is_none_or(|before| now.duration_since(before) >= Duration::from_secs(60));
@@ -164,7 +171,7 @@ fn is_time_to_tell(told: &mut Option<Instant>) -> bool {
     due
 }
 
-/// Where connections stay until they have introduced themselves.
+/// Where connections stay until their peers have introduced themselves.
 struct Lobby {
     limit: usize,
     strangers: Mutex<Strangers>,
@@ -191,9 +198,10 @@ impl Lobby {
         Arc::new(Lobby { limit: limit.max(1), strangers: Mutex::default(), left: Notify::new() })
     }
 
-    /// Waits for room, which the oldest stranger of the address with the most strangers has to make.
+    /// Waits for room. The oldest stranger of the address with the most strangers has to make it.
     async fn enter(self: &Arc<Self>, address: IpAddr, guest: Arc<Guest>) -> Place {
         loop {
+            // Registered before the look: a stranger that leaves in between must not be missed.
             let left = self.left.notified();
             let Some(wait) = lock(&self.strangers).make_room(self.limit, address) else { break };
             tokio::select! {
@@ -226,7 +234,7 @@ impl Strangers {
         }
     }
 
-    /// Makes room for one more from this address; otherwise says when that can be tried again.
+    /// Makes room for one more connection from this address. If that is not possible now, returns when to try again.
     fn make_room(&mut self, limit: usize, address: IpAddr) -> Option<Instant> {
         if self.by_number.len() < limit {
             return None;
@@ -265,18 +273,19 @@ pub(crate) struct Place {
     guest: Arc<Guest>,
 }
 
-/// Says whether a connection comes from this host: over loopback, or to one of its own addresses from the same.
+/// Returns whether a connection comes from this host: over loopback, or from one of its own addresses to the same
+/// one.
 pub(crate) fn is_from_here(connection: &Connection) -> bool {
     connection.peer.ip().is_loopback() || connection.peer.ip() == connection.local.ip()
 }
 
 impl Place {
-    /// Who has it.
+    /// Returns the connection that has this place.
     pub(crate) fn guest(&self) -> Arc<Guest> {
         self.guest.clone()
     }
 
-    /// Waits for the introduction, until the time is over or others need the place.
+    /// Waits for the introduction, until the time has passed or others need the place.
     pub(crate) async fn during<T>(
         mut self,
         limit: Duration,

@@ -1,4 +1,4 @@
-//! What a connection has read and not yet understood.
+//! Bytes that a connection has received and not yet decoded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::budget::Share;
 use crate::capacity::Guest;
 use crate::{Budget, Error};
 
-/// How long a peer may take nothing of what we write.
+/// How long a peer may accept no byte of what we write.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
 /// Room for an idle connection, in bytes.
@@ -20,11 +20,11 @@ const LEAST: usize = 1 << 10;
 /// Room for a connection that sends many small messages, in bytes.
 const BUSY: usize = 64 << 10;
 
-/// The most room that is made for a message because it was announced, in bytes.
+/// The most memory that is reserved for a message because of its announced length, in bytes.
 const ANNOUNCED: usize = 4 << 20;
 
-/// How many bytes of a large message have to come in each second, on average over a [`Pace`]: 64 kbit/s, what the slowest lines
-/// of minions carry.
+/// The least number of bytes of a large message that have to arrive per second, on average over a [`Pace`]: 64
+/// kbit/s, which is what the slowest lines of minions carry.
 const SLOWEST: usize = 8 << 10;
 
 /// The time over which the rate of a peer that reads an answer is averaged.
@@ -38,16 +38,16 @@ struct Pace {
 }
 
 impl Pace {
-    /// Strangers have to show sooner that they mean it.
+    /// Returns the time over which the pace is measured. Strangers have less.
     fn time(guest: Option<&Arc<Guest>>) -> Duration {
         Duration::from_secs(if guest.is_none_or(|guest| guest.is_proven()) { 30 } else { 10 })
     }
 }
 
-/// Bytes that have arrived: little room while idle, enough for a whole message once its length is known.
+/// Received bytes: little room while idle, enough for a whole message once its length is known.
 #[derive(Debug)]
 pub(crate) struct ReadBuffer {
-    /// The bytes; whoever understands them takes them off the front.
+    /// The bytes. Whoever decodes them removes them from the front.
     pub(crate) bytes: BytesMut,
     room: usize,
     share: Share,
@@ -59,8 +59,8 @@ impl ReadBuffer {
         ReadBuffer { bytes: BytesMut::new(), room: LEAST, share: Share::of(budget), pace: None }
     }
 
-    /// Reads once, with room for `missing` bytes if so many are known to come; `elsewhere` bytes of the same message have been
-    /// taken off already. May be dropped and called again.
+    /// Reads once, with room for `missing` bytes if that number is known to come. `elsewhere` bytes of the same
+    /// message were removed already. Cancel safe: may be dropped and called again.
     pub(crate) async fn fill(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -77,13 +77,16 @@ impl ReadBuffer {
             stream.read_buf(&mut self.bytes).await?
         };
         if missing == 0 {
+            // Twice the room after a full read, back to the least after a short one: most connections are idle, and
+            // there are thousands.
             self.room = if count == spare { (self.room * 2).min(BUSY) } else { LEAST };
         }
+        // Before the end of the stream is reported: a half message is given up together with its share.
         self.share.hold(self.bytes.len().saturating_add(elsewhere))?;
         if count == 0 { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Reads more of a large message, if it comes fast enough and nobody else needs its place.
+    /// Reads more of a large message, as long as it arrives fast enough and nobody else needs its memory.
     async fn read_in_time(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<usize, Error> {
         let guest = self.share.guest().cloned();
         let time = Pace::time(guest.as_ref());
@@ -126,23 +129,23 @@ impl ReadBuffer {
             _ => spare < missing && (spare < LEAST / 4 || (len < BUSY && spare < missing.min(ANNOUNCED / 2))),
         };
         if short {
-            // Who has sent much may be believed to send as much again.
+            // Believe a peer that has sent much to send as much again.
             self.bytes.reserve(missing.clamp(self.room, ANNOUNCED.max(len)));
         }
     }
 
-    /// Gives back what was held for the bytes that have been taken off.
+    /// Returns to the budget what was held for the bytes that were removed.
     pub(crate) fn settle(&mut self) {
         self.share.release();
     }
 
-    /// What complete messages are kept in.
+    /// Returns the share of the budget under which complete messages are kept.
     pub(crate) fn share(&self) -> &Share {
         &self.share
     }
 }
 
-/// Writes all bytes, however long that takes, as long as the peer goes on taking some.
+/// Writes all bytes, however long that takes, as long as the peer accepts some of them.
 pub(crate) async fn write_patiently(stream: &mut (impl AsyncWrite + Unpin), mut bytes: impl Buf) -> Result<(), Error> {
     while bytes.has_remaining() {
         write_once(stream, &mut bytes).await?;
@@ -176,6 +179,7 @@ pub(crate) async fn write_in_time(stream: &mut (impl AsyncWrite + Unpin), mut by
 pub(crate) async fn write_once(stream: &mut (impl AsyncWrite + Unpin), bytes: &mut impl Buf) -> Result<(), Error> {
     let written = tokio::time::timeout(STALLED, stream.write_buf(bytes)).await;
     match written.map_err(|_| Error::Stalled(STALLED))?? {
+        // A stream that takes nothing has ended.
         0 => Err(Error::Closed),
         _ => Ok(()),
     }

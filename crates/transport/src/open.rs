@@ -1,4 +1,4 @@
-//! Opening requests: what costs little here and now, the rest on threads that let others go first.
+//! Decoding requests: what costs little at once, the rest on threads of low priority.
 
 use std::sync::Arc;
 
@@ -10,19 +10,22 @@ use wire::msgpack::{self, most_values};
 
 use crate::budget::{Kept, Share};
 
-/// A clear request of so many bytes is decoded at once: it takes a few microseconds.
+/// Up to this size, in bytes, a clear request is decoded at once: it takes a few microseconds.
 const SMALL: usize = 4 << 10;
 
-/// The values of a sealed request: its fields.
+/// The largest number of values in an encrypted request, whose load is one of them.
 const SEALED_VALUES: usize = 256;
 
-/// Refuses an unfinished request of so many bytes as soon as its first ones show that it is not to be had.
+/// Refuses an unfinished request of `len` bytes as soon as its first bytes show that it would be refused when
+/// complete.
 pub(crate) fn check_start(start: &[u8], len: usize, foreign: bool) -> Result<(), envelope::Error> {
+    // Small requests are complete soon; looking at them twice would cost more than it saves.
     if len <= MOST_FOREIGN_BYTES {
         return Ok(());
     }
     match envelope::start(start) {
         Start::Garbage => Err(envelope::Error::Shape),
+        // Clear requests of other hosts are small: a large one would be decoded for a peer that has proved nothing.
         Start::Other if foreign => Err(too_large(len)),
         Start::Sealed(_) | Start::Other | Start::Short => Ok(()),
     }
@@ -39,15 +42,16 @@ pub(crate) struct Opener {
     threads: Arc<Semaphore>,
 }
 
-/// A request that was opened, and about how many bytes of memory it takes beside its own.
+/// An opened request, and about how many bytes of memory it takes beside its own.
 pub(crate) type Opened = (Result<Envelope, envelope::Error>, usize);
 
-/// Holds what a request takes until it is answered.
+/// Holds the memory of a request until it is answered.
 ///
 /// # Errors
 /// When strangers hold too much already.
 pub(crate) fn keep(share: &Share, size: usize, (envelope, cost): &Opened) -> Result<Kept, crate::Error> {
     match envelope {
+        // An encrypted request is not decoded yet, so it takes no more than its bytes.
         Ok(Envelope::Sealed(_)) => Ok(share.keep(size)),
         Ok(Envelope::Clear(_)) => share.keep_clear(size.saturating_add(*cost)),
         Err(_) => Ok(Kept::default()),
@@ -55,7 +59,7 @@ pub(crate) fn keep(share: &Share, size: usize, (envelope, cost): &Opened) -> Res
 }
 
 impl Opener {
-    /// For one server. As many large requests are opened at a time as there are processors.
+    /// Opens requests for one server. As many large ones at a time as there are processors.
     pub(crate) fn new(rt: Rt) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Opener { rt, threads: Arc::new(Semaphore::new(threads)) }
@@ -65,6 +69,7 @@ impl Opener {
     pub(crate) fn open_now(&self, payload: &Bytes, foreign: bool) -> Option<Opened> {
         match Outline::read(payload, SEALED_VALUES) {
             Ok(outline) if outline.is_sealed() => return Some((outline.open(), 0)),
+            // Too many values for an encrypted request: it is a clear one, which is looked at below.
             Err(envelope::Error::Msgpack(msgpack::Error::TooManyValues(_))) | Ok(_) => {}
             Err(error) => return Some((Err(error), 0)),
         }
@@ -76,6 +81,7 @@ impl Opener {
 
     /// Opens a request on a thread of its own.
     pub(crate) async fn open_later(self, payload: Bytes, foreign: bool) -> Opened {
+        // One at a time per processor: the threads have a low priority, but they take memory.
         let _turn = self.threads.acquire().await;
         let (done, opened) = oneshot::channel();
         // Whoever waits may have gone meanwhile.

@@ -36,42 +36,42 @@ pub struct Heartbeat {
     pub every: Duration,
     /// Silence after which the peer is dead.
     pub dead_after: Duration,
-    /// So many times longer is all of it for a peer that sends no PING itself.
+    /// The factor by which both are longer for a peer that sends no PING itself.
     pub slower: u32,
 }
 
 impl Heartbeat {
-    /// A PING after silence of `every`; dead after three that nothing followed.
+    /// A PING after silence of `every`. The peer is dead after three without any answer.
     pub const fn every(every: Duration) -> Self {
         let dead_after = Duration::from_millis(every.as_millis() as u64 * 3);
         Heartbeat { every, dead_after, slower: 1 }
     }
 
-    /// For a server whose peers mostly ask by themselves after 1.5 s: it only asks those that keep still for two, so that the two
-    /// do not ask each other. A peer that fell silent is found in under 5 s all the same; one that never sends a PING, as
-    /// programs with libzmq do by default, is asked every ten seconds.
+    /// Heartbeats of a server whose peers mostly send a PING themselves after 1.5 s. It sends one only after two
+    /// seconds, so that not both sides send. A peer that fell silent is detected in under 5 s all the same. One that
+    /// never sends a PING, as programs with libzmq by default, gets one every ten seconds.
     pub const fn of_servers() -> Self {
         Heartbeat { every: Duration::from_secs(2), dead_after: Duration::from_millis(4500), slower: 5 }
     }
 }
 
-/// A beat of 1.5 s: a peer that fell silent is found in under 5 s.
+/// A PING every 1.5 s: a peer that fell silent is detected in under 5 s.
 impl Default for Heartbeat {
     fn default() -> Self {
         Heartbeat::every(Duration::from_millis(1500))
     }
 }
 
-/// What strangers may cost.
+/// Bounds on what strangers may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Largest message in bytes.
     pub message: usize,
     /// Largest sum of unfinished messages and unanswered requests over all connections, in bytes.
     pub unfinished: usize,
-    /// The part of it that connections may use on which nobody has proved who they are.
+    /// The part of it for connections whose peer has not proved who it is.
     pub unproven: usize,
-    /// Connections that may be in their handshake. With more, the oldest ones are closed.
+    /// The largest number of connections in their handshake. Above it, the oldest ones are closed.
     pub half_open: usize,
     /// Time for the handshake.
     pub handshake: Duration,
@@ -113,7 +113,7 @@ pub struct Target {
     pub on_heard: Option<OnHeard>,
 }
 
-/// Is told that a peer was heard.
+/// A function that is called when a peer was heard.
 pub type OnHeard = std::sync::Arc<dyn Fn() + Send + Sync>;
 
 impl Target {

@@ -1,4 +1,4 @@
-//! Publications as a master sees them, whatever the transport.
+//! Publications as a master sees them, for both transports.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -29,26 +29,27 @@ pub enum Audience {
     Minions(HashSet<MinionId>),
 }
 
-/// A publication as it is sent: sealed with the key in force and, while some have not fetched that, with the one before.
+/// A publication as it is sent: encrypted with the current key and, as long as some subscribers do not have that,
+/// with the one before.
 #[derive(Clone, Debug)]
 pub struct Payload {
-    /// Sealed with the key in force.
+    /// Encrypted with the current key.
     pub current: Bytes,
-    /// Sealed with the key before, for those who are [behind](Publisher::leave_behind).
+    /// Encrypted with the key before, for subscribers that are [behind](Publisher::leave_behind).
     pub before: Option<Bytes>,
 }
 
-/// Subscribers whose emptied queues may wait to be noticed.
+/// How many emptied queues may wait to be noticed.
 pub(crate) const DRAINED: usize = 1024;
 
-/// What became of a publication.
+/// The result of a publication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// Subscribers in whose queue it is.
     pub queued: usize,
     /// Subscribers whose queue was full.
     pub dropped: usize,
-    /// The numbers of their connections, each of which [`Publisher::drained`] tells of when its queue is empty again.
+    /// The numbers of their connections. [`Publisher::drained`] yields each when its queue is empty again.
     pub lost: Vec<u64>,
 }
 
@@ -71,7 +72,7 @@ pub struct SubscriberStatus {
     pub dropped: u64,
 }
 
-/// A subscriber that says who it is (tcp client-id frame). Whoever can check it calls [`Introduction::accept`].
+/// A subscriber that says who it is (tcp client-id frame). Whoever can verify it calls [`Introduction::accept`].
 pub struct Introduction {
     /// What it says.
     pub envelope: Result<Envelope, envelope::Error>,
@@ -94,7 +95,7 @@ impl Introduction {
     }
 }
 
-/// One connection that listens.
+/// One subscribed connection.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     number: u64,
@@ -107,7 +108,7 @@ pub(crate) struct Subscriber {
     proven: Arc<ProvenAddresses>,
     /// The name under which the roll finds it.
     listed: Mutex<Option<String>>,
-    /// Whether its minion has the key before only.
+    /// Whether its minion has only the key before the current one.
     behind: AtomicBool,
     wanted: Mutex<Vec<Bytes>>,
     queue: mpsc::Sender<Bytes>,
@@ -125,8 +126,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns the next frame to be written, and says so when a queue that was too full has become empty. May be dropped
-    /// and called again.
+    /// Returns the next frame to write. Reports a queue that was too full when it has become empty. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if self.waiting.is_empty() && self.subscriber.lost.swap(false, Ordering::AcqRel) {
             // When too many are waiting to be looked after, the next empty moment will tell.
@@ -171,6 +171,7 @@ impl Subscriber {
     fn is_one_of(&self, ids: &HashSet<MinionId>) -> bool {
         match lock(&self.introduced).as_ref() {
             Some(minion) => ids.contains(minion),
+            // A claimed name is good enough to receive: what is published is encrypted.
             None => self.claimed.as_deref().is_some_and(|claimed| ids.contains(claimed)),
         }
     }
@@ -188,6 +189,8 @@ impl Subscriber {
             Ok(()) => delivery.queued += 1,
             Err(TrySendError::Full(_)) => {
                 delivery.dropped += 1;
+                // The publisher must not wait for a slow subscriber. What is dropped here is sent again once the
+                // queue is empty.
                 delivery.lost.push(self.number);
                 self.lost.store(true, Ordering::Release);
                 if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -244,7 +247,7 @@ impl Departures {
     }
 }
 
-/// Whoever is not noted any more has left at an unknown time.
+/// Notes a departure. When there are too many, all are forgotten: whoever is not noted has left at an unknown time.
 fn note_in<K: Eq + std::hash::Hash>(noted: &mut HashMap<K, Instant>, key: K, now: Instant) {
     if noted.len() >= NOTED && !noted.contains_key(&key) {
         noted.clear();
@@ -324,10 +327,12 @@ impl Roll {
         self.unname(subscriber);
     }
 
-    /// Lists a connection under a name, and no other. One that has left meanwhile is not listed.
+    /// Lists a connection under a name and under no other. A connection that has left meanwhile is not listed.
     fn name(&self, subscriber: &Arc<Subscriber>, name: &str) {
         self.unname(subscriber);
         let mut claims = lock(&self.claims);
+        // Looked up under the lock on the names: `leave` removes the connection first and its name afterwards, so
+        // none is left over.
         if lock(&self.subscribers).contains_key(&subscriber.number) {
             *lock(&subscriber.listed) = Some(name.to_owned());
             claims.entry(name.to_owned()).or_default().push(subscriber.clone());
@@ -365,7 +370,7 @@ impl Drop for RollGuard {
     }
 }
 
-/// A publication, framed for those who have the key in force and for those who are behind.
+/// A publication, framed for those who have the current key and for those who are behind.
 struct Frames {
     current: Bytes,
     before: Option<Bytes>,
@@ -431,16 +436,16 @@ impl Publisher {
         delivery
     }
 
-    /// The key changes: from now on all who listen get what is sealed with the key before, until they
-    /// [catch up](Self::catch_up) or [sign in](Self::has_signed_in). Those that are behind already are not any more: they
-    /// have neither of the two keys.
+    /// Notes that the key changes: from now on all subscribers get what is encrypted with the key before, until they
+    /// [catch up](Self::catch_up) or [sign in](Self::has_signed_in). Those that were behind already are not any more:
+    /// they have neither of the two keys.
     pub fn leave_behind(&self) {
         for subscriber in self.roll.all() {
             subscriber.behind.fetch_not(Ordering::AcqRel);
         }
     }
 
-    /// Nobody gets what is sealed with the key before any more.
+    /// Notes that nobody gets what is encrypted with the key before any more.
     pub fn forget_before(&self) {
         for subscriber in self.roll.all() {
             subscriber.behind.store(false, Ordering::Release);
@@ -454,13 +459,13 @@ impl Publisher {
         behind.map(|subscriber| (subscriber.number, subscriber.minion())).collect()
     }
 
-    /// Whether any connection is behind.
+    /// Returns whether any connection is behind.
     pub fn any_behind(&self) -> bool {
         lock(&self.roll.subscribers).values().any(|subscriber| subscriber.is_behind())
     }
 
-    /// Sends a payload, sealed with the key in force, to those of some connections that are behind; from now on they get all
-    /// that is. Returns how many they were.
+    /// Sends a payload that is encrypted with the current key to those of some connections that are behind. From now
+    /// on they get everything with that key. Returns how many there were.
     pub fn catch_up(&self, numbers: &[u64], sealed: &Bytes) -> usize {
         let subscribers: Vec<_> = {
             let known = lock(&self.roll.subscribers);
@@ -472,7 +477,7 @@ impl Publisher {
         subscribers.iter().filter(behind).map(|subscriber| subscriber.send(&frame, &mut delivery)).count()
     }
 
-    /// A minion signed in from an address: its connections from there are not behind any more.
+    /// Notes that a minion signed in from an address: its connections from there are not behind any more.
     pub fn has_signed_in(&self, minion: &MinionId, from: std::net::IpAddr) {
         for subscriber in self.roll.claiming(minion.as_str()) {
             if subscriber.peer.ip().to_canonical() == from.to_canonical() {
@@ -481,7 +486,8 @@ impl Publisher {
         }
     }
 
-    /// Asks to be told by [`Publisher::drained`] when the queue of a connection is empty. Says whether it is so already.
+    /// Asks [`Publisher::drained`] to yield a connection when its queue is empty. Returns whether it is empty
+    /// already.
     pub fn watch_queue(&self, number: u64) -> bool {
         let Some(subscriber) = lock(&self.roll.subscribers).get(&number).cloned() else { return false };
         // In this order: who empties the queue after we looked sees the wish.
@@ -489,13 +495,13 @@ impl Publisher {
         subscriber.queue.capacity() == subscriber.queue.max_capacity()
     }
 
-    /// Says whether a connection is still there.
+    /// Returns whether a connection still exists.
     pub fn is_there(&self, number: u64) -> bool {
         lock(&self.roll.subscribers).contains_key(&number)
     }
 
-    /// Waits until everything that was queued until now has been taken up for writing. A subscriber that takes nothing
-    /// makes this wait for as long; bound it.
+    /// Waits until everything that was queued until now was taken for writing. A subscriber that accepts nothing
+    /// delays this; the caller must set a timeout.
     pub async fn flushed(&self) {
         let empty = self.roll.all().into_iter().map(|subscriber| async move {
             // An error means that the connection is gone, and nothing waits for it any more.

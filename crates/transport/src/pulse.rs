@@ -9,7 +9,7 @@ use crate::{Error, Heartbeat};
 
 /// The heartbeat of one connection. Without settings it never beats.
 ///
-/// A peer that is heard need not be asked. It is dead when a PING of ours stays without any sign of life, never only because we
+/// A peer that is heard gets no PING. It is dead when a PING stays without any sign of life, never only because we
 /// did not listen for long: we may have been stopped, or busy with writing.
 #[derive(Debug)]
 pub(crate) struct Pulse {
@@ -18,7 +18,7 @@ pub(crate) struct Pulse {
     asks: bool,
     heard: Instant,
     asked: Option<Asked>,
-    /// Set once for many messages: it may be over before something is due, never after.
+    /// One timer for many messages: it may expire before something is due, never after.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -40,16 +40,17 @@ impl Pulse {
         self.asked = None;
     }
 
-    /// Notes that the peer has sent a PING: it wants to know whether we live, and is to be known itself as soon.
+    /// Notes that the peer has sent a PING: it wants to know quickly whether we live, so it is watched as closely.
     pub(crate) fn was_asked(&mut self) {
         if !self.asks {
             self.asks = true;
+            // The shorter interval counts at once.
             self.timer = None;
         }
     }
 
-    /// Waits until a PING is due; an error when the peer was silent for too long. Only to be asked when nothing that has
-    /// arrived waits to be read. May be dropped and called again.
+    /// Waits until a PING is due. Fails when the peer was silent for too long. Call it only when no received bytes
+    /// wait to be read. Cancel safe.
     pub(crate) async fn due(&mut self) -> Result<(), Error> {
         let Some(settings) = self.settings else { return std::future::pending().await };
         let slower = if self.asks { 1 } else { settings.slower };
@@ -58,6 +59,7 @@ impl Pulse {
         self.pass(every, patience).await;
         let now = Instant::now();
         let first = self.asked.map_or(now, |asked| asked.first);
+        // The patience is measured from our first unanswered PING, so a pause of ours never makes the peer look dead.
         if now - first >= patience && now > first {
             return Err(Error::Silent(now - self.heard));
         }

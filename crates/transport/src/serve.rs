@@ -23,7 +23,7 @@ pub struct Incoming {
     pub reply: Reply,
 }
 
-/// Where an answer goes. Dropped without an answer, the request stays unanswered.
+/// Where an answer goes. If it is dropped without an answer, the request stays unanswered.
 pub struct Reply {
     answer: oneshot::Sender<PackedAnswer>,
     /// The request counts against the bound on unanswered ones until then.
@@ -57,12 +57,12 @@ impl Reply {
         self.guest.prove();
     }
 
-    /// Says whether the peer is still there to hear the answer.
+    /// Returns whether the peer still waits for the answer.
     pub fn is_awaited(&self) -> bool {
         !self.answer.is_closed()
     }
 
-    /// Waits until the peer is not there any more to hear the answer.
+    /// Waits until the peer does not wait for the answer any more.
     pub async fn gone(&mut self) {
         self.answer.closed().await;
     }

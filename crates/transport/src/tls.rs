@@ -11,18 +11,18 @@ use tokio_openssl::SslStream;
 
 use crate::Error;
 
-/// What the option `ssl` says.
+/// The settings of the option `ssl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// Our certificate, PEM.
     pub certfile: Option<PathBuf>,
-    /// Its key, PEM; the certificate's file when left out.
+    /// Its key, PEM; by default it is in the certificate's file.
     pub keyfile: Option<PathBuf>,
-    /// The authorities a peer's certificate must come from, PEM.
+    /// The certificate authorities that must have signed a peer's certificate, PEM.
     pub ca_certs: Option<PathBuf>,
     /// Whether a peer must present a certificate: `CERT_NONE`, `CERT_OPTIONAL`, `CERT_REQUIRED`.
     pub cert_reqs: Option<CertReqs>,
-    /// The one protocol version allowed (`PROTOCOL_TLSv1_2`), if set to one.
+    /// The only allowed protocol version (`PROTOCOL_TLSv1_2`), if one is set.
     pub ssl_version: Option<String>,
     /// OpenSSL's cipher list.
     pub ciphers: Option<String>,
@@ -31,11 +31,11 @@ pub struct TlsSettings {
 /// Whether a peer must present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertReqs {
-    /// No.
+    /// No certificate is asked for.
     None,
-    /// If it has one, it must be good.
+    /// A certificate that is presented must be valid.
     Optional,
-    /// Yes, a good one.
+    /// A valid certificate is required.
     Required,
 }
 
@@ -51,7 +51,7 @@ impl CertReqs {
     }
 }
 
-/// TLS, set up from the files.
+/// TLS, ready to use.
 #[derive(Clone)]
 pub struct Tls {
     acceptor: Option<SslAcceptor>,
@@ -63,13 +63,14 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// Which of them cannot be used, and why.
+    /// When a file cannot be used; the error names it.
     pub fn new(settings: &TlsSettings) -> Result<Self, Error> {
         let mut connector = SslConnector::builder(SslMethod::tls_client()).map_err(|error| failed("set up", error))?;
         set_up(&mut connector, settings)?;
         // A client checks the master's certificate unless told not to.
         let reqs = settings.cert_reqs.unwrap_or(CertReqs::Required);
         connector.set_verify(if reqs == CertReqs::None { SslVerifyMode::NONE } else { SslVerifyMode::PEER });
+        // Without a certificate this side can only be a client.
         let acceptor = match settings.certfile {
             Some(_) => Some(acceptor(settings)?),
             None => None,
@@ -89,10 +90,10 @@ impl Tls {
         Ok(Box::new(stream))
     }
 
-    /// Opens a connection as the client of a server of this name.
+    /// Connects as the client of a server with this name.
     ///
     /// # Errors
-    /// When the server's certificate is not good.
+    /// When the server's certificate is not valid.
     pub async fn connect(&self, stream: BoxStream, name: &str) -> Result<BoxStream, Error> {
         let settings = self.connector.configure().map_err(|error| failed("begin", error))?;
         let ssl = settings.verify_hostname(self.check_name).into_ssl(name).map_err(|error| failed("begin", error))?;
@@ -120,7 +121,7 @@ fn acceptor(settings: &TlsSettings) -> Result<SslAcceptor, Error> {
     let builder = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server());
     let mut builder = builder.map_err(|error| failed("set up", error))?;
     set_up(&mut builder, settings)?;
-    // OpenSSL refuses to resume the sessions of clients with certificates without a name for them.
+    // OpenSSL refuses to resume sessions of clients with certificates unless the server has a name for its sessions.
     builder.set_session_id_context(b"salt").map_err(|error| failed("set up", error))?;
     // Without the setting a server demands certificates, as Salt's does.
     builder.set_verify(match settings.cert_reqs.unwrap_or(CertReqs::Required) {
@@ -136,6 +137,7 @@ fn set_up(builder: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(),
     if let Some(certificate) = &settings.certfile {
         let key = settings.keyfile.as_ref().unwrap_or(certificate);
         builder.set_certificate_chain_file(certificate).map_err(|error| failed(&shown(certificate), error))?;
+        // OpenSSL checks here that the key belongs to the certificate.
         builder.set_private_key_file(key, SslFiletype::PEM).map_err(|error| failed(&shown(key), error))?;
     }
     if let Some(authorities) = &settings.ca_certs {
@@ -152,7 +154,7 @@ fn set_up(builder: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(),
     Ok(())
 }
 
-/// Python's names of protocol versions; the general ones leave the choice open.
+/// Maps Python's names of protocol versions. The general ones leave the choice open.
 fn protocol(name: &str) -> Result<Option<SslVersion>, Error> {
     match name.strip_prefix("ssl.").unwrap_or(name) {
         "PROTOCOL_TLS" | "PROTOCOL_SSLv23" | "PROTOCOL_TLS_CLIENT" | "PROTOCOL_TLS_SERVER" => Ok(None),

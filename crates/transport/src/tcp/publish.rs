@@ -14,13 +14,13 @@ use crate::accept::{Place, accept};
 use crate::publish::{Roll, RollGuard};
 use crate::{Error, Introduction, Limits, Publisher, Tls};
 
-/// Largest frame a subscriber may send: the introduction.
+/// Largest frame a subscriber may send, in bytes: the introduction.
 const SUBSCRIBER_MESSAGE: usize = 16 << 10;
 
-/// Introductions a connection may send; minions send one per sign-in.
+/// The largest number of introductions of one connection; minions send one per sign-in.
 const MOST_INTRODUCTIONS: usize = 64;
 
-/// Introductions that may wait to be checked.
+/// The largest number of introductions that wait to be verified.
 const WAITING: usize = 1024;
 
 /// Listens for subscribers over tcp.
@@ -41,7 +41,7 @@ pub async fn publish(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -
     Ok(Publisher { address, roll, frame, introductions: Some(introductions), drained: Some(drained), _task: task })
 }
 
-/// What a connection needs of its publisher.
+/// What a connection needs from its publisher.
 struct Hall {
     roll: Arc<Roll>,
     rt: Rt,
@@ -75,12 +75,12 @@ async fn attend(
     }
 }
 
-/// Passes on what a subscriber says about itself.
+/// Passes on the introductions of a subscriber.
 async fn hear(mut reader: FrameReader, place: &RollGuard, said: mpsc::Sender<Introduction>) -> Result<(), Error> {
     for _ in 0..MOST_INTRODUCTIONS {
         let frame = reader.next().await?;
         let introduction = Introduction::new(Envelope::from_value(frame.body), place);
-        // A publisher without anybody who checks introductions goes on without.
+        // If nobody verifies introductions, the publisher works without.
         let _ = said.send(introduction).await;
     }
     Err(Error::TooMany("introductions"))

@@ -17,10 +17,10 @@ use crate::capacity::{Guest, seat_is_needed};
 use crate::open::{Opener, keep};
 use crate::{Budget, Error, Incoming, Limits, Reply, RequestServer, Tls};
 
-/// Requests of one connection that may be worked on at a time.
+/// The largest number of requests of one connection that are worked on at a time.
 const AT_A_TIME: usize = 64;
 
-/// Requests of all connections that may wait for the server.
+/// The largest number of requests of all connections that wait for the server.
 const WAITING: usize = 1024;
 
 /// Listens for requests over tcp.
@@ -40,7 +40,7 @@ pub async fn serve(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> 
     Ok(RequestServer { address, incoming, _task: task })
 }
 
-/// What a connection needs of its server.
+/// What a connection needs from its server.
 struct Hall {
     budget: Arc<Budget>,
     requests: mpsc::Sender<Incoming>,
@@ -57,7 +57,7 @@ async fn attend(
     hall: Hall,
 ) -> Result<(), Error> {
     let guest = place.guest();
-    // Who has not asked anything by then is a stranger that only holds a connection.
+    // A peer that has not sent a request by then is a stranger that only holds a connection.
     let bounds = Bounds::of_requests(limits.message, (hall.budget.clone(), guest.clone()), hall.foreign);
     let introduction = introduction(connection.stream, tls, bounds);
     let (first, reader, writer) = place.during(limits.handshake, introduction).await?;
@@ -116,12 +116,15 @@ impl Listener {
         let mut frame = first;
         loop {
             self.guest.asks();
+            // Before the next request is read: a peer that asks without end waits in its own socket.
             let room = self.room.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
             let RawFrame { mid, body } = frame;
             let size = body.len();
             let opened = match self.hall.opener.open_now(&body, self.hall.foreign) {
                 Some(opened) => opened,
                 None => {
+                    // The bytes count while they wait for a thread, or a thousand connections could queue up large
+                    // requests for free.
                     let _held = self.reader.share().keep_clear(size)?;
                     self.hall.opener.clone().open_later(body, self.hall.foreign).await
                 }

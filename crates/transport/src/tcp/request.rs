@@ -1,4 +1,4 @@
-//! Asking over tcp: any number of questions on one connection, told apart by their number.
+//! Asking over tcp: any number of questions on one connection, told apart by their numbers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use wire::tcp::Frame;
 use super::stream::{Bounds, FrameReader, FrameWriter, split};
 use crate::{Error, Requester, Target};
 
-/// Questions that may wait to be written.
+/// The largest number of questions that wait to be written.
 const WAITING: usize = 64;
 
 /// Asks one master over tcp.
@@ -29,24 +29,24 @@ pub struct TcpRequester {
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
 }
 
-/// What those who ask and the task on the connection share.
+/// What the callers and the task of the connection share.
 #[derive(Default)]
 struct Waiting {
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
     /// The longest answer that a question on this connection may have, in bytes, and the values in it.
     bytes: AtomicUsize,
     values: AtomicUsize,
-    /// Why the peer's TLS sent us away, which with TLS 1.3 is heard only after the handshake.
+    /// Why the peer's TLS refused us. With TLS 1.3 that arrives only after the handshake.
     refusal: OnceLock<String>,
 }
 
 impl Waiting {
-    /// Says why there is no answer.
+    /// Returns why there is no answer.
     fn ended(&self) -> Error {
         self.refusal.get().map_or(Error::Closed, |reason| Error::Tls(reason.clone()))
     }
 
-    /// Remembers it if TLS was the reason.
+    /// Remembers the error if TLS was the reason.
     fn note(&self, error: &Error) {
         if let Error::Io(reason) = error
             && reason.get_ref().is_some_and(|inner| inner.is::<openssl::ssl::Error>())
@@ -106,10 +106,13 @@ impl TcpRequester {
 
     async fn ask_over(&self, connection: &Connection, envelope: &Envelope) -> Result<Value, Error> {
         let bounds = envelope.answer_bounds(self.target.message_limit);
+        // The largest bound of all questions that wait: answers are told apart only after they were read.
         connection.waiting.bytes.fetch_max(bounds.bytes, Ordering::Relaxed);
         connection.waiting.values.fetch_max(bounds.values, Ordering::Relaxed);
         let number = self.rt.nonce();
         let (answer, answered) = oneshot::channel();
+        // Entered before the frame is written, so that no answer can come too early. Removed by `Drop` when the
+        // caller gives up.
         let _asked = Asked::enter(&connection.waiting, &number, answer);
         let frame = Frame::with_mid(&number, envelope.to_value()).encode();
         connection.frames.send(frame).await.map_err(|_| connection.waiting.ended())?;
@@ -182,5 +185,6 @@ async fn drive(
         waiting.note(&error);
     }
     frames.close();
+    // Whoever waits learns that the connection has ended.
     lock(&waiting).clear();
 }

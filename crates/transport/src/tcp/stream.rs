@@ -24,7 +24,7 @@ pub(super) struct FrameReader {
     foreign: Option<bool>,
 }
 
-/// What a peer may send.
+/// Bounds of what a peer may send.
 pub(super) struct Bounds {
     /// Largest frame in bytes.
     limit: usize,
@@ -34,19 +34,19 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// For frames that are decoded where they are read.
+    /// Bounds of frames that are decoded where they are read.
     pub(super) fn of_peer(limit: usize) -> Self {
         Bounds { limit, values: most_values(limit), budget: None, foreign: false }
     }
 
-    /// For publications: bytes, or a map around them.
+    /// Bounds of publications: bytes, or a map around them.
     pub(super) fn of_publications(limit: usize) -> Self {
         Bounds { values: 1024, ..Bounds::of_peer(limit) }
     }
 
-    /// For requests.
+    /// Bounds of requests.
     pub(super) fn of_requests(limit: usize, budget: (Arc<Budget>, Arc<Guest>), foreign: bool) -> Self {
-        // Beside the request there is a head.
+        // The frame has a head beside the request.
         let values = if foreign { MOST_FOREIGN_VALUES + 64 } else { most_values(limit) };
         Bounds { limit, values, budget: Some(budget), foreign }
     }
@@ -55,7 +55,7 @@ impl Bounds {
 /// The half frames go to.
 pub(super) struct FrameWriter(WriteHalf<BoxStream>);
 
-/// Cuts a stream into its halves.
+/// Splits a stream into its halves.
 pub(super) fn split(stream: BoxStream, bounds: Bounds) -> (FrameReader, FrameWriter) {
     let (reader, writer) = tokio::io::split(stream);
     let foreign = bounds.budget.as_ref().map(|_| bounds.foreign);
@@ -69,7 +69,7 @@ impl FrameReader {
         Ok(Frame::decode(&self.document().await?)?)
     }
 
-    /// Waits for the next frame; `bounds` tells how many bytes and values it may have now. May be dropped and called again.
+    /// Waits for the next frame. `bounds` returns how many bytes and values it may have now. Cancel safe.
     pub(super) async fn next_within(&mut self, bounds: impl Fn() -> (usize, usize)) -> Result<Frame, Error> {
         loop {
             let (limit, values) = bounds();
@@ -121,7 +121,7 @@ impl FrameReader {
 }
 
 impl FrameWriter {
-    /// Writes an encoded frame. Not to be dropped halfway.
+    /// Writes an encoded frame. Not cancel safe.
     pub(super) async fn write(&mut self, frame: impl Buf) -> Result<(), Error> {
         write_patiently(&mut self.0, frame).await
     }

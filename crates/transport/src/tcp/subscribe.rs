@@ -12,7 +12,7 @@ use wire::tcp::Frame;
 use super::stream::{Bounds, FrameReader, FrameWriter, split};
 use crate::{Error, Subscription, Target};
 
-/// Makes a connection, with TLS if wished.
+/// Makes a connection, with TLS if configured.
 pub(super) async fn open(rt: &Rt, target: &Target) -> Result<BoxStream, Error> {
     let made = rt.net().connect(&target.connect()).await?;
     match &target.tls {
@@ -24,7 +24,7 @@ pub(super) async fn open(rt: &Rt, target: &Target) -> Result<BoxStream, Error> {
     }
 }
 
-/// Connects to a publisher over tcp and says who we are with the envelope.
+/// Connects to a publisher over tcp and introduces us with the envelope.
 ///
 /// # Errors
 /// When no connection can be made.
@@ -37,7 +37,7 @@ pub async fn subscribe(rt: &Rt, target: &Target, introduction: &Envelope) -> Res
 
 struct TcpSubscription {
     reader: FrameReader,
-    /// Kept, because dropping it would close our half.
+    /// Kept, because dropping it would close our half of the connection.
     _writer: FrameWriter,
 }
 
@@ -47,6 +47,7 @@ impl Subscription for TcpSubscription {
             loop {
                 match payload(self.reader.next().await?.body) {
                     Ok(payload) => return Ok(payload),
+                    // A strange publication must not end the connection: the next one may be a job.
                     Err(other) => debug!("a publication that is a {} is dropped", other.type_name()),
                 }
             }
@@ -54,7 +55,7 @@ impl Subscription for TcpSubscription {
     }
 }
 
-/// A publication as bytes. Masters of 3006 put it into the frame as a map, later ones packed once more; seen in their frames.
+/// Returns a publication as bytes. Masters of 3006 send it as a map in the frame, later ones pack it once more.
 fn payload(body: Value) -> Result<Bytes, Value> {
     match body {
         Value::Bytes(payload) => Ok(*payload),

@@ -7,8 +7,8 @@ use wire::envelope::Envelope;
 use super::request::TcpRequester;
 use crate::{Error, Requester, Target};
 
-/// Asks the clear command `ping`, which all masters answer, with each beat of the target's heartbeat, and returns why no
-/// answer came: the transport has no heartbeats of its own. Without a heartbeat it never returns.
+/// Sends the clear command `ping`, which all masters answer, at each beat of the target's heartbeat. Returns why no
+/// answer arrived. The transport has no heartbeats of its own. Without a heartbeat this never returns.
 pub async fn watch(rt: &Rt, target: &Target) -> Error {
     let Some(beat) = target.heartbeat else { return std::future::pending().await };
     let requester = TcpRequester::new(rt.clone(), target.clone());

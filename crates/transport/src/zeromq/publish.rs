@@ -11,10 +11,10 @@ use crate::accept::{Place, accept};
 use crate::publish::{Queue, Roll, RollGuard, Subscriber};
 use crate::{Error, Heartbeat, Limits, Publisher};
 
-/// Subscriptions a connection may have; minions have one or two.
+/// The largest number of subscriptions of one connection; minions have one or two.
 const MOST_SUBSCRIPTIONS: usize = 64;
 
-/// Largest message a subscriber may send.
+/// Largest message a subscriber may send, in bytes.
 const SUBSCRIBER_MESSAGE: usize = 4096;
 
 /// Listens for subscribers over zeromq.
@@ -58,11 +58,12 @@ async fn attend(
         (stream, claimed)
     };
     let entered = roll.enter(connection.peer, guest, claimed, rt.now(), limits.queue);
+    // Only the guard keeps the roll now.
     drop(roll);
     feed(stream, entered).await
 }
 
-/// Writes what is published, and notes what the subscriber wants.
+/// Writes publications, and notes the subscriptions.
 async fn feed(mut stream: ZmtpStream, entered: (RollGuard, Queue)) -> Result<(), Error> {
     let (guard, mut queue) = entered;
     let mut subscriptions = 0;

@@ -20,13 +20,13 @@ use crate::capacity::{Guest, seat_is_needed};
 use crate::open::{Opened, Opener, keep};
 use crate::{Budget, Error, Heartbeat, Incoming, Limits, Reply, RequestServer};
 
-/// Requests a connection may send ahead of its answers.
+/// The largest number of requests that a connection may send ahead of its answers.
 const AHEAD: usize = 16;
 
-/// Bytes of requests a connection may have sent that the server has not taken yet, if more than one.
+/// From how many bytes of requests that the server has not taken, nothing more is read from the connection.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// Requests of all connections that may wait for the server.
+/// The largest number of requests of all connections that wait for the server.
 const WAITING: usize = 1024;
 
 /// Listens for requests over zeromq.
@@ -83,7 +83,7 @@ async fn attend(connection: Connection, place: Place, setup: Setup, limits: Limi
     conversation.run().await
 }
 
-/// One connection. Its requests are handed over, and answered, in the order they came in.
+/// One connection. Its requests are handed over and answered in the order of their arrival.
 struct Conversation {
     stream: ZmtpStream,
     peer: SocketAddr,
@@ -92,13 +92,13 @@ struct Conversation {
     foreign: bool,
     /// A large clear request that is being opened; nothing is read meanwhile.
     opening: Option<Opening>,
-    /// Keeps its place in the line before the server, whatever else happens meanwhile.
+    /// Keeps its place in the queue before the server, whatever else happens meanwhile.
     requests: PollSender<Incoming>,
     /// Requests the server has not taken yet, with their lengths.
     untaken: VecDeque<(usize, Incoming)>,
     untaken_bytes: usize,
     pending: VecDeque<Pending>,
-    /// Those that never ask hold the connection to see whether the server lives.
+    /// A connection that never asks is held open to see whether the server lives.
     has_asked: bool,
 }
 
@@ -112,12 +112,12 @@ struct Opening {
     opened: BoxFuture<'static, Opened>,
     route: Vec<Bytes>,
     size: usize,
-    /// The bytes count while they wait to be opened.
+    /// Counts the bytes while they wait to be opened.
     held: Kept,
 }
 
 impl Conversation {
-    /// Goes on reading while the server is busy, so that heartbeats are answered.
+    /// Keeps reading while the server is busy, so that heartbeats are answered.
     async fn run(mut self) -> Result<(), Error> {
         loop {
             let hears = self.pending.len() < AHEAD && self.untaken_bytes < AHEAD_BYTES && self.opening.is_none();
@@ -149,6 +149,7 @@ impl Conversation {
                         self.stream.write_in_time(message).await?;
                     }
                 }
+                // Last: a connection with something to do never leaves.
                 () = seat_is_needed(), if self.may_leave() => return Ok(()),
             }
         }
@@ -157,6 +158,7 @@ impl Conversation {
     fn take_in(&mut self, mut frames: Vec<Bytes>) -> Result<(), Error> {
         let Some(payload) = frames.pop() else { return Ok(()) };
         let size = payload.len() + frames.iter().map(Bytes::len).sum::<usize>();
+        // From now on the connection may be asked to leave when it is idle: its peer can ask again over another one.
         self.has_asked = true;
         self.guest.asks();
         if let Some(opened) = self.opener.open_now(&payload, self.foreign) {
@@ -168,23 +170,25 @@ impl Conversation {
         Ok(())
     }
 
-    /// Puts a request in the line before the server.
+    /// Puts a request into the queue before the server.
     fn enter(&mut self, route: Vec<Bytes>, size: usize, opened: Opened) -> Result<(), Error> {
         let share = self.stream.share();
         let (reply, answer) = Reply::new(keep(share, size, &opened)?, self.guest.clone(), share, Packing::Wire);
         let (envelope, _) = opened;
         self.untaken_bytes += size;
         self.untaken.push_back((size, Incoming { envelope, peer: self.peer, reply }));
+        // In the order of the requests: a REQ socket has nothing else to tell answers apart.
         self.pending.push_back(Pending { envelope: route, answer });
         Ok(())
     }
 
-    /// Those who have asked and wait for nothing can ask again over another connection.
+    /// Returns whether the connection may be closed: a peer that has asked and waits for nothing can ask over another
+    /// one.
     fn may_leave(&self) -> bool {
         self.has_asked && self.pending.is_empty() && self.opening.is_none()
     }
 
-    /// Gives the oldest request to the server; false when that is gone.
+    /// Gives the oldest request to the server. Returns false if that is gone.
     fn hand_over(&mut self) -> bool {
         let Some((size, request)) = self.untaken.pop_front() else { return true };
         self.untaken_bytes -= size;
@@ -192,7 +196,7 @@ impl Conversation {
     }
 }
 
-/// Waits until a request is open. May be dropped and called again.
+/// Waits until a request is open. Cancel safe.
 async fn opened(opening: &mut Option<Opening>) -> Opened {
     match opening {
         Some(opening) => (&mut opening.opened).await,
@@ -200,7 +204,7 @@ async fn opened(opening: &mut Option<Opening>) -> Opened {
     }
 }
 
-/// Waits for room in the line before the server; false when that is gone. May be dropped and called again.
+/// Waits for room in the queue before the server. Returns false if that is gone. Cancel safe.
 async fn room(requests: &mut PollSender<Incoming>) -> bool {
     std::future::poll_fn(|context| requests.poll_reserve(context)).await.is_ok()
 }

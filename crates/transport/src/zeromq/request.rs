@@ -1,8 +1,8 @@
 //! Asking a ROUTER: as many lock-step connections as there are questions at a time.
 //!
-//! Salt's masters hand requests to workers behind the ROUTER and answer in any order, without a number to tell answers apart.
-//! So each connection carries one question at a time, as a REQ socket does. A connection whose answer did not come is
-//! closed, because the answer might come later.
+//! Salt's masters hand requests to workers behind the ROUTER and answer in any order, without a number to tell
+//! answers apart. So each connection carries one question at a time, as a REQ socket does. A connection without an
+//! answer is closed, because the answer might still arrive and be taken for that of the next question.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use wire::zmtp::{Incoming, SocketType, encode_message};
 use super::stream::{ZmtpStream, dial};
 use crate::{Error, Requester, Target};
 
-/// Connections to one peer that may be open at a time.
+/// The largest number of open connections to one peer.
 const MOST_CONNECTIONS: usize = 8;
 
-/// How long a connection that is not needed stays open.
+/// How long an unused connection stays open.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Asks one master over zeromq.
@@ -50,13 +50,13 @@ struct Question {
 impl ZmqRequester {
     /// A requester that connects when first asked.
     pub fn new(rt: Rt, target: Target) -> Self {
-        // From a port of ours there can be but one connection to the peer.
+        // From a fixed source port there can be only one connection to the peer.
         let fixed = target.from.is_some_and(|from| from.port() != 0);
         let room = Semaphore::new(if fixed { 1 } else { MOST_CONNECTIONS });
         ZmqRequester { rt, target, idle: Arc::default(), room }
     }
 
-    /// Makes a connection now, so that the first question finds one. An error tells that the peer is not there.
+    /// Connects now, so that the first question finds a connection. Fails if the peer is not there.
     ///
     /// # Errors
     /// When no connection can be made.
@@ -67,6 +67,7 @@ impl ZmqRequester {
     }
 
     async fn exchange(&self, frame: Bytes, limit: usize) -> Result<Bytes, Error> {
+        // Held until the answer has arrived; a question over the limit waits here.
         let _room = self.room.acquire().await.map_err(|_| Error::Closed)?;
         // A connection may have ended while it was idle; a fresh one has not.
         while let Some(connection) = self.take_idle() {
@@ -85,6 +86,7 @@ impl ZmqRequester {
         let question = Question { frame: frame.clone(), limit, answer };
         connection.questions.send(question).await.map_err(|_| Error::Closed)?;
         let answer = answered.await.map_err(|_| Error::Closed)??;
+        // Only after an answer: a connection that still owes one must not be used again.
         self.put_back(connection);
         Ok(answer)
     }
@@ -120,7 +122,7 @@ impl Requester for ZmqRequester {
     }
 }
 
-/// Serves one connection: a question, its answer, the next question. Ends on any error, or when idle for long.
+/// Serves one connection: a question, its answer, the next question. Ends on any error, or when unused for long.
 async fn drive(mut stream: ZmtpStream, mut asked: mpsc::Receiver<Question>) {
     loop {
         let question = tokio::select! {

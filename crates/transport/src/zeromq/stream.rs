@@ -25,11 +25,11 @@ pub(super) struct ZmtpStream {
     foreign: Option<bool>,
     /// What is left to write of a PING or PONG.
     outbox: Bytes,
-    /// Is told of each sign of life.
+    /// Called at each sign of life.
     pub(super) on_heard: Option<OnHeard>,
 }
 
-/// What a stream is set up with.
+/// The settings of a stream.
 pub(super) struct Setup {
     pub(super) socket: SocketType,
     pub(super) identity: Bytes,
@@ -41,7 +41,7 @@ pub(super) struct Setup {
     pub(super) heartbeat: Option<Heartbeat>,
 }
 
-/// Makes a connection and exchanges greetings, each within the target's time.
+/// Connects and exchanges greetings, each within the target's timeout.
 pub(super) async fn dial(rt: &Rt, target: &Target, socket: SocketType, identity: &str) -> Result<ZmtpStream, Error> {
     let made = rt.net().connect(&target.connect()).await?;
     let setup = Setup {
@@ -58,20 +58,19 @@ pub(super) async fn dial(rt: &Rt, target: &Target, socket: SocketType, identity:
 }
 
 impl ZmtpStream {
-    /// Exchanges greetings; also tells what the peer has said about itself.
+    /// Exchanges greetings. Also returns what the peer said about itself.
     pub(super) async fn open(mut stream: BoxStream, setup: Setup) -> Result<(Self, Peer), Error> {
         let foreign = setup.budget.as_ref().map(|_| setup.foreign);
         let mut buffer = ReadBuffer::new(setup.budget);
         let peer = shake_hands(&mut stream, &mut buffer, setup.socket, setup.identity).await?;
         // ZMTP 3.0 has no PING.
         let pulse = Pulse::new(setup.heartbeat.filter(|_| peer.minor > 0));
-        // Before a request stand the names of those it came through.
+        // In front of a request are the names of the proxies it passed.
         let decoder = Decoder::new(setup.limit).with_prefix(if foreign.is_some() { MAX_ROUTE } else { setup.limit });
         Ok((ZmtpStream { stream, buffer, decoder, pulse, foreign, outbox: Bytes::new(), on_heard: None }, peer))
     }
 
-    /// Waits for the next message or subscription. Heartbeats are sent and answered meanwhile. May be dropped and called
-    /// again.
+    /// Waits for the next message or subscription. Sends and answers heartbeats meanwhile. Cancel safe.
     pub(super) async fn next(&mut self) -> Result<Incoming, Error> {
         loop {
             // One answer at a time, so that a peer that sends PINGs and reads nothing fills no memory.
@@ -94,7 +93,7 @@ impl ZmtpStream {
         }
     }
 
-    /// Waits for bytes, or for the time of a PING. What has arrived counts first: it may show that the peer lives.
+    /// Waits for bytes, or until a PING is due. What has arrived counts first: it may show that the peer lives.
     async fn wait(&mut self) -> Result<(), Error> {
         let (missing, held) = (self.decoder.missing(&self.buffer.bytes), self.decoder.held());
         if let Some(foreign) = self.foreign
@@ -102,6 +101,7 @@ impl ZmtpStream {
         {
             check_start(start, len, foreign)?;
         }
+        // `biased` makes that order certain.
         tokio::select! {
             biased;
             read = self.buffer.fill(&mut self.stream, missing, held) => {
@@ -119,13 +119,14 @@ impl ZmtpStream {
         Ok(())
     }
 
-    /// From now on refuses messages of more than so many bytes.
+    /// Sets the largest size of messages from now on, in bytes.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.decoder.set_limit(limit);
     }
 
-    /// Writes an encoded message. Not to be dropped halfway.
+    /// Writes an encoded message. Not cancel safe.
     pub(super) async fn write(&mut self, message: impl Buf) -> Result<(), Error> {
+        // Part of a PING may be written already; a message in its middle would break the stream.
         self.empty_outbox().await?;
         write_patiently(&mut self.stream, message).await
     }
@@ -149,7 +150,8 @@ impl ZmtpStream {
     }
 }
 
-/// The most bytes of frames before a request: an empty one, and a name of at most 255 bytes for each proxy in between.
+/// The largest number of bytes of frames before a request: an empty one, and a name of at most 255 bytes for each
+/// proxy.
 const MAX_ROUTE: usize = 4 << 10;
 
 async fn shake_hands(
@@ -169,7 +171,7 @@ async fn shake_hands(
     }
 }
 
-/// The time `limits.handshake` holds for the whole introduction of a connection that came to us.
+/// Admits an accepted connection. `time` bounds its whole introduction.
 pub(super) async fn admit(
     stream: BoxStream,
     place: crate::accept::Place,

@@ -11,11 +11,11 @@ use wire::zmtp::{Command, Incoming as Frame, SocketType};
 use super::stream::{ZmtpStream, dial};
 use crate::{Error, Subscription, Target};
 
-/// Payloads that may wait to be taken.
+/// The largest number of payloads that wait to be taken.
 const WAITING: usize = 256;
 
-/// Connects to a publisher over zeromq and subscribes. `identity` is the minion's id; `topics` are the prefixes wanted, none
-/// meaning everything.
+/// Connects to a publisher over zeromq and subscribes. `identity` is the minion's id. `topics` are the wanted
+/// prefixes; none means everything.
 ///
 /// # Errors
 /// When no connection can be made.
@@ -26,13 +26,15 @@ pub async fn subscribe(
     topics: Vec<Bytes>,
 ) -> Result<Box<dyn Subscription>, Error> {
     let mut stream = dial(rt, target, SocketType::Sub, identity).await?;
+    // An empty prefix is ZeroMQ's subscription to everything.
     let wanted = if topics.is_empty() { vec![Bytes::new()] } else { topics.clone() };
     for prefix in wanted {
         let command = Command::Subscribe(prefix);
-        // The form of ZMTP 3.0 is understood by all.
+        // All peers understand the form of ZMTP 3.0.
         stream.write(command.encode_legacy()).await?;
     }
     let (sender, payloads) = mpsc::channel(WAITING);
+    // A task of its own, so that heartbeats are answered while nobody takes payloads.
     let task = AbortOnDropHandle::new(rt.spawn(listen(stream, topics, sender)));
     Ok(Box::new(ZmqSubscription { payloads, _task: task }))
 }
@@ -54,7 +56,7 @@ async fn listen(mut stream: ZmtpStream, topics: Vec<Bytes>, payloads: mpsc::Send
             Ok(Frame::Message(parts)) => payload(parts, &topics),
             Ok(Frame::Command(_)) => None,
             Err(error) => {
-                // Whoever listened has gone, or hears of it now.
+                // Whoever listened has gone, or learns it now.
                 let _ = payloads.send(Err(error)).await;
                 return;
             }
@@ -67,7 +69,7 @@ async fn listen(mut stream: ZmtpStream, topics: Vec<Bytes>, payloads: mpsc::Send
     }
 }
 
-/// One frame is the payload; of two the first is the topic, which must be one of ours.
+/// Returns the payload: the only frame, or the second of two, whose first is a topic that we subscribed to.
 fn payload(mut parts: Vec<Bytes>, topics: &[Bytes]) -> Option<Bytes> {
     match parts.len() {
         1 => parts.pop(),

@@ -6,8 +6,8 @@ use wire::zmtp::SocketType;
 use super::stream::dial;
 use crate::{Error, Target};
 
-/// Holds a connection to a request port that asks nothing, and returns why it ended. With heartbeats a peer that fell silent
-/// ends it as surely as one that closed.
+/// Holds a connection to a request port without asking anything. Returns why it ended. With heartbeats, a peer that
+/// fell silent ends it as surely as one that closed.
 pub async fn watch(rt: &Rt, target: &Target) -> Error {
     match hold(rt, target).await {
         Ok(never) => match never {},
