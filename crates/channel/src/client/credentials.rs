@@ -1,4 +1,4 @@
-//! What a sign-in gives.
+//! The result of a sign-in.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,11 +8,11 @@ use wire::loads::Abilities;
 
 /// The keys of one master, from one sign-in to the next.
 pub struct Credentials {
-    /// Opens publications (and, with old masters, seals requests).
+    /// Opens publications. With masters that give no session key, it also encrypts requests.
     pub aes: Crypticle,
-    /// The key as text, to see whether a later sign-in brought another.
+    /// The key as text, to see whether a later sign-in brought another one.
     aes_text: KeyString,
-    /// Seals requests; old masters give none.
+    /// Encrypts requests. Old masters give none.
     pub session: Option<Crypticle>,
     session_text: Option<KeyString>,
     /// Where publications come from.
@@ -23,14 +23,15 @@ pub struct Credentials {
     pub(super) is_saltern: bool,
     /// The master's key, which the answer to the sign-in was signed with.
     pub(super) master: PublicKey,
-    /// The master has said, signed, that it signs every publication: one without a valid signature is not from it.
+    /// Whether the master has said, signed, that it signs every publication. Then one without a valid signature is
+    /// not from it.
     pub(super) signs_publications: bool,
-    /// The publications seen with this key.
+    /// The serial numbers of the publications seen with this key.
     serials: Mutex<SerialMemory>,
 }
 
 impl Credentials {
-    /// Credentials of these keys.
+    /// Makes credentials of these keys.
     ///
     /// # Errors
     /// When a key is not well formed.
@@ -54,20 +55,21 @@ impl Credentials {
         })
     }
 
-    /// Looks at the serial number of a publication.
+    /// Checks the serial number of a publication.
     pub(super) fn admit(&self, publication: Value) -> Serialised {
         self.serials.lock().unwrap_or_else(PoisonError::into_inner).admit(publication)
     }
 
-    /// What requests are sealed with, and the envelope version that goes with it.
+    /// Returns what requests are encrypted with, and the version of the envelope that goes with it.
     pub fn sealer(&self) -> (&Crypticle, i64) {
         match &self.session {
             Some(session) => (session, 3),
+            // Version 2 is that of releases without session keys: every minion has this key.
             None => (&self.aes, 2),
         }
     }
 
-    /// Says whether two sign-ins gave the same keys.
+    /// Returns whether two sign-ins gave the same keys.
     pub fn same_keys(&self, other: &Credentials) -> bool {
         let text = |credentials: &Credentials| credentials.session_text.as_ref().map(|key| key.expose().to_owned());
         self.aes_text.expose() == other.aes_text.expose() && text(self) == text(other)

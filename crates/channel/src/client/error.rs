@@ -13,13 +13,13 @@ pub enum Error {
     /// The connection failed.
     #[error("connection to the master failed: {0}")]
     Transport(String),
-    /// The answer does not open with our key: the master has other keys now, or it is not our master.
+    /// The answer does not decrypt with our key: the master has other keys now, or it is not our master.
     #[error("the master's answer could not be authenticated: {0}")]
     Authentication(String),
     /// The answer is not what was asked for.
     #[error("the master's answer is malformed: {0}")]
     Malformed(String),
-    /// It was sealed with the right key, which every minion has, but is not signed by the master.
+    /// It was encrypted with the right key, which every minion has, but is not signed by the master.
     #[error("it is not signed by the master: {0}")]
     Forged(&'static str),
     /// Something failed on the master's side, which says nothing about us.

@@ -1,4 +1,4 @@
-//! Sealed requests to one master, and the sign-ins they need.
+//! Encrypted requests to one master, and the sign-ins they need.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -25,7 +25,7 @@ use super::{Credentials, Error, SignIn, Trust, TrustSettings};
 /// The request whose answers are large: a piece of a file.
 const PIECE: &str = "_serve_file";
 
-/// How long after a sign-in with new keys publications may still come that were sealed before.
+/// How long after a sign-in with new keys publications may still arrive that were encrypted with the keys before.
 const OVERLAP: Duration = Duration::from_secs(10);
 
 /// Which publications must carry a valid signature of the master.
@@ -33,13 +33,13 @@ const OVERLAP: Duration = Duration::from_secs(10);
 pub enum Signatures {
     /// All (`sign_pub_messages: True`).
     Demanded,
-    /// Those of masters that have said, signed, that they sign all: what a minion does by itself.
+    /// Those of masters that have said, signed, that they sign all: the default of a minion.
     Announced,
-    /// None: for minions that are played by the thousand on one host.
+    /// None: for load tests with thousands of minions on one host.
     Ignored,
 }
 
-/// What the minion's options say about the channel.
+/// The minion's options for the channel.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How keys are encrypted (`encryption_algorithm`).
@@ -62,33 +62,34 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// Requests that may go unanswered (`request_channel_tries`), at least one.
     pub request_tries: u32,
-    /// What keys are trusted.
+    /// Which keys are trusted.
     pub trust: TrustSettings,
-    /// The longest random wait before a sign-in for which the master's new key is the reason (`random_reauth_delay`).
+    /// The longest random delay before a sign-in that a new key of the master causes (`random_reauth_delay`).
     pub reauth_delay: Duration,
     /// What masters of Saltern are told about this program in each encrypted request.
     pub sender: Sender,
 }
 
-/// Who the minion is.
+/// The identity of the minion.
 pub struct MinionIdentity {
     /// Its id.
     pub id: MinionId,
     /// Its key pair.
     pub key: PrivateKey,
-    /// The public half as text, cleaned.
+    /// The public half as text, in the form that is sent.
     pub public_text: String,
     token: OnceLock<Bytes>,
 }
 
 impl MinionIdentity {
-    /// An identity.
+    /// Makes an identity.
     pub fn new(id: MinionId, key: PrivateKey) -> Self {
         let public_text = crypto::clean_key(&key.public().to_pem());
         MinionIdentity { id, key, public_text, token: OnceLock::new() }
     }
 
-    /// The token that is sent with each request. It is made when it is first needed: a call without a master needs none.
+    /// Returns the token that is sent with each request. It is made when it is first needed: a call without a master
+    /// needs none.
     fn token(&self) -> Result<Bytes, Error> {
         if let Some(token) = self.token.get() {
             return Ok(token.clone());
@@ -98,7 +99,7 @@ impl MinionIdentity {
     }
 }
 
-/// The channel to one master. Shares nothing with the channels to others but the identity.
+/// The channel to one master. Channels to different masters share only the identity.
 pub struct MasterChannel {
     pub(super) settings: Settings,
     pub(super) identity: Arc<MinionIdentity>,
@@ -106,16 +107,16 @@ pub struct MasterChannel {
     ask: Arc<dyn Requester>,
     rt: Rt,
     credentials: watch::Sender<Option<Arc<Credentials>>>,
-    /// Those before, with the time they were replaced.
+    /// The credentials before, with the time they were replaced.
     previous: std::sync::Mutex<Option<(Arc<Credentials>, Instant)>>,
-    /// Held while signing in, so that there is never more than one sign-in at a time.
+    /// Held while signing in: at most one sign-in at a time.
     gate: Mutex<()>,
     /// Whether the master lets us wait for a decision about our key.
     may_await: AtomicBool,
 }
 
 impl MasterChannel {
-    /// A channel that has not signed in yet.
+    /// Makes a channel that has not signed in yet.
     pub fn new(
         settings: Settings,
         identity: Arc<MinionIdentity>,
@@ -136,17 +137,17 @@ impl MasterChannel {
         }
     }
 
-    /// The keys in force, if signed in.
+    /// Returns the current credentials, if signed in.
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
         self.credentials.borrow().clone()
     }
 
-    /// What the master can do beyond Salt; `None` for a stock master, and before a sign-in.
+    /// Returns what the master can do beyond Salt; `None` for a master of Salt, and before a sign-in.
     pub fn abilities(&self) -> Option<Abilities> {
         self.credentials.borrow().as_ref().and_then(|credentials| credentials.abilities.clone())
     }
 
-    /// Says whether the master can do something beyond Salt.
+    /// Returns whether the master can do something beyond Salt.
     pub fn master_can(&self, ability: Ability) -> bool {
         self.credentials
             .borrow()
@@ -154,26 +155,27 @@ impl MasterChannel {
             .is_some_and(|credentials| credentials.abilities.as_ref().is_some_and(|abilities| abilities.can(ability)))
     }
 
-    /// Waits a moment, so that a fleet does not sign in at once at a master that has new keys.
+    /// Waits a random moment, so that not all minions sign in at once at a master with new keys.
     pub(super) async fn hesitate(&self) {
         tokio::time::sleep(self.rt.between(Duration::ZERO, self.settings.reauth_delay)).await;
     }
 
-    /// Signs in once, repeating unanswered requests. New keys are in force at once.
+    /// Signs in. Repeats unanswered requests. New keys count at once.
     ///
     /// # Errors
-    /// When no answer comes, or one that is not to be trusted.
+    /// When no answer arrives, or one that cannot be trusted.
     pub async fn sign_in(&self) -> Result<SignIn, Error> {
         let _gate = self.gate.lock().await;
         self.sign_in_now(None).await
     }
 
-    /// Says whether the master, to which our key was new, lets us [wait](MasterChannel::await_key) for a decision about it.
+    /// Returns whether the master, to which our key was new, lets us [wait](MasterChannel::await_key) for a decision
+    /// about it.
     pub fn may_await_key(&self) -> bool {
         self.may_await.load(Ordering::Relaxed)
     }
 
-    /// Signs in, and lets the master answer when somebody has decided about our key, or this much later.
+    /// Signs in and lets the master delay its answer until somebody has decided about our key, for at most this long.
     ///
     /// # Errors
     /// As [`MasterChannel::sign_in`].
@@ -182,12 +184,14 @@ impl MasterChannel {
         self.sign_in_now(Some(time)).await
     }
 
-    /// Replaces credentials that turned out to be old. If somebody else has done so meanwhile, theirs are returned.
+    /// Replaces credentials that turned out to be outdated. If another task has done so meanwhile, its credentials
+    /// are returned.
     ///
     /// # Errors
     /// As [`MasterChannel::sign_in`], and [`Error::NotAccepted`].
     pub async fn renew(&self, old: Option<&Arc<Credentials>>) -> Result<Arc<Credentials>, Error> {
         let _gate = self.gate.lock().await;
+        // Checked under the gate: when a master has restarted, a hundred waiting requests sign in once.
         if let Some(current) = self.credentials()
             && !old.is_some_and(|old| Arc::ptr_eq(old, &current))
         {
@@ -199,21 +203,23 @@ impl MasterChannel {
         }
     }
 
-    /// Sends a request and returns the opened answer. `id`, nonce, time and token are added. When the master has other keys
-    /// now, signs in and asks once more.
+    /// Sends a request and returns the decrypted answer. Adds `id`, nonce, time and token. If the master has other
+    /// keys now, signs in and sends the request once more.
     ///
     /// # Errors
-    /// When no answer comes within the tries, or none that opens.
+    /// When no answer arrives within the tries, or none that can be decrypted.
     pub async fn request(&self, mut load: Map, timeout: Option<Duration>, decode: Decode) -> Result<Value, Error> {
         if load.get_str("cmd") == Some(PIECE) {
-            // A peer that does not know the field passes over it.
+            // A peer that does not know this field ignores it.
             load.insert(crypto::BULK_FIELD, crypto::BULK_NAME);
         }
+        // A caller with a timeout of its own wants an answer within it; repeating would multiply it.
         let tries = if timeout.is_some() { 1 } else { self.settings.request_tries.max(1) };
         let timeout = timeout.unwrap_or(self.settings.request_timeout);
         let mut failure = Error::Timeout(timeout);
         for _ in 0..tries {
             match self.request_once(&load, timeout, decode).await {
+                // Only these may be different at the next try.
                 Err(error @ (Error::Timeout(_) | Error::Authentication(_))) => failure = error,
                 other => return other,
             }
@@ -229,6 +235,7 @@ impl MasterChannel {
         let timeout = timeout.unwrap_or(self.settings.request_timeout);
         let mut credentials = self.signed_in().await?;
         let mut reply = self.exchange(&load, &credentials, timeout).await?;
+        // As in Salt: a master with other keys could not read the request and answers without one.
         if reply.0.get("key").is_none() {
             debug!(master_answer = reply.0.type_name(), "no pillar; signing in again");
             credentials = Box::pin(self.renew(Some(&credentials))).await?;
@@ -237,7 +244,8 @@ impl MasterChannel {
         self.open_pillar(reply.0, &reply.1)
     }
 
-    /// The envelope that tells a publisher over tcp who listens: id and token, sealed with the master's AES key.
+    /// Returns the envelope that introduces us to a publisher over tcp: id and token, encrypted with the master's AES
+    /// key.
     ///
     /// # Errors
     /// Before a sign-in.
@@ -256,9 +264,11 @@ impl MasterChannel {
     async fn sign_in_now(&self, awaits: Option<Duration>) -> Result<SignIn, Error> {
         let timeout = self.settings.auth_timeout + awaits.unwrap_or_default();
         let mut failure = Error::Timeout(timeout);
-        // A wait that brought no decision ends here; the next sign-in starts a new one.
+        // A wait that brought no decision ends here. The next sign-in starts a new one.
         let tries = if awaits.is_some() { 1 } else { self.settings.auth_tries.max(1) };
         for _ in 0..tries {
+            // A new nonce and token for each attempt: a late answer to the one before must not be taken for this
+            // one's.
             let attempt = Attempt::new(&self.settings, &self.identity, self.trust.as_ref(), &self.rt, awaits)?;
             match self.ask.ask(Envelope::clear(attempt.request()?), timeout).await.map_err(Error::from) {
                 Ok(reply) => return self.keep(attempt.judge(AuthReply::from_value(reply), &self.may_await)?),
@@ -269,11 +279,12 @@ impl MasterChannel {
         Err(failure)
     }
 
-    /// Keys that did not change keep their memory of what was seen with them.
+    /// Keeps the credentials if the keys are the same, with their memory of serial numbers.
     fn keep(&self, signed_in: SignIn) -> Result<SignIn, Error> {
         let SignIn::Accepted(new) = signed_in else { return Ok(signed_in) };
         let current = self.credentials().filter(|current| current.same_keys(&new));
         if let Some(current) = current
+            // A master that moved to another port needs a new subscription, even with the same keys.
             && current.publish_port == new.publish_port
         {
             return Ok(SignIn::Accepted(current));
@@ -284,7 +295,8 @@ impl MasterChannel {
         Ok(SignIn::Accepted(new))
     }
 
-    /// The keys before the last sign-in that brought others, while publications sealed with them may still be on their way.
+    /// Returns the credentials before the last change of keys, as long as publications encrypted with them may still
+    /// arrive.
     pub(super) fn previous(&self) -> Option<Arc<Credentials>> {
         let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner);
         previous.as_ref().filter(|(_, since)| since.elapsed() < OVERLAP).map(|(previous, _)| previous.clone())
@@ -293,7 +305,7 @@ impl MasterChannel {
     async fn signed_in(&self) -> Result<Arc<Credentials>, Error> {
         match self.credentials() {
             Some(credentials) => Ok(credentials),
-            // Seldom, and large: not part of what each request takes.
+            // Rare, and large: not part of the memory of each request.
             None => Box::pin(self.renew(None)).await,
         }
     }
@@ -302,6 +314,7 @@ impl MasterChannel {
         let credentials = self.signed_in().await?;
         let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
         match open(&credentials, reply, &nonce, decode) {
+            // Once only: a master whose answers still do not decrypt is not helped by more sign-ins.
             Err(Error::Authentication(_)) => {
                 let credentials = Box::pin(self.renew(Some(&credentials))).await?;
                 let (reply, nonce) = self.exchange(load, &credentials, timeout).await?;
@@ -311,7 +324,7 @@ impl MasterChannel {
         }
     }
 
-    /// Seals a request, sends it, and returns the raw answer with the nonce it must carry.
+    /// Encrypts a request, sends it, and returns the raw answer with the nonce that it must carry.
     async fn exchange(&self, load: &Map, with: &Credentials, timeout: Duration) -> Result<(Value, String), Error> {
         let nonce = self.rt.nonce();
         let envelope = self.sealed(load.clone(), with, &nonce)?;
@@ -322,6 +335,7 @@ impl MasterChannel {
     fn sealed(&self, mut load: Map, with: &Credentials, nonce: &str) -> Result<Envelope, Error> {
         let (sealer, version) = with.sealer();
         load.insert("nonce", nonce);
+        // Masters that know version 3 refuse a request that is too old.
         if version > 2 {
             load.insert("ts", self.rt.unix_seconds());
         }
@@ -344,7 +358,7 @@ impl MasterChannel {
         }))
     }
 
-    /// The signature covers what the master's handler will see: everything but nonce and token.
+    /// Signs what the master's handler will see: everything but nonce and token.
     fn sign(&self, load: &Map) -> Result<Bytes, Error> {
         let mut covered = load.clone();
         covered.remove("nonce");
@@ -381,14 +395,14 @@ impl MasterChannel {
         Ok(content.pillar)
     }
 
-    /// The master's key on record.
+    /// Returns the master's key on record.
     pub(super) fn master_key(&self) -> Result<crypto::PublicKey, Error> {
         let known = self.trust.known()?.ok_or(Error::NotAccepted)?;
         crypto::PublicKey::from_pem(known.as_bytes()).map_err(Error::crypto("read the master's key on record"))
     }
 }
 
-/// What is wrong with an answer that is not sealed. A master of Salt may say so what it failed at.
+/// Describes an answer that is not encrypted. A master of Salt may say in it what failed.
 fn in_the_clear(answer: &Value) -> String {
     let said = answer.get("error").and_then(Value::as_str).filter(|said| said.len() < 100);
     let said = said.map_or_else(String::new, |said| format!(", which says {said:?}"));
@@ -404,14 +418,15 @@ fn open(credentials: &Credentials, reply: Value, nonce: &str, decode: Decode) ->
         Value::Bytes(sealed) if !sealed.is_empty() => sealer.open(&sealed, Some(nonce), decode).map_err(Error::from),
         Value::Str(text) if !text.is_empty() => {
             sealer.open(text.as_bytes(), Some(nonce), decode).map_err(|error| match error {
-                // A short plain answer such as `bad load` says more than a failed digest.
+                // A short plain answer such as `bad load` is more useful than a failed digest.
                 crypto::OpenError::Authentication if text.len() < 100 => {
                     Error::Authentication(format!("the master says {text:?}"))
                 }
                 error => error.into(),
             })
         }
-        // Every release of Salt seals whatever it answers, also an empty value: an answer in the clear proves nothing.
+        // Every release of Salt encrypts whatever it answers, even an empty value: an answer in the clear proves
+        // nothing.
         other => Err(Error::Malformed(in_the_clear(&other))),
     }
 }

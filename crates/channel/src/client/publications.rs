@@ -1,4 +1,4 @@
-//! Opening what the master publishes.
+//! Decrypting publications.
 
 use std::sync::Arc;
 
@@ -12,28 +12,30 @@ use wire::msgpack::Decode;
 use super::{Credentials, Error, MasterChannel, Signatures};
 
 impl MasterChannel {
-    /// Opens a publication. One that our keys do not open makes us sign in and try once more: the master has new keys.
-    /// `None` for one that was seen before.
+    /// Decrypts a publication. If our keys do not fit, the master has new ones: signs in and tries once more. `None`
+    /// if the publication was seen before.
     ///
     /// # Errors
-    /// When it is not a publication, is not signed as demanded, or does not open.
+    /// When it is not a publication, lacks the demanded signature, or cannot be decrypted.
     pub async fn open(&self, payload: &Bytes) -> Result<Option<Map>, Error> {
         let message = decode(payload)?;
         let credentials = self.credentials();
         if let Some(opened) = self.open_with_known(credentials.as_deref(), &message) {
             return opened;
         }
+        // A master of Saltern sends what is urgent under the key before as well, shortly after a rotation.
         if let Some(before) = &message.before
             && let Some(opened) = self.open_with_known(credentials.as_deref(), &decode(before)?)
         {
             return opened;
         }
+        // The whole fleet sees the same publication and would sign in at the same moment.
         self.hesitate().await;
         let credentials: Arc<Credentials> = self.renew(credentials.as_ref()).await?;
         self.open_with(&credentials, &message)
     }
 
-    /// Opens with the keys that are at hand; `None` when they are not those it was sealed with.
+    /// Decrypts with the keys at hand. `None` if it was encrypted with others.
     fn open_with_known(
         &self,
         current: Option<&Credentials>,
@@ -41,13 +43,14 @@ impl MasterChannel {
     ) -> Option<Result<Option<Map>, Error>> {
         let fits = |opened: &Result<_, Error>| !matches!(opened, Err(Error::Authentication(_)));
         let opened = current.map(|credentials| self.open_with(credentials, message)).filter(fits);
-        // A request may have signed in anew before everything was read that was published earlier.
+        // A request may have signed in again before all earlier publications were read.
         opened.or_else(|| self.previous().map(|previous| self.open_with(&previous, message)).filter(fits))
     }
 
-    /// The seal tells whether the keys fit. It proves no sender, because every minion has the key: the signature does, and
-    /// nothing is done with a message before it is checked.
+    /// Decrypts a publication. The digest shows whether the keys fit. It proves no sender, because every minion has
+    /// the key; the signature does. Nothing is done with a message before both are checked.
     fn open_with(&self, credentials: &Credentials, message: &PublicationMessage) -> Result<Option<Map>, Error> {
+        // Checked before the signature: verifying that is expensive, and with other keys it says nothing.
         if !credentials.aes.is_seal_of(&message.load) {
             return Err(crypto::OpenError::Authentication.into());
         }
@@ -84,6 +87,7 @@ fn check_signature(master: &PublicKey, message: &PublicationMessage) -> Result<(
 fn open_with(credentials: &Credentials, sealed: &[u8]) -> Result<Option<Map>, Error> {
     let opened = credentials.aes.open(sealed, None, Decode::Default).map_err(Error::from)?;
     match credentials.admit(opened) {
+        // Only a map is a job. Whatever else a master publishes is not for minions.
         Serialised::Fresh(Value::Map(load)) => Ok(Some(load)),
         Serialised::Fresh(other) => Err(Error::Malformed(format!("a publication that is a {}", other.type_name()))),
         Serialised::Replayed { serial, last } => {

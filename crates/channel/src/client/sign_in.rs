@@ -1,4 +1,4 @@
-//! Signing in: the request, and what to make of the answer.
+//! Signing in: the request, and the judgement of the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,19 +13,19 @@ use wire::loads::{AWAIT_FIELD, Abilities, Ability, AuthAccepted, AuthAnswer, Aut
 
 use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
 
-/// What a master answered to a sign-in.
+/// The answer of a master to a sign-in.
 pub enum SignIn {
-    /// Here are the keys.
+    /// Accepted: the credentials.
     Accepted(Arc<Credentials>),
-    /// Our key waits for an operator.
+    /// Our key is pending.
     Pending,
     /// Our key is rejected or denied.
     Rejected,
-    /// The master has as many minions as it allows.
+    /// The master has as many minions as it allows (`max_minions`).
     Full,
 }
 
-/// One sign-in on its way: what the answer is checked against.
+/// One sign-in in progress: what its answer is checked against.
 pub(super) struct Attempt<'a> {
     settings: &'a Settings,
     identity: &'a MinionIdentity,
@@ -33,7 +33,7 @@ pub(super) struct Attempt<'a> {
     nonce: String,
     token: Option<KeyString>,
     known: Option<String>,
-    /// How long the answer may take while our key waits for an operator.
+    /// How long the answer may take while our key is pending.
     awaits: Option<Duration>,
 }
 
@@ -46,6 +46,8 @@ impl<'a> Attempt<'a> {
         awaits: Option<Duration>,
     ) -> Result<Self, Error> {
         let known = trust.known()?;
+        // A random text that only the holder of the key on record can decrypt and return: it proves the key without
+        // trust in the network.
         let token = known.as_ref().map(|_| KeyString::from_random(rt.bytes()));
         Ok(Attempt { settings, identity, trust, nonce: rt.nonce(), token, known, awaits })
     }
@@ -73,7 +75,7 @@ impl<'a> Attempt<'a> {
         Ok(request.into_map())
     }
 
-    /// What goes beyond Salt.
+    /// Returns the fields beyond Salt's.
     fn extra(&self) -> Map {
         let mut extra = Map::new();
         if let Some(awaits) = self.awaits {
@@ -82,8 +84,8 @@ impl<'a> Attempt<'a> {
         extra
     }
 
-    /// Reads the answer. A trusted new key is put on record. `may_await` becomes whether the master lets us wait for a decision
-    /// about our key.
+    /// Judges the answer. Puts a trusted new key on record. Sets `may_await` to whether the master lets us wait for a
+    /// decision about our key.
     pub(super) fn judge(self, reply: AuthReply, may_await: &AtomicBool) -> Result<SignIn, Error> {
         let (load, sig) = match reply {
             AuthReply::Signed { load, sig } => (load, sig),
@@ -93,6 +95,7 @@ impl<'a> Attempt<'a> {
             }
             AuthReply::TryAgain => return Err(Error::TryAgain),
             AuthReply::Malformed(value) => {
+                // Cut: the text is from a peer that has proved nothing.
                 let shown: String = value.to_string().chars().take(80).collect();
                 return Err(Error::Malformed(format!("{shown:?} to a sign-in")));
             }
@@ -102,6 +105,7 @@ impl<'a> Attempt<'a> {
             AuthAnswer::Accepted(accepted) => Some(self.accept(accepted)?),
             AuthAnswer::Refused(_) => None,
         };
+        // In this order: the key is judged, then what it signed, then whether that is an answer to our request.
         self.check_signature(judged.as_ref(), &load, &sig)?;
         if answer.nonce() != Some(&self.nonce) {
             return Err(Error::Authentication("The payload nonce did not validate".to_owned()));
@@ -133,6 +137,7 @@ impl<'a> Attempt<'a> {
 
     fn vouched(&self, key: &str, signature: &str) -> Result<(), Distrust> {
         let signing = self.trust.signing_key()?;
+        // The file may have been wrapped into lines.
         let signature: String = signature.split_whitespace().collect();
         let signature = BASE64_STANDARD.decode(signature).ok();
         let fits = signature.is_some_and(|signature| {
@@ -146,7 +151,7 @@ impl<'a> Attempt<'a> {
         self.trust.explain(distrust, self.known.as_deref(), shown, self.settings.hash_type)
     }
 
-    /// The outer signature must be by the key shown, or for a refusal by the key on record.
+    /// Checks the outer signature: by the key that was shown, or for a refusal by the key on record.
     fn check_signature(&self, judged: Option<&(Judgement, PublicKey)>, load: &[u8], sig: &[u8]) -> Result<(), Error> {
         let on_record;
         let key = match (judged, &self.known) {
@@ -155,7 +160,7 @@ impl<'a> Attempt<'a> {
                 on_record = self.trust.read(known).map_err(Error::crypto("read the master's key on record"))?;
                 &on_record
             }
-            // A refusal by a master nobody knows cannot be checked; it gives nothing away.
+            // The refusal of an unknown master cannot be checked. It reveals nothing.
             (None, None) => return Ok(()),
         };
         match key.verify(self.settings.signing, load, sig) {
@@ -173,6 +178,7 @@ impl<'a> Attempt<'a> {
             KeyString::parse(&text).map_err(|error| Error::Malformed(error.to_string()))
         };
         let aes = key_string(&accepted.aes)?;
+        // The AES key must be signed by the master: whoever knows our public key could encrypt one for us.
         if !accepted.sig.as_deref().is_some_and(|sig| master.verify_key_string(&aes, sig)) {
             return Err(Distrust::Proof.into());
         }
@@ -184,6 +190,7 @@ impl<'a> Attempt<'a> {
             }
         }
         let session = accepted.session.as_deref().map(key_string).transpose()?;
+        // Recorded only now, after every check.
         let kept = self.trust.keep(judgement.keep, &accepted.pub_key);
         kept.map_err(|distrust| self.explain(distrust, &accepted.pub_key))?;
         let credentials = Credentials::new(aes, session, accepted.publish_port, master.clone());

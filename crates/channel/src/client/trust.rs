@@ -1,27 +1,27 @@
-//! Whether the key a master shows is to be trusted.
+//! Whether the key that a master shows can be trusted.
 //!
-//! The decision is [`judge`], which touches nothing; [`FileTrust`] keeps the key in `minion_master.pub`. The rules are those of
-//! Salt's multi-master tutorials: trust on first use, signed master keys, a pinned fingerprint.
+//! The decision is [`judge`], which has no effects; [`FileTrust`] stores the key in `minion_master.pub`. The rules
+//! are those of Salt's multi-master tutorials: trust on first use, signed master keys, a pinned fingerprint.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crypto::{HashType, clean_key};
 
-/// What the minion's options say about trust.
+/// The minion's options for trust.
 #[derive(Clone, Debug, Default)]
 pub struct TrustSettings {
     /// Masters must show a signature by the signing key (`verify_master_pubkey_sign`).
     pub verify_signature: bool,
-    /// Check it at each sign-in, not only when the key is new (`always_verify_signature`).
+    /// Check the signature at each sign-in, not only when the key is new (`always_verify_signature`).
     pub always_verify: bool,
-    /// Take any key (`open_mode`).
+    /// Accept any key (`open_mode`).
     pub open_mode: bool,
     /// The fingerprint the key must have (`master_finger`).
     pub finger: Option<String>,
 }
 
-/// What a master shows.
+/// What a master shows in its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     /// Its public key.
@@ -32,30 +32,30 @@ pub struct Shown<'a> {
     pub token_sent: bool,
 }
 
-/// A key that is trusted.
+/// The verdict on a trusted key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What becomes of the record once all other checks have passed.
+    /// What happens to the record once all other checks have passed.
     pub keep: Keep,
-    /// The master must have returned our token.
+    /// Whether the master must have returned our token.
     pub token: bool,
 }
 
-/// What becomes of the record of the master's key.
+/// What happens to the record of the master's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// It stays.
     Nothing,
-    /// The key goes on record if there still is none: it is trusted because it is the first.
+    /// The key is recorded if there still is none: trust on first use.
     First,
-    /// The key replaces the one on record: it is vouched for.
+    /// The key replaces the one on record: it is signed by the signing key, or any key is accepted.
     Replace,
 }
 
 /// Why a master's key is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// It differs from the key on record and nothing vouches for it.
+    /// It differs from the key on record, and no signature proves it.
     #[error(
         "The master key has changed, the salt master could have been subverted, verify salt master's public key{}",
         .0.as_ref().map(ToString::to_string).unwrap_or_default()
@@ -122,7 +122,7 @@ pub enum Distrust {
     },
 }
 
-/// What an operator needs to know to decide about a changed key.
+/// What an operator needs to decide about a changed key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     ". {} holds the key {known}, and this master shows {shown}. Masters that are followed at the same time need the same key \
@@ -138,11 +138,11 @@ pub struct Change {
     pub record: PathBuf,
 }
 
-/// Decides about a key. `verify` holds a signature by the signing key against the key shown; `finger` is the key's
-/// fingerprint.
+/// Judges a key. `verify` checks a signature by the signing key over the key that was shown; `finger` returns the
+/// key's fingerprint.
 ///
 /// # Errors
-/// Why it is not trusted.
+/// Why the key is not trusted.
 pub fn judge(
     settings: &TrustSettings,
     known: Option<&str>,
@@ -150,12 +150,16 @@ pub fn judge(
     verify: impl Fn(&str) -> Result<(), Distrust>,
     finger: impl FnOnce() -> String,
 ) -> Result<Judgement, Distrust> {
+    // As in Salt, a signature that nobody checks is an error, too: one side is configured in another way than the
+    // other.
     let signed = |check: bool| match (settings.verify_signature, shown.signature) {
         (true, None) => Err(Distrust::Unsigned),
         (false, Some(_)) => Err(Distrust::UnexpectedSignature),
         (true, Some(signature)) if check => verify(signature),
         _ => Ok(()),
     };
+    // In open mode any key is accepted, so nothing is compared. Without a token in the request there was no key on
+    // record.
     let compared = known.filter(|_| shown.token_sent && !settings.open_mode);
     let judgement = match compared {
         Some(known) if clean_key(known) == clean_key(shown.key) => {
@@ -164,6 +168,7 @@ pub fn judge(
         }
         Some(_) => {
             signed(true)?;
+            // This is where a stolen address stops: another key without a signature is never accepted.
             if !settings.verify_signature {
                 return Err(Distrust::Changed(None));
             }
@@ -179,6 +184,7 @@ pub fn judge(
             Judgement { keep, token: false }
         }
     };
+    // Last, so that a wrong key is reported as changed even if its fingerprint is pinned.
     match &settings.finger {
         Some(wanted) => check_finger(wanted, finger()).map(|()| judgement),
         None => Ok(judgement),
@@ -186,35 +192,36 @@ pub fn judge(
 }
 
 fn check_finger(wanted: &str, shown: String) -> Result<(), Distrust> {
+    // People write fingerprints in either case.
     if wanted.eq_ignore_ascii_case(&shown) {
         return Ok(());
     }
     Err(Distrust::Fingerprint { wanted: wanted.to_owned(), shown })
 }
 
-/// Keeps the master's key on record.
+/// Stores the master's key.
 pub trait Trust: Send + Sync {
     /// Returns the key on record.
     fn known(&self) -> Result<Option<String>, Distrust>;
 
-    /// Does to the record what was decided. Another first key that came on record meanwhile makes this one distrusted.
+    /// Updates the record as decided. If another first key was recorded meanwhile, this one is not trusted.
     fn keep(&self, keep: Keep, key: &str) -> Result<(), Distrust>;
 
     /// Returns the public half of the signing key.
     fn signing_key(&self) -> Result<crypto::PublicKey, Distrust>;
 
-    /// Is told that a master's key was held against its signature, and whether it fits.
+    /// Called after a master's key was compared with its signature.
     fn note_verified(&self, _fits: bool) {}
 
-    /// Completes a verdict with what the record tells: which key is in which file.
+    /// Completes an error with what the record shows: which key is in which file.
     fn explain(&self, distrust: Distrust, _known: Option<&str>, _shown: &str, _digest: HashType) -> Distrust {
         distrust
     }
 
-    /// Reads a master's key, on record or just shown. Who signs in again and again may remember what was read.
+    /// Parses a master's key, on record or just shown. Implementations may cache it for repeated sign-ins.
     ///
     /// # Errors
-    /// The text is no key.
+    /// When the text is not a key.
     fn read(&self, text: &str) -> Result<crypto::PublicKey, crypto::RsaError> {
         crypto::PublicKey::from_pem(text.as_bytes())
     }
@@ -228,7 +235,7 @@ pub struct FileTrust {
 }
 
 impl FileTrust {
-    /// A record in a directory.
+    /// Makes a record in a directory.
     pub fn new(pki_dir: &Path, sign_key_name: &str) -> Self {
         FileTrust { record: pki_dir.join("minion_master.pub"), signing: pki_dir.join(format!("{sign_key_name}.pub")) }
     }
@@ -240,7 +247,7 @@ impl FileTrust {
         self.signing.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Writes a key beside the record, to be put in its place in one step.
+    /// Writes a key to a file beside the record, which can replace it in one step.
     fn write(&self, text: &str) -> io::Result<tempfile::NamedTempFile> {
         let directory = self.record.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
@@ -255,6 +262,7 @@ impl Trust for FileTrust {
     fn known(&self) -> Result<Option<String>, Distrust> {
         match std::fs::read_to_string(&self.record) {
             Ok(text) => Ok(Some(text)),
+            // Any other error must not look like a first contact: then the next key would be trusted.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed("read", &self.record, error)),
         }
@@ -265,6 +273,7 @@ impl Trust for FileTrust {
         let written = match keep {
             Keep::Nothing => return Ok(()),
             Keep::Replace => self.write(&text).and_then(|file| Ok(file.persist(&self.record).map(drop)?)),
+            // Two links may sign in for the first time at once. Only one of their keys becomes the record.
             Keep::First => self.write(&text).and_then(|file| Ok(file.persist_noclobber(&self.record).map(drop)?)),
         };
         match written {
@@ -288,7 +297,7 @@ impl Trust for FileTrust {
 
     fn explain(&self, distrust: Distrust, known: Option<&str>, shown: &str, digest: HashType) -> Distrust {
         let Distrust::Changed(None) = distrust else { return distrust };
-        // Another link may have put its master's key on record since the question was asked.
+        // Another link may have recorded its master's key since.
         let record = self.known().ok().flatten();
         let Some(known) = known.or(record.as_deref()) else { return distrust };
         let finger = |key: &str| crypto::pem_finger(clean_key(key).as_bytes(), digest);

@@ -8,8 +8,8 @@ use crypto::{Crypticle, KeyString, PrivateKey};
 use rt::Rt;
 use tokio::time::Instant;
 
-/// The key publications are sealed with. After a rotation by age, requests sealed with the old one are opened for a while;
-/// after one that locks somebody out they are not.
+/// The key that publications are encrypted with. After a rotation by age, requests encrypted with the old key are
+/// accepted for a while; after one that locks a minion out they are not.
 pub struct AesKey(RwLock<Keys>);
 
 struct Keys {
@@ -20,9 +20,9 @@ struct Keys {
 /// Why the key is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// It is old enough. For so long what was sealed with it is still opened.
+    /// It is old enough. Requests encrypted with it are accepted for this long.
     Age(Duration),
-    /// A minion's key was taken away, and it must not read or say anything any more.
+    /// A minion's key was removed. It must not read or send anything any more.
     LockOut,
 }
 
@@ -47,15 +47,16 @@ impl AesKey {
         let next = Arc::new(Generation::new(rt));
         let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut keys.current, next);
+        // Set in the same step: no request may find the new key without the old one beside it.
         keys.previous = overlap.map(|overlap| (old, Instant::now() + overlap));
     }
 
-    /// Returns the key in force.
+    /// Returns the current key.
     pub fn current(&self) -> Arc<Generation> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).current.clone()
     }
 
-    /// Returns the key before, while it still counts for what minions send.
+    /// Returns the key before, as long as requests encrypted with it are accepted.
     pub fn previous(&self) -> Option<Arc<Generation>> {
         let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
         keys.previous.as_ref().filter(|(_, until)| *until > Instant::now()).map(|(previous, _)| previous.clone())
@@ -69,28 +70,29 @@ impl Generation {
         Generation { key, crypticle, serial: AtomicU64::new(0), proof: OnceLock::new() }
     }
 
-    /// The key as its text.
+    /// Returns the key as text.
     pub fn key(&self) -> &KeyString {
         &self.key
     }
 
-    /// What seals and opens with it.
+    /// Returns what encrypts and decrypts with the key.
     pub fn crypticle(&self) -> &Crypticle {
         &self.crypticle
     }
 
-    /// Returns the number of the next publication: 1, 2, 3…
+    /// Returns the serial number of the next publication: 1, 2, 3…
     pub fn next_serial(&self) -> u64 {
         self.serial.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Returns the proof that the master made this key: its digest, privately encrypted. It is the same in each sign-in
-    /// answer, so it is computed once.
+    /// Returns the proof that the master made this key: the key's digest, encrypted with the master's private key. It
+    /// is the same in each answer to a sign-in, so it is computed once.
     pub(crate) fn proof(&self, master: &PrivateKey) -> Result<Vec<u8>, crypto::RsaError> {
         if let Some(proof) = self.proof.get() {
             return Ok(proof.clone());
         }
         let proof = master.sign_key_string(&self.key)?;
+        // Two threads may compute it at once; the signature is deterministic, so both are right.
         Ok(self.proof.get_or_init(|| proof).clone())
     }
 }

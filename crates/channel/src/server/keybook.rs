@@ -1,4 +1,4 @@
-//! What the channel asks about keys; decided elsewhere.
+//! The channel's questions about keys. The decisions are made elsewhere.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,16 +14,16 @@ use wire::loads::AuthOutcome;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undecided;
 
-/// What a minion that signs in says about itself, before anything of it is proven.
+/// What a minion that signs in says about itself. Nothing of it is proved.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
-    /// Who it says it is.
+    /// The id it claims.
     pub id: &'a MinionId,
     /// Its public key: PEM text as received, stripped.
     pub public: &'a str,
     /// The grains it sent for autosigning.
     pub grains: Option<&'a Map>,
-    /// Where it comes from.
+    /// The address it comes from.
     pub peer: IpAddr,
 }
 
@@ -44,24 +44,25 @@ pub trait SessionBook: Send + Sync {
     /// Returns the session key of a minion, making one when there is none or it is older than `life`.
     fn session(&self, id: &MinionId, life: Duration) -> io::Result<Arc<Session>>;
 
-    /// Returns the session key a minion had before, while that still counts: shortly after it was replaced because of its
-    /// age.
+    /// Returns the session key before the current one, as long as it counts: shortly after it was replaced because of
+    /// its age.
     fn previous(&self, id: &MinionId) -> Option<Arc<Session>>;
 
-    /// Forgets the session key of a minion, so that nothing sealed with it counts any more.
+    /// Forgets the session key of a minion. Nothing encrypted with it counts any more.
     fn forget(&self, id: &MinionId);
 
-    /// Says whether a minion has ever proven itself with an envelope of version 3. Never asked when only those are answered.
+    /// Returns whether a minion has ever proved its identity with an envelope of version 3. Not called when only
+    /// those are accepted.
     fn is_current(&self, id: &MinionId) -> bool;
 
-    /// Remembers, also for later starts, that a minion has proven itself with an envelope of version 3.
+    /// Remembers, also for later starts, that a minion has proved its identity with an envelope of version 3.
     fn note_current(&self, id: &MinionId);
 }
 
-/// A session key and what seals with it.
+/// A session key, ready to use.
 pub struct Session {
-    /// The key as its text.
+    /// The key as text.
     pub key: KeyString,
-    /// What seals and opens with it.
+    /// What encrypts and decrypts with it.
     pub crypticle: crypto::Crypticle,
 }

@@ -23,14 +23,14 @@ pub use publish::Numbered;
 pub use reply::Answer;
 pub use sign_in::{Decided, MasterKeySignature, SignedIn};
 
-/// What the master's options say about the channel.
+/// The master's options for the channel.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Oldest envelope version that is answered (`minimum_auth_version`, 3; 0 answers all).
+    /// Oldest envelope version that is accepted (`minimum_auth_version`, 3; 0 accepts all).
     pub minimum_auth_version: i64,
-    /// Seconds a sealed request stays valid (`request_server_ttl`, 0 = for ever).
+    /// Seconds for which an encrypted request is valid (`request_server_ttl`; 0 means for ever).
     pub request_server_ttl: i64,
-    /// Life of a session key (`publish_session`, a day).
+    /// Lifetime of a session key (`publish_session`, a day).
     pub publish_session: Duration,
     /// The port minions are told to listen to (`publish_port`).
     pub publish_port: u16,
@@ -38,7 +38,7 @@ pub struct Settings {
     pub sign_pub_messages: bool,
     /// How publications are signed (`publish_signing_algorithm`).
     pub publish_signing_algorithm: Signature,
-    /// What minions of ours are told that this master can do beyond Salt.
+    /// The abilities beyond Salt that minions of Saltern are told about.
     pub abilities: Abilities,
 }
 
@@ -48,11 +48,11 @@ pub struct Identity {
     pub key: PrivateKey,
     /// The public half as text, cleaned.
     pub public_text: String,
-    /// How the public half is vouched for, with `master_sign_pubkey`.
+    /// How the public half is signed, with `master_sign_pubkey`.
     pub signature: MasterKeySignature,
 }
 
-/// Opens what minions and local programs send, and seals what they get.
+/// Decrypts what minions and local programs send, and encrypts the answers.
 pub struct Server {
     settings: Settings,
     identity: Identity,
@@ -65,7 +65,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with a fresh AES key.
+    /// Makes a server with a new AES key.
     pub fn new(
         settings: Settings,
         identity: Identity,
@@ -78,17 +78,17 @@ impl Server {
         Server { settings, identity, aes, keys, sessions, tokens, replays, rt }
     }
 
-    /// The key all publications are sealed with.
+    /// Returns the key of all publications.
     pub fn aes(&self) -> &AesKey {
         &self.aes
     }
 
-    /// Makes a new AES key; minions sign in again when they meet a publication they cannot open.
+    /// Makes a new AES key. Minions sign in again when they meet a publication they cannot decrypt.
     pub fn rotate(&self, reason: Rotation) {
         self.aes.rotate(&self.rt, reason);
     }
 
-    /// The keys this master shows.
+    /// Returns the keys that this master shows.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

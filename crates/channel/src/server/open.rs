@@ -1,4 +1,4 @@
-//! Opening a request: the checks every request passes, in Salt's order.
+//! Accepting a request: the checks that every request passes, in Salt's order.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use super::{Answer, Server, Session};
 
 /// A request that passed.
 pub enum Opened {
-    /// A minion signs in.
+    /// A sign-in.
     SignIn(Clear),
-    /// A command anybody can send; it carries its own credentials.
+    /// A command in the clear; it carries credentials of its own.
     Clear(Map),
     /// A command of a known minion.
     Sealed(SealedRequest),
@@ -24,7 +24,7 @@ pub enum Opened {
 
 /// A command of a known minion.
 pub struct SealedRequest {
-    /// Who sent it. With envelope version 3 this is proven; older ones prove it only with a token.
+    /// The sender. With envelope version 3 it is proved; older versions prove it only with a token.
     pub id: Option<MinionId>,
     /// The command's name.
     pub cmd: String,
@@ -32,13 +32,13 @@ pub struct SealedRequest {
     pub sender: Sender,
     /// Its fields, without nonce, token and what says who the sender is.
     pub load: Map,
-    /// Whether the load carried a token (older requests need not).
+    /// Whether the load carried a token (older requests may not).
     pub token: bool,
-    /// What the answer is sealed with.
+    /// What the answer is encrypted with.
     pub seal: Seal,
 }
 
-/// Why a request is not handled, and what its sender is told.
+/// Why a request is refused, and what its sender is told.
 #[derive(Debug)]
 pub struct Refused {
     /// The answer, as the real master words it.
@@ -68,6 +68,7 @@ impl Server {
             other => Refused::bad_load(other.to_string()),
         })?;
         let least = self.settings.minimum_auth_version;
+        // Before anything is decrypted: the version is readable, and old requests cost nothing then.
         if least > 0 && envelope.version() < least {
             let version = envelope.version();
             return Err(Refused::bad_load(format!("envelope version {version} is below minimum_auth_version {least}")));
@@ -87,16 +88,20 @@ impl Server {
         let Value::Map(mut load) = opened else {
             return Err(Refused::told("payload and load must be a dict", format!("{}: no map", who(claimed.as_ref()))));
         };
+        // As Salt's masters, before anything else in the load is looked at.
         check_id_text(&load)?;
         let token = load.remove("tok");
         let nonce = self.check_nonce(&mut load, &sealed, claimed.as_ref())?;
         let cmd = load.get_str("cmd").unwrap_or_default().to_owned();
         let id = match claimed {
             Some(id) => {
+                // From here on the load is known to be from somebody with the minion's session key. What is missing
+                // is that it is new.
                 self.check_fresh(&id, &load)?;
                 self.check_sender(&id, &load, token.as_ref())?;
                 let ts = load.get("ts").and_then(Value::as_i64).unwrap_or(0);
                 self.check_replay(&Sent { id: &id, ts, nonce: nonce.as_deref().unwrap_or_default(), cmd: &cmd })?;
+                // A minion that has used version 3 is never taken at its word in version 2 again.
                 if self.settings.minimum_auth_version < CURRENT {
                     self.sessions.note_current(&id);
                 }
@@ -111,8 +116,8 @@ impl Server {
         Ok(SealedRequest { id, cmd, sender, load, token: token.is_some(), seal })
     }
 
-    /// Opens a load with the keys in force or, for a while after they were replaced, with those before. The answer is sealed
-    /// with the same.
+    /// Decrypts a load with the current keys or, for a while after a change, with those before. The answer is
+    /// encrypted with the same ones.
     fn unseal(&self, sealed: &Sealed, claimed: Option<&MinionId>) -> Result<(Sealer, Value), Refused> {
         let sealer = match claimed {
             Some(id) => Sealer::Session(self.session(id)?),
@@ -122,6 +127,7 @@ impl Server {
             let opened = sealer.crypticle().open(&sealed.load, None, Decode::Default);
             opened.map(|opened| (sealer, opened))
         };
+        // The error of the current key is reported, even if the one before does not fit either.
         let failure = match open(sealer) {
             Ok(opened) => return Ok(opened),
             Err(error) => Refused::bad_load(format!("{}: {error}", who(claimed))),
@@ -134,7 +140,7 @@ impl Server {
     }
 
     fn session(&self, id: &MinionId) -> Result<Arc<Session>, Refused> {
-        // No session is made for ids that are not accepted: strangers must not fill the disk.
+        // No session is made for an id without an accepted key: strangers must not fill the disk.
         if self.keys.accepted(id).is_none() {
             return Err(Refused::bad_load(format!("minion {id} has no accepted key")));
         }
@@ -147,6 +153,7 @@ impl Server {
         if ttl <= 0 {
             return Ok(());
         }
+        // A request without a time is as old as can be.
         let sent = load.get("ts").and_then(Value::as_i64).unwrap_or(0);
         let age = self.rt.unix_seconds() - sent;
         if age <= ttl {
@@ -156,6 +163,7 @@ impl Server {
     }
 
     fn check_sender(&self, id: &MinionId, load: &Map, token: Option<&Value>) -> Result<(), Refused> {
+        // The envelope's id chose the session key. A load with another id would let a minion speak for others.
         if load.get_str("id") != Some(id.as_str()) {
             return Err(Refused::bad_load(format!("the load names another sender than the envelope of minion {id}")));
         }
@@ -171,8 +179,8 @@ impl Server {
         }
     }
 
-    /// Takes the nonce, which the answer is sealed or signed with, out of a load. No release sends another form, or a request
-    /// of version 3 without one.
+    /// Removes the nonce from a load and checks its form. The answer is encrypted or signed with it. No release sends
+    /// another form, or a request of version 3 without one.
     fn check_nonce(
         &self,
         load: &mut Map,
@@ -201,8 +209,9 @@ impl Server {
         })
     }
 
-    /// Requests of version 2 are sealed with a key that every minion has: only a token proves their sender. The releases that
-    /// send this version leave it out of three of the requests that name one.
+    /// Checks the sender of a request of version 2. Those are encrypted with a key that every minion has: only a
+    /// token proves the sender. The releases that use this version leave it out of three of the requests that name
+    /// one.
     fn check_old_sender(
         &self,
         load: &Map,
@@ -214,7 +223,7 @@ impl Server {
         let Ok(id) = MinionId::new(id) else { return Err(Refused::bad_load("the load names an invalid id")) };
         if token.is_some() {
             self.check_sender(&id, load, token)?;
-            // There is no time in it, so what was sealed with this key long ago cannot be told.
+            // It carries no time, so how long ago it was encrypted cannot be known.
             if let Some(nonce) = nonce {
                 self.check_replay(&Sent { id: &id, ts: self.rt.unix_seconds(), nonce, cmd })?;
             }
@@ -235,8 +244,8 @@ impl Server {
 /// The version whose requests all carry a token, the time and a nonce.
 const CURRENT: i64 = wire::envelope::CURRENT_VERSION;
 
-/// The requests that name their sender and that releases before 3006.12 and 3007.4 send without a token. Without them such
-/// minions could not be used at all, so they are taken for minions that have never used version 3.
+/// The requests that name their sender and that releases before 3006.12 and 3007.4 send without a token. Without them
+/// such minions could not be used at all, so they are accepted for minions that have never used version 3.
 const WITHOUT_TOKEN: [&str; 3] = ["_return", "_syndic_return", "_pillar"];
 
 fn open_clear(clear: Clear) -> Result<Opened, Refused> {
@@ -255,6 +264,7 @@ fn check_id_text(load: &Map) -> Result<(), Refused> {
         }
         Some(Value::Str(_)) => Ok(()),
         Some(other) => {
+            // Cut: the text is from a stranger and goes back to one.
             let shown: String = other.to_string().chars().take(100).collect();
             Err(Refused::told(format!("bad load: id {shown} is not a string"), "an id is not text"))
         }

@@ -1,4 +1,4 @@
-//! Sealing a publication.
+//! Encrypting a publication.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use wire::loads::PublicationMessage;
 
 use super::{Generation, Server};
 
-/// The place of a publication among all of this master's: its key and its number.
+/// The position of a publication among all of this master's: its key and its serial number.
 ///
-/// Minions take a publication with a lower number than the last for a replay. So publications have to leave in the order in
-/// which they were numbered.
+/// Minions take a publication with a lower serial number than the last one for a replay, so publications must be sent
+/// in the order of their numbers.
 pub struct Numbered {
     generation: Arc<Generation>,
     serial: Option<u64>,
-    /// The same under the key before, for those that have not fetched the new one.
+    /// The same publication under the key before, for minions that do not have the new one.
     before: Option<Box<Numbered>>,
 }
 
@@ -31,24 +31,25 @@ impl Server {
         Numbered::next(self.aes.current())
     }
 
-    /// Numbers the next publication under the key before a rotation, while that still counts.
+    /// Numbers the next publication under the key before a rotation, as long as that counts.
     pub fn number_before(&self) -> Option<Numbered> {
         self.aes.previous().map(Numbered::next)
     }
 
-    /// A place without a number, for what may come at any time: a minion of Salt that has to sign in to read it may have read the
-    /// next publication before.
+    /// Returns a position without a number, for what may be sent at any time: a minion of Salt that has to sign in to
+    /// read it may have read the next publication before.
     pub fn unnumbered(&self) -> Numbered {
         Numbered { serial: None, generation: self.aes.current(), before: None }
     }
 
-    /// Numbers the next publication if only minions of ours get it: soon after a rotation the old key opens it as well.
+    /// Numbers a publication that only minions of Saltern get. Soon after a rotation, the old key decrypts it as
+    /// well.
     pub fn number_word(&self) -> Numbered {
         let before = self.number_before().map(Box::new);
         Numbered { before, ..self.number_publication() }
     }
 
-    /// Packs, seals and signs a publication. The result is the payload every subscriber gets.
+    /// Packs, encrypts and signs a publication. Every subscriber gets the same payload.
     ///
     /// # Errors
     /// When the master's key cannot sign.
@@ -61,6 +62,7 @@ impl Server {
         let mut message = PublicationMessage { before, ..PublicationMessage::unsigned(sealed.clone()) };
         if self.settings.sign_pub_messages {
             let algorithm = self.settings.publish_signing_algorithm;
+            // The signature is over the encrypted bytes, so that minions can check it before they decrypt anything.
             let sig = self.identity.key.sign(algorithm, &sealed)?;
             message.sig_algo = Some(algorithm.name().to_owned());
             message.sig = Some(sig.into());

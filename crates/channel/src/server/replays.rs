@@ -1,4 +1,4 @@
-//! Sealed requests that come a second time.
+//! Encrypted requests that arrive a second time.
 //!
 //! Whoever can read and write on the way may send a minion's request again as it was, to fire its event twice or to put old
 //! grains and mine data in the place of newer ones. A minion's requests carry the time by its own clock and a nonce. For each
@@ -11,17 +11,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wire::MinionId;
 
-/// How long nonces are remembered, in seconds. Every release gives up a request long before that.
+/// How long nonces are remembered, in seconds. Every release gives up on a request long before that.
 const WINDOW: i64 = 300;
 
-/// The most nonces of one minion. When there are more within the window, it ends at the oldest that is remembered.
+/// The largest number of nonces of one minion. When there are more within the window, it ends at the oldest
+/// remembered one.
 const MOST: usize = 1024;
 
-/// The least time between two session keys that a minion gets because of its clock, in seconds.
+/// The shortest time between two session keys that a minion gets because of its clock, in seconds.
 const RENEWAL: i64 = 60;
 
-/// Requests that only ask. They are repeated under one nonce by honest minions (Salt does so with `_pillar`), and repeating
-/// them changes nothing that a newer request would not put right.
+/// Requests without effects. Honest minions repeat them under one nonce (Salt does so with `_pillar`), and a
+/// repetition changes nothing that a newer request would not put right.
 const QUESTIONS: [&str; 14] = [
     "_pillar",
     "_serve_file",
@@ -39,11 +40,11 @@ const QUESTIONS: [&str; 14] = [
     "pub_ret",
 ];
 
-/// A sealed request, as far as it counts here.
+/// An encrypted request, as far as it counts here.
 pub struct Sent<'a> {
-    /// Who sent it; proven.
+    /// The sender; proved.
     pub id: &'a MinionId,
-    /// When, by the sender's clock.
+    /// When it was sent, by the sender's clock.
     pub ts: i64,
     /// Its nonce.
     pub nonce: &'a str,
@@ -51,59 +52,60 @@ pub struct Sent<'a> {
     pub cmd: &'a str,
 }
 
-/// Why a request is not taken.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// This very request came before.
+    /// This very request was received before.
     Again,
     /// It is much older than others of this minion.
     Old,
 }
 
-/// What minions sent lately.
+/// What minions sent recently.
 pub struct Replays {
-    /// When this master started: what was sent long before that, it may have answered in its life before.
+    /// When this master started. What was sent long before that may have been accepted by the process before.
     started: i64,
     minions: Mutex<HashMap<MinionId, Lately>>,
 }
 
 struct Lately {
     newest: i64,
-    /// What is older is refused.
+    /// Anything older is refused.
     floor: i64,
     nonces: VecDeque<(i64, u128)>,
-    /// Something older came, so the session key is to be replaced.
+    /// Something older was received, so the session key should be replaced.
     suspect: bool,
-    /// When it was replaced last, by the master's clock.
+    /// When it was last replaced, by the master's clock.
     renewed: Option<i64>,
 }
 
 impl Replays {
-    /// Remembers nothing yet.
+    /// Makes an empty memory.
     pub fn new(started: i64) -> Self {
         Replays { started, minions: Mutex::default() }
     }
 
-    /// Takes a request, unless it is a replay.
+    /// Accepts a request unless it is a replay.
     pub fn admit(&self, sent: &Sent<'_>) -> Result<(), Replay> {
         let mut minions = self.minions();
         if !minions.contains_key(sent.id) {
             let floor = self.started.saturating_sub(WINDOW);
             minions.insert(sent.id.clone(), Lately::new(floor));
         }
-        // It was put in above.
+        // It was inserted above.
         let Some(lately) = minions.get_mut(sent.id) else { return Ok(()) };
         lately.admit(sent)
     }
 
-    /// Says whether a minion that signs in is to get a new session key, and starts over with it if so.
+    /// Returns whether a minion that signs in should get a new session key, and starts over with it if so.
     pub fn renew(&self, id: &MinionId, now: i64) -> bool {
         let mut minions = self.minions();
         let Some(lately) = minions.get_mut(id).filter(|lately| lately.suspect) else { return false };
+        // Anybody can send a sign-in, so this must not make a new key each time.
         if lately.renewed.is_some_and(|last| now.saturating_sub(last) < RENEWAL) {
             return false;
         }
-        // With the session key that follows nothing was sent yet, so any time is good.
+        // Nothing was sent yet with the session key that follows, so any time is accepted.
         *lately = Lately { renewed: Some(now), nonces: std::mem::take(&mut lately.nonces), ..Lately::new(i64::MIN) };
         true
     }
@@ -120,10 +122,12 @@ impl Lately {
 
     fn admit(&mut self, sent: &Sent<'_>) -> Result<(), Replay> {
         if sent.ts < self.floor {
+            // Either a replay or a clock that was set back. The next sign-in settles it.
             self.suspect = true;
             return Err(Replay::Old);
         }
         if QUESTIONS.contains(&sent.cmd) {
+            // They move the window all the same: their time is as good as that of other requests.
             self.advance(sent.ts);
             return Ok(());
         }
@@ -147,6 +151,7 @@ impl Lately {
             return;
         }
         self.newest = ts;
+        // By the newest time the minion itself has used, not by ours: its clock may be wrong.
         self.floor = self.floor.max(ts.saturating_sub(WINDOW));
         while self.nonces.front().is_some_and(|(ts, _)| *ts < self.floor) {
             self.nonces.pop_front();

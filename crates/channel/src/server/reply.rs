@@ -1,4 +1,4 @@
-//! What goes back: plain, sealed, or for one pair of eyes (pillar).
+//! Answers: in the clear, encrypted, or for one minion only (pillar).
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use wire::msgpack::{self, Packing};
 
 use super::{Generation, Server, Session};
 
-/// An answer, ready to be packed by the transport.
+/// An answer, which the transport packs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Readable by anybody.
+    /// In the clear.
     Plain(Value),
-    /// Sealed bytes.
+    /// Encrypted.
     Sealed(Bytes),
 }
 
 impl Answer {
-    /// A readable answer.
+    /// Makes an answer in the clear.
     pub fn plain(value: impl Into<Value>) -> Self {
         Answer::Plain(value.into())
     }
@@ -35,14 +35,14 @@ impl Answer {
     }
 }
 
-/// What the answer to one request is sealed with.
+/// What the answer to one request is encrypted with.
 pub struct Seal {
     pub(super) sealer: Sealer,
     pub(super) nonce: Option<String>,
     pub(super) enc_algo: Option<String>,
     pub(super) sig_algo: Option<String>,
     pub(super) version: i64,
-    /// Whether the sender takes the form for large answers.
+    /// Whether the sender understands the form for large answers.
     pub(super) bulk: bool,
 }
 
@@ -61,7 +61,7 @@ impl Sealer {
 }
 
 impl Seal {
-    /// Seals an answer for the sender of the request.
+    /// Encrypts an answer for the sender of the request.
     pub fn seal(&self, answer: &Value) -> Answer {
         let crypticle = self.sealer.crypticle();
         Answer::Sealed(match &self.nonce {
@@ -70,23 +70,25 @@ impl Seal {
         })
     }
 
-    /// The version of the request's envelope.
+    /// Returns the version of the request's envelope.
     pub fn version(&self) -> i64 {
         self.version
     }
 }
 
 impl Server {
-    /// Seals a pillar for one minion with a key of its own, signed by the master.
+    /// Encrypts a pillar for one minion with a key of its own, signed by the master.
     ///
     /// # Errors
     /// The answer for the minion when its key, the nonce or an algorithm is missing.
     pub fn pillar(&self, id: &MinionId, seal: &Seal, pillar: Value) -> Result<Answer, Answer> {
         let Some(public) = self.keys.accepted(id) else {
+            // As Salt's masters: an empty map for a minion whose key is gone.
             return Err(seal.seal(&Value::Map(Map::new())));
         };
         let encryption: Encryption = seal.enc_algo.as_deref().unwrap_or_default().parse().unwrap_or_default();
         let signature: Signature = seal.sig_algo.as_deref().unwrap_or_default().parse().unwrap_or_default();
+        // A fresh key for each answer, so that only the holder of the private key can read it.
         let once = KeyString::from_random(self.rt.bytes());
         let failed = |_: crypto::RsaError| Answer::plain(map! { "error" => "bad load" });
         let key = Bytes::from(public.encrypt(encryption, once.expose().as_bytes()).map_err(failed)?);

@@ -1,4 +1,4 @@
-//! A minion signs in.
+//! Answering a sign-in.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,18 +19,18 @@ use wire::loads::{
 
 use super::{Answer, Offer, Server};
 
-/// How the master's public key is vouched for in sign-in answers (`master_sign_pubkey`).
+/// How the master's public key is signed in answers to a sign-in (`master_sign_pubkey`).
 pub enum MasterKeySignature {
     /// Not at all.
     None,
-    /// By the signing key, made when first asked for in each algorithm.
+    /// By the signing key. The signature is made when first needed in each algorithm.
     Key(PrivateKey, Mutex<HashMap<Signature, String>>),
-    /// By a signature made beforehand (`master_use_pubkey_signature`): the file's text.
+    /// By a stored signature (`master_use_pubkey_signature`): the file's text.
     Stored(String),
 }
 
 impl MasterKeySignature {
-    /// Vouched for by this key.
+    /// Signs with this key.
     pub fn by(key: PrivateKey) -> Self {
         MasterKeySignature::Key(key, Mutex::default())
     }
@@ -40,6 +40,8 @@ impl MasterKeySignature {
             MasterKeySignature::None => Ok(None),
             MasterKeySignature::Stored(text) => Ok(Some(text.clone())),
             MasterKeySignature::Key(key, made) => {
+                // Signing takes milliseconds, and every sign-in carries the same signature. The lock is not held
+                // meanwhile.
                 if let Some(text) = made.lock().unwrap_or_else(PoisonError::into_inner).get(&algorithm) {
                     return Ok(Some(text.clone()));
                 }
@@ -51,7 +53,7 @@ impl MasterKeySignature {
     }
 }
 
-/// The outcome of a sign-in: what to answer and what happened.
+/// The outcome of a sign-in: the answer, and what happened.
 pub struct SignedIn {
     /// The answer.
     pub answer: Answer,
@@ -83,7 +85,7 @@ impl SignedIn {
 /// How many characters of an invalid id are logged.
 const SHOWN_ID: usize = 64;
 
-/// What a sign-in request holds.
+/// The content of a sign-in request.
 struct Request<'a> {
     id: MinionId,
     public: String,
@@ -97,10 +99,10 @@ struct Request<'a> {
 }
 
 impl Server {
-    /// Answers a sign-in. Costs two private key operations; call it where that may take its time.
+    /// Answers a sign-in. This takes two operations with a private key; call it where that may take its time.
     pub fn sign_in(&self, request: &Clear, peer: IpAddr) -> SignedIn {
         let nonce = request.load.get_str("nonce");
-        // What is signed must not be of the sender's choosing.
+        // What we sign must not be the sender's choice.
         if request.version > 1 && !nonce.is_some_and(is_nonce) {
             warn!("Authentication request without a valid nonce from {peer}");
             return SignedIn::undecided(Answer::plain("bad load"));
@@ -153,6 +155,8 @@ impl Server {
         let minion = self.minion_key(request).ok_or("the stored key cannot be read")?;
         let generation = self.aes.current();
         let vouched = self.identity.signature.text(&self.identity.public_text, signature).map_err(say)?;
+        // A token that cannot be decrypted is left out, as in Salt: the minion has another key on record and will
+        // report it.
         let token = request.token.and_then(|token| self.identity.key.decrypt(encryption, token).ok());
         let encrypt = |text: &[u8]| minion.encrypt(encryption, text).map(Bytes::from).map_err(say);
         if self.replays.renew(&request.id, self.rt.unix_seconds()) {
@@ -178,7 +182,7 @@ impl Server {
     }
 
     fn minion_key(&self, request: &Request<'_>) -> Option<Arc<PublicKey>> {
-        // In open mode the key may not be in the store yet.
+        // In open mode the store may not have the key yet.
         self.keys.accepted(&request.id).or_else(|| PublicKey::from_pem(request.public.as_bytes()).ok().map(Arc::new))
     }
 
@@ -207,12 +211,12 @@ impl Server {
     }
 }
 
-/// The answer when something fails on our side. It is no verdict: the minion keeps its key and comes back soon.
+/// Returns the answer for a failure on our side. It is no verdict: the minion keeps its key and retries soon.
 fn try_again() -> Answer {
     Answer::Plain(AuthReply::TryAgain.to_value())
 }
 
-/// Makes what a stranger calls itself fit for a log line: escaped and cut.
+/// Escapes and cuts a stranger's id for a log line.
 fn shown(id: Option<&Value>) -> String {
     let text = match id {
         Some(Value::Str(text)) => text.to_string(),
@@ -227,6 +231,7 @@ fn shown(id: Option<&Value>) -> String {
 fn read(request: &Clear) -> Option<Request<'_>> {
     let load = &request.load;
     Some(Request {
+        // Nothing else of the request is read before the id is known to be a legal one.
         id: MinionId::new(load.get_str("id")?).ok()?,
         public: load.get_str("pub")?.trim().to_owned(),
         nonce: load.get_str("nonce"),

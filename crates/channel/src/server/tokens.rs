@@ -1,8 +1,8 @@
 //! Tokens that were verified before.
 //!
-//! The token in each request is the word `salt`, privately encrypted by the minion. The padding is without chance, so the same
-//! key always gives the same token, and a token that was verified once need not be verified again while the key is the
-//! same.
+//! The token in each request is the word `salt`, encrypted with the minion's private key. The padding is not random,
+//! so the same key always gives the same token. A token that was verified once need not be verified again while the
+//! key is the same.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,20 +10,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crypto::PublicKey;
 use wire::MinionId;
 
-/// The last good token of each minion, with the key it was good for.
+/// The last valid token of each minion, with the key it was valid for.
 #[derive(Default)]
 pub struct VerifiedTokens(Mutex<Known>);
 
 type Known = HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>;
 
 impl VerifiedTokens {
-    /// Says whether the token proves that its sender has the private half of the key.
+    /// Returns whether the token proves that its sender has the private half of the key.
     pub fn verify(&self, id: &MinionId, key: &Arc<PublicKey>, token: &[u8]) -> bool {
+        // The key is compared by identity: an exchanged key is another object, and its old token counts no more.
         let known = self.lock().get(id).is_some_and(|(known, good)| Arc::ptr_eq(known, key) && good == token);
         if known {
             return true;
         }
         let good = key.verify_tok(token);
+        // Only valid ones are stored: strangers cannot fill the memory, and each minion has at most one.
         if good {
             self.lock().insert(id.clone(), (key.clone(), token.to_vec()));
         }
