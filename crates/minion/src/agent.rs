@@ -1,4 +1,4 @@
-//! What functions may ask of the minion: the contract `exec::Agent`, for jobs of one link.
+//! What functions may ask of the minion: the contract `exec::Agent`, for the jobs of one link.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::masters::{self, Link};
 use crate::stand_in::{Servers, away};
 use crate::world::World;
 
-/// How long a refresh of the pillar may take before its asker stops waiting.
+/// How long a caller waits for a refresh of the pillar.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The minion as seen by the jobs of one master.
@@ -53,6 +53,8 @@ impl Agent for LinkAgent {
         Box::pin(async move {
             // The running minion has all masters, a call beside it only one.
             if !self.world.is_minion() && load.get_str("cmd") == Some("_mine") {
+                // Heard by the running minion, which passes it on to all of its masters. Without one, the master of
+                // this call gets it.
                 let told = bus::fire(&self.world, "_minion_mine", load.clone()).await?;
                 return Ok(told || self.world.tell_all(&load));
             }
@@ -106,9 +108,11 @@ impl Agent for LinkAgent {
     }
 
     fn ping_master<'a>(&'a self, master: &'a str, timeout: Duration) -> BoxFuture<'a, bool> {
+        // Templates name masters by host, without the port.
         let named = |link: &&Arc<Link>| link.address() == master || link.settings.address.host == master;
         match self.world.links.iter().find(named).cloned() {
             Some(link) => Box::pin(async move { masters::ping(&self.world, &link, timeout).await }),
+            // A master that no link follows is asked on a connection of its own.
             None => Box::pin(crate::ping::ping(&self.world.rt, &self.world.config, master, timeout)),
         }
     }
@@ -120,13 +124,13 @@ impl Agent for LinkAgent {
 }
 
 impl World {
-    /// Whether this is the minion, and not a call beside it.
+    /// Returns whether this is the minion, and not a call beside it.
     pub fn is_minion(&self) -> bool {
         self.schedule.is_running()
     }
 
-    /// Loads something anew on every connected link, and waits for it. Says whether all of it came. As in Salt, the grains come
-    /// with the pillar and the modules.
+    /// Reloads something on every connected link, and waits for it. Returns whether everything arrived. As in Salt,
+    /// grains are collected together with pillar and modules.
     pub async fn refresh(self: &Arc<Self>, what: Refresh) -> bool {
         match what {
             Refresh::Grains => self.renew_grains().await,
@@ -134,7 +138,7 @@ impl World {
             // These are part of the program, and there is nothing else to reload.
             Refresh::Matchers | Refresh::Beacons => return true,
         }
-        // Functions are part of the program; which of them work here may have changed.
+        // Functions are part of the program. Which of them work here may have changed.
         self.refresh_modules();
         if what == Refresh::Modules {
             return true;
@@ -144,7 +148,7 @@ impl World {
         came
     }
 
-    /// Looks anew which modules work here.
+    /// Checks again which modules work here.
     pub fn refresh_modules(&self) {
         let grains = self.grains();
         self.registry.refresh(&grains);
@@ -153,6 +157,7 @@ impl World {
 
     async fn refresh_pillars(&self, clean: bool) -> bool {
         let live = self.links.iter().filter(|link| link.is_live());
+        // All at once: a slow master must not delay the pillar of the others.
         let came = futures_util::future::join_all(live.map(|link| link.refresh_pillar(PATIENCE, clean))).await;
         let all = came.iter().all(|came| *came);
         if !all {

@@ -1,4 +1,4 @@
-//! The minion's own event bus: what programs on this host ask of the minion through it.
+//! The minion's own event bus: requests of programs on this host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use value::{Map, Value, map};
 use crate::world::World;
 use crate::{Error, beacons, jobs, knowledge, schedule};
 
-/// The tags the minion obeys.
+/// The tags of requests.
 const TAGS: [&str; 14] = [
     knowledge::ASK,
     "fire_master",
@@ -29,13 +29,13 @@ const TAGS: [&str; 14] = [
     "_salt_error",
 ];
 
-/// Tells that the pillar was compiled anew.
+/// Fired when the pillar was compiled again.
 pub const PILLAR_COMPLETE: &str = "/salt/minion/minion_pillar_refresh_complete";
 
-/// Tells, if that was asked for, that the modules were loaded anew.
+/// Fired, on request, when the modules were reloaded.
 const MODULES_COMPLETE: &str = "/salt/minion/minion_mod_refresh_complete";
 
-/// Opens the bus to programs on this host and obeys what they ask.
+/// Opens the bus to programs on this host and handles their requests.
 ///
 /// # Errors
 /// When the sockets cannot be opened.
@@ -46,6 +46,8 @@ pub async fn open(world: &Arc<World>) -> Result<Sockets, Error> {
     for endpoints in all_endpoints(&world.config, world.links.len())? {
         match event::serve(&world.bus, &endpoints, options).await {
             Ok(server) => servers.push(server),
+            // Programs that follow the tutorials look at the first pair; a further one that is taken is no reason to
+            // stop.
             Err(error) if servers.is_empty() => return Err(Error::Bus(format!("{error}: {}", error.source))),
             Err(error) => warn!("a further pair of ports is not served: {error}: {}", error.source),
         }
@@ -54,6 +56,7 @@ pub async fn open(world: &Arc<World>) -> Result<Sockets, Error> {
     let world = world.clone();
     world.rt.clone().spawn(async move {
         while let Some(event) = asked.next().await {
+            // Each request in a task of its own: a refresh takes seconds, and the next request may be for a beacon.
             let world = world.clone();
             let inside = world.clone();
             world.spawn(async move { obey(&inside, &event).await });
@@ -74,7 +77,7 @@ impl Sockets {
     }
 }
 
-/// Where the bus is found; with `ipc_mode: tcp` the first pair of ports.
+/// Returns where the bus is; with `ipc_mode: tcp`, the first pair of ports.
 pub fn endpoints(config: &config::Minion) -> Endpoints {
     if config.network.ipc_mode == config::IpcMode::Tcp {
         return tcp(config, (config.network.tcp_pub_port.of(0), config.network.tcp_pull_port.of(0)));
@@ -88,8 +91,8 @@ fn tcp(config: &config::Minion, (publish, pull): (u16, u16)) -> Endpoints {
     Endpoints::tcp(publish, pull, config.network.ipv6 == Some(true))
 }
 
-/// Everywhere the bus is served. There is but one, whose first pair of ports would do; but programs that follow the tutorials
-/// look for the minion of each further master at a pair of its own.
+/// Returns all places where the bus is served. There is only one bus, whose first pair of ports would do; but
+/// programs that follow the tutorials look for the minion of each further master at a pair of its own.
 fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endpoints>, Error> {
     if config.network.ipc_mode != config::IpcMode::Tcp {
         return Ok(vec![endpoints(config)]);
@@ -98,14 +101,14 @@ fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endpoint
     Ok(pairs.into_iter().map(|pair| tcp(config, pair)).collect())
 }
 
-/// What became of a question to the running minion.
+/// The outcome of a question to the running minion.
 enum Asked {
     Answered(Map),
     Late,
     NoMinion,
 }
 
-/// Fires an event on the bus of the running minion, which is this one or another process, and waits for the answer.
+/// Fires an event on the bus of the running minion, in this or another process, and waits for the answer.
 ///
 /// # Errors
 /// When the event is too large for the bus.
@@ -124,6 +127,7 @@ pub async fn ask(
 
 async fn question(world: &Arc<World>, tag: &str, data: Map, answer: &str, patience: Duration) -> exec::Result<Asked> {
     if world.is_minion() {
+        // Subscribed before the question is fired.
         let mut answers = world.bus.subscribe(Filter::prefix(answer));
         world.bus.fire(tag, data).map_err(|error| exec::Error::execution(error.to_string()))?;
         let answer = answers.next_within(patience).await;
@@ -139,8 +143,8 @@ async fn question(world: &Arc<World>, tag: &str, data: Map, answer: &str, patien
     })
 }
 
-/// Has the running minion load something anew: this one, which is waited for, or another process, which is told and not waited
-/// for. Says whether it was done, or told.
+/// Lets the running minion reload something. In this process the caller waits for it; another process is only told.
+/// Returns whether it was done, or the other process was told.
 ///
 /// # Errors
 /// When the event is too large for the bus.
@@ -148,7 +152,7 @@ pub async fn refresh(world: &Arc<World>, what: Refresh) -> exec::Result<bool> {
     if world.is_minion() {
         return Ok(world.refresh(what).await);
     }
-    // The rest of this call sees what the modules are now; for all else it ends too soon.
+    // The rest of this call sees the modules as they are now. For anything else the call ends too soon.
     if what == Refresh::Modules {
         world.refresh_modules();
     }
@@ -156,7 +160,7 @@ pub async fn refresh(world: &Arc<World>, what: Refresh) -> exec::Result<bool> {
     fire(world, tag, data).await
 }
 
-/// The same, but another process is waited for, too. Nothing when it is not done in time.
+/// The same, but waits for another process, too. Returns nothing when that takes too long.
 ///
 /// # Errors
 /// When the event is too large for the bus.
@@ -178,14 +182,15 @@ pub async fn refresh_within(world: &Arc<World>, what: Refresh, patience: Duratio
     })
 }
 
-/// How long the bus of the running minion may take for an event.
+/// How long the bus of the running minion may take to accept an event.
 const FIRE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Fires an event on the bus of the running minion, which is this one or another process; says whether there is one.
+/// Fires an event on the bus of the running minion, in this or another process. Returns whether there is one.
 ///
 /// # Errors
 /// When the event is too large for the bus.
 pub async fn fire(world: &Arc<World>, tag: &str, data: Map) -> exec::Result<bool> {
+    // On our own bus as well: a function may be waiting for the event in this process.
     world.bus.fire(tag, data.clone()).map_err(|error| exec::Error::execution(error.to_string()))?;
     if world.is_minion() {
         return Ok(true);
@@ -208,7 +213,7 @@ async fn ask_remote(world: &World, tag: &str, data: Map, answer: &str) -> Result
     Ok(answers.next().await?.data().clone())
 }
 
-/// The event that tells a minion what to load anew. As in Salt, grains come with the pillar.
+/// Returns the event that tells a minion what to reload. As in Salt, grains are collected together with the pillar.
 fn refresh_event(what: Refresh) -> (&'static str, Map) {
     match what {
         Refresh::Pillar { clean } => ("pillar_refresh", map! { "clean_cache" => clean }),
@@ -219,7 +224,7 @@ fn refresh_event(what: Refresh) -> (&'static str, Map) {
     }
 }
 
-/// What an event of [`refresh_event`] tells, whoever fired it.
+/// Returns the meaning of an event of [`refresh_event`], whoever fired it.
 fn refresh_wanted(tag: &str, data: &Map) -> Option<Refresh> {
     Some(match tag {
         "pillar_refresh" if is_set(data, "force_refresh") && !is_set(data, "clean_cache") => Refresh::Grains,
@@ -259,7 +264,7 @@ fn is_set(data: &Map, name: &str) -> bool {
     data.get(name).is_some_and(Value::truthy)
 }
 
-/// Tells programs on this host that something was done.
+/// Tells programs on this host that something is done.
 pub fn say(world: &World, tag: &str, complete: bool) {
     if let Err(reason) = world.bus.fire(tag, map! { "complete" => complete }) {
         debug!("an event was not fired: {reason}");
@@ -269,6 +274,7 @@ pub fn say(world: &World, tag: &str, complete: bool) {
 /// Sets the variables that `environ.setenv update_minion=True` of `salt-call` has set for itself.
 async fn set_environment(world: &Arc<World>, data: &Map) {
     let mut kwargs = data.clone();
+    // Only the function's own arguments: anybody who may write to the bus can fire this event.
     kwargs.retain(|name, _| matches!(name.as_str(), Some("environ" | "false_unsets" | "clear_all" | "permanent")));
     let ctx = schedule::context(world);
     if let Err(reason) = jobs::run_alone(&world.rt, &ctx, "environ.setenv", Call { args: Vec::new(), kwargs }).await {
@@ -276,7 +282,7 @@ async fn set_environment(world: &Arc<World>, data: &Map) {
     }
 }
 
-/// Tells a program on this host what is known of the masters.
+/// Answers a program on this host with what is known of the masters.
 fn tell_masters(world: &World, question: &Map) {
     let Some((tag, data)) = knowledge::answer(question, &world.statuses(None)) else { return };
     if let Err(reason) = world.bus.fire(tag, data) {
@@ -284,13 +290,13 @@ fn tell_masters(world: &World, question: &Map) {
     }
 }
 
-/// The request to the masters that tells what beacons have found.
+/// Returns the request that tells the masters what beacons have found.
 fn beacons_found(world: &World, data: &Map) -> Map {
     let events = data.get("beacons").cloned().unwrap_or_default();
     map! { "id" => world.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "events" => events }
 }
 
-/// The request to the masters that a `fire_master` event stands for: one event, or a batch.
+/// Returns the request to the masters for a `fire_master` event: one event, or a batch.
 fn fire_master(world: &World, data: &Map) -> Map {
     let mut load = map! { "id" => world.id.as_str(), "cmd" => "_minion_event" };
     load.insert("pretag", data.get("pretag").cloned());

@@ -1,4 +1,4 @@
-//! What `salt-call` does: one function, run as the minion would run it, with one master or none.
+//! What `salt-call` does: runs one function as the minion would run it, with one master or none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::masters::{self, Link, Plan};
 use crate::world::{LAST_PARTS, Parts, World, tell_progress};
 use crate::{Error, identity, knowledge, returning};
 
-/// What `salt-call` was asked.
+/// A call.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The function.
@@ -33,7 +33,7 @@ pub struct Request {
     pub arg: Vec<Value>,
     /// The arguments as they were typed.
     pub words: Vec<String>,
-    /// Whether the master is told of the result (`--no-return-event` is the opposite).
+    /// Whether the master is told the result (`--no-return-event` is the opposite).
     pub return_event: bool,
     /// What is attached to the job (`--set-metadata`).
     pub metadata: Option<Value>,
@@ -43,14 +43,14 @@ pub struct Request {
     pub stop: CancellationToken,
 }
 
-/// What came of it.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The value, or the words of the failure.
+    /// The value, or the text of the failure.
     pub value: Value,
     /// The return code.
     pub retcode: i64,
-    /// How it wants to be printed.
+    /// The outputter it asks for.
     pub out: Option<String>,
     /// The id of the minion.
     pub id: String,
@@ -58,7 +58,7 @@ pub struct Answer {
     pub jid: String,
 }
 
-/// Runs a function. With `file_client: local` no master is asked.
+/// Runs a function. With `file_client: local` no master is involved.
 ///
 /// # Errors
 /// When the minion's keys or options are unusable, or no master answers.
@@ -67,12 +67,14 @@ pub async fn call(config: config::Minion, catalogue: Catalogue, rt: Rt, request:
     let mut opts = config.raw.clone();
     opts.insert("skip_grains", !request.grains);
     let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
+    // At the same time: the running minion answers while grains are collected.
     let (told, grains) = tokio::join!(knowledge::ask(&rt, &config), collecting);
     let grains = grains.map_err(|error| Error::Grains(error.to_string()))?;
     let id = identity::id(&config)?;
     let disabled = config.links.master_type == MasterType::Disable;
     let alone = disabled || (config.is_local() && !config.links.use_master_when_local);
-    // A call without a master leaves no key pair behind: images are made with such calls, and their hosts would share it.
+    // A call without a master creates no key pair: images are built with such calls, and all their hosts would share
+    // it.
     let identity = if alone { None } else { Some(identity::load(&rt, &config, id.clone()).await?) };
     let mut parts = Parts { catalogue, rt, config, id, identity, grains, links: Vec::new(), told };
     if alone {
@@ -84,7 +86,7 @@ pub async fn call(config: config::Minion, catalogue: Catalogue, rt: Rt, request:
     let world = Arc::new(World::new(copy(&parts)));
     let link = first_master(&world).await?;
     note_roles(&world, &link);
-    // The links not chosen are forgotten, so that events and mine go to the chosen master only.
+    // The other links are dropped, so that events and mine data go to the chosen master only.
     parts.told = Some(world.statuses(None));
     parts.links = vec![link.clone()];
     let world = Arc::new(World::new(parts));
@@ -104,7 +106,7 @@ fn copy(parts: &Parts) -> Parts {
     }
 }
 
-/// The masters the options name, by themselves or through a function.
+/// Returns the masters that the options name, by themselves or through a function.
 pub(crate) async fn named_masters(parts: &Parts) -> Result<Vec<MasterAddress>, Error> {
     if parts.config.links.master_type != MasterType::Func {
         return Ok(parts.config.masters.clone());
@@ -122,10 +124,11 @@ pub(crate) async fn named_masters(parts: &Parts) -> Result<Vec<MasterAddress>, E
     masters::named(&world.config, &ctx).await
 }
 
-/// Once a master has taken us, those before it in the order have this long to do so too.
+/// Once a master has accepted us, those before it in the order have this long to do so as well.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Tries all masters at once and takes the first in the order of those that take us soon, so that a dead one costs nothing.
+/// Tries all masters at once. Takes the first, in their order, of those that accept us soon, so that a dead one costs
+/// nothing.
 async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
     let order = order(world);
     let mut tries: FuturesUnordered<_> = order
@@ -139,6 +142,7 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
     let mut enough = std::pin::pin!(OptionFuture::from(None));
     loop {
         let earlier_open = |at: usize| open.first().is_some_and(|first| *first < at);
+        // Nobody before it can still succeed.
         if let Some((_, link)) = best.take_if(|(at, _)| !earlier_open(*at)) {
             return Ok(link);
         }
@@ -153,6 +157,7 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
         match outcome {
             Ok(()) if best.as_ref().is_none_or(|(other, _)| at < *other) => {
                 if best.replace((at, link)).is_none() {
+                    // The clock starts with the first success, not with each.
                     enough.set(OptionFuture::from(Some(tokio::time::sleep(HEAD_START))));
                 }
             }
@@ -167,7 +172,7 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
     best.map(|(_, link)| link).ok_or_else(|| Error::NoMaster(all_failures(failures)))
 }
 
-/// Why no master could be used: each one that was tried, in the order of the list.
+/// Describes why no master could be used: each that was tried, in the order of the list.
 fn all_failures(mut failures: Vec<(usize, String)>) -> String {
     failures.sort();
     match failures.as_slice() {
@@ -180,7 +185,7 @@ fn all_failures(mut failures: Vec<(usize, String)>) -> String {
     }
 }
 
-/// With masters of which one is followed at a time, the chosen one is that one.
+/// If only one master is followed at a time, that is the chosen one.
 fn note_roles(world: &World, chosen: &Arc<Link>) {
     if let Plan::One(..) = masters::plan(&world.config, world.links.len(), &world.rt) {
         for link in &world.links {
@@ -189,8 +194,8 @@ fn note_roles(world: &World, chosen: &Arc<Link>) {
     }
 }
 
-/// The masters in the order in which a call wants them: those first that the running minion follows, then as listed, or as the
-/// options shuffle or distribute the list.
+/// Returns the masters in the order in which a call wants them: first those that the running minion follows, then as
+/// listed, or as the options shuffle or distribute the list.
 fn order(world: &World) -> Vec<Arc<Link>> {
     let links = &world.config.links;
     let mut order: Vec<Arc<Link>> = match masters::plan(&world.config, world.links.len(), &world.rt) {
@@ -228,12 +233,13 @@ async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -
     store(&world, Some(&link), &request, &job, &outcome).await;
     if request.return_event && world.config.login.pub_ret {
         let mut load = jobs::return_load(world.id.as_str(), &job, vec![outcome.clone()], false);
-        // The master draws an id of its own for it and writes down for whom it was: the job was never published.
+        // The master draws a job id of its own and notes for whom it was: the job was never published.
         load.insert("jid", "req");
         load.insert("fun_args", request.words.clone());
         info!("Returning information for job: {}", job.jid());
         world.tell(&link, load).await;
     }
+    // What the function sent without waiting (events, mine data) leaves before the program ends.
     world.tasks.close();
     world.tasks.wait().await;
     Ok(answer(&world, &job, outcome))
@@ -278,6 +284,7 @@ async fn run(rt: &Rt, ctx: &Context, job: &Publication, stop: &CancellationToken
     let outcomes = tokio::select! {
         outcomes = &mut running => outcomes,
         () = stop.cancelled() => {
+            // The function gets the chance to stop its commands; its result is waited for.
             ctx.job.cancel.cancel();
             running.await
         }
@@ -285,7 +292,8 @@ async fn run(rt: &Rt, ctx: &Context, job: &Publication, stop: &CancellationToken
     outcomes.into_iter().next().unwrap_or_else(|| Outcome::failed("nothing to run"))
 }
 
-/// Hands the result to the returners of the command line and of the option `return`, in the order of Salt's fields.
+/// Passes the result to the returners of the command line and of the option `return`, with the fields in Salt's
+/// order.
 async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: &Publication, outcome: &Outcome) {
     let names = returners::names(world.config.raw.get("return"));
     if names.is_empty() {
@@ -307,7 +315,7 @@ async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: 
     returning::give(world, link, &names, &ret).await;
 }
 
-/// Notes for the minion that runs here, and for other calls, that this one runs, as long as the note lives.
+/// Leaves a note for the minion on this host, and for other calls, as long as this one runs.
 fn note(world: &World, ctx: &Context) -> Option<store::proc_dir::Running> {
     let jid = ctx.job.jid().to_owned();
     match world.proc_dir.enter(&jid, std::process::id(), &ctx.job.load) {
@@ -323,7 +331,7 @@ fn note(world: &World, ctx: &Context) -> Option<store::proc_dir::Running> {
     }
 }
 
-/// The job as a function sees it: a call tells it everything but its arguments.
+/// Returns the job as a function sees it: a call tells it everything but its arguments.
 fn told(job: &Publication) -> Map {
     let mut load = job.load().clone();
     load.remove("arg");
@@ -339,7 +347,7 @@ pub(crate) fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {
     crate::local_pillar::compile(world.catalogue, &world.config, &world.grains(), &extra)
 }
 
-/// The machine without any master: its own `file_roots` are the file server.
+/// The machine without a master: its own `file_roots` are the file server.
 pub(crate) struct LocalAgent {
     world: Arc<World>,
     files: Option<Arc<FileServer>>,

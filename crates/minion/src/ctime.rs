@@ -1,4 +1,4 @@
-//! The time as C's `ctime` writes it, in local time.
+//! A time as C's `ctime` prints it, in local time.
 
 use std::time::SystemTime;
 

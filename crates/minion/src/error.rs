@@ -1,4 +1,4 @@
-//! What keeps a minion from starting or working.
+//! Errors that keep a minion from starting or working.
 
 /// A failure of the minion as a whole.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What external pillars on the master are told of the minion's own options: `pass_to_ext_pillars`.
+//! The minion's options that external pillars on the master may see: `pass_to_ext_pillars`.
 
 use value::{Map, Value};
 
@@ -12,6 +12,7 @@ pub fn for_ext_pillars(opts: &Map) -> Result<Map, &'static str> {
     let Some(paths) = opts.get("pass_to_ext_pillars").filter(|paths| !paths.is_null()) else { return Ok(extra) };
     for path in paths.as_list().ok_or(MALFORMED)? {
         let keys: Vec<&str> = path.as_str().ok_or(MALFORMED)?.split(':').collect();
+        // A path that leads nowhere is left out.
         let found = keys.iter().try_fold(None, |place: Option<&Value>, key| {
             Some(Some(place.map_or_else(|| opts.get(key), |place| place.get(key))?))
         });

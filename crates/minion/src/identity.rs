@@ -17,10 +17,10 @@ pub fn id(config: &config::Minion) -> Result<MinionId, Error> {
     MinionId::new(config.id.as_str()).map_err(|error| Error::Id(error.to_string()))
 }
 
-/// Reads `minion.pem` and `minion.pub`, making them first if there are none.
+/// Reads `minion.pem` and `minion.pub`, and creates them first if there are none.
 ///
 /// # Errors
-/// When the key pair can neither be read nor made.
+/// When the key pair can neither be read nor created.
 pub async fn load(rt: &Rt, config: &config::Minion, id: MinionId) -> Result<Arc<MinionIdentity>, Error> {
     let (directory, bits) = (config.paths.pki_dir.clone(), config.trust.keysize);
     let failed = |doing: &'static str, reason: String| Error::Key {

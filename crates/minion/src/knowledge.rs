@@ -1,4 +1,4 @@
-//! What the running minion knows of its masters, told to `salt-call` over the minion's event bus.
+//! What the running minion knows of its masters, for `salt-call`, over the minion's event bus.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,13 +13,13 @@ use crate::bus;
 /// The event that asks; its data names the tag of the answer.
 pub const ASK: &str = "saltern/masters/ask";
 
-/// The answer's tag begins so.
+/// The beginning of the answer's tag.
 const ANSWER: &str = "saltern/masters/answer";
 
-/// A minion that runs answers at once, unless the host is busy; a call does not wait long for one that hangs.
+/// A running minion answers at once unless the host is busy. A call does not wait long for one that hangs.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Asks the minion that runs on this machine with these options; nothing when there is none.
+/// Asks the running minion with these options; nothing when there is none.
 pub async fn ask(rt: &Rt, config: &config::Minion) -> Option<Vec<MasterStatus>> {
     match tokio::time::timeout(PATIENCE, ask_patiently(rt, config)).await {
         Ok(Ok(known)) => Some(known),
@@ -36,6 +36,7 @@ pub async fn ask(rt: &Rt, config: &config::Minion) -> Option<Vec<MasterStatus>> 
 
 async fn ask_patiently(rt: &Rt, config: &config::Minion) -> Result<Vec<MasterStatus>, event::RemoteError> {
     let mut remote = Remote::new(rt.clone(), bus::endpoints(config));
+    // A tag of its own, so that two calls at the same time do not take each other's answer.
     let tag = format!("{ANSWER}/{}", rt.nonce());
     let mut answers = remote.listen(Filter::prefix(&tag)).await?;
     remote.fire(ASK, map! { "answer" => tag.as_str() }).await?;
@@ -44,8 +45,9 @@ async fn ask_patiently(rt: &Rt, config: &config::Minion) -> Result<Vec<MasterSta
     Ok(known.iter().filter_map(Value::as_map).filter_map(from_map).collect())
 }
 
-/// The answer to a question: its tag and data. Nothing for a question that asks for another kind of event.
+/// Returns the answer to a question: its tag and data. Nothing for a question that asks for another kind of event.
 pub fn answer(question: &Map, known: &[MasterStatus]) -> Option<(String, Map)> {
+    // Any program may put a tag there; the minion must not fire, say, `fire_master` for it.
     let tag = question.get_str("answer").filter(|tag| tag.starts_with(ANSWER))?;
     let masters: Vec<Value> = known.iter().map(|status| to_map(status).into()).collect();
     Some((tag.to_owned(), map! { "masters" => masters }))
@@ -68,7 +70,7 @@ fn to_map(status: &MasterStatus) -> Map {
     }
 }
 
-/// The status that was told; nothing when it is not one.
+/// Reads a status; nothing when it is malformed.
 fn from_map(map: &Map) -> Option<MasterStatus> {
     let text = |name: &str| map.get_str(name).map(str::to_owned);
     let number = |name: &str| map.get(name).and_then(Value::as_f64);

@@ -1,8 +1,7 @@
 //! The agent: one link per master, running jobs, returning results.
 //!
-//! [`run`] is the daemon, [`call()`] is what `salt-call` does. The links of a minion share the functions, the facts of the
-//! machine, the running jobs and the recent job ids, and nothing else: whatever happens to one master concerns its link
-//! alone.
+//! [`run`] is the daemon; [`call()`] is what `salt-call` does. The links of a minion share the functions, the grains,
+//! the running jobs and the recent job ids, and nothing else: whatever happens to one master concerns only its link.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -51,25 +50,25 @@ use world::{Parts, World};
 /// How a minion ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was told to stop.
+    /// It was stopped.
     Stopped,
-    /// A job asked for a new start.
+    /// A job asked for a restart.
     Restart,
 }
 
-/// How long jobs and returns on their way may take when the minion stops.
+/// How long jobs and returns may take when the minion stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// After this long without any master the log says so.
+/// After this long without any master, the log reports it.
 const LONELY: Duration = Duration::from_secs(60);
 
-/// What the minion has to tell of its work, whenever somebody wants to know.
+/// Describes the minion's work whenever an operator asks for it.
 pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Runs the minion until told to stop. `ready` is called when its masters are being followed.
+/// Runs the minion until it is stopped. `ready` is called when it follows its masters.
 ///
 /// # Errors
-/// When it cannot begin: an unusable id, key pair, option or socket. Masters that are away are no error.
+/// When it cannot start: an unusable id, key pair, option or socket. Unreachable masters are no error.
 pub async fn run(
     config: config::Minion,
     catalogue: exec::Catalogue,
@@ -83,6 +82,7 @@ pub async fn run(
     let config = Arc::new(config);
     warn_of_plug_ins(&config);
     make_directories(&config)?;
+    // Before anything is sent: a thousand minions that start after a power cut must not arrive in one second.
     wait_a_random_moment(&config, &rt, &stop).await;
     let (opts, machine) = (config.raw.clone(), rt.clone());
     let collecting = rt.blocking(move || world::facts(&machine, &opts));
@@ -96,6 +96,7 @@ pub async fn run(
     masters::warn_of_misunderstandings(&config, named.len());
     let plan = masters::plan(&config, named.len(), &rt);
     let mut settings = masters::links(&config, named, &grains)?;
+    // One nonce for the life of this process: masters tell a restart from a reconnection by it.
     let abilities = Abilities::all("", rt.nonce());
     for settings in &mut settings {
         settings.channel.sender = Sender::Minion(abilities.clone());
@@ -106,6 +107,7 @@ pub async fn run(
     if let Err(reason) = world.proc_dir.tidy() {
         warn!("notes of jobs that ended long ago stay: {reason}");
     }
+    // Open before any master can send a job: functions fire events.
     let sockets = bus::open(&world).await?;
     returns::start(&world);
     follow_masters(&world, plan);
@@ -128,7 +130,7 @@ pub async fn run(
     Ok(if world.restart.load(Ordering::Relaxed) { Ended::Restart } else { Ended::Stopped })
 }
 
-/// Begins to follow the masters, all or one of them.
+/// Starts to follow the masters, all or one of them.
 fn follow_masters(world: &Arc<World>, plan: Plan) {
     if world.links.is_empty() {
         warn!("Master is set to disable, skipping connection");
@@ -153,7 +155,7 @@ fn follow_masters(world: &Arc<World>, plan: Plan) {
     }
 }
 
-/// Ends running jobs and gives returns a moment to leave.
+/// Ends running jobs, and gives returns a moment to be sent.
 async fn farewell(world: &World) {
     info!("The Salt Minion is shutting down");
     world.running.end_all();
@@ -161,6 +163,7 @@ async fn farewell(world: &World) {
     if tokio::time::timeout(FAREWELL, world.tasks.wait()).await.is_err() {
         warn!("{} jobs or returns were not finished", world.tasks.len());
     }
+    // Last: links must live as long as returns may be on their way.
     world.stop.cancel();
 }
 
@@ -189,7 +192,7 @@ fn new_links(config: &config::Minion, settings: Vec<LinkSettings>, now: SystemTi
     settings.into_iter().map(link).collect()
 }
 
-/// The options functions see when this master commands them: `master` is its host, `master_uri` its address.
+/// Returns the options that functions see in jobs of this master: `master` is its host, `master_uri` its address.
 fn link_opts(config: &config::Minion, settings: &LinkSettings, all: &[MasterAddress]) -> Map {
     let mut opts = config.raw.clone();
     opts.insert("master", settings.address.host.as_str());
@@ -201,7 +204,7 @@ fn link_opts(config: &config::Minion, settings: &LinkSettings, all: &[MasterAddr
     opts
 }
 
-/// The directories a minion writes to, closed to others.
+/// Creates the directories that a minion writes to, closed to others.
 fn make_directories(config: &config::Minion) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt;
     let paths = &config.paths;
@@ -220,7 +223,7 @@ fn make_directories(config: &config::Minion) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says which of Python's things the configuration counts on: each in one warning; the minion runs without them.
+/// Warns once about each Python plug-in that the configuration counts on. The minion runs without them.
 fn warn_of_plug_ins(config: &config::Minion) {
     for name in returners::names(config.raw.get("return")).iter().filter(|name| !returners::exists(name)) {
         warn!("option 'return': the returner '{name}' is not supported; returns go to the masters only");

@@ -6,8 +6,8 @@ use exec::Catalogue;
 use pillar::{Compiler, GitExternal, Request};
 use value::{Map, Value};
 
-/// Compiles the pillar from `pillar_roots` on this machine. `extra` holds what the caller asks for: `saltenv`, `pillarenv`,
-/// `pillar_override`, `ext`.
+/// Compiles the pillar from `pillar_roots` on this machine. `extra` holds the parameters of the caller: `saltenv`,
+/// `pillarenv`, `pillar_override`, `ext`.
 ///
 /// # Errors
 /// Why it cannot be compiled, in words.

@@ -25,7 +25,7 @@ pub fn start(world: &Arc<World>) {
     }
 }
 
-/// Sends the mine to all masters, first when one is connected.
+/// Sends the mine to all masters, for the first time when one is connected.
 async fn send_mine(world: Arc<World>, every: Duration) {
     loop {
         let Some(first) = world.links.first().cloned() else { return };
@@ -50,7 +50,7 @@ async fn ping_masters(world: Arc<World>, every: Duration) {
     }
 }
 
-/// When the facts of the machine have changed, the masters compile the pillar with the new ones.
+/// Fires a refresh of the pillar when the grains have changed, so that masters compile it with the new ones.
 async fn watch_grains(world: Arc<World>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;

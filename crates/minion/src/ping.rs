@@ -14,7 +14,7 @@ use wire::envelope::Envelope;
 pub async fn ping(rt: &Rt, config: &config::Minion, master: &str, timeout: Duration) -> bool {
     let Ok(address) = config::parse_master(master, UriFormat::Default, config.links.master_port) else { return false };
     let asking = async {
-        // No address at all would be a panic of `select_ok`.
+        // `select_ok` panics without any future.
         let addresses = rt.net().resolve(&address.host, address.port).await.ok().filter(|all| !all.is_empty())?;
         let asked = addresses.into_iter().map(|address| Box::pin(ping_address(rt, config, address, timeout)));
         futures_util::future::select_ok(asked).await.ok()

@@ -1,4 +1,4 @@
-//! What a running minion tells of its work: for the file that SIGUSR1 makes it write.
+//! A description of a running minion's work, for the file that SIGUSR1 makes it write.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! Where returns go beside the master.
+//! Where returns go besides the master.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use value::Map;
 use crate::masters::Link;
 use crate::world::World;
 
-/// Stores a return with these returners, one after the other. Their options stand in the files, the grains, and the pillar
-/// of the job's master.
+/// Stores a return with these returners, one after the other. Their options are in the files, the grains, and the
+/// pillar of the job's master.
 pub async fn give(world: &World, link: Option<&Arc<Link>>, names: &[String], ret: &Map) {
     if names.is_empty() {
         return;

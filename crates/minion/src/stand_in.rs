@@ -1,7 +1,7 @@
-//! Who serves a job with files and mines while its own master is away.
+//! Who serves files and mine data to a job while its own master is away.
 //!
-//! Hot masters serve the same trees, so a run of states goes on when its master dies. A file is read from one master from its
-//! first to its last piece.
+//! Hot masters serve the same trees, so a state run continues when its master dies. A file is read from one master,
+//! from its first to its last piece.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,9 +43,9 @@ pub struct Servers {
 
 /// Why there was no answer.
 enum Failure {
-    /// The master is not there.
+    /// The master cannot be reached.
     Away(Error),
-    /// It answered, or was asked, in a wrong way.
+    /// It answered, or the request was wrong.
     Other(Error),
 }
 
@@ -58,12 +58,13 @@ impl From<Failure> for Error {
 }
 
 impl Servers {
-    /// The master of a job, and whoever stands in for it.
+    /// Makes the servers of a job: its master, and others while that is away.
     pub fn of(own: Arc<Link>) -> Self {
         Servers { own, elsewhere: Mutex::default(), told: AtomicBool::new(false) }
     }
 
-    /// Sends a request to the job's master. One that only reads goes to another of `links` when that master is away.
+    /// Sends a request to the job's master. A request that only reads goes to another of `links` if that master is
+    /// away.
     ///
     /// # Errors
     /// When no master that may be asked answers.
@@ -78,6 +79,7 @@ impl Servers {
         if file.is_none() && !load.get_str("cmd").is_some_and(|cmd| READS.contains(&cmd)) {
             return Ok(ask(&self.own, load, timeout, decode).await?);
         }
+        // A later piece: from where the first one came, or the file could be mixed from two versions.
         if let Some(file) = file.as_ref().filter(|_| load.get("loc").and_then(Value::as_i64) != Some(0)) {
             let server = self.elsewhere().get(file).cloned().unwrap_or_else(|| self.own.clone());
             return Ok(ask(&server, load, timeout, decode).await?);
@@ -100,7 +102,7 @@ impl Servers {
         self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers who sent the first piece of a file.
+    /// Remembers which master sent the first piece of a file.
     fn note(&self, file: Option<(String, String)>, server: &Arc<Link>) {
         let is_own = Arc::ptr_eq(server, &self.own);
         if !is_own && !self.told.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! States that are applied when the minion starts (`startup_states`).
+//! Applies states when the minion starts (`startup_states`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use value::{Map, Value, list, map};
 use crate::schedule;
 use crate::world::World;
 
-/// Applies the states the options ask for, once a master is connected, or at once when there is none to ask.
+/// Applies the states of the options: once a master is connected, or at once if there is none to wait for.
 pub fn start(world: &Arc<World>) {
     let config = &world.config;
     let Some((fun, args)) = call(&config.raw) else { return };
     let disabled = config.links.master_type == MasterType::Disable;
+    // Salt's words: without a master there are no files to apply.
     if disabled && !config.is_local() {
         warn!(
             "Cannot run startup_states when 'master_type' is set to 'disable' and 'file_client' is set to 'remote'. \
@@ -37,13 +38,14 @@ pub fn start(world: &Arc<World>) {
     });
 }
 
-/// The function that `startup_states` stands for, with its arguments.
+/// Returns the function that `startup_states` stands for, with its arguments.
 fn call(opts: &Map) -> Option<(&'static str, Value)> {
     let option = |name: &str| opts.get(name).cloned().unwrap_or_default();
     let wanted = opts.get("startup_states").filter(|wanted| wanted.truthy())?;
     Some(match wanted.as_str() {
         Some("sls") => ("state.sls", list![option("sls_list")]),
         Some("top") => ("state.top", list![option("top_file")]),
+        // As in Salt, any other true value is a highstate.
         _ => ("state.highstate", list![]),
     })
 }

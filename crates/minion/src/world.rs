@@ -1,4 +1,4 @@
-//! What all links of a minion share: the functions, the facts of the machine, the running jobs.
+//! The parts that all links of a minion share: functions, grains, running jobs.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct World {
     pub config: Arc<config::Minion>,
     /// Its id.
     pub id: MinionId,
-    /// What it shows to masters; nothing in a call that asks none.
+    /// What it proves to masters; `None` in a call that needs none.
     pub identity: Option<Arc<MinionIdentity>>,
     /// All functions of the program.
     pub catalogue: Catalogue,
@@ -52,34 +52,34 @@ pub struct World {
     pub bus: Bus,
     /// Ends everything.
     pub stop: CancellationToken,
-    /// Set when the minion is to start anew after it has ended.
+    /// Set if the minion is to start again after it has ended.
     pub restart: std::sync::atomic::AtomicBool,
     /// The links, in the configured order.
     pub links: Vec<Arc<Link>>,
-    /// What the running minion told of its masters, in a call beside it.
+    /// The status of its masters that the running minion reported, in a call beside it.
     pub told: Option<Vec<MasterStatus>>,
-    /// Jobs and returns on their way; stopping waits for them for a moment.
+    /// Jobs and returns in progress; stopping waits for them for a moment.
     pub tasks: TaskTracker,
-    /// What jobs came to, until their masters have it.
+    /// The returns that masters have not yet acknowledged.
     pub returns: Returns,
     /// Notes of running jobs on the disk.
     pub proc_dir: ProcDir,
     recent: RecentJids,
     twins: Twins,
-    /// What masters are told of held jobs.
+    /// Reports of held jobs to masters.
     pub receipts: Receipts,
-    /// What is run at times.
+    /// The scheduled jobs.
     pub schedule: Timetable,
-    /// What is watched.
+    /// The beacons.
     pub beacons: Settings,
     grains: RwLock<Arc<Map>>,
     room: Option<Arc<Semaphore>>,
 }
 
-/// How long the return of a job waits for parts of its result that were not told yet.
+/// How long the return of a job waits for events about parts of its result.
 pub(crate) const LAST_PARTS: Duration = Duration::from_secs(2);
 
-/// What a [`World`] is made of.
+/// The parts of a [`World`].
 pub struct Parts {
     /// All functions of the program.
     pub catalogue: Catalogue,
@@ -89,18 +89,18 @@ pub struct Parts {
     pub config: Arc<config::Minion>,
     /// Its id.
     pub id: MinionId,
-    /// What it shows to masters; nothing in a call that asks none.
+    /// What it proves to masters; `None` in a call that needs none.
     pub identity: Option<Arc<MinionIdentity>>,
-    /// The facts of the machine.
+    /// The grains.
     pub grains: Map,
     /// The links.
     pub links: Vec<Arc<Link>>,
-    /// What the running minion told of its masters, in a call beside it.
+    /// The status of its masters that the running minion reported, in a call beside it.
     pub told: Option<Vec<MasterStatus>>,
 }
 
 impl World {
-    /// A minion that does nothing yet.
+    /// Creates a minion that does nothing yet.
     pub fn new(parts: Parts) -> Self {
         let Parts { catalogue, rt, config, id, identity, grains, links, told } = parts;
         let registry = catalogue.registry(&grains, &config.raw, &config.jobs.providers);
@@ -138,17 +138,17 @@ impl World {
         self.tasks.spawn(self.rt.task(task))
     }
 
-    /// The facts of the machine.
+    /// Returns the grains.
     pub fn grains(&self) -> Arc<Map> {
         self.grains.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Collects the facts of the machine anew, past the cache of the option `grains_cache`.
+    /// Collects the grains again, past the cache of the option `grains_cache`.
     pub async fn renew_grains(&self) {
         self.gather_grains(grains::refresh).await;
     }
 
-    /// Collects the facts of the machine anew.
+    /// Collects the grains again.
     pub async fn collect_grains(&self) {
         self.gather_grains(grains::collect).await;
     }
@@ -161,12 +161,12 @@ impl World {
         }
     }
 
-    /// The topics a filtering master sends us.
+    /// Returns the topics that a filtering master sends us.
     pub fn topics(&self) -> Vec<Bytes> {
         vec![Topic::Broadcast.to_bytes(), crypto::filter_topic(&self.id).to_bytes()]
     }
 
-    /// The context functions of a job of this master run in.
+    /// Returns the context for functions in a job of this master.
     pub fn context(self: &Arc<Self>, link: &Arc<Link>, job: Job) -> Context {
         Context {
             opts: link.opts(),
@@ -179,10 +179,10 @@ impl World {
         }
     }
 
-    /// Asks a master for the pillar.
+    /// Requests the pillar from a master.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// A text that says why there is none.
     pub async fn ask_pillar(&self, link: &Link, channel: &MasterChannel, extra: Map) -> Result<Map, String> {
         let opts = link.opts();
         let option = |name: &str| opts.get(name).cloned().unwrap_or_default();
@@ -204,7 +204,7 @@ impl World {
         answer.into_map().ok_or_else(|| "Got a bad pillar from master".to_owned())
     }
 
-    /// The jobs that run on this machine: here, and in programs beside this one.
+    /// Returns the running jobs of this machine: here, and in programs beside this one.
     pub fn running_jobs(&self) -> Vec<RunningJob> {
         let mut running = self.running.list();
         let others = self.proc_dir.of_others().unwrap_or_else(|reason| {
@@ -216,7 +216,7 @@ impl World {
         running
     }
 
-    /// Sends a signal to a job, here or in a program beside this one. Says whether there is such a job.
+    /// Sends a signal to a job, here or in a program beside this one. Returns whether there is such a job.
     pub fn signal_job(&self, jid: &str, signal: i32) -> bool {
         if self.running.signal(jid, signal) {
             return true;
@@ -225,7 +225,7 @@ impl World {
         others.iter().any(|note| note.get_str("jid") == Some(jid) && jobs::signal_process(note, signal))
     }
 
-    /// Remembers on the disk which jobs ran, so that none runs again after a restart.
+    /// Stores the ids of jobs on disk, so that none runs again after a restart.
     pub fn remember_jobs(&self) {
         let path = self.config.paths.cachedir.join("saltern/jids");
         if let Err(reason) = self.recent.open(&path, self.rt.now()) {
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// The latest job ids that masters may offer again.
+    /// Returns the latest job ids that masters may offer again.
     pub fn known_jids(&self, most: usize) -> Vec<String> {
         self.recent.young(most, self.rt.now())
     }
@@ -244,7 +244,7 @@ impl World {
         self.start_job_on(link, load, terms);
     }
 
-    /// The same, on terms. Says whether it was for us and new.
+    /// Does the same with conditions. Returns whether the job was for us and new.
     pub fn start_job_on(self: &Arc<Self>, link: &Arc<Link>, load: Map, terms: Terms) -> bool {
         let job = match Publication::new(load) {
             Ok(job) => job,
@@ -253,6 +253,7 @@ impl World {
                 return false;
             }
         };
+        // A master that does not filter sends everything to everyone.
         if !self.is_meant(link, &job) {
             return false;
         }
@@ -267,6 +268,7 @@ impl World {
         let user = job.load().get_str("user").unwrap_or_default();
         info!("User {user} Executing command {} with jid {}", shown_fun(&job), job.jid());
         let (world, link) = (self.clone(), link.clone());
+        // Noted before the task starts, so that the link cannot seem idle in between.
         let unfinished = link.begin_job();
         self.spawn(async move {
             if !terms.receipt || world.receipts.confirm(&world, &link, job.jid()).await {
@@ -279,16 +281,17 @@ impl World {
         true
     }
 
-    /// Says whether a job is to run; a new one is another than all before.
+    /// Returns whether a job is to run: it must differ from all before.
     fn arrive(&self, link: &Link, job: &Publication, terms: &Terms) -> Seen {
         let master = link.address();
         if self.recent.note(job.jid(), terms.left(), self.rt.now(), !terms.asked) {
             return Seen::Another(self.twins.first(job, &master, Instant::now()));
         }
+        // The answer to our own request is no publication of another master.
         if terms.asked { Seen::Copy } else { self.twins.again(job, &master, Instant::now()) }
     }
 
-    /// Gives a master the return of a job that another master published, too, under the same id.
+    /// Gives a master the return of a job that another master published under the same id.
     fn share(self: &Arc<Self>, link: &Arc<Link>, job: Publication, mut returned: Returned) {
         info!("The job {} came from two masters; it runs once and both get its return", job.jid());
         let (world, link) = (self.clone(), link.clone());
@@ -343,6 +346,7 @@ impl World {
             Some(room) => room.clone().acquire_owned().await.ok(),
             None => None,
         };
+        // It may have waited for a place above until nobody wants it.
         if terms.is_over() {
             warn!("The time of job {} is over and it is not begun", job.jid());
             return;
@@ -358,12 +362,14 @@ impl World {
             error!("the job {} could not be noted: {reason}", job.jid());
         }
         info!(jid = job.jid(), "Starting a new job {} with PID {}", job.jid(), std::process::id());
+        // Progress is reported beside the job, which must not wait for masters.
         let telling = self.spawn(tell_progress(self.clone(), link.clone(), job.jid().to_owned(), parts));
         if job.load().get("start_event").is_some_and(Value::truthy) {
             self.fire_start_of_job(&link, &job).await;
         }
         let outcomes = jobs::run(&self.rt, &ctx, &job).await;
         ctx.job.end_progress();
+        // Before the return: whoever sees it must not find the job among the running ones.
         drop((ctx, _note, _running, room));
         if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
             debug!("job {} may still have parts to tell; its return goes first", job.jid());
@@ -399,12 +405,13 @@ impl World {
         self.tell(link, self.event_load(&tag, data.into())).await;
     }
 
-    /// With `cache_jobs` a copy of each return stays here.
+    /// With `cache_jobs`, stores a copy of each return on this machine.
     fn cache_job(&self, load: &Map) {
         if !self.config.jobs.cache_jobs {
             return;
         }
         let jid = load.get_str("jid").unwrap_or_default();
+        // The id is a master's text and must not leave the directory.
         let dir = self.config.paths.cachedir.join("minion_jobs").join(jid.replace('/', "_"));
         let written = store::disk::make_directory(&dir).and_then(|()| {
             let path = dir.join("return.p");
@@ -415,7 +422,7 @@ impl World {
         }
     }
 
-    /// The request that fires an event at a master.
+    /// Returns the request that fires an event at a master.
     pub fn event_load(&self, tag: &str, data: Value) -> Map {
         let event = MinionEvent {
             id: self.id.clone(),
@@ -428,7 +435,7 @@ impl World {
         event.into_map()
     }
 
-    /// Sends a request to one master and forgets the answer. Says whether there was one.
+    /// Sends a request to one master and forgets the answer. Returns whether there was one.
     pub async fn tell(&self, link: &Link, load: Map) -> bool {
         let Some(channel) = link.channel() else { return false };
         let timeout = Some(Duration::from_secs(60));
@@ -441,7 +448,7 @@ impl World {
         }
     }
 
-    /// Sends a request to every connected master, to each on its own. Says whether any is connected.
+    /// Sends a request to every connected master, independently. Returns whether any is connected.
     pub fn tell_all(self: &Arc<Self>, load: &Map) -> bool {
         let live: Vec<_> = self.links.iter().filter(|link| link.channel().is_some()).cloned().collect();
         for link in &live {
@@ -451,7 +458,7 @@ impl World {
         !live.is_empty()
     }
 
-    /// A link that was connected is lost: says so on the own bus.
+    /// Reports a lost link on the minion's bus.
     pub fn disconnected(&self, link: &Link) {
         let data = map! { "master" => link.settings.address.host.as_str() };
         if let Err(reason) = self.bus.fire("__master_disconnected", data) {
@@ -459,7 +466,7 @@ impl World {
         }
     }
 
-    /// What is known of all masters; `asking` is the one of the asking job.
+    /// Returns the status of all masters; `asking` is the one whose job asks.
     pub fn statuses(&self, asking: Option<&Link>) -> Vec<MasterStatus> {
         let asks = |address: &str| asking.is_some_and(|link| link.address() == address);
         match &self.told {
@@ -475,7 +482,7 @@ impl World {
         MasterStatus { returns_waiting: self.returns.waiting(&link.address()), ..link.status(asking) }
     }
 
-    /// A link has connected: says so on the own bus, and the first time to the master.
+    /// Reports a new connection on the minion's bus, and the first one of a link to its master.
     pub async fn connected(self: &Arc<Self>, link: &Arc<Link>) {
         let data = map! { "master" => link.settings.address.host.as_str() };
         if let Err(reason) = self.bus.fire("__master_connected", data) {
@@ -510,7 +517,7 @@ impl World {
     }
 }
 
-/// Collects the facts of the machine. A simulated one has those of its options and no others.
+/// Collects the grains. A simulated machine has only those of its options.
 pub fn facts(rt: &Rt, opts: &Map) -> Map {
     match rt.is_simulated() {
         true => opts.get("grains").and_then(Value::as_map).cloned().unwrap_or_default(),
@@ -522,7 +529,7 @@ fn shown_fun(job: &Publication) -> String {
     job.load().get("fun").map(Value::to_string).unwrap_or_default()
 }
 
-/// Turns the parts of a result into events, in order, until the job is over.
+/// Turns the parts of a result into events, in order, until the job ends.
 pub(crate) async fn tell_progress(
     world: Arc<World>,
     link: Arc<Link>,

@@ -1,4 +1,4 @@
-//! What is asked of the beacons over the minion's bus, by `beacons.*` and by other programs.
+//! Requests about the beacons over the minion's bus, from `beacons.*` and from other programs.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::kind_of;
 use crate::world::World;
 
-/// Does what an event `manage_beacons` asks for, and answers with the event Salt answers with.
+/// Does what an event `manage_beacons` asks for, and fires the event with which Salt answers.
 pub fn manage(world: &Arc<World>, data: &Map) {
     let settings = &world.beacons;
     let name = data.get("name").map(Value::to_string).unwrap_or_default();
@@ -24,6 +24,7 @@ pub fn manage(world: &Arc<World>, data: &Map) {
         }
         "validate_beacon" => return validate(world, &name, &given()),
         "enable" | "disable" => {
+            // `enabled` is a key among the names of beacons, as in Salt's options.
             settings.change(|options| drop(options.insert("enabled", func == "enable")));
             let tag = format!("beacons_{func}d_complete");
             return answer(world, &tag, map! { "complete" => true, "beacons" => settings.options() });
@@ -32,6 +33,7 @@ pub fn manage(world: &Arc<World>, data: &Map) {
             settings.change(Map::clear);
             ("beacon_reset_complete", true, "Beacons have been reset".to_owned())
         }
+        // The pillar belongs to the master: a change here would be undone at the next refresh.
         "add" if in_pillar => {
             let comment = format!("Cannot update beacon item {name}, because it is configured in pillar.");
             ("beacon_add_complete", false, comment)

@@ -1,7 +1,8 @@
-//! Beacons: what this machine is watched for. They belong to the minion and not to a link: whatever the number of masters,
-//! something is looked at once, and each master that is connected hears of it once.
+//! Beacons: events about changes on this machine. They belong to the minion and not to a link: whatever the number of
+//! masters, each beacon looks once, and each connected master gets its event once.
 //!
-//! What can be watched is in the crate `beacons`; here is who runs it ([`start`]) and what is asked over the bus ([`manage()`]).
+//! The kinds of beacons are in the crate `beacons`. This module runs them ([`start`]) and handles requests over the
+//! bus ([`manage()`]).
 
 mod manage;
 mod watch;
@@ -26,16 +27,17 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What the options say.
+    /// Reads the beacons of the options.
     pub fn new(config: &config::Minion) -> Self {
         let options = by_name(config.raw.get("beacons"));
         Settings { options: Mutex::new(options), pillar: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Takes what the pillar says.
+    /// Takes the beacons of the pillar.
     pub fn set_pillar(&self, pillar: Option<&Value>) {
         let pillar = by_name(pillar);
         let mut known = self.pillar.lock().unwrap_or_else(PoisonError::into_inner);
+        // A refreshed pillar is mostly the same; restarting a beacon would forget what it has seen.
         if *known != pillar {
             *known = pillar;
             self.changed.notify_one();
@@ -50,13 +52,13 @@ impl Settings {
         self.pillar.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the options, and has them looked at.
+    /// Changes the options and wakes the task that runs the beacons.
     fn change(&self, change: impl FnOnce(&mut Map)) {
         change(&mut self.options.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_one();
     }
 
-    /// Everything, what the options say going before the pillar.
+    /// Returns all beacons; those of the options replace those of the pillar.
     fn all(&self) -> Map {
         let mut all = self.pillar();
         all.update(self.options());
@@ -64,7 +66,7 @@ impl Settings {
     }
 }
 
-/// Beacons by their names: a map, or a list of maps.
+/// Returns beacons by name, from a map or a list of maps.
 fn by_name(value: Option<&Value>) -> Map {
     match value {
         Some(Value::Map(map)) => map.clone(),
@@ -81,7 +83,7 @@ fn by_name(value: Option<&Value>) -> Map {
     }
 }
 
-/// Starts to watch.
+/// Starts the beacons.
 pub fn start(world: &Arc<World>) {
     world.rt.spawn(keep(world.clone()));
 }
@@ -92,7 +94,7 @@ struct Running {
     stop: CancellationToken,
 }
 
-/// Lets those run that are configured, and begins anew what was changed.
+/// Runs the configured beacons, and restarts those that were changed.
 async fn keep(world: Arc<World>) {
     let at_once = world.config.raw.get("beacons_before_connect").is_some_and(Value::truthy);
     tokio::select! {
@@ -103,6 +105,7 @@ async fn keep(world: Arc<World>) {
     let mut running: BTreeMap<String, Running> = BTreeMap::new();
     loop {
         let wanted = wanted(&world.beacons.all());
+        // A changed beacon is stopped before the new one starts: both would report the same event.
         running.retain(|name, beacon| {
             let same = wanted.get(name) == Some(&beacon.config);
             if !same {
@@ -127,7 +130,7 @@ async fn keep(world: Arc<World>) {
     }
 }
 
-/// The beacons that are enabled.
+/// Returns the beacons that are enabled.
 fn wanted(all: &Map) -> BTreeMap<String, Value> {
     if all.get("enabled").is_some_and(|enabled| !enabled.truthy()) {
         return BTreeMap::new();
@@ -137,8 +140,9 @@ fn wanted(all: &Map) -> BTreeMap<String, Value> {
     named.filter(|(name, config)| name != "enabled" && enabled(config)).collect()
 }
 
-/// The kind of beacon a configuration is for.
+/// Returns the kind of beacon that a configuration is for.
 fn kind_of(name: &str, config: &Value) -> Result<&'static beacons::Kind, String> {
+    // Several beacons of one kind need names of their own; `beacon_module` then names the kind.
     let module = beacons::option(config, "beacon_module").filter(Value::truthy);
     beacons::find(&module.map_or_else(|| name.to_owned(), |module| module.to_string()))
 }

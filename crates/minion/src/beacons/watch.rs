@@ -10,10 +10,10 @@ use value::{Map, Value, map};
 
 use crate::world::World;
 
-/// What the kernel tells of within this time is told together.
+/// What the kernel reports within this time becomes one batch of events.
 const BATCH: Duration = Duration::from_millis(100);
 
-/// Looks whenever there may be something new, until told to stop.
+/// Looks whenever there may be something new, until stopped.
 pub async fn watch(world: Arc<World>, kind: &'static Kind, name: String, config: Value, stop: CancellationToken) {
     tokio::select! {
         biased;
@@ -26,6 +26,7 @@ async fn watch_for_ever(world: &Arc<World>, kind: &'static Kind, name: &str, con
     let is_on = |option: &str| beacons::option(config, option).is_some_and(|value| value.truthy());
     let interval =
         beacons::option(config, "interval").and_then(|value| value.as_f64()).filter(|seconds| *seconds > 0.0);
+    // An interval that no timer can hold counts as none.
     let interval = interval.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let pause = interval.unwrap_or_else(|| world.config.jobs.loop_interval.max(Duration::from_secs(1)));
     let mut watcher = (kind.watch)(config);
@@ -37,6 +38,7 @@ async fn watch_for_ever(world: &Arc<World>, kind: &'static Kind, name: &str, con
         }
         if is_on("disable_during_state_run") && runs_states(world) {
             info!("Closing beacon {name}. State run in progress.");
+            // As in Salt, the beacon is closed: what it noticed before the state run is not reported.
             watcher = (kind.watch)(config);
             tokio::time::sleep(pause).await;
             at_once = true;
@@ -52,11 +54,12 @@ async fn watch_for_ever(world: &Arc<World>, kind: &'static Kind, name: &str, con
     }
 }
 
-/// Waits for the kernel's word, if the beacon has it, or for some time.
+/// Waits until the kernel reports something, if the beacon can do that, or for some time.
 async fn wait(watcher: &mut dyn Watcher, by_word: bool, pause: Duration) {
     match watcher.ready().filter(|_| by_word) {
         Some(ready) => {
             ready.await;
+            // The first of many changes wakes us; the others are collected with it.
             tokio::time::sleep(BATCH).await;
         }
         None => tokio::time::sleep(pause).await,
@@ -67,7 +70,7 @@ fn runs_states(world: &World) -> bool {
     world.running.list().iter().any(|job| job.load.get_str("fun").is_some_and(|fun| fun.starts_with("state")))
 }
 
-/// Tells of what was found on the bus of the minion, which hands it on to each master that is connected.
+/// Fires what was found on the minion's bus, which passes it on to each connected master.
 fn tell(world: &Arc<World>, kind: &Kind, name: &str, found: Found) {
     let tag = format!("salt/beacon/{}/{name}/", world.id);
     let events: Vec<Value> = match found {

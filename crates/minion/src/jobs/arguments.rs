@@ -1,4 +1,4 @@
-//! The arguments of a job, taken apart for its function.
+//! The arguments of a job, split for its function.
 
 use exec::Call;
 use value::{Map, Value};
@@ -7,7 +7,7 @@ use yaml::args::{parse_cli_arg, parse_kwarg};
 /// Splits the `arg` list of a publication. Maps marked with `__kwarg__` hold keyword arguments, and each text of the form
 /// `name=value` is one, too, with its value read as YAML. Every other text stays as it is.
 ///
-/// What is not a keyword of the function is refused later, as Salt does it: a text with such a beginning never becomes a
+/// What is not a keyword of the function is refused later, as in Salt: a text that looks like one never becomes a
 /// positional argument.
 pub fn split(arg: &[Value]) -> Call {
     let mut call = Call { args: Vec::with_capacity(arg.len()), kwargs: Map::new() };
@@ -17,7 +17,7 @@ pub fn split(arg: &[Value]) -> Call {
                 let named = map.iter().filter(|(key, _)| key.as_str() != Some("__kwarg__"));
                 named.for_each(|(key, value)| drop(call.kwargs.insert(key.clone(), value.clone())));
             }
-            // Salt takes the mark off a map that is marked as none.
+            // Salt removes the mark from a map that is marked as not being keywords.
             Value::Map(map) => {
                 let mut plain = map.clone();
                 plain.remove("__kwarg__");

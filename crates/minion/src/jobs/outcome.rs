@@ -1,30 +1,30 @@
-//! What running a job came to, and the return made of it.
+//! The result of a job, and the return made of it.
 
 use value::{Map, Value, map};
 
 use super::Publication;
 
-/// What one function came to.
+/// The result of one function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The value, or the words of the failure.
+    /// The value, or the text of the failure.
     pub value: Value,
-    /// 0 when all is well.
+    /// 0 after success.
     pub retcode: i64,
-    /// How the value wants to be printed.
+    /// The outputter the value asks for.
     pub out: Option<String>,
 }
 
 impl Outcome {
-    /// A value a function returned, with the return code it had set. A map that says of itself that it failed
-    /// (`result` or `success` not true) makes code 0 a 1.
+    /// Makes the result of a function that returned a value, with the return code it had set. A map that reports a
+    /// failure (`result` or `success` not true) turns code 0 into 1.
     pub fn returned(value: Value, retcode: i64, out: Option<&str>) -> Self {
         let says_failed = ["result", "success"].iter().any(|key| value.get(key).is_some_and(|flag| !flag.truthy()));
         let retcode = if retcode == 0 && says_failed { 1 } else { retcode };
         Outcome { value, retcode, out: out.map(str::to_owned) }
     }
 
-    /// A failure, in words.
+    /// Makes a failure.
     pub fn failed(text: impl Into<Value>) -> Self {
         Outcome { value: text.into(), retcode: 1, out: Some("nested".to_owned()) }
     }
@@ -37,6 +37,7 @@ impl Outcome {
 /// Builds the return of a job, its fields in the order Salt writes them. Several functions give maps by function, or
 /// lists with `multifunc_ordered`.
 pub fn return_load(id: &str, job: &Publication, outcomes: Vec<Outcome>, ordered: bool) -> Map {
+    // The order of the fields is Salt's: the job cache and returners store them as they are.
     let mut load = map! { "cmd" => "_return", "id" => id };
     if job.is_compound() {
         add_many(&mut load, job, outcomes, ordered);
@@ -71,6 +72,7 @@ fn add_job(load: &mut Map, job: &Publication) {
     for (from, to) in fields {
         load.insert(to, job.load().get(from).cloned());
     }
+    // Only if the publication has them: a return with an empty field would look different to returners.
     for field in ["user", "master_id", "metadata"] {
         if let Some(value) = job.load().get(field) {
             load.insert(field, value.clone());

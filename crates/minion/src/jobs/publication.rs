@@ -2,13 +2,13 @@
 
 use value::{Map, Value};
 
-/// A published job. The fields keep the order and the unknown ones they came with.
+/// A published job. The fields keep their order, and unknown ones are kept.
 #[derive(Clone, Debug)]
 pub struct Publication {
     load: Map,
 }
 
-/// Why a publication is no job for anybody.
+/// Why a publication is not a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A field that every job has is not there.
@@ -35,7 +35,7 @@ impl Publication {
     /// Reads the fields of a publication.
     ///
     /// # Errors
-    /// What makes it no job: such publications are ignored, as Salt does.
+    /// When it is not a job. Such publications are ignored, as by Salt.
     pub fn new(load: Map) -> Result<Self, Refusal> {
         for field in ["tgt", "jid", "fun", "arg"] {
             if !load.contains_key(field) {
@@ -54,8 +54,8 @@ impl Publication {
         &self.load
     }
 
-    /// Returns the fields as functions see them (`__pub_…`): with what a minion of 3008 finds out about resources, of which
-    /// there are none here.
+    /// Returns the fields as functions see them (`__pub_…`), with what a minion of 3008 adds about resources. There
+    /// are none here.
     pub fn as_functions_see_it(&self) -> Map {
         let mut load = self.load.clone();
         load.update(value::map! {
@@ -84,7 +84,7 @@ impl Publication {
         self.load.get_str("delimiter").unwrap_or(":")
     }
 
-    /// Says whether several functions were published as one job.
+    /// Returns whether several functions were published as one job.
     pub fn is_compound(&self) -> bool {
         self.load.get("fun").is_some_and(|fun| fun.as_list().is_some())
     }
@@ -98,6 +98,7 @@ impl Publication {
                 .iter()
                 .enumerate()
                 .map(|(place, name)| {
+                    // Arguments may be missing for the last functions, as in Salt.
                     let arg = arg.get(place).map_or(Some(&[] as &[Value]), Value::as_list)?;
                     Some(FunctionCall { fun: name.as_str()?, arg })
                 })

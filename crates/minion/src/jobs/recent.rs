@@ -1,4 +1,5 @@
-//! The job ids seen lately: a job runs once, though it arrives through two masters, twice from one, or again after a restart.
+//! The job ids seen recently: a job runs once, even if it arrives through two masters, twice from one, or again after
+//! a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -11,13 +12,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::disk::{self, Writing};
 use tracing::warn;
 
-/// Most ids that are remembered, whatever their age.
+/// The largest number of ids that are remembered, whatever their age.
 const MOST: usize = 20_000;
 
-/// How long an id is remembered at least: a master that lost its memory may offer the job for so long.
+/// How long an id is remembered at least: a master that lost its memory may offer the job for this long.
 pub const LEAST: Duration = Duration::from_secs(600);
 
-/// The last job ids: `minion_jid_queue_hwm` of them, and those whose job a master may still offer.
+/// The latest job ids: `minion_jid_queue_hwm` of them, and those of jobs that a master may still offer.
 #[derive(Debug)]
 pub struct RecentJids {
     most: usize,
@@ -32,7 +33,7 @@ struct Seen {
     until: HashMap<String, u64>,
 }
 
-/// The ids on the disk: one line each, appended before its job begins.
+/// The ids on disk: one line each, appended before the job starts.
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
@@ -42,15 +43,15 @@ struct Log {
 }
 
 impl RecentJids {
-    /// Remembers up to `most` ids, in memory alone.
+    /// Remembers up to `most` ids, in memory only.
     pub fn new(most: usize) -> Self {
         RecentJids { most, seen: Mutex::default(), log: Mutex::default() }
     }
 
-    /// Takes up what was remembered before a restart, and remembers on the disk from now on.
+    /// Loads what was remembered before a restart, and writes to disk from now on.
     ///
     /// # Errors
-    /// When the file cannot be read or written; ids are remembered in memory then.
+    /// When the file cannot be read or written. Ids are then remembered in memory only.
     pub fn open(&self, path: &Path, now: SystemTime) -> store::Result<()> {
         let text = disk::read(path)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -66,19 +67,20 @@ impl RecentJids {
         Ok(())
     }
 
-    /// Notes an id, not to be forgotten for `keep`. Says whether its job should run: it is new, or, with
+    /// Notes an id, which is remembered for at least `keep`. Returns whether its job should run: it is new, or, with
     /// `minion_jid_queue_hwm: 0`, it was published and not asked for.
     pub fn note(&self, jid: &str, keep: Duration, now: SystemTime, published: bool) -> bool {
         let until = seconds(now + keep.max(LEAST));
         if !self.seen().insert(jid, until) {
             return self.most == 0 && published;
         }
+        // Before the job starts: after a crash in the middle of it, the job must not run again.
         self.write(jid, until);
         self.seen().forget(self.most, seconds(now));
         true
     }
 
-    /// Returns the ids a master may still offer, the latest first.
+    /// Returns the ids that a master may still offer, the latest first.
     pub fn young(&self, most: usize, now: SystemTime) -> Vec<String> {
         let (seen, now) = (self.seen(), seconds(now));
         let young = seen.order.iter().rev().filter(|jid| seen.until.get(*jid).is_some_and(|until| *until >= now));
@@ -92,6 +94,7 @@ impl RecentJids {
         open.lines += 1;
         match written {
             Ok(()) => open.failed = false,
+            // Said once, until writing works again: every job would log it.
             Err(error) => {
                 if !std::mem::replace(&mut open.failed, true) {
                     warn!("failed to write {}: {error}; a job may run again after a restart", open.path.display());
@@ -99,6 +102,7 @@ impl RecentJids {
             }
         }
         let kept = self.seen().order.len();
+        // Rewritten when most lines are obsolete; the constant keeps small files from being rewritten often.
         if open.lines > kept * 2 + 1000 {
             match self.start_log(&open.path.clone()) {
                 Ok(new) => *open = new,
@@ -110,7 +114,7 @@ impl RecentJids {
         }
     }
 
-    /// Writes the file anew.
+    /// Writes the file from memory.
     fn start_log(&self, path: &Path) -> store::Result<Log> {
         let (text, lines) = {
             let seen = self.seen();
@@ -139,6 +143,7 @@ impl RecentJids {
 impl Seen {
     fn insert(&mut self, jid: &str, until: u64) -> bool {
         let new = self.until.insert(jid.to_owned(), until).is_none();
+        // An id that arrives again keeps its place: its age counts from the first time.
         if new {
             self.order.push_back(jid.to_owned());
         }

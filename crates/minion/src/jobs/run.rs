@@ -11,13 +11,13 @@ use value::{Map, Value};
 
 use super::{FunctionCall, Outcome, Publication, arguments};
 
-/// How long a killed function has to notice it, before its thread is left alone.
+/// How long a killed function has to notice it, before its thread is abandoned.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Checks the executors of a job: its own, else the minion's, else `direct_call`, the only one there is.
+/// Checks the executors of a job: its own, or the minion's, or else `direct_call`, the only one there is.
 ///
 /// # Errors
-/// What is wrong with them, in Salt's words: neither a name nor a list, or a name that does not exist here.
+/// When they are invalid, in Salt's words: neither a name nor a list, or a name that does not exist here.
 fn check_executors(job: &Map, opts: &Map) -> Result<(), Error> {
     if opts.get("sudo_user").is_some_and(Value::truthy) {
         return Err(Error::invocation("not supported: sudo_user (the executor 'sudo')"));
@@ -38,10 +38,10 @@ fn check_executors(job: &Map, opts: &Map) -> Result<(), Error> {
     }
 }
 
-/// Runs the functions of a job one after the other, each on a thread that may block, and returns what each came to.
+/// Runs the functions of a job one after the other, each on a thread that may block. Returns the result of each.
 ///
-/// A function that panics fails its job only. A killed job ends at once if its function waits for something, and its
-/// thread is left alone if the function does not notice.
+/// A panic of a function fails only its job. A killed job ends at once if its function waits for something; if the
+/// function does not notice, its thread is abandoned.
 pub async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for call in job.calls().unwrap_or_default() {
@@ -51,11 +51,12 @@ pub async fn run(rt: &Rt, ctx: &Context, job: &Publication) -> Vec<Outcome> {
     outcomes
 }
 
-/// Runs a function that nobody published, under the same rules.
+/// Runs a function that was not published, under the same rules.
 ///
 /// # Errors
-/// Why there is no value, in words: of a function that does not exist, or of a failure.
+/// When there is no value, in words: the function does not exist, or it failed.
 pub async fn run_alone(rt: &Rt, ctx: &Context, fun: &str, call: Call) -> Result<Value, String> {
+    // Also for schedules and startup states: a blackout is for everything the minion does by itself.
     refuse_in_blackout(ctx, fun).map_err(|error| error.to_string())?;
     let function = ctx.agent.registry().find_permitted(fun).map_err(|why| why.0)?;
     let bound = exec::bind(function, call, &ctx.job.published());
@@ -135,12 +136,14 @@ fn failed(ctx: &Context, fun: &str, doc: &str, error: &Error) -> Outcome {
     Outcome::failed(error.return_text(fun, doc))
 }
 
-/// The return for a function that does not exist: the documentation of those whose names begin like it, if any.
+/// Returns the failure for a function that does not exist: the documentation of those whose names begin like it, if
+/// any.
 fn unavailable(registry: &Registry, fun: &str, why: String) -> Outcome {
     let mut docs: Map = Map::new();
     for (module, function) in registry.functions() {
         let name = format!("{module}.{}", function.name);
         if name.starts_with(fun) {
+            // As in Salt, `salt '*' test` shows the documentation of the module.
             docs.insert(name, function.doc);
         }
     }
@@ -151,7 +154,7 @@ fn unavailable(registry: &Registry, fun: &str, why: String) -> Outcome {
     Outcome::failed(docs)
 }
 
-/// In a blackout, set in pillar or grains, only the way out of it and a whitelist may run.
+/// Refuses a function in a blackout, set in pillar or grains, unless it leads out of it or is on the whitelist.
 fn refuse_in_blackout(ctx: &Context, fun: &str) -> Result<(), Error> {
     for source in [&ctx.pillar, &ctx.grains] {
         let allowed = || {

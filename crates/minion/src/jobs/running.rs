@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl Running {
-    /// Notes a job for as long as the guard lives. `shown` is what `saltutil.running` prints.
+    /// Notes a job for as long as the guard lives. `shown` is what `saltutil.running` returns.
     pub fn enter(self: &Arc<Self>, shown: Map, since: SystemTime, job: Arc<Job>) -> RunningGuard {
         let jid = job.jid().to_owned();
         self.lock().insert(jid.clone(), Entry { shown, since, job });
@@ -36,8 +36,8 @@ impl Running {
         self.lock().values().map(|entry| RunningJob { load: entry.shown.clone(), since: entry.since }).collect()
     }
 
-    /// Sends a signal to the process groups of a job; one that ends processes also ends the job. Says whether there
-    /// is such a job.
+    /// Sends a signal to the process groups of a job. A signal that ends processes also ends the job. Returns whether
+    /// there is such a job.
     pub fn signal(&self, jid: &str, signal: i32) -> bool {
         let Some(job) = self.lock().get(jid).map(|entry| entry.job.clone()) else { return false };
         signal_children(&job, signal);
@@ -47,9 +47,10 @@ impl Running {
         true
     }
 
-    /// Ends every job: the minion stops.
+    /// Ends all jobs, because the minion stops.
     pub fn end_all(&self) {
         let jobs: Vec<_> = self.lock().values().map(|entry| entry.job.clone()).collect();
+        // Outside the lock: ending jobs remove themselves from the map.
         for job in jobs {
             signal_children(&job, Signal::SIGTERM as i32);
             job.cancel.cancel();
@@ -62,8 +63,9 @@ impl Running {
     }
 }
 
-/// Sends a signal to a process that runs a job beside this one, a `salt-call`. Says whether it could be sent.
+/// Sends a signal to the process of a job beside this minion, a `salt-call`. Returns whether it could be sent.
 pub fn signal_process(note: &Map, signal: i32) -> bool {
+    // Never zero or negative: those mean process groups, ours among them.
     let pid = note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
     let Some((pid, signal)) = pid.zip(Signal::try_from(signal).ok()) else { return false };
     kill(Pid::from_raw(pid), signal).is_ok()
@@ -75,7 +77,7 @@ fn signal_children(job: &Job, signal: i32) {
         return;
     };
     for pid in job.children() {
-        // A child leads a group of its own, so that what it started is reached too.
+        // A child leads a process group of its own, so that what it started is reached, too.
         if let Err(error) = kill(Pid::from_raw(-pid), signal) {
             debug!(jid = job.jid(), pid, %error, "could not signal a child process");
         }

@@ -1,8 +1,8 @@
 //! Jobs of several masters under one id.
 //!
-//! A job id is a moment in microseconds, so two busy masters that do not ask each other now and then give the same id
-//! to two jobs. The second is no copy of the first: if it says something else, it runs; if it says the same, its master
-//! gets the return of the first, too, which is also right when a syndic's two masters pass on one job.
+//! A job id is a moment in microseconds, so two busy masters that do not coordinate sometimes give the same id to two
+//! jobs. The second is not a copy of the first. If it asks for something else, it runs. If it asks for the same, its
+//! master gets the return of the first, which is also right when two masters of a syndic pass on one job.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,13 +16,13 @@ use wire::msgpack::{self, Packing};
 
 use super::Publication;
 
-/// For how long the same id may come from another master: as long as publications may be on their way.
+/// For how long the same id may arrive from another master: as long as publications may be in transit.
 pub const APART: Duration = Duration::from_secs(10);
 
-/// Most jobs that are remembered.
+/// The largest number of remembered jobs.
 const MOST: usize = 1000;
 
-/// Where the return of a job goes that others may wait for. Once it is dropped, there is nothing to wait for.
+/// Where the return of a job goes, for twins that wait for it. Once it is dropped, there is nothing to wait for.
 pub type Outlet = Arc<watch::Sender<Option<Arc<Map>>>>;
 
 /// Where the return of a twin comes from.
@@ -39,7 +39,7 @@ pub enum Seen {
     Twin(Returned),
 }
 
-/// The live jobs of the last seconds, and what they came to.
+/// The jobs of the last seconds, and their returns.
 #[derive(Debug, Default)]
 pub struct Twins(Mutex<VecDeque<Entry>>);
 
@@ -58,10 +58,11 @@ impl Twins {
         note(&mut self.entries(), job, master, now)
     }
 
-    /// Says what a job is whose id was seen before.
+    /// Returns what a job is whose id was seen before.
     pub fn again(&self, job: &Publication, master: &str, now: Instant) -> Seen {
         let mut entries = self.entries();
         let same = || entries.iter().filter(|entry| entry.jid == job.jid());
+        // The same master never uses an id twice, so this is its own publication again.
         if same().next().is_none() || same().any(|entry| entry.master == master) {
             return Seen::Copy;
         }
@@ -69,6 +70,7 @@ impl Twins {
         let twin = same().find(|entry| entry.content == content).map(|entry| entry.outlet.clone());
         let Some(outlet) = twin else { return Seen::Another(note(&mut entries, job, master, now)) };
         entries.push_back(Entry::new(job, master, now, outlet.clone()));
+        // The first job has ended without a return: there is nothing to share.
         outlet.upgrade().map_or(Seen::Copy, |outlet| Seen::Twin(outlet.subscribe()))
     }
 
@@ -94,7 +96,7 @@ fn note(entries: &mut VecDeque<Entry>, job: &Publication, master: &str, now: Ins
     outlet
 }
 
-/// A fingerprint of what is to be run.
+/// Returns a fingerprint of what should run.
 fn content(job: &Publication) -> u64 {
     let mut hasher = DefaultHasher::new();
     for field in ["fun", "arg"] {

@@ -1,76 +1,76 @@
-//! Which of several masters is followed when only one is: `failover` and `distributed`.
+//! Which master is followed when only one is: `failover` and `distributed`.
 //!
-//! [`Choice`] decides and does nothing: it is told what happened and what time it is, and says what is to be done. Its rules
-//! are those of Salt's tutorials, with two differences: it never gives up, and it goes back to the preferred master only when
-//! that one has been healthy for a while, has taken us in, and the jobs of the current one are done.
+//! [`Choice`] decides and has no effects: events and the time go in, actions come out. Its rules are those of Salt's
+//! tutorials, with two differences: it never gives up, and it returns to the preferred master only when that has been
+//! healthy for a while, has accepted us, and the jobs of the current one are done.
 
 use std::time::Duration;
 
 use super::AcceptanceWait;
 
-/// A master, by its place in the configured list.
+/// A master, by its position in the configured list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(pub usize);
 
-/// What the options say about the choice.
+/// The options for the choice.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Whether the first master is gone back to, and how.
+    /// Whether and how the minion returns to the first master.
     pub failback: Option<Failback>,
-    /// The wait after a round in which no master took us (`acceptance_wait_time`), and its bound.
+    /// The wait after a round in which no master accepted us (`acceptance_wait_time`), and its bound.
     pub wait: (Duration, Duration),
-    /// Rounds after which the log says that no master could be reached (`master_tries`); none for never.
+    /// Rounds after which the log reports that no master could be reached (`master_tries`); none for never.
     pub tries: Option<u32>,
 }
 
-/// How the preferred master is gone back to.
+/// How the minion returns to the preferred master.
 #[derive(Clone, Copy, Debug)]
 pub struct Failback {
-    /// Time between looks at it (`master_failback_interval`).
+    /// Time between checks of it (`master_failback_interval`).
     pub every: Duration,
-    /// How long it must have answered before (`master_failback_healthy`).
+    /// How long it must have answered (`master_failback_healthy`).
     pub healthy: Duration,
-    /// How much longer to wait, drawn once, so that a fleet does not move at once.
+    /// An additional wait, drawn once, so that not all minions move at once.
     pub jitter: Duration,
 }
 
-/// How long running jobs of the current master may keep us from the preferred one.
+/// How long running jobs of the current master may delay the move to the preferred one.
 const DRAIN: Duration = Duration::from_secs(600);
 
-/// How long the preferred master may take to take us in before we stay where we are.
+/// How long the preferred master may take to accept us, before we stay where we are.
 const MOVE: Duration = Duration::from_secs(30);
 
-/// While health is being established, that often is looked at least within the time it takes.
+/// While health is being established, the least number of checks within that time.
 const LOOKS: u32 = 4;
 
-/// The shortest time between two looks.
+/// The shortest time between two checks.
 const QUICKEST: Duration = Duration::from_millis(250);
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The minion starts.
     Start,
-    /// A master that is being followed took us in.
+    /// A master that is being followed accepted us.
     Connected(Place),
     /// Following a master ended: it could not be reached, refused us, or was lost.
     Ended(Place),
-    /// The preferred master was looked at; says whether it answered.
+    /// The preferred master was checked; true if it answered.
     Looked(bool),
     /// Time has passed, or a job has ended.
     Tick,
 }
 
-/// What is to be done.
+/// An action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Begin to follow a master. The number is that of the round of tries, from 0: later ones may take longer.
+    /// Start to follow a master. The number is that of the round, from 0: later rounds may take longer.
     Follow(Place, u32),
-    /// Follow a master no more.
+    /// Stop following a master.
     Leave(Place),
-    /// See whether the preferred master answers, and tell with [`Event::Looked`].
+    /// Check whether the preferred master answers, and report with [`Event::Looked`].
     Look(Place),
-    /// Say that no master could be reached.
+    /// Log that no master could be reached.
     Complain,
 }
 
@@ -78,9 +78,9 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub struct Choice {
     rules: Rules,
-    /// As at the start; its first is the preferred one.
+    /// As configured; the first is the preferred one.
     listed: Vec<Place>,
-    /// In which they are tried now.
+    /// The order in which they are tried now.
     order: Vec<Place>,
     stage: Stage,
     rounds: u32,
@@ -91,33 +91,33 @@ pub struct Choice {
 enum Stage {
     /// The master at this place of the order is being tried.
     Trying(usize),
-    /// No master took us; the next round begins then.
+    /// No master accepted us; the next round starts at this time.
     Resting(Duration),
-    /// This master has us.
+    /// We are with this master.
     Following(Place, Option<Watch>),
-    /// That master has us, while the preferred one is being tried until then.
+    /// We are with that master, while the preferred one is tried until this time.
     Moving(Place, Duration),
 }
 
-/// The look-out for the preferred master.
+/// The watch for the preferred master.
 #[derive(Clone, Debug, PartialEq)]
 struct Watch {
-    /// When to look next; nothing while a look is under way.
+    /// When to check next; nothing during a check.
     look: Option<Duration>,
     /// Since when it has answered each time.
     healthy: Option<Duration>,
 }
 
 impl Choice {
-    /// A choice among masters in the order in which they are tried; the first is the preferred one.
+    /// Makes a choice among masters in the order in which they are tried; the first is the preferred one.
     pub fn new(rules: Rules, listed: Vec<Place>) -> Self {
         let wait = AcceptanceWait::new(rules.wait.0, rules.wait.1);
         let order = listed.clone();
         Choice { rules, listed, order, stage: Stage::Resting(Duration::ZERO), rounds: 0, wait }
     }
 
-    /// Takes an event and returns what is to be done, in order. `now` is the time since the start, `busy` says whether jobs of
-    /// the current master run.
+    /// Takes an event and returns what to do, in order. `now` is the time since the start; `busy` tells whether jobs
+    /// of the current master are running.
     pub fn on(&mut self, now: Duration, busy: bool, event: Event) -> Vec<Action> {
         let mut todo = match event {
             Event::Start | Event::Tick => Vec::new(),
@@ -129,7 +129,7 @@ impl Choice {
         todo
     }
 
-    /// When [`Event::Tick`] is due; nothing as long as only events matter.
+    /// Returns when [`Event::Tick`] is due; nothing as long as only events matter.
     pub fn due(&self, busy: bool) -> Option<Duration> {
         match &self.stage {
             Stage::Trying(_) => None,
@@ -142,7 +142,7 @@ impl Choice {
         }
     }
 
-    /// The master that has us.
+    /// Returns the master we are with.
     pub fn current(&self) -> Option<Place> {
         match self.stage {
             Stage::Following(place, _) | Stage::Moving(place, _) => Some(place),
@@ -150,7 +150,7 @@ impl Choice {
         }
     }
 
-    /// The master that is gone back to, if one is.
+    /// Returns the master that the minion returns to, if it does.
     pub fn preferred(&self) -> Option<Place> {
         self.rules.failback.and(self.listed.first().copied())
     }
@@ -167,6 +167,7 @@ impl Choice {
                 self.stage = Stage::Following(place, None);
                 vec![Action::Leave(from)]
             }
+            // An event about a master that was left meanwhile changes nothing.
             _ => Vec::new(),
         }
     }
@@ -175,6 +176,7 @@ impl Choice {
         match self.stage {
             Stage::Trying(at) if self.order[at] == place => self.try_next(now, at + 1),
             Stage::Following(current, _) if current == place => {
+                // A master that failed is tried last, as in Salt.
                 self.put_last(place);
                 self.try_next(now, 0)
             }
@@ -197,19 +199,22 @@ impl Choice {
         let (Stage::Following(_, Some(watch)), Some(failback)) = (&mut self.stage, self.rules.failback) else {
             return Vec::new();
         };
+        // One missed answer starts the healthy time again.
         watch.healthy = if answered { watch.healthy.or(Some(now)) } else { None };
         let often = (failback.healthy / LOOKS).clamp(QUICKEST, failback.every.max(QUICKEST));
+        // More often while it answers, so that its health is known soon after it is back.
         watch.look = Some(now + if answered { often } else { failback.every });
         Vec::new()
     }
 
-    /// Does what time alone brings about.
+    /// Does what is due by time alone.
     fn go_on(&mut self, now: Duration, busy: bool) -> Vec<Action> {
         match &mut self.stage {
             Stage::Resting(until) if *until <= now => self.try_next(now, 0),
             Stage::Moving(from, until) if *until <= now => {
                 let from = *from;
                 self.stage = Stage::Following(from, self.watch(now, from));
+                // The preferred master answers, but does not accept us. We stay, and try again later.
                 vec![Action::Leave(self.listed[0])]
             }
             Stage::Following(from, Some(watch)) => {
@@ -233,10 +238,12 @@ impl Choice {
         Vec::new()
     }
 
-    /// When to move, as things are: healthy for long enough and then either nothing to finish or waited for too long.
+    /// Returns when to move as things are: healthy for long enough, and either nothing to finish or waited for too
+    /// long.
     fn move_at(&self, watch: &Watch, busy: bool) -> Option<Duration> {
         let failback = self.rules.failback?;
         let ready = watch.healthy? + failback.healthy + failback.jitter;
+        // A job without an end must not keep a minion away from its preferred master for ever.
         Some(if busy { ready + DRAIN } else { ready })
     }
 
@@ -245,7 +252,7 @@ impl Choice {
         Some(Watch { look: Some(now + failback.every), healthy: None })
     }
 
-    /// Tries the master at a place of the order; behind the last one a round is over.
+    /// Tries the master at a position of the order. After the last one the round has ended.
     fn try_next(&mut self, now: Duration, at: usize) -> Vec<Action> {
         if let Some(place) = self.order.get(at) {
             self.stage = Stage::Trying(at);
@@ -268,8 +275,8 @@ impl Choice {
     }
 }
 
-/// The list as `master_type: distributed` has it: the entry at the checksum of the id comes first, the others follow in their
-/// order.
+/// Returns the list in the order of `master_type: distributed`: the entry at the checksum of the id first, the others
+/// after it in their order.
 pub fn distribute<T>(id: &str, mut list: Vec<T>) -> Vec<T> {
     if list.len() > 1 {
         let first = list.remove(crc32(id.as_bytes()) as usize % (list.len()));
@@ -278,7 +285,8 @@ pub fn distribute<T>(id: &str, mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-/// Shuffles a list (`random_master`), all of it or all but the first. `below` returns a random number below its argument.
+/// Shuffles a list (`random_master`), all of it or all but the first. `below` returns a random number below its
+/// argument.
 pub fn shuffle<T>(list: &mut [T], keep_first: bool, mut below: impl FnMut(u64) -> u64) {
     let from = usize::from(keep_first).min(list.len());
     let rest = &mut list[from..];

@@ -19,18 +19,19 @@ use super::session::Ended;
 use super::trust::LinkTrust;
 use crate::world::World;
 
-/// Time for one address to accept a connection.
+/// Timeout for a connection to one address.
 pub const CONNECT: Duration = Duration::from_secs(5);
 
-/// The head start of each address of a name over the next one.
+/// The head start of each address of a name before the next one.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// All addresses of the master's name, those of the wished family first.
+/// Returns all addresses of the master's name, those of the preferred family first.
 ///
 /// # Errors
-/// When the name has none. Nothing ever stands in for it.
+/// When the name has none. An address of an earlier look-up is never used instead.
 pub async fn resolve(world: &World, link: &Link) -> io::Result<Vec<SocketAddr>> {
     let master = &link.settings.address;
+    // Looked up at each attempt: after a move of the master, the name has another address.
     let mut found = world.rt.net().resolve(&master.host, master.port).await?;
     match link.settings.ipv6 {
         Some(true) => found.sort_by_key(SocketAddr::is_ipv4),
@@ -43,10 +44,11 @@ pub async fn resolve(world: &World, link: &Link) -> io::Result<Vec<SocketAddr>> 
     Ok(found)
 }
 
-/// The addresses that accept connections, the quickest first, each a little later than the one before it.
+/// Returns the addresses that accept connections, the quickest first. Each is tried a little later than the one
+/// before it.
 ///
 /// # Errors
-/// Why the last one does not, when none does.
+/// When none does; the error of the last one.
 pub async fn reachable(
     world: &World,
     link: &Link,
@@ -54,13 +56,13 @@ pub async fn reachable(
     patience: Duration,
 ) -> io::Result<Vec<SocketAddr>> {
     if addresses.len() == 1 {
-        // The first request will tell.
+        // The first request will show whether it works.
         return Ok(addresses);
     }
     let mut tries: FuturesUnordered<_> =
         addresses.iter().zip(0..).map(|(address, at)| try_address(world, link, *address, at, patience)).collect();
     let (mut found, mut failure) = (Vec::new(), io::Error::from(io::ErrorKind::NotFound));
-    // One that answers is enough to begin with, so the others are given a moment only.
+    // One that answers is enough to start with, so the others get only a moment.
     let mut waiting = std::pin::pin!(tokio::time::sleep(patience + STAGGER * addresses.len() as u32));
     loop {
         tokio::select! {
@@ -85,7 +87,7 @@ async fn try_address(world: &World, link: &Link, to: SocketAddr, at: u32, timeou
     world.rt.net().connect(&Connect { to, from, keepalive: None, timeout }).await.map(|_| to)
 }
 
-/// How a master's port is connected to.
+/// Returns how to connect to a port of the master.
 pub fn target(link: &Link, to: SocketAddr, source_port: u16, timeout: Duration) -> Target {
     let settings = &link.settings;
     let from = match (settings.source.address, source_port) {
@@ -131,7 +133,7 @@ impl Requester for Timed {
     }
 }
 
-/// A channel to a master at an address, not signed in yet. `patience` bounds the making of the connection.
+/// Opens a channel to a master at an address, not signed in yet. `patience` bounds the connection.
 pub fn open_channel(world: &World, link: &Arc<Link>, address: SocketAddr, patience: Duration) -> MasterChannel {
     let target = target(link, address, link.settings.source.ret_port, patience);
     let ask = Timed { ask: requester(world, link, target), link: link.clone(), rt: world.rt.clone() };
@@ -165,12 +167,12 @@ pub async fn subscribe(
             }
         }
     };
-    // A publish port that takes connections but does not speak would hold us for ever.
+    // A publish port that accepts connections but does not speak would block us for ever.
     tokio::time::timeout(patience * 2, subscribing).await.map_err(|_| TransportError::Timeout(patience * 2))?
 }
 
-/// The transport tcp has no heartbeats, and a subscriber has nothing to ask; so the kernel probes a silent publisher as often
-/// as heartbeats would come.
+/// The transport tcp has no heartbeats, and a subscriber sends no requests. So the kernel probes a silent publisher
+/// as often as heartbeats would be sent.
 fn probed(target: &Target) -> Option<Keepalive> {
     let (keepalive, beat) = (target.keepalive?, target.heartbeat?.every);
     // The kernel counts in seconds.
@@ -179,7 +181,7 @@ fn probed(target: &Target) -> Option<Keepalive> {
     Some(Keepalive { idle: Some(idle), interval: Some(often), count: Some(3) })
 }
 
-/// Says whether a master answers a ping on a connection of its own, whoever it is.
+/// Returns whether a master answers a ping on a connection of its own, whoever it is.
 pub async fn ping(world: &World, link: &Link, timeout: Duration) -> bool {
     let asking = async {
         let addresses = resolve(world, link).await.ok()?;

@@ -1,4 +1,4 @@
-//! Doing what [`Choice`] decides: one master is followed at a time, the others stand by.
+//! Carries out what [`Choice`] decides: one master is followed at a time, the others stand by.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,17 +19,17 @@ use super::connect;
 use super::session::{After, Approach, Ended, session};
 use crate::world::World;
 
-/// A dead master is to cost little when another may be alive, so the first round is quick. Each further one takes longer, for
-/// the sake of slow ways.
+/// A dead master should cost little when another may be alive, so the first round is quick. Each further one takes
+/// longer, for slow networks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest time for a connection to be made.
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The event that asks for a return to the preferred master, as in Salt.
+/// The event that asks for the return to the preferred master, as in Salt.
 const FAILBACK: &str = "__master_failback";
 
-/// Follows one of the masters at a time until told to stop.
+/// Follows one of the masters at a time until stopped.
 pub async fn follow_one(world: Arc<World>, rules: Rules, order: Vec<Place>, stop: CancellationToken) {
     let mut driver = Driver {
         choice: Choice::new(rules, order),
@@ -61,7 +61,7 @@ struct Driver {
 /// A master that is followed.
 struct Session {
     place: Place,
-    /// Whether it was told to the choice that this master has us.
+    /// Whether the choice knows that this master has accepted us.
     live: bool,
     run: Boxed<Ended>,
 }
@@ -76,7 +76,7 @@ enum News {
 
 impl Driver {
     async fn run(&mut self) {
-        // Programs on this host may ask for a failback, which counts as a look.
+        // Programs on this host may ask for a failback, which counts as a successful check.
         let mut asked = self.world.bus.subscribe(Filter::prefix(FAILBACK));
         for link in &self.world.links {
             link.set_state(MasterState::Idle, None, self.world.rt.now());
@@ -88,6 +88,8 @@ impl Driver {
                 news = self.news() => news,
                 Some(event) = asked.next() => {
                     let preferred = self.choice.preferred().map(|place| self.link(place).settings.address.host.clone());
+                    // Anybody on this host can fire the event; it counts only for the master that the minion would
+                    // return to anyway.
                     if event.data().get_str("master") != preferred.as_deref() {
                         continue;
                     }
@@ -123,7 +125,7 @@ impl Driver {
         let running: Vec<_> = running.collect();
         let running: OptionFuture<_> = (!running.is_empty()).then(|| select_all(running)).into();
         tokio::select! {
-            // What is over is heard of first, so that nothing is told of a master that is gone.
+            // Ended sessions come first, so that nothing is reported of a master that is gone.
             biased;
             Some(((place, ended), ..)) = running => News::Over(place, ended),
             Some((place, ..)) = becoming => News::Live(place),
@@ -162,7 +164,7 @@ impl Driver {
         }
     }
 
-    /// Tells the choice what happened and does what it says.
+    /// Passes an event to the choice and carries out its actions.
     fn tell(&mut self, event: Event) {
         let (now, busy) = (self.began.elapsed(), self.is_busy());
         for action in self.choice.on(now, busy, event) {
@@ -180,6 +182,7 @@ impl Driver {
 
     fn begin(&mut self, place: Place, round: u32) {
         let (world, link) = (self.world.clone(), self.link(place).clone());
+        // The new master is told that the minion has started, as by Salt's failover.
         link.forget_start();
         let patience = PATIENCE.saturating_mul(round.saturating_add(1)).min(MOST_PATIENCE);
         let after = if self.connected_once { After::Another } else { After::Start };
@@ -205,7 +208,7 @@ impl Driver {
         self.looking = Some(Box::pin(async move { connect::ping(&world, &link, timeout).await }));
     }
 
-    /// Says what became of a master, in the words of Salt's tutorials.
+    /// Reports what happened to a master, in the words of Salt's tutorials.
     fn note_over(&self, place: Place, ended: &Ended, was_live: bool) {
         let link = self.link(place);
         let (master, host) = (&link.settings.address, &link.settings.address.host);
@@ -213,6 +216,7 @@ impl Driver {
         link.set_state(ended.state(), None, self.world.rt.now());
         if was_live {
             warn!(%master, "Connection to master {host} lost: {ended}");
+            // An operator who reads that it is gone should also read that it is back.
             link.note_away(self.world.rt.now());
             info!(%master, "Trying to tune in to next master from master-list");
             info!(%master, "Moving possibly failed master {host} to the end of the list of masters");

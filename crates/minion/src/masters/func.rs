@@ -1,4 +1,4 @@
-//! `master_type: func`: a function of a module names the masters, once, before anything is connected.
+//! `master_type: func`: a function of a module names the masters, once, before any connection.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use value::Value;
 
 use crate::Error;
 
-/// The masters the options name, or the function they name.
+/// Returns the masters that the options name, or that their function names.
 ///
 /// # Errors
 /// When there is no such function, it fails, or what it returns names no masters.
@@ -19,6 +19,7 @@ pub async fn masters(config: &config::Minion, ctx: &Context) -> Result<Vec<Maste
     }
     let fun = config.links.master.as_str().unwrap_or_default();
     let registry = ctx.agent.registry();
+    // `find`, not `find_permitted`: the operator's own configuration names the function.
     if registry.find(fun).is_err() {
         return Err(Error::MasterFunction(format!("Failed to load module {fun}")));
     }

@@ -1,4 +1,4 @@
-//! What the rest of the minion sees of one master.
+//! One master, as the rest of the minion sees it.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -15,37 +15,37 @@ use super::LinkSettings;
 
 /// One master: its settings, its connection, its pillar.
 pub struct Link {
-    /// What is configured.
+    /// The configuration of the link.
     pub settings: LinkSettings,
-    /// The options functions see when this master commands them: `master` is its host.
+    /// The options that functions see in jobs of this master: `master` is its host.
     opts: Arc<Map>,
     state: watch::Sender<LinkState>,
     role: RwLock<MasterRole>,
     heard: Mutex<Option<SystemTime>>,
-    /// The address the name had when it was looked up last.
+    /// The address that the name had at the last look-up.
     resolved: Mutex<Option<IpAddr>>,
-    /// Since when the master is away, if an operator was told so.
+    /// Since when the master is away, if the log has said so.
     away: Mutex<Option<SystemTime>>,
-    /// How long the latest answers took.
+    /// The durations of the latest answers.
     round_trips: Mutex<VecDeque<Duration>>,
-    /// The fingerprint of the key the master proved to have.
+    /// The fingerprint of the key that the master proved to have.
     fingerprint: RwLock<Option<String>>,
     started: AtomicBool,
-    /// Jobs this master gave us since the start.
+    /// The number of jobs from this master since the start.
     jobs: AtomicU64,
-    /// Those of them that are not done: still running, or their return on its way.
+    /// Those that are not done: still running, or their return not delivered.
     unfinished: watch::Sender<usize>,
     channel: RwLock<Option<Arc<MasterChannel>>>,
     pillar: RwLock<Option<Arc<Map>>>,
-    /// Woken when the pillar is to be compiled anew.
+    /// Woken when the pillar should be compiled again.
     pub refresh: Notify,
-    /// The master shall not answer the next time with a pillar that it kept.
+    /// Whether the next request for the pillar must not be answered from the master's cache.
     clean: AtomicBool,
     /// Counts the compiled pillars, so that a refresh can be waited for.
     compiled: watch::Sender<u64>,
 }
 
-/// So many of the latest answers tell how long the way to a master takes.
+/// How many of the latest answers are remembered to estimate the round trip.
 const ANSWERS: usize = 8;
 
 /// A job of a master that is not done.
@@ -57,7 +57,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// How a link is, and since when.
+/// The state of a link, and since when.
 #[derive(Clone, Debug)]
 pub struct LinkState {
     /// How it is.
@@ -69,7 +69,7 @@ pub struct LinkState {
 }
 
 impl Link {
-    /// A link that does nothing yet.
+    /// Makes a link that is not connected.
     pub fn new(settings: LinkSettings, opts: Map, now: SystemTime) -> Self {
         let state = LinkState { state: MasterState::Resolving, since: now, address: None };
         Link {
@@ -93,43 +93,44 @@ impl Link {
         }
     }
 
-    /// The address as configured: host and port.
+    /// Returns the configured address: host and port.
     pub fn address(&self) -> String {
         self.settings.address.to_string()
     }
 
-    /// The options functions see when this master commands them.
+    /// Returns the options that functions see in jobs of this master.
     pub fn opts(&self) -> Arc<Map> {
         self.opts.clone()
     }
 
-    /// The pillar this master compiled; empty before the first.
+    /// Returns the pillar that this master compiled; empty before the first.
     pub fn pillar(&self) -> Arc<Map> {
         self.pillar.read().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
     }
 
-    /// Says whether a pillar was ever compiled over this link.
+    /// Returns whether this link ever got a pillar.
     pub fn has_pillar(&self) -> bool {
         self.pillar.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Takes a newly compiled pillar.
+    /// Takes a new pillar.
     pub fn set_pillar(&self, pillar: Map) {
         *self.pillar.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(pillar));
         self.compiled.send_modify(|count| *count += 1);
     }
 
-    /// Asks for a new pillar and waits until it is there; false when it does not come in time. With `clean` the master
-    /// compiles it anew, whatever it kept.
+    /// Requests a new pillar and waits for it. Returns false when it does not arrive in time. With `clean`, the
+    /// master must not use its cache.
     pub async fn refresh_pillar(&self, patience: Duration, clean: bool) -> bool {
         let mut compiled = self.compiled.subscribe();
+        // Only a pillar that is compiled from now on counts.
         compiled.mark_unchanged();
         self.clean.fetch_or(clean, Ordering::Relaxed);
         self.refresh.notify_one();
         tokio::time::timeout(patience, compiled.changed()).await.is_ok_and(|changed| changed.is_ok())
     }
 
-    /// Says what a request for the pillar tells beside what it always does.
+    /// Returns the additional fields of the next request for the pillar.
     pub fn take_pillar_terms(&self) -> Map {
         if self.clean.swap(false, Ordering::Relaxed) {
             map! { "clean_cache" => true }
@@ -138,22 +139,22 @@ impl Link {
         }
     }
 
-    /// Changes whenever a pillar was compiled.
+    /// Returns a receiver that changes whenever a pillar was compiled.
     pub fn watch_pillar(&self) -> watch::Receiver<u64> {
         self.compiled.subscribe()
     }
 
-    /// The channel in use; `None` while there is no connection.
+    /// Returns the current channel; `None` without a connection.
     pub fn channel(&self) -> Option<Arc<MasterChannel>> {
         self.channel.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a channel in use, or takes it out.
+    /// Sets the current channel, or removes it.
     pub fn set_channel(&self, channel: Option<Arc<MasterChannel>>) {
         *self.channel.write().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
-    /// Notes how the link is now. What is tried to get back a lost connection does not begin a new time.
+    /// Notes the state of the link. Attempts to restore a lost connection do not change since when it is lost.
     pub fn set_state(&self, state: MasterState, address: Option<SocketAddr>, now: SystemTime) {
         let trying = |state| matches!(state, MasterState::Resolving | MasterState::Connecting | MasterState::Backoff);
         self.state.send_if_modified(|current| {
@@ -167,27 +168,27 @@ impl Link {
         });
     }
 
-    /// Notes that the master was told that the minion has started; says whether it knew already.
+    /// Notes that the master was told about the start of the minion. Returns whether it had been told before.
     pub fn note_started(&self) -> bool {
         self.started.swap(true, Ordering::Relaxed)
     }
 
-    /// The master is followed anew after another one: it is told of the start again.
+    /// Forgets that the master was told about the start: it is followed again after another one.
     pub fn forget_start(&self) {
         self.started.store(false, Ordering::Relaxed);
     }
 
-    /// Notes what the master is to us.
+    /// Notes the role of the master.
     pub fn set_role(&self, role: MasterRole) {
         *self.role.write().unwrap_or_else(PoisonError::into_inner) = role;
     }
 
-    /// What the master is to us.
+    /// Returns the role of the master.
     pub fn role(&self) -> MasterRole {
         *self.role.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the fingerprint of the key the master proved to have.
+    /// Notes the fingerprint of the key that the master proved to have.
     pub fn note_fingerprint(&self, fingerprint: String) {
         *self.fingerprint.write().unwrap_or_else(PoisonError::into_inner) = Some(fingerprint);
     }
@@ -206,7 +207,7 @@ impl Link {
         Unfinished(self.clone())
     }
 
-    /// Says whether jobs of this master run or their returns are on their way.
+    /// Returns whether jobs of this master are running or their returns are not delivered.
     pub fn is_busy(&self) -> bool {
         *self.unfinished.borrow() > 0
     }
@@ -223,8 +224,8 @@ impl Link {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
-    /// Notes the addresses of the master's name. Returns the one before and the one now if the name leads elsewhere: the order
-    /// of several addresses may change at each look.
+    /// Notes the addresses of the master's name. Returns the one before and the one now if the name leads elsewhere.
+    /// Only the order of several addresses may change at each look-up.
     pub fn note_resolved(&self, found: &[SocketAddr]) -> Option<(IpAddr, IpAddr)> {
         let now = found.first()?.ip();
         let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,27 +236,27 @@ impl Link {
         resolved.replace(now).map(|before| (before, now))
     }
 
-    /// Notes that an operator was told that the master is away.
+    /// Notes that the log has said that the master is away.
     pub fn note_away(&self, now: SystemTime) {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
     }
 
-    /// The master is back: since when an operator was told that it is away, if so.
+    /// Notes that the master is back. Returns since when the log has said that it is away.
     pub fn take_away(&self) -> Option<SystemTime> {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Says whether the link is connected and signed in.
+    /// Returns whether the link is connected and signed in.
     pub fn is_live(&self) -> bool {
         self.state.borrow().state == MasterState::Live
     }
 
-    /// The address in use, or last in use.
+    /// Returns the address in use, or the last one.
     pub fn address_in_use(&self) -> Option<SocketAddr> {
         self.state.borrow().address
     }
 
-    /// How the link is now and whenever that changes.
+    /// Returns a receiver of the state of the link.
     pub fn watch(&self) -> watch::Receiver<LinkState> {
         self.state.subscribe()
     }
@@ -267,12 +268,12 @@ impl Link {
         let _ = state.wait_for(|now| now.state == MasterState::Live).await;
     }
 
-    /// The quickest of the latest answers: what the way takes, without what the master had to do.
+    /// Returns the quickest of the latest answers: the time on the network, without the master's work.
     fn round_trip(&self) -> Option<Duration> {
         self.round_trips.lock().unwrap_or_else(PoisonError::into_inner).iter().min().copied()
     }
 
-    /// What operators are told of this master.
+    /// Returns what operators see of this master.
     pub fn status(&self, asking: bool) -> MasterStatus {
         let state = self.state.borrow().clone();
         let abilities = self.channel().and_then(|channel| channel.abilities());

@@ -1,11 +1,11 @@
-//! When to try again.
+//! When to retry.
 
 use std::time::Duration;
 
 use rt::Rt;
 
-/// The wait between sign-ins while the key is not accepted: `acceptance_wait_time`, added to itself after each round while it
-/// is below `acceptance_wait_time_max`.
+/// The wait between sign-ins while the key is pending: `acceptance_wait_time`, doubled after each round while it is
+/// below `acceptance_wait_time_max`.
 #[derive(Clone, Debug)]
 pub struct AcceptanceWait {
     most: Duration,
@@ -13,7 +13,7 @@ pub struct AcceptanceWait {
 }
 
 impl AcceptanceWait {
-    /// A wait with its bound; a bound of zero leaves the wait as it is.
+    /// Makes a wait with a bound; a bound of zero leaves the wait constant.
     pub fn new(first: Duration, most: Duration) -> Self {
         AcceptanceWait { most, next: first }
     }
@@ -34,14 +34,14 @@ impl AcceptanceWait {
 pub struct Backoff {
     /// The shortest wait.
     pub least: Duration,
-    /// What chance may add.
+    /// The random part of the wait.
     pub spread: Duration,
 }
 
-/// The first wait after a connection that was good: long enough for a restarting master to listen again.
+/// The first wait after a good connection: long enough for a restarting master to listen again.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// So many failures in a row are taken for a restart, which should be over soon.
+/// The number of failures in a row that are taken for a restart, which should be done soon.
 const RESTARTING: u32 = 30;
 
 impl Backoff {
@@ -50,6 +50,7 @@ impl Backoff {
     /// nothing, and the sign-ins of those that get through wait for their turn there.
     pub fn wait(&self, failures: u32, rt: &Rt) -> Duration {
         match failures {
+            // A connection that was lost may be back at once; the little randomness spreads a fleet.
             0..=1 => rt.between(QUICK, (QUICK * 5).min(self.least.max(QUICK))),
             2..=RESTARTING if !self.spread.is_zero() => rt.between(self.least / 2, self.least * 3 / 2),
             _ => rt.between(self.least, self.least + self.spread),

@@ -19,17 +19,17 @@ use super::{AcceptanceWait, Link, LinkSettings};
 use crate::missed::{self, Word};
 use crate::world::World;
 
-/// A rejected minion asks again after this long, so that an operator who changes his mind need not restart it.
+/// A rejected minion retries after this long, so that an operator who accepts the key later need not restart it.
 const REJECTED: Duration = Duration::from_secs(60);
 
 /// A name that did not resolve `retry_dns_count` times is looked up again after this long.
 const UNRESOLVABLE: Duration = Duration::from_secs(600);
 
-/// What a rejected minion is told.
+/// The log line for a rejected minion.
 const REJECTION: &str = "The Salt Master has rejected this minion's public key! To repair this issue, delete the public key for \
                          this minion on the Salt Master (salt-key -d)";
 
-/// What a minion too many is told.
+/// The log line for a minion above `max_minions`.
 const FULL: &str = "The Salt Master has as many minions as it allows";
 
 /// Why a session with a master ended.
@@ -47,19 +47,19 @@ pub(crate) enum Ended {
     /// The connection failed.
     #[error(transparent)]
     Transport(#[from] transport::Error),
-    /// Our key is not accepted yet, and nobody waits for it.
+    /// Our key is pending, and the caller does not wait for it.
     #[error("Minion failed to authenticate with the master {0}, has the minion key been accepted?")]
     Pending(MasterAddress),
     /// The master refuses us.
     #[error("{0}")]
     Refused(&'static str),
-    /// The master has said that it stops; who has nothing to deliver comes back within this time.
+    /// The master has said that it stops. A minion with nothing to deliver comes back within this time.
     #[error("it said goodbye")]
     Goodbye(Duration),
 }
 
 impl Ended {
-    /// How a link is after this.
+    /// Returns the state of a link afterwards.
     pub fn state(&self) -> MasterState {
         match self {
             Ended::Refused(_) | Ended::Channel(ChannelError::Distrust(_)) => MasterState::Refused,
@@ -68,18 +68,18 @@ impl Ended {
     }
 }
 
-/// How a session is begun.
+/// How a session starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Approach {
     /// Time for a connection to be made.
     pub patience: Duration,
-    /// Whether the pillar is compiled anew, though an older one is there.
+    /// Whether the pillar is compiled again, even if there is an older one.
     pub fresh: bool,
     /// What was before.
     pub after: After,
 }
 
-/// What was before a session.
+/// What was before the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// The minion has started.
@@ -90,7 +90,7 @@ pub enum After {
     Another,
 }
 
-/// Follows a master until told to stop. Whatever goes wrong concerns this link alone.
+/// Follows a master until stopped. Failures concern only this link.
 pub async fn follow(world: Arc<World>, link: Arc<Link>, stop: CancellationToken) {
     tokio::select! {
         biased;
@@ -100,13 +100,13 @@ pub async fn follow(world: Arc<World>, link: Arc<Link>, stop: CancellationToken)
     link.set_channel(None);
 }
 
-/// The failures of one link since it was live last.
+/// The failures of one link since it was last connected.
 #[derive(Default)]
 struct Failures {
     all: u32,
-    /// Those of the name, in a row.
+    /// Those of the name look-up, in a row.
     unresolved: u32,
-    /// Whether it ever was live.
+    /// Whether it was ever connected.
     known: bool,
 }
 
@@ -131,13 +131,14 @@ async fn follow_for_ever(world: &Arc<World>, link: &Arc<Link>) {
     }
 }
 
-/// Says what happened, in Salt's words where people look for them, and how long to wait.
+/// Reports what happened, in Salt's words where people search for them. Returns how long to wait.
 fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Duration {
     let master = &link.settings.address;
     let backoff = link.settings.backoff.wait(failures.all, &world.rt);
     match ended {
         Ended::Unresolved(reason) => {
             let wait = wait_for_name(&link.settings, failures.unresolved, backoff);
+            // The first failure and then ever fewer: a dead name server must not fill the log.
             if failures.unresolved == 1 || failures.unresolved.is_power_of_two() {
                 error!(
                     %master,
@@ -162,7 +163,7 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
         }
         Ended::Goodbye(spread) => {
             info!("Master {master} is stopping; it is tried again");
-            // Who waits for it, or is waited for, comes back at once.
+            // A minion with running jobs or waiting returns comes back at once.
             if link.is_busy() { backoff } else { backoff + world.rt.between(Duration::ZERO, *spread) }
         }
         other => {
@@ -171,28 +172,29 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
             } else {
                 format!("Cannot connect to master {}: {other}", master.host)
             };
-            // The first failure and then ever fewer are worth an operator's eye.
+            // The first failure and then ever fewer are worth an operator's attention.
             if failures.all <= 1 || failures.all.is_power_of_two() {
                 warn!(%master, "{text}");
                 link.note_away(world.rt.now());
             } else {
                 debug!(%master, "{text}")
             }
-            // A fleet that was connected does not come back at once, if the operator says so.
+            // A fleet that was connected does not come back at once if the operator says so.
             let spread = if failures.known { link.settings.channel.reauth_delay } else { Duration::ZERO };
             backoff + world.rt.between(Duration::ZERO, spread)
         }
     }
 }
 
-/// How long to wait before a name is looked up again: sooner at first than `retry_dns` says, and after `retry_dns_count` tries
-/// seldom, but not never.
+/// Returns how long to wait before a name is looked up again: at first shorter than `retry_dns`, and after
+/// `retry_dns_count` tries rarely, but not never.
 fn wait_for_name(settings: &LinkSettings, unresolved: u32, backoff: Duration) -> Duration {
     match settings.retry_dns_count {
         Some(count) if unresolved >= count.max(1) => {
             if unresolved == count.max(1) {
                 error!(master = %settings.address, "The name '{}' did not resolve {unresolved} times", settings.address.host);
             }
+            // Salt's minion would exit here. This one waits, because nobody may be there to start it again.
             UNRESOLVABLE
         }
         _ if settings.retry_dns.is_zero() => backoff,
@@ -200,7 +202,7 @@ fn wait_for_name(settings: &LinkSettings, unresolved: u32, backoff: Duration) ->
     }
 }
 
-/// One session, from resolving the name to the loss of the connection.
+/// Runs one session, from the look-up of the name to the loss of the connection.
 pub(crate) async fn session(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Ended {
     match begin(world, link, approach).await {
         Ok(subscription) => serve(world, link, subscription).await,
@@ -219,6 +221,7 @@ async fn begin(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Resu
     let mut failure = Ended::Unreachable(std::io::ErrorKind::NotFound.into());
     for address in addresses {
         match begin_at(world, link, address, approach).await {
+            // Only a verdict about our key ends the search: it would be the same at every address.
             Err(ended @ (Ended::Transport(_) | Ended::Channel(_))) => failure = ended,
             other => return other,
         }
@@ -248,7 +251,7 @@ async fn begin_at(
     let subscription = subscribe(world, link, &channel, to, approach.patience).await?;
     link.set_channel(Some(channel.clone()));
     if approach.fresh || !link.has_pillar() {
-        // A master that dies now would else be waited for as long as for a slow one.
+        // Otherwise a master that dies now would be waited for as long as a slow one.
         tokio::select! {
             biased;
             () = refresh_pillar(world, link, &channel) => {}
@@ -258,7 +261,7 @@ async fn begin_at(
     Ok(subscription)
 }
 
-/// Signs in, waiting until our key is accepted, and returns the port of the publications.
+/// Signs in, waits until our key is accepted, and returns the port of the publications.
 async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: SocketAddr) -> Result<u16, Ended> {
     let (first, most) = link.settings.acceptance_wait;
     let mut wait = AcceptanceWait::new(first, most);
@@ -289,23 +292,23 @@ async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: S
     }
 }
 
-/// The longest that a master is asked to keep a sign-in without an answer.
+/// The longest time for which a master is asked to hold a sign-in.
 const LONGEST_QUESTION: Duration = Duration::from_secs(60);
 
-/// Signs in again after a pause. A master of ours answers as soon as somebody has decided about our key, if it has room for the
-/// question.
+/// Signs in again after a pause. A master of Saltern answers as soon as somebody has decided about our key, if it has
+/// room for waiting sign-ins.
 async fn await_decision(channel: &MasterChannel, pause: Duration) -> Result<SignIn, ChannelError> {
     let until = Instant::now() + pause;
     while channel.may_await_key() {
         let time = until.saturating_duration_since(Instant::now()).min(LONGEST_QUESTION);
-        // The time travels in seconds.
+        // The time is sent in whole seconds.
         if time < Duration::from_secs(1) {
             break;
         }
         let began = Instant::now();
         let answer = channel.await_key(time).await?;
         match answer {
-            // It has no room now.
+            // The master has no room now.
             SignIn::Pending if began.elapsed() < time / 2 => break,
             SignIn::Pending if Instant::now() < until => {}
             answer => return Ok(answer),
@@ -358,7 +361,7 @@ async fn refresh_pillar(world: &World, link: &Link, channel: &MasterChannel) {
     }
 }
 
-/// Takes jobs until the connection is lost.
+/// Takes jobs until the connection ends.
 async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn Subscription>) -> Ended {
     let Some(channel) = link.channel() else { return Ended::Refused("the channel is gone") };
     link.set_state(MasterState::Live, None, world.rt.now());
@@ -373,6 +376,7 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     loop {
         tokio::select! {
             biased;
+            // The request port first: what the master published before it closed is taken below.
             error = &mut watched => {
                 let said = last_words(world, link, &channel, &mut *subscription, &unread);
                 let said = tokio::time::timeout(LAST_WORDS, said).await;
@@ -390,6 +394,7 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
                 Err(error) => return error.into(),
             },
             () = link.refresh.notified() => {
+                // Beside this loop, which must go on reading jobs.
                 let (world, link, channel) = (world.clone(), link.clone(), channel.clone());
                 world.rt.clone().spawn(async move { refresh_pillar(&world, &link, &channel).await });
             }
@@ -397,7 +402,8 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
     }
 }
 
-/// Whoever was told that a master is away is told at the same level that it is back, and whom the minion follows now.
+/// Whoever read that a master is away reads at the same level that it is back, and which masters the minion follows
+/// now.
 fn say_who_is_followed(world: &World, link: &Link) {
     let master = &link.settings.address;
     let (live, away): (Vec<_>, Vec<_>) = world.links.iter().partition(|link| link.is_live());
@@ -408,7 +414,7 @@ fn say_who_is_followed(world: &World, link: &Link) {
     };
     let followed = names(&live);
     let back = link.take_away();
-    // With one master followed at a time, this one takes the place of one that was lost.
+    // With one master followed at a time, this one replaces one that was lost.
     let instead = link.role() != MasterRole::Hot && world.links.iter().filter_map(|link| link.take_away()).count() > 0;
     match back {
         Some(since) => {
@@ -420,10 +426,10 @@ fn say_who_is_followed(world: &World, link: &Link) {
     }
 }
 
-/// How long what a master said before its request port closed may take on its way.
+/// How long the last publications may take after the request port has closed.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
-/// Takes what was published before the request port closed; it may be the word that the master stops.
+/// Takes what was published before the request port closed. It may be the notice that the master stops.
 async fn last_words(
     world: &Arc<World>,
     link: &Arc<Link>,
@@ -439,10 +445,10 @@ async fn last_words(
     }
 }
 
-/// The beat over tcp at a stock master, for whose workers each one is a request like any other.
+/// The interval of pings over tcp at a master of Salt, whose workers handle each like any other request.
 const STOCK_TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
 
-/// Waits for the loss of the master's request port, by closing or by silence.
+/// Waits until the master's request port is lost, by closing or by silence.
 async fn watch_requests(world: &World, link: &Arc<Link>) -> transport::Error {
     let Some(address) = link.address_in_use() else { return std::future::pending().await };
     let (rt, heard) = (world.rt.clone(), link.clone());
@@ -458,8 +464,8 @@ async fn watch_requests(world: &World, link: &Arc<Link>) -> transport::Error {
     }
 }
 
-/// Looks each `master_alive_interval` whether the master answers on a new connection as well. The connection itself has its
-/// heartbeats: a master that is only slow is told of, and kept.
+/// Checks at each `master_alive_interval` whether the master answers on a new connection as well. The connection
+/// itself has heartbeats: a master that is only slow is reported, and kept.
 async fn check_now_and_then(world: &World, link: &Link) {
     let (every, timeout) = (world.config.links.master_alive_interval, link.settings.channel.auth_timeout);
     if every.is_zero() {
@@ -474,7 +480,8 @@ async fn check_now_and_then(world: &World, link: &Link) {
     }
 }
 
-/// Opens a publication and starts its job, if it is for us. It may be a word of the master instead, even its last.
+/// Decrypts a publication and starts its job, if it is for us. It may be a notice of the master instead, even its
+/// last.
 async fn take(
     world: &Arc<World>,
     link: &Arc<Link>,
@@ -503,7 +510,7 @@ async fn take(
         }
         Err(reason) => {
             warn!(master = %link.settings.address, "a publication was not understood and is dropped: {reason}");
-            // It may be older than the master's key, and then it is still to be had.
+            // It may be older than the master's key. Then the job can still be requested.
             unread.notify_one();
         }
     }

@@ -1,4 +1,4 @@
-//! What the options say about each link.
+//! The options of each link.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::choice::Failback;
 use super::{Backoff, Place, Rules, distribute, shuffle};
 use crate::Error;
 
-/// What one link is told.
+/// The settings of one link.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
     /// The master.
@@ -27,31 +27,31 @@ pub struct LinkSettings {
     pub tls: Option<Tls>,
     /// TCP keepalive.
     pub keepalive: Option<Keepalive>,
-    /// How a silent master is found.
+    /// How a silent master is detected.
     pub heartbeat: Heartbeat,
-    /// IPv6 wanted (`Some(true)`), refused, or whatever resolves.
+    /// IPv6 preferred (`Some(true)`), excluded, or whatever the name has.
     pub ipv6: Option<bool>,
     /// Where connections come from.
     pub source: Source,
-    /// Where publications come from, instead of what the master says.
+    /// The port of publications, instead of the one that the master names.
     pub publish_port: Option<u16>,
-    /// Whether the master sends us only what is for us.
+    /// Whether the master sends us only publications for us.
     pub filtering: bool,
     /// Time between tries when the name does not resolve.
     pub retry_dns: Duration,
-    /// So many tries in a row are made that often, if bounded.
+    /// The number of tries in a row with that pause, if bounded.
     pub retry_dns_count: Option<u32>,
     /// The wait after a lost connection.
     pub backoff: Backoff,
-    /// The wait while our key is not accepted, and its bound.
+    /// The wait while our key is pending, and its bound.
     pub acceptance_wait: (Duration, Duration),
-    /// Whether a rejected minion asks again as often as one that waits.
+    /// Whether a rejected minion retries as often as a pending one.
     pub rejected_retry: bool,
-    /// Sign-in, sealing, trust.
+    /// Sign-in, encryption, trust.
     pub channel: ChannelSettings,
 }
 
-/// Where connections come from.
+/// The source of connections.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     /// The address; any if none.
@@ -62,7 +62,7 @@ pub struct Source {
     pub publish_port: u16,
 }
 
-/// Beats faster than this would cost more than they tell.
+/// The shortest interval of heartbeats; shorter ones would cost more than they tell.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
 
 /// How the masters are followed.
@@ -74,14 +74,14 @@ pub enum Plan {
     One(Rules, Vec<Place>),
 }
 
-/// Without `master_failback_interval` and `master_alive_interval` the preferred master is looked at this often.
+/// How often the preferred master is checked without `master_failback_interval` and `master_alive_interval`.
 const FAILBACK_EVERY: Duration = Duration::from_secs(30);
 
 fn is_one_at_a_time(config: &config::Minion, masters: usize) -> bool {
     masters > 1 && matches!(config.links.master_type, MasterType::Failover | MasterType::Distributed)
 }
 
-/// Returns how so many masters are followed. The list is shuffled here, once, if the options say so.
+/// Returns how this number of masters is followed. The list is shuffled here, once, if the options say so.
 pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
     if !is_one_at_a_time(config, masters) {
         return Plan::All;
@@ -93,6 +93,8 @@ pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
         order = distribute(&config.id, order);
     }
     if links.random_master || links.master_shuffle {
+        // The first of a distributed list is the one that the id chooses, that of a failback list the preferred one:
+        // both keep their place.
         shuffle(&mut order, distributed || links.master_failback, |bound| rt.below(bound));
     }
     let every = [links.master_failback_interval, links.master_alive_interval, FAILBACK_EVERY];
@@ -107,7 +109,7 @@ pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
     Plan::One(rules, order)
 }
 
-/// Warns of options that do not do what somebody might think, in Salt's words.
+/// Warns of options that do not do what their names suggest, in Salt's words.
 pub fn warn_of_misunderstandings(config: &config::Minion, masters: usize) {
     let links = &config.links;
     if links.master_shuffle {
@@ -124,11 +126,11 @@ pub fn warn_of_misunderstandings(config: &config::Minion, masters: usize) {
 /// Returns the settings of all links, in the configured order.
 ///
 /// # Errors
-/// When an option cannot be obeyed.
+/// When an option has an invalid value.
 pub fn links(config: &config::Minion, masters: Vec<MasterAddress>, grains: &Map) -> Result<Vec<LinkSettings>, Error> {
     let mut channel = channel_settings(config, grains)?;
     if is_one_at_a_time(config, masters.len()) {
-        // A dead master costs one sign-in, whatever `auth_tries` says, as in Salt.
+        // As in Salt, a dead master costs one sign-in, whatever `auth_tries` says.
         channel.auth_tries = 1;
     }
     let source = source(config)?;
@@ -156,7 +158,7 @@ pub fn links(config: &config::Minion, masters: Vec<MasterAddress>, grains: &Map)
     Ok(masters.into_iter().map(link).collect())
 }
 
-/// Returns what the options say about sign-in, sealing and trust.
+/// Returns the options for sign-in, encryption and trust.
 ///
 /// # Errors
 /// When an algorithm has an unknown name.
@@ -188,7 +190,7 @@ pub fn channel_settings(config: &config::Minion, grains: &Map) -> Result<Channel
     })
 }
 
-/// Salt's default of 10 s has no effect there, so that only a value that was set counts.
+/// Salt's default of 10 s has no effect in Salt, so only a value that was set counts.
 fn reauth_delay(config: &config::Minion) -> Duration {
     let set = config.origins.contains_key("random_reauth_delay");
     if set { config.login.random_reauth_delay } else { Duration::ZERO }
@@ -210,7 +212,7 @@ fn source(config: &config::Minion) -> Result<Source, Error> {
     Ok(Source { address, ret_port: network.source_ret_port, publish_port: network.source_publish_port })
 }
 
-/// The first address of an interface that is up.
+/// Returns the first address of an interface.
 fn address_of(name: &str, ipv6: Option<bool>) -> Option<IpAddr> {
     let fits = |address: &IpAddr| address.is_ipv6() == ipv6.unwrap_or(false);
     let found = nix::ifaddrs::getifaddrs().ok()?.filter(|interface| interface.interface_name == name);
@@ -227,6 +229,7 @@ fn address_of(name: &str, ipv6: Option<bool>) -> Option<IpAddr> {
 }
 
 fn keepalive(settings: &config::Keepalive) -> Option<Keepalive> {
+    // -1 keeps the system's value: it is no number of seconds.
     let seconds = |number: i64| u64::try_from(number).ok().map(Duration::from_secs);
     settings.tcp_keepalive.then(|| Keepalive {
         idle: seconds(settings.tcp_keepalive_idle),
@@ -235,7 +238,7 @@ fn keepalive(settings: &config::Keepalive) -> Option<Keepalive> {
     })
 }
 
-/// Without chance (`recon_randomize: False`) libzmq's own pause of 100 ms holds.
+/// Without randomness (`recon_randomize: False`), libzmq's own pause of 100 ms applies.
 fn backoff(config: &config::Minion) -> Backoff {
     let network = &config.network;
     if config.network.transport == Transport::Tcp {

@@ -1,4 +1,4 @@
-//! Whose key a link trusts, and what it remembers of it.
+//! Which key of a master a link trusts.
 
 use std::sync::{Mutex, PoisonError, Weak};
 
@@ -10,9 +10,9 @@ use super::Link;
 
 /// The record of the master's key, `minion_master.pub`, as one link sees it.
 ///
-/// All links share the file, as in Salt. With signed keys each master may have a key of its own, and the file holds that of
-/// the latest sign-in; so each link remembers the key its master proved to have, and what this master signs is held against
-/// that one.
+/// All links share the file, as in Salt. With signed keys each master may have a key of its own, and the file holds
+/// that of the latest sign-in. So each link remembers the key that its master proved to have, and checks this
+/// master's signatures with it.
 pub struct LinkTrust {
     file: FileTrust,
     /// Whether masters may have different keys: their signatures are verified.
@@ -30,10 +30,11 @@ impl LinkTrust {
 }
 
 impl Trust for LinkTrust {
-    /// A file that an operator has removed is forgotten here too.
+    /// Returns the key on record. A file that an operator has removed is forgotten here, too.
     fn known(&self) -> Result<Option<String>, Distrust> {
         let record = self.file.known()?;
         let mut proved = self.proved.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without signed keys there is one key for all masters: the file's.
         if record.is_none() || !self.signed {
             *proved = None;
         }

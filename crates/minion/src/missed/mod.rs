@@ -1,5 +1,5 @@
-//! What a minion asks and tells masters of ours so that no job is lost: what it missed, what it got; and what it is told
-//! beside jobs.
+//! Requests and notices between minions and masters of Saltern, so that no job is lost: which jobs were missed and
+//! received, and what a master announces beside jobs.
 
 mod receipts;
 
@@ -19,23 +19,23 @@ use crate::world::World;
 
 pub use receipts::Receipts;
 
-/// The field of a publication, or a whole publication, that only minions of ours read.
+/// The field of a publication, or a whole publication, that only minions of Saltern read.
 const OURS: &str = "saltern";
 
-/// When a minion that has connected asks what it missed. The second time is for jobs that were published while the master
-/// had not yet noted who listens.
+/// When a minion that has connected asks for missed jobs. The second request is for jobs that were published before
+/// the master had noted the subscriber.
 const ASK_AFTER: [Duration; 2] = [Duration::ZERO, Duration::from_millis(1500)];
 
-/// Job ids that are told to a master at most.
+/// The largest number of job ids that a master is told.
 const KNOWN: usize = 10_000;
 
-/// After this long the key that was announced is there.
+/// After this long the announced key is in use.
 const SOON: Duration = Duration::from_millis(300);
 
 /// Time for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Under which conditions a job is begun.
+/// The conditions under which a job starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Terms {
     /// Not after this moment.
@@ -47,48 +47,49 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Takes what a publication says to minions of ours out of it.
+    /// Removes what a publication says to minions of Saltern, and returns it.
     pub fn take(load: &mut Map) -> Self {
         let Some(said) = load.remove(OURS) else { return Terms::default() };
         Terms { deadline: deadline(&said), receipt: said.get("receipt").is_some_and(Value::truthy), asked: false }
     }
 
-    /// For how long a master may offer the job again.
+    /// Returns for how long a master may offer the job again.
     pub fn left(&self) -> Duration {
         self.deadline.map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Says whether it is too late to begin.
+    /// Returns whether it is too late to start.
     pub fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 }
 
-/// Masters tell the time that is left, since clocks differ.
+/// Masters send the time that is left, because clocks differ.
 fn deadline(said: &Value) -> Option<Instant> {
     let left = Duration::try_from_secs_f64(said.get("left")?.as_f64()?).ok()?;
     Instant::now().checked_add(left)
 }
 
-/// What a master tells its minions beside jobs.
+/// A notice of a master to its minions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Word {
     /// It stops. Minions with nothing to deliver come back within this time.
     Goodbye(Duration),
     /// The key of publications changes. Minions sign in within this time.
     Rotated(Duration),
-    /// Nothing that concerns us, or nothing we know of.
+    /// Nothing that concerns us, or nothing that we know.
     Other,
 }
 
 impl Word {
-    /// Reads a publication that is no job.
+    /// Reads a publication that is not a job.
     pub fn of(load: &Map) -> Option<Self> {
         if load.contains_key("jid") {
             return None;
         }
         let said = load.get(OURS)?;
         let is = |name: &str| said.get(name).is_some_and(Value::truthy);
+        // Bounded: a strange number must not keep a minion away for long.
         let spread = said.get("spread").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 60.0);
         let spread = Duration::try_from_secs_f64(spread).unwrap_or_default();
         match (is("goodbye"), is("rotated")) {
@@ -99,21 +100,21 @@ impl Word {
     }
 }
 
-/// A link has connected: asks for what was missed, as long as this connection lasts.
+/// Requests missed jobs after a link has connected, as long as this connection lasts.
 pub async fn ask(world: Arc<World>, link: Arc<Link>) {
     let Some(channel) = link.channel().filter(|channel| channel.master_can(Ability::Missed)) else { return };
     for pause in ASK_AFTER {
         tokio::time::sleep(pause).await;
-        // Answers have a bound; more may be waiting.
+        // Answers are bounded; more may be waiting.
         while is_current(&link, &channel) && ask_once(&world, &link, &channel).await {}
     }
 }
 
-/// Asks for what was missed whenever a publication could not be read. Does not end.
+/// Requests missed jobs whenever a publication could not be decrypted. Never returns.
 pub async fn ask_whenever(world: &Arc<World>, link: &Arc<Link>, unread: &Notify) {
     loop {
         unread.notified().await;
-        // It does so beside the link, which has to go on reading.
+        // In a task beside the link, which must go on reading.
         if let Err(panic) = world.rt.spawn(ask(world.clone(), link.clone())).await {
             warn!(master = %link.settings.address, "could not ask what was missed: {panic}");
         }
@@ -124,7 +125,7 @@ fn is_current(link: &Link, channel: &Arc<MasterChannel>) -> bool {
     link.channel().is_some_and(|current| Arc::ptr_eq(&current, channel))
 }
 
-/// Asks once; says whether to ask again at once.
+/// Sends one request. Returns whether to ask again at once.
 async fn ask_once(world: &Arc<World>, link: &Arc<Link>, channel: &MasterChannel) -> bool {
     let load = map! { "cmd" => "saltern_missed", "known" => world.known_jids(KNOWN) };
     let answer = match channel.request(load, Some(PATIENCE), Decode::Default).await {
@@ -148,7 +149,7 @@ async fn ask_once(world: &Arc<World>, link: &Arc<Link>, channel: &MasterChannel)
     begun > 0
 }
 
-/// The master's key changes: signs in by and by, so that not all minions do at the next job.
+/// Signs in for the master's new key, at a random time, so that not all minions do so at the next job.
 pub async fn renew(world: Arc<World>, link: Arc<Link>, spread: Duration) {
     let Some(channel) = link.channel() else { return };
     let old = channel.credentials();

@@ -1,4 +1,5 @@
-//! Telling masters which held jobs arrived and began: several at a time, since they often come together.
+//! Reporting to masters which held jobs arrived and started: several in one request, since they often arrive
+//! together.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::world::World;
 /// How long a receipt waits for others.
 const GATHER: Duration = Duration::from_millis(3);
 
-/// Time for an answer. Without one the job begins all the same: the master asked for it.
+/// Timeout for an answer. Without one the job starts all the same: the master asked for it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Receipts that wait to be sent.
@@ -26,19 +27,19 @@ pub struct Receipts {
 struct Receipt {
     link: Arc<Link>,
     jid: String,
-    /// Told whether the job may begin; none for one that has begun.
+    /// Receives whether the job may start; `None` for a job that has started.
     may_begin: Option<oneshot::Sender<bool>>,
 }
 
 impl Receipts {
-    /// Tells a master that a job arrived, and returns whether it is still to begin.
+    /// Tells a master that a job arrived. Returns whether it should still start.
     pub async fn confirm(&self, world: &Arc<World>, link: &Arc<Link>, jid: &str) -> bool {
         let (may_begin, answer) = oneshot::channel();
         self.add(world, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: Some(may_begin) });
         tokio::time::timeout(PATIENCE + GATHER, answer).await.ok().and_then(Result::ok).unwrap_or(true)
     }
 
-    /// Tells a master that a job has begun.
+    /// Tells a master that a job has started.
     pub fn begun(&self, world: &Arc<World>, link: &Arc<Link>, jid: &str) {
         self.add(world, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: None });
     }
@@ -49,6 +50,7 @@ impl Receipts {
             waiting.push(receipt);
             waiting.len() == 1
         };
+        // The first of a batch starts the timer; the others join it.
         if first {
             let sending = world.clone();
             world.spawn(async move {
@@ -59,6 +61,7 @@ impl Receipts {
     }
 
     async fn send_all(&self, world: &Arc<World>) {
+        // Taken in one step: a receipt that is added now starts a batch of its own.
         let mut waiting = std::mem::take(&mut *self.waiting());
         while let Some(link) = waiting.first().map(|receipt| receipt.link.clone()) {
             let (now, later) = waiting.into_iter().partition(|receipt| Arc::ptr_eq(&receipt.link, &link));

@@ -1,4 +1,4 @@
-//! Delivering returns: does what the plan says, and tells it what came of it.
+//! Delivering returns: carries out what the plan says, and reports the results to it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -21,10 +21,10 @@ use super::{New, Returns, SMALL};
 use crate::masters::{Link, sign_in_apart};
 use crate::world::World;
 
-/// The request by which a master keeps a return in place of another one.
+/// The request by which a master keeps a return on behalf of another one.
 const PEER_RETURN: &str = "saltern_return";
 
-/// Delivers what is handed in and what the last run left, until the minion stops.
+/// Delivers new returns and those of the last run, until the minion stops.
 pub fn start(world: &Arc<World>) {
     let inbox = world.returns.inbox.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(inbox) = inbox else { return };
@@ -50,14 +50,14 @@ async fn watch(world: Arc<World>, link: Arc<Link>, changed: Arc<Notify>) {
     }
 }
 
-/// A return the last run left.
+/// A return from the last run.
 struct Found {
     name: String,
     age: Duration,
     about: Waiting,
 }
 
-/// Reads what the last run left, one after the other; what cannot be read is set aside.
+/// Reads the returns of the last run, one after the other. Unreadable ones are set aside.
 async fn find(world: Arc<World>, found: mpsc::Sender<Found>) {
     let inside = world.clone();
     let listing = world.rt.blocking(move || inside.returns.spool.names()).await;
@@ -94,6 +94,7 @@ fn find_one(world: &World, name: &str) -> Result<Option<Found>, String> {
     let spool = &world.returns.spool;
     let read = || Ok(spool.read(name)?.map(|returned| (returned, spool.size(name))));
     let Some((returned, size)) = read().map_err(|error: store::Error| chain(&error))? else { return Ok(None) };
+    // Another minion used this directory before, for example on a cloned machine.
     if returned.minion != world.id.as_str() {
         return Err(format!("{name} is a return of the minion {:?}", returned.minion));
     }
@@ -115,7 +116,7 @@ fn set_aside(returns: &Returns, name: &str, reason: &str) {
     }
 }
 
-/// Where a return is.
+/// Where a return is stored.
 #[derive(Default)]
 struct Held {
     /// Its file; none while the disk does not take it.
@@ -125,11 +126,11 @@ struct Held {
     settled: Option<oneshot::Sender<()>>,
     /// It is being written.
     writing: bool,
-    /// How often it was sent in vain.
+    /// How often sending it failed.
     failures: u32,
 }
 
-/// What came of something.
+/// The result of a task.
 enum Outcome {
     /// Of sending a return to its publisher.
     Sent(Seq, Result<bool, Failure>),
@@ -172,6 +173,7 @@ impl Delivery {
         let login = &world.config.login;
         let rules =
             Rules { keep: login.return_keep, keep_size: login.return_keep_size, peer_after: login.return_peer_after };
+        // A random start, so that not all minions send copies to the same peer.
         let turn = world.rt.below(1 << 16) as usize;
         let (held, visits, tasks) = (HashMap::new(), BTreeMap::new(), JoinSet::new());
         Delivery { plan: Plan::new(rules, turn), view: View::new(), held, visits, tasks, world }
@@ -198,12 +200,13 @@ impl Delivery {
         }
         let left: usize = self.plan.counts().map(|(_, count)| count).sum();
         if left > 0 {
+            // Only in memory, because the disk did not take them.
             let lost = self.held.values().filter(|held| held.name.is_none()).count();
             warn!("{left} returns were not delivered; {} are kept for the next start, {lost} are lost", left - lost);
         }
     }
 
-    /// Sees how the masters are.
+    /// Updates the view of the masters.
     fn look(&mut self) {
         self.view = self.world.links.iter().map(|link| (link.address(), seen(link))).collect();
         let mut known = self.world.returns.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +258,7 @@ impl Delivery {
         self.world.links.iter().find(|link| link.address() == address).cloned()
     }
 
-    /// Where a return is, for a task that sends it.
+    /// Returns where a return is, for a task that sends it.
     fn source(&self, seq: Seq) -> Source {
         let held = self.held.get(&seq);
         Source {
@@ -272,6 +275,7 @@ impl Delivery {
         self.begin(async move {
             let answer = match (visit, link) {
                 (_, None) => Err(Failure::NotTaken("the master is not configured any more".to_owned())),
+                // Asked before anything is sent: the results of a job are for the master that published it.
                 (_, Some(link)) if source.is_for_another(&link).await => Err(Failure::NotTaken(ANOTHER.to_owned())),
                 (Some(channel), _) => source.send(&channel, own_return).await,
                 (None, Some(link)) => source.send_over(&link, own_return).await,
@@ -324,7 +328,7 @@ impl Delivery {
         }
     }
 
-    /// The pause after which something is tried again, from now.
+    /// Returns when to retry, after a random pause.
     fn again(&self) -> Instant {
         let login = &self.world.config.login;
         let (least, most) = (login.return_retry_timer, login.return_retry_timer_max.max(login.return_retry_timer));
@@ -340,8 +344,8 @@ impl Delivery {
         self.forget(seq, about.size);
     }
 
-    /// The return is nobody's business any more. What is small goes at once: the shorter its file outlives the receipt, the
-    /// less is sent twice.
+    /// Forgets a return. A small file is removed at once: the shorter it outlives the receipt, the less is sent
+    /// twice.
     fn forget(&mut self, seq: Seq, size: u64) {
         let Some(Held { name: Some(name), .. }) = self.held.remove(&seq) else { return };
         let world = self.world.clone();
@@ -364,6 +368,7 @@ impl Delivery {
             Failure::NotTaken(reason) => {
                 self.complain(seq, &about, reason);
                 let again = self.again();
+                // The connection of a visit may be the reason; the next visit makes a new one.
                 if self.visits.remove(address).is_some() {
                     self.plan.visit_failed(address, again);
                 }
@@ -374,7 +379,7 @@ impl Delivery {
         }
     }
 
-    /// The first failure and then ever fewer are worth an operator's eye.
+    /// The first failure and then ever fewer are worth an operator's attention.
     fn complain(&mut self, seq: Seq, about: &Waiting, reason: &str) {
         let Some(held) = self.held.get_mut(&seq) else { return };
         held.failures = held.failures.saturating_add(1);
@@ -385,7 +390,7 @@ impl Delivery {
         }
     }
 
-    /// The file of a return is of no use.
+    /// Gives up a return whose file cannot be used.
     fn lose(&mut self, seq: Seq, about: &Waiting, failure: &Failure) {
         error!("The minion failed to return the job information for job {}: {failure}", about.jid);
         self.plan.done(seq);
@@ -395,7 +400,7 @@ impl Delivery {
         }
     }
 
-    /// A return was sent once, or has to wait: it leaves the memory if it is on disk.
+    /// Notes that a return was sent once, or has to wait: it leaves the memory if it is on disk.
     fn settle(&mut self, seq: Seq) {
         let Some(held) = self.held.get_mut(&seq) else { return };
         drop(held.settled.take());
@@ -449,7 +454,7 @@ impl Delivery {
         }
     }
 
-    /// Says loudly that a return will not reach its master.
+    /// Reports that a return will not reach its master.
     fn give_up(&mut self, seq: Seq, about: &Waiting, why: &Why) {
         let (Waiting { jid, publisher, .. }, keep) = (about, self.world.config.login.return_keep.as_secs());
         let (reason, holder) = match why {
@@ -470,7 +475,7 @@ fn remove(world: &World, name: &str) {
     }
 }
 
-/// Waits until a time, for ever if there is none.
+/// Waits until a time; for ever if there is none.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -491,7 +496,8 @@ fn seen(link: &Link) -> Seen {
     }
 }
 
-/// Of several masters of which one is followed, one that was lost is not tried again by itself.
+/// Returns how a master can be reached. Of several masters of which one is followed, a lost one is not retried by
+/// itself.
 fn reach(state: MasterState, role: MasterRole) -> Reach {
     match (state, role) {
         (MasterState::Live, _) => Reach::Live,
@@ -501,26 +507,26 @@ fn reach(state: MasterState, role: MasterRole) -> Reach {
     }
 }
 
-/// A return on its way, read from its file when it is not in memory.
+/// A return being sent, read from its file if it is not in memory.
 struct Source {
     world: Arc<World>,
     name: Option<String>,
     returned: Option<Arc<Spooled>>,
 }
 
-/// Why a return waits for a master that comes back under its address.
+/// Why a return waits although a master is at the address: it is another master.
 const ANOTHER: &str =
     "there is another master now where the one was that published the job: its key and id have changed";
 
 impl Source {
-    /// Says whether the return is for another master than the one at the address now.
+    /// Returns whether the return is for another master than the one at the address now.
     async fn is_for_another(&self, link: &Link) -> bool {
         let status = link.status(false);
         let now = Publisher { id: status.id, fingerprint: status.fingerprint, ..Publisher::default() };
         self.read().await.is_ok_and(|returned| is_another(&returned.publisher, &now))
     }
 
-    /// Sends over the connection of a link, for as long as the link has it.
+    /// Sends over the connection of a link, as long as the link has it.
     async fn send_over(&self, link: &Link, make: fn(&Spooled) -> Map) -> Result<Value, Failure> {
         let away = || Failure::NotTaken("not connected".to_owned());
         let channel = link.channel().ok_or_else(away)?;
@@ -550,27 +556,27 @@ impl Source {
         match reading.await.map_err(|error| Failure::NotTaken(error.to_string()))? {
             Ok(Some(returned)) => Ok(Arc::new(returned)),
             Ok(None) => Err(Failure::Gone),
-            // A disk that fails to read may read later; what was read and makes no sense never will.
+            // A disk that fails to read may work later. What was read but makes no sense never will.
             Err(error @ store::Error::Io { .. }) => Err(Failure::NotTaken(chain(&error))),
             Err(error) => Err(Failure::Unreadable(chain(&error))),
         }
     }
 }
 
-/// Says whether two masters that were met under one address are not the same: they have different keys and, as far as they
-/// told, different ids. A master of ours whose key was changed keeps its id.
+/// Returns whether two masters seen at one address are different: they have different keys and, as far as they said,
+/// different ids. A master of Saltern whose key was changed keeps its id.
 fn is_another(then: &Publisher, now: &Publisher) -> bool {
     let differ = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
     let same_id = then.id.is_some() && then.id == now.id;
     differ(&then.fingerprint, &now.fingerprint) && !same_id
 }
 
-/// The request that delivers a return.
+/// Returns the request that delivers a return.
 fn own_return(returned: &Spooled) -> Map {
     returned.load.clone()
 }
 
-/// The request that gives a copy to a peer of the publisher.
+/// Returns the request that gives a copy to a peer of the publisher.
 fn peer_return(returned: &Spooled) -> Map {
     let Publisher { address, id, .. } = &returned.publisher;
     map! {
@@ -581,7 +587,7 @@ fn peer_return(returned: &Spooled) -> Map {
     }
 }
 
-/// Understands a master's answer to a return: true when it has it, false when it will never take it.
+/// Reads a master's answer to a return: true if it has the return, false if it will never take it.
 fn taken(answer: Value) -> Result<bool, Failure> {
     match answer {
         // Masters answer an empty text when something went wrong on their side.
@@ -591,7 +597,7 @@ fn taken(answer: Value) -> Result<bool, Failure> {
     }
 }
 
-/// Understands a peer's answer to a copy; who does not know the request answers anything but true.
+/// Reads a peer's answer to a copy. One that does not know the request answers anything but true.
 fn copy_taken(answer: Value) -> Result<bool, Failure> {
     let yes = answer == Value::Bool(true);
     taken(answer).map(|_| yes)

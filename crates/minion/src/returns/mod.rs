@@ -25,27 +25,27 @@ use wire::loads::Ability;
 use crate::jobs::Publication;
 use crate::masters::Link;
 
-/// Returns up to this size are written and removed without a thread of their own, as the notes of running jobs are: the way to
-/// one and back takes longer.
+/// Returns up to this size are written and removed without a thread of their own, like the notes of running jobs:
+/// switching threads takes longer.
 const SMALL: usize = 64 * 1024;
 
-/// How long a disk may take to keep a larger return before it is sent nevertheless.
+/// How long the disk may take to store a larger return before it is sent all the same.
 const SLOW_DISK: Duration = Duration::from_secs(2);
 
-/// Returns that may wait to be looked at.
+/// The number of new returns that may wait for the delivery task.
 const QUEUE: usize = 64;
 
-/// What the publication says that the return does not, for masters that never saw it.
+/// Fields of the publication that a return lacks. A peer that never saw the job needs them.
 const JOB_FIELDS: [&str; 3] = ["tgt", "tgt_type", "ret"];
 
-/// Where returns are handed in.
+/// Where jobs hand in returns.
 pub struct Returns {
     spool: Arc<ReturnSpool>,
     /// The disk would not take the last return.
     disk_failing: AtomicBool,
     queue: mpsc::Sender<New>,
     inbox: Mutex<Option<mpsc::Receiver<New>>>,
-    /// What is known of publishers by their addresses, from when they were last connected.
+    /// The publishers by address, as they were when last connected.
     known: Mutex<BTreeMap<String, Publisher>>,
     counts: Mutex<BTreeMap<String, usize>>,
 }
@@ -53,15 +53,15 @@ pub struct Returns {
 /// A return that was handed in.
 struct New {
     returned: Arc<Spooled>,
-    /// Its file; none when the disk would not take it.
+    /// Its file, or `None` if the disk did not take it.
     name: Option<String>,
     size: u64,
-    /// Told when it was sent for the first time, or has to wait.
+    /// Notified when it was sent for the first time, or has to wait.
     settled: oneshot::Sender<()>,
 }
 
 impl Returns {
-    /// The returns of a minion, which nobody delivers yet.
+    /// Creates the queue; nobody delivers yet.
     pub fn new(config: &config::Minion) -> Self {
         let (queue, inbox) = mpsc::channel(QUEUE);
         Returns {
@@ -74,8 +74,8 @@ impl Returns {
         }
     }
 
-    /// Keeps a return and has it delivered to the master of its job. Waits until it was sent once, or has to wait for its
-    /// master.
+    /// Stores a return, and has it delivered to the master of its job. Waits until it was sent once, or has to wait
+    /// for its master.
     pub async fn post(&self, rt: &Rt, link: &Link, job: &Publication, load: Map) {
         let jid = job.jid();
         info!("Returning information for job: {jid}");
@@ -91,6 +91,7 @@ impl Returns {
         let name = self.write(rt, &returned, content).await;
         let kept = name.is_some();
         let (settled, settling) = oneshot::channel();
+        // A full queue makes the job wait, which bounds what is in memory.
         if self.queue.send(New { returned, name, size, settled }).await.is_err() {
             if !kept {
                 error!("The minion failed to return the job information for job {jid}: it stops, and the disk is full");
@@ -101,7 +102,7 @@ impl Returns {
         let _ = settling.await;
     }
 
-    /// How many returns wait for the master at an address.
+    /// Returns how many returns wait for the master at an address.
     pub fn waiting(&self, address: &str) -> usize {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(address).copied().unwrap_or(0)
     }
@@ -116,6 +117,7 @@ impl Returns {
                 fingerprint: status.fingerprint,
                 has_peers: channel.master_can(Ability::PeerReturns),
             },
+            // Its peers may get copies while it is away, so what is known of it is kept.
             None => {
                 let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned();
                 known.unwrap_or_else(|| Publisher { address, ..Publisher::default() })
@@ -123,7 +125,7 @@ impl Returns {
         }
     }
 
-    /// Writes a return to the disk. A disk that does not take it is complained about once.
+    /// Writes a return to the disk. Logs only the first failure in a row.
     async fn write(&self, rt: &Rt, returned: &Arc<Spooled>, content: Vec<u8>) -> Option<String> {
         let directory = self.spool.directory().display();
         match self.try_to_write(rt, returned, content).await {
@@ -148,6 +150,7 @@ impl Returns {
         if content.len() <= SMALL {
             return self.spool.write(returned, &content).map_err(|error| chain(&error));
         }
+        // A timeout leaves the thread running. The file it may still write is found at the next start.
         let (spool, inside) = (self.spool.clone(), returned.clone());
         let writing = rt.blocking(move || spool.write(&inside, &content));
         match tokio::time::timeout(SLOW_DISK, writing).await {

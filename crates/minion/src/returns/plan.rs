@@ -1,4 +1,4 @@
-//! Which return goes where, and when. Decides and does nothing: it is told what happened and what time it is.
+//! Decides which return goes where, and when, but does nothing itself: it is told what happened, and the time.
 //!
 //! Each return belongs to the master that published its job and goes there until that one has taken it. If it is not taken
 //! for a while and the publisher has peers that take returns in its place, one of them gets a copy; the return still goes to
@@ -9,45 +9,45 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A return, by the order in which returns came.
+/// The number of a return, in the order of arrival.
 pub type Seq = u64;
 
-/// Most returns that had to wait on their way to one master at the same time, and most copies.
+/// The largest number of old returns in transit to one master, and of copies.
 const MANY: usize = 8;
 
-/// Most new returns on their way to one master at the same time.
+/// The largest number of new returns in transit to one master.
 const MOST_NEW: usize = 64;
 
-/// A return that was found too old at the start is tried for this long nevertheless.
+/// How long a return is tried that was too old at the start already.
 const LAST_CHANCE: Duration = Duration::from_secs(60);
 
-/// When no peer takes a return, they are asked again after this time.
+/// The pause after all peers have refused a return.
 const REFUSED: Duration = Duration::from_secs(60);
 
-/// What a backlog may wait after its master came back, so that a fleet does not send at once.
+/// The longest random pause of a backlog after its master came back, so that not all minions send at once.
 pub const SPREAD: Duration = Duration::from_millis(500);
 
-/// What the options say.
+/// The options.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// How long a return is kept (`return_keep`).
     pub keep: Duration,
-    /// Most bytes of all returns (`return_keep_size`). The newest return is kept whatever its size.
+    /// The largest size of all returns, in bytes (`return_keep_size`). The newest return is kept whatever its size.
     pub keep_size: u64,
     /// How long a return waits before a peer gets a copy (`return_peer_after`).
     pub peer_after: Duration,
 }
 
-/// What is known of a return.
+/// The properties of a return.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
-    /// The job.
+    /// The job id.
     pub jid: String,
     /// The address of the master that published it.
     pub publisher: String,
-    /// Whether that one has peers that may take it.
+    /// Whether it has peers that may take the return.
     pub has_peers: bool,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
@@ -62,30 +62,30 @@ pub enum Reach {
     Idle,
 }
 
-/// What is known of a master.
+/// The properties of a master.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// How it can be reached.
     pub reach: Reach,
     /// Whether it takes returns of its peers.
     pub takes_copies: bool,
-    /// What it called its process.
+    /// The name that it gave its process.
     pub boot: Option<String>,
 }
 
-/// The masters by address. One that is not in here is not configured any more.
+/// The configured masters by address.
 pub type View = BTreeMap<String, Seen>;
 
-/// What is to be done.
+/// Something to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Send a return to its publisher, and tell the outcome.
+    /// Send a return to its publisher, and report the outcome.
     Deliver(Seq),
     /// A new return has to wait.
     Hold(Seq),
-    /// Send a copy to a master, and tell the outcome.
+    /// Send a copy to a master, and report the outcome.
     Copy(Seq, String),
-    /// Sign in at a master that is not followed, and tell the outcome.
+    /// Sign in at a master that is not followed, and report the outcome.
     Visit(String),
     /// Close the connection of a visit.
     Leave(String),
@@ -128,7 +128,7 @@ struct Entry {
     refused: Vec<String>,
 }
 
-/// A connection to a master that is not followed.
+/// The state of a connection to a master that is not followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Visit {
     #[default]
@@ -157,18 +157,18 @@ struct Queue {
 pub struct Plan {
     rules: Rules,
     next: Seq,
-    /// Spreads copies over the peers; where it begins is up to chance.
+    /// Spreads copies over the peers. It starts at a random number.
     turn: usize,
     size: u64,
     entries: BTreeMap<Seq, Entry>,
     queues: BTreeMap<String, Queue>,
     expiry: BTreeSet<(Instant, Seq)>,
-    /// Those of which a peer has a copy.
+    /// Those that a peer has a copy of.
     copied: BTreeSet<Seq>,
 }
 
 impl Plan {
-    /// A plan without returns.
+    /// Creates a plan without returns.
     pub fn new(rules: Rules, turn: usize) -> Self {
         Plan {
             rules,
@@ -187,7 +187,7 @@ impl Plan {
         self.enter(about, Stage::Fresh, now + self.rules.keep, now + self.rules.peer_after)
     }
 
-    /// Takes a return that waited before the start, for so long.
+    /// Takes a return of this age, from before the start.
     pub fn add_old(&mut self, about: Waiting, age: Duration, now: Instant) -> Seq {
         let left = |time: Duration| time.saturating_sub(age);
         let expires = now + left(self.rules.keep).max(LAST_CHANCE);
@@ -213,23 +213,23 @@ impl Plan {
         seq
     }
 
-    /// How many returns wait for each publisher.
+    /// Returns how many returns wait for each publisher.
     pub fn counts(&self) -> impl Iterator<Item = (&str, usize)> {
         self.queues.iter().map(|(address, queue)| (address.as_str(), queue.all))
     }
 
-    /// What is known of a return, unless it is gone.
+    /// Returns the properties of a return that still waits.
     pub fn get(&self, seq: Seq) -> Option<&Waiting> {
         self.entries.get(&seq).map(|entry| &entry.about)
     }
 
-    /// The publisher has taken a return, or it cannot be sent at all.
+    /// Notes that the publisher has taken a return, or that it can never be sent.
     pub fn done(&mut self, seq: Seq) {
         self.stop_sending(seq);
         self.remove(seq);
     }
 
-    /// The publisher has not taken a return, which is sent again after a pause.
+    /// Notes that the publisher has not taken a return, and when to retry.
     pub fn failed(&mut self, seq: Seq, again: Instant) {
         self.stop_sending(seq);
         let Some(entry) = self.entries.get_mut(&seq) else { return };
@@ -242,13 +242,14 @@ impl Plan {
     fn stop_sending(&mut self, seq: Seq) {
         let Some(entry) = self.entries.get_mut(&seq) else { return };
         let Stage::Sending { fresh } = entry.stage else { return };
+        // Only until the caller sets what follows: the entry is removed, or waits.
         entry.stage = Stage::Fresh;
         if let Some(queue) = self.queues.get_mut(&entry.about.publisher) {
             if fresh { queue.sending_fresh -= 1 } else { queue.sending -= 1 }
         }
     }
 
-    /// A peer has a copy of a return of this publisher.
+    /// Notes that a peer has a copy of a return of this publisher.
     pub fn copied(&mut self, seq: Seq, publisher: &str, peer: &str) {
         self.stop_copying(seq, publisher);
         if let Some(entry) = self.entries.get_mut(&seq) {
@@ -257,7 +258,7 @@ impl Plan {
         }
     }
 
-    /// A peer has not taken a copy; with `refused` it never will.
+    /// Notes that a peer has not taken a copy. `refused` is a peer that never will.
     pub fn copy_failed(&mut self, seq: Seq, publisher: &str, refused: Option<&str>, again: Instant) {
         self.stop_copying(seq, publisher);
         let Some(entry) = self.entries.get_mut(&seq) else { return };
@@ -274,12 +275,12 @@ impl Plan {
         }
     }
 
-    /// A visit has begun.
+    /// Notes that a visit has begun.
     pub fn visiting(&mut self, publisher: &str) {
         self.set_visit(publisher, Visit::Open);
     }
 
-    /// A visit could not begin, or its connection was lost; it is tried again then.
+    /// Notes that a visit could not begin, or that its connection was lost, and when to retry.
     pub fn visit_failed(&mut self, publisher: &str, again: Instant) {
         self.set_visit(publisher, Visit::Later(again));
     }
@@ -308,7 +309,7 @@ impl Plan {
         Some(entry)
     }
 
-    /// Says what is to be done now. `jitter` is what backlogs of masters that came back wait.
+    /// Returns what to do now. `jitter` is the pause of backlogs whose masters came back.
     pub fn act(&mut self, now: Instant, view: &View, jitter: Duration) -> Vec<Action> {
         let mut actions = self.make_room();
         self.expire(now, &mut actions);
@@ -320,11 +321,12 @@ impl Plan {
             let peers = peers(view, address);
             queue.copy(&peers, now, (&mut self.turn, &mut self.entries), &mut actions);
         }
+        // A task may still report about a queue without returns.
         self.queues.retain(|_, queue| queue.all > 0 || !queue.copying.is_empty() || queue.visit != Visit::None);
         actions
     }
 
-    /// When [`Plan::act`] has something to do if nothing else happens before.
+    /// Returns when [`Plan::act`] has something to do if nothing else happens before.
     pub fn due(&self, view: &View) -> Option<Instant> {
         let queues = self.queues.iter().filter_map(|(address, queue)| {
             queue.due(view.get(address).map(|seen| seen.reach), !peers(view, address).is_empty())
@@ -336,6 +338,7 @@ impl Plan {
         while let Some((at, seq)) = self.expiry.first().copied().filter(|(at, _)| *at <= now) {
             self.expiry.remove(&(at, seq));
             let Some(entry) = self.entries.get_mut(&seq) else { continue };
+            // It is being sent, or will be in this step, and its file must last until then.
             if entry.is_on_its_way() || entry.stage == Stage::Fresh {
                 entry.expires = now + LAST_CHANCE;
                 self.expiry.insert((entry.expires, seq));
@@ -346,7 +349,7 @@ impl Plan {
         }
     }
 
-    /// Forgets returns while there are too many bytes: those that a peer has first, then the oldest.
+    /// Forgets returns while they take too much room: first those that a peer has, then the oldest.
     fn make_room(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         while self.size > self.rules.keep_size && self.entries.len() > 1 {
@@ -375,8 +378,9 @@ impl Entry {
     }
 }
 
-/// The masters that may get copies of returns of a publisher: those that can be reached, take them, and are another process.
+/// Returns the masters that may get copies of a publisher's returns: connected, able, and another process.
 fn peers<'a>(view: &'a View, publisher: &str) -> Vec<&'a str> {
+    // One process can have several addresses; a copy there would be no copy.
     let boot = view.get(publisher).and_then(|seen| seen.boot.as_ref());
     let fits = |(address, seen): &(&'a String, &'a Seen)| {
         let other = address.as_str() != publisher && (boot.is_none() || seen.boot.as_ref() != boot);
@@ -390,10 +394,11 @@ impl Queue {
         reach == Some(Reach::Live) || reach == Some(Reach::Idle) && self.visit == Visit::Open
     }
 
-    /// When the master has come back, what waited for it is due.
+    /// Makes due what waited for a master that has come back.
     fn notice_return(&mut self, reach: Option<Reach>, due: Instant, entries: &mut BTreeMap<Seq, Entry>) {
         let live = reach == Some(Reach::Live);
         if live && !std::mem::replace(&mut self.was_live, live) {
+            // This includes failed tries with long pauses: their reason was probably the connection.
             for (_, seq) in std::mem::take(&mut self.waiting) {
                 if let Some(entry) = entries.get_mut(&seq) {
                     entry.stage = Stage::Waiting(due);
@@ -410,6 +415,7 @@ impl Queue {
             actions.push(Action::Leave(address.to_owned()));
         }
         if reach != Some(Reach::Idle) || self.all == 0 {
+            // A visit that is being tried reports its end itself.
             if self.visit != Visit::Knocking {
                 self.visit = Visit::None;
             }
@@ -434,6 +440,7 @@ impl Queue {
         actions: &mut Vec<Action>,
     ) {
         if !self.is_open(reach) {
+            // The job of a new return waits until the return is sent or held.
             return self.hold(now, entries, actions);
         }
         while self.sending_fresh < MOST_NEW
@@ -475,6 +482,7 @@ impl Queue {
             let Some(entry) = entries.get_mut(&seq) else { continue };
             let willing: Vec<_> = peers.iter().filter(|peer| !entry.refused.iter().any(|no| no == *peer)).collect();
             if willing.is_empty() {
+                // A peer may have changed its mind, or its version, until then.
                 entry.refused.clear();
                 entry.copy = Copying::Due(now + REFUSED);
                 self.copies.insert((now + REFUSED, seq));

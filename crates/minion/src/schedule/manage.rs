@@ -1,4 +1,4 @@
-//! What is asked of the schedule over the minion's bus, by `schedule.*` and by other programs.
+//! Requests about the schedule over the minion's bus, from `schedule.*` and from other programs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::world::World;
 
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// Does what an event `manage_schedule` asks for, and answers with the event Salt answers with.
+/// Does what an event `manage_schedule` asks for, and fires the event with which Salt answers.
 pub fn manage(world: &Arc<World>, data: &Map) {
     let func = data.get_str("func").unwrap_or_default();
     let tag = match func {
-        // Salt tells of a changed job as of one that was deleted.
+        // Salt reports a changed job like a deleted one.
         "delete" | "modify" => "delete_complete",
         "add" => "add_complete",
         "enable" => "enabled_complete",
@@ -46,7 +46,7 @@ fn name_in(data: &Map) -> String {
 /// Changes the schedule.
 ///
 /// # Errors
-/// What is wrong with the request, in Salt's words.
+/// When the request is invalid, in Salt's words.
 fn change(world: &World, func: &str, data: &Map) -> Result<(), &'static str> {
     let (name, empty) = (name_in(data), Value::Null);
     let today = world.schedule.moment(&world.rt).wall.date();
@@ -74,7 +74,7 @@ fn change(world: &World, func: &str, data: &Map) -> Result<(), &'static str> {
     })
 }
 
-/// Does what changes no definition.
+/// Handles requests that change no definition.
 fn tell(world: &Arc<World>, func: &str, data: &Map) {
     let (table, name) = (&world.schedule, name_in(data));
     let now = table.moment(&world.rt);
@@ -101,7 +101,7 @@ fn tell(world: &Arc<World>, func: &str, data: &Map) {
             let next = table.lock().next_fire_time(&name, now).map(|time| time.strftime(TIME_FORMAT).to_string());
             ("next_fire_time_complete", map! { "complete" => true, "next_fire_time" => next })
         }
-        // Salt has no other way to tell it.
+        // Salt has no other way to report it.
         "job_status" if !data.get("fire_event").is_some_and(Value::truthy) => return,
         "job_status" => {
             let job = table.lock().status(&name, now);
@@ -118,7 +118,7 @@ fn answer(world: &World, what: &str, data: Map) {
     }
 }
 
-/// Writes the schedule to `_schedule.conf`, where the next start finds it. Says whether it could.
+/// Writes the schedule to `_schedule.conf`, where the next start finds it. Returns whether that worked.
 fn persist(world: &World) -> bool {
     debug!("Persisting schedule");
     let jobs = world.schedule.lock().persisted();
@@ -131,5 +131,6 @@ fn write(path: &Path, jobs: Map) -> Result<(), store::Error> {
         disk::make_directory(directory)?;
     }
     let text = yaml::dump(&map! { "schedule" => jobs }.into(), Flow::Leaves);
+    // Synced: an operator who persists a job expects it to survive a power cut.
     disk::write(path, text.as_bytes(), Writing { sync: true, ..Writing::PRIVATE })
 }

@@ -1,7 +1,8 @@
-//! Scheduled jobs. They belong to the minion and not to a link: each is run once when it is due, however many masters there are.
+//! Scheduled jobs. They belong to the minion and not to a link: each runs once when it is due, whatever the number of
+//! masters.
 //!
-//! What is due when is decided by the crate `schedule`; here is the task that sleeps until then ([`start`]), the run of a job
-//! ([`run`]), and what functions and programs of this host ask of the schedule over the bus ([`manage()`]).
+//! The crate `schedule` decides what is due when. This module has the task that sleeps until then ([`start`]), runs
+//! jobs ([`run`]), and handles requests of functions and programs on this host over the bus ([`manage()`]).
 
 mod manage;
 mod pillar;
@@ -25,10 +26,10 @@ use value::{Map, Value};
 use crate::masters::Link;
 use crate::world::World;
 
-/// Longest sleep; there is no harm in looking once a day.
+/// The longest sleep; checking once a day does no harm.
 const DAY: Duration = Duration::from_secs(86400);
 
-/// The jobs of a minion that are run at times.
+/// The scheduled jobs of a minion.
 pub struct Timetable {
     schedule: Mutex<Schedule>,
     changed: Arc<Notify>,
@@ -38,12 +39,12 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// What the options say. Nothing is run yet.
+    /// Reads the schedule of the options. Nothing runs yet.
     pub fn new(config: &config::Minion, rt: &Rt) -> Self {
         let zone = if rt.is_simulated() { Zone::Utc } else { Zone::Machine };
         let window = config.jobs.loop_interval.max(Duration::from_secs(1));
         let given = config.raw.get("schedule").cloned().unwrap_or_default();
-        // Where nothing is planned no day is asked for: to know the machine's zone, a folder of hundreds of zones is read.
+        // Without jobs no date is needed: finding the machine's zone reads a directory of hundreds of zones.
         let planned = given.as_map().is_some_and(|jobs| !jobs.is_empty());
         let today = if planned { &zone } else { &Zone::Utc }.wall(rt.now()).date();
         let schedule = Schedule::new(&given, window, today).unwrap_or_else(|reason| {
@@ -59,12 +60,12 @@ impl Timetable {
         }
     }
 
-    /// Whether this is the minion that runs scheduled jobs, and not a call beside it.
+    /// Returns whether this is the minion that runs scheduled jobs, and not a call beside it.
     pub fn is_running(&self) -> bool {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// The time on both clocks.
+    /// Returns the time on both clocks.
     fn moment(&self, rt: &Rt) -> Moment {
         Moment { wall: self.zone.wall(rt.now()), mono: self.begun.elapsed() }
     }
@@ -74,7 +75,7 @@ impl Timetable {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the schedule, and has it looked at again.
+    /// Changes the schedule and wakes the task that runs it.
     fn change<T>(&self, change: impl FnOnce(&mut Schedule) -> T) -> T {
         let changed = change(&mut self.lock());
         self.changed.notify_one();
@@ -135,7 +136,7 @@ async fn watch(world: Arc<World>, link: Arc<Link>) {
     }
 }
 
-/// Begins what is due, and says how long nothing else is.
+/// Starts what is due. Returns how long nothing else is.
 fn look(world: &Arc<World>) -> Duration {
     let now = world.schedule.moment(&world.rt);
     let mut schedule = world.schedule.lock();
@@ -148,7 +149,7 @@ fn look(world: &Arc<World>) -> Duration {
     wait
 }
 
-/// Does something with what the schedule has to be told.
+/// Calls a function with what the schedule needs from outside.
 fn with_facts<T>(world: &World, now: Moment, act: impl FnOnce(&Facts) -> T) -> T {
     let runs: Vec<String> =
         world.running.list().iter().filter_map(|job| Some(job.load.get_str("schedule")?.to_owned())).collect();

@@ -9,8 +9,8 @@ use value::{Map, Value};
 use crate::masters::Link;
 use crate::world::World;
 
-/// Takes the jobs and beacons of all pillars. Of several with one name the first connected master's counts, in the order of the options;
-/// those of masters that are away stay until they are back.
+/// Takes the jobs and beacons of all pillars. Of several with one name, that of the first connected master counts, in
+/// the order of the options. Those of masters that are away stay until they are back.
 pub fn take(world: &Arc<World>) {
     let Some(pillar) = merged(world) else { return };
     world.beacons.set_pillar(pillar.get("beacons"));
@@ -21,7 +21,7 @@ pub fn take(world: &Arc<World>) {
     }
 }
 
-/// `None` while nothing is to be changed: the master that is followed is away, and another one not there yet.
+/// Returns `None` while nothing should change: the followed master is away, and there is no other yet.
 fn merged(world: &World) -> Option<Map> {
     if world.links.is_empty() {
         return crate::call::local_pillar(world, Map::new()).inspect_err(|error| error!("{error}")).ok();
@@ -33,13 +33,14 @@ fn merged(world: &World) -> Option<Map> {
         return None;
     }
     let mut pillars = live;
+    // With hot masters, the jobs of one that is away go on: its pillar is the last that is known.
     if !one_at_a_time {
         pillars.extend(world.links.iter().filter(|link| !is_live(link) && link.has_pillar()).map(|link| link.pillar()));
     }
     Some(merge(&pillars))
 }
 
-/// What concerns schedule and beacons: by name, the first one counts.
+/// Merges what concerns schedule and beacons: for each name, the first one counts.
 fn merge(pillars: &[Arc<Map>]) -> Map {
     let mut merged = Map::new();
     for name in ["schedule", "whens", "beacons"] {

@@ -18,13 +18,13 @@ use crate::world::World;
 /// The return code of a function that failed, as Salt's scheduler has it.
 const FAILED: i64 = 254;
 
-/// Begins to run a job.
+/// Starts a job.
 pub fn begin(world: &Arc<World>, fire: Fire) {
     begin_with(world, fire, None);
 }
 
-/// Begins something the minion does by itself, whose return is like that of a published job. `out` is the outputter that shows
-/// it best.
+/// Starts something that the minion does by itself, whose return is like that of a published job. `out` is the
+/// outputter for it.
 pub fn begin_apart(world: &Arc<World>, fire: Fire, out: &'static str) {
     begin_with(world, fire, Some(out));
 }
@@ -52,7 +52,7 @@ fn begin_with(world: &Arc<World>, fire: Fire, out: Option<&'static str>) {
     }
     let job = Job::new(load.clone());
     let ctx = context(world, job);
-    // Noted before the task begins, so that nobody counts one run too few.
+    // Noted before the task starts, so that nobody counts one run too few.
     let running = counted.then(|| world.running.enter(load.clone(), world.rt.now(), ctx.job.clone()));
     let inside = world.clone();
     world.spawn(async move {
@@ -64,12 +64,14 @@ fn begin_with(world: &Arc<World>, fire: Fire, out: Option<&'static str>) {
         if let Some(out) = out {
             returned.insert("out", out);
         }
+        // Before the return: whoever sees it must not find the job among the running ones.
         drop((running, note, ctx));
         deliver(&inside, &fire, &jid, returned).await;
     });
 }
 
-/// The id of a run. Many minions begin their jobs at the same moment, so the moment alone would not tell them apart at a master.
+/// Returns a job id. Many minions start their jobs at the same moment, so the time alone would not tell them apart at
+/// a master.
 fn new_jid(world: &World) -> Jid {
     let now = world.rt.now();
     let second = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -82,7 +84,7 @@ fn new_jid(world: &World) -> Jid {
     }
 }
 
-/// What the return says beside the result; functions see it as `__pub_…`.
+/// Returns the fields of the return besides the result; functions see them as `__pub_…`.
 fn job_load(world: &World, fire: &Fire, jid: &Jid) -> Map {
     let mut fun_args = fire.data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
     fun_args.extend(fire.data.get("kwargs").cloned());
@@ -102,22 +104,24 @@ fn job_load(world: &World, fire: &Fire, jid: &Jid) -> Map {
     load
 }
 
-/// Metadata with the time of the run.
+/// Returns metadata with the time of the run.
 fn stamped(world: &World, metadata: &Map) -> Map {
     let (now, mut stamped) = (world.rt.now(), metadata.clone());
     let utc = schedule::Zone::Utc.wall(now);
     stamped.insert("_TOS", world.schedule.zone.offset(now));
     stamped.insert("_TS", crate::ctime::ctime(now));
+    // Salt's format, with the month (`%m`) where the minute should be.
     stamped.insert("_TT", utc.strftime("%Y %B %d %a %H %m").to_string());
     stamped
 }
 
-/// The master a scheduled job belongs to: the first that is connected, in the order of the options, or else the first.
+/// Returns the master a scheduled job belongs to: the first connected one, in the order of the options, or else the
+/// first.
 fn master(world: &World) -> Option<Arc<Link>> {
     world.links.iter().find(|link| link.is_live()).or(world.links.first()).cloned()
 }
 
-/// The context of what the minion does by itself.
+/// Returns the context for what the minion does by itself.
 pub fn context_apart(world: &Arc<World>) -> Context {
     context(world, Job::new(Map::new()))
 }
@@ -161,7 +165,7 @@ async fn run(world: &World, ctx: &Context, fire: &Fire, mut load: Map) -> Map {
     load
 }
 
-/// Sends the return to one master, where it waits for it as other returns do.
+/// Sends the return to one master. It waits for that master like other returns.
 async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
     store(world, fire, &returned).await;
     let wanted = fire.data.get("return_job");
@@ -172,11 +176,11 @@ async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
     let id = world.id.as_str();
     let mut load = map! { "cmd" => "_return", "id" => id };
     load.update(returned);
-    // A master that was asked for an id of its own would add these; so the job is listed like a published one.
+    // A master that was asked for an id would add these, so the job is listed like a published one.
     let arguments = load.get("fun_args").cloned();
     load.update(map! { "arg" => arguments, "tgt_type" => "glob", "tgt" => id });
     if wanted.and_then(Value::as_str) == Some("nocache") {
-        // Nobody keeps it, so it is not worth more than an event.
+        // Nobody keeps it, so it is worth no more than an event.
         load.insert("jid", "nocache");
         world.tell(&link, load).await;
         return;
@@ -191,7 +195,7 @@ async fn deliver(world: &Arc<World>, fire: &Fire, jid: &Jid, returned: Map) {
     }
 }
 
-/// Hands the return of a function that did not fail to the returners of the job and of the option.
+/// Passes the return of a successful function to the returners of the job and of the option.
 async fn store(world: &Arc<World>, fire: &Fire, returned: &Map) {
     let named = [fire.data.get("returner"), world.config.raw.get("schedule_returner")];
     let names = returners::names(named.into_iter().flatten());
