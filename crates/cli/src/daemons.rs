@@ -1,4 +1,4 @@
-//! What `salt-master` and `salt-minion` have in common: the way from a command line to a daemon.
+//! The way from a command line to a daemon, for `salt-master` and `salt-minion`.
 
 use std::future::Future;
 use std::path::Path;
@@ -14,17 +14,17 @@ use value::{Map, Value};
 use crate::args::Program;
 use crate::{exit_codes, log_setup, prepare};
 
-/// What a daemon calls when it is ready, with what it will tell of its work.
+/// A daemon calls this when it is ready, with a way to report on its work.
 pub type Ready = Box<dyn FnOnce(Report) + Send>;
 
-/// How long the program that starts a daemon in the background waits for the word that it works.
+/// How long the program that starts a daemon in the background waits for it to be ready.
 const LAUNCH: Duration = Duration::from_secs(10);
 
 /// A daemon before it runs.
 pub struct Plan<'a> {
     /// Which.
     pub program: Program,
-    /// The word for it in the log, `Master` or `Minion`.
+    /// `Master` or `Minion`, for the log.
     pub word: &'static str,
     /// All options.
     pub options: &'a Map,
@@ -32,19 +32,19 @@ pub struct Plan<'a> {
     pub conf_file: &'a Path,
     /// How it logs.
     pub log: &'a Log,
-    /// What was found when the configuration was read.
+    /// Warnings from reading the configuration.
     pub warnings: &'a [String],
     /// The user to run as.
     pub user: &'a str,
     /// The file for the process id.
     pub pidfile: &'a Path,
-    /// The directories it needs; none without `verify_env`.
+    /// The directories that it needs; `None` without `verify_env`.
     pub directories: Option<Directories>,
-    /// Files that may be open (`max_open_files`), if it cares.
+    /// The number of files that may be open (`max_open_files`), if it matters.
     pub open_files: Option<u64>,
-    /// Threads that carry connections.
+    /// The number of threads for connections.
     pub threads: usize,
-    /// What has to be done before the process becomes the user, if anything.
+    /// Work that needs the rights of root.
     pub before_switch: Option<&'a dyn Fn()>,
 }
 
@@ -52,11 +52,11 @@ pub struct Plan<'a> {
 pub enum Ended {
     /// It was told to.
     Stopped,
-    /// It wants to be started anew.
+    /// It wants to be started again.
     Restart,
 }
 
-/// Turns the process into a daemon and runs it. `run` gets a token for its end and something to call when ready.
+/// Turns the process into a daemon and runs it. `run` gets a token that ends it, and a function to call when ready.
 pub fn run<F>(plan: &Plan<'_>, run: impl FnOnce(CancellationToken, Ready) -> F) -> ExitCode
 where
     F: Future<Output = Result<Ended>>,
@@ -112,6 +112,7 @@ fn status(error: &anyhow::Error) -> u8 {
 fn start(plan: &Plan<'_>, launch: &mut Launch, has_log: &mut bool) -> Result<Option<PidFile>> {
     daemon::spare();
     let background = plan.options.get("daemon").is_some_and(Value::truthy);
+    // Before the log is opened, whose directory may be missing.
     if let Some(directories) = &plan.directories {
         daemon::verify_env(directories)?;
     }
@@ -126,6 +127,7 @@ fn start(plan: &Plan<'_>, launch: &mut Launch, has_log: &mut bool) -> Result<Opt
         *launch = daemon::go_to_background(LAUNCH)?;
     }
     // Without the file the daemon works as well; an ordinary user often has no place for it.
+    // After the fork, which changes the process id, and as root, to whom the directory belongs.
     let pidfile = PidFile::write(plan.pidfile, plan.user).map_err(|error| tracing::warn!("{error}")).ok();
     if let Some(wanted) = plan.open_files {
         daemon::raise_open_files(wanted);
@@ -134,6 +136,7 @@ fn start(plan: &Plan<'_>, launch: &mut Launch, has_log: &mut bool) -> Result<Opt
         work();
     }
     daemon::switch_user(plan.user)?;
+    // After the change of the user, which makes the process dumpable again.
     daemon::keep_memory_private(match plan.program {
         Program::SaltMaster => daemon::Children::Own,
         _ => daemon::Children::Anything,
@@ -157,18 +160,21 @@ where
         .context("failed to start threads")?;
     let name = plan.program.name();
     let ended = runtime.block_on(async {
+        // Before any work: a signal from here on ends the daemon in order.
         let shutdown = Shutdown::listen(plan.word)?;
         let reports = Reports::listen(name)?;
         let stop = CancellationToken::new();
         let until_stopped = stop.clone();
         tokio::spawn(async move {
             shutdown.wait().await;
+            // systemd then waits for the end, and does not take it for a crash.
             daemon::notify_stopping();
             until_stopped.cancel();
         });
         let launch = launch.clone();
         let ready = move |report: Report| {
             reports.set(report);
+            // The program that started this in the background then ends with status 0.
             launch.ready();
             daemon::notify_ready(&format!("{name} is ready"));
             // What only the start needed goes.
@@ -182,13 +188,14 @@ where
     ended
 }
 
-/// Replaces the process by a new one with the same command line.
+/// Replaces the process with a new one that has the same command line.
 fn restart() -> ExitCode {
     use std::os::unix::process::CommandExt;
     tracing::info!("Restarting");
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     let error = match std::env::current_exe() {
+        // The name must stay the same: it chooses the program.
         Ok(program) => std::process::Command::new(program).arg0(name).args(words).exec(),
         Err(error) => error,
     };

@@ -1,4 +1,4 @@
-//! Which of the programs is meant: by the name `saltern` is called by, or by its first argument.
+//! Chooses the program: by the name that `saltern` was called by, or by its first argument.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use crate::args::{self, Parsed, Program, Stop};
 use crate::{complete, demo, elsewhere, exit_codes, hint, link, swarm, version, wheel};
 
-/// Runs what the command line asks for; the first argument is the name of the program.
+/// Runs the command line; its first word is the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words = Vec::new();
     for argument in arguments {
         match argument.into_string() {
             Ok(word) => words.push(word),
+            // Salt decodes such arguments with surrogate escapes. Here ids and options are valid UTF-8 everywhere.
             Err(argument) => return fail(&format!("the argument {argument:?} is no valid UTF-8"), exit_codes::USAGE),
         }
     }
@@ -29,13 +30,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// What `saltern` does under its own name.
+/// Runs what `saltern` does under its own name.
 fn own(mut words: Vec<String>) -> ExitCode {
     let rest = words.split_off(words.len().min(1));
     let Some(first) = words.pop() else {
         print(&overview());
         return ExitCode::SUCCESS;
     };
+    // Before the words of `saltern` itself: `saltern salt --help` is the help of `salt`.
     if let Some(program) = Program::from_name(&first) {
         return run(program, rest);
     }
@@ -49,6 +51,7 @@ fn own(mut words: Vec<String>) -> ExitCode {
         ("-V" | "--versions-report", _) => print(&format!("{}\n", version::report())),
         ("link", _) if help => print(LINK_HELP),
         ("completions", _) if help => print(complete::HELP),
+        // Without help or errors: the scripts would offer the text as a candidate.
         ("complete", words) => return complete::main(words),
         ("link", [directory]) => return link::link(Path::new(directory)),
         ("completions", [shell]) => return completions(shell),
@@ -63,6 +66,7 @@ fn own(mut words: Vec<String>) -> ExitCode {
 }
 
 fn run(program: Program, words: Vec<String>) -> ExitCode {
+    // As in Salt, the report is printed only if the rest of the line is valid.
     match args::parse(program, words).and_then(more_from_stdin(program)) {
         Ok(parsed) if parsed.settings.get("versions_report").is_some_and(value::Value::truthy) => {
             print(&format!("{}\n", version::report()));
@@ -81,7 +85,7 @@ fn run(program: Program, words: Vec<String>) -> ExitCode {
     }
 }
 
-/// With `--args-stdin` each line of the standard input is one more flag or argument.
+/// With `--args-stdin`, each line of standard input is one more flag or argument.
 fn more_from_stdin(program: Program) -> impl FnOnce(Parsed) -> Result<Parsed, Stop> {
     move |mut parsed| {
         if !parsed.settings.get("args_stdin").is_some_and(value::Value::truthy) {
@@ -91,6 +95,7 @@ fn more_from_stdin(program: Program) -> impl FnOnce(Parsed) -> Result<Parsed, St
         let lines =
             lines.map_err(|error| Stop::Usage(format!("failed to read arguments from standard input: {error}")))?;
         let more = args::parse(program, lines.iter().map(|line| line.trim_end_matches('\r').to_owned()).collect())?;
+        // Only the flags in the input: Salt's second pass resets all others to their defaults.
         for setting in more.given {
             if let Some(value) = more.settings.get(setting) {
                 parsed.settings.insert(setting, value.clone());
@@ -104,7 +109,7 @@ fn more_from_stdin(program: Program) -> impl FnOnce(Parsed) -> Result<Parsed, St
     }
 }
 
-/// Says what is wrong with a command line, in the form of Salt's programs.
+/// Prints what is wrong with a command line, in the form of Salt's programs.
 pub fn usage_error(program: Program, text: &str) -> ExitCode {
     eprintln!("{}\n{}: error: {text}", args::help::usage(program), program.name());
     ExitCode::from(exit_codes::USAGE)
@@ -125,7 +130,7 @@ fn completions(shell: &str) -> ExitCode {
     }
 }
 
-/// What `saltern` knows under its own name besides the programs.
+/// The words that `saltern` knows besides the programs.
 pub const OWN: [&str; 5] = ["completions", "demo", "link", "swarm", "wheel"];
 
 fn unknown(name: &str) -> ExitCode {
@@ -164,7 +169,7 @@ fn overview() -> String {
     out
 }
 
-/// Prints without minding a reader that went away.
+/// Prints a text. A closed output is no error.
 pub fn print(text: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -172,5 +177,6 @@ pub fn print(text: &str) {
 }
 
 fn columns() -> usize {
+    // `optparse` reads the variable, too. It does not look at the terminal.
     std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 40).unwrap_or(80)
 }

@@ -1,6 +1,6 @@
-//! Salt's programs that are no part of Saltern: what to do instead.
+//! Programs of Salt that Saltern does not have, and what to do instead.
 
-/// By name: why it is not here, and what does the work.
+/// The name, and why the program is missing and what does its work.
 const PROGRAMS: [(&str, &str); 8] = [
     (
         "salt-api",
@@ -18,7 +18,7 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("spm", "there is no package manager for formulas; use gitfs or put them into file_roots"),
 ];
 
-/// Returns the sentence about a program of Salt's that is not here.
+/// Returns the sentence about a program of Salt that is missing here.
 pub fn sentence(name: &str) -> Option<String> {
     let (name, why) = PROGRAMS.iter().find(|(known, _)| *known == name)?;
     Some(format!("{name} is not part of Saltern: {why}"))

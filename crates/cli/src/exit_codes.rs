@@ -1,10 +1,10 @@
-//! The exit codes scripts look at, with Salt's values.
+//! The exit codes that scripts check, with Salt's values.
 
-/// All good.
+/// Success.
 pub const OK: u8 = 0;
-/// A general failure; with `salt`: a minion failed or kept silent.
+/// A general failure. Of `salt`: a minion failed or did not answer.
 pub const GENERIC: u8 = 1;
-/// Refused by the master, or nothing came back.
+/// The master refused, or no minion returned anything.
 pub const NO_RETURN: u8 = 2;
 /// The master's ports cannot be bound.
 pub const NO_PORTS: u8 = 4;

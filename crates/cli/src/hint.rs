@@ -1,29 +1,31 @@
-//! "Did you mean …?": the nearest known name to one that is not known.
+//! "Did you mean …?": finds the nearest known name for an unknown one.
 //!
-//! Hints go to the error output only, beside Salt's texts, which stay as they are: scripts look for those.
+//! Hints go to standard error only, beside Salt's texts, which scripts parse.
 
 use std::collections::BTreeSet;
 
 use value::Value;
 
-/// Returns the name that is most like the given one, if any is like it.
+/// Returns the most similar name, if any is similar enough.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong; short names are like everything.
     let allowed = (name.chars().count() / 3).clamp(1, 3);
     let near = known.into_iter().filter(|other| *other != name && other.len().abs_diff(name.len()) <= 3);
+    // Swapped letters count once, since they are the most common slip.
     let far = near.map(|other| (strsim::damerau_levenshtein(name, other), other));
+    // Of several that are equally near, always the same one.
     far.filter(|(distance, _)| *distance <= allowed).min().map(|(_, other)| other)
 }
 
-/// The sentence.
+/// Returns the sentence.
 pub fn did_you_mean(name: &str) -> String {
     format!("Did you mean '{name}'?")
 }
 
-/// Most names one run is told of.
+/// The largest number of hints in one run.
 const MOST: usize = 5;
 
-/// Collects hints on what minions say about unknown functions, states and arguments.
+/// Collects hints about unknown functions, states and arguments from the returns of minions.
 #[derive(Default)]
 pub struct Hints {
     seen: BTreeSet<String>,
@@ -31,11 +33,12 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Looks through what a minion returned.
+    /// Searches what a minion returned.
     pub fn look(&mut self, value: &Value) {
         match value {
             _ if self.said.len() >= MOST => {}
             Value::Str(text)
+                // Both bounds keep the cost small: thousands of minions may return large texts.
                 if self.seen.len() < 1000 && is_about_names(text) && self.seen.insert(text.to_string()) =>
             {
                 self.said.extend(of_text(text));
@@ -46,7 +49,7 @@ impl Hints {
         }
     }
 
-    /// Says what was found.
+    /// Prints the hints.
     pub fn say(&self) {
         for hint in &self.said {
             eprintln!("{hint}");
@@ -59,7 +62,7 @@ fn is_about_names(text: &str) -> bool {
         && ["is not available", "' was not found", "invalid keyword argument"].iter().any(|part| text.contains(part))
 }
 
-/// Returns the hint on a text of a minion, if it is one of Salt's about an unknown name.
+/// Returns a hint for a text of a minion, if it is one of Salt's about an unknown name.
 pub fn of_text(text: &str) -> Option<String> {
     let state = between(text, "State '", "' was not found in SLS");
     if let Some(name) = state.or_else(|| between(text, "Specified state '", "' was not found")) {
@@ -68,6 +71,7 @@ pub fn of_text(text: &str) -> Option<String> {
     if let Some((name, full)) = keyword(text) {
         let module = full.split_once('.').map(|(module, _)| module)?;
         let function = full.split_once('.').map(|(_, function)| function)?;
+        // A state first: Salt's text about an argument names `file.managed` for either.
         let mut tables = states::ALL.iter().chain(modules::ALL).filter(|table| table.name == module);
         let function = tables.find_map(|table| table.function(function))?;
         return nearest(name, function.params.iter().map(|param| param.name)).map(|near| about(name, near));
@@ -76,7 +80,7 @@ pub fn of_text(text: &str) -> Option<String> {
     nearest(name, functions(modules::ALL).iter().map(String::as_str)).map(|near| about(name, near))
 }
 
-/// The hint on the name of a function that the program itself does not know.
+/// Returns a hint for the name of a function that this program does not know.
 pub fn of_function(name: &str, known: &[String]) -> Option<String> {
     nearest(name, known.iter().map(String::as_str)).map(|near| about(name, near))
 }
@@ -87,7 +91,7 @@ fn about(name: &str, near: &str) -> String {
     format!("'{name}' is not known. {}", did_you_mean(near))
 }
 
-/// The full names of all functions of some modules.
+/// Returns the full names of all functions of some modules.
 pub fn functions(tables: &[&exec::Module]) -> Vec<String> {
     let of = |table: &&exec::Module| {
         let name = table.name;

@@ -1,7 +1,7 @@
 //! The programs: flags, outputters, exit codes.
 //!
-//! [`main`] finds out which program is meant; each has a module of its own name. What the programs do is done by the
-//! crates below; here is what a person sees of it.
+//! [`main`] finds the program; each has a module with its name. The work is done in other crates; here is what a
+//! person sees.
 
 pub mod args;
 mod catalogue;

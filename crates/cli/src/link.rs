@@ -1,4 +1,4 @@
-//! `saltern link DIR`: the programs' names as links to this file.
+//! `saltern link DIR`: links to this file with the programs' names.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::args::Program;
 
-/// Puts the links there and says so.
+/// Makes the links and prints them.
 pub fn link(directory: &Path) -> ExitCode {
     let done = std::env::current_exe()
         .context("failed to find the file of this program")

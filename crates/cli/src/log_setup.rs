@@ -9,9 +9,9 @@ use value::Map;
 use crate::args::Program;
 use crate::exit_codes;
 
-/// Opens the log of a program of the master's side: the console, and the master's log file; `salt-key` has its own.
+/// Opens the log of a program on the master's side: the console, and the master's log file. `salt-key` has its own.
 ///
-/// A log that cannot be opened does not keep a command from working; it is said once.
+/// A log that cannot be opened does not stop a command; the reason is printed once.
 pub fn on_master(program: Program, config: &config::Master) {
     let file = match program {
         Program::SaltKey => config.log.key_logfile.as_deref().unwrap_or_default(),
@@ -22,7 +22,7 @@ pub fn on_master(program: Program, config: &config::Master) {
     told(&config.paths.conf_file, &config.warnings);
 }
 
-/// The same on the minion's side.
+/// Does the same on the minion's side.
 pub fn on_minion(program: Program, config: &config::Minion) {
     open(program, &config.log, &config.log.log_file, &config.user);
     told(&config.paths.conf_file, &config.warnings);
@@ -124,16 +124,18 @@ pub fn explained(error: logging::Error) -> anyhow::Error {
 fn own_place(file: &str, user: &str, acl: &Map) -> Option<String> {
     let me = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten()?;
     let named = || acl.keys().any(|name| targeting::expr_match(&me.name, &name.to_string()));
+    // `://` is a syslog address; it has no permissions.
     if me.name == user || file.contains("://") || may_write(Path::new(file)) || !named() {
         return None;
     }
+    // Salt's place: the XDG directory if there is one for Salt, else `~/.salt`.
     let config = std::env::var_os("XDG_CONFIG_HOME").map_or_else(|| me.dir.join(".config"), PathBuf::from);
     let directory = Some(config.join("salt")).filter(|path| path.is_dir()).unwrap_or_else(|| me.dir.join(".salt"));
     let name = Path::new(file).file_name()?.to_string_lossy();
     Some(directory.join(format!("{name}.log")).display().to_string())
 }
 
-/// Whether a file, or a new one in its directory, can be written to.
+/// Returns whether a file, or a new one in its directory, is writable.
 fn may_write(file: &Path) -> bool {
     use nix::unistd::{AccessFlags, access};
     match access(file, AccessFlags::W_OK) {

@@ -1,4 +1,4 @@
-//! From flags to settings: Saltfile, configuration, and the flags laid over it.
+//! From flags to settings: the Saltfile, the configuration, and flags on top.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,17 +11,17 @@ use crate::args::{Parsed, Program};
 use crate::dispatch::usage_error;
 use crate::exit_codes;
 
-/// Everything a program of the master's side starts with.
+/// The settings of a program on the master's side.
 pub struct OnMaster {
     /// The master's settings.
     pub config: config::Master,
-    /// All options: configuration, flags over it, presets where neither says anything.
+    /// All options: the configuration, flags over it, and presets where neither has a value.
     pub options: Map,
     /// The arguments that are no flags.
     pub arguments: Vec<String>,
 }
 
-/// Everything a program of the minion's side starts with.
+/// The settings of a program on the minion's side.
 pub struct OnMinion {
     /// The minion's settings.
     pub config: config::Minion,
@@ -31,8 +31,9 @@ pub struct OnMinion {
     pub arguments: Vec<String>,
 }
 
-/// Reads the master's configuration for a program. The error is the program's exit code; the reason was printed.
+/// Reads the master's configuration for a program. The error is the exit code, and the reason has been printed.
 pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
+    // What is logged before the log is open is kept until then.
     let _early = logging::Early::keep();
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Master);
@@ -44,12 +45,13 @@ pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode>
     Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
-/// The same for programs that talk to the master: the user's own `~/.saltrc` counts too.
+/// Does the same for programs that send requests to the master: the user's `~/.saltrc` counts too.
 pub fn on_master_as_client(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
     let _early = logging::Early::keep();
     let mut flags = Flags::read(program, parsed)?;
     let own = config::client_file(|name| std::env::var(name).ok()).map_err(|error| failed(&error))?;
     for (name, value) in own {
+        // The command line wins over `~/.saltrc`, which wins over the configuration.
         if name.as_str().is_some_and(|name| !flags.given.contains_key(name)) {
             flags.given.insert(name, value);
         }
@@ -60,7 +62,8 @@ pub fn on_master_as_client(program: Program, parsed: Parsed) -> Result<OnMaster,
     Ok(OnMaster { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
-/// Reads the minion's configuration for a program. Salt's minion and `salt-call` both keep an id they found.
+/// Reads the minion's configuration for a program. Like Salt's, the minion and `salt-call` store an id that they
+/// found.
 pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode> {
     let _early = logging::Early::keep();
     let flags = Flags::read(program, parsed)?;
@@ -78,6 +81,7 @@ pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
     if !given {
         return Ok(());
     }
+    // Ignoring them would run the command as somebody else than the user meant.
     let text = "not supported: external authentication (-a/--auth/--eauth/--external-auth, -T/--make-token, --username, \
                 --password); run the command as a user the master's publisher_acl allows";
     Err(usage_error(program, text))
@@ -107,10 +111,10 @@ fn failed(error: &config::Error) -> ExitCode {
     ExitCode::from(exit_codes::GENERIC)
 }
 
-/// The flags, with what the Saltfile adds.
+/// The flags, and those of the Saltfile.
 struct Flags {
     program: Program,
-    /// What was given on the command line or in the Saltfile.
+    /// The values from the command line or the Saltfile.
     given: Map,
     /// Values of flags that were not given.
     presets: Map,
@@ -128,6 +132,7 @@ impl Flags {
         let named = given.get_str("saltfile").map(PathBuf::from);
         let saltfile = Saltfile::load(named.as_deref(), |name| std::env::var(name).ok());
         let saltfile = saltfile.map_err(|error| usage_error(program, &chain(&error)))?;
+        // The command line wins.
         for (name, value) in saltfile.flags(program.name()).into_iter().flatten() {
             if name.as_str().is_some_and(|name| !given.contains_key(name)) {
                 given.insert(name.clone(), value.clone());
@@ -138,7 +143,7 @@ impl Flags {
         Ok(flags)
     }
 
-    /// Puts values into the form the options have.
+    /// Converts values into the form of the options.
     fn adjust(&mut self) -> Result<(), ExitCode> {
         for name in ["state_verbose", "rotate_aes_key", "preserve_minions"] {
             if let Some(flag) = self.given.get_str(name).and_then(boolean) {
@@ -147,6 +152,7 @@ impl Flags {
         }
         for name in ["log_file", "key_logfile"] {
             let bare = self.given.get_str(name).filter(|path| !path.is_empty() && !path.contains('/'));
+            // A bare name means the working directory. As an option it would be below `root_dir`.
             if let Some(path) = bare.map(|path| format!("./{path}")) {
                 self.given.insert(name, path);
             }
@@ -154,7 +160,7 @@ impl Flags {
         self.empty_output_file().map_err(|text| usage_error(self.program, &text))
     }
 
-    /// An output file that is there is emptied, unless results are to be appended; it keeps its permissions.
+    /// Empties an existing output file, unless results are appended. As in Salt, it keeps its permissions.
     fn empty_output_file(&self) -> Result<(), String> {
         let append = self.given.get("output_file_append").is_some_and(Value::truthy);
         match self.given.get_str("output_file").map(Path::new) {
@@ -168,6 +174,7 @@ impl Flags {
     fn source(&self, role: Role) -> Source {
         let directory = self.given.get_str("config_dir").map(PathBuf::from);
         let source = Source::from_env(role, directory.as_deref());
+        // Salt warns as well and goes on with the defaults.
         if !source.directory().is_dir() {
             eprintln!("WARNING: CONFIG '{}' directory does not exist.", source.directory().display());
         }
@@ -181,7 +188,7 @@ impl Flags {
         LoadOptions { overlay, program: self.program.name().into(), cache_minion_id, ..LoadOptions::default() }
     }
 
-    /// Lays presets under the configuration: they count where it says nothing.
+    /// Puts presets below the configuration: they count where it has no value.
     fn merge(&self, configured: &Map) -> Map {
         let mut options = configured.clone();
         for (name, value) in &self.presets {
@@ -221,7 +228,7 @@ fn read_theme(path: &Path) -> anyhow::Result<Value> {
     Ok(yaml::load(&text, &path.display().to_string())?)
 }
 
-/// Prints an error. It may quote what a peer said, so nothing in it may command the terminal.
+/// Prints an error. It may quote a peer, so control characters are made harmless.
 pub fn complain(program: &str, error: &anyhow::Error) {
     eprintln!("{}", value::shown::for_terminal(&complaint(program, error)));
 }
@@ -245,7 +252,7 @@ pub fn fail(program: Program, error: &anyhow::Error) -> ExitCode {
     ExitCode::from(exit_codes::GENERIC)
 }
 
-/// Returns the runtime of a program that soon ends: one thread.
+/// Returns a runtime with one thread, for a program that soon ends.
 pub fn small_runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use crate::args::{Parsed, Program};
 
-/// Runs a program with what its command line said.
+/// Runs a program with its parsed command line.
 pub fn run(program: Program, parsed: Parsed) -> ExitCode {
+    // A master has many threads that allocate; the others are short or mostly idle.
     if program != Program::SaltMaster {
         daemon::share_one_heap();
     }

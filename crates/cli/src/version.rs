@@ -2,16 +2,16 @@
 
 use crate::args::Program;
 
-/// The release of Salt whose behaviour is followed. Tools compare it with what they need.
+/// The release of Salt that Saltern behaves like. Tools compare it with their requirements.
 pub const SALT: &str = "3008.5";
 
-/// Our own version.
+/// The version of Saltern.
 pub const SALTERN: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the line of `--version`.
 ///
-/// It has the form of Salt's, `salt 3008.5 (Argon)`: the second word is the release of Salt to reckon with, and
-/// where Salt puts the release's name stands who is really speaking.
+/// It has the form of Salt's line, `salt 3008.5 (Argon)`. The second word is the release for tools to rely on; the
+/// program's own name is in the place of the release's name.
 pub fn line(program: Program) -> String {
     format!("{} {SALT} (Saltern {SALTERN})", program.name())
 }

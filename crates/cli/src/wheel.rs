@@ -1,7 +1,7 @@
 //! `saltern wheel`: runs a wheel function in this process, for a minion on the master's host (`saltutil.wheel`).
 //!
-//! It reads its command line as `salt-run` does and prints the event of the result as JSON, whole, as the caller of Salt's
-//! wheel client gets it. It is no program of Salt's and has no name of its own.
+//! It reads its command line like `salt-run` and prints the whole event of the result as JSON, as a caller of Salt's
+//! wheel client gets it. Salt has no such program.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::catalogue::CATALOGUE;
 use crate::prepare::{self, OnMaster};
 use crate::{exit_codes, log_setup};
 
-/// Runs the function the words name.
+/// Runs the function that the words name.
 pub fn main(words: Vec<String>) -> ExitCode {
     match ready(words).and_then(|prepared| run(prepared).map_err(|error| value::error::chain(error.as_ref()))) {
         Ok(()) => ExitCode::SUCCESS,
@@ -41,6 +41,7 @@ fn ready(words: Vec<String>) -> Result<OnMaster, String> {
 fn run(prepared: OnMaster) -> Result<()> {
     let OnMaster { config, options, arguments } = prepared;
     let (function, words) = arguments.split_first().context("no function is given")?;
+    // Before the user is changed and a job id is taken.
     Kind::Wheel.find(function)?;
     let (args, kwargs) = parse_input(words.iter().map(String::as_str), &[]);
     daemon::switch_user(&config.user)?;
@@ -53,6 +54,7 @@ async fn result(config: Arc<config::Master>, function: &str, call: Call) -> Map 
     let events = Events::of_master(&config, Rt::real());
     let ctx = RunnerContext::new(config, Rt::real(), events, CATALOGUE);
     let (jid, user) = (runners::new_jid(&ctx).await, client::user::request_user());
+    // The caller gets the result directly, so nobody would look it up.
     let request = Request { store: false, ..Request::new(Kind::Wheel, function, call, jid, user) };
     runners::run(&ctx, request).await.data
 }

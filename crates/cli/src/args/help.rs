@@ -1,18 +1,19 @@
-//! The text of `--help`, laid out as `optparse` does it.
+//! The text of `--help`, in the layout of Python's `optparse`.
 
 use super::option::{Flag, Preset};
 use super::programs::Program;
 
-/// Where the sentences of the help begin.
+/// The column of the explanations, `max_help_position` of `optparse`.
 const HELP_COLUMN: usize = 24;
 
-/// Returns the usage line that stands above errors.
+/// Returns the usage line, which is also printed above errors.
 pub fn usage(program: Program) -> String {
     format!("Usage: {} {}\n", program.name(), program.usage())
 }
 
-/// Returns the whole help, broken into lines of at most so many columns.
+/// Returns the whole help in lines of at most `columns` columns.
 pub fn help(program: Program, columns: usize) -> String {
+    // `optparse` leaves two columns free as well. Below 40 there is no room for explanations.
     let width = columns.saturating_sub(2).max(40);
     let mut out = usage(program);
     out.push('\n');
@@ -39,6 +40,7 @@ fn push_flag(out: &mut String, program: Program, flag: &Flag, indent: usize, wid
     let text = help_text(program, flag);
     let mut lines = wrap(&text, width.saturating_sub(HELP_COLUMN)).into_iter();
     out.push_str(&head);
+    // At least two blanks separate the columns; a longer head has a line of its own.
     if head.len() + 2 > HELP_COLUMN {
         out.push('\n');
     } else {
@@ -60,7 +62,7 @@ fn spellings(flag: &Flag) -> String {
     spelled.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns how the help calls the value of a flag.
+/// Returns the name of a flag's value in the help.
 pub fn value_name(flag: &Flag) -> String {
     if flag.value_name.is_empty() { flag.setting.to_uppercase() } else { flag.value_name.to_owned() }
 }

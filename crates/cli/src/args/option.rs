@@ -1,6 +1,6 @@
-//! What a flag is: the form of the tables in [`super::programs`].
+//! The definition of a flag, for the tables in [`super::programs`].
 
-/// What a flag expects and what it leaves behind.
+/// The value that a flag takes, and its effect on the setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// No value; the setting becomes true.
@@ -47,13 +47,13 @@ pub enum Preset {
 pub struct Flag {
     /// The spellings, `-t` or `--timeout`.
     pub names: &'static [&'static str],
-    /// The setting it sets, under the name the configuration knows it by.
+    /// The setting that it changes, by its name in the configuration.
     pub setting: &'static str,
     /// What it expects.
     pub kind: Kind,
     /// The setting's value without the flag.
     pub preset: Preset,
-    /// How the value is called in the help; the setting in capitals when empty.
+    /// The name of the value in the help; if empty, the setting in capitals.
     pub value_name: &'static str,
     /// One or two sentences for the help. `{prog}` becomes the program's name, `{default}` the preset.
     pub help: &'static str,
@@ -97,24 +97,24 @@ impl Flag {
         self
     }
 
-    /// Returns the same flag whose value is called so in the help.
+    /// Returns the same flag with this name for its value in the help.
     pub const fn value_name(mut self, name: &'static str) -> Self {
         self.value_name = name;
         self
     }
 
-    /// Says whether the flag is followed by a value.
+    /// Returns whether a value follows the flag.
     pub fn takes_value(&self) -> bool {
         !matches!(self.kind, Kind::On | Kind::Off | Kind::Help | Kind::Version)
     }
 }
 
-/// Flags that stand together in the help.
+/// Flags that are listed together in the help.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The heading; empty for the first group.
     pub title: &'static str,
-    /// A sentence below the heading, may be empty.
+    /// A sentence below the heading; may be empty.
     pub about: &'static str,
     /// The flags, in the order of the help.
     pub flags: Vec<Flag>,

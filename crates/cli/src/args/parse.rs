@@ -13,10 +13,10 @@ use value::{Map, Value};
 use super::option::{Flag, Kind, Preset};
 use super::programs::Program;
 
-/// What a command line said.
+/// The result of reading a command line.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// A value for each setting: given, or the preset if there is one.
+    /// A value for each setting: the given one, or the preset if there is one.
     pub settings: Map,
     /// The settings that were given.
     pub given: Vec<&'static str>,
@@ -78,10 +78,11 @@ fn presets(flags: &[Flag]) -> Parsed {
             settings.insert(flag.setting, value);
         }
     }
+    // `optparse` fills in its defaults before it reads anything, too.
     Parsed { settings, ..Parsed::default() }
 }
 
-/// Returns a preset as a value; nothing when the configuration decides.
+/// Returns a preset as a value; `None` if the configuration decides.
 pub fn preset_value(preset: Preset) -> Option<Value> {
     Some(match preset {
         Preset::Unset => return None,
@@ -104,6 +105,7 @@ impl Parser<'_> {
             } else if argument.len() > 1 && argument.starts_with('-') {
                 self.cluster(&argument)?;
             } else {
+                // A single dash is an argument, too: many programs read standard input for it.
                 self.parsed.arguments.push(argument);
             }
         }
@@ -111,6 +113,7 @@ impl Parser<'_> {
     }
 
     fn long(&mut self, argument: &str) -> Result<(), Stop> {
+        // Only the first `=`: the value may contain others.
         let (typed, value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (argument, None),
@@ -130,13 +133,15 @@ impl Parser<'_> {
         self.set(&flag, name, value)
     }
 
-    /// Finds the long flag that is meant by a name or by a prefix of only one name.
+    /// Finds the long flag for a name, or for a prefix that fits one flag only.
     fn complete(&self, typed: &str) -> Result<&'static str, Stop> {
+        // First, so that `--list` works beside `--list-all`.
         if let Some((name, _)) = self.names.get_key_value(typed) {
             return Ok(name);
         }
         let mut fitting: Vec<&'static str> =
             self.names.keys().copied().filter(|name| name.starts_with(typed)).collect();
+        // The names are in a hash map, and `optparse` sorts them for its error.
         fitting.sort_unstable();
         match fitting[..] {
             [] => {
@@ -150,7 +155,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads short flags written together; the first that takes a value takes the rest.
+    /// Reads short flags that are written together; the first one with a value takes the rest.
     fn cluster(&mut self, argument: &str) -> Result<(), Stop> {
         for (place, letter) in argument.char_indices().skip(1) {
             let typed = format!("-{letter}");
@@ -169,6 +174,7 @@ impl Parser<'_> {
     }
 
     fn next_value(&mut self, name: &str) -> Result<String, Stop> {
+        // Even a word that begins with a dash is a value, as in `optparse`.
         self.rest.pop_front().ok_or_else(|| Stop::Usage(format!("{name} option requires 1 argument")))
     }
 
@@ -200,7 +206,7 @@ fn integer(name: &str, text: &str) -> Result<Value, Stop> {
         .ok_or_else(|| Stop::Usage(format!("option {name}: invalid integer value: {}", value::python::repr_str(text))))
 }
 
-/// Reads an integer as `optparse` does: decimal, `0x`, `0b`, or octal after a plain `0`.
+/// Reads an integer like `optparse`: decimal, `0x`, `0b`, or octal after a plain `0`.
 fn python_integer(text: &str) -> Option<i64> {
     let lower = text.trim().to_ascii_lowercase();
     if let Some(digits) = lower.strip_prefix("0x") {
@@ -212,6 +218,7 @@ fn python_integer(text: &str) -> Option<i64> {
     if lower.len() > 1 && lower.starts_with('0') {
         return i64::from_str_radix(lower.trim_start_matches("0o"), 8).ok();
     }
+    // Python's `int` accepts underscores between digits.
     lower.replace('_', "").parse().ok()
 }
 
@@ -222,6 +229,7 @@ fn float(name: &str, text: &str) -> Result<Value, Stop> {
 }
 
 fn choice(name: &str, text: String, words: &[&str]) -> Result<Value, Stop> {
+    // Case matters, as in `optparse`.
     if words.contains(&text.as_str()) {
         return Ok(text.into());
     }

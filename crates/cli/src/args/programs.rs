@@ -1,8 +1,8 @@
-//! The flags of each program. One table serves the parser, the help and the completion.
+//! The flags of each program. The parser, the help and the completion use this one table.
 
 use super::option::{Flag, Group, Kind, Preset};
 
-/// The programs `saltern` can be.
+/// The programs that `saltern` can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// `salt`: runs functions on minions.
@@ -51,7 +51,7 @@ impl Program {
         }
     }
 
-    /// Returns what follows the name in the usage line.
+    /// Returns the part of the usage line after the name.
     pub fn usage(self) -> &'static str {
         match self {
             Program::Salt => "[options] '<target>' <function> [arguments]",
@@ -61,7 +61,7 @@ impl Program {
         }
     }
 
-    /// Returns one sentence on what the program is for.
+    /// Returns a sentence about the program's purpose.
     pub fn about(self) -> &'static str {
         match self {
             Program::Salt => "Runs a function on many minions at once and prints what they return.",
@@ -76,6 +76,7 @@ impl Program {
 
     /// Returns the name of the configuration file below the configuration directory.
     pub fn config_file(self) -> &'static str {
+        // All others read the master's configuration, since they run on its host.
         match self {
             Program::SaltCall | Program::SaltMinion => "minion",
             _ => "master",
@@ -99,6 +100,7 @@ impl Program {
 
 const LEVELS: &[&str] =
     &["all", "debug", "error", "critical", "garbage", "info", "profile", "quiet", "trace", "warning"];
+// Salt's order for the log file's level, which its errors show; the console has the one above.
 const SORTED_LEVELS: &[&str] =
     &["all", "garbage", "trace", "debug", "profile", "info", "warning", "error", "critical", "quiet"];
 const TARGET_TYPES: &[&str] = &["glob", "list", "compound", "grain", "grain_pcre", "pcre"];
@@ -428,6 +430,7 @@ fn log_group(names: &'static [&'static str], file_setting: &'static str) -> Grou
     let level = Flag::text(names, "log_level", LOG_LEVEL).kind(Kind::Choice(LEVELS));
     let mut flags = vec![level];
     flags.extend(LOG_FILE);
+    // Salt gives `salt-key` a log file of its own (`key_logfile`).
     flags[1].setting = file_setting;
     group("Logging Options", "They win over the configuration.", flags)
 }

@@ -1,15 +1,15 @@
-//! From a line as it is typed to its words.
+//! Splits a line, as it is typed, into words.
 
 /// A line up to the cursor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// Its words without quotes; the last is the one to complete.
     pub words: Vec<String>,
-    /// How many bytes of the last word the shell keeps: bash takes `=` and `:` for ends of words.
+    /// The number of bytes in the last word that bash keeps: for bash, `=` and `:` end a word.
     pub kept: usize,
 }
 
-/// Takes a line apart as a shell does.
+/// Splits a line like a shell.
 pub fn split(text: &str) -> Line {
     let (mut words, mut word, mut quote, mut kept) = (Vec::new(), String::new(), None, 0);
     let mut begun = false;
@@ -17,11 +17,14 @@ pub fn split(text: &str) -> Line {
     while let Some(letter) = letters.next() {
         match (letter, quote) {
             (letter, Some(open)) if letter == open => quote = None,
+            // Inside double quotes a backslash escapes some letters only. For completion the difference is too small
+            // to matter.
             ('\\', None | Some('"')) => {
                 word.extend(letters.next());
                 begun = true;
             }
             (letter, Some(_)) => word.push(letter),
+            // Two quotes with nothing in between are a word, too.
             ('\'' | '"', None) => (quote, begun) = (Some(letter), true),
             (letter, None) if letter.is_whitespace() => {
                 if begun {
@@ -38,11 +41,12 @@ pub fn split(text: &str) -> Line {
             }
         }
     }
+    // An empty word after a blank is the one to complete.
     words.push(word);
     Line { words, kept }
 }
 
-/// Takes words a shell has taken apart; the last may begin with a quote that is still open.
+/// Takes words that a shell has split; the last may begin with a quote that is still open.
 pub fn words(words: &[String]) -> Line {
     let mut words = words.to_vec();
     if let Some(last) = words.last_mut() {

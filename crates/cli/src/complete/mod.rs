@@ -1,7 +1,7 @@
-//! Shell completion: what may stand at the end of a command line.
+//! Shell completion: candidates for the end of a command line.
 //!
-//! The shells ask `saltern complete` at each Tab, so that minions, node groups, functions and SLS files are those of this
-//! moment. Whatever cannot be read, because it is not there or belongs to root, is left out without a word.
+//! The shells call `saltern complete` at each Tab, so minions, node groups, functions and SLS files are up to date.
+//! Anything that cannot be read, because it does not exist or belongs to root, is left out silently.
 
 mod line;
 mod places;
@@ -32,7 +32,7 @@ Options:
   -h, --help  print this help
 ";
 
-/// Something that may stand there.
+/// A candidate for the last word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     /// The whole word.
@@ -47,13 +47,15 @@ impl Candidate {
     }
 }
 
-/// Most candidates that are shown; a shell asks before it lists that many.
+/// The largest number of candidates. A shell asks before it lists that many.
 const MOST: usize = 5_000;
 
-/// `saltern complete SHELL WORDS…`, for the scripts: the last word is the one to complete. For bash it is the line as typed.
+/// Runs `saltern complete SHELL WORDS…` for the scripts: the last word is the one to complete. For bash it is the
+/// line as typed.
 pub fn main(words: &[String]) -> ExitCode {
     let Some((shell, rest)) = words.split_first() else { return ExitCode::from(exit_codes::USAGE) };
     let line = match shell.as_str() {
+        // bash splits at `=` and `:` as well, so its script sends the line.
         "bash" => line::split(rest.first().map_or("", String::as_str)),
         _ => line::words(rest),
     };
@@ -66,11 +68,12 @@ pub fn main(words: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns what may stand in the place of the last word.
+/// Returns the candidates for the last word.
 fn candidates(words: &[String]) -> Vec<Candidate> {
     let Some(Place { program, typed, wants, config_dir }) = places::find(words) else { return Vec::new() };
     let sources = Sources::new(program, config_dir.as_deref());
     let found = places::candidates(wants, program, &typed, &sources);
+    // A set: two sources may know the same name, and shells show the order they get.
     let found: BTreeSet<Candidate> = found.into_iter().filter(|found| found.word.starts_with(&typed)).collect();
     found.into_iter().collect()
 }
@@ -78,7 +81,9 @@ fn candidates(words: &[String]) -> Vec<Candidate> {
 fn shown(shell: &str, candidate: &Candidate, line: &line::Line) -> String {
     let (word, about) = (&candidate.word, candidate.about.trim_end_matches('.'));
     match shell {
+        // bash replaces only what follows the last `=` or `:`.
         "bash" => word.get(line.kept.min(word.len())..).unwrap_or(word).to_owned(),
+        // zsh takes the text after a colon for the description.
         "zsh" if about.is_empty() => word.replace(':', "\\:"),
         "zsh" => format!("{}:{about}", word.replace(':', "\\:")),
         _ if about.is_empty() => word.clone(),
@@ -86,7 +91,7 @@ fn shown(shell: &str, candidate: &Candidate, line: &line::Line) -> String {
     }
 }
 
-/// Returns the script for a shell; nothing for one that is not known.
+/// Returns the script for a shell; `None` for an unknown shell.
 pub fn script(shell: &str) -> Option<String> {
     let text = match shell {
         "bash" => include_str!("saltern.bash"),
@@ -95,6 +100,7 @@ pub fn script(shell: &str) -> Option<String> {
         _ => return None,
     };
     let names: Vec<&str> = std::iter::once("saltern").chain(Program::ALL.map(Program::name)).collect();
+    // The scripts must work for a program that is not in the PATH.
     let program = std::env::current_exe().map_or("saltern".into(), |path| path.display().to_string());
     Some(text.replace("{names}", &names.join(" ")).replace("{program}", &program))
 }

@@ -1,4 +1,4 @@
-//! What is wanted in which place of a command line.
+//! What belongs in which place of a command line.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,17 @@ use crate::dispatch;
 
 /// The place at the end of a line.
 pub struct Place {
-    /// Whose argument it is.
+    /// The program whose argument it is.
     pub program: Option<Program>,
-    /// What stands there already.
+    /// What is typed already.
     pub typed: String,
-    /// What may stand there.
+    /// The kind of word that fits.
     pub wants: Wants,
     /// The directory given with `-c`.
     pub config_dir: Option<PathBuf>,
 }
 
-/// What may stand in a place.
+/// The kind of word that fits a place.
 pub enum Wants {
     /// The name of a program or a word of `saltern`.
     Program,
@@ -28,19 +28,19 @@ pub enum Wants {
     Words(Vec<&'static str>),
     /// A flag.
     Flags,
-    /// A value of a flag; in front of it stands this much of the word.
+    /// A value of a flag, after this much of the word.
     Value(Flag, String),
-    /// Minions or node groups, with the flag that says how the target is read.
+    /// Minions or node groups, with the flag for the kind of target.
     Target(&'static str),
     /// A function.
     Function,
-    /// An argument of a function, the so-manieth.
+    /// An argument of a function, with its number.
     Argument(String, usize),
     /// Files, which the shell knows.
     Files,
 }
 
-/// Finds out what is wanted; nothing for programs that are none of ours.
+/// Finds the kind of word that fits; `None` for programs that are not part of Saltern.
 pub fn find(words: &[String]) -> Option<Place> {
     let (typed, before) = words.split_last()?;
     let (called, mut before) = before.split_first()?;
@@ -52,6 +52,7 @@ pub fn find(words: &[String]) -> Option<Place> {
         }
         let place = |wants| Some(Place { program: None, typed: typed.clone(), wants, config_dir: None });
         let Some((first, rest)) = before.split_first() else { return place(Wants::Program) };
+        // `saltern salt …` is completed like `salt …`.
         program = Program::from_name(first);
         match first.as_str() {
             _ if program.is_some() => before = rest,
@@ -74,7 +75,7 @@ pub fn find(words: &[String]) -> Option<Place> {
 #[derive(Default)]
 struct Read {
     config_dir: Option<PathBuf>,
-    /// The setting of the flag that says how the target is read.
+    /// The setting of the flag for the kind of target.
     target: &'static str,
     arguments: Vec<String>,
     /// The last flag, if its value follows.
@@ -88,6 +89,7 @@ impl Read {
     fn of(program: Program, words: &[String]) -> Self {
         let flags: Vec<Flag> = program.groups().into_iter().flat_map(|group| group.flags).collect();
         let named = |name: &str| flags.iter().find(|flag| flag.names.contains(&name)).copied();
+        // Not with the parser of the programs: it refuses a line that is incomplete, and this one always is.
         let mut read = Read::default();
         let mut only_arguments = false;
         for word in words {
@@ -157,7 +159,7 @@ impl Read {
     }
 }
 
-/// Returns what is wanted, by and large; words that do not begin as typed are dropped by the caller.
+/// Returns candidates, roughly: the caller drops those that do not begin as typed.
 pub fn candidates(wants: Wants, program: Option<Program>, typed: &str, sources: &Sources) -> Vec<Candidate> {
     match (wants, program) {
         (Wants::Words(words), _) => words.into_iter().map(Candidate::plain).collect(),
@@ -181,13 +183,14 @@ pub fn candidates(wants: Wants, program: Option<Program>, typed: &str, sources: 
 
 fn flags(program: Program, typed: &str) -> Vec<Candidate> {
     let flags = program.groups().into_iter().flat_map(|group| group.flags);
+    // After a single dash, the short spellings would double the list.
     let short = !typed.starts_with("--") && typed != "-";
     let spelled = flags.flat_map(|flag| flag.names.iter().map(move |name| (*name, flag)));
     let fitting = spelled.filter(|(name, _)| short || name.starts_with("--"));
     fitting.map(|(name, flag)| Candidate { word: name.into(), about: first_sentence(flag.help) }).collect()
 }
 
-/// Lists show one line per flag.
+/// Returns the first sentence, since lists have one line per flag.
 fn first_sentence(help: &str) -> String {
     let help = help.replace("{prog}", "the daemon");
     help.split(". ").next().unwrap_or(&help).trim_end_matches('.').replace('\n', " ")
@@ -213,7 +216,7 @@ fn values(flag: Flag, program: Program, sources: &Sources) -> Vec<String> {
     }
 }
 
-/// Completes the part of a list that is behind the last comma.
+/// Completes the part of a list after the last separator.
 fn behind(typed: &str, separator: &[char], words: Vec<String>) -> Vec<Candidate> {
     let done = typed.rfind(separator).map_or(0, |place| place + 1);
     words.into_iter().map(|word| Candidate::plain(format!("{}{word}", &typed[..done]))).collect()
@@ -227,6 +230,7 @@ fn target(kind: &str, typed: &str, sources: &Sources) -> Vec<Candidate> {
         "compound" => {
             let word = typed.rsplit([' ', '(']).next().unwrap_or_default();
             match word.get(..2) {
+                // The letters before `@` choose the matcher, and with it what follows.
                 Some("N@") => behind(typed, &['@'], sources.nodegroups()),
                 Some("L@") => behind(typed, &['@', ','], sources.keys("minions")),
                 _ => behind(typed, &[' ', '('], sources.keys("minions")),
@@ -236,7 +240,7 @@ fn target(kind: &str, typed: &str, sources: &Sources) -> Vec<Candidate> {
     }
 }
 
-/// Functions, or the modules that have some; several functions stand between commas.
+/// Completes functions, or the modules that have some. Several functions are separated by commas.
 fn functions(typed: &str, known: &[String]) -> Vec<Candidate> {
     let last = typed.rsplit(',').next().unwrap_or_default();
     let fitting: Vec<&String> = known.iter().filter(|name| name.starts_with(last)).collect();
@@ -244,6 +248,7 @@ fn functions(typed: &str, known: &[String]) -> Vec<Candidate> {
         fitting.iter().filter_map(|name| Some(format!("{}.", name.split_once('.')?.0))).collect();
     modules.sort_unstable();
     modules.dedup();
+    // Thousands of functions are too many for a list; the modules come first.
     let words = match last.contains('.') || modules.len() < 2 {
         true => fitting.into_iter().cloned().collect(),
         false => modules,

@@ -10,13 +10,13 @@ use value::{Map, Value};
 use crate::args::Program;
 use crate::hint;
 
-/// The configuration, read when first needed.
+/// The configuration, which is read when first needed.
 pub struct Sources {
     program: Option<Program>,
     config_dir: Option<PathBuf>,
 }
 
-/// How deep, and among how many files, SLS files are looked for.
+/// How deep SLS files are searched, and among how many files.
 const DEPTH: usize = 8;
 const FILES: usize = 20_000;
 
@@ -28,6 +28,7 @@ impl Sources {
 
     fn master(&self) -> Option<config::Master> {
         let source = Source::from_env(Role::Master, self.config_dir.as_deref());
+        // Without the file there are only defaults, for a master that nobody set up.
         config::Master::load(&source, &LoadOptions::default()).ok().filter(|_| source.path.exists())
     }
 
@@ -38,11 +39,12 @@ impl Sources {
         config::Minion::load(&source, &options).ok().filter(|_| source.path.exists())
     }
 
-    /// Returns the ids with a key in a directory of the master's.
+    /// Returns the ids with a key in this directory of the master's keys.
     pub fn keys(&self, bank: &str) -> Vec<String> {
         let Some(master) = self.master() else { return Vec::new() };
         let entries = std::fs::read_dir(master.paths.pki_dir.join(bank));
         let names = entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        // A file that is being written has a name with a dot first.
         names.filter(|name| wire::MinionId::new(name.as_str()).is_ok() && !name.starts_with('.')).collect()
     }
 
@@ -52,7 +54,7 @@ impl Sources {
         groups.keys().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// Returns the SLS files of the environment `base`, named as `state.apply` names them.
+    /// Returns the SLS files of the environment `base`, by the names that `state.apply` uses.
     pub fn sls(&self) -> Vec<String> {
         let mut found = self.git_sls().unwrap_or_default();
         for root in self.roots() {
@@ -102,7 +104,7 @@ impl Sources {
         roots
     }
 
-    /// Returns all functions a program calls.
+    /// Returns all functions that a program calls.
     pub fn functions(&self, program: Program) -> Vec<String> {
         match program {
             Program::SaltRun => runners::docs(Kind::Runner, "").keys().map(Value::to_string).collect(),

@@ -1,4 +1,4 @@
-//! The masters and minions of the demonstration, as processes.
+//! The demonstration's masters and minions, as processes.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -22,12 +22,12 @@ pub const MINIONS: [&str; 3] = ["web1", "web2", "db1"];
 /// How long a daemon may take to end before it is killed.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// The demonstration was told to end.
+/// The person who started the demonstration interrupted it.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// How long anything may take before the demonstration says what it waited for in vain.
+/// The timeout of every wait in the demonstration.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two masters and three minions in a directory of their own.
@@ -48,7 +48,7 @@ struct Ports {
 }
 
 impl Cluster {
-    /// Makes the directory with all configuration; nothing runs yet. Everything that waits ends when `interrupted` is set.
+    /// Creates the directory with all configuration; nothing runs yet. Every wait ends once `interrupted` is set.
     pub fn lay_out(dir: Option<PathBuf>, color: bool, interrupted: Arc<AtomicBool>) -> Result<Self> {
         let keep_dir = dir.is_some();
         let dir = dir.unwrap_or_else(|| std::env::temp_dir().join(format!("saltern-demo-{}", std::process::id())));
@@ -56,6 +56,7 @@ impl Cluster {
         let ports = free_ports()?;
         let (masters, minions) = ([None, None], [None, None, None]);
         let cluster = Cluster { dir, keep_dir, ports, masters, minions, color, interrupted };
+        // Daemons and commands are found by their names, like after an installation.
         cluster.link_names()?;
         for number in 0..MASTERS.len() {
             cluster.write_master(number)?;
@@ -66,22 +67,22 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where everything lies.
+    /// Returns the directory of the demonstration.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The directory with the programs' names.
+    /// Returns the directory with the programs' names.
     pub fn bin(&self) -> PathBuf {
         self.dir.join("bin")
     }
 
-    /// The configuration directory of a master.
+    /// Returns the configuration directory of a master.
     pub fn master_dir(&self, number: usize) -> PathBuf {
         self.dir.join(format!("master{}", number + 1))
     }
 
-    /// The configuration directory of a minion.
+    /// Returns the configuration directory of a minion.
     pub fn minion_dir(&self, id: &str) -> PathBuf {
         self.dir.join(id)
     }
@@ -132,7 +133,7 @@ impl Cluster {
         self.command(program, config, args).output().with_context(|| format!("failed to run {program}"))
     }
 
-    /// Starts one of the programs, whose output can be read.
+    /// Starts one of the programs; its output can be read.
     pub fn start(&self, program: &str, config: &Path, args: &[&str]) -> Result<Child> {
         let mut command = self.command(program, config, args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -148,7 +149,7 @@ impl Cluster {
         command
     }
 
-    /// Waits for a condition, and says what it waited for when it does not come true.
+    /// Waits for a condition. After the timeout the error says what was waited for.
     pub fn wait_for(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while !holds()? {
@@ -161,7 +162,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Says whether to go on.
+    /// Returns whether to go on.
     ///
     /// # Errors
     /// When the demonstration was told to end.
@@ -169,9 +170,10 @@ impl Cluster {
         if self.interrupted.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }
 
-    /// Minions first, so that none looks for its masters.
+    /// Ends the minions first, so that none looks for its masters.
     fn stop_all(&mut self) {
         let running = self.minions.iter_mut().chain(&mut self.masters).filter_map(Option::take);
+        // Signalled together and then awaited, so that they end at the same time.
         let mut running: Vec<Child> = running.collect();
         for child in &running {
             // A daemon that is gone already needs no signal.
@@ -183,6 +185,7 @@ impl Cluster {
                 std::thread::sleep(Duration::from_millis(20));
             }
             let _ = child.kill();
+            // Collected, or a killed child would stay as a zombie until this program ends.
             let _ = child.wait();
         }
     }
@@ -198,6 +201,7 @@ impl Cluster {
 
     fn write_master(&self, number: usize) -> Result<()> {
         let dir = self.master_dir(number);
+        // Without these, the masters would log errors about missing roots.
         fs::create_dir_all(dir.join("srv/salt"))?;
         fs::create_dir_all(dir.join("srv/pillar"))?;
         let text = format!(
@@ -246,7 +250,7 @@ impl Cluster {
     }
 }
 
-/// Stops everything and removes the directory unless it was asked for by name, however the demonstration ends.
+/// Stops everything, and removes the directory unless the command line named it, however the demonstration ends.
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop_all();
@@ -266,7 +270,7 @@ fn kill_now(mut child: Child) -> Result<u32> {
     Ok(pid)
 }
 
-/// The states of the highstate: a directory and a file in it, below the directory of the minion.
+/// Returns the states of the highstate: a directory, and a file in it, below the minion's directory.
 fn motd(dir: &Path) -> String {
     let dir = dir.display();
     format!(
@@ -276,7 +280,7 @@ fn motd(dir: &Path) -> String {
     )
 }
 
-/// Returns the end of a file, for showing a log.
+/// Returns the end of a file, to print a log.
 pub fn tail(path: &Path, bytes: u64) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = fs::File::open(path)?;
@@ -289,13 +293,13 @@ pub fn tail(path: &Path, bytes: u64) -> String {
     read().unwrap_or_default()
 }
 
-/// The user the daemons run as: whoever runs the demonstration.
+/// Returns the user that the daemons run as: the one who runs the demonstration.
 fn user_name() -> String {
     let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
     user.map_or_else(|| "root".to_owned(), |user| user.name)
 }
 
-/// Finds two ports that are free on both masters' addresses, Salt's own first.
+/// Finds two ports that are free on both addresses. Salt's own are tried first.
 fn free_ports() -> Result<Ports> {
     let free = |port: u16| MASTERS.iter().all(|host| TcpListener::bind((*host, port)).is_ok());
     (4505..65000)

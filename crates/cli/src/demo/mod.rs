@@ -1,7 +1,7 @@
 //! `saltern demo` — two masters and three minions on this machine, to watch several masters command the same minions.
 //!
-//! Everything lives in a scratch directory and listens on loopback addresses only. Each step is printed as the command
-//! a person would type, followed by what that command really printed.
+//! Everything lives in a scratch directory and listens on loopback addresses only. Each step is printed as the
+//! command that a person would type, and its real output.
 
 mod cluster;
 mod screen;
@@ -33,7 +33,7 @@ Options:
   -h, --help     print this help
 ";
 
-/// What the command line asked for.
+/// The arguments of the command line.
 #[derive(Debug, Default, PartialEq)]
 struct Wishes {
     keep: bool,
@@ -56,11 +56,11 @@ pub fn main(args: &[String]) -> ExitCode {
     }
 }
 
-/// The codes a shell gives to programs that end by these signals.
+/// The exit codes that shells use for programs that were ended by these signals.
 const BY_SIGINT: u8 = 130;
 const BY_SIGPIPE: u8 = 141;
 
-/// Nobody is told that they pressed Ctrl-C, or do not read on.
+/// Prints no error for Ctrl-C or a closed output: the person knows.
 fn ending(error: &anyhow::Error) -> ExitCode {
     if error.is::<Interrupted>() {
         return ExitCode::from(BY_SIGINT);
@@ -101,10 +101,11 @@ fn run(wishes: Wishes) -> Result<()> {
     steps::next_steps(&screen)
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP do not end the program: they set the flag and are told of.
+/// From now on SIGINT, SIGTERM and SIGHUP do not end the program: they set the flag, and are sent to the receiver.
 fn watch_signals() -> Result<(Arc<AtomicBool>, mpsc::Receiver<()>)> {
     let runtime = crate::prepare::small_runtime().context("failed to start")?;
     let mut signals = {
+        // A signal can only be watched inside a runtime.
         let _inside = runtime.enter();
         let watch = |kind| signal(kind).context("failed to watch for signals");
         [watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?, watch(SignalKind::hangup())?]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// The standard output. Each write fails when nobody reads it any more.
+/// The standard output. Each write fails once nobody reads it.
 pub struct Screen {
     color: bool,
 }
@@ -17,12 +17,12 @@ const TIME: &str = "\x1b[1;33m";
 const END: &str = "\x1b[0m";
 
 impl Screen {
-    /// Colours are for terminals, unless `NO_COLOR` is set.
+    /// Uses colours on terminals, unless `NO_COLOR` is set.
     pub fn new() -> Self {
         Screen { color: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
 
-    /// Says whether colours are shown.
+    /// Returns whether colours are used.
     pub fn color(&self) -> bool {
         self.color
     }

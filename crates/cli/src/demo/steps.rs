@@ -1,4 +1,4 @@
-//! The steps of the demonstration, told as commands and their output.
+//! The steps of the demonstration: commands and their output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub fn tell_the_story(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
     bring_it_back(cluster, screen)
 }
 
-/// Prints how to talk to the masters and waits for a signal.
+/// Prints how to talk to the masters, and waits for a signal.
 pub fn stay_up(cluster: &Cluster, screen: &Screen, told: &mpsc::Receiver<()>) -> Result<()> {
     screen.say("The masters and minions stay up. In another terminal:")?;
     screen.line(&format!("export PATH={}:$PATH", cluster.bin().display()))?;
@@ -36,7 +36,7 @@ pub fn stay_up(cluster: &Cluster, screen: &Screen, told: &mpsc::Receiver<()>) ->
     Ok(())
 }
 
-/// Says how to go on from here.
+/// Prints how to go on from here.
 pub fn next_steps(screen: &Screen) -> Result<()> {
     screen.say("Everything is stopped. Next steps:")?;
     screen.line("saltern demo --keep            the same, and it stays up to play with")?;
@@ -49,6 +49,7 @@ fn start(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
     screen.say("Start the first master, give its key pair to the second, start that one too.")?;
     screen.typed("salt-master", &cluster.master_dir(0), &["&"])?;
     cluster.start_master(0)?;
+    // As in Salt's tutorial: minions with both masters must find the same key on both.
     cluster.copy_master_key()?;
     screen.command("cp master1/pki/master/master.{pem,pub} master2/pki/master/")?;
     screen.typed("salt-master", &cluster.master_dir(1), &["&"])?;
@@ -64,6 +65,7 @@ fn accept_keys(cluster: &Cluster, screen: &Screen) -> Result<()> {
     screen.say("Their keys wait on both masters. Accept them.")?;
     for number in 0..MASTERS.len() {
         let config = cluster.master_dir(number);
+        // They arrive whenever the minions have connected.
         cluster.wait_for("all keys to arrive", || {
             let listed = cluster.run("salt-key", &config, &["-l", "un", "--no-color", "--out=txt"])?;
             let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -88,6 +90,7 @@ fn highstate(cluster: &Cluster, screen: &Screen) -> Result<()> {
     screen.say("A small highstate: a directory, and a file in it from a template.")?;
     screen.command("cat master1/srv/salt/motd.sls")?;
     let sls = std::fs::read_to_string(cluster.master_dir(0).join("srv/salt/motd.sls"))?;
+    // The directory's path is long and says nothing here.
     screen.text(&sls.replace(&cluster.dir().display().to_string(), "..."))?;
     show(cluster, screen, "salt", &cluster.master_dir(0), &["web1", "state.apply"])?;
     screen.say("Again, from the other master, for all: one line each, and nothing to do on web1.")?;
@@ -115,12 +118,14 @@ fn hold_a_job(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
     let mut job = cluster.start("salt", &config, &args)?;
     let mut errors = BufReader::new(job.stderr.take().context("the error output is not there")?);
     let mut waiting = String::new();
+    // Read before the minion starts: the line proves that the job is held.
     errors.read_line(&mut waiting)?;
     screen.text(&waiting)?;
     screen.typed("salt-minion", &cluster.minion_dir(id), &["&"])?;
     cluster.start_minion(number)?;
     let started = Instant::now();
     let mut answer = String::new();
+    // To the end first: a full pipe would block the program that is waited for.
     job.stdout.take().context("the output is not there")?.read_to_string(&mut answer)?;
     errors.read_to_string(&mut answer)?;
     screen.text(&answer)?;
@@ -146,6 +151,7 @@ fn bring_it_back(cluster: &mut Cluster, screen: &Screen) -> Result<()> {
 fn wait_for_minions(cluster: &Cluster, number: usize) -> Result<()> {
     let config = cluster.master_dir(number);
     let outcome = cluster.wait_for(&format!("all minions to answer {}", MASTERS[number]), || {
+        // One second each, so that a minion that is late does not use up the patience.
         Ok(cluster.run("salt", &config, &["-t", "1", "*", "test.ping"])?.status.success())
     });
     if outcome.is_err() && cluster.go_on().is_ok() {

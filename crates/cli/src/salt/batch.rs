@@ -33,6 +33,7 @@ impl Session {
 
     async fn batches(&mut self, known: &Known) -> Result<u8> {
         let quiet = self.flag("static");
+        // `--static` alone is a single batch of all minions.
         let size = self.batch_size().unwrap_or_else(|| "100%".into());
         let size: Size = match size.parse() {
             Ok(size) => size,
@@ -41,6 +42,7 @@ impl Session {
                 return Ok(exit_codes::GENERIC);
             }
         };
+        // Before the ping, or fast answers would be missed.
         let mut bus = self.client.listen().await?;
         let Some((up, down)) = self.ping(&mut bus).await? else {
             outputters::print_line(super::NOBODY)?;
@@ -60,6 +62,7 @@ impl Session {
             return if quiet { no_return(&self.settings) } else { Ok(say_no_return()) };
         }
         let seconds = self.prepared.options.get("batch_wait").and_then(Value::as_f64).unwrap_or(0.0);
+        // Bounded: `from_secs_f64` panics on negative and huge numbers.
         let wait = std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
         let batch = Batch::new(up, size, wait, self.flag("failhard"));
         let jid = JidSource::new().next(rt::Rt::real().now()).as_str().to_owned();
@@ -80,9 +83,10 @@ impl Session {
         Ok(exit_codes::OK)
     }
 
-    /// Finds out who is there: ids that answered and ids that did not. Nothing if nobody matched.
+    /// Finds out which minions answer: returns the ids that do, and those that do not. `None` if nobody matched.
     async fn ping(&mut self, bus: &mut Listening) -> Result<Option<(BTreeSet<String>, BTreeSet<String>)>> {
         let job = client::Job {
+            // The original target, which the master resolves; the batches then have lists of ids.
             target: self.job.target.clone(),
             target_type: self.job.target_type.clone(),
             function: "test.ping".into(),
@@ -106,14 +110,14 @@ impl Session {
     }
 }
 
-/// The batches of one job, all under one job id.
+/// The batches of a job, which all have the same job id.
 struct Run<'a> {
     session: &'a mut Session,
     batch: Batch,
     jid: String,
-    /// Parts of the job that are under way.
+    /// The parts of the job in progress.
     parts: Vec<Gather>,
-    /// With `--static`: what came back.
+    /// With `--static`: the results.
     results: BTreeMap<String, Value>,
     worst: i64,
     quiet: bool,
@@ -140,12 +144,14 @@ impl Run<'_> {
 
     async fn publish(&mut self, ids: Vec<String>) -> Result<()> {
         if !self.quiet {
+            // Salt prints the list as Python does.
             let list = value::python::repr(&ids.clone().into());
             outputters::print_line(&format!("\nExecuting run on {list}\n"))?;
         }
         let job = client::Job {
             target: ids.clone().into(),
             target_type: "list".into(),
+            // One id for all batches, so that `jobs.lookup_jid` finds them together.
             jid: self.jid.clone(),
             ..self.session.publication()
         };
@@ -156,6 +162,7 @@ impl Run<'_> {
                 for id in ids.iter().filter(|id| !minions.contains(id)) {
                     self.lost(id)?;
                 }
+                // Closed: answers of minions of other batches have the same job id.
                 self.parts.push(Gather::new(jid, minions, patience, now).closed());
             }
             // The keys were deleted meanwhile.
@@ -212,7 +219,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A minion that answered the ping but not the job.
+    /// Handles a minion that answered the ping but not the job.
     fn lost(&mut self, id: &str) -> Result<()> {
         if self.quiet {
             self.results.insert(id.to_owned(), Map::new().into());

@@ -4,12 +4,12 @@ use anyhow::Result;
 use outputters::Settings;
 use value::{Map, Value};
 
-/// Collects documentation: the first text for each function counts.
+/// Collects documentation; the first text for each function counts.
 #[derive(Default)]
 pub struct Docs(Map);
 
 impl Docs {
-    /// Takes what a minion returned. Anything but a map has no documentation.
+    /// Takes what a minion returned. Only a map contains documentation.
     pub fn add(&mut self, result: &Value) {
         for (function, text) in result.as_map().into_iter().flatten() {
             if self.0.get_value(function).is_none() && text.truthy() {

@@ -1,14 +1,14 @@
-//! `--hold`: what is said about a job that waits for minions that are away.
+//! `--hold`: texts about a job that waits for minions that are away.
 
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use value::{Map, Value};
 
-/// Returns for how long a job is to be held: the flag, else the option; zero for not at all.
+/// Returns how long to hold a job: the flag, else the option; zero for not at all.
 ///
-/// Minions of a batch are pinged first, and those that are away get no job; so the option has no effect there, and the flag
-/// is refused.
+/// The minions of a batch are pinged first, and those that are away get no job. So the option has no effect there,
+/// and the flag is refused.
 pub fn wished(options: &Map, asked: bool) -> Result<Duration> {
     let value = options.get("job_hold").cloned().unwrap_or(Value::Null);
     let hold = config::period(&value).map_err(|must| anyhow!("--hold (option job_hold): {must}"))?;
@@ -20,13 +20,13 @@ pub fn wished(options: &Map, asked: bool) -> Result<Duration> {
     }
 }
 
-/// Says who is waited for.
+/// Returns the line about the minions that are awaited.
 pub fn waiting(ids: &[String]) -> String {
     let noun = if ids.len() == 1 { "minion" } else { "minions" };
     format!("Waiting for {} {noun}: {}", ids.len(), ids.join(", "))
 }
 
-/// Says what becomes of a held job nobody waits for any more.
+/// Returns the text about a held job that nobody waits for any more.
 pub fn left_behind(jid: &str, hold: Duration) -> String {
     format!(
         "The master holds the job for {} after its publishing. To see how far it is, and to end it:\n\n\
@@ -35,7 +35,7 @@ pub fn left_behind(jid: &str, hold: Duration) -> String {
     )
 }
 
-/// A span of time in the largest unit that fits.
+/// Returns a time in the largest unit that makes it a whole number.
 pub fn span(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     for (unit, length) in [("d", 86_400.0), ("h", 3600.0), ("m", 60.0)] {

@@ -1,4 +1,4 @@
-//! What a command line of `salt` asks for: the target, the functions, their arguments.
+//! The job on a command line of `salt`: the target, the functions, their arguments.
 
 use targeting::expand_nodegroup;
 use value::{Map, Value};
@@ -9,9 +9,9 @@ use crate::exit_codes;
 /// A job, ready to be published.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
-    /// Whom: text, or a list of ids.
+    /// The target: text, or a list of ids.
     pub target: Value,
-    /// How the target is meant (`glob`, `list`, `compound`…).
+    /// The kind of target (`glob`, `list`, `compound`…).
     pub target_type: String,
     /// The function, or a list of functions.
     pub function: Value,
@@ -19,7 +19,7 @@ pub struct Job {
     pub arguments: Vec<Value>,
 }
 
-/// A command line that cannot be a job.
+/// A command line that is no complete job.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Incomplete {
     /// Something is missing or does not fit; the text is printed as it is.
@@ -46,7 +46,7 @@ const TOO_FEW: Incomplete = Incomplete::Missing("Cannot execute compound command
 const TOO_MANY: Incomplete =
     Incomplete::Missing("Cannot execute compound command with more arguments than commands.\n");
 
-/// The target flags, as setting and target type, in the order of the help.
+/// The target flags: setting, target type, and spelling, in the order of the help.
 const TARGET_FLAGS: [(&str, &str, &str); 11] = [
     ("list_hosts", "list_hosts", "--hosts"),
     ("pcre", "pcre", "--pcre"),
@@ -61,7 +61,7 @@ const TARGET_FLAGS: [(&str, &str, &str); 11] = [
     ("ipcidr", "ipcidr", "--ipcidr"),
 ];
 
-/// Returns the target type the flags choose; more than one flag is an error.
+/// Returns the target type of the flags. More than one flag is an error.
 pub fn target_type(settings: &Map) -> Result<&'static str, String> {
     let chosen = TARGET_FLAGS.iter().filter(|(setting, ..)| settings.get(setting).is_some_and(Value::truthy));
     let chosen: Vec<_> = chosen.collect();
@@ -77,7 +77,7 @@ pub fn target_type(settings: &Map) -> Result<&'static str, String> {
     }
 }
 
-/// Reads the target of a list: with commas, or with blanks.
+/// Reads the ids of a list, separated by commas or else by blanks, as in Salt.
 pub fn target_list(text: &str) -> Value {
     if text.contains(',') {
         text.replace(' ', "").split(',').map(str::to_owned).collect()
@@ -86,10 +86,11 @@ pub fn target_list(text: &str) -> Value {
     }
 }
 
-/// Puts node groups in the place of their names, so that minions need not know them.
+/// Replaces node groups by their definitions: minions need not know the master's groups.
 pub fn resolve_nodegroups(job: &mut Job, groups: &Map) -> Result<(), targeting::Error> {
     match (job.target_type.as_str(), job.target.as_str()) {
         ("nodegroup", Some(name)) => {
+            // A node group is a compound target with a name.
             job.target = expand_nodegroup(name, groups)?.join(" ").into();
             job.target_type = "compound".into();
         }
@@ -109,7 +110,7 @@ pub fn resolve_nodegroups(job: &mut Job, groups: &Map) -> Result<(), targeting::
 }
 
 impl Job {
-    /// Makes a job of flags and arguments.
+    /// Makes a job from flags and arguments.
     pub fn new(settings: &Map, arguments: &[String]) -> Result<Job, Incomplete> {
         let flag = |name: &str| settings.get(name).is_some_and(Value::truthy);
         let target_type = target_type(settings).map_err(Incomplete::Usage)?;
@@ -144,9 +145,10 @@ impl Job {
     }
 }
 
-/// With `-d` the target may be left out, and `sys.doc` is the function.
+/// With `-d`, the target is optional and the function is `sys.doc`.
 fn doc_words(mut words: Vec<String>) -> Result<Vec<String>, Incomplete> {
     if words.is_empty() {
+        // Salt's default for documentation, which any minion can give.
         words.push("*".into());
     }
     if words.get(1).is_none_or(|function| function != "sys.doc") {
@@ -158,7 +160,7 @@ fn doc_words(mut words: Vec<String>) -> Result<Vec<String>, Incomplete> {
     Ok(words)
 }
 
-/// Reads the names given with `--no-parse`.
+/// Reads the names in `--no-parse`.
 pub fn no_parse(settings: &Map) -> Vec<String> {
     let names = settings.get_str("no_parse").unwrap_or_default();
     names.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
@@ -179,7 +181,8 @@ pub fn flag_value(settings: &Map, name: &str) -> Option<Value> {
     }
 }
 
-/// Gives each of several functions its arguments. The separator stands alone, or (the old way) inside of arguments.
+/// Distributes arguments among several functions. The separator is an argument of its own or, in the old form, part
+/// of one.
 fn split_arguments(words: &[String], functions: usize, separator: &str) -> Result<Vec<Vec<String>>, Incomplete> {
     if words.iter().filter(|word| *word == separator).count() == functions - 1 {
         return Ok(words.split(|word| word == separator).map(<[String]>::to_vec).collect());
@@ -191,6 +194,7 @@ fn split_arguments(words: &[String], functions: usize, separator: &str) -> Resul
                 lists.push(Vec::new());
             }
             let whole = !word.contains(separator);
+            // As in Salt, nothing between two separators is no argument.
             if let Some(list) = lists.last_mut().filter(|_| whole || !part.is_empty()) {
                 list.push(part.to_owned());
             }

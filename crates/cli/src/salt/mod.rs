@@ -34,6 +34,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     let few = parsed.arguments.len() <= 1;
     let enough = ["doc", "preview_target"].iter().any(|name| parsed.settings.get(name).is_some_and(Value::truthy));
     if few && !enough && !about_config {
+        // Salt prints the help and then the error as well.
         print(&args::help::help(Program::Salt, 80));
     }
     let hold_asked = parsed.given.contains(&"job_hold");
@@ -66,7 +67,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     }
 }
 
-/// Prints what the configuration alone says, without the flags of this run.
+/// Prints the configuration, without the flags of this run.
 fn dump_config(prepared: &OnMaster) -> ExitCode {
     let source = config::Source { path: prepared.config.paths.conf_file.clone() };
     let load = config::LoadOptions { program: Program::Salt.name().into(), ..config::LoadOptions::default() };
@@ -103,7 +104,7 @@ fn run(prepared: OnMaster, mut job: Job, hold: Duration) -> Result<u8> {
     })
 }
 
-/// Says how to look a job up whose returns are not waited for. Salt's exit code for this is 0.
+/// Prints how to look up a job whose returns are not awaited. As in Salt, the exit code is 0.
 fn on_interrupt(jid: Option<&String>, hold: Duration) -> u8 {
     let mut text = "\nExiting gracefully on Ctrl-c".to_owned();
     if let Some(jid) = jid {
@@ -120,15 +121,15 @@ fn on_interrupt(jid: Option<&String>, hold: Duration) -> u8 {
     exit_codes::OK
 }
 
-/// One run of the program.
+/// A run of the program.
 struct Session {
     prepared: OnMaster,
     job: Job,
     settings: Settings,
     client: LocalClient,
-    /// For how long the master is to hold the job.
+    /// How long the master holds the job.
     hold: Duration,
-    /// The job's id, for Ctrl-C.
+    /// The job id, for the message after Ctrl-C.
     jid: Arc<OnceLock<String>>,
 }
 
@@ -154,7 +155,7 @@ impl Session {
         }
     }
 
-    /// The time to wait for returns; not positive means the configured one.
+    /// Returns how long to wait for returns; zero or less means the option `timeout`.
     fn timeout(&self) -> Duration {
         match self.prepared.options.get("timeout").and_then(Value::as_f64) {
             Some(seconds) if seconds > 0.0 => Duration::from_secs_f64(seconds.min(1e9)),
@@ -181,6 +182,7 @@ impl Session {
             return self.run_batch(known).await;
         }
         let limit = self.int("batch_safe_limit");
+        // One minion is no batch: Salt's limit has an effect from 2 on.
         if limit > 1 && known.expected(&self.job, self.delimiter())?.len() as i64 >= limit {
             outputters::print_line("\nNOTICE: Too many minions targeted, switching to batch execution.")?;
             let size = self.prepared.options.get("batch_safe_size").map_or("8".into(), Value::to_string);
@@ -196,9 +198,9 @@ impl Session {
         }
     }
 
-    /// Prints why the master did not take the job, as a result.
+    /// Prints why the master refused the job, in the place of a result.
     ///
-    /// Salt often ends with 0 here; a command that did nothing should not look like one that worked.
+    /// Salt often exits with 0 here. A command that did nothing should not look like a success.
     fn refused(&self, error: &Error) -> Result<u8> {
         outputters::display(&value::error::chain(error).into(), None, &self.settings, 1)?;
         Ok(match error {
@@ -221,7 +223,7 @@ impl Session {
         self.prepared.options.get("batch").filter(|size| size.truthy()).map(Value::to_string)
     }
 
-    /// What travels with the job besides function and arguments.
+    /// Returns the job with everything that the flags add to function and arguments.
     fn publication(&self) -> client::Job {
         let options = &self.prepared.options;
         let mut extra = Map::new();
@@ -264,6 +266,7 @@ impl Session {
             publication.options.insert("job_hold", self.hold.as_secs_f64());
         }
         if self.flag("async") {
+            // Salt prints job id 0 when nobody matched.
             let jid = self.client.publish(&publication).await?.map_or_else(|| "0".to_owned(), |ticket| ticket.jid);
             if jid == "0" {
                 outputters::print_line(NOBODY)?;
@@ -272,6 +275,7 @@ impl Session {
             outputters::print_line(&format!("Executed command with job ID: {jid}"))?;
             return Ok(exit_codes::OK);
         }
+        // Before the job is published, or fast answers would be missed.
         let mut bus = self.client.listen().await?;
         let subset = self.int("subset");
         if subset > 0 {
@@ -281,6 +285,7 @@ impl Session {
         }
         let ticket = self.client.publish(&publication).await?;
         let relays = self.prepared.config.jobs.order_masters;
+        // With `order_masters`, minions of lower masters may match that this one does not know.
         let Some(ticket) = ticket.filter(|ticket| relays || !ticket.minions.is_empty()) else {
             outputters::print_line(NOBODY)?;
             known.explain(&self.job, self.delimiter());
@@ -318,6 +323,7 @@ impl Session {
             printer = printer.with_steps();
         }
         let patience = client::settings::patience(&self.prepared.config, self.timeout());
+        // Whoever holds a job waits for its minions, not for the timeout.
         match &ticket.held {
             Some(held) => {
                 if !held.away.is_empty() {
@@ -359,7 +365,7 @@ impl Session {
         Ok(exit_codes::OK)
     }
 
-    /// Picks minions at random among those that have the function.
+    /// Picks random minions among those that have the function.
     async fn subset(&mut self, bus: &mut event::Listening, job: &client::Job, count: usize) -> Result<Vec<String>> {
         let question = client::Job { function: "sys.list_functions".into(), arguments: Vec::new(), ..job.clone() };
         let mut having = Vec::new();
@@ -377,6 +383,7 @@ impl Session {
             self.client.gather(bus, &ticket, patience, collect).await?;
         }
         let rt = Rt::real();
+        // Shuffled first, or the fastest minions would always be picked.
         for place in (1..having.len()).rev() {
             having.swap(place, rt.below(place as u64 + 1) as usize);
         }
@@ -387,7 +394,7 @@ impl Session {
 
 const NOBODY: &str = "No minions matched the target. No command was sent, no jid was assigned.";
 
-/// Says that nothing came back, on stdout in the form that programs read there: `--out=json` makes it `{}`.
+/// Reports that nothing was returned. Programs read the result on standard output: `{}` with `--out=json`.
 fn no_return(settings: &Settings) -> Result<u8> {
     outputters::display(&Map::new().into(), None, settings, 0)?;
     Ok(say_no_return())

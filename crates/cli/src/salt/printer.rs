@@ -14,17 +14,17 @@ use super::silence::not_connected;
 use super::summary::{Summary, retcode};
 use crate::hint::Hints;
 
-/// What is printed about minions that kept silent.
+/// Texts about minions that did not answer.
 pub trait Silence {
-    /// Returns the text about a minion; none if nothing is to be said (a relay master's own id).
+    /// Returns the text about a minion; `None` for a relay master's own id.
     fn text(&self, id: &str) -> Option<String>;
 }
 
-/// Prints returns as they come.
+/// Prints returns as they arrive.
 pub struct Printer<'a> {
     settings: &'a Settings,
     silence: &'a dyn Silence,
-    /// Whether silent minions are printed (`show_timeout`).
+    /// Prints minions that did not answer, too (`show_timeout`).
     show_silent: bool,
     progress: Progress,
     /// The highest return code so far.
@@ -36,7 +36,7 @@ pub struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    /// Returns a printer.
+    /// Creates a printer.
     pub fn new(settings: &'a Settings, silence: &'a dyn Silence, show_silent: bool) -> Self {
         Printer {
             settings,
@@ -51,19 +51,19 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Draws a bar for so many minions instead of printing returns.
+    /// Draws a progress bar for this number of minions.
     pub fn with_progress(mut self, minions: usize) -> Self {
         self.progress.count(minions);
         self
     }
 
-    /// Draws a line for each minion that tells how far it is with its states.
+    /// Draws a line for each minion that reports its states.
     pub fn with_steps(mut self) -> Self {
         self.progress.show_steps();
         self
     }
 
-    /// Prints what came out of gathering.
+    /// Prints an outcome.
     pub fn show(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Answer(answer) => self.answer(answer),
@@ -89,6 +89,7 @@ impl<'a> Printer<'a> {
         let entry = map! { "ret" => result.clone(), "retcode" => data.get("retcode").cloned().unwrap_or_default() };
         let out = data.get_str("out").map(str::to_owned);
         if retcode(&entry) != 0 {
+            // Only failures: a result may contain any text.
             self.hints.look(&result);
         }
         self.entry(&id, result, out.as_deref(), &entry);
@@ -101,7 +102,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Somebody reads this, and no program.
+    /// Returns whether a person reads the output, and not a program.
     fn to_a_person(&self) -> bool {
         self.settings.output.is_none() && self.settings.output_file.is_none() && std::io::stdout().is_terminal()
     }
@@ -119,18 +120,21 @@ impl<'a> Printer<'a> {
 
     fn entry(&mut self, id: &str, result: Value, out: Option<&str>, entry: &Map) {
         let code = retcode(entry);
+        // A negative code is a failure, too.
         self.worst = self.worst.max(code.abs());
         self.summary.count(id, entry);
         self.printed += 1;
         let shown = Value::from(Map::from_iter([(id, result)]));
         let display = || outputters::display(&shown, out, self.settings, code);
         if let Err(error) = self.progress.around(display) {
+            // Reported at the end: the returns that follow are still counted.
             self.trouble.get_or_insert(error);
         }
     }
 
-    /// Ends the printing. Returns the highest return code, or nothing if no minion was told of.
+    /// Ends the output. Returns the highest return code, if any minion was reported, and the summary.
     pub fn finish(mut self) -> Result<(Option<i64>, Summary)> {
+        // First, or the hints would be drawn into the bars.
         self.progress.end();
         self.hints.say();
         match self.trouble {

@@ -6,10 +6,10 @@ use client::gather::Step;
 use indicatif::{MultiProgress, ProgressBar, ProgressFinish, ProgressStyle};
 use value::Value;
 
-/// Most minions with a line of their own; a terminal has room for no more.
+/// The largest number of minions with a line; a terminal has no room for more.
 const LINES: usize = 20;
 
-/// The bars. Nothing is drawn where the error output is no terminal.
+/// The progress bars. Nothing is drawn if standard error is no terminal.
 #[derive(Default)]
 pub struct Progress {
     all: MultiProgress,
@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Draws how many of so many minions have returned.
+    /// Draws how many of the minions have returned.
     pub fn count(&mut self, minions: usize) {
         let bar = self.all.add(ProgressBar::new(minions as u64));
         bar.set_style(style("{percent:>3}% |{bar:40}| Returns: [{pos}/{len}]"));
@@ -32,7 +32,7 @@ impl Progress {
         self.steps = true;
     }
 
-    /// A minion has finished a state.
+    /// Counts a state that a minion has finished.
     pub fn step(&mut self, step: &Step) {
         if !self.steps || (self.lines.len() >= LINES && !self.lines.contains_key(&step.id)) {
             return;
@@ -43,7 +43,7 @@ impl Progress {
         line.set_message(message(step));
     }
 
-    /// A minion has returned.
+    /// Counts a minion that has returned.
     pub fn returned(&mut self, id: &str) {
         if let Some(bar) = &self.returns {
             bar.inc(1);
@@ -81,7 +81,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is a constant").progress_chars("# ")
 }
 
-/// The last state: what it is and how it ended.
+/// Returns the text about the last state: its name and its result.
 fn message(step: &Step) -> String {
     let text = |name: &str| step.done.get_str(name).unwrap_or_default();
     let id = if text("__id__").is_empty() { text("name") } else { text("__id__") };

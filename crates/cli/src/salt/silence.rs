@@ -1,4 +1,4 @@
-//! What the master's files tell about minions: who is expected, who is connected.
+//! Information from the master's files: which minions are expected, and which are connected.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ use super::job::Job;
 use super::printer::Silence;
 use crate::hint;
 
-/// Ids of a list that are explained.
+/// The largest number of ids that are explained.
 const MOST_EXPLAINED: usize = 5;
 
-/// The master's knowledge, read when first needed.
+/// The master's files, which are read when first needed.
 pub struct Known {
     accepted_dir: PathBuf,
     syndic_dir: PathBuf,
@@ -35,7 +35,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Takes the places from the configuration.
+    /// Takes the paths from the configuration.
     pub fn new(config: &config::Master) -> Self {
         Known {
             accepted_dir: config.paths.pki_dir.join("minions"),
@@ -48,7 +48,7 @@ impl Known {
         }
     }
 
-    /// Returns the ids a target means, as the master would reckon.
+    /// Returns the ids that match a target, as the master sees it.
     pub fn expected(&self, job: &Job, delimiter: &str) -> Result<Vec<String>> {
         let kind = TargetType::from_name(&job.target_type)?;
         let checker = Checker::new(self, &self.nodegroups, self.data_cache);
@@ -56,7 +56,7 @@ impl Known {
         Ok(expected.with_context(|| format!("failed to read the target '{}'", job.target))?.minions)
     }
 
-    /// Says on the error output why a target means nobody, if it is broken or looks mistyped.
+    /// Prints to standard error why a target matches nobody, if it is invalid or looks mistyped.
     pub fn explain(&self, job: &Job, delimiter: &str) {
         if let Some(text) = self.explanation(job, delimiter) {
             eprintln!("{text}");
@@ -80,6 +80,7 @@ impl Known {
         let accepted = self.accepted();
         let pending = |id: &str| self.accepted_dir.with_file_name("minions_pre").join(id).is_file();
         let lines = named.iter().take(MOST_EXPLAINED).filter_map(|id| {
+            // A path would lead out of the directory of keys.
             if id.contains('/') {
                 return None;
             }
@@ -92,12 +93,12 @@ impl Known {
         Some(lines.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
     }
 
-    /// Returns the texts about minions that keep silent on a job.
+    /// Returns the texts about minions that do not answer a job.
     pub fn about(self, jid: &str) -> About {
         About { known: self, jid: jid.to_owned() }
     }
 
-    /// Ids whose addresses have a connection to the publish port.
+    /// Returns the ids whose addresses have a connection to the publish port.
     fn connected(&self) -> &BTreeSet<String> {
         self.connected.get_or_init(|| {
             let peers = peers_of_port(self.publish_port);
@@ -118,6 +119,7 @@ impl MinionData for Known {
             }
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        // Anything else in the directory is no key.
         let mut ids: Vec<String> = names.filter(|name| MinionId::new(name.as_str()).is_ok()).collect();
         ids.sort_unstable();
         ids
@@ -146,7 +148,7 @@ fn read(result: store::Result<Option<Arc<Map>>>) -> Option<Arc<Map>> {
     })
 }
 
-/// Texts about the silent minions of one job.
+/// Texts about the minions that did not answer a job.
 pub struct About {
     known: Known,
     jid: String,
@@ -157,6 +159,7 @@ impl Silence for About {
         let known = &self.known;
         if known.data_cache && known.grains(id).is_some() {
             let connected = known.connected();
+            // As in Salt, an empty list of connections says nothing about a minion.
             if !connected.is_empty() && !connected.contains(id) {
                 return Some(NOT_CONNECTED.into());
             }
@@ -177,7 +180,7 @@ impl Silence for About {
 /// Salt's words, which scripts look for.
 pub const NOT_CONNECTED: &str = "Minion did not return. [Not connected]";
 
-/// Returns the text about a minion the master knows to be away. Only people are told since when.
+/// Returns the text about a minion that the master knows to be away. Only a person reads since when.
 pub fn not_connected(away: &Away, to_a_person: bool, now: SystemTime) -> String {
     if !to_a_person {
         return NOT_CONNECTED.into();
@@ -199,8 +202,8 @@ fn addresses(grains: &Map) -> impl Iterator<Item = IpAddr> + '_ {
     lists.flatten().filter_map(Value::as_str).filter_map(|text| text.parse().ok())
 }
 
-/// Returns who is connected to a port of this host. For the loopback address all of the host's own addresses count,
-/// since a minion's grains list those.
+/// Returns who is connected to a port of this host. A minion over loopback is returned under every address of the
+/// host, since its grains list those.
 fn peers_of_port(port: u16) -> BTreeSet<IpAddr> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
     let mut peers: BTreeSet<IpAddr> = tables.iter().flat_map(|table| peers_in_table(table, port)).collect();
@@ -221,7 +224,7 @@ fn own_addresses() -> Vec<IpAddr> {
     addresses.filter(|address| !address.is_loopback()).collect()
 }
 
-/// Reads the kernel's table of connections: remote addresses of established ones on a local port.
+/// Reads the kernel's table of connections: the remote addresses of established ones on a local port.
 fn peers_in_table(table: &str, port: u16) -> Vec<IpAddr> {
     const ESTABLISHED: &str = "01";
     let rows = table.lines().skip(1).filter_map(|line| {
@@ -233,7 +236,7 @@ fn peers_in_table(table: &str, port: u16) -> Vec<IpAddr> {
     rows.collect()
 }
 
-/// The kernel writes addresses in words of four bytes, each in the byte order of the machine.
+/// Reads an address of the kernel: words of four bytes, each in the byte order of the machine.
 fn kernel_address(hex: &str) -> Option<IpAddr> {
     let words: Option<Vec<[u8; 4]>> = (0..hex.len() / 8)
         .map(|word| u32::from_str_radix(hex.get(word * 8..word * 8 + 8)?, 16).ok().map(u32::to_ne_bytes))
@@ -242,6 +245,7 @@ fn kernel_address(hex: &str) -> Option<IpAddr> {
         [v4] => Some(IpAddr::from(*v4)),
         v6 => <[u8; 16]>::try_from(v6.concat()).ok().map(|bytes| {
             let address = std::net::Ipv6Addr::from(bytes);
+            // An IPv4 peer of a socket for both looks like `::ffff:192.0.2.1`.
             address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4)
         }),
     }

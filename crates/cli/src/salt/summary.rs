@@ -1,8 +1,8 @@
-//! `--summary`: how many answered, how many kept silent.
+//! `--summary`: how many minions answered, and how many did not.
 
 use value::{Map, Value};
 
-/// What became of the minions of a job.
+/// The counts of a job's minions.
 #[derive(Debug, Default, PartialEq)]
 pub struct Summary {
     returned: usize,
@@ -13,9 +13,10 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts a minion with what is known of it: `ret`, `retcode`.
+    /// Counts a minion by its `ret` and `retcode`.
     pub fn count(&mut self, id: &str, entry: &Map) {
         let text = entry.get_str("ret").unwrap_or_default();
+        // Salt tells the minions apart by these texts as well.
         if text.starts_with("Minion did not return") {
             self.silent += 1;
             if text.contains("Not connected") {
@@ -31,7 +32,7 @@ impl Summary {
         }
     }
 
-    /// Returns the text, with the names of the minions in trouble if wanted.
+    /// Returns the text, with the names of minions in trouble if `names` is set.
     pub fn text(&self, names: bool) -> String {
         let rule = "-".repeat(43);
         let mut lines = vec![
@@ -59,7 +60,7 @@ impl Summary {
     }
 }
 
-/// Returns the return code of a minion's answer; of several functions the highest.
+/// Returns the return code of a minion's answer; of several functions, the highest.
 pub fn retcode(entry: &Map) -> i64 {
     match entry.get("retcode") {
         Some(Value::Map(codes)) => codes.values().filter_map(Value::as_i64).max().unwrap_or(0),

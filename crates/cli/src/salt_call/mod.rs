@@ -47,7 +47,7 @@ pub fn main(mut parsed: Parsed) -> ExitCode {
     }
 }
 
-/// The exit code for an error: a user that does not exist has one of its own.
+/// Returns the exit code for an error. A user that does not exist has its own.
 fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<daemon::Error>() {
         Some(daemon::Error::NoUser { .. }) => exit_codes::NO_USER,
@@ -69,7 +69,7 @@ fn check(parsed: &Parsed) -> Result<(), String> {
     }
 }
 
-/// Turns flags into the options they stand for.
+/// Translates flags into options.
 fn adjust(parsed: &mut Parsed) {
     let local = flag(&parsed.settings, "local");
     let mut ignored = Vec::new();
@@ -93,6 +93,7 @@ fn adjust(parsed: &mut Parsed) {
         parsed.set("file_client", "local".into());
     } else if !ignored.is_empty() {
         let verb = if ignored.len() == 1 { "is" } else { "are" };
+        // The warning of Salt 3008, word for word.
         eprintln!(
             "Warning: {} {verb} ignored because --local was not specified; the remote file client retrieves these from \
              the master. Re-run with --local to use the local override.",
@@ -134,6 +135,7 @@ fn run(prepared: OnMinion) -> Result<u8> {
     if flag(&prepared.options, "doc") {
         return docs(&prepared);
     }
+    // First: what a call writes to the caches must belong to the minion's user.
     daemon::switch_user(&prepared.config.user)?;
     // Functions may block, so they do not share their thread with the connection to the master.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -174,17 +176,18 @@ fn run(prepared: OnMinion) -> Result<u8> {
     }
 }
 
-/// What `--set-metadata` gives the job.
+/// Returns the metadata of `--set-metadata`.
 fn set_metadata(options: &Map) -> Option<Value> {
     options.get_str("metadata").filter(|text| !text.is_empty()).map(parse_cli_arg)
 }
 
-/// How long a function that was told to stop may take to end its commands.
+/// How long a cancelled function may take to end its commands.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// Runs a function. Ctrl-C or SIGTERM ends it, with the commands it started; then there is no answer.
+/// Runs a function. Ctrl-C or SIGTERM ends it and the commands it started; then there is no answer.
 async fn unless_stopped(config: config::Minion, request: minion::Request) -> Result<Option<minion::Answer>> {
     let stop = request.stop.clone();
+    // Before the function starts, or the signal would end this program and leave its commands behind.
     let mut terminated = signal(SignalKind::terminate()).context("failed to watch for SIGTERM")?;
     let mut call = std::pin::pin!(minion::call(config, CATALOGUE, Rt::real(), request));
     tokio::select! {
@@ -232,14 +235,14 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     Ok(if flag(&options, "retcode_passthrough") { retcode as u8 } else { code })
 }
 
-/// The documentation of a function, whether or not its module works here.
+/// Returns the documentation of a function, even if its module does not work here.
 fn usage(name: &str) -> String {
     let (module, function) = name.split_once('.').unwrap_or((name, ""));
     let mut known = modules::ALL.iter().filter(|known| known.name == module);
     known.find_map(|known| known.function(function)).map_or_else(String::new, |known| known.doc.to_owned())
 }
 
-/// What `--metadata` prints besides the result.
+/// Returns what `--metadata` prints besides the result.
 fn metadata(function: &str, words: &[String], answer: minion::Answer, given: Option<Value>) -> Value {
     let mut entry = map! {
         "jid" => answer.jid.as_str(),

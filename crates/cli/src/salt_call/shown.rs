@@ -1,7 +1,7 @@
-//! Whether an answer is a result or a complaint.
+//! Tells results from error messages.
 //!
-//! A minion returns a failure as text to its master; `salt-call` says the same on the error output, in the words
-//! Salt's has for it.
+//! A minion returns a failure to its master as text. `salt-call` prints it to standard error, in the words of Salt's
+//! `salt-call`.
 
 use minion::Answer;
 use value::Value;
@@ -15,9 +15,9 @@ pub enum Shown {
     Result(u8),
     /// On the error output.
     Complaint {
-        /// What is said.
+        /// The message.
         text: String,
-        /// How the function is used; goes to the standard output.
+        /// The usage of the function, for standard output.
         usage: Option<String>,
         /// The exit code.
         code: u8,
@@ -28,7 +28,7 @@ pub enum Shown {
 const NOT_AVAILABLE: u8 = 255;
 
 impl Shown {
-    /// Decides for an answer of a function; `usage` tells how it is used.
+    /// Classifies an answer of a function; `usage` returns its usage.
     pub fn of(function: &str, answer: &Answer, usage: impl FnOnce() -> String) -> Shown {
         let failed = answer.retcode == 1 && answer.out.as_deref() == Some("nested");
         match &answer.value {
@@ -38,7 +38,7 @@ impl Shown {
     }
 }
 
-/// How Salt begins when a call has keywords that the function does not know: the function was not asked then.
+/// The start of Salt's text for keywords that the function does not know. It was not called then.
 const UNKNOWN_KEYWORDS: &str = "The following keyword arguments are not valid: ";
 
 fn invalid_arguments(reason: &str, usage: String) -> Shown {

@@ -125,8 +125,9 @@ impl Copy {
         Ok(result)
     }
 
-    /// Sends a file piece by piece. Of the pieces' results the first that is not good counts.
+    /// Sends a file piece by piece. Each minion's first failure is its result.
     async fn one_file(&mut self, bus: &mut Listening, file: &plan::Item, result: &mut Map) -> Result<()> {
+        // A piece of 0 bytes would never end.
         let size = self.prepared.config.client.salt_cp_chunk_size.max(1);
         let gzip = self.prepared.options.get("gzip").is_none_or(Value::truthy);
         let mut source =
@@ -135,16 +136,19 @@ impl Copy {
         let mut index = 0;
         loop {
             let piece = read_piece(&mut source, size, &file.source)?;
+            // A file whose size is a multiple of the piece ends with an empty piece.
             let last = piece.len() < size;
             let packed = if gzip { compress(&piece)? } else { piece };
             let arguments = vec![
                 file.destination.as_str().into(),
                 STANDARD.encode(packed).into(),
+                // The first piece replaces an existing file, the others are appended.
                 (index > 0).into(),
                 gzip.into(),
                 file.mode.into(),
             ];
             let answers = self.call(bus, "cp.recv_chunked", arguments).await?;
+            // The publication was too large, or nobody matches any more.
             if answers.is_empty() {
                 let part = if index > 0 { " File partially transferred." } else { "" };
                 bail!(
@@ -166,7 +170,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Runs a function on the targeted minions and returns what each said.
+    /// Runs a function on the targeted minions, and returns their results.
     async fn call(&mut self, bus: &mut Listening, function: &str, arguments: Vec<Value>) -> Result<Map> {
         let job = client::Job { function: function.into(), arguments, ..self.job.clone() };
         let Some(ticket) = self.client.publish(&job).await?.filter(|ticket| !ticket.minions.is_empty()) else {
@@ -198,7 +202,7 @@ impl Copy {
     }
 }
 
-/// Puts the answers about a path into the result, below the minions.
+/// Adds results about a path, grouped by minion.
 fn note(result: &mut Map, path: &str, answers: Map) {
     for (id, answer) in answers {
         let minion = result.entry_or_insert_with(id, || Map::new().into());

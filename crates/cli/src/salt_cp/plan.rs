@@ -1,4 +1,4 @@
-//! Which files go where.
+//! Plans which file goes where.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ impl Unusable {
     }
 }
 
-/// Reads files that are sent whole: path to content.
+/// Reads the files that are sent whole, by path.
 pub fn texts(sources: &[String]) -> Result<Map> {
     let mut files = Map::new();
     for source in sources {
@@ -62,18 +62,18 @@ pub struct Item {
     pub mode: i64,
 }
 
-/// What is sent in pieces.
+/// The files and directories to send in pieces.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     /// Files.
     pub files: Vec<Item>,
-    /// Directories without anything in them.
+    /// Empty directories.
     pub empty_directories: Vec<String>,
 }
 
 impl Plan {
-    /// Finds all files below the sources. The destination is a directory if it ends with a slash, or if there is more
-    /// than one thing to put there.
+    /// Finds all files below the sources. The destination is a directory if it ends with a slash, or if there are
+    /// several files.
     pub fn of(sources: &[String], destination: &str) -> Result<Plan> {
         let (mut files, mut empty) = (Vec::new(), Vec::new());
         let sources = sources.iter().map(|source| full_path(source)).collect::<Result<Vec<PathBuf>>>()?;
@@ -83,6 +83,7 @@ impl Plan {
         let into_directory = !empty.is_empty() || files.len() > 1 || destination.ends_with(['/', '\\']);
         let remote = |(root, path): &(PathBuf, PathBuf)| remote_path(root, path, destination, into_directory);
         let items = files.iter().map(|found| {
+            // Only the permissions: the kind of file is in the upper bits.
             let mode = fs::metadata(&found.1).map(|data| data.permissions().mode() & 0o7777);
             let mode = mode.with_context(|| format!("failed to look at {}", found.1.display()))?;
             Ok(Item { source: found.1.clone(), destination: remote(found), mode: mode.into() })
@@ -108,6 +109,7 @@ fn find(root: &Path, path: &Path, files: &mut Vec<Found>, empty: &mut Vec<Found>
     }
     let entries = fs::read_dir(path).with_context(|| format!("failed to read {}", path.display()))?;
     let mut entries = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>()?;
+    // In a fixed order, unlike the file system's.
     entries.sort();
     if entries.is_empty() {
         empty.push((root.to_owned(), path.to_owned()));

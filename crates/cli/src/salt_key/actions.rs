@@ -24,7 +24,8 @@ pub enum Action {
 }
 
 impl Action {
-    /// Picks the action. With several flags the first in this order is meant; without any all keys are listed.
+    /// Chooses the action. Of several flags the first in this order counts, as in Salt; without any, all keys are
+    /// listed.
     pub fn choose(settings: &Map) -> Action {
         let text = |name: &str| settings.get_str(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let flag = |name: &str| settings.get(name).is_some_and(Value::truthy);
@@ -45,7 +46,7 @@ impl Action {
     }
 }
 
-/// Which classes accept and reject look at besides the pending one.
+/// The classes that accept and reject search besides the pending one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Include {
     /// Accepted keys.
@@ -57,12 +58,13 @@ pub struct Include {
 }
 
 impl Include {
-    /// Reads the flags as they count for an action.
+    /// Returns the flags that have an effect on an action.
     pub fn of(action: &Action, settings: &Map) -> Include {
         let flag = |name: &str| settings.get(name).is_some_and(Value::truthy);
         let all = flag("include_all");
         let denied = flag("include_denied");
         match action {
+            // An accepted key is not accepted again, whatever the flags say.
             Action::Accept(_) => Include { accepted: false, rejected: all || flag("include_rejected"), denied },
             Action::Reject(_) => Include { accepted: all || flag("include_accepted"), rejected: false, denied },
             _ => Include { accepted: flag("include_accepted"), rejected: flag("include_rejected"), denied },

@@ -1,4 +1,4 @@
-//! What a change of keys causes on a running master and in its caches.
+//! The effects of a change of keys on a running master and its caches.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use value::Map;
 use wire::MinionId;
 
-/// Effects on the master on this host.
+/// The effects on the master of this host.
 pub struct MasterEffects {
     bus: Mutex<Option<Remote>>,
     runtime: Runtime,
@@ -59,7 +59,7 @@ impl Effects for MasterEffects {
         }
     }
 
-    /// The program never asks for it; the wheel function does.
+    /// Does nothing: only the wheel function needs it.
     fn revoke_auth(&self, id: &MinionId) {
         tracing::debug!(minion_id = %id, "the session is not revoked from here");
     }

@@ -47,10 +47,11 @@ pub fn main(parsed: Parsed) -> ExitCode {
     }
 }
 
-/// Checks values that have limits.
+/// Checks the values that have limits.
 fn check(settings: &Map) -> Result<(), String> {
     let class = settings.get_str("list").unwrap_or_default();
     let known = ["acc", "pre", "un", "rej", "den", "all"];
+    // As in Salt, any word that begins like a class is one: `accepted` is `acc`.
     if !class.is_empty() && !known.iter().any(|prefix| class.starts_with(prefix)) {
         return Err(format!("'{class}' is not a valid argument to '--list'"));
     }
@@ -79,7 +80,7 @@ fn store(config: &config::Master, _action: &Action) -> KeyStore {
     KeyStore::new(&config.paths.pki_dir, Owner::of_user(&config.user))
 }
 
-/// Takes what the key manager wants to know out of the configuration and the flags.
+/// Collects the options of the key manager from the configuration and the flags.
 fn manager_options(prepared: &OnMaster) -> Result<ManagerOptions> {
     let config = &prepared.config;
     let flag = |name: &str| prepared.options.get(name).is_some_and(Value::truthy);
@@ -123,6 +124,7 @@ impl Command<'_> {
             Action::GenSignature => self.gen_signature(),
             Action::List(class) => {
                 let mut lists = self.manager.list(class)?;
+                // The master's own keys belong to no minion.
                 lists.remove("local");
                 self.show(lists)
             }
@@ -175,7 +177,7 @@ impl Command<'_> {
         self.show(Map::from_iter([("return", result)]))
     }
 
-    /// Shows the keys concerned, asks, and does it.
+    /// Shows the keys, asks, and changes them.
     fn change(&self, verb: Verb, glob: &str) -> Result<()> {
         let matching = self.concerned(verb, self.manager.glob_match(&glob.into())?);
         if matching.is_empty() {
@@ -192,16 +194,18 @@ impl Command<'_> {
             Verb::Reject => self.manager.reject(selection, &self.also()),
             Verb::Delete => self.manager.delete(selection, false),
         }?;
+        // Reported one by one: the other keys of the glob have been accepted.
         for id in changed.invalid {
             eprintln!("Unable to accept invalid key for {id}.");
         }
         for (id, _) in changed.done {
             self.say(&format!("Key for minion {id} {}.", verb.done()))?;
         }
+        // Last: the keys have changed even if the session key has not.
         changed.not_rotated.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
     }
 
-    /// Leaves out the classes that are not asked for. Deleting concerns all.
+    /// Leaves out the classes without a flag. Deleting concerns all of them.
     fn concerned(&self, verb: Verb, mut matching: Map) -> Map {
         if verb == Verb::Delete {
             return matching;
@@ -247,13 +251,14 @@ impl Verb {
     }
 }
 
-/// Asks. An empty answer means yes, but for deleting; the end of the input means no.
+/// Asks for confirmation. An empty answer means yes, except for deleting; the end of input means no.
 fn proceed(verb: Verb) -> Result<bool> {
     let (prompt, preset) = if verb == Verb::Delete { ("Proceed? [N/y] ", "n") } else { ("Proceed? [n/Y] ", "y") };
     crate::dispatch::print(prompt);
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer).context("failed to read the answer")?;
     if read == 0 {
+        // The shell's prompt must not follow the question on the same line.
         let _ = writeln!(std::io::stdout());
         return Ok(false);
     }

@@ -12,7 +12,7 @@ use crate::catalogue::CATALOGUE;
 use crate::daemons::{self, Ended, Plan};
 use crate::prepare::{self, OnMaster};
 
-/// Most threads that carry connections; disk work has threads of its own.
+/// The largest number of threads for connections; disk work has threads of its own.
 const MOST_THREADS: usize = 4;
 
 /// Runs the program.
@@ -27,6 +27,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     warnings.extend(exec::python::warnings(&config.raw, &exec::python::Kind::OF_MASTER));
     let keys = Cell::new(None);
     let (for_keys, rt) = (config.clone(), Rt::real());
+    // Only root can give a key file to the user who is to read it.
     let make_keys = || keys.set(Some(LocalKeys::prepare(&for_keys, &rt)));
     let plan = Plan {
         program: Program::SaltMaster,
@@ -39,6 +40,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         pidfile: &paths.pidfile,
         directories: paths.verify_env.then(|| directories(&config)),
         open_files: Some(config.network.max_open_files),
+        // At least two, so that one slow request does not delay all others.
         threads: std::thread::available_parallelism().map_or(2, usize::from).clamp(2, MOST_THREADS),
         before_switch: Some(&make_keys),
     };

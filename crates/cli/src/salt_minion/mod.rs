@@ -10,7 +10,7 @@ use crate::catalogue::CATALOGUE;
 use crate::daemons::{self, Ended, Plan};
 use crate::prepare::{self, OnMinion};
 
-/// Threads for connections and short functions; blocking ones get threads of their own.
+/// The number of threads for connections and short functions; blocking ones have their own.
 const THREADS: usize = 2;
 
 /// Runs the program.
@@ -29,6 +29,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
             paths.cachedir.clone(),
             paths.cachedir.join("proc"),
             paths.sock_dir.clone(),
+            // Modules from the master are written there, and Salt creates it at the start, too.
             paths.extension_modules.clone(),
         ],
         keys: vec![paths.pki_dir.clone()],

@@ -1,4 +1,4 @@
-//! `salt-run`: runs a runner, in this process, and tells the master's event bus about it.
+//! `salt-run`: runs a runner in this process, and reports to the master's event bus.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
     if doc && parsed.arguments.len() > 1 {
         return usage_error(Program::SaltRun, "You can only get documentation for one method at one time");
     }
+    // The id becomes part of paths in the job cache.
     if let Some(jid) = parsed.settings.get_str("jid").filter(|jid| !Jid::is_valid(jid)) {
         return usage_error(Program::SaltRun, &format!("'{jid}' is not a valid JID"));
     }
@@ -59,6 +60,7 @@ fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
     if prepared.options.get("doc").is_some_and(Value::truthy) {
         return docs(&function, &settings);
     }
+    // Files that a runner writes must belong to the master's user.
     daemon::switch_user(&prepared.config.user)?;
     let runtime = prepare::small_runtime().context("failed to start")?;
     let code = runtime.block_on(async {
@@ -116,6 +118,7 @@ impl Session {
             return self.refuse(&jid, call, &text).await;
         }
         if self.options.get("async").is_some_and(Value::truthy) {
+            // The child has the same id, under which the events can be found.
             return self.leave_running(&jid);
         }
         if self.options.get("show_jid").is_some_and(Value::truthy) {
@@ -129,7 +132,7 @@ impl Session {
         Ok(exit_code(&outcome))
     }
 
-    /// Finds out what is wrong with a call before anybody hears of it.
+    /// Checks a call before any event about it.
     fn check(&self, call: &Call) -> Result<(), String> {
         let function = Kind::Runner
             .find(&self.function)
@@ -144,12 +147,13 @@ impl Session {
         if self.quiet {
             return Ok(());
         }
+        // Salt's form of a result that chooses its outputter.
         let wrapped = outcome.ret.as_map().filter(|map| map.len() == 2 && map.contains_key("outputter"));
         let data = wrapped.and_then(|map| map.get("data")).unwrap_or(&outcome.ret);
         Ok(outputters::display(data, outcome.out.as_deref(), &self.settings, 0)?)
     }
 
-    /// Shows the documentation of what may have been meant, or else what is wrong. Salt's exit code for this is 0.
+    /// Shows the documentation of similar functions, or else the error. As in Salt, the exit code is 0.
     async fn refuse(&self, jid: &str, call: Call, text: &str) -> anyhow::Result<u8> {
         let data = map! {
             "success" => false,
@@ -173,7 +177,7 @@ impl Session {
         Ok(exit_codes::OK)
     }
 
-    /// Starts this program once more, in the background, with the same job id.
+    /// Starts this program again in the background, with the same job id.
     fn leave_running(&self, jid: &str) -> anyhow::Result<u8> {
         use std::os::unix::process::CommandExt;
         let program = std::env::current_exe().context("failed to find the file of this program")?;
@@ -182,6 +186,7 @@ impl Session {
         if let Some(names) = self.options.get_str("no_parse").filter(|names| !names.is_empty()) {
             command.args(["--no-parse", names]);
         }
+        // `--`: an argument that begins with a dash is no flag.
         command.arg("--").arg(&self.function).args(&self.words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.spawn().context("failed to start the runner in the background")?;
@@ -194,7 +199,7 @@ impl Session {
     }
 }
 
-/// The code of a failed function, or a `retcode` in what it returned.
+/// Returns the code of a failed function, or the `retcode` in its result.
 fn exit_code(outcome: &Outcome) -> u8 {
     let in_return = || outcome.ret.get("retcode").or_else(|| outcome.ret.get("data")?.get("retcode"));
     let code = outcome.retcode.or_else(|| in_return().and_then(Value::as_i64));
@@ -202,7 +207,7 @@ fn exit_code(outcome: &Outcome) -> u8 {
     code.map_or(exit_codes::OK, |code| code as u8)
 }
 
-/// Shows how far a runner is.
+/// Prints the progress of a runner.
 struct Screen {
     settings: outputters::Settings,
     quiet: bool,

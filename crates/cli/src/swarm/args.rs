@@ -179,9 +179,10 @@ pub enum Whose {
 }
 
 impl Arguments {
-    /// Where the master takes requests, as host and port.
+    /// Returns host and port of the master's request port.
     pub fn host_and_port(&self) -> Result<(String, u16)> {
         let text = self.master.as_str();
+        // First: an IPv6 address contains colons without a port.
         if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
             return Ok((address.to_string(), REQUEST_PORT));
         }
@@ -193,7 +194,7 @@ impl Arguments {
         Ok((host.trim_matches(['[', ']']).to_owned(), port))
     }
 
-    /// The swarm that is meant, at a master that has been found.
+    /// Returns the options of the swarm, for a resolved master.
     pub fn options(&self, master: std::net::SocketAddr, master_key: Option<String>) -> Options {
         Options {
             publish_port: self.publish_port,
@@ -249,6 +250,7 @@ fn number(text: &str) -> Result<f64, String> {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let time = Duration::try_from_secs_f64(number(text)?).map_err(|error| error.to_string())?;
+    // A timer with an interval of zero panics.
     if time < Duration::from_millis(1) { Err("more than 0 is needed".to_owned()) } else { Ok(time) }
 }
 

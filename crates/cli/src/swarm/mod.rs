@@ -18,7 +18,7 @@ use crate::{dispatch, exit_codes};
 use args::Arguments;
 use progress::Line;
 
-/// How often the line and `--lines` are brought up to date.
+/// How often the line and `--lines` are updated.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs the program with the arguments behind `swarm`.
@@ -63,6 +63,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let runtime = builder.enable_all().build().context("failed to start threads")?;
     let mut report = runtime.block_on(async {
         let swarm = Swarm::start(options, &keys)?;
+        // Thousands of private keys; each minion has taken its own.
         drop(keys);
         stay(arguments, &swarm).await?;
         Ok::<_, anyhow::Error>(swarm.report())
@@ -80,7 +81,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The first address of the master's name.
+/// Returns the first address of the master's name.
 fn resolve(arguments: &Arguments) -> Result<SocketAddr> {
     let (host, port) = arguments.host_and_port()?;
     let found =
@@ -107,7 +108,7 @@ fn default_keys() -> Result<PathBuf> {
     Ok(cache.join("saltern/swarm-keys"))
 }
 
-/// Lets the swarm live until its time is over or somebody ends it, and tells of it meanwhile.
+/// Keeps the swarm until its time has passed or somebody ends it, and reports meanwhile.
 async fn stay(arguments: &Arguments, swarm: &Swarm) -> Result<()> {
     let line = Line::of_swarm(arguments.minions);
     let over = async {

@@ -1,4 +1,4 @@
-//! What `saltern swarm` tells a person: a line that is kept up to date, and a summary at the end.
+//! The output of `saltern swarm`: a line that is kept up to date, and a summary at the end.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -6,25 +6,25 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use swarm::{Counts, Report, Summary};
 
-/// A line on the error output. Nothing is drawn where that is no terminal.
+/// A line on standard error. Nothing is drawn if that is no terminal.
 pub struct Line {
     bar: ProgressBar,
     before: Cell<(Instant, Counts)>,
 }
 
 impl Line {
-    /// The line while keys are made, which appears only if some must be.
+    /// Returns the line for making keys, which appears only if some must be made.
     pub fn of_keys() -> KeyLine {
         KeyLine(ProgressBar::no_length().with_style(style("making keys, once: {pos}/{len} |{bar:40}| {eta} left")))
     }
 
-    /// The line while the swarm lives.
+    /// Returns the line for the running swarm.
     pub fn of_swarm(minions: usize) -> Self {
         let bar = ProgressBar::new(minions as u64).with_style(style("|{bar:20}| {msg}"));
         Line { bar, before: Cell::new((Instant::now(), Counts::default())) }
     }
 
-    /// Tells where the swarm is.
+    /// Updates the line.
     pub fn swarm(&self, counts: &Counts) {
         let (since, before) = self.before.replace((Instant::now(), *counts));
         self.bar.set_position(counts.connected);
@@ -32,7 +32,7 @@ impl Line {
         self.bar.set_message(message(minions, &before, counts, since.elapsed().as_secs_f64()));
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -42,19 +42,19 @@ impl Line {
 pub struct KeyLine(ProgressBar);
 
 impl KeyLine {
-    /// So many of so many are made.
+    /// Updates how many keys are made.
     pub fn keys(&self, done: usize, all: usize) {
         self.0.set_length(all as u64);
         self.0.set_position(done as u64);
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&self) {
         self.0.finish_and_clear();
     }
 }
 
-/// What was counted, as one line of JSON.
+/// Returns the counts as one line of JSON.
 pub fn json_line(counts: &Counts) -> String {
     let fields = [
         ("begun", counts.begun),
@@ -86,7 +86,7 @@ fn message(minions: u64, before: &Counts, now: &Counts, seconds: f64) -> String 
     )
 }
 
-/// What came of the swarm, in a few lines.
+/// Returns the results in a few lines.
 pub fn summary(report: &Report) -> String {
     let sign_in = &report.sign_in;
     let all = match sign_in.all_after_seconds {

@@ -1,4 +1,4 @@
-//! Jobs the swarm publishes itself, through the master of this machine.
+//! Jobs that the swarm publishes itself, through the master on this machine.
 
 use anyhow::{Context, Result};
 use client::{Job, LocalClient};
@@ -7,7 +7,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::args::Arguments;
 
-/// Publishes jobs once all are ready, as long as the swarm lives; without a function to publish never ends.
+/// Publishes jobs once all minions are ready, until it is dropped. Without a function it only waits.
 pub async fn jobs(arguments: &Arguments, swarm: &Swarm) -> Result<()> {
     let Some(function) = &arguments.publish else { return std::future::pending().await };
     let path = arguments.config_dir.join("master");
@@ -24,6 +24,7 @@ pub async fn jobs(arguments: &Arguments, swarm: &Swarm) -> Result<()> {
     let everybody = arguments.minions as u64;
     swarm.until(|counts| counts.ready >= everybody).await;
     let mut times = interval(arguments.publish_every);
+    // After a slow job the next one waits its whole time, or jobs would pile up.
     times.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         times.tick().await;
