@@ -1,4 +1,4 @@
-//! What the channel asks about keys and sessions.
+//! The minions' keys and sessions, as the channel needs them.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,11 +15,11 @@ use wire::loads::AuthOutcome;
 
 use crate::{Shared, Stores};
 
-/// The keys of minions, with the door that decides about new ones.
+/// The minions' keys, and the admission of new ones.
 pub struct Keys {
     stores: Arc<Stores>,
     admission: Admission,
-    /// Who is connected is known once the master runs.
+    /// Set once the master runs, since only then minions are connected.
     running: OnceLock<Weak<Shared>>,
 }
 
@@ -31,13 +31,14 @@ impl Keys {
         Keys { admission, stores, running: OnceLock::new() }
     }
 
-    /// Tells where to ask who is connected.
+    /// Gives access to the list of connected minions.
     pub fn attach(&self, shared: &Arc<Shared>) {
         // A second master in the same process has its own book.
         let _ = self.running.set(Arc::downgrade(shared));
     }
 
     fn seats(&self, id: &MinionId) -> Seats {
+        // `max_minions` counts connected minions; one that has a place keeps it.
         let connected = self.running.get().and_then(Weak::upgrade).map(|shared| shared.connected()).unwrap_or_default();
         Seats { taken: connected.len(), has_seat: connected.contains(id) }
     }
@@ -68,7 +69,7 @@ impl KeyBook for Keys {
 /// How long the session key before counts after a minion got another because of its age.
 const OVERLAP: Duration = Duration::from_secs(60);
 
-/// The session keys of minions, with what seals with them.
+/// The minions' session keys, ready for use.
 pub struct Sessions {
     stores: Arc<Stores>,
     ready: Mutex<HashMap<MinionId, Arc<Session>>>,
@@ -80,7 +81,7 @@ impl Sessions {
         Sessions { stores, ready: Mutex::default(), previous: Mutex::default() }
     }
 
-    /// Forgets all about a minion whose key is gone.
+    /// Forgets everything about a minion whose key was removed.
     pub fn forget_minion(&self, id: &MinionId) {
         self.forget(id);
         if let Err(error) = self.stores.sessions.unmark(id) {
@@ -103,6 +104,7 @@ impl SessionBook for Sessions {
         let make = || KeyString::from_random(rt.bytes()).expose().to_owned();
         let text =
             self.stores.sessions.get(id, rt.now(), make).map_err(|error| io::Error::other(crate::chain(&error)))?;
+        // Compared with the stored one, which may have been removed, or replaced because of its age.
         if let Some(session) = self.ready().get(id).filter(|session| session.key.expose() == text) {
             return Ok(session.clone());
         }
@@ -111,6 +113,7 @@ impl SessionBook for Sessions {
         let session = Arc::new(Session { key, crypticle });
         if let Some(old) = self.ready().insert(id.clone(), session.clone()) {
             let mut replaced = self.replaced();
+            // Cleaned here, so that the map holds only sessions of the last minute.
             replaced.retain(|_, (_, until)| *until > Instant::now());
             replaced.insert(id.clone(), (old, Instant::now() + OVERLAP));
         }

@@ -1,4 +1,4 @@
-//! How much of the disk one minion may fill. Its key was accepted, and still it may be broken, or somebody else's by now.
+//! How much of the disk a minion may fill. An accepted minion may still be broken, or in the wrong hands.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,13 +9,13 @@ use tracing::{debug, error};
 use value::{Map, Value};
 use wire::MinionId;
 
-/// The bounds, and what minions have used of them.
+/// The bounds, and how much minions have used.
 pub struct Bounds {
-    /// Bytes of one return; 0 for any number, as with the others.
+    /// The largest return, in bytes; 0 for no bound, here and below.
     returned: u64,
-    /// Bytes of the grains of a minion, and of its mine.
+    /// The largest size of a minion's grains, and of its mine, in bytes.
     data: u64,
-    /// Bytes a minion may store in an hour for jobs nobody published here.
+    /// How many bytes a minion may store per hour for jobs that nobody published here.
     own_jobs: u64,
     used: Mutex<Used>,
 }
@@ -26,7 +26,7 @@ struct Used {
     bytes: HashMap<MinionId, u64>,
 }
 
-/// What each job costs beside its return: files and directories.
+/// What each job needs besides its return: files and directories.
 const JOB: u64 = 4096;
 
 impl Bounds {
@@ -41,7 +41,7 @@ impl Bounds {
         }
     }
 
-    /// Puts a sentence in the place of a return that is too large, so that who waits for it learns why it is not there.
+    /// Replaces a return that is too large with a sentence, so that whoever waits for it learns why it is missing.
     pub fn cut_return(&self, id: &MinionId, load: &mut Map) {
         let size = load.get("return").map_or(0, size);
         if self.returned == 0 || size <= self.returned {
@@ -53,13 +53,14 @@ impl Bounds {
             "The return has {size} bytes and was not kept: the master's option return_max_size allows {}.",
             self.returned
         );
+        // The signature was for the return that is not stored.
         load.remove("sig");
         load.insert("return", text);
         load.insert("success", false);
         load.insert("retcode", 1);
     }
 
-    /// Says whether a minion may have grains or a mine of this size kept.
+    /// Returns whether the grains or the mine of a minion may be stored.
     pub fn may_keep(&self, id: &MinionId, what: &str, data: &Map) -> bool {
         let size = map_size(data);
         let may = self.data == 0 || size <= self.data;
@@ -69,18 +70,20 @@ impl Bounds {
         may
     }
 
-    /// Says whether a minion may have one more job kept that nobody published here.
+    /// Returns whether a minion may store another job that nobody published here.
     pub fn may_add_job(&self, id: &MinionId, load: &Map, now: SystemTime) -> bool {
         if self.own_jobs == 0 {
             return true;
         }
         let hour = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 3600;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        // By the clock's hour: a counter and no list of times for each minion.
         if used.hour != hour {
             *used = Used { hour, bytes: HashMap::new() };
         }
         let bytes = used.bytes.entry(id.clone()).or_default();
         let before = *bytes;
+        // Counted even if refused: the log then has one error per hour, not one per job.
         *bytes = before.saturating_add(JOB).saturating_add(map_size(load));
         if *bytes <= self.own_jobs {
             return true;

@@ -1,11 +1,12 @@
-//! Who asks for a publication, a runner or a wheel function: a token, external authentication, or a local user's key.
+//! Authentication for publications, runners and wheel functions: by token, external authentication, or the key of a
+//! local user.
 
 use value::{Map, Value, map};
 
 use crate::Shared;
 use crate::users::Grant;
 
-/// How somebody proved who they are.
+/// The kind of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// With a token.
@@ -17,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it in messages.
+    /// Returns the word for it in messages.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Token => "token",
@@ -26,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// Salt's name of the error when it fails.
+    /// Returns Salt's name for the error if it fails.
     pub fn error_name(self) -> &'static str {
         match self {
             Kind::Token => "TokenAuthenticationError",
@@ -36,19 +37,19 @@ impl Kind {
     }
 }
 
-/// Somebody who proved who they are.
+/// A caller who is authenticated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caller {
     /// How.
     pub kind: Kind,
     /// Their name, if they have one.
     pub user: Option<String>,
-    /// What they may do.
+    /// The permissions.
     pub grant: Grant,
 }
 
 impl Caller {
-    /// Their name for the log.
+    /// Returns the name for the log.
     pub fn name(&self) -> &str {
         self.user.as_deref().unwrap_or("a user without a name")
     }
@@ -64,17 +65,17 @@ impl Caller {
     }
 }
 
-/// Nobody that is known.
+/// A caller who is not authenticated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unknown {
-    /// How it was tried.
+    /// The kind of authentication that was tried.
     pub kind: Kind,
     /// The name that was given.
     pub user: Option<String>,
 }
 
 impl Unknown {
-    /// What `runner` and `wheel` answer.
+    /// Returns the answer of `runner` and `wheel`.
     pub fn answer(&self) -> Map {
         let whom = self.user.as_deref().map(|user| format!(" for user {user}")).unwrap_or_default();
         let message = format!("Authentication failure of type \"{}\" occurred{whom}.", self.kind.word());
@@ -82,11 +83,12 @@ impl Unknown {
     }
 }
 
-/// Finds out who asks. `fields` may hold `token` or `eauth`; `key` and `user` are read from `load`, and the key is
-/// taken out of it: it must not reach events or the job cache.
+/// Authenticates the caller. `fields` may contain `token` or `eauth`; `key` and `user` are in `load`. The key is
+/// removed from it, because it must not appear in events or the job cache.
 pub fn check(shared: &Shared, fields: &Map, load: &mut Map) -> Result<Caller, Unknown> {
     let key = load.remove("key");
     let user = load.get_str("user").map(str::to_owned);
+    // As in Salt: whoever sends a token is not asked for anything else, even if it is invalid.
     if let Some(token) = fields.get("token") {
         return by_token(shared, token).ok_or(Unknown { kind: Kind::Token, user: None });
     }
@@ -102,13 +104,14 @@ pub fn check(shared: &Shared, fields: &Map, load: &mut Map) -> Result<Caller, Un
     }
 }
 
-/// Tokens made by a master that has external authentication go on being valid here.
+/// Checks a token. Those made by a master of Salt with external authentication stay valid here.
 fn by_token(shared: &Shared, token: &Value) -> Option<Caller> {
     let stores = &shared.stores;
     let found = stores.tokens.get(token.as_str()?, stores.rt.now());
     let found = found.map_err(|error| tracing::warn!("failed to read a token: {error}")).ok().flatten()?;
     let access = &stores.config.access;
     let name = found.get_str("name")?.to_owned();
+    // Without `keep_acl_in_token`, the permissions are those of the configuration now, not of the login.
     let kept = found.get("auth_list").and_then(Value::as_list).filter(|_| access.keep_acl_in_token);
     let grant = match kept {
         Some(list) => list.to_vec(),

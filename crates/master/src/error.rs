@@ -1,4 +1,4 @@
-//! What keeps a master from starting.
+//! Why a master does not start.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A failure of the master as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option has a value that means nothing.
+    /// An option has an invalid value.
     #[error("option '{name}' cannot be {value:?}")]
     Option {
         /// The option.
@@ -14,7 +14,7 @@ pub enum Error {
         /// Its value.
         value: String,
     },
-    /// Something Salt can that this program cannot.
+    /// A feature of Salt that Saltern does not have.
     #[error("not supported: {0}")]
     NotSupported(String),
     /// The address to listen on does not exist.

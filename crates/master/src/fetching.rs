@@ -1,7 +1,7 @@
-//! Bringing repositories up to date: each remote by itself, at the start and then each `update_interval`.
+//! Fetches repositories: each remote independently, at the start and then at each `update_interval`.
 //!
-//! A remote that does not answer holds up nobody: it has a thread of its own while it is fetched, and what was there
-//! before is served meanwhile.
+//! A remote that does not answer delays nothing else: it is fetched in a thread of its own, and the last state is
+//! served meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use value::Value;
 
 use crate::Shared;
 
-/// Starts a task for each remote; none without remotes.
+/// Starts a task for each remote.
 pub fn start(shared: &Arc<Shared>, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let mut add = |interval: Duration, work: Work| {
@@ -35,10 +35,10 @@ pub fn start(shared: &Arc<Shared>, stop: &CancellationToken) -> Vec<JoinHandle<(
     tasks
 }
 
-/// What is done again and again.
+/// The work of a task.
 type Work = Arc<dyn Fn(&Shared) + Send + Sync>;
 
-/// Does the work again and again until told to stop.
+/// Repeats the work until told to stop.
 async fn repeat(shared: Arc<Shared>, stop: CancellationToken, interval: Duration, work: Work) {
     loop {
         let (again, own) = (Arc::clone(&shared), Arc::clone(&work));
@@ -53,6 +53,7 @@ async fn repeat(shared: Arc<Shared>, stop: CancellationToken, interval: Duration
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
+            // After the work, so that a slow remote is not fetched all the time.
             () = tokio::time::sleep(interval) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Runners and wheel functions, asked for over the wire: who may call them, and what is answered when.
+//! Runners and wheel functions that are called over the wire: permissions and answers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::credentials::{self, Caller};
 use crate::requests::{Answer, Ask};
 use crate::users::Grant;
 
-/// `runner`: answers with the tag of the result at once.
+/// Handles `runner`: answers at once, with the tag of the result.
 pub fn runner(ask: Ask) -> Answer {
     let (shared, request, span) = match admit(ask, Kind::Runner) {
         Ok(admitted) => admitted,
@@ -32,7 +32,7 @@ pub fn runner(ask: Ask) -> Answer {
     }))
 }
 
-/// `wheel`: answers with the result.
+/// Handles `wheel`: answers with the result.
 pub fn wheel(ask: Ask) -> Answer {
     let (shared, request, span) = match admit(ask, Kind::Wheel) {
         Ok(admitted) => admitted,
@@ -41,6 +41,7 @@ pub fn wheel(ask: Ask) -> Answer {
     let run = async move {
         let tag = Kind::Wheel.tag(&request.jid);
         let mut data = runners::run(&context(&shared), request).await.data;
+        // As in Salt, the answer lacks the arguments and has the tag twice.
         data.remove("fun_args");
         data.insert("tag", tag.as_str());
         map! { "tag" => tag, "data" => data }.into()
@@ -48,14 +49,14 @@ pub fn wheel(ask: Ask) -> Answer {
     Answer::Later(Box::pin(run.instrument(span)))
 }
 
-/// A runner a minion may run: answers with its return.
+/// Runs a runner for a minion, and answers with its return.
 pub fn for_minion(shared: Arc<Shared>, fun: String, call: Call) -> Answer {
     let user = shared.users.master_user().to_owned();
     let request = Request::new(Kind::Runner, fun, call, shared.new_jid(), user);
     Answer::Later(Box::pin(async move { runners::run(&context(&shared), request).await.ret }))
 }
 
-/// What functions see of the running master.
+/// Returns the context of functions in the running master.
 pub(crate) fn context(shared: &Arc<Shared>) -> RunnerContext {
     let stores = &shared.stores;
     RunnerContext::new(stores.config.clone(), stores.rt.clone(), Events::Bus(shared.bus.clone()), stores.catalogue)
@@ -71,8 +72,9 @@ impl Connected for Live {
     }
 }
 
-/// The execution functions that a runner is asked to call, here or on minions.
+/// Returns the execution functions that a runner is told to call, here or on minions.
 fn called_inside(kind: Kind, fun: &str, call: &Call) -> Vec<String> {
+    // The blacklist is about functions: without this, `salt.cmd` would be a way around it.
     let place = match (kind, fun) {
         (Kind::Runner, "salt.cmd") => 0,
         (Kind::Runner, "salt.execute") => 1,
@@ -100,6 +102,7 @@ fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
     let call = kind.find(&fun).map(|function| call_from_low(function, &load)).unwrap_or_default();
     authorise(&shared, &caller, kind, &fun, &call)?;
     let user = match caller.user {
+        // A user with sudo acts as the master's user.
         Some(user) if !user.starts_with("sudo_") => user,
         _ => shared.users.master_user().to_owned(),
     };
@@ -107,11 +110,12 @@ fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
     Ok((shared, request, span))
 }
 
-/// Who has a key of the master itself may call everything, others what their list allows, with entries such as `@runner`.
-/// The key of a user in `publisher_acl` opens no more than their list does.
+/// A key of the master itself permits everything; other callers are limited to their list, with entries such as
+/// `@runner`. The key of a user in `publisher_acl` never permits more than their list.
 fn authorise(shared: &Shared, caller: &Caller, kind: Kind, fun: &str, call: &Call) -> Result<(), Map> {
     let mut functions = vec![fun.to_owned()];
     functions.extend(called_inside(kind, fun, call));
+    // Before anything else, since it applies to everybody.
     if shared.users.is_blacklisted(caller.user.as_deref().unwrap_or_default(), &functions) {
         warn!("{} does not have permissions to run {}", caller.name(), functions.join(","));
         let error = map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." };

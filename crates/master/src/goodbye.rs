@@ -1,7 +1,7 @@
-//! What a master tells its minions beside jobs: that it stops, that its key changes.
+//! Notices to the minions beside jobs: that the master stops, or that its key changes.
 //!
-//! A word is a publication without target, job id and function, sealed and numbered like any other. Only connections of minions
-//! of ours get it; a minion of Salt would pass over it.
+//! A notice is a publication without target, job id and function, encrypted and numbered like any other. Only
+//! connections of Saltern's minions get it; a minion of Salt would ignore it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,20 @@ use value::{Map, map};
 use crate::Shared;
 use crate::jobs::publish::tell_minions;
 
-/// How long the words may take to leave.
+/// How long the notices may take to leave.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Sign-ins a master answers in a second without being late for anything else: two milliseconds each on one processor.
+/// How many sign-ins per second a master answers without delaying other requests: two milliseconds each on one
+/// processor.
 const SIGN_INS: usize = 400;
 
-/// Sign-ins in a second when there is no hurry.
+/// How many sign-ins per second are enough when nothing is urgent.
 const BY_AND_BY: usize = 100;
 
-/// The longest time minions that have nothing to deliver are asked to spread their return over.
+/// The longest time over which minions without anything to deliver spread their return.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Tells the minions that this master stops, and waits a moment until everything that was published has left.
+/// Tells the minions that this master stops, and waits a moment until everything published has left.
 pub async fn say(shared: &Arc<Shared>) {
     let spread = spread(shared.publisher.subscribers().len(), SIGN_INS);
     tell(shared, map! { "goodbye" => true, "spread" => spread.as_secs_f64() }).await;
@@ -32,8 +33,8 @@ pub async fn say(shared: &Arc<Shared>) {
     let _ = tokio::time::timeout(PATIENCE, shared.publisher.flushed()).await;
 }
 
-/// Tells the minions that the key of publications changes, so that those that have nothing else to do sign in by and by.
-/// Returns the time they take.
+/// Tells the minions that the key of publications changes, so that idle ones sign in at different times. Returns the
+/// time that they may take.
 pub async fn announce_rotation(shared: &Arc<Shared>) -> Duration {
     let spread = spread(shared.publisher.subscribers().len(), BY_AND_BY);
     tell(shared, map! { "rotated" => true, "spread" => spread.as_secs_f64() }).await;
@@ -48,7 +49,7 @@ async fn tell(shared: &Arc<Shared>, word: Map) {
     }
 }
 
-/// The time over which so many minions come back without a storm.
+/// Returns the time that this number of minions needs to come back without overload.
 fn spread(minions: usize, per_second: usize) -> Duration {
     Duration::from_secs_f64(minions as f64 / per_second as f64).min(LONGEST)
 }

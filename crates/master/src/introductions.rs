@@ -1,4 +1,4 @@
-//! Subscribers on the tcp transport say who they are.
+//! Introductions: subscribers over tcp prove who they are.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use wire::msgpack::Decode;
 
 use crate::Shared;
 
-/// Marks the connections of those who prove it.
+/// Marks the connections of subscribers whose proof is valid.
 pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introduction>) {
     while let Some(introduction) = introductions.recv().await {
         let (shared, rt) = (shared.clone(), shared.stores.rt.clone());
@@ -33,17 +33,19 @@ pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introductio
     }
 }
 
-/// The frame is sealed with the key of publications and holds the id and its token.
+/// Checks an introduction: a frame encrypted with the key of publications, with the id and its token.
 fn check(shared: &Shared, introduction: &Introduction) -> Result<MinionId, String> {
     let Ok(Envelope::Sealed(sealed)) = &introduction.envelope else { return Err("it said something else".into()) };
     let aes = shared.channel.aes();
     let open = |key: Arc<Generation>| key.crypticle().open(&sealed.load, None, Decode::Default);
+    // A subscriber may have connected just before the key changed.
     let opened = open(aes.current()).or_else(|failure| aes.previous().map_or(Err(failure), open));
     let load = opened.map_err(|error| error.to_string())?;
     let id = MinionId::try_from(load.get("id").unwrap_or(&Value::Null)).map_err(|error| error.to_string())?;
     let public = shared.stores.keys.accepted_key(&id).map_err(|error| error.to_string())?;
     let token = load.get("tok").and_then(Value::as_bytes);
     match public.zip(token) {
+        // The key of publications is known to all minions; only the token proves which one this is.
         Some((public, token)) if public.verify_tok(token) => Ok(id),
         _ => Err(format!("{id} did not prove its key")),
     }

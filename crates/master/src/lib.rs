@@ -1,7 +1,7 @@
 //! The server: requests of minions and local users, jobs, runners, wheel.
 //!
-//! [`run`] is the daemon. What it works with lies in [`Stores`], which needs no running master, and [`Shared`], which is
-//! one. Requests come in through the desk in [`requests`], one file for each; jobs go out through [`jobs`].
+//! [`run`] is the daemon. [`Stores`] has the files and works without a running master, [`Shared`] is a running one.
+//! Requests enter through the desk in [`requests`], with a file for each; jobs leave through [`jobs`].
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -47,7 +47,7 @@ pub(crate) use value::error::chain;
 /// How long requests that have begun may take when the master stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// What a master starts from.
+/// The input of [`run`].
 pub struct Start {
     /// Its settings.
     pub config: config::Master,
@@ -57,10 +57,10 @@ pub struct Start {
     pub catalogue: exec::Catalogue,
 }
 
-/// What the master has to tell of its work, whenever somebody wants to know.
+/// Returns a report on the master's work.
 pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Runs the master until told to stop. `ready` is called when everything is open.
+/// Runs the master until told to stop. Calls `ready` when everything is open.
 ///
 /// # Errors
 /// When it cannot begin: an option, a key, a port or a socket that cannot be used. Later failures harm a request at most.
@@ -72,14 +72,17 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     let desk = requests::Desk::new(master.shared.clone());
     // Requests are answered until the minions know that the master stops.
     let said_goodbye = CancellationToken::new();
+    // Weak: a report must not keep the desk alive after the requests have ended.
     let asked = Arc::downgrade(&desk);
     let requests = rt.spawn(desk.attend(master.requests, said_goodbye.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
     let accepted = master.shared.stores.keys.clone();
+    // Nothing waits for it: reading thousands of keys takes a while.
     rt.behind_others(move || maintenance::report_corrupt_keys(&accepted));
     let fetching = fetching::start(&master.shared, &stop);
     let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
     let shared = master.shared.clone();
+    // A token of its own: returns still arrive between the stop and the last write.
     let settling = CancellationToken::new();
     let settled = rt.spawn(jobs::settle::run(shared.stores.clone(), settling.clone()));
     let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
@@ -98,10 +101,12 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
         // Threads that wait for a remote would hold up the end.
         git::end_all();
     }
+    // While requests are still answered: minions send returns that are ready before they leave.
     goodbye::say(&shared).await;
     said_goodbye.cancel();
     // What was acknowledged is on disk already; the rest will be sent again.
     let _ = tokio::time::timeout(FAREWELL, requests).await;
+    // These end by themselves, and store what they have.
     for last in kept_events.into_iter().chain(storing) {
         if tokio::time::timeout(FAREWELL, last).await.is_err() {
             warn!("some events or returns were not stored by returners");
@@ -111,11 +116,13 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     if tokio::time::timeout(FAREWELL, settled).await.is_err() {
         debug!("the latest returns stay in the journal of the job cache");
     }
+    // These have nothing to lose.
     care.abort();
     scheduled.abort();
     fetching.iter().for_each(tokio::task::JoinHandle::abort);
     jobs.inspect(tokio::task::JoinHandle::abort);
     introductions.inspect(tokio::task::JoinHandle::abort);
+    // Late: programs on this host read the last events from it.
     master.bus.close().await;
     drop(master.placeholders);
     info!("The Salt Master is shut down");

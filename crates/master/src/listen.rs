@@ -1,4 +1,4 @@
-//! The two ports of a master.
+//! Opens the two ports of a master.
 
 use std::net::SocketAddr;
 
@@ -8,11 +8,12 @@ use transport::{Heartbeat, Limits, Publisher, RequestServer, Tls, TlsSettings};
 
 use crate::Error;
 
-/// Opens the ports.
+/// Opens both ports.
 pub async fn open(config: &Master, rt: &Rt) -> Result<(RequestServer, Publisher), Error> {
     let network = &config.network;
     let publish = place(config, rt, network.publish_port).await?;
     let requests = place(config, rt, network.ret_port).await?;
+    // Salt's high-water mark of zero means no bound; here a queue needs room for one publication.
     let limits = Limits { queue: network.pub_hwm.max(1), ..Limits::default() };
     let (published, served) = match network.transport {
         Transport::Zeromq => {
@@ -42,6 +43,7 @@ fn refused(listen: &Listen, purpose: &'static str, option: &'static str) -> impl
 async fn place(config: &Master, rt: &Rt, port: u16) -> Result<Listen, Error> {
     let network = &config.network;
     let interface = match network.interface.as_str() {
+        // Salt's default interface, with its IPv6 counterpart.
         "0.0.0.0" if network.ipv6 == Some(true) => "::",
         bracketed => bracketed.trim_start_matches('[').trim_end_matches(']'),
     };
@@ -56,7 +58,7 @@ async fn place(config: &Master, rt: &Rt, port: u16) -> Result<Listen, Error> {
     Ok(Listen { backlog: network.zmq_backlog, keepalive: keepalive(config), ..Listen::at(at) })
 }
 
-/// Salt has -1 for what the system decides.
+/// Returns the keepalive settings. Salt's -1 means the system's value.
 fn keepalive(config: &Master) -> Option<Keepalive> {
     let wanted = &config.keepalive;
     let seconds = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0).map(std::time::Duration::from_secs);

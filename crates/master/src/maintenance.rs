@@ -1,4 +1,4 @@
-//! What a master does by itself: key rotation, cleaning up, presence events.
+//! What a master does by itself: rotating keys, cleaning, firing presence events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,12 +16,14 @@ use wire::MinionId;
 use crate::watch::DropFileWatch;
 use crate::{Shared, books::Sessions, renewal};
 
-/// Does what is due each `loop_interval`, and what cannot wait, until told to stop.
+/// Does what is due at each `loop_interval`, and at once what cannot wait, until told to stop.
 pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: CancellationToken) {
     let config = &shared.stores.config;
+    // A timer with an interval of zero panics.
     let pause = config.jobs.loop_interval.max(Duration::from_secs(1));
     let mut tick = tokio::time::interval(pause);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Other processes such as `salt-key` change keys, too, and report it on the bus.
     let mut keys = shared.bus.subscribe(Filter::prefix("salt/key"));
     let mut drop_file = DropFileWatch::new(&shared.stores.rt, &config.paths.cachedir);
     let mut present = BTreeSet::new();
@@ -43,6 +45,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
             }
         }
         if asked_to_rotate(&shared).await {
+            // The age counts from here.
             rotation = Instant::now() + life;
             // The wish for a new key comes from the deletion of a minion's.
             rotate(&shared, Reason::LockOut).await;
@@ -50,7 +53,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
     }
 }
 
-/// Names the accepted keys that cannot be used. Their minions are told that they have another key.
+/// Logs the accepted keys that cannot be used. Their minions are told that their key is another one.
 pub fn report_corrupt_keys(keys: &LiveKeys) {
     match keys.corrupt() {
         Ok(corrupt) => {
@@ -65,7 +68,7 @@ pub fn report_corrupt_keys(keys: &LiveKeys) {
     }
 }
 
-/// A minion whose key was taken away loses its session too.
+/// Ends the session of a minion whose key was removed.
 fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
     if !matches!(event.get_str("act"), Some("delete" | "rejected" | "denied")) {
         return;
@@ -82,6 +85,7 @@ fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
 
 async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
     let (cachedir, id) = (shared.stores.config.paths.cachedir.clone(), shared.stores.config.id.clone());
+    // The file is removed before the key is replaced: a wish in between counts.
     let taken = blocking(&shared.stores.rt, move || keys::take_rotation_request(&cachedir, &id)).await;
     match taken {
         Some(Ok(DropFile::Request)) => {
@@ -102,20 +106,22 @@ async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
 
 /// Why the key of publications is replaced.
 enum Reason<'a> {
-    /// It is old enough; what follows goes on until told to stop.
+    /// It is old enough. The token stops what follows.
     Age(&'a CancellationToken),
-    /// Somebody must not read what is published any more.
+    /// Somebody must no longer read publications.
     LockOut,
 }
 
-/// Makes a new key for publications.
+/// Makes a new key of publications.
 async fn rotate(shared: &Arc<Shared>, reason: Reason<'_>) {
     info!("Rotating master AES key");
     match reason {
         Reason::Age(stop) => renewal::by_age(shared, stop).await,
         Reason::LockOut => renewal::at_once(shared).await,
     }
+    // Salt's event, with its tag without a prefix.
     shared.fire("key", map! { "rotate_aes_key" => true });
+    // In Salt, the ping makes minions sign in at once, and not at the next job.
     if shared.stores.config.keys.ping_on_rotate {
         debug!("Pinging all connected minions due to key rotation");
         let (shared, rt) = (shared.clone(), &shared.stores.rt);
@@ -135,6 +141,7 @@ async fn clean(shared: &Arc<Shared>) {
     blocking(rt, move || {
         let (stores, now) = (&shared.stores, shared.stores.rt.now());
         let keep = stores.config.jobs.keep_jobs_seconds;
+        // As in Salt, zero keeps jobs for ever.
         if !keep.is_zero() {
             report("old jobs", stores.jobs.clean(keep, now).map(drop));
             report("notes of who published", stores.publish_auth.clean(keep, now));
@@ -146,7 +153,7 @@ async fn clean(shared: &Arc<Shared>) {
     .await;
 }
 
-/// What large requests took is free but kept for later ones; a master that idles should not hold it.
+/// Returns memory to the system. Large requests have used it, and the allocator keeps it for later ones.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "the allocator's only way to give memory back; it takes no pointer")]
 fn give_memory_back() {
@@ -175,7 +182,7 @@ fn report(what: &str, outcome: store::Result<()>) {
     }
 }
 
-/// Says who is connected, and who came and went since the last time (`presence_events`).
+/// Fires who is connected, and who has come and gone since the last time (`presence_events`).
 fn announce_presence(shared: &Shared, before: &mut BTreeSet<MinionId>) {
     if !shared.stores.config.events.presence_events {
         return;

@@ -1,8 +1,8 @@
-//! What a master stores beside its own job cache, with returners: events (`event_return`), publications (`ext_job_cache`),
-//! and both publications and returns (`master_job_cache`).
+//! What returners store for a master besides its own job cache: events (`event_return`), publications
+//! (`ext_job_cache`), and both publications and returns (`master_job_cache`).
 //!
-//! Nothing waits for the servers behind them: what cannot be stored there is in the log, and, but for events and the returns
-//! of an `ext_job_cache`, in the job cache on disk.
+//! Nothing waits for their servers. What cannot be stored there is logged and, except for events and the returns of
+//! an `ext_job_cache`, is in the job cache on disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,19 +19,19 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
-/// The job cache every master has.
+/// The names of the job cache that every master has.
 const OWN: [&str; 2] = [store::jobs::FILES, store::jobs::EMBEDDED];
 
-/// Most publications and returns that wait for a slow server.
+/// The largest number of publications and returns that wait for a slow server.
 const QUEUE: usize = 4096;
 
-/// Most events that are gathered, whatever `event_return_queue` says.
+/// The largest number of gathered events, whatever `event_return_queue` says.
 const MOST_EVENTS: usize = 100_000;
 
-/// Where publications and returns are handed in for other job caches.
+/// Takes publications and returns for other job caches.
 pub struct Outside {
     queue: Option<mpsc::Sender<Item>>,
-    /// The queue was full, which is told once.
+    /// The queue is full; logged once.
     full: AtomicBool,
 }
 
@@ -40,10 +40,10 @@ enum Item {
     Return(Map),
 }
 
-/// What a master stores elsewhere, ready to begin.
+/// The returners of a master, ready to start.
 pub struct Stores {
     world: World,
-    /// The returner of `ext_job_cache`, which gets publications only: minions bring their returns there themselves.
+    /// The returner of `ext_job_cache`. It gets only publications: minions store their returns there themselves.
     external: Option<&'static dyn Returner>,
     /// The returner of `master_job_cache`.
     jobs: Option<&'static dyn Returner>,
@@ -51,7 +51,7 @@ pub struct Stores {
 }
 
 impl Outside {
-    /// Reads the options. A returner that is not there, or keeps no jobs, is told of and passed over.
+    /// Reads the options. A returner that is missing, or stores no jobs, is logged and ignored.
     pub fn new(config: &Master, rt: &Rt) -> (Self, Option<Stores>) {
         let world = World::of_master(rt.clone(), config.raw.clone());
         let external = job_cache(&world, "external", &config.jobs.ext_job_cache);
@@ -76,11 +76,13 @@ impl Outside {
 
     fn put(&self, item: impl FnOnce() -> Item) {
         let Some(queue) = &self.queue else { return };
+        // Reserved first: without a place, the load need not be copied.
         match queue.try_reserve() {
             Ok(place) => {
                 place.send(item());
                 self.full.store(false, Ordering::Relaxed);
             }
+            // Already logged.
             Err(_) if self.full.swap(true, Ordering::Relaxed) => {}
             Err(_) => error!("the external job cache is too slow: jobs and returns are not stored there"),
         }
@@ -107,8 +109,9 @@ fn job_cache(world: &World, which: &str, name: &str) -> Option<&'static dyn Retu
 }
 
 impl Stores {
-    /// Stores what is handed in, in its order, and has old jobs forgotten, until told to stop; then what is left.
+    /// Stores items in their order, and removes old jobs, until told to stop; then stores the rest.
     pub async fn run(mut self, every: Duration, stop: CancellationToken) {
+        // Cleaning asks a server, which a short `loop_interval` should not do every second.
         let mut tick = tokio::time::interval(every.max(Duration::from_secs(60)));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -166,6 +169,7 @@ pub async fn keep_events(bus: Bus, config: Arc<Master>, rt: Rt, stop: Cancellati
         return;
     }
     let most = events.event_return_queue.clamp(1, MOST_EVENTS);
+    // How long events may wait even if the queue is not full; 0 is for ever.
     let age = config.raw.get("event_return_queue_max_seconds").and_then(Value::as_i64).unwrap_or(0);
     let age = u64::try_from(age).ok().filter(|age| *age > 0).map(Duration::from_secs);
     let mut reader = bus.subscribe(Filter::all());
@@ -185,6 +189,7 @@ pub async fn keep_events(bus: Bus, config: Arc<Master>, rt: Rt, stop: Cancellati
         let Some(event) = next else { break };
         if wanted(event.tag(), &events.event_return_whitelist, &events.event_return_blacklist) {
             waiting.push(as_value(&event));
+            // The age of the oldest event counts.
             due = due.or_else(|| age.map(|age| Instant::now() + age));
         }
         if waiting.len() >= most {
@@ -196,6 +201,7 @@ pub async fn keep_events(bus: Bus, config: Arc<Master>, rt: Rt, stop: Cancellati
             warn!("{lost} events were not stored: the returners of event_return are too slow");
         }
     }
+    // When the master stops, these are the last events.
     flush(&world, &stores, &mut waiting).await;
 }
 
@@ -214,7 +220,7 @@ fn as_value(event: &Event) -> Value {
     map! { "data" => event.data().clone(), "tag" => event.tag() }.into()
 }
 
-/// Says whether events with a tag are to be stored.
+/// Returns whether to store events with a tag.
 fn wanted(tag: &str, allow: &[String], deny: &[String]) -> bool {
     let on = |list: &[String]| list.iter().any(|glob| fnmatch(tag, glob));
     (allow.is_empty() || on(allow)) && !on(deny)
@@ -230,6 +236,7 @@ async fn flush(world: &World, stores: &[&'static dyn Returner], waiting: &mut Ve
             error!("Could not store events - returner '{}.event_return' raised exception: {error}", store.name());
         }
     }
+    // Even after a failure: a server that is away would otherwise make the list grow without end.
     waiting.clear();
 }
 
@@ -257,6 +264,7 @@ mod tests {
         let (rt, stop) = (Rt::real(), CancellationToken::new());
         let bus = Bus::new(rt.clone(), 1 << 20);
         let keeping = tokio::spawn(keep_events(bus.clone(), config, rt, stop.clone()));
+        // Events before the subscription are rightly missing.
         while bus.subscribers() == 0 {
             tokio::task::yield_now().await;
         }

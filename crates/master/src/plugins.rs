@@ -1,20 +1,20 @@
-//! Options that name Python plug-ins, which cannot be loaded: one warning for each, and everything else works.
+//! Options for Python plug-ins, which cannot be loaded: each is logged, and everything else works.
 
 use config::Master;
 use value::{Map, Value};
 
-/// Says which options have no effect.
+/// Logs which options have no effect.
 pub fn warn(config: &Master) {
     for complaint in complaints(config) {
         tracing::warn!("{complaint}");
     }
 }
 
-/// Options whose values are Python plug-ins, with what they would do. Any value but an empty one is a complaint.
+/// Options for Python plug-ins, and what they would do. Any value but an empty one is logged.
 const PLUGINS: [(&str, &str); 1] =
     [("external_auth", "external authentication is not supported yet; requests that use it are refused")];
 
-/// Options with one built-in value.
+/// Options with built-in values.
 const BUILT_IN: [(&str, &[&str]); 2] = [("cache", &["localfs"]), ("keys.cache_driver", &["localfs_key", "localfs"])];
 
 fn complaints(config: &Master) -> Vec<String> {
@@ -49,7 +49,7 @@ fn complaints(config: &Master) -> Vec<String> {
     all
 }
 
-/// The plug-ins in the value of an option, for a message: words of a list, or the names of its maps.
+/// Returns the plug-ins in the value of an option, for a message: the entries of a list, or the names of its maps.
 fn named(value: Option<&Value>) -> String {
     let entries = value.and_then(Value::as_list).unwrap_or_default();
     let name = |entry: &Value| match entry {

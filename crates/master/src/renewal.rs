@@ -1,10 +1,10 @@
-//! A new key for publications.
+//! Replacing the key of publications.
 //!
-//! A minion signs in when it meets a publication it cannot open, so ten thousand would at the first one under a new key, and a
-//! job would wait for its minion among them. When only the age of the key is the reason, those who listen get publications
-//! sealed with the key before until they have signed in. Minions of ours do that when they are told, each at another
-//! time. A minion of Salt cannot be told: by and by each is sent a word for nobody, sealed with the new key, and signs in to
-//! read it.
+//! A minion signs in when it gets a publication that it cannot decrypt. After a change of the key, ten thousand would
+//! do so at the next job, which would then wait for its minion among them. If only the key's age is the reason,
+//! subscribers get publications encrypted with the previous key until they have signed in. Saltern's minions do that
+//! when they are told, each at another time. Minions of Salt cannot be told: one after the other is sent a notice
+//! without recipient, encrypted with the new key, and signs in to read it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,20 +18,22 @@ use crate::jobs::publish;
 use crate::{Shared, goodbye};
 use wire::loads::Ability;
 
-/// The time between two groups of minions that are sent a word.
+/// The time between two groups of minions that are sent a notice.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How many minions of Salt are made to sign in within a second: a twelfth of what two processors answer. Nothing hurries.
+/// How many minions of Salt are made to sign in per second: a twelfth of what two processors handle. Nothing is
+/// urgent.
 const PER_SECOND: usize = 50;
 
-/// The longest time all of them may take, unless keys live for less than twice that; when they are very many, more of them sign
-/// in within a second.
+/// The longest time for all of them, or half the life of a key if that is shorter. Of very many minions, more sign in
+/// per second.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long what was sealed with the key before is opened after everyone had the time to sign in.
+/// How long the previous key is accepted after everyone had time to sign in.
 const OVERLAP: Duration = Duration::from_secs(60);
 
-/// Replaces the key because of its age, without a storm of sign-ins. Returns at once; the minions follow by and by.
+/// Replaces the key because of its age, without a wave of sign-ins. Returns at once; the minions follow one after the
+/// other.
 pub async fn by_age(shared: &Arc<Shared>, stop: &CancellationToken) {
     let told = goodbye::announce_rotation(shared).await;
     // In this order: what is numbered under the new key finds them left behind.
@@ -49,27 +51,30 @@ pub async fn by_age(shared: &Arc<Shared>, stop: &CancellationToken) {
     });
 }
 
-/// Replaces the key so that somebody cannot read any more what is published, nor say anything.
+/// Replaces the key so that somebody can no longer read publications or send anything.
 pub async fn at_once(shared: &Arc<Shared>) {
+    // With the old key still: nobody could decrypt the announcement otherwise.
     goodbye::announce_rotation(shared).await;
     shared.channel.rotate(Rotation::LockOut);
+    // No subscriber gets publications with the previous key any more, whoever it is.
     shared.publisher.forget_before();
 }
 
-/// How long it may take until all have the new key: they shall when the next one comes.
+/// Returns the longest time until all have the new key. It must be less than the life of a key.
 fn longest(life: Duration) -> Duration {
     LONGEST.min(life / 2)
 }
 
-/// How many of so many minions are sent a word now, when so much time is left.
+/// Returns how many of the minions are sent a notice now, to be done in the time left.
 fn group(minions: usize, left: Duration) -> usize {
     let ticks = |time: Duration| usize::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(usize::MAX);
     (PER_SECOND / ticks(Duration::from_secs(1))).max(minions.div_ceil(ticks(left).max(1)))
 }
 
-/// Sends a word to those who are behind, a group at a time, until there is nobody left or the key is another again. Minions of
-/// ours have their time to come by themselves.
+/// Sends a notice to subscribers that are behind, a group at a time, until nobody is left or the key has changed
+/// again. Saltern's minions have time to come by themselves.
 async fn catch_up(shared: &Arc<Shared>, key: &Arc<Generation>, told: Duration, longest: Duration) {
+    // Some seconds more than they were told, since the last ones need time to sign in.
     let by_themselves = Instant::now() + told + Duration::from_secs(5);
     let end = Instant::now() + longest;
     loop {

@@ -1,4 +1,4 @@
-//! Runners that the master runs at times: its option `schedule`. Each is run once when it is due, by this master.
+//! Runners at times: the master's option `schedule`. Each run happens once, on this master.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +14,19 @@ use value::{Map, Value, map};
 
 use crate::{Shared, functions};
 
-/// Longest sleep; there is no harm in looking once a day.
+/// The longest sleep; checking once a day does no harm.
 const DAY: Duration = Duration::from_secs(86400);
 
-/// The return code of a runner that failed, as Salt's scheduler has it.
+/// The return code of a failed runner in Salt's scheduler.
 const FAILED: i64 = 254;
 
-/// How many runs of each job are not over.
+/// The number of unfinished runs of each job.
 type Running = Arc<Mutex<BTreeMap<String, usize>>>;
 
 /// Runs what is due until told to stop.
 pub async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let (rt, config) = (&shared.stores.rt, &shared.stores.config);
+    // A simulation must not depend on the zone of the machine.
     let zone = if rt.is_simulated() { Zone::Utc } else { Zone::Machine };
     let begun = Instant::now();
     let moment = || Moment { wall: zone.wall(rt.now()), mono: begun.elapsed() };
@@ -46,8 +47,9 @@ pub async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-/// Begins what is due, and says how long nothing else is.
+/// Starts what is due. Returns how long nothing else is.
 fn look(shared: &Arc<Shared>, schedule: &mut Schedule, now: Moment, running: &Running) -> Duration {
+    // Copied, so that starting a run can count it.
     let counts = running.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let pick = |low: i64, high: i64| {
         let bound = u64::try_from(high.saturating_sub(low)).unwrap_or(0).saturating_add(1);
@@ -60,7 +62,7 @@ fn look(shared: &Arc<Shared>, schedule: &mut Schedule, now: Moment, running: &Ru
     schedule.wake(now).unwrap_or(DAY).min(DAY)
 }
 
-/// Counts a run for as long as it lives.
+/// Counts a run until it is dropped.
 struct Counted(Running, String);
 
 impl Counted {
@@ -95,18 +97,19 @@ fn begin(shared: &Arc<Shared>, fire: Fire, running: &Running) {
         let user = inside.users.master_user().to_owned();
         let request = Request::new(Kind::Runner, fun.as_str(), call_of(&fire.data), jid.to_string(), user);
         let outcome = runners::run(&functions::context(&inside), request).await;
+        // Before the event: whoever sees it must not find the run among the unfinished ones.
         drop(counted);
         tell(&inside, &fire, &fun, outcome);
     });
 }
 
-/// The arguments of a job.
+/// Returns the arguments of a job.
 fn call_of(data: &Map) -> Call {
     let args = data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
     Call { args, kwargs: data.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default() }
 }
 
-/// Tells of what a job came to, on the master's bus.
+/// Fires the result of a job on the master's bus.
 fn tell(shared: &Shared, fire: &Fire, fun: &str, outcome: runners::Outcome) {
     let wanted = fire.data.get("return_job");
     if wanted.is_some_and(|wanted| !wanted.truthy()) {
@@ -115,10 +118,12 @@ fn tell(shared: &Shared, fire: &Fire, fun: &str, outcome: runners::Outcome) {
     let nocache = wanted.and_then(Value::as_str) == Some("nocache");
     let id = shared.stores.config.id.as_str();
     let mut fun_args = fire.data.get("args").and_then(Value::as_list).unwrap_or_default().to_vec();
+    // As in Salt, the keyword arguments are one more positional one here.
     fun_args.extend(fire.data.get("kwargs").cloned());
     let mut load = map! {
         "cmd" => "_return", "id" => id, "fun" => fun, "fun_args" => fun_args,
         "schedule" => fire.data.get("name").cloned().unwrap_or_else(|| fire.name.as_str().into()),
+        // As in Salt: `req` is a job that still needs an id, `nocache` one that is not to be stored.
         "jid" => if nocache { "nocache" } else { "req" }, "pid" => std::process::id(), "return" => outcome.ret,
         "success" => outcome.success,
     };

@@ -20,7 +20,7 @@ use crate::books::{Keys, Sessions};
 use crate::presence::Presence;
 use crate::{Error, LocalKeys, Shared, Start, Stores, Users, listen, plugins};
 
-/// A master that has everything open and answers nothing yet.
+/// A master that has opened everything, but answers nothing yet.
 pub struct Started {
     pub shared: Arc<Shared>,
     pub sessions: Arc<Sessions>,
@@ -42,6 +42,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let config = &stores.config;
     stores.keys.store().prepare()?;
     let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));
+    // Before the ports: without its key, a master must not look alive.
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
     let listed_users = !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty();
@@ -50,6 +51,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         let_others_through(&[&config.paths.cachedir, &config.paths.sock_dir]);
     }
     let (requests, mut publisher) = listen::open(config, &rt).await?;
+    // After the ports: a second master fails before it replaces the sockets of the first.
     let bus = Bus::new(rt, config.network.max_event_size);
     let served = event::serve(&bus, &endpoints(config), serve_options(config)?).await?;
     let placeholders = placeholders(config)?;
@@ -71,7 +73,9 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         jids: Mutex::new(JidSource::new()),
         stores: stores.clone(),
     });
+    // The keys exist before the shared state and must ask it who is connected.
     keys.attach(&shared);
+    // Before any minion is connected, since the first ones ask for missed jobs.
     shared.open_jobs.restore(&stores);
     tracing::info!("Listening for requests on {}", requests.address());
     tracing::info!("Listening for subscribers on {}", shared.publisher.address());
@@ -97,7 +101,8 @@ fn make_directories(config: &Master) -> Result<(), Error> {
     Ok(())
 }
 
-/// Closes what an earlier release, or the real Salt, left open. Listed users keep their way to their key and the bus.
+/// Closes the directories that an earlier release, or Salt, left open. Users with permissions can still reach their
+/// key and the bus.
 fn close_directories(config: &Master, listed_users: bool) {
     let paths = &config.paths;
     let passages = [&paths.cachedir, &paths.sock_dir].map(|directory| (directory, listed_users));
@@ -108,8 +113,9 @@ fn close_directories(config: &Master, listed_users: bool) {
     }
 }
 
-/// Users that `publisher_acl` names have to reach their key and the bus below these directories.
+/// Users in `publisher_acl` must reach their key and the bus below these directories.
 fn let_others_through(directories: &[&Path]) {
+    // Only passing, not listing: names of other files stay hidden.
     const THROUGH: u32 = 0o001;
     for directory in directories {
         let changed = std::fs::metadata(directory).and_then(|found| {
@@ -126,7 +132,7 @@ fn let_others_through(directories: &[&Path]) {
     }
 }
 
-/// Old releases prove less, and what they do not prove others can claim.
+/// Warns of old protocol versions: they prove less, and others can claim what they do not prove.
 fn warn_of_old_envelopes(config: &Master) {
     let least = config.keys.minimum_auth_version;
     if least < wire::envelope::CURRENT_VERSION {
@@ -142,6 +148,7 @@ fn settings(config: &Master, rt: &Rt) -> Result<Settings, Error> {
     let keys = &config.keys;
     let algorithm = &keys.publish_signing_algorithm;
     let mut abilities = Abilities::all(config.raw.get_str("id").unwrap_or_default(), rt.nonce());
+    // Minions would then refuse every unsigned publication.
     if !keys.sign_pub_messages {
         abilities = abilities.without(Ability::SignedPublications);
     }
@@ -195,7 +202,7 @@ fn serve_options(config: &Master) -> Result<ServeOptions, Error> {
     Ok(ServeOptions { form, write_buffer })
 }
 
-/// Programs of the real Salt look whether these files are there before they ask anything.
+/// Creates files that programs of Salt look for before they send anything.
 fn placeholders(config: &Master) -> Result<Vec<PlaceholderSocket>, Error> {
     if config.network.ipc_mode == IpcMode::Tcp {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What all parts of a running master share.
+//! The state that all parts of a running master share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,32 +19,32 @@ pub struct Shared {
     pub stores: Arc<Stores>,
     /// Its event bus.
     pub bus: Bus,
-    /// Opens requests, seals answers and publications.
+    /// Decrypts requests, encrypts answers and publications.
     pub channel: Arc<channel::server::Server>,
-    /// Who listens to it.
+    /// The subscribers.
     pub publisher: Publisher,
     /// The jobs that may still be delivered.
     pub(crate) open_jobs: crate::jobs::OpenJobs,
-    /// In which order publications leave.
+    /// The order in which publications leave.
     pub(crate) order: crate::jobs::Order,
     /// Which minions are connected.
     pub presence: Presence,
-    /// How much of the disk a minion may fill.
+    /// The disk space that a minion may fill.
     pub(crate) bounds: crate::bounds::Bounds,
-    /// Local users and what they may do.
+    /// Local users and their permissions.
     pub users: Users,
-    /// Returns that were announced though the job cache does not have them.
+    /// Returns that were announced, but are not in the job cache.
     pub(crate) announced: Announced,
-    /// What is stored elsewhere too.
+    /// Other stores, through returners.
     pub(crate) outside: crate::outside::Outside,
-    /// What it did, in figures.
+    /// The master's work in numbers.
     pub(crate) metrics: crate::metrics::Metrics,
-    /// Job ids, each once.
+    /// The source of job ids, which returns each id once.
     pub(crate) jids: Mutex<JidSource>,
 }
 
 impl Shared {
-    /// Returns a new job id; with `unique_jid` the process id is part of it.
+    /// Returns a new job id. With `unique_jid`, the process id is part of it.
     pub fn new_jid(&self) -> Jid {
         let now = self.stores.rt.now();
         let mut jids = self.jids.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +54,7 @@ impl Shared {
         }
     }
 
-    /// Puts an event on the bus.
+    /// Fires an event on the bus.
     pub fn fire(&self, tag: impl Into<String>, data: Map) {
         let tag = tag.into();
         if let Err(error) = self.bus.fire(tag.as_str(), data) {
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// Publishes for the master itself. `load` is a publish request (`fun`, `arg`, `tgt`, `tgt_type`, `ret`, `user`,
-    /// `kwargs`) without credentials; the answer is that of `publish`: `load` with `jid`, `minions` and `missing`.
+    /// `kwargs`) without credentials. The answer is that of `publish`: `load` with `jid`, `minions` and `missing`.
     /// Writes files, so not for an async task.
     pub fn publish(&self, load: Map) -> value::Value {
         crate::jobs::publish::trusted(self, load)

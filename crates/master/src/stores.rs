@@ -1,4 +1,4 @@
-//! What a master keeps on disk, and what is read from it. None of it needs a running master: `salt-run` uses it too.
+//! What a master stores on disk and reads from it. Works without a running master: `salt-run` uses it, too.
 
 use config::Master;
 use exec::Catalogue;
@@ -19,7 +19,7 @@ use wire::MinionId;
 
 use crate::Error;
 
-/// The master's files and what was decided from its options.
+/// The master's files, and the options that concern them.
 pub struct Stores {
     /// The options.
     pub config: Arc<Master>,
@@ -35,7 +35,7 @@ pub struct Stores {
     pub tokens: TokenStore,
     /// Session keys of minions.
     pub sessions: SessionKeys,
-    /// Which minion published which job.
+    /// The minion that published each job.
     pub publish_auth: PublishAuth,
     /// The file server.
     pub files: FileServer,
@@ -45,12 +45,12 @@ pub struct Stores {
     pub catalogue: Catalogue,
     /// Makes pillar.
     pub pillar: pillar::Compiler,
-    /// Repositories pillar is made from.
+    /// The repositories of the pillar.
     pub git_pillar: Arc<pillar::GitExternal>,
 }
 
 impl Stores {
-    /// Opens everything below the directories the options name.
+    /// Opens everything below the configured directories.
     ///
     /// # Errors
     /// When an option has a value that cannot be used.
@@ -78,16 +78,17 @@ impl Stores {
         })
     }
 
-    /// Returns what expands targets and checks authorisation lists.
+    /// Returns the checker of targets and permissions.
     pub fn checker(&self) -> Checker<'_> {
         Checker::new(self, &self.config.nodegroups, self.config.jobs.minion_data_cache)
     }
 
-    /// Returns whom a publication means: accepted minions that match, and ids of a list that are not accepted. An
-    /// expression that cannot be read means nobody.
+    /// Returns the targets of a publication: accepted minions that match, and ids of a list that are not accepted. An
+    /// invalid expression matches nobody.
     pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Expected {
         self.checker().expect(target, kind, delimiter).unwrap_or_else(|error| {
             let target = target.to_string();
+            // The expression comes from a client and may be as large as a request.
             let target = value::shown::brief(&target, 1024);
             tracing::error!("Failed matching available minions with {kind} pattern: {target}: {error}");
             Expected::default()
@@ -106,12 +107,12 @@ impl Stores {
     }
 }
 
-/// A life of zero would make each request need a new key.
+/// Returns the life of a session. If it were zero, each request would need a new key.
 fn session_life(configured: Duration) -> Duration {
     configured.max(Duration::from_secs(1))
 }
 
-/// Reads cached data; what cannot be read counts as absent, and the log says why.
+/// Reads cached data. Unreadable data is treated as absent, and logged.
 fn cached(what: &str, id: &str, read: impl FnOnce(&MinionId) -> store::Result<Option<Arc<Map>>>) -> Option<Arc<Map>> {
     let id = MinionId::new(id).ok()?;
     read(&id).unwrap_or_else(|error| {

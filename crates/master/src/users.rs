@@ -1,4 +1,4 @@
-//! Local users: the keys they prove themselves with, and what they may do.
+//! Local users: the keys that prove who they are, and their permissions.
 
 use std::collections::HashMap;
 
@@ -11,21 +11,21 @@ use targeting::expr_match;
 use tracing::{debug, info, warn};
 use value::{Map, Value};
 
-/// What somebody may do.
+/// The permissions of a user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grant {
     /// Everything.
     All,
-    /// What an authorisation list allows.
+    /// The entries of a list.
     Listed(Vec<Value>),
 }
 
 /// The users of this host that may command the master.
 pub struct Users {
     keys: HashMap<String, String>,
-    /// The user the master is said to run as.
+    /// The user of the master in the configuration.
     master: String,
-    /// The user it really runs as.
+    /// The user that the process runs as.
     process: String,
     acl: Map,
     sudo_acl: bool,
@@ -33,14 +33,14 @@ pub struct Users {
     blacklist: Map,
 }
 
-/// The keys of local users, by their names.
+/// The keys of local users, by name.
 ///
-/// A daemon makes them while it still is root: only root can give a file to the user who is to read it, and later, as
-/// another user, the master cannot read what belongs to them.
+/// A daemon makes them while it is still root: only root can give a file to the user who is to read it. Later, as
+/// another user, the master cannot read files that belong to them.
 pub struct LocalKeys(HashMap<String, String>);
 
 impl LocalKeys {
-    /// Makes the key files: for the master's user, the user of this process, and everybody `publisher_acl` names.
+    /// Makes the key files: for the master's user, the user of this process, and everybody in `publisher_acl`.
     pub fn prepare(config: &Master, rt: &Rt) -> Self {
         let store = UserKeys::new(&config.paths.cachedir);
         let process = process_user();
@@ -48,6 +48,7 @@ impl LocalKeys {
         let mut names: Vec<String> = acl.text_keys().map(str::to_owned).collect();
         names.extend([config.user.clone(), process.clone()]);
         if config.access.client_acl_verify && !acl.is_empty() {
+            // `publisher_acl` may have patterns, and a key needs the name of a user.
             names.extend(system_users().into_iter().filter(|user| acl.text_keys().any(|key| expr_match(user, key))));
         }
         let mut keys = HashMap::new();
@@ -64,7 +65,7 @@ impl LocalKeys {
 }
 
 impl Users {
-    /// The users with these keys, and what the configuration lets them do.
+    /// Returns the users with these keys, and their configured permissions.
     pub fn new(config: &Master, keys: LocalKeys) -> Self {
         Users {
             keys: keys.0,
@@ -77,10 +78,10 @@ impl Users {
         }
     }
 
-    /// Says what a user with a key may do; `None` when the key is not theirs.
+    /// Returns the permissions of a user with a key; `None` if the key is not theirs.
     ///
-    /// Who calls themself the master's user or root, nothing, or somebody who came with sudo, needs a key of the master
-    /// itself: that of a user `publisher_acl` names would let them out of their list.
+    /// A caller without a name, or who claims to be the master's user, root or a user with sudo, needs a key of the
+    /// master itself. With the key of a user in `publisher_acl`, they would escape from their list.
     pub fn check(&self, user: Option<&str>, key: &str) -> Option<Grant> {
         let of = |name: &str| self.keys.get(name).is_some_and(|own| same(own, key));
         let trusted = [&self.master, &self.process, "root", "salt"].into_iter().any(of);
@@ -90,9 +91,11 @@ impl Users {
             Some(user) if user.starts_with("sudo_") => trusted.then(|| self.sudo(&user["sudo_".len()..])),
             Some(user) if user == self.master || user == "root" => everything(trusted),
             Some(user) if user == self.process => everything(of(user)),
+            // Root may act in anybody's name.
             Some(_) if of("root") || of("salt") => Some(Grant::All),
             Some(user) if of(user) => {
                 let granted = entries_for(&self.acl, user, &[], self.permissive);
+                // A user without entries may do nothing, so the request is refused at once.
                 (!granted.is_empty()).then_some(Grant::Listed(granted))
             }
             Some(_) => None,
@@ -106,17 +109,17 @@ impl Users {
         }
     }
 
-    /// Returns the key of the master's own user, for what the master publishes itself.
+    /// Returns the key of the master's own user, with which the master publishes.
     pub fn own_key(&self) -> &str {
         self.keys.get(&self.master).or_else(|| self.keys.get(&self.process)).map_or("", String::as_str)
     }
 
-    /// The user the master runs as, as its options say.
+    /// Returns the user of the master in the configuration.
     pub fn master_user(&self) -> &str {
         &self.master
     }
 
-    /// Says whether `publisher_acl_blacklist` forbids a user or one of the functions.
+    /// Returns whether `publisher_acl_blacklist` forbids a user or one of the functions.
     pub fn is_blacklisted(&self, user: &str, functions: &[String]) -> bool {
         let list = |name: &str| self.blacklist.get(name).and_then(Value::as_list).unwrap_or_default();
         let hit = |name: &str, text: &str| list(name).iter().any(|entry| expr_match(text, &entry.to_string()));
@@ -124,9 +127,10 @@ impl Users {
     }
 }
 
-/// Says whether two secrets are the same without telling by the time taken where they differ.
+/// Returns whether two secrets are equal. The time does not depend on where they differ.
 fn same(a: &str, b: &str) -> bool {
     let differing = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+    // An empty key would match a missing one.
     !a.is_empty() && a.len() == b.len() && differing == 0
 }
 
@@ -137,6 +141,7 @@ fn make_key(name: &str, store: &UserKeys, rt: &Rt) -> Option<String> {
         return None;
     };
     info!("Preparing the {name} key for local communication");
+    // Only root can give a file away.
     let owner = geteuid().is_root().then(|| account.uid.as_raw());
     let make = || crypto::KeyString::from_random(rt.bytes()).expose().to_owned();
     match store.ensure(name, owner, make) {
@@ -153,7 +158,8 @@ fn process_user() -> String {
     User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// Names in the host's own list of users. Those of directory services have to be named in full in `publisher_acl`.
+/// Returns the names in the host's own list of users. Users of a directory service must be named in full in
+/// `publisher_acl`.
 fn system_users() -> Vec<String> {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines().filter_map(|line| line.split(':').next()).map(str::to_owned).collect()
@@ -183,6 +189,7 @@ mod tests {
         let users = users();
         let listed = Some(Grant::Listed(vec!["test.*".into()]));
         let cases = [
+            // Without a name, the key alone must not open more than its user's list.
             (None, "key of fred", None),
             (None, "key of master", Some(Grant::All)),
             (None, "", None),
@@ -191,6 +198,7 @@ mod tests {
             (Some("saltmaster"), "key of fred", None),
             (Some("root"), "key of fred", None),
             (Some("sudo_fred"), "key of fred", None),
+            // sudo runs the program as root, so it has the master's key; `sudo_acl` still applies fred's list.
             (Some("sudo_fred"), "key of master", listed.clone()),
             (Some("daemon"), "key of fred", None),
             (Some("anybody"), "key of root", Some(Grant::All)),

@@ -1,4 +1,4 @@
-//! Notices the drop file `.dfn` when it comes, through inotify.
+//! Notices the drop file `.dfn` as soon as it appears, through inotify.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -8,14 +8,14 @@ use rt::Rt;
 use tokio::net::unix::pipe::Receiver;
 use tracing::debug;
 
-/// What the names of drop files begin with.
+/// How the names of drop files begin.
 const NAME: &[u8] = b".dfn";
 
-/// Watches a directory for the drop file.
+/// Watches a directory for drop files.
 pub struct DropFileWatch(Option<Receiver>);
 
 impl DropFileWatch {
-    /// Starts to watch. Where that is not possible the file is found at the next `loop_interval`.
+    /// Starts to watch. If that is impossible, the file is found at the next `loop_interval`.
     pub fn new(rt: &Rt, cachedir: &Path) -> Self {
         if rt.is_simulated() {
             return DropFileWatch(None);
@@ -23,7 +23,7 @@ impl DropFileWatch {
         DropFileWatch(open(cachedir).inspect_err(|error| debug!("{} is not watched: {error}", cachedir.display())).ok())
     }
 
-    /// Waits until a file of that name was written or moved there.
+    /// Waits until a file with such a name is written or moved there.
     pub async fn changed(&mut self) {
         let Some(reports) = &self.0 else { return std::future::pending().await };
         let mut buffer = [0; 4096];
@@ -40,9 +40,10 @@ impl DropFileWatch {
     }
 }
 
-/// The reports of the kernel are read like a pipe, which tokio can wait for.
+/// Opens the kernel's reports, which are read like a pipe, so that tokio can wait for them.
 fn open(cachedir: &Path) -> std::io::Result<Receiver> {
     let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+    // Attributes as well: the file is accepted only with the right mode, which may be set last.
     let wanted = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ATTRIB;
     inotify.add_watch(cachedir, wanted)?;
     Receiver::from_owned_fd_unchecked(inotify.as_fd().try_clone_to_owned()?)

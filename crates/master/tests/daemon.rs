@@ -59,6 +59,7 @@ async fn a_minion_waits_signs_in_and_does_a_job() {
     let minion = master.minion("web1", pki.path());
     assert!(matches!(minion.channel.sign_in().await, Ok(channel::client::SignIn::Pending)));
     assert_eq!(event(&mut events, "salt/auth").await.data().get_str("act"), Some("pend"));
+    // A pending key must not get jobs.
     let nobody = master.publish("*", "test.ping").await;
     let error = nobody.get("load").unwrap().get("error").and_then(Value::as_str).unwrap();
     assert_eq!(error, "Master could not resolve minions for target *");
@@ -88,6 +89,7 @@ async fn a_minion_waits_signs_in_and_does_a_job() {
     assert!(!jobs.load(&jid).unwrap().unwrap().contains_key("key"), "the key of the user is no part of the job");
     let returned = event(&mut events, &format!("salt/job/{jid}/ret/web1")).await;
     assert_eq!(returned.data().get("return"), Some(&true.into()));
+    // Resources return under names of their own, which must not be those of minions.
     let forged = map! { "cmd" => "_return", "jid" => jid.as_str(), "return" => 1, "resource_id" => "web1" };
     assert_eq!(minion.ask(forged).await, false.into(), "in the name of an accepted minion");
     // The first return counts.
@@ -142,6 +144,7 @@ async fn credentials_decide() {
     let slow = format!("E@(?:(a)|(aa))+(?!c)b\\1 or {}", "x or ".repeat(50_000));
     let slow = map! { "key" => "wrong", "tgt" => slow, "tgt_type" => "compound" };
     assert_eq!(name(&master.ask(publish(slow)).await), "AuthenticationError".into());
+    // Salt's master fails on these with an exception; a function that is no text would escape from the checks of names.
     for fun in [Value::from(1), list![], list![1], map! { "test.ping" => 1 }.into()] {
         let refused = master.ask(publish(map! { "fun" => fun, "key" => master.user_key(), "user" => "root" })).await;
         assert_eq!(refused, "Some exception handling minion payload".into());
@@ -157,6 +160,7 @@ async fn credentials_decide() {
     let mut token = eauth;
     token.insert("cmd", "mk_token");
     assert_eq!(master.ask(token).await, "".into());
+    // The token is a file name, and must not lead out of its directory.
     assert_eq!(master.ask(map! { "cmd" => "get_token", "token" => "../../pki/master.pem" }).await, Map::new().into());
     master.stop().await;
 }
@@ -201,6 +205,7 @@ async fn a_user_with_a_list_does_what_the_list_names_and_nothing_else() {
     };
     for (user, cmd, fun) in [
         ("daemon", "runner", "test.metasyntactic"),
+        // The runner would call an execution function that the list does not name.
         ("daemon", "runner", "salt.cmd"),
         ("daemon", "wheel", "key.list_all"),
         ("daemon", "wheel", "file_roots.write"),
@@ -230,6 +235,7 @@ async fn a_user_with_a_list_does_what_the_list_names_and_nothing_else() {
     for (fun, ret, kwargs) in [
         ("grains.items", "", map! {}),
         ("test.ping", "rawfile_json", map! {}),
+        // These make the minion, as root, write elsewhere or run through another program.
         ("test.ping", "", map! { "ret_config" => "x" }),
         ("test.ping", "", map! { "ret_kwargs" => map! { "filename" => "/x" } }),
         ("test.ping", "", map! { "module_executors" => list!["sudo"] }),
@@ -273,6 +279,7 @@ async fn bad_requests_get_the_words_of_a_real_master() {
     assert_eq!(minion.ask(map! { "cmd" => "_ext_nodes" }).await, Map::new().into());
     assert!(!master.path("cache/sessions/stranger").exists());
     // Another key under a known id is refused, and the minion goes on.
+    // Its own directory, since a minion also stores the master's key.
     let (other, thief) = (tempfile::tempdir().unwrap(), PrivateKey::generate(2048).unwrap());
     let thief = master.channel("web1", thief, other.path());
     assert!(!matches!(thief.sign_in().await, Ok(channel::client::SignIn::Accepted(_))));
@@ -314,6 +321,7 @@ async fn files_pillar_and_data_are_served() {
         map! { "cmd" => "_file_recv", "path" => list!["..", "..", "f"], "loc" => 0, "data" => "x", "size" => 1 };
     assert_eq!(minion.ask(hostile).await, false.into());
     let options = minion.ask(map! { "cmd" => "_master_opts" }).await;
+    // Names of environments only: minions need not know the master's paths.
     assert_eq!(options.get("file_roots"), Some(&map! { "base" => list![] }.into()));
     assert_eq!(options.get("state_top"), Some(&"top.sls".into()));
     assert_eq!(minion.ask(map! { "cmd" => "_mine", "data" => map! { "a" => 1, "b" => 2 } }).await, true.into());
@@ -322,6 +330,7 @@ async fn files_pillar_and_data_are_served() {
     assert_eq!(minion.ask(mine(list!["a"])).await, map! { "a" => map! { "web1" => 1 } }.into());
     minion.ask(map! { "cmd" => "_mine_delete", "fun" => "a" }).await;
     assert_eq!(minion.ask(mine("a".into())).await, Map::new().into());
+    // Salt's form of a mine function that only some minions may read.
     let hidden = map! { "__data__" => 3, "__saltmine_acl__" => 1, "allow_tgt" => "db*" };
     minion.ask(map! { "cmd" => "_mine", "data" => map! { "c" => hidden } }).await;
     assert_eq!(minion.ask(mine("c".into())).await, Map::new().into());
@@ -343,6 +352,7 @@ async fn minions_command_others_as_far_as_peer_allows() {
     assert_eq!(minion.ask(order("cmd.run")).await, Map::new().into());
     let mut for_nobody = order("test.echo");
     for_nobody.insert("tgt", "nobody");
+    // Salt's answer when nobody matches; its job id is a number here.
     assert_eq!(minion.ask(for_nobody).await, map! { "jid" => 0, "minions" => list![] }.into());
     let mut with_returner = order("test.echo");
     with_returner.insert("ret", "rawfile_json");
@@ -377,6 +387,7 @@ async fn events_of_minions_reach_the_bus_but_not_those_of_masters() {
     let batch = map! {
         "cmd" => "_minion_event", "pretag" => Value::Null,
         "events" => list![
+            // Programs trust these tags: only masters fire them.
             map! { "tag" => "salt/run/1/new", "data" => map! { "forged" => true } },
             map! { "tag" => "salt/job/20240229131415678901/ret/web2", "data" => map! { "id" => "web2", "return" => 1 } },
             map! { "tag" => "my/tag", "data" => map! { "n" => 1 } },
@@ -419,6 +430,7 @@ async fn a_drop_file_changes_the_key_at_once_and_no_job_is_lost() {
     assert_eq!(job.get_str("fun"), Some("test.ping"));
     master.stop().await;
     let end = publications.next().await;
+    // A goodbye would be a publication that it cannot understand.
     assert!(end.is_err(), "a minion of Salt gets nothing that is no job");
 }
 
@@ -453,6 +465,7 @@ async fn what_a_minion_missed_is_told_until_it_has_returned() {
         let answer = minion.ask(map! { "cmd" => "saltern_missed", "known" => Value::List(Vec::new()) }).await;
         let jobs = answer.get("jobs").and_then(Value::as_list).unwrap().to_vec();
         let left = |job: &Value| job.get("left").and_then(Value::as_f64).is_some_and(|left| left > 20.0 && left < 30.0);
+        // The time left, because the clocks of master and minion may differ.
         assert!(jobs.iter().all(left), "{jobs:?}");
         let jid = |job: &Value| job.get("load").and_then(|load| load.get("jid")).cloned();
         jobs.iter().filter_map(jid).collect::<Vec<Value>>()
@@ -476,6 +489,7 @@ async fn a_deleted_key_ends_the_session() {
     minion.ask(map! { "cmd" => "_file_envs" }).await;
     let session = master.path("cache/sessions/web1");
     assert!(session.exists());
+    // Like `salt-key -d` in another process: the file first, then the event.
     std::fs::remove_file(master.path("pki/minions/web1")).unwrap();
     let mut bus = Remote::new(Rt::real(), Endpoints::master(&master.path("sock")));
     bus.fire("salt/key", map! { "result" => true, "act" => "delete", "id" => "web1" }).await.unwrap();
@@ -500,6 +514,7 @@ async fn what_was_acknowledged_and_who_was_known_survive_a_restart() {
         "cmd" => "_return", "id" => "web1", "return" => "x", "jid" => "req", "fun" => "test.ping", "fun_args" => list![],
     };
     minion.request(returned, None, Decode::Default).await.unwrap();
+    // If the session were new, every minion would have to sign in after a restart.
     let session = std::fs::read_to_string(master.path("cache/sessions/web1")).unwrap();
     let directory = master.stop().await;
     let master = Master::start_in(directory, Map::new()).await;
@@ -536,6 +551,7 @@ async fn one_file_keeps_what_was_acknowledged_and_what_salts_layout_has_is_found
         assert_eq!(minion.answer(jid, true).await, Value::Null);
     }
     let files = JobCache::new(&master.path("cache"), HashType::Sha256);
+    // Programs of Salt may still wait for it there.
     assert_eq!(files.returns(&old).unwrap().len(), 1, "a job goes on where it is");
     assert!(!files.contains(&new).unwrap());
     let beside = jobs(&master);
@@ -577,6 +593,7 @@ async fn figures_are_served_and_told() {
 
     let page = http(port, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(page.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{page}");
+    // Salt's own names among them, which dashboards already use.
     for line in [
         "salt_auth_attempts_total{result=\"accept\"} 1",
         "salt_jobs_published_total{fun=\"test.ping\"} 1",
@@ -690,6 +707,7 @@ async fn many_sign_ins_at_once_do_not_hold_up_a_return() {
     let minion = master.minion("web1", place.path());
     minion.channel.sign_in().await.unwrap();
     let text = std::fs::read_to_string(master.path("pki/minions/web1")).unwrap();
+    // Signing in costs an operation with the private key; a return must not wait behind them.
     let storm: Vec<_> = (0..200)
         .map(|number| {
             let (master, public) = (master.clone(), text.clone());
@@ -813,6 +831,7 @@ async fn a_disk_that_takes_no_return_sends_our_minion_away_with_it_and_announces
     minion.channel.sign_in().await.unwrap();
     let mut events = master.events().await;
     let (jobs, jid) = (master.path("cache/jobs"), "20240229131415678901");
+    // A file in the place of the directory fails for root as well, unlike permissions.
     let _ = std::fs::remove_dir_all(&jobs);
     std::fs::write(&jobs, "in the way").unwrap();
     assert_eq!(minion.answer(jid, true).await, Value::from(""), "not acknowledged");
@@ -847,6 +866,7 @@ async fn a_minion_tells_of_its_own_jobs_what_it_did_itself() {
     assert!(kept.as_str().unwrap().contains("return_max_size"), "{kept}");
     let future = "29990229131415678901";
     minion.ask(told(future, true.into())).await;
+    // Somebody may publish a job with this id later, and would find its return.
     assert_eq!(jobs.load(future).unwrap(), None, "of the future");
     for number in 2..=3 {
         minion.ask(told(&format!("2024022913141567890{number}"), true.into())).await;

@@ -1,4 +1,4 @@
-//! Whom a publication is sent to.
+//! The recipients of a publication.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use wire::MinionId;
 
 use crate::Shared;
 
-/// With `zmq_filtering` a list is sent to its minions and to syndics. Else everybody gets everything, but for minions of ours
-/// whose ids say that they are not meant: these are not woken.
+/// Returns the recipients. With `zmq_filtering`, a list goes to its minions and to syndics. Otherwise everybody gets
+/// everything, except Saltern's minions whose ids show that they are not targeted: they need not be woken.
 pub fn audience(shared: &Shared, publication: &Map) -> Audience {
     let network = &shared.stores.config.network;
     if network.transport == config::Transport::Zeromq && network.zmq_filtering {
@@ -31,16 +31,17 @@ fn topics(publication: &Map) -> Audience {
         }
         _ => return Audience::Topics(vec![topic(wire::topic::Topic::Broadcast)]),
     };
+    // Syndics, because minions of the list may be below them.
     let mut topics = vec![topic(wire::topic::Topic::Syndic)];
     topics.extend(ids.iter().map(|id| topic(crypto::filter_topic(id))));
     Audience::Topics(topics)
 }
 
-/// Says of an id whether it is meant.
+/// Returns whether an id is targeted.
 type IsMeant = Box<dyn Fn(&str) -> bool>;
 
-/// Says whom a target means when that follows from ids alone, read as minions read it; none when minions have to decide, or
-/// when everybody is meant.
+/// Returns the test for a target that depends on ids alone, as minions evaluate it. `None` if minions have to decide,
+/// or if everybody is targeted.
 fn by_id(publication: &Map) -> Option<IsMeant> {
     let target = publication.get("tgt")?;
     let kind = TargetType::from_name(publication.get_str("tgt_type").unwrap_or("glob")).ok()?;
@@ -52,6 +53,7 @@ fn by_id(publication: &Map) -> Option<IsMeant> {
         return Some(Box::new(move |id| ids.contains(id)));
     }
     let compiled = Compiled::new(target, kind, &Context::default()).ok()?;
+    // Ids suffice for these kinds, so the facts can be empty.
     let nothing = Map::new();
     Some(Box::new(move |id| compiled.matches(&Facts { id, grains: &nothing, pillar: &nothing })))
 }
@@ -73,6 +75,7 @@ mod tests {
         assert_eq!(meant("db1,web2".into(), "list"), Some(vec!["web2", "db1"]));
         assert_eq!(meant(list!["web2"], "list"), Some(vec!["web2"]));
         for (target, kind) in
+            // What cannot be decided goes to everybody: too many is harmless, too few loses jobs.
             [("*", "glob"), ("os:Debian", "grain"), ("web*", "compound"), ("(", "pcre"), ("x", "range")]
         {
             assert_eq!(meant(target.into(), kind), None, "{target} {kind}");

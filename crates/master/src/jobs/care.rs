@@ -1,4 +1,4 @@
-//! Looking after jobs that may still be delivered: ending them in time, sending what full queues lost.
+//! Cares for jobs that may still be delivered: ends them in time, and sends what full queues lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use wire::{Jid, MinionId};
 use super::publish;
 use crate::Shared;
 
-/// How long after a publication it is noted who was there to get it; so a burst is looked at once.
+/// How long after a publication its recipients are noted, so that a burst of jobs is handled once.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Looks after them until told to stop. `drained` tells of connections that lost something and have taken the rest.
+/// Cares for them until told to stop. `drained` has the connections that lost something and have read the rest.
 pub async fn run(shared: Arc<Shared>, mut drained: Receiver<u64>, stop: CancellationToken) {
     let mut look = None;
     loop {
@@ -48,7 +48,7 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Notes who is there to get the latest jobs.
+/// Notes who is connected and gets the latest jobs.
 pub fn look_around(shared: &Shared) {
     if shared.open_jobs.has_unseen() {
         shared.open_jobs.sent_to(&shared.connected());
@@ -63,7 +63,7 @@ fn expire(shared: &Shared) {
     }
 }
 
-/// Notes a return that was stored; a held job ends with the last one it waits for.
+/// Notes a return that was stored. A held job ends with the last one.
 pub fn returned(shared: &Shared, jid: &str, id: &MinionId) {
     if shared.open_jobs.returned(jid, id.as_str())
         && let Ok(jid) = Jid::new(jid)
@@ -72,7 +72,7 @@ pub fn returned(shared: &Shared, jid: &str, id: &MinionId) {
     }
 }
 
-/// Ends a held job and tells those who wait for it. Says whether it was one.
+/// Ends a held job and notifies those who wait for it. Returns whether the job was held.
 pub fn end(shared: &Shared, jid: &Jid, why: &'static str) -> bool {
     let held = shared.open_jobs.end(jid);
     if held {

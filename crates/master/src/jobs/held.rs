@@ -1,7 +1,7 @@
-//! What a restarted master still knows of the jobs that may be delivered.
+//! The files from which a restarted master restores the jobs that may still be delivered.
 //!
-//! A held job is a file of its own in `<cachedir>/saltern/held`, written once and removed when it ends. Of the others the job
-//! cache has everything; `<cachedir>/saltern/recent` names those whose time may not be up.
+//! A held job has a file in `<cachedir>/saltern/held`, written once and removed at the end. Other jobs are in the job
+//! cache; `<cachedir>/saltern/recent` has the ids of those that may still be valid.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,43 +15,43 @@ use tracing::warn;
 use value::{Map, Value, map};
 use wire::Jid;
 
-/// A held job as it lies on the disk.
+/// A held job on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldJob {
     /// Its id.
     pub jid: Jid,
-    /// What minions get.
+    /// The publication.
     pub publication: Arc<Map>,
     /// The minions that are expected to answer.
     pub targets: Vec<String>,
-    /// Whether only minions can say whether they are meant.
+    /// Only minions can decide whether they are targeted.
     pub judged_by_minions: bool,
-    /// Until when it is held.
+    /// When the hold ends.
     pub until: SystemTime,
 }
 
-/// The files of held jobs.
+/// The directory of held jobs.
 #[derive(Clone, Debug)]
 pub struct HeldFiles {
     directory: PathBuf,
 }
 
 impl HeldFiles {
-    /// The files below a cache directory.
+    /// Returns the directory below a cache directory.
     pub fn new(cachedir: &Path) -> Self {
         HeldFiles { directory: cachedir.join("saltern/held") }
     }
 
     /// Writes a job.
     ///
-    /// # Errors
-    /// When the disk does not take it.
+    /// If the disk does not take it.
     pub fn write(&self, job: &HeldJob) -> store::Result<()> {
         disk::make_directory(&self.directory)?;
         let content = map! {
             "jid" => &job.jid, "publication" => (*job.publication).clone(), "targets" => job.targets.clone(),
             "judged_by_minions" => job.judged_by_minions, "until" => unix(job.until),
         };
+        // Synced: the client is told that the job is held, so a power cut must not lose it.
         disk::write_value(&self.path(&job.jid), &content.into(), Writing { sync: true, ..Writing::PRIVATE })
     }
 
@@ -62,7 +62,7 @@ impl HeldFiles {
         }
     }
 
-    /// Reads all jobs. What cannot be read is left where it is, with a warning.
+    /// Reads all jobs. Unreadable ones stay in place, with a warning.
     pub fn all(&self) -> Vec<HeldJob> {
         let names = disk::text_names(&self.directory).unwrap_or_else(|error| {
             warn!("held jobs cannot be read: {}", crate::chain(&error));
@@ -107,23 +107,23 @@ fn unix(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Names of the jobs that are not held and whose time may not be up.
+/// The ids of jobs that are not held and may still be valid.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     open: Mutex<Option<(File, usize)>>,
 }
 
-/// Lines after which the file is written anew.
+/// The file is rewritten after this number of lines.
 const LINES: usize = 4096;
 
 impl Journal {
-    /// The journal below a cache directory.
+    /// Returns the journal below a cache directory.
     pub fn new(cachedir: &Path) -> Self {
         Journal { path: cachedir.join("saltern/recent"), open: Mutex::default() }
     }
 
-    /// Returns the jobs whose time is not up, with its end, in order of publishing.
+    /// Returns the jobs that are still valid and the time each ends, in the order of publication.
     pub fn read(&self, now: SystemTime) -> Vec<(Jid, SystemTime)> {
         let text = disk::read(&self.path).unwrap_or_else(|error| {
             warn!("jobs published before the start cannot be read: {}", crate::chain(&error));
@@ -139,8 +139,8 @@ impl Journal {
         text.lines().filter_map(read).collect()
     }
 
-    /// Notes a job. A journal that cannot be written costs jobs only if the master ends before they are delivered, so the
-    /// job itself goes on.
+    /// Notes a job. If the journal cannot be written, the job goes on: it is lost only if the master ends before
+    /// delivering it.
     pub fn note(&self, jid: &str, until: SystemTime, now: SystemTime) {
         let line = format!("{jid} {:.3}\n", unix(until));
         if let Err(error) = self.try_note(&line, now) {
@@ -150,6 +150,7 @@ impl Journal {
 
     fn try_note(&self, line: &str, now: SystemTime) -> std::io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken out: after an error the next note starts with a new file.
         let (mut file, lines) = match open.take() {
             Some((file, lines)) if lines < LINES => (file, lines),
             _ => self.rewrite(now)?,
@@ -196,6 +197,7 @@ mod tests {
         };
         files.write(&job).unwrap();
         std::fs::write(dir.path().join("saltern/held/20240229131415600002.p"), b"broken").unwrap();
+        // What a crash in the middle of a write leaves.
         std::fs::write(dir.path().join("saltern/held/.tmpx"), b"").unwrap();
         assert_eq!(files.all(), [job]);
         files.remove(&jid(1));
@@ -218,6 +220,7 @@ mod tests {
         assert_eq!(left.last().unwrap().0, jid(last));
         let path = dir.path().join("saltern/recent");
         let mut cut = std::fs::read(&path).unwrap();
+        // Like after a crash in the middle of a line.
         cut.truncate(cut.len() - 3);
         std::fs::write(&path, cut).unwrap();
         assert!(again.read(at(0)).len() >= 5, "a cut line harms nothing before it");

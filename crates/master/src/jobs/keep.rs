@@ -1,7 +1,7 @@
-//! Keeping returns: checked, stored, announced, and only then acknowledged.
+//! Storing returns: they are checked, stored, announced, and only then acknowledged.
 //!
-//! A return may come more than once: a minion sends it until it hears that it was taken. It is stored once and announced
-//! once. A return of a job that another master published is stored and never announced as a return.
+//! A return may arrive more than once: a minion repeats it until it is acknowledged. It is stored once and announced
+//! once. A return of a job that another master published is stored, but never announced as a return.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,20 +16,21 @@ use wire::{Jid, MinionId};
 
 use crate::Shared;
 
-/// What became of a return.
+/// The result of storing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It need not be sent again.
+    /// The return need not be sent again.
     Done,
-    /// The disk would not take it; it should come again.
+    /// The disk did not take it; it should be sent again.
     Failed,
 }
 
-/// Takes the return of a minion. One without job, id or value is passed over.
+/// Stores the return of a minion. One without job, id or value is ignored.
 pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     let Some(id) = load.get("id").and_then(|id| MinionId::try_from(id).ok()) else { return Kept::Done };
     let (Some(job), true) = (load.get_str("jid").map(str::to_owned), load.contains_key("return")) else {
         warn!(minion = %id, "a return of {id} names no job or has no value");
+        // Sent again, it would still name no job.
         return Kept::Done;
     };
     shared.bounds.cut_return(&id, &mut load);
@@ -40,6 +41,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     let Some(jid) = enter(shared, &id, &job, &mut load, unpublished) else { return Kept::Done };
     let began = Instant::now();
     let stored = jid.and_then(|jid| store_return(shared, &id, &jid, &mut load));
+    // Failures as well: a slow disk shows here first.
     shared.metrics.store_times.note(began.elapsed());
     shared.metrics.completed.count(shared.metrics.functions.label(load.get("fun")));
     let jid = load.get_str("jid").unwrap_or_default().to_owned();
@@ -52,6 +54,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         shared.outside.returned(&load);
     }
     if stored.is_ok() {
+        // After the return is stored, or a crash could end a held job without it.
         super::care::returned(shared, &jid, &id);
     }
     if stored.is_err() {
@@ -60,7 +63,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     outcome(&id, &jid, stored)
 }
 
-/// Says whether nobody published the job here, as far as the disk tells.
+/// Returns whether nobody published the job here, as far as the disk shows.
 fn is_unpublished(shared: &Shared, job: &str) -> bool {
     !Jid::is_valid(job) || !shared.stores.jobs.has_load(job).unwrap_or(true)
 }
@@ -75,7 +78,7 @@ fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>) -> Kept {
     }
 }
 
-/// Says whether a return was not announced before.
+/// Returns whether a return was not yet announced.
 fn is_news(shared: &Shared, id: &MinionId, jid: &str, stored: &store::Result<Stored>) -> bool {
     match stored {
         // That of a stock minion may have been announced when the disk would not take it.
@@ -91,10 +94,10 @@ fn is_news(shared: &Shared, id: &MinionId, jid: &str, stored: &store::Result<Sto
     }
 }
 
-/// Most announcements that are remembered.
+/// The largest number of announcements that are remembered.
 const REMEMBERED: usize = 8192;
 
-/// The latest announced returns of which the disk does not tell.
+/// The latest announced returns that are not on disk.
 #[derive(Debug, Default)]
 pub struct Announced {
     hasher: RandomState,
@@ -103,11 +106,12 @@ pub struct Announced {
 
 impl Announced {
     fn contains(&self, jid: &str, id: &MinionId) -> bool {
+        // A hash needs 8 bytes, and a collision only hides one announcement.
         let hash = self.hasher.hash_one((jid, id.as_str()));
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).1.contains(&hash)
     }
 
-    /// Notes an announcement; says whether it is the first.
+    /// Notes an announcement. Returns whether it is the first.
     fn note(&self, jid: &str, id: &MinionId) -> bool {
         let hash = self.hasher.hash_one((jid, id.as_str()));
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,17 +137,18 @@ pub struct PeerReturn {
     pub jid: Jid,
     /// The master that published it: `id` and `address`.
     pub publisher: Map,
-    /// What the publication said beyond the return.
+    /// Fields of the publication that the return lacks.
     pub job: Map,
     /// The return.
     pub load: Map,
 }
 
-/// Keeps a return in place of the master that published the job, and says so under a tag of its own. `None` when this master
-/// keeps no returns, or not those of this job.
+/// Stores a return in place of the master that published the job, and announces it with a tag of its own. Returns
+/// `None` if this master stores no returns, or none of this job.
 pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
     let (id, jid) = (peer.id.clone(), peer.jid.clone());
     shared.bounds.cut_return(&id, &mut peer.load);
+    // The job was published elsewhere, so its size counts like that of the minion's own jobs.
     if !shared.bounds.may_add_job(&id, &peer.load, shared.stores.rt.now()) {
         return None;
     }
@@ -164,6 +169,7 @@ pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
 
 fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {
     let (jobs, settings, jid) = (&shared.stores.jobs, &shared.stores.config.jobs, peer.jid.as_str());
+    // With an external job cache, the minion has stored the return there itself.
     if !settings.job_cache || !settings.ext_job_cache.is_empty() {
         return Ok(Stored::NotKept);
     }
@@ -181,8 +187,8 @@ fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {
     Ok(stored)
 }
 
-/// The record of a job another master published: what this minion can say of it, which is what it ran itself. Whom else the
-/// job was for is seen when the others send their copies.
+/// Returns the record of a job that another master published, as far as this minion knows it: what it ran itself. The
+/// other targets appear when their copies arrive.
 fn publication_of(peer: &PeerReturn) -> Map {
     let mut load = Map::new();
     let from = |load: &Map, name: &str| load.get(name).cloned();
@@ -201,8 +207,8 @@ fn publication_of(peer: &PeerReturn) -> Map {
     load
 }
 
-/// Finds the job of a return: one that exists, or a new one for a minion that asks for it (`req`). `None` for what is no
-/// job id, or of a job that only the minion knows and that lies in the future.
+/// Finds the job of a return: an existing one, or a new one if the minion requests it (`req`). Returns `None` for an
+/// invalid job id, and for a job in the future that only the minion knows.
 fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map, unpublished: bool) -> Option<store::Result<Jid>> {
     if job == "req" {
         return Some(new_job(shared, id, load));
@@ -221,12 +227,13 @@ fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map, unpublished:
     }
 }
 
-/// Jobs a minion makes up would be found there when somebody publishes them. Clocks of minions may be wrong by a day.
+/// Returns whether a job id is in the future. A job that a minion made up would be found under its id when somebody
+/// publishes it. The clocks of minions may be a day wrong.
 pub fn is_of_the_future(jid: &Jid, now: SystemTime) -> bool {
     jid.time().is_some_and(|time| time > now + Duration::from_secs(24 * 3600))
 }
 
-/// A job nobody published: the minion ran it by itself, as a schedule does.
+/// Makes a job that nobody published: the minion ran it by itself, for example from its schedule.
 fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid> {
     let jid = shared.new_jid();
     let arguments = load.get("arg").or_else(|| load.get("fun_args")).cloned();
@@ -273,8 +280,8 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
     Ok(stored)
 }
 
-/// The record of a job this master did not publish: `salt-call` and schedules make them. The minion can say what it ran, on
-/// nobody but itself. The result is stored as its return.
+/// Returns the record of a job that this master did not publish, for example from `salt-call` or a schedule. The
+/// minion may report what it ran, but only on itself. The result is stored as its return.
 fn record_of(id: &MinionId, load: &Map) -> Map {
     let mut record = Map::new();
     for (name, value) in load {
@@ -289,7 +296,7 @@ fn record_of(id: &MinionId, load: &Map) -> Map {
     record
 }
 
-/// Results are large: what is to be stored is lent by the load, not copied.
+/// Results are large, so the value is moved out of the load for storing, and back.
 fn with_lent<T>(load: &mut Map, store: impl FnOnce(&JobReturn) -> T) -> T {
     let value = load.get_mut("return").map(std::mem::take).unwrap_or_default();
     let returned = JobReturn { value, ..JobReturn::from_load(load) };
@@ -300,7 +307,7 @@ fn with_lent<T>(load: &mut Map, store: impl FnOnce(&JobReturn) -> T) -> T {
     outcome
 }
 
-/// Some returns carry function and user inside of their value.
+/// Adds function and user from inside the value, where some returns have them.
 fn complete(load: &mut Map) {
     if load.contains_key("fun") {
         return;
@@ -314,12 +321,13 @@ fn complete(load: &mut Map) {
     }
 }
 
-/// Functions whose failed parts are announced one by one.
+/// The functions whose failed states are announced one by one, as in Salt.
 const WITH_STATES: [&str; 2] = ["state.sls", "state.highstate"];
 
 /// Fires two events for each failed state of a return.
 fn announce_failed_states(shared: &Shared, id: &MinionId, load: &Map) {
     for failed in failed_states(id, load) {
+        // Salt has kept the first one, whose tag has no prefix, for old listeners.
         shared.fire(failed.name, failed.short);
         shared.fire(failed.tag, failed.long);
     }
@@ -359,6 +367,7 @@ fn of_function(id: &MinionId, load: &Map, fun: &str, returned: &Value, retcode: 
         return Vec::new();
     };
     let jid = load.get_str("jid").unwrap_or_default();
+    // `None` is a state that would change something in a test run: it has not failed.
     let failed = chunks.iter().filter(|(_, chunk)| chunk.get("result").and_then(Value::as_bool) == Some(false));
     let describe = |(tag, chunk): (&Value, &Value)| {
         let tag = tag.as_str()?;
@@ -402,6 +411,7 @@ mod tests {
         let codes = map! { "test.ping" => 0, "state.highstate" => 2 };
         let functions = value::list!["test.ping", "state.highstate"];
         assert_eq!(failed_states(&id, &load(functions, several.into(), codes.into())).len(), 1);
+        // As in Salt, which lists two functions and forgets this one.
         assert!(failed_states(&id, &load("state.apply".into(), states.clone().into(), 2.into())).is_empty());
         assert!(failed_states(&id, &load("state.sls".into(), states.into(), 0.into())).is_empty());
     }

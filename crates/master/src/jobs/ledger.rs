@@ -1,8 +1,8 @@
-//! The jobs that may still be delivered, and how far each is with each of its targets.
+//! The jobs that may still be delivered, and the progress of each with each of its targets.
 //!
-//! Pure: the time goes in (since any fixed moment), decisions come out. A job is *valid* for `job_grace` after publishing, a
-//! held one for as long as it was asked to be held; a minion that comes back meanwhile gets it. What became of its targets is
-//! remembered longer, as long as there is room.
+//! Without side effects: times go in (since any fixed moment), decisions come out. A job is *valid* for `job_grace`
+//! after its publication, a held one as long as its hold lasts; a minion that comes back in this time gets it. The
+//! progress of its targets is remembered longer, while there is room.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use std::time::Duration;
 
 use value::Map;
 
-/// How far a job is with one target. Later ones count as more.
+/// The progress of a job with one target. Later variants are further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     /// The minion was not connected.
     Unreachable,
-    /// It is on its way to the minion.
+    /// It was sent to the minion.
     Sent,
     /// The minion has confirmed it.
     Received,
-    /// The minion has begun to run it.
+    /// The minion has started it.
     Started,
     /// The minion has returned.
     Returned,
 }
 
 impl Progress {
-    /// The word operators see.
+    /// Returns the word that operators see.
     pub fn word(self) -> &'static str {
         match self {
             Progress::Unreachable => "unreachable",
@@ -38,16 +38,16 @@ impl Progress {
     }
 }
 
-/// What may be kept.
+/// The bounds of the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of jobs that are not held, with their targets. The oldest make room.
+    /// Size of jobs that are not held, with their targets, in bytes. The oldest make room.
     pub plain: usize,
-    /// Bytes of held jobs, with their targets. Further ones are refused.
+    /// Size of held jobs, with their targets, in bytes. Further ones are refused.
     pub held: usize,
     /// Number of held jobs.
     pub held_jobs: usize,
-    /// Jobs told to a minion at a time.
+    /// How many jobs are offered to a minion at a time.
     pub offers: usize,
 }
 
@@ -57,25 +57,25 @@ impl Default for Limits {
     }
 }
 
-/// A job that was published.
+/// A published job.
 pub struct NewJob {
     /// Its id.
     pub jid: String,
-    /// What minions get.
+    /// The publication.
     pub publication: Arc<Map>,
-    /// Its size in bytes, about.
+    /// Its approximate size in bytes.
     pub size: usize,
     /// The minions that are expected to answer.
     pub targets: Vec<String>,
-    /// Whether only minions can say whether they are meant, so that others than the expected may be.
+    /// Only minions can decide whether they are targeted, so there may be others than the expected ones.
     pub judged_by_minions: bool,
-    /// Whether it was asked to be held.
+    /// It is to be held.
     pub held: bool,
-    /// Until when it is valid.
+    /// When its validity ends.
     pub until: Duration,
 }
 
-/// A held job that finds no room.
+/// There is no room for a held job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the master already holds {jobs} jobs of {bytes} bytes; no more can be held until some of them end")]
 pub struct Full {
@@ -85,33 +85,33 @@ pub struct Full {
     pub bytes: usize,
 }
 
-/// A job a minion may still run.
+/// A job that a minion may still run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
-    /// What minions get.
+    /// The publication.
     pub publication: Arc<Map>,
-    /// For how much longer it may be begun.
+    /// For how much longer it may be started.
     pub left: Duration,
-    /// Whether the minion shall confirm it first.
+    /// The minion must confirm it first.
     pub held: bool,
 }
 
-/// What is known of a job.
+/// The state of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Its id.
     pub jid: String,
-    /// For how much longer it is valid; `None` when it is not any more.
+    /// For how much longer it is valid; `None` if it has ended.
     pub left: Option<Duration>,
-    /// Whether it was asked to be held.
+    /// It is held.
     pub held: bool,
-    /// How far it is with each target, in order of the ids.
+    /// The progress with each target, in the order of ids.
     pub targets: Vec<(String, Progress)>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Gone once it is not valid any more.
+    /// `None` once it is not valid any more.
     publication: Option<Arc<Map>>,
     size: usize,
     held: bool,
@@ -122,22 +122,22 @@ struct Entry {
     unreturned: usize,
 }
 
-/// All of them.
+/// All these jobs.
 #[derive(Debug, Default)]
 pub struct Ledger {
     limits: Limits,
-    /// In order of their ids, which is that of publishing.
+    /// By id, which is the order of publication.
     entries: BTreeMap<String, Entry>,
     ends: BTreeSet<(Duration, String)>,
     plain: usize,
     held: (usize, usize),
-    /// Jobs whose targets were not looked at since they were published.
+    /// Jobs whose recipients were not noted since the publication.
     unseen: BTreeSet<String>,
-    /// What connections lost to full queues.
+    /// Jobs that connections lost to full queues.
     lost: HashMap<u64, Vec<String>>,
 }
 
-/// Bytes a target takes beside its id.
+/// How many bytes a target needs besides its id.
 const PER_TARGET: usize = 40;
 
 fn size_of(targets: &[(Box<str>, Progress)]) -> usize {
@@ -145,19 +145,19 @@ fn size_of(targets: &[(Box<str>, Progress)]) -> usize {
 }
 
 impl Ledger {
-    /// An empty ledger with these limits.
+    /// Creates an empty ledger with these limits.
     pub fn new(limits: Limits) -> Self {
         Ledger { limits, ..Ledger::default() }
     }
 
     /// Enters a job.
     ///
-    /// # Errors
-    /// When it is to be held and there is no room.
+    /// If it is to be held and there is no room.
     pub fn enter(&mut self, job: NewJob) -> Result<(), Full> {
         let mut targets: Vec<(Box<str>, Progress)> =
             job.targets.into_iter().map(|id| (id.into_boxed_str(), Progress::Unreachable)).collect();
         let size = job.size + size_of(&targets);
+        // Refused, not made room for: whoever holds a job relies on it.
         if job.held && (self.held.0 >= self.limits.held_jobs || self.held.1 + size > self.limits.held) {
             return Err(Full { jobs: self.held.0, bytes: self.held.1 });
         }
@@ -197,7 +197,7 @@ impl Ledger {
         }
     }
 
-    /// The oldest jobs that are not held are forgotten, those first that are not valid any more.
+    /// Forgets the oldest jobs that are not held; first those that are no longer valid.
     fn make_room(&mut self) {
         while self.plain > self.limits.plain {
             let mut plain = self.entries.iter().filter(|(_, entry)| !entry.held);
@@ -215,7 +215,7 @@ impl Ledger {
         Some(entry)
     }
 
-    /// Says which jobs a minion that was away may still run. Those it knows count as received.
+    /// Returns the jobs that a minion may still run after its absence. Those that it knows count as received.
     pub fn missed(&mut self, id: &str, known: &HashSet<&str>, now: Duration) -> Vec<Offer> {
         let mut offers = Vec::new();
         // The soonest to end come first here, so all valid ones have to be looked at to keep the order of publishing.
@@ -231,6 +231,7 @@ impl Ledger {
             }
             let wanted = match place {
                 Some(place) => entry.targets[place].1 < Progress::Received,
+                // Not listed, and yet it may match: its grains here may be old.
                 None => entry.judged_by_minions,
             };
             let Some(publication) = entry.publication.clone().filter(|_| wanted && offers.len() < self.limits.offers)
@@ -245,7 +246,7 @@ impl Ledger {
         offers
     }
 
-    /// Notes how far a target is. Says whether the job is valid, so that it may be begun.
+    /// Notes the progress of a target. Returns whether the job is valid, so that it may be started.
     pub fn advance(&mut self, jid: &str, id: &str, progress: Progress, now: Duration) -> bool {
         let Some(entry) = self.entries.get_mut(jid) else { return false };
         if let Ok(place) = entry.targets.binary_search_by(|(known, _)| (**known).cmp(id)) {
@@ -257,17 +258,18 @@ impl Ledger {
         valid
     }
 
-    /// Says whether a held job has all returns it waits for.
+    /// Returns whether a held job has all its returns.
     pub fn is_complete(&self, jid: &str) -> bool {
+        // Otherwise nobody knows how many minions will return.
         self.entries.get(jid).is_some_and(|entry| entry.held && !entry.judged_by_minions && entry.unreturned == 0)
     }
 
-    /// Says whether there are jobs nobody has looked at since they were published.
+    /// Returns whether there are jobs whose recipients were not noted.
     pub fn has_unseen(&self) -> bool {
         !self.unseen.is_empty()
     }
 
-    /// Notes of jobs published since the last call that they are on their way to whoever is connected.
+    /// Notes that jobs published since the last call were sent to those connected.
     pub fn sent_to(&mut self, connected: &HashSet<&str>) {
         for jid in std::mem::take(&mut self.unseen) {
             let Some(entry) = self.entries.get_mut(&jid) else { continue };
@@ -280,15 +282,16 @@ impl Ledger {
         }
     }
 
-    /// Notes that these connections lost a job to a full queue.
+    /// Notes that a full queue lost a job for these connections.
     pub fn lose(&mut self, connections: &[u64], jid: &str) {
         for number in connections {
             self.lost.entry(*number).or_default().push(jid.to_owned());
         }
     }
 
-    /// Returns what a connection lost and is still valid, and forgets that it did.
+    /// Returns the valid jobs that a connection lost, and forgets the loss.
     pub fn lost_by(&mut self, connection: u64, now: Duration) -> Vec<Offer> {
+        // A set restores the order of publication, and a job is sent once.
         let lost: BTreeSet<String> = self.lost.remove(&connection).unwrap_or_default().into_iter().collect();
         let offers = lost.iter().filter_map(|jid| {
             let entry = self.entries.get(jid).filter(|entry| entry.until > now)?;
@@ -298,12 +301,12 @@ impl Ledger {
         offers.collect()
     }
 
-    /// Forgets what connections lost that are gone.
+    /// Forgets the losses of connections that are closed.
     pub fn forget_connections(&mut self, is_there: impl Fn(u64) -> bool) {
         self.lost.retain(|number, _| is_there(*number));
     }
 
-    /// Ends the jobs whose time is up. Returns those that were held, and had not ended before.
+    /// Ends the jobs whose time has passed. Returns those that were held and had not ended before.
     pub fn expire(&mut self, now: Duration) -> Vec<String> {
         let mut ended = Vec::new();
         while let Some((until, jid)) = self.ends.first().cloned() {
@@ -315,7 +318,7 @@ impl Ledger {
         ended
     }
 
-    /// Ends a job before its time. Says whether it was held.
+    /// Ends a job early. Returns whether it was held.
     pub fn end(&mut self, jid: &str) -> bool {
         let Some(mut entry) = self.forget(jid) else { return false };
         let was_held = entry.held && entry.publication.is_some();
@@ -329,12 +332,12 @@ impl Ledger {
         was_held && held
     }
 
-    /// Returns when [`Ledger::expire`] has something to do next.
+    /// Returns when [`Ledger::expire`] must be called next.
     pub fn next_end(&self) -> Option<Duration> {
         self.ends.first().map(|(until, _)| *until)
     }
 
-    /// Returns what is known of a job.
+    /// Returns the state of a job.
     pub fn job(&self, jid: &str, now: Duration) -> Option<Report> {
         let entry = self.entries.get(jid)?;
         let left = entry.publication.as_ref().and_then(|_| entry.until.checked_sub(now)).filter(|left| !left.is_zero());
@@ -342,20 +345,20 @@ impl Ledger {
         Some(Report { jid: jid.to_owned(), left, held: entry.held, targets })
     }
 
-    /// Returns the jobs that are held, the oldest first.
+    /// Returns the held jobs, oldest first.
     pub fn held(&self, now: Duration) -> Vec<Report> {
         self.entries.iter().filter(|(_, entry)| entry.held).filter_map(|(jid, _)| self.job(jid, now)).collect()
     }
 
-    /// Returns what minions get of a job that is valid.
+    /// Returns the publication of a valid job.
     pub fn publication(&self, jid: &str) -> Option<Arc<Map>> {
         self.entries.get(jid)?.publication.clone()
     }
 }
 
 impl Entry {
-    /// A job that is not held and has all its returns needs no list of them: the job cache has it. Returns the bytes that are
-    /// free then.
+    /// Forgets the targets of a job that is not held and has all its returns: the job cache has them. Returns the
+    /// number of bytes that this frees.
     fn forget_returned(&mut self) -> usize {
         if self.held || self.judged_by_minions || self.unreturned > 0 {
             return 0;
@@ -368,6 +371,7 @@ impl Entry {
 
     fn advance(&mut self, place: usize, progress: Progress) {
         let current = &mut self.targets[place].1;
+        // Messages overtake each other, and a late one must not undo progress.
         if *current < progress {
             *current = progress;
             if progress == Progress::Returned {
@@ -435,6 +439,7 @@ mod tests {
         assert!(ledger.advance("1", "a", Progress::Returned, at(1)));
         assert_eq!(offered(&mut ledger, "a", &[], 2), []);
         assert!(!ledger.is_complete("1"));
+        // A receipt may be delayed behind the return.
         assert!(ledger.advance("1", "a", Progress::Received, at(3)), "late news change nothing");
         assert_eq!(states(&ledger, "1"), [("a".into(), "returned"), ("b".into(), "unreachable")]);
         ledger.advance("1", "b", Progress::Returned, at(4));
@@ -463,6 +468,7 @@ mod tests {
         assert_eq!(ledger.next_end(), None);
         assert_eq!(states(&ledger, "2"), [("a".into(), "unreachable")]);
         assert_eq!((ledger.held(at(60)), ledger.held), (Vec::new(), (0, 0)));
+        // Otherwise the end of a held job would be announced twice.
         assert!(!ledger.end("2"), "it has ended");
         ledger.advance("1", "a", Progress::Returned, at(61));
         let late = [("a".into(), "returned"), ("b".into(), "unreachable")];
@@ -493,6 +499,7 @@ mod tests {
             ledger.enter(job(jid, &["a"], if jid == "2" { 5 } else { 30 })).unwrap();
             ledger.lose(&[7, 8], jid);
         }
+        // A queue may lose the same job twice.
         ledger.lose(&[7], "3");
         let jids = |offers: Vec<Offer>| -> Vec<String> {
             offers.iter().map(|offer| offer.publication.get_str("jid").unwrap().to_owned()).collect()
@@ -515,6 +522,7 @@ mod tests {
         }
         assert_eq!((ledger.plain, states(&ledger, "1")), (100, Vec::new()));
         assert_eq!(offered(&mut ledger, "a", &[], 2), []);
+        // Operators ask for the progress of held jobs, even when all have returned.
         assert_eq!(states(&ledger, "2"), [("a".into(), "returned")], "of held jobs everything is told");
         ledger.expire(at(30));
         assert_eq!(ledger.plain, PER_TARGET + 1);

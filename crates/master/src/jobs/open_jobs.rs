@@ -1,4 +1,4 @@
-//! The jobs that may still be delivered: the ledger, with the clock and the disk.
+//! The jobs that may still be delivered: the ledger, combined with clock and disk.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,22 +27,22 @@ pub struct OpenJobs {
     changed: Notify,
 }
 
-/// Minions remember the jobs they ran for ten minutes at least; what is offered later might run again.
+/// Minions remember for at least ten minutes which jobs they ran. A job offered later might run twice.
 const LONGEST_GRACE: Duration = Duration::from_secs(600);
 
-/// A job that is about to be published.
+/// A job just before its publication.
 pub struct Opening<'a> {
     /// Its id.
     pub jid: &'a Jid,
-    /// What minions get.
+    /// The publication.
     pub publication: &'a Map,
     /// The minions that are expected to answer.
     pub targets: &'a [String],
-    /// How the target is meant.
+    /// The kind of target.
     pub kind: Option<TargetType>,
-    /// For how long it is to be held.
+    /// How long it is to be held.
     pub hold: Option<Duration>,
-    /// Whether the job cache has it.
+    /// The job cache stores it.
     pub kept: bool,
 }
 
@@ -58,7 +58,7 @@ pub enum CannotHold {
 }
 
 impl OpenJobs {
-    /// Knows nothing yet.
+    /// Creates an empty list.
     pub fn new(config: &config::Master) -> Self {
         let cachedir = &config.paths.cachedir;
         OpenJobs {
@@ -71,7 +71,7 @@ impl OpenJobs {
         }
     }
 
-    /// Takes up what a master before this one left. Reads files.
+    /// Restores the jobs of the previous master process. Reads files.
     pub fn restore(&self, stores: &Stores) {
         let now = stores.rt.now();
         for job in self.files.all() {
@@ -110,15 +110,15 @@ impl OpenJobs {
             tracing::error!("the job {} was held, but {full}", job.jid);
             return;
         }
+        // Minions that returned before the restart must not get it again.
         for (id, _) in stores.jobs.returns(job.jid.as_str()).unwrap_or_default() {
             self.advance(job.jid.as_str(), &id, Progress::Returned);
         }
     }
 
-    /// Enters a job that is about to be published.
+    /// Enters a job just before its publication.
     ///
-    /// # Errors
-    /// When it is to be held and cannot be.
+    /// If it is to be held and cannot be.
     pub fn enter(&self, job: &Opening<'_>, now: SystemTime) -> Result<(), CannotHold> {
         let publication = Arc::new(job.publication.clone());
         let left = job.hold.unwrap_or(self.grace);
@@ -137,6 +137,7 @@ impl OpenJobs {
             let (jid, targets) = (job.jid.clone(), job.targets.to_vec());
             let file = HeldJob { jid, publication, targets, judged_by_minions, until };
             if let Err(error) = self.files.write(&file) {
+                // Not held after all: the client gets an error, and no minion gets the job.
                 self.ledger().end(job.jid.as_str());
                 return Err(error.into());
             }
@@ -147,19 +148,19 @@ impl OpenJobs {
         Ok(())
     }
 
-    /// Says which jobs a minion that was away may still run. Those it knows count as received.
+    /// Returns the jobs that a minion may still run after its absence. Those that it knows count as received.
     pub fn missed(&self, id: &MinionId, known: &HashSet<&str>) -> Vec<Offer> {
         let now = self.now();
         self.ledger().missed(id.as_str(), known, now)
     }
 
-    /// Notes how far a target is. Says whether the job is still to be begun.
+    /// Notes the progress of a target. Returns whether the job may still be started.
     pub fn advance(&self, jid: &str, id: &str, progress: Progress) -> bool {
         let now = self.now();
         self.ledger().advance(jid, id, progress, now)
     }
 
-    /// Notes a return that is on disk. Says whether a held job has ended with it.
+    /// Notes a return that is on disk. Returns whether a held job ends with it.
     pub fn returned(&self, jid: &str, id: &str) -> bool {
         let now = self.now();
         let mut ledger = self.ledger();
@@ -167,7 +168,7 @@ impl OpenJobs {
         ledger.is_complete(jid)
     }
 
-    /// Ends a held job. Says whether it was one.
+    /// Ends a held job. Returns whether it was held.
     pub fn end(&self, jid: &Jid) -> bool {
         let held = self.ledger().end(jid.as_str());
         if held {
@@ -176,7 +177,7 @@ impl OpenJobs {
         held
     }
 
-    /// Ends what is over; returns the held jobs among it. Removes files.
+    /// Ends the jobs whose time has passed, and removes their files. Returns the held ones among them.
     pub fn expire(&self) -> Vec<Jid> {
         let now = self.now();
         let ended = self.ledger().expire(now);
@@ -185,17 +186,17 @@ impl OpenJobs {
         ended
     }
 
-    /// When [`OpenJobs::expire`] has something to do.
+    /// Returns when [`OpenJobs::expire`] must be called next.
     pub fn next_end(&self) -> Option<Instant> {
         self.ledger().next_end().map(|end| self.start + end)
     }
 
-    /// Waits until something was entered.
+    /// Waits until a job is entered.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Says whether something was published since [`OpenJobs::sent_to`].
+    /// Returns whether a job was published since [`OpenJobs::sent_to`].
     pub fn has_unseen(&self) -> bool {
         self.ledger().has_unseen()
     }
@@ -210,24 +211,24 @@ impl OpenJobs {
         self.ledger().lose(connections, jid);
     }
 
-    /// Returns what a connection lost and may still get.
+    /// Returns the jobs that a connection lost and may still get.
     pub fn lost_by(&self, connection: u64) -> Vec<Offer> {
         let now = self.now();
         self.ledger().lost_by(connection, now)
     }
 
-    /// Forgets what connections lost that are gone.
+    /// Forgets the losses of connections that are closed.
     pub fn forget_connections(&self, is_there: impl Fn(u64) -> bool) {
         self.ledger().forget_connections(is_there);
     }
 
-    /// What is known of a job.
+    /// Returns the state of a job.
     pub fn job(&self, jid: &str) -> Option<Report> {
         let now = self.now();
         self.ledger().job(jid, now)
     }
 
-    /// The held jobs, with what minions get of each.
+    /// Returns the held jobs with their publications.
     pub fn held(&self) -> Vec<(Report, Arc<Map>)> {
         let now = self.now();
         let ledger = self.ledger();
@@ -245,7 +246,8 @@ impl OpenJobs {
     }
 }
 
-/// What the master knows of a minion's grains and pillar may be old; of ids it knows everything.
+/// Returns whether only minions can decide. The master's grains and pillar of a minion may be old, but it knows all
+/// ids.
 fn judged_by_minions(kind: Option<TargetType>) -> bool {
     !matches!(kind, Some(TargetType::Glob | TargetType::List | TargetType::Pcre))
 }

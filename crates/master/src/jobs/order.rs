@@ -1,11 +1,12 @@
 //! The order in which publications leave.
 //!
-//! A minion takes a publication with a lower number than the last for a replay and drops it. Sealing costs a private key
-//! operation and is done by many at once; so each takes a turn when it is numbered, and waits for its turn to leave.
+//! A minion drops a publication whose number is not higher than the last one: it may be a replay. Encrypting needs an
+//! operation with the private key and runs in parallel. So each publication takes a turn when it is numbered, and
+//! waits for its turn to leave.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Gives out turns.
+/// Hands out turns.
 #[derive(Debug, Default)]
 pub struct Order {
     state: Mutex<State>,
@@ -18,7 +19,7 @@ struct State {
     serving: u64,
 }
 
-/// A place in the order. Whoever holds it must use it or drop it; all later ones wait for that.
+/// A place in the order. The holder must use or drop it, since all later ones wait for it.
 #[derive(Debug)]
 pub struct Turn<'a> {
     order: &'a Order,
@@ -26,7 +27,7 @@ pub struct Turn<'a> {
 }
 
 impl Order {
-    /// Takes the next turn and, in the same moment, what has to be in that order.
+    /// Takes the next turn and, under the same lock, the number that must be in this order.
     pub fn take<T>(&self, numbered: impl FnOnce() -> T) -> (Turn<'_>, T) {
         let mut state = self.lock();
         let place = state.next;
@@ -42,7 +43,7 @@ impl Order {
 }
 
 impl Turn<'_> {
-    /// Waits until all earlier turns are over, and does the work. Blocks the thread.
+    /// Waits for all earlier turns, and does the work. Blocks the thread.
     pub fn pass<T>(self, work: impl FnOnce() -> T) -> T {
         self.wait();
         work()
@@ -57,6 +58,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        // Even after a failure: a turn that ends too early would let a later one pass.
         self.wait();
         self.order.lock().serving += 1;
         self.order.moved.notify_all();
@@ -79,6 +81,7 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..200 {
                         let (turn, number) = order.take(|| count.fetch_add(1, Ordering::Relaxed));
+                        // A publication that fails after it was numbered must not stop all later ones.
                         if (round + thread) % 7 == 0 {
                             drop(turn);
                         } else {

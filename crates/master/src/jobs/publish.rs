@@ -1,4 +1,4 @@
-//! Publishing: from a request that was allowed to the frame in every subscriber's queue.
+//! Publishing: from a request that is permitted to the frame in every subscriber's queue.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use super::ledger::Offer;
 use super::{CannotHold, Opening};
 use crate::{Shared, Stores};
 
-/// Most bytes of a name in the log.
+/// The largest number of bytes of a name in the log.
 const SHOWN: usize = 256;
 
-/// Fields of `kwargs` that minions get, in the order of the load.
+/// The fields of `kwargs` that minions get, in the order of Salt's load.
 const PASSED_ON: [&str; 6] =
     ["ret_config", "metadata", "module_executors", "executor_opts", "ret_kwargs", "state_events"];
 
-/// Whom a publication is for.
+/// The target of a publication.
 pub struct Target {
     /// The expression.
     pub tgt: Value,
-    /// How it is read; none for types only minions know.
+    /// How it is read; `None` for kinds that only minions know.
     pub kind: Option<TargetType>,
-    /// Between the levels of grains and pillar.
+    /// The separator of levels in grains and pillar.
     pub delimiter: String,
 }
 
@@ -43,12 +43,12 @@ impl Target {
         }
     }
 
-    /// Returns of what kind it is; nothing when there is no such kind.
+    /// Returns the kind of target; `None` for an unknown one.
     pub fn kind(&self) -> Option<TargetType> {
         self.kind
     }
 
-    /// Returns whom it means.
+    /// Returns the targeted minions.
     pub fn expand(&self, shared: &Shared) -> Expected {
         match self.kind {
             Some(kind) => shared.stores.expect(&self.tgt, kind, &self.delimiter),
@@ -57,30 +57,31 @@ impl Target {
     }
 }
 
-/// Publishes for the master itself: no credentials are asked for. `load` is a publish request without a key.
+/// Publishes for the master itself, without authentication. `load` is a publish request without a key.
 pub fn trusted(shared: &Shared, load: Map) -> Value {
     let meant = Target::of(&load).expand(shared);
     allowed(shared, load, meant, Reader::Ours)
 }
 
-/// Who is going to look for the returns of a job.
+/// The program that reads the returns of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// A program of ours, or none.
+    /// A program of Saltern, or none.
     Ours,
-    /// Perhaps a program of Salt's, such as a script with its `LocalClient`: those read Salt's layout alone.
+    /// Possibly a program of Salt, such as a script with its `LocalClient`. It reads only Salt's layout.
     Salts,
 }
 
 impl Reader {
-    /// Reads what a request says of its sender, and takes it out.
+    /// Reads and removes the field that names the sender.
     pub fn take(load: &mut Map) -> Self {
         load.remove(OURS).map_or(Reader::Salts, |_| Reader::Ours)
     }
 }
 
-/// Publishes a request that was allowed: job directory, events, job cache, frame. Returns the answer.
+/// Publishes a permitted request: job directory, events, job cache, frame. Returns the answer.
 pub fn allowed(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) -> Value {
+    // With `order_masters`, minions of lower masters may match that this one does not know.
     if meant.minions.is_empty() && !shared.stores.config.jobs.order_masters {
         let target = load.get("tgt").cloned().unwrap_or_default();
         let error = format!("Master could not resolve minions for target {target}");
@@ -96,6 +97,7 @@ pub fn allowed(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) 
     shared.metrics.published.count(shared.metrics.functions.label(load.get("fun")));
     load.insert("jid", jid.as_str());
     let publication = publication(&shared.stores, &load);
+    // Before the events: a job that cannot be held is not published at all.
     let hold = match open(shared, &jid, &load, &publication, &meant) {
         Ok(hold) => hold,
         Err(reason) => {
@@ -124,16 +126,16 @@ pub fn allowed(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) 
     clear(answer)
 }
 
-/// The field of the answer that says that the job is held, for how long, and who is away.
+/// The field of the answer for a held job: how long it is held, and who is away.
 const HELD: &str = "held";
 
-/// The field of a request that clients of ours send, and of a publication that minions of ours read; others pass over it.
+/// The field of requests from Saltern's clients, and of publications for its minions; others ignore it.
 const OURS: &str = "saltern";
 
-/// The option of a request that says for how long the job is to be held.
+/// The option of a request for how long to hold the job.
 const HOLD: &str = "job_hold";
 
-/// Enters the job among those that may still be delivered. Returns for how long it is held, if at all.
+/// Enters the job among those that may still be delivered. Returns how long it is held, if it is.
 fn open(
     shared: &Shared,
     jid: &Jid,
@@ -156,15 +158,15 @@ fn open(
     entered.map(|()| hold).map_err(|error: CannotHold| crate::chain(&error))
 }
 
-/// Those of some minions that are not connected now.
+/// Returns those of the minions that are not connected now.
 pub fn away(shared: &Shared, minions: &[String]) -> Vec<String> {
     let connected = shared.connected();
     let is_away = |id: &&String| connected.binary_search_by(|known| known.as_str().cmp(id)).is_err();
     minions.iter().filter(is_away).cloned().collect()
 }
 
-/// The publication with what minions of ours have to know of a held job: for how much longer it may be begun, and that they
-/// shall confirm it.
+/// Returns the publication with what Saltern's minions must know of a held job: for how much longer it may be
+/// started, and that they must confirm it.
 fn on_air(mut publication: Map, left: Option<Duration>, receipt: bool) -> Map {
     if let Some(left) = left.filter(|_| receipt) {
         publication.insert(OURS, map! { "left" => left.as_secs_f64(), "receipt" => true });
@@ -172,7 +174,7 @@ fn on_air(mut publication: Map, left: Option<Duration>, receipt: bool) -> Map {
     publication
 }
 
-/// Sends a connection what it lost to a full queue. Blocks the thread.
+/// Sends a connection the jobs that it lost to a full queue. Blocks the thread.
 pub fn send_lost(shared: &Shared, connection: u64) {
     loop {
         let mut offers = shared.open_jobs.lost_by(connection).into_iter();
@@ -206,9 +208,9 @@ pub fn send_lost(shared: &Shared, connection: u64) {
     }
 }
 
-/// Tells minions of ours something that is no job. Blocks the thread.
+/// Sends Saltern's minions a notice, which is no job. Blocks the thread.
 ///
-/// Others do not get it: one that has missed a change of the key would sign in for it, perhaps in vain.
+/// Others do not get it: a minion that has missed a change of the key would sign in to read it, for nothing.
 pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> {
     let ours = shared.presence.all_that_can(Ability::Goodbye);
     if ours.is_empty() {
@@ -220,8 +222,8 @@ pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> 
     Ok(())
 }
 
-/// Sends some connections that are behind a word for nobody, sealed with the key in force; who listens there signs in to
-/// read it. Returns how many were behind. Blocks the thread.
+/// Sends connections that are behind a notice without recipient, encrypted with the current key, so that whoever
+/// listens signs in to read it. Returns how many were behind. Blocks the thread.
 pub fn catch_up(shared: &Shared, connections: &[u64]) -> Result<usize, crypto::RsaError> {
     let (turn, number) = shared.order.take(|| shared.channel.unnumbered());
     let sealed = shared.channel.seal_publication(map! { OURS => map! { "renewed" => true } }, &number)?;
@@ -236,7 +238,8 @@ fn field(load: &Map, name: &str) -> Value {
     load.get(name).cloned().unwrap_or_default()
 }
 
-/// Makes the job's directory. A jid that was passed is used as it is, though nothing but a jid may name a directory.
+/// Creates the job's directory. A jid in the request is used as it is, but must be valid, since it names the
+/// directory.
 fn prepare(shared: &Shared, load: &Map, reader: Reader) -> store::Result<Jid> {
     let passed = load.get("jid").map(Value::to_string).and_then(|text| Jid::new(text).ok());
     let jid = passed.unwrap_or_else(|| shared.new_jid());
@@ -269,7 +272,7 @@ fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
     }
 }
 
-/// Returns what minions get, in the order of Salt's fields.
+/// Returns the publication for minions, in the order of Salt's fields.
 pub fn publication(stores: &Stores, load: &Map) -> Map {
     let empty = Map::new();
     let extra = load.get("kwargs").and_then(Value::as_map).unwrap_or(&empty);
@@ -285,6 +288,7 @@ pub fn publication(stores: &Stores, load: &Map) -> Map {
     };
     copy(&mut sent, "master_id", &stores.config.raw);
     copy(&mut sent, "master_id", extra);
+    // As in Salt: minions assume the default one.
     if extra.get_str("delimiter").is_some_and(|delimiter| delimiter != DEFAULT_DELIMITER) {
         copy(&mut sent, "delimiter", extra);
     }
@@ -299,12 +303,13 @@ pub fn publication(stores: &Stores, load: &Map) -> Map {
     }
     copy(&mut sent, "user", load);
     if stores.config.jobs.order_masters {
+        // Syndics check the caller's permissions again.
         copy(&mut sent, "auth_list", extra);
     }
     sent
 }
 
-/// Seals a publication once and puts it into the queues of those who listen.
+/// Encrypts a publication once and adds it to the subscribers' queues.
 fn send(shared: &Shared, publication: Map, audience: &Audience) -> Result<(), crypto::RsaError> {
     let jid = publication.get_str("jid").map(str::to_owned);
     let delivery = seal_in_order(shared, publication, |payload| shared.publisher.publish(payload, audience))?;
@@ -321,10 +326,11 @@ fn send(shared: &Shared, publication: Map, audience: &Audience) -> Result<(), cr
     Ok(())
 }
 
-/// Numbers and seals a load, also for those who are behind, and hands the payload over when all that were numbered before
-/// have been.
+/// Numbers and encrypts a load, also for subscribers that are behind, and hands the payload over after all that were
+/// numbered before.
 fn seal_in_order<T>(shared: &Shared, load: Map, hand_over: impl FnOnce(&Payload) -> T) -> Result<T, crypto::RsaError> {
     let channel = &shared.channel;
+    // Another operation with the private key, so only if somebody needs it.
     let behind = || channel.aes().previous().is_some() && shared.publisher.any_behind();
     let number = || (channel.number_publication(), behind().then(|| channel.number_before()).flatten());
     let (turn, (number, before)) = shared.order.take(number);

@@ -1,4 +1,4 @@
-//! Writing what was stored to the database of the job cache, many returns at once.
+//! Writes stored returns to the database of the job cache, many at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,15 @@ use tracing::error;
 
 use crate::Stores;
 
-/// How long returns gather. They can be read at once and survive the death of the process; this is what a power cut may take.
+/// How long returns are gathered. They are readable at once and survive a crash of the process; only a power cut can
+/// take them.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// How long a disk that refuses is left alone.
+/// The pause after the disk has failed.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Writes whenever there is something, until told to stop, and then once more. Nothing to do for jobs in Salt's layout.
+/// Writes whenever there is something to write, until told to stop, and then a last time. Jobs in Salt's layout need
+/// nothing.
 pub async fn run(stores: Arc<Stores>, stop: CancellationToken) {
     let changed = Arc::new(Notify::new());
     if let Ok(Some(embedded)) = stores.jobs.embedded() {
@@ -44,6 +46,7 @@ pub async fn run(stores: Arc<Stores>, stop: CancellationToken) {
             }
         }
     }
+    // The last returns, which arrived while the master was stopping.
     flush(&stores).await;
 }
 

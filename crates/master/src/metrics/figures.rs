@@ -1,4 +1,4 @@
-//! Counters and histograms that many threads write.
+//! Counters and histograms for many threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::text::Page;
 
-/// Upper ends of the buckets, in milliseconds.
+/// The upper ends of the buckets, in milliseconds.
 const ENDS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 100.0, 500.0, 2500.0, 10000.0];
 
-/// Different names one metric tells apart; those that come later are counted under `other`.
+/// The largest number of names in a metric; later ones are counted as `other`.
 const NAMES: usize = 200;
 
-/// A number that grows.
+/// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -25,6 +25,7 @@ impl Counter {
 
     /// Counts several.
     pub fn add(&self, number: u64) {
+        // Relaxed: no other memory depends on the number.
         self.0.fetch_add(number, Ordering::Relaxed);
     }
 
@@ -34,7 +35,7 @@ impl Counter {
     }
 }
 
-/// Numbers by name. Names may come from outside: there is a bound on how many are told apart.
+/// Numbers by name. Names may come from outside, so their number is bounded.
 #[derive(Debug, Default)]
 pub struct Named(Mutex<BTreeMap<String, u64>>);
 
@@ -46,6 +47,7 @@ impl Named {
             *number += 1;
         } else {
             let name = if all.len() < NAMES { name } else { "other" };
+            // Function names come from minions and may be of any length.
             *all.entry(name.chars().take(100).collect()).or_default() += 1;
         }
     }
@@ -56,7 +58,7 @@ impl Named {
     }
 }
 
-/// How long something took.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Times {
     buckets: [AtomicU64; ENDS.len()],
@@ -65,27 +67,28 @@ pub struct Times {
 }
 
 impl Times {
-    /// Notes one.
+    /// Notes a duration.
     pub fn note(&self, took: Duration) {
         let milliseconds = took.as_secs_f64() * 1000.0;
         if let Some(bucket) = ENDS.iter().position(|end| milliseconds <= *end) {
+            // Only in its own bucket; the sums are made when somebody reads.
             self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         }
         self.microseconds.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how many there were.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns what one took on average.
+    /// Returns the mean duration.
     pub fn mean(&self) -> Duration {
         Duration::from_micros(self.microseconds.load(Ordering::Relaxed) / self.count().max(1))
     }
 
-    /// Adds the figures to a page; the metric has begun.
+    /// Adds the histogram to a page, after its header.
     pub fn write(&self, page: &mut Page, name: &str, labels: &[(&str, &str)]) {
         let (bucket, mut below) = (format!("{name}_bucket"), 0);
         let mut line = |end: &str, count: u64| {
@@ -93,6 +96,7 @@ impl Times {
             page.sample(&bucket, &all, count);
         };
         for (end, count) in ENDS.iter().zip(&self.buckets) {
+            // Prometheus expects cumulative buckets.
             below += count.load(Ordering::Relaxed);
             line(&end.to_string(), below);
         }

@@ -1,6 +1,6 @@
-//! What the master did and holds, in figures: for Prometheus, and for people (`salt-run saltern.status`).
+//! The master's work and state in numbers: for Prometheus, and for people (`salt-run saltern.status`).
 //!
-//! Names and labels that Salt's own exporter has are kept (`salt_…`); the others begin with `saltern_`.
+//! Names and labels of Salt's own exporter are kept (`salt_…`); all others begin with `saltern_`.
 
 pub mod figures;
 mod functions;
@@ -19,7 +19,7 @@ use functions::FunctionLabels;
 use process::Process;
 use text::{Kind, Page};
 
-/// What is counted where it happens.
+/// The numbers that are counted where something happens.
 #[derive(Debug)]
 pub struct Metrics {
     started: Instant,
@@ -27,9 +27,9 @@ pub struct Metrics {
     pub functions: FunctionLabels,
     /// Sign-ins by their result; `dropped` ones were never handled.
     pub sign_ins: Named,
-    /// From the arrival of a sign-in to its answer.
+    /// The time from the arrival of a sign-in to its answer.
     pub sign_in_times: Times,
-    /// Requests by command, with how long each took.
+    /// The time of requests, by command.
     pub requests: BTreeMap<&'static str, Times>,
     /// Requests that name no command, or cannot be opened.
     pub refused: Counter,
@@ -37,11 +37,11 @@ pub struct Metrics {
     pub published: Named,
     /// Returns by function.
     pub completed: Named,
-    /// Publications that a full queue did not take at once.
+    /// Publications that did not fit a full queue at once.
     pub slow: Counter,
-    /// How long it took to store a return.
+    /// The time to store a return.
     pub store_times: Times,
-    /// Returns the disk did not take.
+    /// Returns that the disk did not take.
     pub not_stored: Counter,
 }
 
@@ -63,8 +63,9 @@ impl Metrics {
         }
     }
 
-    /// Notes a request that was handled.
+    /// Notes a handled request.
     pub fn request(&self, command: &str, took: Duration) {
+        // Only known commands have a metric: a peer can send any text.
         match self.requests.get(command) {
             Some(times) => times.note(took),
             None => self.refused.count(),
@@ -72,10 +73,10 @@ impl Metrics {
     }
 }
 
-/// What is looked up when somebody asks.
+/// The numbers that are read when somebody asks.
 struct Now {
     connected: usize,
-    /// Those of them that are of Salt.
+    /// How many of them are minions of Salt.
     stock: usize,
     connections: usize,
     queued: usize,
@@ -103,7 +104,7 @@ impl Now {
     }
 }
 
-/// Returns the page Prometheus reads. Lists the keys, so not for an async task.
+/// Returns the page for Prometheus. Lists the keys, so not for an async task.
 pub fn page(shared: &Shared) -> String {
     let (metrics, now, mut page) = (&shared.metrics, Now::of(shared), Page::default());
     let help = "Minions that listen to this master: those of Salt, and those of Saltern.";
@@ -167,7 +168,7 @@ fn process(page: &mut Page, process: &Process) {
     page.single("process_threads", Kind::Gauge, "Threads of the master.", process.threads);
 }
 
-/// Returns the same for a person. Lists the keys, so not for an async task.
+/// Returns the same numbers for people. Lists the keys, so not for an async task.
 pub fn status(shared: &Shared) -> Map {
     let (metrics, now) = (&shared.metrics, Now::of(shared));
     let milliseconds = |took: Duration| (took.as_secs_f64() * 1e5).round() / 100.0;

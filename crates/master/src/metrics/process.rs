@@ -1,22 +1,22 @@
-//! What the process takes of the machine, as Linux tells.
+//! The resources of this process, as Linux reports them.
 
-/// Figures of this process; what the system does not tell is zero.
+/// The numbers of this process; unknown ones are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Process {
-    /// Bytes in memory.
+    /// Resident memory, in bytes.
     pub memory: u64,
-    /// Seconds of processor time.
+    /// Processor time, in seconds.
     pub cpu: f64,
-    /// Files and connections that are open.
+    /// Open files and connections.
     pub open_files: u64,
-    /// As many may be.
+    /// The largest number of them.
     pub most_files: u64,
     /// Threads.
     pub threads: u64,
 }
 
 impl Process {
-    /// Asks the system.
+    /// Reads the numbers.
     pub fn now() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let field = |name: &str| {

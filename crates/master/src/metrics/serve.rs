@@ -14,25 +14,25 @@ use value::Map;
 use super::text::Page;
 use crate::{Error, Shared};
 
-/// Requests that are answered at once; the others wait in the system's queue.
+/// The number of requests answered at a time; others wait in the system's queue.
 const AT_ONCE: usize = 4;
 
-/// Longest request with its headers, in bytes.
+/// The largest size of a request with its headers, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// Time for a request and its answer.
+/// The timeout for a request and its answer.
 const TIME: Duration = Duration::from_secs(10);
 
-/// Where the options want metrics to be served: as in Salt, `metrics` with `enabled: True` and `exporter: prometheus`, at
-/// `host` and `port` of its `prometheus`.
+/// Returns where to serve metrics: as in Salt, `metrics` with `enabled: True` and `exporter: prometheus`, at `host`
+/// and `port` of its `prometheus`.
 ///
-/// # Errors
-/// When an option has a value that cannot be used.
+/// If an option has an invalid value.
 pub fn place(options: &Map) -> Result<Option<(String, u16)>, Error> {
     let Some(metrics) = options.get("metrics").and_then(|metrics| metrics.as_map()) else { return Ok(None) };
     if !metrics.get("enabled").is_some_and(value::Value::truthy) {
         return Ok(None);
     }
+    // Salt's default, which needs a server of its own.
     let exporter = metrics.get_str("exporter").unwrap_or("otlp-http");
     if exporter != "prometheus" {
         warn!("not supported: metrics with exporter '{exporter}'; there is 'prometheus'");
@@ -40,6 +40,7 @@ pub fn place(options: &Map) -> Result<Option<(String, u16)>, Error> {
     }
     let prometheus = metrics.get("prometheus").and_then(|prometheus| prometheus.as_map());
     let part = |name: &str| prometheus.and_then(|prometheus| prometheus.get(name));
+    // Salt's defaults. The page needs no password, so it is for this host only.
     let host = part("host").map_or_else(|| "127.0.0.1".to_owned(), ToString::to_string);
     let port = part("port").map_or_else(|| "9464".to_owned(), ToString::to_string);
     match port.parse() {
@@ -48,10 +49,9 @@ pub fn place(options: &Map) -> Result<Option<(String, u16)>, Error> {
     }
 }
 
-/// Opens the port and serves it until told to stop.
+/// Opens the port and serves the page until told to stop.
 ///
-/// # Errors
-/// When the port cannot be opened.
+/// If the port cannot be opened.
 pub async fn open(shared: &Arc<Shared>, stop: CancellationToken) -> Result<Option<SocketAddr>, Error> {
     let Some((host, port)) = place(&shared.stores.config.raw)? else { return Ok(None) };
     let rt = shared.stores.rt.clone();
@@ -70,17 +70,20 @@ pub async fn open(shared: &Arc<Shared>, stop: CancellationToken) -> Result<Optio
                 biased;
                 () = stop.cancelled() => return,
                 accepted = async {
+                    // Before accepting: further connections then cost neither memory nor a file.
                     let place = room.clone().acquire_owned().await;
                     (place, listener.accept().await)
                 } => accepted,
             };
             let (place, Ok(connection)) = accepted else {
+                // Probably too many open files, which trying again at once would not change.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
             let (shared, rt) = (shared.clone(), inside.clone());
             inside.spawn(async move {
                 let _place = place;
+                // A peer that sends nothing must not keep its place.
                 let answered = tokio::time::timeout(TIME, answer(&shared, &rt, connection.stream)).await;
                 if !matches!(answered, Ok(Ok(()))) {
                     debug!(peer = %connection.peer, "a request for metrics was not answered");
@@ -96,6 +99,7 @@ async fn answer(shared: &Arc<Shared>, rt: &Rt, mut stream: rt::BoxStream) -> std
     let (status, body) = match target(&head) {
         Some(("GET" | "HEAD", "/metrics")) => {
             let shared = shared.clone();
+            // In a thread: the page lists the keys, which reads a directory.
             match rt.blocking(move || super::page(&shared)).await {
                 Ok(page) => ("200 OK", page),
                 Err(failure) => ("500 Internal Server Error", format!("{failure}\n")),
@@ -116,7 +120,7 @@ async fn answer(shared: &Arc<Shared>, rt: &Rt, mut stream: rt::BoxStream) -> std
     stream.shutdown().await
 }
 
-/// Reads a request to the end of its headers; `None` for one that is too long or ends before.
+/// Reads a request up to the end of its headers; `None` if it is too long or incomplete.
 async fn read_head(stream: &mut rt::BoxStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut head = Vec::with_capacity(1024);
     loop {
@@ -129,7 +133,7 @@ async fn read_head(stream: &mut rt::BoxStream) -> std::io::Result<Option<Vec<u8>
     }
 }
 
-/// Returns the method and the path of a request, without what follows a question mark.
+/// Returns method and path of a request, without its query.
 fn target(head: &[u8]) -> Option<(&str, &str)> {
     let line = std::str::from_utf8(head.split(|byte| *byte == b'\r').next()?).ok()?;
     let mut words = line.split(' ');

@@ -1,27 +1,27 @@
-//! The text form of metrics, as Prometheus reads it (version 0.0.4).
+//! The text format of Prometheus, version 0.0.4.
 
 use std::fmt::{Display, Write};
 
-/// What kind of figure a metric is.
+/// The kind of metric.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// It only grows; its name ends with `_total`.
+    /// It only grows. Its name ends with `_total`.
     Counter,
     /// It goes up and down.
     Gauge,
-    /// How often values were at most so high.
+    /// The number of values up to each of several limits.
     Histogram,
 }
 
-/// A page of metrics in the making.
+/// A page of metrics.
 #[derive(Debug, Default)]
 pub struct Page(String);
 
 impl Page {
-    /// The type the page is served as.
+    /// The content type of the page.
     pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-    /// Begins a metric: what it counts, in one line.
+    /// Starts a metric; `help` is one line.
     pub fn metric(&mut self, name: &str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
@@ -31,7 +31,7 @@ impl Page {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Adds a figure of the metric.
+    /// Adds a value of the metric.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
@@ -39,6 +39,7 @@ impl Page {
             let _ = write!(self.0, "{label}=\"");
             for character in text.chars() {
                 match character {
+                    // The format has just these three escapes.
                     '\\' => self.0.push_str("\\\\"),
                     '"' => self.0.push_str("\\\""),
                     '\n' => self.0.push_str("\\n"),
@@ -53,13 +54,13 @@ impl Page {
         let _ = writeln!(self.0, " {value}");
     }
 
-    /// A metric of one figure.
+    /// Adds a metric with one value.
     pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
         self.metric(name, kind, help);
         self.sample(name, &[], value);
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn finish(self) -> String {
         self.0
     }

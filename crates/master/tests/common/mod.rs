@@ -34,11 +34,13 @@ pub fn free_port() -> u16 {
     const FROM: u16 = 10_000;
     const COUNT: u16 = 20_000;
     static GIVEN: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+    // Several test programs run at the same time, each with another start.
     let own = std::process::id() as u16;
     loop {
         let given = GIVEN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let port = FROM + own.wrapping_mul(37).wrapping_add(given) % COUNT;
         let free = |address: &str| std::net::TcpListener::bind((address, port)).is_ok();
+        // Some systems let both be bound at once, so neither check stands for the other.
         if free("::") && free("127.0.0.1") {
             return port;
         }
@@ -62,6 +64,7 @@ impl Master {
         let root = directory.path().to_str().unwrap().to_owned();
         let mut all = map! {
             "root_dir" => root, "interface" => "127.0.0.1", "publish_port" => publish, "ret_port" => requests,
+            // Tests run as any user, who cannot switch to another one.
             "user" => nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name, "id" => "m_master",
             "pki_dir" => "/pki", "cachedir" => "/cache", "sock_dir" => "/sock", "token_dir" => "/cache/tokens",
         };
