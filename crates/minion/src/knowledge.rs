@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(said, tag);
         let understood = from_map(data.get("masters").unwrap().as_list().unwrap()[0].as_map().unwrap());
         assert_eq!(format!("{:?}", understood.unwrap()), format!("{status:?}"));
+        // Whoever asks names the tag of the answer, which must not forge another event.
         assert!(answer(&map! { "answer" => "salt/job/1/ret/x" }, &[]).is_none());
         assert!(from_map(&map! { "address" => list![1] }).is_none());
     }

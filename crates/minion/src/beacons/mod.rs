@@ -175,6 +175,7 @@ mod tests {
 
     #[test]
     fn a_beacon_may_have_another_name_than_its_kind() {
+        // So that one kind can run several times.
         assert_eq!(kind_of("x", &list![map! { "beacon_module" => "ps" }]).map(|kind| kind.name), Ok("ps"));
         assert_eq!(kind_of("ps", &list![]).map(|kind| kind.name), Ok("ps"));
         assert_eq!(

@@ -101,6 +101,7 @@ mod tests {
             false,
         );
         let keys: Vec<_> = load.text_keys().collect();
+        // The order shows in the event and in what outputters print.
         assert_eq!(keys, ["cmd", "id", "success", "return", "retcode", "jid", "fun", "fun_args", "user"]);
     }
 

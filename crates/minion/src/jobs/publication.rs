@@ -131,6 +131,7 @@ mod tests {
     fn what_is_no_job_is_refused() {
         assert_eq!(Publication::new(map! { "tgt" => "*" }).unwrap_err(), Refusal::Missing("jid"));
         assert_eq!(Publication::new(load(Value::Int(1), list![])).unwrap_err(), Refusal::Fun);
+        // Each of several functions has a list of arguments.
         assert_eq!(Publication::new(load(list!["a.b"], list!["no list"])).unwrap_err(), Refusal::Fun);
         let mut bad = load("test.ping".into(), list![]);
         bad.insert("jid", 1);

@@ -192,6 +192,7 @@ mod tests {
         assert!(!recent.note("1", NO_TIME, at(1), true), "still young");
         assert!(recent.note("4", NO_TIME, at(1000), true));
         assert!(recent.note("1", NO_TIME, at(1000), true), "old, and two newer ones have come");
+        // The bound on the number must not forget a job that a master may offer again.
         assert!(!recent.note("2", NO_TIME, at(1000), true), "its job may still be offered");
         assert_eq!(recent.young(2, at(1000)), ["1", "4"]);
     }

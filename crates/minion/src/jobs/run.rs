@@ -223,6 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn failures_are_worded_as_salt_words_them() {
+        // A panic in a function must not end the minion.
         assert_eq!(text_of("t.panic", list![]).await, "The minion function caused an exception: oh no");
         assert_eq!(text_of("no.such", list![]).await, "'no.such' is not available.");
         assert_eq!(
@@ -257,6 +258,7 @@ mod tests {
         let check = |job: Map| check_executors(&job, &map! {}).map_err(|error| error.to_string());
         assert_eq!(check(map! {}), Ok(()));
         assert_eq!(check(map! { "module_executors" => "direct_call" }), Ok(()));
+        // Refused, because running the function directly could do it in the wrong place.
         let refused = check(map! { "module_executors" => list!["docker"] });
         assert_eq!(refused, Err("Executor 'docker' is not available".to_owned()));
     }

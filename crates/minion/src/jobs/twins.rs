@@ -147,6 +147,7 @@ mod tests {
     #[test]
     fn what_is_long_over_is_forgotten() {
         let (twins, now) = (Twins::default(), Instant::now());
+        // Kept alive, like that of a job that still runs.
         let _long = twins.first(&job("1", "test.sleep", &[]), "a", now);
         let now = now + APART;
         let _next = twins.first(&job("2", "test.ping", &[]), "a", now);

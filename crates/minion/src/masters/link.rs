@@ -344,6 +344,7 @@ mod tests {
         let link = link(at(0));
         assert_eq!(link.take_away(), None, "nobody was told");
         link.note_away(at(3));
+        // Every failed try reports it, but the first time counts.
         link.note_away(at(5));
         assert_eq!(link.take_away(), Some(at(3)));
         assert_eq!(link.take_away(), None);
@@ -364,6 +365,7 @@ mod tests {
     fn the_quickest_of_the_latest_answers_tells_the_way() {
         let link = link(SystemTime::UNIX_EPOCH);
         assert_eq!(link.status(false).round_trip, None);
+        // One slow answer says more about the master's load than about the network.
         for millis in [1, 30, 20, 30, 30, 30, 30, 30, 30] {
             link.note_round_trip(Duration::from_millis(millis));
         }

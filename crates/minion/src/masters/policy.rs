@@ -69,6 +69,7 @@ mod tests {
     fn the_acceptance_wait_grows_up_to_its_bound() {
         let mut wait = AcceptanceWait::new(10 * SECOND, 60 * SECOND);
         let seconds: Vec<u64> = (0..5).map(|_| wait.next().as_secs()).collect();
+        // As in Salt, the last doubling may exceed the bound.
         assert_eq!(seconds, [10, 20, 40, 80, 80]);
         let mut fixed = AcceptanceWait::new(10 * SECOND, Duration::ZERO);
         assert_eq!((fixed.next(), fixed.next()), (10 * SECOND, 10 * SECOND));

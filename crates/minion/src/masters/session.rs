@@ -534,6 +534,7 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_again_and_again_and_seldom_in_the_end() {
+        // At most three times the usual pause, so that a new address of the master is found soon.
         assert_eq!(waits(30, Value::Null), [12, 12, 12, 12]);
         assert_eq!(waits(5, Value::Null), [5, 5, 5, 5]);
         assert_eq!(waits(0, Value::Null), [4, 4, 4, 4]);

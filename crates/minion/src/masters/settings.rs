@@ -300,6 +300,7 @@ mod tests {
     #[test]
     fn one_is_followed_at_a_time_if_there_are_several_and_the_type_says_so() {
         assert_eq!(one(map! {}).1, [0, 1, 2]);
+        // The same order as in Salt, so that minions of both spread alike.
         assert_eq!(one(map! { "master_type" => "distributed" }).1, [2, 0, 1], "the checksum of web1 says 2");
         for kind in ["str", "failover", "distributed"] {
             let alone = plan(&config(map! { "master_type" => kind, "master" => "a" }), 1, &rt());
@@ -320,6 +321,7 @@ mod tests {
             (0..50).map(order).collect()
         };
         assert!(orders(map! { "random_master" => true }).iter().any(|order| order[0] != 0));
+        // Failback returns to the first of the list, which a shuffle must not change.
         let kept = orders(map! { "master_shuffle" => true, "master_failback" => true });
         assert!(kept.iter().all(|order| order[0] == 0) && kept.iter().any(|order| order[1] == 2));
     }
@@ -351,6 +353,7 @@ mod tests {
         let tries = |options: Map| link(options).channel.auth_tries;
         assert_eq!(tries(map! { "auth_tries" => 4 }), 1);
         assert_eq!(tries(map! { "auth_tries" => 4, "master_type" => "str" }), 4);
+        // Zero tries would never reach the master.
         assert_eq!(tries(map! { "auth_tries" => 0, "master_type" => "str" }), 1);
         assert_eq!(link(map! { "auth_timeout" => 9 }).channel.auth_timeout, 9 * SECOND);
     }
@@ -392,6 +395,7 @@ mod tests {
         assert_eq!(link(map! {}).channel.reauth_delay, Duration::ZERO);
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("minion");
+        // From a file: options from elsewhere do not show whether a value was set.
         std::fs::write(&file, "id: m\nmaster: a\nrandom_reauth_delay: 6\n").unwrap();
         let config = config::Minion::load(&config::Source { path: file }, &config::LoadOptions::default()).unwrap();
         assert_eq!(channel_settings(&config, &map! {}).unwrap().reauth_delay, 6 * SECOND);

@@ -99,6 +99,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (trust(dir.path(), false), trust(dir.path(), false));
         a.keep(Keep::First, "KEY A").unwrap();
+        // Hot masters without signed keys must share one key.
         assert_eq!(b.keep(Keep::First, "KEY B"), Err(Distrust::Changed(None)));
         assert_eq!(b.known().unwrap().as_deref(), Some("KEY A"));
     }

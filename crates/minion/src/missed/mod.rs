@@ -167,9 +167,11 @@ mod tests {
     fn words_are_told_from_jobs() {
         let goodbye = map! { "saltern" => map! { "goodbye" => true, "spread" => 2.5 } };
         assert_eq!(Word::of(&goodbye), Some(Word::Goodbye(Duration::from_millis(2500))));
+        // `Duration` panics on such a number.
         let rotated = map! { "saltern" => map! { "rotated" => true, "spread" => 1e300 } };
         assert_eq!(Word::of(&rotated), Some(Word::Rotated(Duration::from_secs(60))));
         assert_eq!(Word::of(&map! { "saltern" => map! { "renewed" => true } }), Some(Word::Other));
+        // A job with such a field is still a job.
         assert_eq!(Word::of(&map! { "saltern" => map! { "goodbye" => true }, "jid" => "1" }), None);
         assert_eq!(Word::of(&map! { "jid" => "1" }), None);
     }
@@ -181,6 +183,7 @@ mod tests {
         assert_eq!((load, terms.receipt, terms.is_over()), (map! { "jid" => "1" }, true, false));
         assert!((100..=100).contains(&terms.left().as_secs()), "{:?}", terms.left());
         assert!(Terms::take(&mut map! { "saltern" => map! { "left" => 0 } }).is_over());
+        // `Duration` panics on negative numbers.
         let mut odd = map! { "saltern" => map! { "left" => -1.0 } };
         assert_eq!(Terms::take(&mut odd), Terms::default());
         assert!(!Terms::take(&mut map! {}).is_over());

@@ -635,6 +635,7 @@ mod tests {
             ..Publisher::default()
         };
         assert!(!is_another(&master(None, Some("aa")), &master(None, Some("aa"))));
+        // To be on the safe side: results of a job must not reach the wrong master.
         assert!(is_another(&master(None, Some("aa")), &master(None, Some("bb"))), "stock masters tell no id");
         assert!(!is_another(&master(Some("a"), Some("aa")), &master(Some("a"), Some("bb"))), "a new key");
         assert!(is_another(&master(Some("a"), Some("aa")), &master(Some("b"), Some("bb"))));

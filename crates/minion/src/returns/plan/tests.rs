@@ -90,6 +90,7 @@ fn a_failed_try_is_repeated_as_soon_as_the_master_comes_back() {
 fn a_backlog_is_sent_few_at_a_time_and_new_returns_overtake_it() {
     let mut f = Fixture::new();
     let (away, live) = (view(&[(A, Reach::Away, false)]), view(&[(A, Reach::Live, false)]));
+    // A hundred returns are more than the bytes of the other tests.
     f.plan.rules.keep_size = u64::MAX;
     for jid in 0..100 {
         f.add(&jid.to_string(), A, 0);
