@@ -12,7 +12,7 @@ fn text(document: &str) -> String {
     fs::read_to_string(root().join(document)).unwrap_or_else(|error| panic!("{document}: {error}"))
 }
 
-/// What stands in back-quotes on the lines of a document.
+/// The text in back-quotes on the lines of a document.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     // The odd parts between back-quotes are the quoted ones.
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))

@@ -9,7 +9,7 @@ use crate::run::{Failure, Step, cargo, target_dir, workspace};
 /// How many times each path is gone, in two runs whose difference counts.
 const TIMES: (u64, u64) = (5, 25);
 
-/// A path may take so many percent more than recorded; with so many less the record is to be renewed.
+/// How many percent more than recorded a path may take. If it takes that much less, the record must be renewed.
 const MARGIN: u64 = 10;
 
 /// Compares, or with `--record` writes the figures down.

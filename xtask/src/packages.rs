@@ -34,7 +34,7 @@ pub const COUNTING: Need = &[("command -v valgrind", "valgrind libc6-dbg")];
 /// For faults in network namespaces: a clock that can be moved for one process.
 pub const OUTAGE: Need = &[("command -v ip", "iproute2"), ("command -v faketime", "faketime")];
 
-/// Says whether all of it is there.
+/// Returns whether all of it is there.
 pub fn are_there(need: Need) -> bool {
     need.iter().all(|(probe, _)| succeeds(probe))
 }
@@ -74,7 +74,7 @@ fn succeeds(probe: &str) -> bool {
     Step::new("sh").args(["-c", probe]).output().is_some()
 }
 
-/// Says whether programs that are linked here find at least this release of glibc.
+/// Returns whether programs that are linked here find at least this release of glibc.
 pub fn glibc_is_at_least(major: u32, minor: u32) -> bool {
     let told = Step::new("getconf").arg("GNU_LIBC_VERSION").output().unwrap_or_default();
     let mut numbers = told.trim().trim_start_matches("glibc ").split('.').map_while(|part| part.parse().ok());

@@ -55,7 +55,7 @@ pub fn cargo(args: &[&str]) -> Step {
     }
 }
 
-/// Says whether a change is being judged (`CI=true`), rather than made.
+/// Returns whether a change is being judged (`CI=true`), rather than made.
 pub fn judged() -> bool {
     std::env::var("CI").as_deref() == Ok("true")
 }

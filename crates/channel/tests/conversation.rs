@@ -314,7 +314,7 @@ async fn a_lost_session_key_is_replaced_by_signing_in_again() {
     master.sessions.0.lock().unwrap().clear();
     assert!(minion.request(map! { "cmd" => "echo" }, None, Decode::Default).await.is_ok());
     master.keys.accepted.lock().unwrap().clear();
-    // Accepted anew by this master's rule, so the request succeeds after another sign-in.
+    // Accepted again by this master's rule, so the request succeeds after another sign-in.
     assert!(minion.request(map! { "cmd" => "echo" }, None, Decode::Default).await.is_ok());
 }
 

@@ -13,7 +13,7 @@ use crate::Machine;
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
     /// The interface below it (a VLAN's, a tunnel's), if any.
     pub parent: Option<String>,
@@ -36,7 +36,7 @@ pub struct Address {
     pub label: String,
     /// The scope (IPv6): `global`, `link`, `host`, `site`.
     pub scope: &'static str,
-    /// Whether the kernel counts it as secondary: another one of the same network came first, or it is temporary.
+    /// True if the kernel calls it secondary: another one of the same network came first, or it is temporary.
     pub secondary: bool,
 }
 

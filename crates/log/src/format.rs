@@ -98,12 +98,12 @@ impl Format {
         Ok(Format { pieces, date: date.to_owned() })
     }
 
-    /// Says whether a line shows the job id by itself.
+    /// Returns whether a line shows the job id by itself.
     pub(crate) fn shows_jid(&self) -> bool {
         self.shows(Field::Jid)
     }
 
-    /// Says whether a line shows the minion id by itself.
+    /// Returns whether a line shows the minion id by itself.
     pub(crate) fn shows_minion_id(&self) -> bool {
         self.shows(Field::MinionId)
     }

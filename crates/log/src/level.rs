@@ -48,7 +48,7 @@ impl Level {
         })
     }
 
-    /// Returns the word as it stands in log lines.
+    /// Returns the word for log lines.
     pub fn name(self) -> &'static str {
         match self.0 {
             0 => "NOTSET",
@@ -64,7 +64,7 @@ impl Level {
         }
     }
 
-    /// Says whether lines of this level may show secrets, so that a warning is due.
+    /// Returns whether lines of this level may show secrets, so that a warning is due.
     pub fn is_insecure(self) -> bool {
         self < Level::INFO
     }

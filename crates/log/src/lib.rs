@@ -88,7 +88,7 @@ pub enum Error {
 pub struct Settings<'a> {
     /// Options of the daemon or program.
     pub log: &'a config::Log,
-    /// Whether lines go to standard error.
+    /// Lines go to standard error.
     pub console: bool,
     /// File or address to use; [`config::Log::log_file`] for daemons, `key_logfile` for `salt-key`.
     pub file: Option<&'a str>,

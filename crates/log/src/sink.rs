@@ -43,7 +43,7 @@ impl Sink {
         }
     }
 
-    /// Whether a message may have several lines.
+    /// Returns whether a message may have several lines.
     pub(crate) fn takes_lines(&self) -> bool {
         !matches!(self, Sink::Syslog(_))
     }
@@ -60,7 +60,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 // === impl LogFile ===
 
-/// A log file that is opened anew when another program moves it away, and put aside when it grows too large.
+/// A log file that is reopened when another program moves it away, and put aside when it grows too large.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
@@ -81,7 +81,7 @@ impl LogFile {
         let file = open(path).map_err(fail)?;
         if let Some(owner) = user.and_then(|user| User::from_name(user).ok().flatten()) {
             // Only root may give files away; for others the file is theirs already. A directory made here goes along:
-            // the user has to open the file anew when it was moved away.
+            // the user has to reopen the file when it was moved away.
             for path in missing.into_iter().chain([path]) {
                 let _ = nix::unistd::chown(path, Some(owner.uid), None);
             }
@@ -178,7 +178,7 @@ pub(crate) struct Syslog {
     address: Address,
     /// None as long as nobody takes messages at the address.
     socket: Option<Socket>,
-    /// Whether it was said that nobody does.
+    /// A warning that nobody takes messages was printed.
     missed: bool,
 }
 

@@ -112,7 +112,7 @@ impl Agent for LinkAgent {
         let named = |link: &&Arc<Link>| link.address() == master || link.settings.address.host == master;
         match self.world.links.iter().find(named).cloned() {
             Some(link) => Box::pin(async move { masters::ping(&self.world, &link, timeout).await }),
-            // A master that no link follows is asked on a connection of its own.
+            // A master that no link follows gets a connection for this request.
             None => Box::pin(crate::ping::ping(&self.world.rt, &self.world.config, master, timeout)),
         }
     }

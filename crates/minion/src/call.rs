@@ -33,11 +33,11 @@ pub struct Request {
     pub arg: Vec<Value>,
     /// The arguments as they were typed.
     pub words: Vec<String>,
-    /// Whether the master is told the result (`--no-return-event` is the opposite).
+    /// Sends the result to the master (`--no-return-event` is the opposite).
     pub return_event: bool,
     /// What is attached to the job (`--set-metadata`).
     pub metadata: Option<Value>,
-    /// Whether grains are collected (`--skip-grains` is the opposite).
+    /// Collects grains (`--skip-grains` is the opposite).
     pub grains: bool,
     /// Ends the function, and with it the commands it started.
     pub stop: CancellationToken,

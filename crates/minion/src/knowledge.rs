@@ -19,7 +19,7 @@ const ANSWER: &str = "saltern/masters/answer";
 /// A running minion answers at once unless the host is busy. A call does not wait long for one that hangs.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Asks the running minion with these options; nothing when there is none.
+/// Asks the running minion with these options about its masters; `None` if it does not answer.
 pub async fn ask(rt: &Rt, config: &config::Minion) -> Option<Vec<MasterStatus>> {
     match tokio::time::timeout(PATIENCE, ask_patiently(rt, config)).await {
         Ok(Ok(known)) => Some(known),

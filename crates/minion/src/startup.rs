@@ -38,7 +38,7 @@ pub fn start(world: &Arc<World>) {
     });
 }
 
-/// Returns the function that `startup_states` stands for, with its arguments.
+/// Returns the function for `startup_states`, with its arguments.
 fn call(opts: &Map) -> Option<(&'static str, Value)> {
     let option = |name: &str| opts.get(name).cloned().unwrap_or_default();
     let wanted = opts.get("startup_states").filter(|wanted| wanted.truthy())?;

@@ -38,7 +38,7 @@ pub struct Request {
     pub jid: String,
     /// The user who asks.
     pub user: String,
-    /// Whether the result goes to the job cache.
+    /// Stores the result in the job cache.
     pub store: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Request {
 pub struct Outcome {
     /// What the function returned, or the text of its failure.
     pub ret: Value,
-    /// Whether it succeeded.
+    /// True if it succeeded.
     pub success: bool,
     /// 1 after a failure of the function; nothing otherwise.
     pub retcode: Option<i64>,

@@ -1,4 +1,4 @@
-//! Whether a result means success.
+//! Decides if a result means success.
 
 use value::{Map, Value};
 

@@ -16,7 +16,7 @@ pub struct Cron {
     weekdays: Field,
     seconds: Option<Field>,
     years: Option<Field>,
-    /// Whether the last day of the month matches.
+    /// The last day of the month matches.
     last_day: bool,
     /// Weekdays of which only one in the month matches; 0 is the last one.
     nth: Vec<(u16, u8)>,
@@ -203,7 +203,7 @@ fn is_nth(date: Date, weekday: u16, nth: u8) -> bool {
     if i32::from(date.weekday().to_sunday_zero_offset()) != i32::from(weekday) {
         return false;
     }
-    // Zero stands for the last one: no such day follows within the month.
+    // Zero is the last one: no such day follows within the month.
     if nth == 0 { date.day() + 7 > date.days_in_month() } else { (date.day() - 1) / 7 + 1 == nth as i8 }
 }
 

@@ -90,7 +90,7 @@ struct State {
     next: Option<DueTime>,
     /// When it runs, including the random delay.
     splayed: Option<DueTime>,
-    /// Whether it runs at the start.
+    /// It runs at the start.
     start: bool,
     /// Times at which it runs in addition to its own.
     explicit: Vec<DateTime>,
@@ -100,7 +100,7 @@ struct State {
     /// The time of day it was last due.
     last_due: Option<DateTime>,
     skipped: Option<Skipped>,
-    /// Whether its times have changed.
+    /// Its times have changed.
     plan_again: bool,
 }
 
@@ -158,7 +158,7 @@ impl Job {
         self.data.get("enabled").is_none_or(Value::truthy)
     }
 
-    /// Whether it follows the time of day.
+    /// Returns whether it follows the time of day.
     pub fn minds_the_clock(&self) -> bool {
         let by_wall = |at: &DueTime| matches!(at, DueTime::Wall(_));
         self.state.next.as_ref().is_some_and(by_wall) || !self.state.explicit.is_empty() || self.state.again.is_some()
@@ -218,7 +218,7 @@ impl Job {
             Err(problem) => {
                 tracing::error!("{}", problem.0);
                 self.error = Some(problem);
-                // Planned anew: without that, the job would be due again at once.
+                // Planned again: without that, the job would be due again at once.
                 self.settle(now, planned, false);
                 return None;
             }

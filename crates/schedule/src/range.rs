@@ -9,7 +9,7 @@ use crate::dates;
 use crate::definition::Problem;
 use crate::moment::from_value;
 
-/// Whether a due job may run.
+/// What the ranges of a job say about a run that is due.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// It may.

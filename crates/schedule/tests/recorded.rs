@@ -49,13 +49,13 @@ fn play(case: &Json) -> (Vec<(DateTime, String)>, Option<String>) {
 fn differs_by_intent(case: &Json) -> bool {
     let (schedule, job) = (&case["schedule"], &case["schedule"]["job"]);
     let has = |name: &str| job.get(name).is_some();
-    // A splay that is over when a job is held up by something makes Salt try each second.
+    // In Salt, a job that is delayed until its splay has passed is tried each second.
     let held_up = has("range") || has("skip_during_range") || has("until") || has("after");
     // A skip function stays in place of the job for ever once it ran.
     let replaced = schedule.get("skip_function").is_some();
     // A splay that ends before it begins is said to be ignored, but stops the job.
     let bad_splay = job["splay"]["start"].as_i64() > job["splay"]["end"].as_i64();
-    // A time of today that is over keeps a job from running at the start.
+    // A time of today that has passed keeps a job from running at the start.
     let over = job["when"] == "9:59pm" && has("run_on_start");
     (has("splay") && held_up) || replaced || bad_splay || over
 }

@@ -99,7 +99,7 @@ fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>,
             warn!(%peer, "{kind} connection closed: {reason}");
         }
         Ok((peer, Err(reason))) => debug!(%peer, "{kind} connection ended: {reason}"),
-        // A panic is a bug of ours, never the peer's fault.
+        // A panic is our bug, never the peer's fault.
         Err(reason) if reason.is_panic() => error!("{kind} connection ended: {reason}"),
         Err(_) => {}
     }

@@ -49,9 +49,9 @@ pub fn refused_connections() -> u64 {
 pub(crate) struct Guest {
     pub(crate) address: IpAddr,
     since: Instant,
-    /// Whether it has asked something.
+    /// It has sent a request.
     has_asked: AtomicBool,
-    /// Whether it has proved who it is.
+    /// It has proved who it is.
     is_proven: AtomicBool,
     /// Told when others need its place.
     must_leave: Notify,
@@ -131,7 +131,7 @@ impl Guests {
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
     }
 
-    /// Sends the oldest silent connection of an address away, if its grace is over.
+    /// Closes the oldest silent connection of an address, if its grace has ended.
     fn send_away(&self, address: IpAddr, now: Instant) -> bool {
         let mut guests = self.by_number.values();
         let oldest = guests.find(|guest| guest.address == address && guest.is_silent());
@@ -212,7 +212,8 @@ impl Drop for Seat {
     }
 }
 
-/// Of so many files a tenth stays free, for keys, job cache, log and programs on this host: at least 32, at most 512.
+/// Returns how many of the files connections may use. A tenth stays free, at least 32 and at most 512, for keys, job
+/// cache, log and programs on this host.
 fn seats(files: u64) -> usize {
     usize::try_from(files.saturating_sub((files / 10).clamp(32, 512))).unwrap_or(usize::MAX)
 }

@@ -50,6 +50,6 @@ pub trait Requester: Send + Sync {
 
 /// Receives what one peer publishes.
 pub trait Subscription: Send {
-    /// Waits for the next payload. After an error the subscription is over.
+    /// Waits for the next payload. After an error the subscription has ended.
     fn next(&mut self) -> BoxFuture<'_, Result<bytes::Bytes, Error>>;
 }

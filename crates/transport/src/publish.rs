@@ -108,12 +108,12 @@ pub(crate) struct Subscriber {
     proven: Arc<ProvenAddresses>,
     /// The name under which the roll finds it.
     listed: Mutex<Option<String>>,
-    /// Whether its minion has only the key before the current one.
+    /// Its minion has only the previous key.
     behind: AtomicBool,
     wanted: Mutex<Vec<Bytes>>,
     queue: mpsc::Sender<Bytes>,
     dropped: AtomicU64,
-    /// Whether something was dropped since the queue was last empty.
+    /// Something was dropped since the queue was last empty.
     lost: AtomicBool,
     drained: mpsc::Sender<u64>,
 }
@@ -268,7 +268,7 @@ pub(crate) struct Roll {
 }
 
 impl Roll {
-    /// An empty roll, and where it tells of queues that were too full and have become empty.
+    /// Returns an empty roll, and the receiver of queues that were too full and have become empty.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<u64>) {
         let (drained, receiver) = mpsc::channel(DRAINED);
         let roll = Roll {

@@ -14,7 +14,7 @@ use crate::{Error, Heartbeat};
 #[derive(Debug)]
 pub(crate) struct Pulse {
     settings: Option<Heartbeat>,
-    /// Whether the peer sends PINGs.
+    /// The peer sends PINGs.
     asks: bool,
     heard: Instant,
     asked: Option<Asked>,
@@ -59,7 +59,7 @@ impl Pulse {
         self.pass(every, patience).await;
         let now = Instant::now();
         let first = self.asked.map_or(now, |asked| asked.first);
-        // The patience is measured from our first unanswered PING, so a pause of ours never makes the peer look dead.
+        // The patience is measured from our first unanswered PING, so our own pause never makes the peer look dead.
         if now - first >= patience && now > first {
             return Err(Error::Silent(now - self.heard));
         }

@@ -20,7 +20,7 @@ pub struct TlsSettings {
     pub keyfile: Option<PathBuf>,
     /// The certificate authorities that must have signed a peer's certificate, PEM.
     pub ca_certs: Option<PathBuf>,
-    /// Whether a peer must present a certificate: `CERT_NONE`, `CERT_OPTIONAL`, `CERT_REQUIRED`.
+    /// The certificate that a peer must present: `CERT_NONE`, `CERT_OPTIONAL`, `CERT_REQUIRED`.
     pub cert_reqs: Option<CertReqs>,
     /// The only allowed protocol version (`PROTOCOL_TLSv1_2`), if one is set.
     pub ssl_version: Option<String>,
@@ -28,10 +28,10 @@ pub struct TlsSettings {
     pub ciphers: Option<String>,
 }
 
-/// Whether a peer must present a certificate.
+/// What a peer must present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertReqs {
-    /// No certificate is asked for.
+    /// No certificate is requested.
     None,
     /// A certificate that is presented must be valid.
     Optional,

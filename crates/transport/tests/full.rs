@@ -17,7 +17,7 @@ const SERVER: &str = "SALTERN_FULL_SERVER";
 /// Longer than anything takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Of so many files 32 stay free.
+/// Of this number of files, 32 stay free.
 const FILES: u64 = 64;
 
 /// The process with few files: says where it listens, and how many it refused once its input ends.
@@ -38,7 +38,7 @@ async fn serve() {
     println!("refused {} of {}", refused_connections(), connections());
 }
 
-/// Whether the server speaks to a new connection; it does so first.
+/// Returns whether the server speaks to a new connection. It does so first.
 async fn is_welcome(stream: &mut TcpStream) -> bool {
     let read = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
     read.expect("the server speaks or closes").is_ok()

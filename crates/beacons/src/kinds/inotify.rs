@@ -149,7 +149,7 @@ impl Notifier {
 struct Files {
     config: Map,
     notifier: Option<Notifier>,
-    /// Whether a path does not exist yet.
+    /// True if a path does not exist yet.
     missing: bool,
 }
 
@@ -193,7 +193,7 @@ impl Files {
             self.notifier = Some(Notifier::new()?);
         }
         let Some(notifier) = &mut self.notifier else { return Ok(()) };
-        // Decided anew at each look: a missing path may exist now.
+        // Decided again at each check: a missing path may exist now.
         self.missing = false;
         for (path, settings) in files {
             if notifier.watches(&path) {

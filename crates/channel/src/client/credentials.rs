@@ -23,7 +23,7 @@ pub struct Credentials {
     pub(super) is_saltern: bool,
     /// The master's key, which the answer to the sign-in was signed with.
     pub(super) master: PublicKey,
-    /// Whether the master has said, signed, that it signs every publication. Then one without a valid signature is
+    /// The master has said, signed, that it signs every publication. Then one without a valid signature is
     /// not from it.
     pub(super) signs_publications: bool,
     /// The serial numbers of the publications seen with this key.

@@ -48,7 +48,7 @@ pub struct Settings {
     pub signing: Signature,
     /// Which publications must be signed.
     pub signatures: Signatures,
-    /// Whether our requests are signed (`minion_sign_messages`).
+    /// Our requests are signed (`minion_sign_messages`).
     pub minion_sign_messages: bool,
     /// Digest of fingerprints (`hash_type`).
     pub hash_type: HashType,
@@ -111,7 +111,7 @@ pub struct MasterChannel {
     previous: std::sync::Mutex<Option<(Arc<Credentials>, Instant)>>,
     /// Held while signing in: at most one sign-in at a time.
     gate: Mutex<()>,
-    /// Whether the master lets us wait for a decision about our key.
+    /// The master lets us wait for a decision about our key.
     may_await: AtomicBool,
 }
 

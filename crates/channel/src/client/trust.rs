@@ -1,4 +1,4 @@
-//! Whether the key that a master shows can be trusted.
+//! Decides if the key that a master shows can be trusted.
 //!
 //! The decision is [`judge`], which has no effects; [`FileTrust`] stores the key in `minion_master.pub`. The rules
 //! are those of Salt's multi-master tutorials: trust on first use, signed master keys, a pinned fingerprint.
@@ -28,7 +28,7 @@ pub struct Shown<'a> {
     pub key: &'a str,
     /// The signature of that key, if any, as sent.
     pub signature: Option<&'a str>,
-    /// Whether our sign-in carried a token for the key on record.
+    /// Our sign-in had a token for the key on record.
     pub token_sent: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Shown<'a> {
 pub struct Judgement {
     /// What happens to the record once all other checks have passed.
     pub keep: Keep,
-    /// Whether the master must have returned our token.
+    /// The master must have returned our token.
     pub token: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct Settings {
     pub publish_session: Duration,
     /// The port minions are told to listen to (`publish_port`).
     pub publish_port: u16,
-    /// Whether publications are signed (`sign_pub_messages`).
+    /// Publications are signed (`sign_pub_messages`).
     pub sign_pub_messages: bool,
     /// How publications are signed (`publish_signing_algorithm`).
     pub publish_signing_algorithm: Signature,

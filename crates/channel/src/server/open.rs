@@ -32,7 +32,7 @@ pub struct SealedRequest {
     pub sender: Sender,
     /// Its fields, without nonce, token and what says who the sender is.
     pub load: Map,
-    /// Whether the load carried a token (older requests may not).
+    /// The load had a token (older requests may have none).
     pub token: bool,
     /// What the answer is encrypted with.
     pub seal: Seal,

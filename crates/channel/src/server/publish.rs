@@ -62,7 +62,7 @@ impl Server {
         let mut message = PublicationMessage { before, ..PublicationMessage::unsigned(sealed.clone()) };
         if self.settings.sign_pub_messages {
             let algorithm = self.settings.publish_signing_algorithm;
-            // The signature is over the encrypted bytes, so that minions can check it before they decrypt anything.
+            // The encrypted bytes are signed, so that minions can check it before they decrypt anything.
             let sig = self.identity.key.sign(algorithm, &sealed)?;
             message.sig_algo = Some(algorithm.name().to_owned());
             message.sig = Some(sig.into());

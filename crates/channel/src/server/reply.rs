@@ -42,7 +42,7 @@ pub struct Seal {
     pub(super) enc_algo: Option<String>,
     pub(super) sig_algo: Option<String>,
     pub(super) version: i64,
-    /// Whether the sender understands the form for large answers.
+    /// The sender understands the form for large answers.
     pub(super) bulk: bool,
 }
 

@@ -231,7 +231,7 @@ impl Session {
         extra.insert("show_jid", self.flag("show_jid"));
         extra.insert("delimiter", self.delimiter());
         if self.flag("state_events") {
-            // Minions of ours then tell of each state, whatever their own option says.
+            // Saltern's minions then report each state, whatever their own option says.
             extra.insert("state_events", true);
         }
         for (flag, name) in [

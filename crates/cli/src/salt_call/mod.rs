@@ -167,7 +167,7 @@ fn run(prepared: OnMinion) -> Result<u8> {
     // Neither a function that blocks nor the look-up of the name of a dead master is waited for.
     runtime.shutdown_background();
     if function.starts_with("state.") {
-        // Nor does printing what they came to.
+        // Nor does printing their results.
         daemon::map_only_what_is_used();
     }
     match answer? {

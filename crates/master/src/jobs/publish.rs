@@ -201,7 +201,7 @@ pub fn send_lost(shared: &Shared, connection: u64) {
         for offer in offers {
             shared.open_jobs.lose(&[connection], offer.publication.get_str("jid").unwrap_or_default());
         }
-        // An empty queue tells of itself later, unless it has become empty just now.
+        // An empty queue is reported later, unless it has become empty just now.
         if !full || !shared.publisher.watch_queue(connection) {
             return;
         }

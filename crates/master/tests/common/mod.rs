@@ -27,7 +27,6 @@ pub struct Master {
     running: JoinHandle<Result<(), saltern_master::Error>>,
 }
 
-/// Asks the system for a port nobody listens on.
 /// Returns a port that nothing listens on, over IPv4 or IPv6. Each is given once, and none is of those the kernel gives to
 /// outgoing connections, so it stays free until it is used.
 pub fn free_port() -> u16 {
@@ -40,7 +39,7 @@ pub fn free_port() -> u16 {
         let given = GIVEN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let port = FROM + own.wrapping_mul(37).wrapping_add(given) % COUNT;
         let free = |address: &str| std::net::TcpListener::bind((address, port)).is_ok();
-        // Some systems let both be bound at once, so neither check stands for the other.
+        // Some systems let both be bound at once, so one check does not replace the other.
         if free("::") && free("127.0.0.1") {
             return port;
         }
@@ -112,7 +111,7 @@ impl Master {
         requester.ask(envelope, Duration::from_secs(20)).await.unwrap()
     }
 
-    /// Publishes as `salt` of ours does.
+    /// Publishes like Saltern's `salt`.
     pub async fn publish(&self, tgt: &str, fun: &str) -> Value {
         let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
         self.ask(map! {
@@ -137,7 +136,7 @@ impl Master {
         Minion { id: MinionId::new(id).unwrap(), channel }
     }
 
-    /// A minion that says that it is one of ours.
+    /// Returns a minion that signs in as one of Saltern's.
     pub fn minion_of_ours(&self, id: &str, pki: &Path) -> Minion {
         let sender = Sender::Minion(wire::loads::Abilities::all("", "1"));
         let channel = self.channel_with(id, PrivateKey::generate(2048).unwrap(), pki, sender);

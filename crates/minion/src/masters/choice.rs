@@ -15,7 +15,7 @@ pub struct Place(pub usize);
 /// The options for the choice.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Whether and how the minion returns to the first master.
+    /// How the minion returns to the first master, if it does.
     pub failback: Option<Failback>,
     /// The wait after a round in which no master accepted us (`acceptance_wait_time`), and its bound.
     pub wait: (Duration, Duration),

@@ -61,7 +61,7 @@ struct Driver {
 /// A master that is followed.
 struct Session {
     place: Place,
-    /// Whether the choice knows that this master has accepted us.
+    /// The choice knows that this master has accepted us.
     live: bool,
     run: Boxed<Ended>,
 }

@@ -39,7 +39,7 @@ pub struct Link {
     pillar: RwLock<Option<Arc<Map>>>,
     /// Woken when the pillar should be compiled again.
     pub refresh: Notify,
-    /// Whether the next request for the pillar must not be answered from the master's cache.
+    /// The next request for the pillar must not be answered from the master's cache.
     clean: AtomicBool,
     /// Counts the compiled pillars, so that a refresh can be waited for.
     compiled: watch::Sender<u64>,

@@ -45,9 +45,9 @@ const QUICK: Duration = Duration::from_millis(100);
 const RESTARTING: u32 = 30;
 
 impl Backoff {
-    /// Returns how long to wait after so many failures in a row: after the first one nearly nothing, then about the shortest
-    /// wait while the master may be restarting, then a random part of all there is. A try that is refused costs a master
-    /// nothing, and the sign-ins of those that get through wait for their turn there.
+    /// Returns how long to wait after a number of failures in a row: after the first one nearly nothing, then about the
+    /// shortest wait while the master may be restarting, then a random time within the bounds. A refused try costs a
+    /// master nothing, and the sign-ins of minions that get through wait for their turn there.
     pub fn wait(&self, failures: u32, rt: &Rt) -> Duration {
         match failures {
             // A connection that was lost may be back at once; the little randomness spreads a fleet.

@@ -73,7 +73,7 @@ impl Ended {
 pub struct Approach {
     /// Time for a connection to be made.
     pub patience: Duration,
-    /// Whether the pillar is compiled again, even if there is an older one.
+    /// The pillar is compiled again, even if there is an older one.
     pub fresh: bool,
     /// What was before.
     pub after: After,
@@ -106,7 +106,7 @@ struct Failures {
     all: u32,
     /// Those of the name look-up, in a row.
     unresolved: u32,
-    /// Whether it was ever connected.
+    /// It was connected at least once.
     known: bool,
 }
 
@@ -292,7 +292,7 @@ async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: S
     }
 }
 
-/// The longest time for which a master is asked to hold a sign-in.
+/// The longest time that a master holds a sign-in for us.
 const LONGEST_QUESTION: Duration = Duration::from_secs(60);
 
 /// Signs in again after a pause. A master of Saltern answers as soon as somebody has decided about our key, if it has

@@ -35,7 +35,7 @@ pub struct LinkSettings {
     pub source: Source,
     /// The port of publications, instead of the one that the master names.
     pub publish_port: Option<u16>,
-    /// Whether the master sends us only publications for us.
+    /// The master sends us only publications for us.
     pub filtering: bool,
     /// Time between tries when the name does not resolve.
     pub retry_dns: Duration,
@@ -45,7 +45,7 @@ pub struct LinkSettings {
     pub backoff: Backoff,
     /// The wait while our key is pending, and its bound.
     pub acceptance_wait: (Duration, Duration),
-    /// Whether a rejected minion retries as often as a pending one.
+    /// A rejected minion retries as often as a pending one.
     pub rejected_retry: bool,
     /// Sign-in, encryption, trust.
     pub channel: ChannelSettings,

@@ -15,7 +15,7 @@ use super::Link;
 /// master's signatures with it.
 pub struct LinkTrust {
     file: FileTrust,
-    /// Whether masters may have different keys: their signatures are verified.
+    /// Masters may have different keys, since their signatures are verified.
     signed: bool,
     hash_type: HashType,
     proved: Mutex<Option<String>>,

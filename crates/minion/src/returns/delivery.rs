@@ -37,7 +37,7 @@ pub fn start(world: &Arc<World>) {
     world.rt.spawn(Delivery::new(world.clone()).run(inbox, finding, changed));
 }
 
-/// Tells whenever the state of a link changes.
+/// Notifies the delivery whenever the state of a link changes.
 async fn watch(world: Arc<World>, link: Arc<Link>, changed: Arc<Notify>) {
     let mut state = link.watch();
     loop {

@@ -45,7 +45,7 @@ pub struct Waiting {
     pub jid: String,
     /// The address of the master that published it.
     pub publisher: String,
-    /// Whether it has peers that may take the return.
+    /// It has peers that may take the return.
     pub has_peers: bool,
     /// Its size in bytes.
     pub size: u64,
@@ -67,7 +67,7 @@ pub enum Reach {
 pub struct Seen {
     /// How it can be reached.
     pub reach: Reach,
-    /// Whether it takes returns of its peers.
+    /// It takes returns of its peers.
     pub takes_copies: bool,
     /// The name that it gave its process.
     pub boot: Option<String>,

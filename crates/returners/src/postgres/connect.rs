@@ -62,7 +62,7 @@ pub fn words(error: &tokio_postgres::Error) -> String {
 #[derive(Debug)]
 struct Tls {
     mode: SslMode,
-    /// Whether the server's certificate is checked, and its name.
+    /// The checks of the server's certificate: its signature, and the name in it.
     verify: (bool, bool),
     root: Option<String>,
     certificate: Option<(String, String)>,

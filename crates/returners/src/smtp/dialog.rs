@@ -35,9 +35,9 @@ pub struct Server {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Whether to use STARTTLS.
+    /// Uses STARTTLS.
     pub tls: bool,
-    /// Whether to check its certificate.
+    /// Verifies the server's certificate.
     pub verify: bool,
     /// User and password.
     pub login: Option<(String, String)>,

@@ -12,7 +12,7 @@ use crate::RunnerContext;
 use crate::local::{Answers, Ask};
 use crate::run::{Kind, Request, new_jid, run};
 
-/// The module.
+/// The functions `saltutil.*` of an orchestration.
 pub(super) static MODULE: Module =
     Module::new("saltutil", "Minions, runners and wheel functions.", &[&CMD, &RUNNER, &WAIT_FOR_EVENT, &WHEEL]);
 

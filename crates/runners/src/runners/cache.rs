@@ -17,7 +17,7 @@ use crate::refusal::refuse;
 use crate::texts::split_input;
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `cache`.
 pub static MODULE: Module = Module::new(
     "cache",
     "What the master remembers of its minions, and values kept by bank and key.",

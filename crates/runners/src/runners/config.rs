@@ -5,7 +5,7 @@ use value::Value;
 
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `config`.
 pub static MODULE: Module = Module::new("config", "The master's options.", &[&GET]);
 
 /// Returns an option; a path leads into maps and lists.

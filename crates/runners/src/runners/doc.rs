@@ -6,7 +6,7 @@ use value::{Map, Value};
 use crate::local::Ask;
 use crate::{Kind, Module, RunnerContext, docs};
 
-/// The module.
+/// The functions of the runner `doc`.
 pub static MODULE: Module =
     Module::new("doc", "Documentation of all kinds of functions.", &[&EXECUTION, &RUNNER, &WHEEL]);
 

@@ -6,7 +6,7 @@ use value::python::repr;
 
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `error`.
 pub static MODULE: Module = Module::new("error", "A failure on purpose.", &[&ERROR]);
 
 /// Fails with an exception of a name, or returns an empty map without one.

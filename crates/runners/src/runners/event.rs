@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `event`.
 pub static MODULE: Module = Module::new("event", "Events from the command line.", &[&SEND]);
 
 /// Fires an event on the master's bus, with the tag as it is, and says whether it was handed over.

@@ -8,7 +8,7 @@ use crate::context::failed;
 use crate::texts::split_input;
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `fileserver`.
 pub static MODULE: Module = Module::new(
     "fileserver",
     "What the file server serves.",

@@ -8,7 +8,7 @@ use value::{Map, Value};
 use crate::context::failed;
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `git_pillar`.
 pub static MODULE: Module = Module::new("git_pillar", "Repositories pillar is made from.", &[&UPDATE]);
 
 /// Fetches the repositories of pillar, or those of one branch or one address or name. Returns for each whether anything

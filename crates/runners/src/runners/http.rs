@@ -5,7 +5,7 @@ use value::Value;
 
 use crate::{Module, RunnerContext, orchestrate};
 
-/// The module.
+/// The functions of the runner `http`.
 pub static MODULE: Module = Module::new("http", "Web servers, asked by the master.", &[&QUERY]);
 
 /// Asks a web server and returns what it answered, with the arguments the execution function ``http.query`` takes.

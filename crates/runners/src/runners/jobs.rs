@@ -13,7 +13,7 @@ use crate::local::Ask;
 use crate::texts::split_input;
 use crate::{Module, RunnerContext, time};
 
-/// The module.
+/// The functions of the runner `jobs`.
 pub static MODULE: Module = Module::new(
     "jobs",
     "What ran, what runs, and what came back.",

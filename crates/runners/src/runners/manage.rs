@@ -13,7 +13,7 @@ use crate::refusal::refuse;
 use crate::{Module, RunnerContext, connected};
 use value::error::chain;
 
-/// The module.
+/// The functions of the runner `manage`.
 pub static MODULE: Module = Module::new(
     "manage",
     "Which minions are up, which are down, and with what version.",

@@ -8,7 +8,7 @@ use wire::MinionId;
 use crate::minions::Minions;
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `match`.
 pub static MODULE: Module =
     Module::new("match", "Whether a target means a minion, as the master knows it.", &[&COMPOUND_MATCHES]);
 

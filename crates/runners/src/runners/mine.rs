@@ -11,7 +11,7 @@ use crate::local::Ask;
 use crate::minions::Minions;
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `mine`.
 pub static MODULE: Module = Module::new("mine", "What minions publish for others.", &[&GET, &UPDATE]);
 
 /// The key that marks a value which only some minions may see.

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use super::cache;
 use crate::{Module, RunnerContext, orchestrate};
 
-/// The module.
+/// The functions of the runner `network`.
 pub static MODULE: Module = Module::new("network", "Machines that sleep are woken.", &[&WOL, &WOLLIST, &WOLMATCH]);
 
 /// Sends a packet that wakes the machine with a hardware address.

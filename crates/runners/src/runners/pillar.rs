@@ -13,7 +13,7 @@ use crate::context::failed;
 use crate::minions::Minions;
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `pillar`.
 pub static MODULE: Module = Module::new(
     "pillar",
     "Pillar as the master makes it.",

@@ -9,7 +9,7 @@ use crate::local::Ask;
 use crate::{Module, RunnerContext, orchestrate};
 use value::error::chain;
 
-/// The module.
+/// The functions of the runner `salt`.
 pub static MODULE: Module = Module::new("salt", "Execution functions from within runners.", &[&CMD, &EXECUTE]);
 
 /// Runs an execution function on the master itself and returns its result. With ``with_pillar=True`` it sees the pillar of

@@ -8,7 +8,7 @@ use crate::context::failed;
 use crate::{Module, RunnerContext};
 use value::error::chain;
 
-/// The module.
+/// The functions of the runner `saltern`.
 pub static MODULE: Module = Module::new(
     "saltern",
     "Jobs that wait for minions that are away, and how the master is.",

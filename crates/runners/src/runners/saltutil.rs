@@ -8,7 +8,7 @@ use value::{Map, Value};
 use crate::extmods::{self, Chosen};
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `saltutil`.
 pub static MODULE: Module = Module::new(
     "saltutil",
     "Custom Python plug-ins of the master.",

@@ -12,7 +12,7 @@ use crate::refusal::refuse;
 use crate::texts::expr_match;
 use crate::{Events, Module, RunnerContext, orchestrate};
 
-/// The module.
+/// The functions of the runner `state`.
 pub static MODULE: Module = Module::new(
     "state",
     "Orchestrations, and the event bus on the screen.",

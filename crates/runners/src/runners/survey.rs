@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use crate::local::Ask;
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `survey`.
 pub static MODULE: Module = Module::new("survey", "Which minions agree.", &[&DIFF, &HASH]);
 
 /// Runs a function on minions and returns groups of those with the same result, the largest group first, with

@@ -7,7 +7,7 @@ use value::{Map, Value, list, map};
 
 use crate::{Module, RunnerContext};
 
-/// The module.
+/// The functions of the runner `test`.
 pub static MODULE: Module = Module::new(
     "test",
     "Functions that prove that runners work.",

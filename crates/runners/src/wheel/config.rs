@@ -8,7 +8,7 @@ use value::{Map, Value};
 use crate::context::failed;
 use crate::{Module, WheelContext};
 
-/// The module.
+/// The wheel functions `config.*`.
 pub static MODULE: Module = Module::new("config", "The master's configuration.", &[&APPLY, &UPDATE_CONFIG, &VALUES]);
 
 /// Returns the options as the files say now.

@@ -6,7 +6,7 @@ use value::Map;
 use crate::runners::error::on_purpose;
 use crate::{Module, WheelContext};
 
-/// The module.
+/// The wheel functions `error.*`.
 pub static MODULE: Module = Module::new("error", "A failure on purpose.", &[&ERROR]);
 
 /// Fails with an exception of a name, or returns an empty map without one.

@@ -6,7 +6,7 @@ use value::{Map, Value};
 use crate::wheel::roots::{self, Write};
 use crate::{Module, WheelContext};
 
-/// The module.
+/// The wheel functions `file_roots.*`.
 pub static MODULE: Module = Module::new(
     "file_roots",
     "The files in the directories of the master's environments.",

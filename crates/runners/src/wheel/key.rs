@@ -11,7 +11,7 @@ use wire::MinionId;
 use crate::context::failed;
 use crate::{Module, WheelContext};
 
-/// The module.
+/// The wheel functions `key.*`.
 pub static MODULE: Module = Module::new(
     "key",
     "The keys of minions, and the master's own.",

@@ -4,7 +4,7 @@ use exec::{Result, function};
 
 use crate::{Module, WheelContext};
 
-/// The module.
+/// The wheel functions `minions.*`.
 pub static MODULE: Module = Module::new("minions", "Who is connected.", &[&CONNECTED]);
 
 /// Returns the ids of the connected minions.

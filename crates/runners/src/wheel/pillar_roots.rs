@@ -6,7 +6,7 @@ use value::{Map, Value};
 use crate::wheel::roots::{self, Write};
 use crate::{Module, WheelContext};
 
-/// The module.
+/// The wheel functions `pillar_roots.*`.
 pub static MODULE: Module = Module::new(
     "pillar_roots",
     "The pillar files in the directories of the master's environments.",

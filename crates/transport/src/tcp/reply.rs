@@ -45,7 +45,7 @@ struct Hall {
     budget: Arc<Budget>,
     requests: mpsc::Sender<Incoming>,
     opener: Opener,
-    /// Whether the connection comes from another host.
+    /// The connection comes from another host.
     foreign: bool,
 }
 

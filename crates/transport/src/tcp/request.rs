@@ -21,7 +21,7 @@ use crate::{Error, Requester, Target};
 /// The largest number of questions that wait to be written.
 const WAITING: usize = 64;
 
-/// Asks one master over tcp.
+/// Sends requests to one master over tcp.
 pub struct TcpRequester {
     rt: Rt,
     target: Target,

@@ -60,7 +60,7 @@ fn setup(limits: &Limits, heartbeat: Option<Heartbeat>, budget: (Arc<Budget>, Ar
 struct Door {
     requests: mpsc::Sender<Incoming>,
     opener: Opener,
-    /// Whether the connection comes from another host.
+    /// The connection comes from another host.
     foreign: bool,
 }
 

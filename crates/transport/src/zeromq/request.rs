@@ -26,7 +26,7 @@ const MOST_CONNECTIONS: usize = 8;
 /// How long an unused connection stays open.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Asks one master over zeromq.
+/// Sends requests to one master over zeromq.
 pub struct ZmqRequester {
     rt: Rt,
     target: Target,

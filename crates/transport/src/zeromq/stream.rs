@@ -36,7 +36,7 @@ pub(super) struct Setup {
     pub(super) limit: usize,
     /// Whose messages are bounded, for a server of requests.
     pub(super) budget: Option<(Arc<Budget>, Arc<Guest>)>,
-    /// Whether requests come from another host.
+    /// Requests come from another host.
     pub(super) foreign: bool,
     pub(super) heartbeat: Option<Heartbeat>,
 }

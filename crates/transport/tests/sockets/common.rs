@@ -194,7 +194,7 @@ impl MemoryNet {
         Ok(near)
     }
 
-    /// Takes connections without a server of ours.
+    /// Accepts connections without one of our servers.
     pub fn listen_by_hand(&self, at: SocketAddr) -> mpsc::UnboundedReceiver<DuplexStream> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.0.lock().unwrap().insert(at, sender);

@@ -142,7 +142,7 @@ async fn pings_are_answered_with_their_context() {
         peer.send(&Command::Ping { ttl: 10, context: context.into() }.encode()).await;
         assert_eq!(peer.next().await, Some(Incoming::Command(Command::Pong { context: context.into() })));
     }
-    // No beat of ours was asked for, so an hour of silence is no reason to close.
+    // No heartbeats were requested, so an hour of silence is no reason to close.
     tokio::time::sleep(Duration::from_secs(3600)).await;
     peer.send(&Command::Ping { ttl: 0, context: Bytes::new() }.encode()).await;
     assert!(peer.next().await.is_some());
@@ -191,7 +191,7 @@ async fn who_was_busy_for_long_does_not_give_up_a_good_peer() {
     assert_eq!(subscription.next().await.unwrap(), "end");
 }
 
-/// Answers the first PINGs, of which some waited long, then says that it is over.
+/// Answers the first PINGs, of which some waited long, then reports its end.
 async fn lives_for_subscriber(peer: &mut Peer<tokio::io::DuplexStream>) {
     let mut pings = 0;
     while pings < 4 {

@@ -112,7 +112,7 @@ async fn their_subscribers_hear_our_publisher() {
     .await;
     let numbers = || publisher.subscribers().iter().map(|status| status.number).collect::<Vec<_>>();
     let before = numbers();
-    // Many of their heartbeats, and a few of ours.
+    // Many of their heartbeats, and a few of our own.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(numbers(), before, "good connections stay");
 

@@ -290,7 +290,7 @@ async fn the_watch_ends_with_the_server() {
     assert!(matches!(error, Error::Closed | Error::Io(_)), "{error}");
 }
 
-/// A master that answers each request with a text of so many bytes.
+/// A master that answers each request with a text of this size.
 async fn talkative(kind: Kind, bytes: usize) -> (std::net::SocketAddr, tokio_util::task::AbortOnDropHandle<()>) {
     let mut server = serve(kind).await;
     let address = server.address();
@@ -310,7 +310,7 @@ async fn the_answer_to_a_sign_in_is_at_most_a_mebibyte() {
         let sign_in = Envelope::clear(map! { "cmd" => "_auth" });
         let refused = requester.ask(sign_in, PATIENCE).await;
         assert!(!matches!(refused, Ok(_) | Err(Error::Timeout(_))), "{kind:?}: {refused:?}");
-        // What is asked later may be answered at length.
+        // A later request may have a long answer.
         assert!(ask(&*requester, 1).await.is_ok(), "{kind:?}");
     }
 }

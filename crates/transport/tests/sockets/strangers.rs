@@ -119,13 +119,13 @@ async fn huge_announcements_after_the_handshake_are_refused_at_once() {
     closed(&mut peer.stream).await;
 }
 
-/// A sealed request of which some is sent: its announcement, and so many bytes.
+/// The start of an encrypted request: its announcement, and this number of bytes.
 fn begun(kind: Kind, announced: u32, sent: usize) -> Vec<u8> {
     let sealed = [&b"\x82\xa3enc\xa3aes\xa4load\xc6"[..], &announced.to_be_bytes()].concat();
     begun_with(kind, announced + sealed.len() as u32, &sealed, sent)
 }
 
-/// A message that announces so many bytes, begins with these and goes on for so many.
+/// A message that announces a size, begins with these bytes, and goes on for a number of them.
 fn begun_with(kind: Kind, announced: u32, start: &[u8], sent: usize) -> Vec<u8> {
     let mut bytes = match kind {
         Kind::Zeromq => [&[2][..], &u64::from(announced).to_be_bytes()].concat(),
@@ -221,7 +221,7 @@ async fn large_messages_of_many_small_values_cost_nothing() {
             assert_eq!(ask(&*requester, 1).await.unwrap(), echo(1), "{kind:?}");
         }
         let grown = resident().saturating_sub(before);
-        // A list of so many values takes half a gigabyte.
+        // Decoded, a list of this length would take half a gigabyte.
         assert!(grown < 128 << 20, "{kind:?}: {grown} bytes");
     }
 }
