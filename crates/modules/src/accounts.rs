@@ -29,6 +29,7 @@ pub struct Account {
 
 impl Account {
     fn parse(line: &str) -> Option<Self> {
+        // Lines of another shape are skipped, not an error: NIS leaves entries such as `+::::::` in the file.
         let [name, passwd, uid, gid, gecos, home, shell] = line.trim_end().split(':').collect::<Vec<_>>()[..] else {
             return None;
         };
@@ -73,15 +74,18 @@ pub struct Team {
 
 impl Team {
     fn parse(line: &str) -> Option<Self> {
+        // A group without members ends with a colon, so an empty name would be read where there is none.
         let [name, passwd, gid, members] = line.trim_end().split(':').collect::<Vec<_>>()[..] else { return None };
         let members = members.split(',').filter(|member| !member.is_empty()).map(str::to_owned).collect();
         Some(Team { name: name.to_owned(), passwd: passwd.to_owned(), gid: gid.parse().ok()?, members })
     }
 }
 
-/// The text of a database: below another root the file, here whatever `getent` finds.
+/// Returns the text of a user database: the file itself below another root, otherwise what `getent` prints.
 fn database(ctx: &Context, name: &str, root: Option<&str>) -> Result<String> {
     let path = Path::new(root.unwrap_or("/")).join("etc").join(name);
+    // The files hold local accounts only; `getent` also lists those of LDAP, SSSD and the other services in
+    // nsswitch.conf(5).
     if root.is_none() && util::which("getent").is_some() {
         return Ok(cmd::quiet(ctx, &["getent", name])?.stdout);
     }
@@ -95,6 +99,7 @@ pub fn accounts(ctx: &Context, root: Option<&str>) -> Result<Vec<Account>> {
 
 /// Returns a user.
 pub fn account(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Account>> {
+    // The C library only answers for the running system; an image below another root can be read from its files alone.
     if root.is_some() {
         return Ok(accounts(ctx, root)?.into_iter().find(|account| account.name == name));
     }
@@ -125,10 +130,12 @@ pub fn team(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Team
 /// Returns the sorted names of all groups a user is in.
 pub fn group_names(name: &str) -> Vec<String> {
     let Some(user) = User::from_name(name).ok().flatten() else { return Vec::new() };
+    // `getgrouplist` takes a C string, so a name with a zero byte can be nobody's.
     let Ok(login) = CString::new(name) else { return Vec::new() };
     let gids: Vec<Gid> = getgrouplist(&login, user.gid).unwrap_or_else(|_| vec![user.gid]);
     let mut names: Vec<String> =
         gids.into_iter().filter_map(|gid| Group::from_gid(gid).ok().flatten()).map(|group| group.name).collect();
+    // Two gids may share a name, and the primary group is often listed twice.
     names.sort();
     names.dedup();
     names
@@ -139,12 +146,13 @@ pub fn change(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -
     Ok(attempt(ctx, program, args, root)?.retcode == Some(0))
 }
 
-/// The same, but returns all that came out.
+/// Runs a program like [`change`], and returns its exit code and its output.
 pub fn attempt(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<cmd::Outcome> {
     if util::which(program).is_none() {
         return Err(Error::execution(format!("Command '{program}' cannot be found")));
     }
     let mut words = vec![program];
+    // `-R` comes first: the shadow tools read it before any other option and call chroot(2) at once.
     words.extend(root.into_iter().flat_map(|root| ["-R", root]));
     words.extend(args);
     cmd::counted(ctx, &words)

@@ -16,17 +16,20 @@ pub static MODULE: Module = Module::new(
     None => Err("The linux_acl execution module cannot be loaded: the getfacl binary is not in the path.".into()),
 });
 
-/// A command on files, which are quoted; `options` stand before them.
+/// Builds the command line: the options first, then the quoted files.
 fn command(options: &[&str], files: &VarArgs) -> Result<String> {
     if files.0.is_empty() {
         return Err(Error::execution("You need to specify at least one file or directory to work with!"));
     }
+    // The command reaches `cmd.run` as one line, which is split by shell rules; unquoted, a path with a space would be
+    // two files.
     let quoted = |file: &Value| format!("\"{}\"", file.to_string().replace('\\', "\\\\").replace('"', "\\\""));
     let words = options.iter().map(|word| (*word).to_owned()).chain(files.0.iter().map(quoted));
     Ok(words.collect::<Vec<_>>().join(" "))
 }
 
 fn run(ctx: &Context, command: String, mut kwargs: Map) -> Result<String> {
+    // The paths come from the caller: a shell would run what it finds between backticks or after a semicolon.
     kwargs.insert("python_shell", false);
     let said = ctx.call_with("cmd.run", Call { args: vec![command.into()], kwargs })?;
     Ok(said.to_string())
@@ -39,6 +42,7 @@ fn flag(given: &Map, name: &str) -> bool {
 /// Kind and name of an entry as `setfacl` wants them, such as `d:u:alice`.
 fn entry(kind: &str, name: &Value) -> String {
     let (default, kind) = match kind.starts_with('d') {
+        // Salt strips the prefix wherever it stands in the word, not only at the start.
         true => ("d:", kind.replace("default:", "").replace("d:", "")),
         false => ("", kind.to_owned()),
     };
@@ -46,6 +50,7 @@ fn entry(kind: &str, name: &Value) -> String {
         "user" | "u" => "u",
         "group" | "g" => "g",
         "mask" | "m" => "m",
+        // An unknown kind leaves the field empty, as in Salt; `setfacl` judges the entry.
         _ => "",
     };
     format!("{default}{short}:{name}")
@@ -62,6 +67,7 @@ struct Rule<'a> {
 fn rule(line: &str) -> Option<Rule<'_>> {
     let mut parts: Vec<&str> = line.split(':').collect();
     let default = parts.first() == Some(&"default");
+    // Lines for new files have a field more than the others.
     if default {
         parts.remove(0);
     }
@@ -83,6 +89,7 @@ fn part<'a>(file: &'a mut Map, name: &str) -> &'a mut Map {
 
 /// Adds a rule to a file, or to what new files in it will have.
 fn add(file: &mut Map, rule: Rule<'_>) {
+    // `user::rwx` names nobody: it is the owner's entry, and Salt lists it under the owner's name from the header.
     let owner = file.get("comment").and_then(|comment| comment.get(owner_key(rule.kind))).cloned();
     let name = match rule.name {
         "" => owner.unwrap_or_else(|| "".into()),
@@ -91,6 +98,7 @@ fn add(file: &mut Map, rule: Rule<'_>) {
     let place = if rule.default { part(file, "defaults") } else { file };
     let item = [(name, rule.allowed)].into_iter().collect::<Map>();
     match (rule.kind, place.get_mut(rule.kind)) {
+        // Only users and groups can have several entries; `mask` and `other` have one, and the last line counts.
         ("user" | "group", Some(Value::List(items))) => items.push(item.into()),
         _ => {
             place.insert(rule.kind, list![item]);
@@ -98,7 +106,7 @@ fn add(file: &mut Map, rule: Rule<'_>) {
     }
 }
 
-/// Where the name stands that an entry without a name means.
+/// Returns which header line names the user or group of an entry without a name.
 fn owner_key(kind: &str) -> &str {
     if kind == "user" { "owner" } else { kind }
 }
@@ -107,6 +115,7 @@ fn owner_key(kind: &str) -> &str {
 fn remark(file: &mut Map, name: &str, text: &str) {
     part(file, "comment").insert(name, text);
     if name == "flags" {
+        // getfacl prints the three flags in fixed columns, with a dash for one that is not set.
         let bits = [("suid", 's'), ("sgid", 's'), ("sticky", 't')];
         let set = bits.into_iter().zip(text.chars()).filter(|((_, letter), shown)| letter == shown);
         file.extend(set.map(|((name, _), _)| (name, true)));
@@ -116,7 +125,9 @@ fn remark(file: &mut Map, name: &str, text: &str) {
 /// What `getfacl` prints, by file.
 fn parsed(text: &str) -> Map {
     let (mut files, mut path) = (Map::new(), "");
+    // stderr arrives in the same text: warnings of `getfacl` begin with its name.
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with("getfacl")) {
+        // Split at a colon with a space: the path of a file may hold colons itself.
         let said = line.strip_prefix("# ").and_then(|remark| remark.split_once(": "));
         if let Some(("file", name)) = said {
             path = name;

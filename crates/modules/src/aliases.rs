@@ -26,6 +26,7 @@ struct Line {
 fn path(ctx: &Context) -> PathBuf {
     let name = crate::util::config_get(ctx, "aliases.file").map(|name| name.to_string());
     let path = PathBuf::from(name.unwrap_or_else(|| "/etc/aliases".into()));
+    // The file is replaced by a rename, which would turn a link into a plain file and leave its target as it was.
     path.canonicalize().unwrap_or(path)
 }
 
@@ -36,9 +37,11 @@ fn lines(ctx: &Context) -> Result<Vec<Line>> {
     }
     let bytes = std::fs::read(&path).map_err(|error| Error::io("read", &path, &error))?;
     let pattern = Regex::new(r"^([^:#]*)\s*:?\s*([^#]*?)(\s+#.*|$)").expect("the pattern is constant");
+    // Targets and comments are not always UTF-8; one odd byte must not make the whole file unreadable.
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let line = |line: &str| match pattern.captures(line) {
         Some(found) => Line { alias: found[1].into(), target: found[2].into(), comment: found[3].into() },
+        // A line that is only a comment has no alias and is written back as it was.
         None => Line { alias: String::new(), target: String::new(), comment: line.trim().into() },
     };
     Ok(text.lines().map(line).collect())
@@ -57,8 +60,10 @@ fn write(ctx: &Context, lines: &[Line]) -> Result<()> {
     let meta = path.metadata().ok();
     crate::util::replace_file(&path, text.as_bytes(), meta.as_ref().map_or(0o644, |meta| meta.mode() & 0o7777))
         .map_err(failed)?;
+    // The new file belongs to the minion's user until it gets the owner of the old one.
     let (uid, gid) = meta.map_or((0, 0), |meta| (meta.uid(), meta.gid()));
     chown(&path, Some(uid), Some(gid)).map_err(failed)?;
+    // Sendmail and Postfix read a database built from the file, so a change has no effect before it is rebuilt.
     if let Some(program) = crate::util::which("newaliases") {
         ctx.call("cmd.run", vec![program.to_string_lossy().into()])?;
     }
@@ -66,6 +71,7 @@ fn write(ctx: &Context, lines: &[Line]) -> Result<()> {
 }
 
 fn target_of(ctx: &Context, alias: &str) -> Result<Option<String>> {
+    // When a name occurs twice the last line wins, as in the map Salt builds from the lines.
     let found = lines(ctx)?.into_iter().rfind(|line| line.alias == alias && !alias.is_empty());
     Ok(found.map(|line| line.target))
 }
@@ -142,6 +148,7 @@ fn set_target(ctx: &Context, alias: String, target: Value) -> Result<bool> {
     let mut done = false;
     for mut line in lines(ctx)? {
         if line.alias == alias {
+            // Later lines of the same name are dropped: with two left, the mail server would choose one of them.
             if std::mem::replace(&mut done, true) {
                 continue;
             }

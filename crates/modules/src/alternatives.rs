@@ -33,10 +33,12 @@ impl Said {
 
 fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
     let redhat = ctx.grains.get_str("os_family") == Some("RedHat");
+    // The Red Hat family ships its own implementation, without the `update-` in its name.
     let program = if redhat { "alternatives" } else { "update-alternatives" };
     let command: Value = [program].iter().chain(words).map(|word| Value::from(*word)).collect();
     let mut kwargs = map! { "python_shell" => false };
     if may_fail {
+        // A name that does not exist answers the question; it must not make the job a failure.
         kwargs.insert("ignore_retcode", true);
     }
     let said: Map = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?.into_map().unwrap_or_default();
@@ -79,10 +81,12 @@ fn link_in(text: &str) -> Option<&str> {
 #[function]
 fn show_link(ctx: &Context, name: String) -> Result<Value> {
     let folder = match ctx.grains.get_str("os_family") {
+        // These implementations have no `--query`: the state file is the only place that says where the link is.
         Some("RedHat") => "/var/lib/alternatives",
         Some("Suse") => "/var/lib/rpm/alternatives",
         _ => {
             let said = run(ctx, &["--query", &name], true)?;
+            // The blocks after the first describe the candidates, which have other fields.
             let block = said.stdout.split("\n\n").next().unwrap_or_default();
             let link = block.lines().find_map(|line| line.strip_prefix("Link:"));
             return Ok(link.filter(|_| !said.failed()).map_or(false.into(), |link| link.trim().into()));
@@ -128,6 +132,7 @@ fn show_current(name: String) -> Result<Value> {
 #[function]
 fn check_exists(ctx: &Context, name: String, path: String) -> Result<bool> {
     let said = run(ctx, &["--display", &name], true)?;
+    // A prefix is enough, as in Salt: Debian writes the priority on the same line, behind the path.
     Ok(!said.failed() && said.stdout.lines().any(|line| line.starts_with(&path)))
 }
 

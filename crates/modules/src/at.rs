@@ -27,6 +27,7 @@ fn run(ctx: &Context, name: &str, args: &[&str]) -> Result<String> {
     let words: Vec<Value> =
         std::iter::once(program(ctx, name)?.into()).chain(args.iter().map(|arg| Value::from(*arg))).collect();
     let call = Call { args: vec![words.into()], kwargs: map! { "python_shell" => false } };
+    // stderr stays out: `at -c` and `atq` print warnings there that would be read as lines of the queue.
     Ok(ctx.call_with("cmd.run_stdout", call)?.to_string())
 }
 
@@ -38,6 +39,7 @@ fn date_and_time(words: &[&str]) -> Option<(String, String)> {
     let month = MONTHS.iter().position(|known| known.eq_ignore_ascii_case(month))? + 1;
     let day: u8 = day.parse().ok()?;
     let mut parts = clock.split(':').map(|part| part.parse::<u8>().ok());
+    // Seconds are cut off because Salt keeps only the first five fields of the time it parses.
     let (hour, minute) = (parts.next()??, parts.next()??);
     let year: u16 = year.parse().ok()?;
     Some((format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:00")))
@@ -45,9 +47,11 @@ fn date_and_time(words: &[&str]) -> Option<(String, String)> {
 
 /// A line of the queue: the job, and its date, time, queue and user.
 fn queued(line: &str, redhat: bool) -> Option<(i64, [String; 4])> {
+    // Both implementations end the job number with a tab; the rest is columns of varying width.
     let (job, rest) = line.split_once('\t')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     let fields = if redhat {
+        // The Red Hat family patched its `at` to print an ISO date, so there is nothing to convert.
         let [date, time, queue, user, ..] = words[..] else { return None };
         [date, time, queue, user].map(str::to_owned)
     } else {
@@ -60,16 +64,19 @@ fn queued(line: &str, redhat: bool) -> Option<(i64, [String; 4])> {
 /// The tag in the text of a job.
 fn tag_of(text: &str) -> &str {
     static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^### SALT: (\w+)").expect("the pattern is constant"));
+    // The last one counts, as in Salt: the environment that `at` writes first may hold the same text.
     text.lines().filter_map(|line| Some(TAG.captures(line)?.get(1)?.as_str())).next_back().unwrap_or_default()
 }
 
 fn jobs(ctx: &Context, tag: &Value) -> Result<Vec<Map>> {
     let redhat = ctx.grains.get_str("os_family") == Some("RedHat");
+    // Salt asks `at -l` here; it is the same program as `atq` under another name.
     let text = if redhat { run(ctx, "at", &["-l"])? } else { run(ctx, "atq", &[])? };
     let mut found = Vec::new();
     for line in text.lines() {
         let unread = || Error::execution(format!("failed to read the line '{line}' of the queue"));
         let (job, [date, time, queue, user]) = queued(line, redhat).ok_or_else(unread)?;
+        // A queue has no place for a tag: it is a comment in the job itself, so each job must be printed.
         let content = run(ctx, "at", &["-c", &job.to_string()])?;
         let own = tag_of(&content);
         let wanted = tag.to_string();
@@ -112,6 +119,7 @@ fn atrm(ctx: &Context, args: VarArgs) -> Result<Map> {
     let args: Vec<String> = args.0.iter().map(Value::to_string).collect();
     let (removed, tag) = match args.first().map(String::as_str) {
         None => (Vec::new(), Value::Null),
+        // Salt removes everything only when the first word says so; later words then are a tag, not job numbers.
         Some("all") => {
             let tag = args.get(1).map_or(Value::Null, |tag| tag.as_str().into());
             (numbers(&jobs(ctx, &tag)?), tag)
@@ -122,6 +130,7 @@ fn atrm(ctx: &Context, args: VarArgs) -> Result<Map> {
             (known, Value::Null)
         }
     };
+    // Without a job number `at -d` prints its usage and fails.
     if !removed.is_empty() {
         let words: Vec<&str> = ["-d"].into_iter().chain(removed.iter().map(String::as_str)).collect();
         run(ctx, "at", &words)?;
@@ -151,13 +160,17 @@ fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     }
     let given = kwargs.given();
     let command = command.iter().map(Value::to_string).collect::<Vec<_>>().join(" ");
+    // Read back by `tag_of`. The shell that runs the job takes the line for a comment.
     let tag = given.get("tag").map(|tag| format!("### SALT: {tag}\n")).unwrap_or_default();
+    // The command goes through standard input, where no shell expands it. The patched `at` of the Red Hat family
+    // appends its own delimiter right behind the last byte, so the newline at the end is needed.
     let mut more = map! { "stdin" => format!("{tag}{command}\n"), "python_shell" => false };
     if let Some(user) = given.get("runas") {
         more.insert("runas", user.clone());
     }
     let words = list![program(ctx, "at")?, when.clone()];
     let said = ctx.call_with("cmd.run", Call { args: vec![words], kwargs: more })?.to_string();
+    // `at` has no exit code of its own for this.
     if said.ends_with("Garbled time") {
         return Ok(map! { "jobs" => list![], "error" => "invalid timespec" });
     }
@@ -190,6 +203,7 @@ fn fits(job: &Map, asked: &Map) -> bool {
             number.trim().parse::<u32>().is_ok_and(|number| Some(format!("{number:02}").as_str()) == own)
         })
     };
+    // Salt takes two digits for a year of this century.
     let year = wanted("year").map(|year| if year.len() == 2 { format!("20{year}") } else { year });
     let (date, time): (Vec<&str>, Vec<&str>) = (part("date").split('-').collect(), part("time").split(':').collect());
     wanted("runas").is_none_or(|user| user == part("user"))
@@ -217,6 +231,7 @@ fn jobcheck(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let all = jobs(ctx, &Value::Null)?;
     let none = all.is_empty();
     let found: Vec<Map> = all.into_iter().filter(|job| fits(job, &asked)).collect();
+    // An empty queue has no note: Salt returns before it compares anything.
     if found.is_empty() && !none {
         return Ok(map! { "jobs" => list![], "note" => "No match jobs or time format error" });
     }

@@ -23,6 +23,8 @@ impl Contents {
     /// Takes the first directories away from all paths.
     pub fn strip(&mut self, count: usize) {
         for list in [&mut self.dirs, &mut self.files, &mut self.links] {
+            // A path with fewer directories than `count` vanishes, as it does when tar unpacks with
+            // `--strip-components`.
             let stripped = list.iter().filter_map(|path| path.splitn(count + 1, '/').nth(count));
             let mut stripped: Vec<String> = stripped.filter(|path| !path.is_empty()).map(str::to_owned).collect();
             stripped.sort();
@@ -47,6 +49,7 @@ impl Contents {
         let slashes = |path: &str| path.matches('/').count();
         let mut top_dirs: Vec<String> = self.dirs.iter().filter(|path| slashes(path) == 1).cloned().collect();
         let all: Vec<&String> = self.dirs.iter().chain(&self.files).chain(&self.links).collect();
+        // An archive need not have a member for its top directory: when all paths share one, Salt adds it all the same.
         if let Some((first, _)) = common_prefix(&all).split_once('/') {
             let first = format!("{first}/");
             if !top_dirs.contains(&first) {
@@ -63,6 +66,7 @@ impl Contents {
 
 /// What all paths begin with, letter by letter.
 fn common_prefix(paths: &[&String]) -> String {
+    // The first and the last path in order differ the most, so what these two share is shared by all.
     let (Some(least), Some(most)) = (paths.iter().min(), paths.iter().max()) else { return String::new() };
     least.chars().zip(most.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
 }
@@ -78,12 +82,15 @@ impl TarStream {
     pub fn open(path: &Path) -> std::io::Result<Self> {
         let mut head = [0; 6];
         let length = File::open(path)?.read(&mut head)?;
+        // The content decides, not the name: archives often come from URLs that end with something else.
         match &head[..length] {
             [0x1f, 0x8b, ..] => {
                 let reader = Box::new(flate2::read::MultiGzDecoder::new(File::open(path)?));
                 Ok(TarStream { reader, child: None })
             }
             [b'B', b'Z', b'h', ..] => TarStream::through(&["bzip2", "-dc"], path),
+            // The second pattern is the older .lzma format, which has no magic number: properties byte and dictionary
+            // size come first.
             [0xfd, b'7', b'z', b'X', b'Z', 0] | [0x5d, 0, 0, ..] => TarStream::through(&["xz", "-dc"], path),
             _ => Ok(TarStream { reader: Box::new(File::open(path)?), child: None }),
         }
@@ -97,6 +104,7 @@ impl TarStream {
             .arg(path)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            // Nobody reads it: a full pipe would block the program, and a broken stream shows in the tar data anyway.
             .stderr(Stdio::null())
             .spawn()?;
         let reader = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
@@ -140,6 +148,7 @@ pub fn of_tar(stream: TarStream) -> std::io::Result<Contents> {
             _ => found.files.push(name),
         }
     }
+    // Zero members mean that the data is no tar archive; the `tar` crate reports an empty stream as success.
     if any { Ok(found) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
 }
 
@@ -170,6 +179,8 @@ pub fn of_zip(path: &Path, name: &str) -> Result<Contents> {
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index).map_err(|error| broken(name, &error))?;
         let path = String::from_utf8_lossy(entry.name_raw()).into_owned();
+        // The upper half holds the Unix mode. It is zero in archives made on Windows, whose members then count as
+        // files.
         let mode = entry.external_attributes() >> 16;
         if is_kind(mode, LINK) {
             found.links.push(path);
@@ -179,8 +190,10 @@ pub fn of_zip(path: &Path, name: &str) -> Result<Contents> {
             found.files.push(path);
         }
     }
+    // Archives made on Windows have no members for directories, so they are derived from the paths of the files.
     let parents: Vec<String> =
         found.files.iter().filter_map(|path| path.rfind('/').map(|end| path[..=end].to_owned())).collect();
+    // Without a mode a directory was taken for a file above; the slash at its end gives it away.
     found.files.retain(|path| !parents.contains(path));
     for parent in parents {
         if !found.dirs.contains(&parent) {

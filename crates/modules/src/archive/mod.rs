@@ -47,6 +47,7 @@ fn cached(ctx: &Context, name: &str, saltenv: String, hash: Option<Value>, use_e
 
 /// Words a failure with where the archive lies.
 fn with_location(error: Error, place: &Path) -> Error {
+    // Only Salt's own errors carry such additional information.
     let Error::Execution(text) = error else { return error };
     let stop = if text.ends_with(['.', '?', '!']) { "" } else { "." };
     Error::Execution(format!("{text}{stop} Additional info follows:\n\narchive location:\n    {}", place.display()))
@@ -94,6 +95,7 @@ fn list(
         Ok(contents)
     };
     let contents = read().map_err(|error| with_location(error, &place))?;
+    // The cached copy is removed only after success: after a failure it helps to find out what was wrong with it.
     if clean && let Err(error) = std::fs::remove_file(&place) {
         tracing::warn!("Failed to clean cached archive {}: {error}", place.display());
     }
@@ -112,6 +114,8 @@ fn read_contents(ctx: &Context, form: &str, name: &str, place: &Path, options: O
     let (path, name) = (place.to_owned(), name.to_owned());
     match form {
         "tar" => {
+            // The options name a decompressor, such as `zstd -dc`. They are split without a shell and cannot start
+            // anything else.
             let command = options.map(|options| words::split(&options)).transpose();
             let command = command.map_err(|_| Error::execution("Invalid CLI options"))?;
             ctx.blocking(move || tar_contents(&path, &name, command))
@@ -144,6 +148,7 @@ fn rar_contents(ctx: &Context, name: &str, place: &Path) -> Result<Contents> {
     if util::which("rar").is_none() {
         return Err(Error::execution("rar command not available, is it installed?"));
     }
+    // `lt` is the technical listing: it names the type of each member, which the plain one does not.
     let output = crate::cmd::quiet(ctx, &["rar", "lt", &place.to_string_lossy()])?.stdout;
     let pattern = regex::Regex::new(r"Name:\s*([^\n]+)\s*Type:\s*([^\n]+)").expect("the pattern is constant");
     let mut found = Contents::default();
@@ -179,6 +184,8 @@ fn is_encrypted(
     let mut archive = contents::open_zip(&place, &name).map_err(|error| with_location(error, &place))?;
     let mut encrypted = false;
     for index in 0..archive.len() {
+        // Salt reads every member to the end and takes an error for encryption; the flag in the header says the same at
+        // once.
         let entry = archive.by_index_raw(index).map_err(|error| with_location(broken(&name, &error), &place))?;
         encrypted |= entry.encrypted();
     }
@@ -199,6 +206,7 @@ fn globbed(pattern: &str) -> Vec<String> {
     if !pattern.contains(['*', '?', '[']) {
         return vec![pattern.to_owned()];
     }
+    // Relative patterns are matched in the minion's working directory and stay relative, as with Python's `glob`.
     let start = if pattern.starts_with('/') { PathBuf::from("/") } else { PathBuf::new() };
     let mut found = vec![start];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -215,6 +223,7 @@ fn step(directory: &Path, part: &str) -> Vec<PathBuf> {
     let here = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let entries = std::fs::read_dir(here).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // A wildcard does not match a leading dot, or `*` would pack hidden files.
     let fits = |name: &String| (!name.starts_with('.') || part.starts_with('.')) && targeting::fnmatch(name, part);
     let mut names: Vec<String> = names.filter(fits).collect();
     names.sort();
@@ -233,6 +242,7 @@ struct How {
 const NO_UNRAR: &str = r#"None of provided binaries(["'unrar'", "'rar'"]) were found in $PATH."#;
 
 fn lines_of(ctx: &Context, command: Vec<String>, how: How) -> Result<Vec<String>> {
+    // Salt looks for the program first, so that its absence has an error of its own instead of one of `cmd.run`.
     util::needs(ctx, &command[0])?;
     let kwargs = map! {
         "cmd" => command, "cwd" => how.cwd, "template" => how.template, "runas" => how.runas, "python_shell" => false,
@@ -248,6 +258,7 @@ fn trimmed(mut files: Vec<String>, trim: &Value) -> Vec<String> {
         Value::Bool(true) => 100,
         other => usize::try_from(other.as_i64().unwrap_or_default()).unwrap_or_default(),
     };
+    // With a bound of 0 only the remark is left, as in Salt.
     if files.len() > count {
         files.truncate(count);
         files.push(format!("List trimmed after {count} files."));
@@ -281,6 +292,7 @@ fn tar(
     command.extend(options.split_whitespace().map(str::to_owned));
     command.push(tarfile);
     if let Some(dest) = dest.filter(|dest| !dest.is_empty()) {
+        // `-C` stands before the operands: tar changes directory for those that follow, and only for them.
         command.extend(["-C".to_owned(), dest]);
     }
     command.extend(expanded(sources));
@@ -421,6 +433,7 @@ fn cmd_unzip(
     password: Option<String>,
 ) -> Result<Vec<String>> {
     let password = password.filter(|password| !password.is_empty());
+    // The command line holds the password, so it must not be logged.
     let level = if password.is_some() { "quiet" } else { "debug" };
     let mut command = vec!["unzip".to_owned()];
     if let Some(password) = password {
@@ -466,6 +479,7 @@ fn unzip(
     password: Option<String>,
     #[default(true)] extract_perms: bool,
 ) -> Result<Vec<String>> {
+    // The argument serves those who switch between this function and `cmd_unzip`; Salt ignores it here too.
     let _ = options;
     util::plain_template(template.map(|engine| engine.to_string()).as_deref(), &format!("{zip_file}{dest}"))?;
     let job = Unzip {
@@ -524,6 +538,7 @@ fn unrar(
     for exclude in excluded(excludes) {
         command.extend(["-x".to_owned(), exclude]);
     }
+    // The last word is the destination; rar only takes it for a directory when it ends with a slash.
     command.push(dest);
     let lines = lines_of(ctx, command, How { template, runas, ..How::default() })?;
     Ok(trimmed(lines, &trim_output))

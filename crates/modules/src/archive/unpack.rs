@@ -21,6 +21,7 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
     let mut archive = tar::Archive::new(stream);
     archive.set_preserve_permissions(true);
     archive.set_preserve_mtime(true);
+    // Unpacking twice must work, as with the program `tar`.
     archive.set_overwrite(true);
     let mut names = Vec::new();
     // The modes and times of directories come last, when nothing is put into them any more.
@@ -28,6 +29,7 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
     for entry in archive.entries()? {
         let mut entry = entry?;
         let name = member_name(&entry);
+        // False means that the crate skipped a member with `..` in its path. A silent gap is worse than an error.
         if !entry.unpack_in(dest)? {
             return Err(outside(&name));
         }
@@ -40,7 +42,9 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
         }
         names.push(name);
     }
+    // Inner directories first: the mode of an outer one may take away the right to enter it.
     for (path, mode) in late.into_iter().rev() {
+        // A later member may have put a link in the place of the directory; chmod would follow it out of `dest`.
         if !path.symlink_metadata()?.is_dir() {
             return Err(outside(&path.to_string_lossy()));
         }
@@ -57,6 +61,7 @@ fn set_owner(path: &Path, header: &tar::Header) -> io::Result<()> {
     let group = group.and_then(|name| nix::unistd::Group::from_name(name).ok().flatten());
     let uid = user.map_or_else(|| header.uid().unwrap_or_default() as u32, |user| user.uid.as_raw());
     let gid = group.map_or_else(|| header.gid().unwrap_or_default() as u32, |group| group.gid.as_raw());
+    // The link itself, never the file it leads to.
     lchown(path, Some(uid), Some(gid))
 }
 
@@ -68,6 +73,7 @@ fn outside(name: &str) -> io::Error {
 ///
 /// A member may be a symbolic link, and lead anywhere; no later one is written through it out of the directory.
 fn place(dest: &Path, name: &str) -> io::Result<PathBuf> {
+    // `dest` may itself be reached through a link; only real paths can be compared.
     let real = dest.canonicalize()?;
     let parts: Vec<_> = inside(name).components().map(|part| part.as_os_str().to_owned()).collect();
     let Some((last, directories)) = parts.split_last() else { return Ok(dest.to_owned()) };
@@ -119,6 +125,7 @@ impl Unzip {
         fs::create_dir_all(dest).map_err(|error| failed(&crate::cmd::os_text(&error, &dest.to_string_lossy())))?;
         let mut names = Vec::new();
         for index in 0..archive.len() {
+            // A password does not harm members that are not encrypted: archives may mix both.
             let entry = match &self.password {
                 Some(password) => archive.by_index_decrypt(index, password.as_bytes()),
                 None => archive.by_index(index),
@@ -129,6 +136,7 @@ impl Unzip {
                 continue;
             }
             let mode = entry.external_attributes() >> 16;
+            // The name is checked again for every member: an earlier one may have placed a link on the way.
             let done = place(dest, &name).and_then(|target| self.member(&mut entry, &target, &name, mode));
             done.map_err(|error| failed(&error))?;
             names.push(name);
@@ -159,6 +167,7 @@ impl Unzip {
             file.write(true).create(true).truncate(true).custom_flags(nix::libc::O_NOFOLLOW);
             io::copy(entry, &mut file.open(target)?)?;
         }
+        // No mode was stored: the file keeps what the umask gave it, which is also what Salt computes.
         if self.permissions && mode & 0o7777 != 0 {
             fs::set_permissions(target, fs::Permissions::from_mode(mode & 0o7777))?;
         }
@@ -200,8 +209,10 @@ fn pack(
 ) -> std::result::Result<(), Box<dyn std::error::Error>> {
     let name = path.strip_prefix(base)?.to_string_lossy().into_owned();
     let meta = path.metadata()?;
+    // Without stored modes, unpacking would leave everything to the umask.
     let options = SimpleFileOptions::default().unix_permissions(meta.permissions().mode() & 0o7777);
     if !meta.is_dir() {
+        // The 64-bit fields are written only where they are needed: some old programs cannot read them.
         writer.start_file(name.as_str(), options.large_file(meta.len() >= u64::from(u32::MAX)))?;
         let mut content = fs::File::open(path)?;
         io::copy(&mut content, writer)?;
@@ -211,6 +222,7 @@ fn pack(
     writer.add_directory(name.as_str(), options)?;
     names.push(format!("{name}/"));
     let mut entries: Vec<PathBuf> = fs::read_dir(path)?.flatten().map(|entry| entry.path()).collect();
+    // read_dir has no order; a sorted archive lists alike on every machine. Files precede directories as in `os.walk`.
     entries.sort();
     let (dirs, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.is_dir() && !entry.is_symlink());
     for entry in files.iter().chain(&dirs) {

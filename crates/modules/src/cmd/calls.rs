@@ -11,6 +11,7 @@ use super::{chroot, script as scripts};
 pub fn run(ctx: &Context, given: Given) -> Result<Value> {
     let options = Options::rendered(ctx, &given)?;
     let outcome = run::run(ctx, &options)?;
+    // With `output_loglevel=quiet` Salt skips the whole block, `raise_err` included.
     if let Some(level) = options.loglevel {
         let failed = outcome.retcode.is_some_and(|code| code != 0) && !options.ignore_retcode;
         if failed {
@@ -27,6 +28,7 @@ pub fn run(ctx: &Context, given: Given) -> Result<Value> {
 
 /// `cmd.shell`.
 pub fn shell(ctx: &Context, mut given: Given) -> Result<Value> {
+    // This function exists for shell lines: a pipe works even where `cmd.run` would not use a shell.
     if given.value("python_shell").is_null() {
         given.set("python_shell", true);
     }

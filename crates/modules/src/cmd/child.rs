@@ -69,6 +69,7 @@ impl Process {
     /// Waits for its end.
     pub fn wait(&mut self, bounds: &Bounds<'_>) -> io::Result<Result<ExitStatus, Stop>> {
         let (Some(child), Some(end)) = (self.child.as_mut(), &self.end) else { return Err(Errno::ECHILD.into()) };
+        // Usually it has ended by now, since its pipes are closed; that saves a call of `poll`.
         let status = match child.try_wait()? {
             Some(status) => status,
             None => {
@@ -87,9 +88,12 @@ impl Process {
 fn watched(pid: Pid) -> io::Result<OwnedFd> {
     let (reader, writer) = io::pipe()?;
     std::thread::Builder::new().name("wait-for-process".to_owned()).spawn(move || {
+        // WNOWAIT leaves the zombie for whoever wants the exit code; reaping it here would free the pid for another
+        // process.
         if let Err(error) = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
             tracing::debug!("failed to wait for process {pid}: {error}");
         }
+        // Closing the write end is what `poll` reports on the other side.
         drop(writer);
     })?;
     Ok(reader.into())
@@ -98,6 +102,7 @@ fn watched(pid: Pid) -> io::Result<OwnedFd> {
 impl Drop for Process {
     fn drop(&mut self) {
         let left = (self.child.take(), self.end.take(), tokio::runtime::Handle::try_current());
+        // Outside of a runtime, as in tests, the zombie lives as long as the test does.
         let (Some(mut child), Some(end), Ok(runtime)) = left else { return };
         let pid = self.pid;
         runtime.spawn(async move {
@@ -132,6 +137,7 @@ fn wait_for<'a>(fds: &mut Vec<PollFd<'a>>, bounds: &Bounds<'a>) -> io::Result<Op
         let left = bounds.until.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = match left {
             None => PollTimeout::NONE,
+            // Checked before every `poll`: a process that writes without pause must not escape its limit.
             Some(Duration::ZERO) => return Ok(Some(Stop::Late)),
             // Rounded up, so that the last millisecond is not spent in a loop.
             Some(left) => PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX),
@@ -139,6 +145,7 @@ fn wait_for<'a>(fds: &mut Vec<PollFd<'a>>, bounds: &Bounds<'a>) -> io::Result<Op
         match poll(fds, timeout) {
             Err(Errno::EINTR) | Ok(0) => {}
             Err(error) => return Err(error.into()),
+            // The kill counts before the data: a command that floods its output must still end.
             Ok(_) if fds[own..].iter().any(is_ready) => return Ok(Some(Stop::Killed)),
             Ok(_) => return Ok(None),
         }
@@ -146,6 +153,7 @@ fn wait_for<'a>(fds: &mut Vec<PollFd<'a>>, bounds: &Bounds<'a>) -> io::Result<Op
 }
 
 fn is_ready(fd: &PollFd<'_>) -> bool {
+    // Flags this version does not know count as ready: a read then tells what they mean.
     fd.any().unwrap_or(true)
 }
 
@@ -168,6 +176,7 @@ impl Stream {
     fn advance(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let before = self.read.len();
+        // Read straight into the result, so that large output is not copied twice.
         self.read.resize(before + CHUNK, 0);
         let found = match pipe.read(&mut self.read[before..]) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {

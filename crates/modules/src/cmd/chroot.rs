@@ -26,7 +26,10 @@ pub fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
         },
         Err(error) => Err(error),
     };
+    // A process that still has its root there keeps the mounts busy, and umount would fail.
     end_processes(&root);
+    // In reverse, since a bind mount may lie below another one. What was mounted is unmounted even when a later mount
+    // failed.
     for place in mounted.iter().rev() {
         unmount(ctx, place);
     }
@@ -35,6 +38,7 @@ pub fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
 
 fn options(ctx: &Context, given: &Given, root: &Path) -> Result<Options> {
     let mut given = given.clone();
+    // The shell must be in the new root; the caller's `shell` is that of the machine.
     let shell = if root.join("bin/bash").is_file() { "/bin/bash" } else { "/bin/sh" };
     let mut words = vec!["chroot".to_owned()];
     if let Some(user) = given.some_text("runas") {
@@ -44,6 +48,7 @@ fn options(ctx: &Context, given: &Given, root: &Path) -> Result<Options> {
     let line = Line::from_value(given.value("cmd")).joined();
     words.extend([root.to_string_lossy().into_owned(), shell.to_owned(), "-c".to_owned(), line]);
     given.set("cmd", words);
+    // The line goes to the shell inside the root as one word, so nothing is expanded outside.
     given.set("python_shell", false);
     given.set("runas", Value::Null);
     given.set("group", Value::Null);

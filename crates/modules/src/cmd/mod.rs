@@ -122,6 +122,7 @@ fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Result<Outc
             let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
             Ok(Outcome { pid, retcode: Some(code), stdout: text(out), stderr: text(err), timed_out: false })
         }
+        // No signal number: Salt returns 1 for every command that exceeds its timeout.
         Ok(Ended::TimedOut { pid }) => Ok(Outcome { pid, retcode: Some(1), timed_out: true, ..Outcome::default() }),
         Err(failure) => Err(not_started(failure)),
     }
@@ -139,12 +140,15 @@ fn plain(words: &[&str]) -> Result<Launch> {
     if words.first().is_none_or(|program| program.is_empty()) {
         return Err(Error::invocation("the command to run is empty"));
     }
+    // The output is parsed; a translated message or a decimal comma would not be understood.
     let english = [("LC_ALL", "C"), ("LANGUAGE", "C")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     Ok(Launch {
         words: words.iter().map(|word| (*word).to_owned()).collect(),
+        // The directory the minion was started in may be gone or unreadable.
         cwd: "/".into(),
         env: crate::environ::variables()
             .into_iter()
+            // systemd would take a `READY=1` or `STOPPING=1` of the child for one of the minion.
             .filter(|(name, _)| name != "NOTIFY_SOCKET")
             .chain(english)
             .collect(),
@@ -154,6 +158,7 @@ fn plain(words: &[&str]) -> Result<Launch> {
 
 fn not_started(Failure(error, program): Failure) -> Error {
     match error.kind() {
+        // Callers tell a missing program from one that cannot be started.
         std::io::ErrorKind::NotFound => Error::CommandNotFound(program),
         _ => Error::execution(format!("failed to run {program}: {error}")),
     }
@@ -205,6 +210,8 @@ fn exec_code_all(
 
 fn code_arguments(cwd: Option<Value>, args: Option<Value>, kwargs: KwArgs) -> Given {
     let mut bound =
+        // The functions that run code have no such arguments of their own, but Salt runs them with the defaults of
+        // `cmd.run`.
         exec::Bound { kwargs: map! { "shell" => "/bin/bash", "output_loglevel" => "debug" }, ..Default::default() };
     bound.kwargs.update(kwargs.0);
     bound.kwargs.update(map! { "cwd" => cwd, "args" => args });
@@ -291,6 +298,7 @@ fn tty(ctx: &Context, device: String, #[default("")] echo: String) -> Result<Map
         (None, true) => format!("/dev/{device}"),
         (None, false) => return Ok(map! { "Error" => "The specified device is not a valid TTY" }),
     };
+    // The device comes from the caller: `pts/../../etc/motd` is no terminal.
     if path.contains("..") {
         return Ok(map! { "Error" => "The specified device is not a valid TTY" });
     }

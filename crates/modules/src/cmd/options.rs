@@ -18,6 +18,7 @@ impl Given {
     /// Takes the bound arguments of a function; keywords it does not name are kept too.
     pub fn of(function: &Function, bound: Bound) -> Self {
         let mut given = bound.kwargs;
+        // The bound values last: a keyword of the same name in `kwargs` must not replace them.
         given.extend(function.params.iter().map(|param| param.name).zip(bound.values));
         Given(given)
     }
@@ -42,6 +43,8 @@ impl Given {
     /// Says whether the argument counts as true.
     pub fn flag(&self, name: &str) -> bool {
         match self.value(name) {
+            // A state or a quoted argument on the command line may hand over the text; every other text is true in
+            // Python.
             Value::Str(text) if text.eq_ignore_ascii_case("false") => false,
             value => value.truthy(),
         }
@@ -164,6 +167,7 @@ impl Options {
     pub fn rendered(ctx: &Context, given: &Given) -> Result<Self> {
         let Some(engine) = given.some_text("template") else { return Self::read(ctx, given) };
         let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
+        // Templates look for their imports there, so there must always be an environment.
         let saltenv = saltenv.unwrap_or_else(|| "base".to_owned());
         let pillared = with_pillar(ctx, given)?;
         let mut given = given.clone();
@@ -172,6 +176,7 @@ impl Options {
             let [text] = crate::templates::paths(&pillared, Some(&engine), [&text], &saltenv)?;
             given.set(name, text);
         }
+        // Rendered once: a value that was put in must not be taken for a template itself.
         given.set("template", Value::Null);
         Self::read(ctx, &given)
     }
@@ -185,6 +190,7 @@ impl Options {
         let shell = given.some_text("shell");
         check_shell(shell.as_deref())?;
         util::plain_template(given.some_text("template").as_deref(), &line.joined())?;
+        // States and other modules call the same functions; the lists only bind whoever publishes a job.
         if given.is_from_job() {
             check_allowed(ctx, &line)?;
         }
@@ -201,16 +207,20 @@ impl Options {
             group: given.some_text("group"),
             shell,
             through_shell: through_shell(ctx, given),
+            // An empty text for the shell still splits the line; only None turns it off.
             split: !given.value("shell").is_null(),
             env: environment(given.value("env"))?,
             clean_env: given.flag("clean_env"),
             prepend_path: given.some_text("prepend_path"),
+            // The default is true, and not every variant has the argument.
             rstrip: given.value("rstrip").is_null() || given.flag("rstrip"),
             umask: umask(given.text("umask"))?,
             encoding: Encoding::named(given.some_text("output_encoding").as_deref())?,
             loglevel: loglevel(given.text("output_loglevel").as_deref()),
             timeout: timeout(given.value("timeout"))?,
+            // Absent counts as true: not every variant has the argument.
             reset_locale: given.value("reset_system_locale") != &Value::Bool(false),
+            // Nobody waits for a background command, so it has no exit code to judge.
             ignore_retcode: background || given.flag("ignore_retcode"),
             merge: given.flag("redirect_stderr"),
             background,
@@ -239,6 +249,8 @@ fn check_shell(shell: Option<&str>) -> Result<()> {
 /// An operator's line goes through the shell unless told otherwise; one from another function does not.
 fn through_shell(ctx: &Context, given: &Given) -> bool {
     match given.value("python_shell") {
+        // A published command goes through the shell because people type pipes; calls by modules do not, which keeps
+        // data out of it.
         Value::Null => given.is_from_job() || ctx.opts.get("cmd_safe") == Some(&Value::Bool(false)),
         _ => given.flag("python_shell"),
     }
@@ -263,6 +275,7 @@ fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
     let text = line.joined();
     let hit = |name: &str| {
         let globs = util::config_get(ctx, name).map(|value| util::split_input(&value)).unwrap_or_default();
+        // An empty list is no list: otherwise an empty whitelist would forbid everything.
         (!globs.is_empty()).then(|| globs.iter().any(|glob| targeting::fnmatch(&text, glob)))
     };
     if hit("cmd_blacklist_glob") == Some(true) || hit("cmd_whitelist_glob") == Some(false) {
@@ -275,6 +288,7 @@ fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
 fn environment(value: &Value) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     let mut add = |name: &Value, value: &Value| {
+        // execve(2) could not tell such a name from its value.
         if name.to_string().contains(['=', '\0']) {
             return Err(Error::Other("illegal environment variable name".into()));
         }
@@ -307,11 +321,13 @@ fn variable(name: &Value, value: &Value) -> String {
 
 fn umask(text: Option<String>) -> Result<Option<u32>> {
     let Some(text) = text else { return Ok(None) };
+    // YAML may have read `022` as an octal number or left it as text: the zeros in front say nothing.
     let digits = text.trim_start_matches('0');
     if digits.is_empty() {
         return Err(Error::execution("Zero umask is not allowed."));
     }
     match u32::from_str_radix(digits, 8) {
+        // umask(2) drops higher bits silently; an error is better than a mask that nobody meant.
         Ok(mask) if mask <= 0o7777 => Ok(Some(mask)),
         _ => Err(Error::execution(format!("Invalid umask: '{text}'"))),
     }
@@ -327,6 +343,7 @@ fn loglevel(name: Option<&str>) -> Option<tracing::Level> {
         Some("info") => Some(tracing::Level::INFO),
         other => {
             let shown = other.unwrap_or("None");
+            // Salt logs and goes on; a typing error in a log level must not stop a command.
             tracing::error!("Invalid output_loglevel '{shown}'. Falling back to 'info'.");
             Some(tracing::Level::INFO)
         }
@@ -341,6 +358,7 @@ fn timeout(value: &Value) -> Result<Option<Timeout>> {
         Value::Int(_) | Value::Float(_) | Value::Bool(_) => value.as_f64(),
         _ => None,
     };
+    // A negative timeout has passed already; one beyond the range of a duration is refused rather than capped.
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
     match limit {
         Some(limit) => Ok(Some(Timeout { limit, given: value.clone() })),

@@ -78,22 +78,26 @@ pub struct Failure(pub io::Error, pub String);
 
 /// Runs a program to its end. When the time is over or the job is killed, the whole process group goes; a killed job ends here.
 pub fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Result<Ended, Failure> {
+    // Between two commands of one function there is no other point where a killed job would notice.
     ctx.unless_killed();
     let failed = |error| Failure(error, launch.words[0].clone());
     let killed = ctx.job.cancel.descriptor().map_err(failed)?;
     let until = limit.and_then(|limit| Instant::now().checked_add(limit));
     let bounds = Bounds { until, killed: Some(killed.as_fd()) };
     let (mut process, mut streams) = start(launch)?;
+    // From here on every way out of the function, a panic included, must end the processes.
     let mut group = Group { pid: process.pid(), armed: true };
     let noted = ctx.child(group.pid.as_raw());
     let pid = i64::from(group.pid.as_raw());
     let input = Input::new(process.take_stdin(), launch.stdin.as_deref().unwrap_or_default());
     let ended = input.and_then(|mut input| child::finish(&mut process, &mut input, &mut streams, &bounds));
     match ended {
+        // SIGKILL at once, as Salt's `TimedProc` does: the limit is hard.
         Ok(Err(Stop::Late)) => {
             group.end(&mut process, Signal::SIGKILL);
             Ok(Ended::TimedOut { pid })
         }
+        // A killed job may clean up first: package managers leave locks behind when they get SIGKILL.
         Ok(Err(Stop::Killed)) => {
             group.end(&mut process, Signal::SIGTERM);
             drop(noted);
@@ -128,6 +132,7 @@ pub fn os_text(error: &io::Error, path: &str) -> String {
 
 fn exit_code(status: std::process::ExitStatus) -> i64 {
     use std::os::unix::process::ExitStatusExt;
+    // Python's `returncode` is minus the number of the signal.
     let by_signal = || -status.signal().unwrap_or_default();
     i64::from(status.code().unwrap_or_else(by_signal))
 }
@@ -155,6 +160,7 @@ fn prepare(launch: &Launch) -> Command {
     let mut command = Command::new(&launch.words[0]);
     command.args(&launch.words[1..]).current_dir(&launch.cwd);
     command.env_clear().envs(launch.env.iter().map(|(name, value)| (name, value)));
+    // A group of its own: a signal reaches pipelines and grandchildren, and not the minion.
     command.process_group(0);
     if launch.identity.is_some() || launch.umask.is_some() {
         before_exec(&mut command, launch.identity.clone(), launch.umask);
@@ -179,6 +185,7 @@ fn spawn(command: &mut Command, launch: &Launch) -> Result<Process, Failure> {
 fn before_exec(command: &mut Command, identity: Option<Identity>, umask: Option<u32>) {
     let change = move || {
         if let Some(identity) = &identity {
+            // The groups before the user: after setuid the process has no right to change them.
             nix::unistd::setgid(identity.gid)?;
             nix::unistd::setgroups(&identity.groups)?;
             nix::unistd::setuid(identity.uid)?;
@@ -205,6 +212,7 @@ impl Group {
 
     /// Signals the group, waits for its leader for a moment, then kills what is left.
     fn end(&mut self, process: &mut Process, signal: Signal) {
+        // The group and not the pid alone: the shell would die and leave what it started.
         self.signal(signal);
         if signal != Signal::SIGKILL {
             let moment = Bounds { until: Some(Instant::now() + GRACE), killed: None };

@@ -30,6 +30,7 @@ impl Outcome {
     /// Returns what `cmd.run_all` returns.
     pub fn into_map(self) -> Map {
         let (pid, retcode) = (self.pid, self.retcode);
+        // Salt fills the map in another order after a timeout, and the order shows in every output format.
         if self.timed_out {
             return map! { "stdout" => self.stdout, "stderr" => self.stderr, "retcode" => retcode, "pid" => pid };
         }
@@ -51,6 +52,7 @@ pub fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
     log_start(options, &launch.cwd);
     if options.background {
         let pid = process::leave_running(&launch).map_err(|failure| refused(options, &launch, failure))?;
+        // Salt runs background commands with `ignore_retcode`, which clears the code of an earlier command too.
         ctx.set_retcode(0);
         return Ok(Outcome { pid, ..Outcome::default() });
     }
@@ -67,6 +69,7 @@ pub fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
                     timed_out: false,
                 },
             );
+            // The last command of a job decides its return code, as `__context__["retcode"]` does in Salt.
             ctx.set_retcode(if options.ignore_retcode { 0 } else { outcome.retcode.unwrap_or_default() });
             Ok(outcome)
         }
@@ -76,6 +79,7 @@ pub fn run(ctx: &Context, options: &Options) -> Result<Outcome> {
 }
 
 fn text(options: &Options, bytes: Vec<u8>, stream: &str) -> String {
+    // The other encodings give every byte a meaning, or say nothing in Salt either.
     if options.encoding == Encoding::Utf8 && std::str::from_utf8(&bytes).is_err() {
         let command = options.line.first_word();
         tracing::error!(
@@ -84,6 +88,7 @@ fn text(options: &Options, bytes: Vec<u8>, stream: &str) -> String {
     }
     let mut text = options.encoding.decode(bytes);
     if options.rstrip {
+        // Python's `rstrip` counts the four ASCII separators as white space; Rust does not.
         let white = |letter: char| letter.is_whitespace() || ('\x1c'..='\x1f').contains(&letter);
         text.truncate(text.trim_end_matches(white).len());
     }
@@ -95,6 +100,7 @@ fn judge(options: &Options, mut outcome: Outcome) -> Outcome {
     let by_code = outcome.retcode.is_some_and(|code| options.success_retcodes.contains(&code));
     let by_text = options.success_stdout.iter().any(|text| outcome.stdout.contains(text))
         || options.success_stderr.iter().any(|text| outcome.stderr.contains(text));
+    // Callers see 0, not the code that was accepted: this is how Salt makes a state succeed.
     if by_code || by_text {
         outcome.retcode = Some(0);
     }
@@ -119,6 +125,8 @@ fn shown(options: &Options, launch: &Launch) -> String {
 
 fn refused(options: &Options, launch: &Launch, failure: Failure) -> Error {
     let command = if options.loglevel.is_some() { shown(options, launch) } else { "REDACTED".to_owned() };
+    // The text is that of Salt, which prints the keyword arguments of `Popen`; -1 is PIPE and -2 is STDOUT. `env` and
+    // `stdin` are left out because they often hold passwords.
     let context = map! {
         "cwd" => launch.cwd.to_string_lossy(),
         "shell" => options.through_shell,
@@ -142,6 +150,8 @@ fn prepare(ctx: &Context, options: &Options) -> Result<Launch> {
         identity,
         umask: options.umask,
         stdin: options.stdin.as_ref().map(|text| {
+            // Salt turns the two letters `\n` into a line break, since an argument on a command line cannot hold one
+            // easily.
             if options.stdin_raw { text.clone().into_bytes() } else { text.replace("\\n", "\n").into_bytes() }
         }),
         merge: options.merge,
@@ -155,6 +165,7 @@ fn directory(options: &Options) -> Result<PathBuf> {
         Some(cwd) => Err(Error::execution(format!("Specified cwd '{cwd}' either not absolute or does not exist"))),
         None => {
             let home = runas::home(options.runas.as_deref()).map(PathBuf::from);
+            // Under sudo the home can be that of another user, whom this process may not look into.
             let usable = |home: &PathBuf| home.is_absolute() && std::fs::read_dir(home).is_ok();
             Ok(home.filter(usable).unwrap_or_else(|| "/".into()))
         }
@@ -166,6 +177,8 @@ fn argv(options: &Options) -> Result<Vec<String>> {
         (Line::Text(text), shell) if options.through_shell => {
             vec![shell.clone().unwrap_or_else(|| "/bin/sh".into()), "-c".into(), text.clone()]
         }
+        // Only the first word is the script; the others become `$0`, `$1` and so on, as with a list and `shell=True` in
+        // Python.
         (Line::Words(words), shell) if options.through_shell => {
             let shell = shell.clone().unwrap_or_else(|| "/bin/sh".into());
             [shell, "-c".into()].into_iter().chain(words.iter().cloned()).collect()
@@ -174,6 +187,7 @@ fn argv(options: &Options) -> Result<Vec<String>> {
         (Line::Text(text), _) if options.split => {
             words::split(text).map_err(|error| Error::Other(error.to_string()))?
         }
+        // Without a shell (`shell=None`) Salt does not split the line: all of it is the name of a program.
         (Line::Text(text), _) => vec![text.clone()],
     };
     match found.first() {
@@ -204,12 +218,14 @@ fn environment(ctx: &Context, options: &Options) -> Result<BTreeMap<String, Stri
         Some(user) => runas::login_environment(ctx, user, options.shell.as_deref())?,
         None => BTreeMap::new(),
     };
+    // The caller's variables win over those of the login, and the locale below over neither.
     wanted.extend(options.env.clone());
     if options.reset_locale {
         for name in ENGLISH {
             wanted.entry(name.to_owned()).or_insert_with(|| "C".to_owned());
         }
     }
+    // Not the environment of the process: `environ.setenv` changes a copy, because other threads read the real one.
     let mut env = if options.clean_env { BTreeMap::new() } else { crate::environ::variables() };
     // A child must not speak to the service manager in our name.
     env.remove("NOTIFY_SOCKET");
@@ -225,6 +241,7 @@ fn log_start(options: &Options, cwd: &Path) {
     if options.loglevel.is_none() {
         return;
     }
+    // Python prints a list with its own brackets and quotes.
     let quote = if matches!(options.line, Line::Text(_)) { "'" } else { "" };
     let user = options.runas.as_ref().map(|user| format!("as user '{user}' ")).unwrap_or_default();
     let group = options.group.as_ref().map(|group| format!("in group '{group}' ")).unwrap_or_default();

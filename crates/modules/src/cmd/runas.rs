@@ -28,6 +28,7 @@ pub fn home(name: Option<&str>) -> Option<String> {
     let from_database = |user: User| user.dir.to_string_lossy().into_owned();
     match name {
         Some(name) => User::from_name(name).ok().flatten().map(from_database),
+        // Python's `expanduser("~")` asks the variable first and the user database only then.
         None => std::env::var("HOME")
             .ok()
             .filter(|home| !home.is_empty())
@@ -48,6 +49,7 @@ pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Ident
         Some(name) => self::group(name)?.gid,
         None => user.gid,
     };
+    // An unprivileged minion may run commands as itself, but has no right to call setgroups.
     if user.uid == geteuid() && gid == getegid() {
         return Ok(None);
     }
@@ -83,6 +85,7 @@ pub fn login_environment(ctx: &Context, name: &str, shell: Option<&str>) -> Resu
             BTreeMap::new()
         }
     };
+    // Some systems leave `USER` out or keep the old `HOME` in a login; Salt sets both by hand.
     env.insert("USER".into(), name.to_owned());
     env.insert("HOME".into(), user.dir.to_string_lossy().into_owned());
     Ok(env)
@@ -93,9 +96,11 @@ fn told_by_login(ctx: &Context, name: &str, shell: Option<&str>) -> Result<Optio
         // `su` would ask for a password that nobody can give.
         return Ok(None);
     }
+    // Random, so that no profile script can print it by accident or on purpose.
     let marker = format!("<<<{:032x}>>>", rand::random::<u128>());
     let mut words = vec!["su".to_owned()];
     words.extend(shell.into_iter().flat_map(|shell| ["-s".to_owned(), shell.to_owned()]));
+    // `env -0` because values may hold line breaks. Salt runs Python for this, which a machine need not have here.
     let script = format!("printf %s '{marker}'; env -0; printf %s '{marker}'");
     words.extend(["-".to_owned(), name.to_owned(), "-c".to_owned(), script]);
     let launch = Launch { words, cwd: "/".into(), env: std::env::vars().collect(), ..Launch::default() };

@@ -21,6 +21,7 @@ pub fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
         Some(path) => path,
         None => return Ok(None),
     };
+    // The file may vanish between the two calls when the cache is cleared; Salt answers that with `cache_error`.
     let content = match std::fs::read(&cached) {
         Ok(content) => content,
         Err(error) => {
@@ -40,7 +41,9 @@ pub fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
         }
         None => content,
     };
+    // A `?saltenv=…` at the end of the address would otherwise become part of the suffix.
     let plain = source.split('?').next().unwrap_or_default();
+    // Some interpreters judge a script by its suffix.
     let suffix = Path::new(plain).extension().map(|ending| format!(".{}", ending.to_string_lossy()));
     let runas = given.some_text("runas");
     let file = place(&content, given.some_text("cwd").as_deref(), &suffix.unwrap_or_default(), runas.as_deref())?;
@@ -80,6 +83,7 @@ fn options(ctx: &Context, given: &Given, file: &TempPath) -> Result<Options> {
         Value::Null => Vec::new(),
         single => vec![single.to_string()],
     };
+    // Arguments given to a shell would need quoting; without one they reach the script as they are.
     if !args.is_empty() {
         given.set("python_shell", false);
     }
@@ -98,9 +102,11 @@ fn place(content: &[u8], directory: Option<&str>, suffix: &str, runas: Option<&s
         tempfile::Builder::new().prefix("__salt.tmp.").suffix(suffix).tempfile_in(&directory).map_err(failed)?;
     file.write_all(content).map_err(failed)?;
     let path = file.into_temp_path();
+    // Closed first and then made executable: executing a file that is open for writing fails with ETXTBSY.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o500)).map_err(failed)?;
     if let Some(name) = runas {
         let user = runas::user(name)?;
+        // The mode lets only the owner read it, so the user who runs it must own it.
         nix::unistd::chown(path.as_os_str(), Some(user.uid), None).map_err(|error| failed(error.into()))?;
     }
     Ok(path)

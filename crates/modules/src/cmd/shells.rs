@@ -59,6 +59,7 @@ pub fn info(ctx: &Context, shell: &str) -> Result<Map> {
         map! { "error" => error, "installed" => false }
     };
     let words = known.words.iter().map(|word| (*word).to_owned()).collect();
+    // Some interpreters print their version to stderr, Python 2 among them.
     let launch = Launch { words, cwd: "/".into(), env: std::env::vars().collect(), merge: true, ..Launch::default() };
     match process::run(ctx, &launch, Some(LIMIT)) {
         Ok(Ended::Exited { out, .. }) => told(known, &String::from_utf8_lossy(&out)),
@@ -77,6 +78,7 @@ fn told(known: &Known, out: &str) -> Result<Map> {
         return Ok(map! { "installed" => (), "path" => path, "error" => error, "stdout" => out });
     };
     let digits = raw.split(|letter: char| !letter.is_ascii_digit() && letter != '.').next().unwrap_or_default();
+    // States compare the version with others, so it has at least two numbers and no suffix.
     let mut parts: Vec<&str> = digits.split('.').take(3).collect();
     if parts.len() == 1 {
         parts.push("0");

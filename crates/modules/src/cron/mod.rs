@@ -39,12 +39,14 @@ pub static MODULE: Module = Module::new(
 
 /// Calls `crontab` for a user.
 fn words<'a>(user: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    // Only root may name a user, and some versions of cron refuse `-u` even for one's own name.
     let own = nix::unistd::User::from_name(user).ok().flatten().map(|user| user.uid) == Some(nix::unistd::geteuid());
     let user = if own { vec![] } else { vec!["-u", user] };
     [&["crontab"], &user[..], rest].concat()
 }
 
 fn raw(ctx: &Context, user: &str) -> Result<String> {
+    // The exit code says nothing: `crontab -l` fails for a user who has no table yet.
     let said = cmd::quiet(ctx, &words(user, &["-l"]))?;
     Ok(without_header(&said.stdout))
 }
@@ -63,6 +65,7 @@ fn table(ctx: &Context, user: &str) -> Result<Tab> {
 
 /// Installs a table; returns the error in words if it is refused.
 fn store(ctx: &Context, user: &str, tab: &Tab) -> Result<Option<String>> {
+    // Through standard input instead of a temporary file as in Salt: no copy is left for others to read.
     let said = cmd::fed(ctx, &words(user, &["-"]), tab.written().into_bytes())?;
     Ok((said.retcode != Some(0)).then(|| said.stderr.trim_end().to_owned()))
 }
@@ -138,6 +141,7 @@ struct Wish {
 impl Wish {
     fn differs(&self, job: &Job) -> bool {
         let text = |text: Option<&str>| text.map_or(Value::Null, Value::from);
+        // Salt compares the wish with this placeholder, so a job gains its identifier on the next run.
         let own_id = job.identifier.as_deref().unwrap_or(NO_IDENTIFIER);
         let when = match &self.when {
             When::Times(times) => {
@@ -166,6 +170,7 @@ impl Wish {
             self.comment = job.comment.clone();
         }
         let id = job.id().to_owned();
+        // A job that was found by its command alone stays without an identifier unless the caller brings one.
         let known = (id != NO_IDENTIFIER).then_some(id).or_else(|| self.identifier.clone().filter(|id| !id.is_empty()));
         if job.cmd == self.cmd && known.is_none() {
             self.identifier = None;
@@ -178,6 +183,7 @@ impl Wish {
         loop {
             let same = |job: &Job| job.is(&self.cmd, self.identifier.as_deref());
             let place = tab.crons.iter().position(same).map(|n| (false, n));
+            // A job may move between the two lists: `minute=5` becomes `@daily` and back.
             let place = place.or_else(|| tab.special.iter().position(same).map(|n| (true, n)));
             let Some((special, place)) = place else { break };
             let list = if special { &mut tab.special } else { &mut tab.crons };
@@ -185,6 +191,7 @@ impl Wish {
                 return if done == "new" { "present" } else { done };
             }
             let old = list.remove(place);
+            // Salt removes the old job and calls itself again, so a second match is removed in the same way.
             self.keep(&old);
             done = "updated";
         }
@@ -207,12 +214,15 @@ fn drawn(when: When) -> When {
         },
         None => text,
     };
+    // The month first, since it decides which days there are.
     let month = draw(month, 1, 12);
     let last = match month.as_str() {
         "1" | "3" | "5" | "7" | "8" | "10" | "12" => 31,
         "4" | "6" | "9" | "11" => 30,
+        // February and `*`: the 28th is the last day that every month has.
         _ => 28,
     };
+    // Salt knows ranges in every field but this one.
     let day = if daymonth == "random" { rand::rng().random_range(1..=last).to_string() } else { daymonth };
     When::Times([draw(minute, 0, 59), draw(hour, 0, 23), day, month, draw(dayweek, 0, 6)])
 }
@@ -220,6 +230,7 @@ fn drawn(when: When) -> When {
 fn set(ctx: &Context, user: &str, wish: Wish) -> Result<String> {
     let mut tab = table(ctx, user)?;
     let done = wish.put(&mut tab);
+    // An unchanged table is not written, so its modification time stays and cron does not reload it.
     if done == "present" { Ok(done.into()) } else { stored(ctx, user, &tab, done) }
 }
 
@@ -252,6 +263,7 @@ fn set_job(
     #[default(Value::Null)] comment: Value,
     #[default(Value::Null)] identifier: Value,
 ) -> Result<String> {
+    // cron(8) takes names such as `Mon` in any case; in lower case two runs compare equal.
     let when = When::Times([&minute, &hour, &daymonth, &month, &dayweek].map(lower));
     set(ctx, &user, Wish { when, cmd, commented, comment: text(comment), identifier: text(identifier) })
 }
@@ -284,6 +296,7 @@ fn remove_job(ctx: &Context, user: &str, cmd: &str, times: [Value; 5], identifie
     let at = |job: &Job| {
         times.iter().enumerate().all(|(place, time)| {
             let own = job.time(place).unwrap_or_default();
+            // `random` was replaced by a number when the job was written, so any number fits it.
             time.is_null() || own == time.to_string() || (lower(time) == "random" && own != "*")
         })
     };
@@ -379,6 +392,7 @@ fn set_env(ctx: &Context, user: String, name: String, #[default(Value::Null)] va
         None => "new",
     };
     tab.env.retain(|(known, _)| *known != name);
+    // At the end, as in Salt, which removes a changed variable and adds it again.
     tab.env.push((name, value));
     stored(ctx, &user, &tab, done)
 }

@@ -93,10 +93,12 @@ impl Job {
     }
 
     fn written(&self, text: &mut String) {
+        // An empty comment still writes a line with a lone `#`, as in Salt.
         if self.comment.is_some() || self.identifier.is_some() {
             text.push('#');
             if let Some(comment) = self.comment.as_deref().filter(|comment| !comment.is_empty()) {
                 text.push(' ');
+                // Each line needs its own mark, or cron would read the rest of the comment as a job.
                 text.push_str(&comment.replace('\n', "\n# "));
             }
             if let Some(identifier) = self.identifier.as_deref().filter(|identifier| !identifier.is_empty()) {
@@ -116,6 +118,8 @@ impl Job {
 /// Says whether an entry with this identifier is meant; `same` says whether it has the command.
 fn matched(id: &str, same: bool, identifier: Option<&str>) -> bool {
     let wanted = identifier.filter(|identifier| !identifier.is_empty()).unwrap_or(NO_IDENTIFIER);
+    // A job without an identifier is found by its command, so that tables from before identifiers still match. One that
+    // has an identifier is found by that alone, so that its command can change.
     if id == NO_IDENTIFIER {
         return same || wanted != NO_IDENTIFIER && wanted == id;
     }
@@ -143,17 +147,20 @@ impl Tab {
                 managed = true;
                 continue;
             }
+            // Whatever stands above the mark was written by a person and is kept to the letter.
             if !managed {
                 tab.pre.push(line.to_owned());
                 continue;
             }
             let (line, off) = line.strip_prefix(OFF).map_or((line, false), |line| (line, true));
             if line.starts_with('@') {
+                // Runs of white space shrink to one space in these lines only, as in Salt.
                 let words: Vec<&str> = line.split_whitespace().collect();
                 if words.len() > 1 {
                     tab.special.push(Job {
                         when: When::Special(words[0].to_owned()),
                         cmd: words[1..].join(" "),
+                        // Remarks belong to the next job, even with a variable or an unreadable line between.
                         identifier: identifier.take(),
                         comment: comment.take(),
                         commented: off,
@@ -163,6 +170,7 @@ impl Tab {
                 remark(line, &mut comment, &mut identifier);
             } else if let Some((name, value)) = variable(line) {
                 tab.env.push((name.to_owned(), value.to_owned()));
+            // Single spaces are counted and not words: the command keeps its inner spacing.
             } else if line.split(' ').count() > 5 {
                 let mut words = line.splitn(6, ' ').map(str::to_owned);
                 let times = std::array::from_fn(|_| words.next().unwrap_or_default());
@@ -196,6 +204,7 @@ impl Tab {
         text.push_str(MARK);
         text.push('\n');
         for (name, value) in &self.env {
+            // Vixie cron takes a line with nothing behind the equals sign for an error.
             text.push_str(&format!("{name}={}\n", if value.is_empty() { "\"\"" } else { value }));
         }
         for job in self.crons.iter().chain(&self.special) {
@@ -211,6 +220,7 @@ fn remark(line: &str, comment: &mut Option<String>, identifier: &mut Option<Stri
         text = before.trim_end();
         let behind = behind.split(IDENTIFIER).next().unwrap_or_default();
         if behind.len() > 1 {
+            // One letter is skipped whatever it is: the separator is a colon today.
             *identifier = behind.char_indices().nth(1).map(|(place, _)| behind[place..].to_owned());
         }
     }
@@ -225,6 +235,7 @@ fn remark(line: &str, comment: &mut Option<String>, identifier: &mut Option<Stri
 
 fn variable(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
+    // A space before the equals sign means that it belongs to the command of a job.
     (!name.is_empty() && !name.contains(' ')).then_some((name, value))
 }
 
