@@ -24,6 +24,8 @@ fn defaults() -> Map {
         "redis.host" => "salt",
         "redis.port" => 6379,
         "test.foo" => "unconfigured",
+        // Values of modules that do not exist here stay in the table: states and templates read them through
+        // `config.get`.
         "ca.cert_base_path" => "/etc/pki",
         "solr.cores" => list![],
         "solr.host" => "localhost",
@@ -92,6 +94,7 @@ fn get(
             util::traverse(&all, &key, &delimiter).cloned()
         }
         None => {
+            // The order is Salt's: what is set on the machine wins over grains, pillar and the master, in this order.
             let places = [
                 (!omit_opts).then_some(&*ctx.opts),
                 (!omit_grains).then_some(&*ctx.grains),
@@ -103,6 +106,7 @@ fn get(
         }
     };
     match found {
+        // The bare address would pass for the secret itself, so an error is safer than the text.
         Some(Value::Str(text)) if text.starts_with("sdb://") => {
             Err(Error::execution(format!("not supported: option '{key}' refers to a secret in an sdb store")))
         }
@@ -113,9 +117,11 @@ fn get(
 
 fn merged(ctx: &Context, strategy: &str, defaults: &Map) -> Map {
     if !matches!(strategy, "recurse" | "overwrite") {
+        // Salt logs and goes on with its default strategy.
         tracing::warn!("Unsupported merge strategy '{strategy}'. Falling back to 'recurse'.");
     }
     let mut all = defaults.clone();
+    // From the weakest to the strongest: each map is laid over those before it.
     let places = [of_master(ctx), Some(&*ctx.pillar), Some(&*ctx.grains), Some(&*ctx.opts)];
     for place in places.into_iter().flatten() {
         if strategy == "overwrite" {
@@ -161,6 +167,7 @@ fn option(
     .flatten()
     .collect();
     if !wildcard {
+        // `config.option` takes the name literally; only `config.get` walks down at colons.
         let found = places.iter().find_map(|place| place.get(&value)).cloned();
         return Ok(found.or(default).unwrap_or_else(|| "".into()));
     }
@@ -202,6 +209,7 @@ pub fn merged_option(ctx: &Context, name: &str, omit: [bool; 3]) -> Option<Value
     for found in kept.filter_map(|place| place.get(name)) {
         match (&mut result, found) {
             (None, Value::Null) => {}
+            // Text cannot be merged: the first place that has it decides.
             (None, Value::Str(_)) => return Some(found.clone()),
             (None, _) => result = Some(found.clone()),
             (Some(Value::Map(first)), Value::Map(more)) => {
@@ -243,6 +251,7 @@ fn dot_vals(ctx: &Context, value: String) -> Result<Map> {
 
 /// Options whose names begin with a text, the master's first.
 pub fn starting_with(ctx: &Context, prefix: &str) -> Vec<(String, Value)> {
+    // The minion's own options come last, so they win when the pairs become a map.
     let all = of_master(ctx).into_iter().flatten().chain(&*ctx.opts);
     let named = all.filter_map(|(name, entry)| Some((name.as_str()?, entry)));
     let chosen = named.filter(|(name, _)| name.starts_with(prefix));
@@ -276,6 +285,7 @@ fn manage_mode(mode: Value) -> Result<Value> {
     if mode.is_null() {
         return Ok(Value::Null);
     }
+    // YAML 1.1 reads 0644 as the number 420, so modes are written as text, and in every notation people know.
     let text = mode.to_string().replace("0o", "0");
     let digits = text.trim_matches('"').trim_matches('\'').trim_start_matches('0');
     Ok(format!("{digits:0>4}").into())

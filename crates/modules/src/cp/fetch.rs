@@ -34,6 +34,7 @@ pub fn is_foreign(address: &str) -> bool {
 /// Fetches a file into the cache, unless it lies there with the given hash.
 pub fn into_cache(ctx: &Context, address: &str, saltenv: &str, source_hash: Option<&str>, web: Web) -> Result<PathBuf> {
     let place = client(ctx)?.cache_dest(address, saltenv).map_err(super::remote::failed)?;
+    // The hash is compared before any connection is made: a mirror that is down does not matter then.
     if source_hash.is_some_and(|hash| has_hash(&place, hash)) {
         return Ok(place);
     }
@@ -43,6 +44,7 @@ pub fn into_cache(ctx: &Context, address: &str, saltenv: &str, source_hash: Opti
 /// `sha256=…`, or the digits alone, whose number tells the kind.
 fn has_hash(place: &Path, hash: &str) -> bool {
     let digits = hash.rsplit('=').next().unwrap_or_default().trim();
+    // Salt does the same: the length of a hex digest is unique among the algorithms it knows.
     let kind = crypto::HashType::from_hex_len(digits.len());
     let here = kind.and_then(|kind| Some(kind.hex(&std::fs::read(place).ok()?)));
     here.is_some_and(|here| here.eq_ignore_ascii_case(digits))
@@ -50,15 +52,19 @@ fn has_hash(place: &Path, hash: &str) -> bool {
 
 /// Fetches a file to a place, which has all of it or stays as it was.
 pub fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool, web: Web) -> Result<PathBuf> {
+    // The address becomes a line of curl's configuration; a quote or a line break in it could add options such as
+    // `output`.
     if address.contains(['\n', '\r', '"', '\\']) {
         return Err(Error::invocation("an address cannot hold line breaks, quotes or backslashes"));
     }
     let name = address.split('?').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    // A directory as destination takes the name from the address, as `cp` would.
     let place = if place.is_dir() { place.join(name) } else { place.to_owned() };
     let folder = place.parent().unwrap_or(Path::new("/"));
     if makedirs {
         std::fs::create_dir_all(folder).map_err(|error| Error::io("make the directory", folder, &error))?;
     }
+    // In the same directory, since a rename does not cross file systems.
     let part = tempfile::Builder::new()
         .prefix(".saltern-")
         .suffix(".part")
@@ -66,6 +72,7 @@ pub fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool, web:
         .map_err(|error| Error::io("write into", folder, &error))?
         .into_temp_path();
     let tag_place = tag_place(&place);
+    // A tag without its file would make the server answer 304 and leave nothing.
     let known = if web.use_etag && place.exists() { std::fs::read_to_string(&tag_place).ok() } else { None };
     let known = known.map(|tag| tag.trim().to_owned()).filter(|tag| is_tag(tag));
     let headers = download(ctx, address, &part.to_string_lossy(), known.as_deref(), web)?;
@@ -105,6 +112,7 @@ fn keep_tag(place: &Path, tag: Option<&str>) -> Result<()> {
 
 /// The status of the last answer of a chain of answers.
 fn status(headers: &str) -> Option<&str> {
+    // Redirects and proxies leave the headers of several answers in one dump; only the last belongs to the file.
     let last = headers.lines().rev().find(|line| line.trim_start().starts_with("HTTP/"))?;
     last.split_whitespace().nth(1)
 }
@@ -119,6 +127,7 @@ fn header<'a>(headers: &'a str, name: &str) -> Option<&'a str> {
 /// Fetches what is behind an address and returns the headers of the answers.
 fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web) -> Result<String> {
     let (curl, wget) = (util::which("curl").is_some(), util::which("wget").is_some());
+    // A conditional request instead of `--etag-compare`, which curl has only since 7.68.
     let asked = tag.map(|tag| format!("If-None-Match: {tag}"));
     let (words, input): (Vec<&str>, String) = if curl {
         let mut words = vec!["curl", "--fail", "--silent", "--show-error", "--location", "--output", to];
@@ -134,6 +143,7 @@ fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web)
         )
     } else if wget {
         let mut words = vec!["wget", "--no-verbose", "--server-response", "--output-document", to, "--input-file", "-"];
+        // A tag is no secret, so the command line may hold it; wget cannot read headers from its input.
         words.extend(asked.as_deref().into_iter().flat_map(|line| ["--header", line]));
         words.extend((!web.verify_ssl).then_some("--no-check-certificate"));
         return finished(&words, address, cmd::fed(ctx, &words, format!("{address}\n").into_bytes())?);
@@ -148,9 +158,11 @@ fn finished(words: &[&str], address: &str, outcome: Outcome) -> Result<String> {
     let headers = if words[0] == "curl" { outcome.stdout } else { outcome.stderr.clone() };
     match outcome.retcode {
         Some(0) => Ok(headers),
+        // 8 means that the server answered with an error, and wget counts 304 among these.
         Some(8) if words[0] == "wget" && status(&headers) == Some("304") => Ok(headers),
         code => {
             let (shown, code) = (without_password(address), code.unwrap_or_default());
+            // curl and wget repeat the address in their messages, password included.
             let said = outcome.stderr.replace(address, &shown);
             Err(Error::execution(format!("failed to fetch {shown}: {} ended with {code}: {}", words[0], said.trim())))
         }

@@ -138,6 +138,8 @@ fn get_file(
     let how = GetFile { dest: Some(dest), makedirs, saltenv: saltenv.clone(), gzip: level(gzip), cachedir: None };
     match within(ctx, client.get_file(&path, &how))? {
         Some(place) => Ok(text(&place).into()),
+        // Salt tells the two failures apart: False for a file that could not be written, an empty text for one that
+        // does not exist.
         None if within(ctx, client.hash_file(&path, &saltenv))?.is_some() => Ok(false.into()),
         None => Ok("".into()),
     }
@@ -147,6 +149,7 @@ fn get_file(
 const SAMPLE: usize = 2048;
 
 fn level(gzip: Option<u64>) -> Option<u32> {
+    // zlib has no level above 9; the number comes from the caller.
     gzip.filter(|level| *level > 0).map(|level| level.min(9) as u32)
 }
 
@@ -214,6 +217,7 @@ fn get_template(
     let Some(place) = cache(ctx, &path, &saltenv)? else { return Ok(String::new()) };
     let bytes = std::fs::read(&place).map_err(|error| Error::io("read", &place, &error))?;
     let mut names = kwargs.given();
+    // States hand their variables over under this name; a template sees them beside the others.
     if let Some(Value::Map(context)) = names.remove("context") {
         names.update(context);
     }
@@ -228,6 +232,7 @@ fn get_template(
         }
     };
     let folder = Path::new(&dest).parent().unwrap_or(Path::new("/"));
+    // Salt answers a missing directory with an empty text, not with an error.
     if !folder.is_dir() && !makedirs {
         return Ok(String::new());
     }
@@ -282,6 +287,7 @@ fn get_url(
 ) -> Result<Value> {
     let web = Web::default();
     let saltenv = environment(ctx, saltenv);
+    // `dest=None` asks for the content instead of a path; an empty text means the cache.
     let wants_content = dest.is_null();
     let place = Some(dest).filter(Value::truthy).map(|dest| dest.to_string());
     let found = if fetch::is_foreign(&path) {
@@ -358,6 +364,7 @@ fn to_cache(
     } else {
         cache(ctx, &path, &saltenv)?
     };
+    // A missing file is no failure of the call: states test the result.
     if found.is_none() {
         tracing::error!("Unable to cache file '{path}' from saltenv '{saltenv}'.");
     }
@@ -433,6 +440,7 @@ fn cache_local_file(ctx: &Context, path: String) -> Result<String> {
     let (client, saltenv) = (client(ctx)?, environment(ctx, None));
     if let Some(cached) = client.is_cached(&path, &saltenv) {
         let here = within(ctx, client.hash_file(&path, &saltenv))?;
+        // An unchanged file is not copied again, so its time in the cache stays.
         if here == within(ctx, client.hash_file(&cached, &saltenv))? {
             return Ok(cached);
         }
@@ -492,6 +500,7 @@ fn hash_file_ssh(ctx: &Context, path: String, saltenv: Option<String>) -> Result
 fn hash(ctx: &Context, path: String, saltenv: Option<String>) -> Result<Value> {
     let saltenv = environment(ctx, saltenv);
     let found = within(ctx, client(ctx)?.hash_file(&path, &saltenv))?;
+    // Salt returns what its two file clients return: the remote one a text, the local one a map.
     let nothing = || if url::parse(&path).is_some() { "".into() } else { map! {}.into() };
     Ok(found.map_or_else(nothing, Map::into))
 }

@@ -28,6 +28,7 @@ pub fn push(
     let name = upload_path.filter(|name| !name.is_empty()).unwrap_or_else(|| file.to_string_lossy().into_owned());
     let Some(parts) = parts(&name) else { return Ok(false.into()) };
     let arrived = send(ctx, &file, parts)?;
+    // Only a plain True: any other answer means that the master may not have the file.
     if arrived == Value::Bool(true) && remove_source {
         std::fs::remove_file(&file).map_err(|error| Error::io("remove", &file, &error))?;
     }
@@ -37,6 +38,7 @@ pub fn push(
 /// The file to send; `None` for a path that is not absolute or no file.
 fn source(path: &str, keep_symlinks: bool) -> Option<PathBuf> {
     let given = Path::new(path);
+    // The master checks this too; here it saves sending a file that would be refused.
     if path.contains("../") || !given.is_absolute() {
         tracing::debug!("{path} is not sent: the path must be absolute");
         return None;
@@ -48,6 +50,7 @@ fn source(path: &str, keep_symlinks: bool) -> Option<PathBuf> {
 /// The name as the master wants it: its parts.
 fn parts(name: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
+    // A list of parts, so that the master need not know the separator of the minion's system.
     for part in Path::new(name.trim_start_matches('/')).components() {
         match part {
             Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
@@ -64,6 +67,7 @@ fn parts(name: &str) -> Option<Vec<String>> {
 /// Sends piece by piece; the first answer that is not True ends it and is returned.
 fn send(ctx: &Context, file: &Path, parts: Vec<String>) -> Result<Value> {
     let size = ctx.opt("file_buffer_size").and_then(Value::as_i64).and_then(|size| u64::try_from(size).ok());
+    // With a size of 0 the loop would never advance.
     let size = size.filter(|size| *size > 0).unwrap_or(262_144);
     let total = file.metadata().map_err(|error| Error::io("read", file, &error))?.len();
     let mut offset = 0;
@@ -71,6 +75,7 @@ fn send(ctx: &Context, file: &Path, parts: Vec<String>) -> Result<Value> {
         let path = file.to_owned();
         let piece = ctx.blocking(move || piece(&path, offset, size));
         let piece = piece.map_err(|error| Error::io("read", file, &error))?;
+        // An empty file still sends one piece: without it the master would not create the file.
         if piece.is_empty() && offset > 0 {
             return Ok(true.into());
         }
@@ -124,6 +129,7 @@ pub fn push_dir(ctx: &Context, path: String, glob: Option<String>, upload_path: 
         return push(ctx, path, false, upload_path, false);
     }
     let mut files = Vec::new();
+    // Files are listed before the first one is sent, so that what is created meanwhile is not half of the transfer.
     collect(&top, &mut files);
     files.retain(|file| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -146,9 +152,11 @@ pub fn push_dir(ctx: &Context, path: String, glob: Option<String>, upload_path: 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut entries: Vec<_> = entries.collect();
+    // A fixed order makes the log and a broken transfer repeatable.
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         match entry.file_type() {
+            // `file_type` does not follow links, so a link to a parent directory cannot make an endless walk.
             Ok(kind) if kind.is_dir() => collect(&entry.path(), files),
             Ok(_) => files.push(entry.path()),
             Err(error) => tracing::warn!("failed to look at {}: {error}", entry.path().display()),

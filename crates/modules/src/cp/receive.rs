@@ -23,6 +23,7 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 pub fn recv(files: Map, dest: String) -> Result<Value> {
     let mut written = Map::new();
     for (name, content) in &files {
+        // Salt gives up at the first file that has no place; those before it are written.
         let Some(place) = place_for(&name.to_string(), Path::new(&dest)) else {
             return Ok("Destination unavailable".into());
         };
@@ -38,6 +39,7 @@ pub fn recv(files: Map, dest: String) -> Result<Value> {
 
 /// The place itself, or within it when it is a directory; `None` when there is no directory to write into.
 fn place_for(name: &str, dest: &Path) -> Option<String> {
+    // Only the last part of the name counts: the sender cannot choose another directory.
     let base = Path::new(name).file_name().unwrap_or_default();
     let place = if dest.is_dir() {
         dest.join(base)
@@ -69,12 +71,14 @@ pub fn recv_chunked(
 ) -> Result<Value> {
     let piece = Piece { append, compressed, mode };
     let done = ctx.blocking(move || match chunk {
+        // `salt-cp` sends an empty directory as a piece of nothing.
         Value::Null => make_directory(Path::new(&dest)),
         chunk => piece.write(Path::new(&dest), &chunk),
     });
     match done {
         Ok(()) => Ok(true.into()),
         Err(why) => {
+            // The text alone would look like an answer; `salt-cp` reads the return code.
             ctx.set_retcode(1);
             Ok(why.into())
         }
@@ -97,6 +101,7 @@ struct Piece {
 impl Piece {
     fn write(&self, dest: &Path, chunk: &Value) -> std::result::Result<(), String> {
         let encoded = chunk.as_bytes().ok_or("the piece is no text")?;
+        // Python's `encodebytes` breaks the text into lines of 76 letters.
         let lines: Vec<u8> = encoded.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let engine = base64::engine::general_purpose::STANDARD;
         let packed = engine.decode(lines).map_err(|error| format!("the piece is not base64: {error}"))?;
@@ -109,6 +114,7 @@ impl Piece {
         how.create(true).write(true).append(self.append).truncate(!self.append);
         let mut file = match how.open(dest) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                // Only after the first attempt failed: most files have their directory already.
                 std::fs::create_dir_all(dest.parent().unwrap_or(Path::new("/")))?;
                 how.open(dest)?
             }
@@ -116,6 +122,7 @@ impl Piece {
         };
         file.write_all(plain)?;
         match self.mode {
+            // The first piece sets the mode; later ones would only repeat it.
             Some(mode) if !self.append => file.set_permissions(std::fs::Permissions::from_mode(mode as u32 & 0o7777)),
             _ => Ok(()),
         }
@@ -124,6 +131,7 @@ impl Piece {
 
 fn unpacked(packed: &[u8]) -> std::result::Result<Vec<u8>, String> {
     let mut plain = Vec::new();
+    // One byte more than allowed, to tell a piece of exactly that size from a larger one.
     let mut reader = MultiGzDecoder::new(packed).take(LARGEST + 1);
     reader.read_to_end(&mut plain).map_err(|error| format!("the piece cannot be unpacked: {error}"))?;
     if plain.len() as u64 > LARGEST { Err(format!("the piece is larger than {LARGEST} bytes")) } else { Ok(plain) }

@@ -29,6 +29,7 @@ impl Remote for Master {
 }
 
 /// The options a file server of the minion's own is made from.
+// Only these: the rest of a minion's options would be checked as if they were a master's.
 const LOCAL_OPTIONS: [&str; 11] = [
     "id",
     "fileserver_backend",
@@ -50,6 +51,7 @@ const LOCAL_OPTIONS: [&str; 11] = [
 pub fn client(ctx: &Context) -> Result<FileClient> {
     let cachedir = Path::new(ctx.cachedir());
     let remote: Arc<dyn Remote> =
+        // With `file_client: local` no master may be asked, even when one is configured.
         if ctx.is_local() { Arc::new(LocalRemote(own_server(ctx)?)) } else { Arc::new(Master(ctx.clone())) };
     let hash_type = ctx.opt_str("hash_type").unwrap_or("sha256");
     FileClient::new(remote, cachedir, hash_type).map_err(failed)
@@ -62,6 +64,8 @@ struct OfRun(Mutex<Option<(Arc<Map>, Arc<FileServer>)>>);
 fn own_server(ctx: &Context) -> Result<Arc<FileServer>> {
     let of_run = ctx.memo.get::<OfRun>();
     let mut made = of_run.0.lock().unwrap_or_else(PoisonError::into_inner);
+    // A state run asks for hundreds of files. The pointer tells whether the options are still the same without
+    // comparing them.
     if let Some((_, server)) = made.as_ref().filter(|(opts, _)| Arc::ptr_eq(opts, &ctx.opts)) {
         return Ok(Arc::clone(server));
     }

@@ -37,6 +37,7 @@ fn text(said: &Map, name: &str) -> String {
 
 /// The facts that were asked for; false when there is no such device.
 fn facts(ctx: &Context, device: &str, wanted: &[String]) -> Result<Value> {
+    // One call for all: `blockdev` prints a line for each option, in the order of the options.
     let options = FACTS.map(|fact| format!("--{fact}")).join(" ");
     let said = run(ctx, format!("blockdev {options} {device}"))?;
     if failed(&said) {
@@ -85,6 +86,7 @@ fn tune(ctx: &Context, device: String, kwargs: KwArgs) -> Result<Value> {
         let (option, fact) = match name.as_str() {
             Some("read-ahead") => (format!("--setra {value} "), "getra"),
             Some("filesystem-read-ahead") => (format!("--setfra {value} "), "getfra"),
+            // A false value is reported as invalid, as in Salt: `read-only=False` does not mean `read-write`.
             Some("read-only") if yes => ("--setro ".to_owned(), "getro"),
             Some("read-write") if yes => ("--setrw ".to_owned(), "getro"),
             _ => {
@@ -168,14 +170,17 @@ fn format(
     if !lazy_itable_init.is_null() && ext {
         words.extend(["-E".into(), format!("lazy_itable_init={lazy_itable_init}").into()]);
     }
+    // mkfs.fat knows no other sizes.
     if matches!(fat.as_i64(), Some(12 | 16 | 32)) && fs_type.ends_with("fat") {
         words.extend(["-F".into(), fat]);
     }
     if force && (ext || xfs) {
+        // The two families of tools use different letters for the same thing.
         words.push(if ext { "-F" } else { "-f" }.into());
     }
     words.push(device.into());
     let made = worked(ctx, words.into())?;
+    // A file system that is still in the page cache would not survive a reset.
     let flushed = worked(ctx, "sync".into())?;
     Ok(made && flushed)
 }

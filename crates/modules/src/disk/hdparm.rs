@@ -25,6 +25,7 @@ fn parameters(text: &str, disk: &str) -> Map {
     lines
         .filter_map(|line| {
             let (name, value) = match line.split_once(':') {
+                // A few lines read `drive state is:`.
                 Some((name, value)) => (name.strip_suffix(" is").unwrap_or(name), value),
                 None => line.split_once('=')?,
             };
@@ -39,6 +40,7 @@ fn reading(text: &str) -> Option<Value> {
         return Some(explained);
     }
     let (mut single, mut named) = (Vec::new(), Map::new());
+    // A geometry is printed as `cylinders/heads/sectors`, and further values follow behind commas.
     for part in text.split(['/', ',']).map(str::trim).filter(|part| !part.is_empty()) {
         match (integer(part), part.split_once('=')) {
             (Some(number), _) => single.push(number),
@@ -74,9 +76,11 @@ fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
     };
     let mut found = Map::new();
     for name in names {
+        // Both forms are common in pillars.
         let disk = if name.starts_with("/dev") { name } else { format!("/dev/{name}") };
         let (line, said) = hdparm(ctx, &format!("-{flags} {disk}"))?;
         if let Some(complaint) = complaint(&line, &said) {
+            // Drives refuse single settings they do not have; the others are still worth showing.
             tracing::warn!("{complaint}");
         }
         let told = parameters(said.get_str("stdout").unwrap_or_default(), &disk);
@@ -115,6 +119,7 @@ impl Sectors {
         let answer = told.as_map().and_then(|told| told.values().next()).and_then(Value::as_list).unwrap_or_default();
         match answer {
             [Value::Int(visible), Value::Int(total), status] => {
+                // With the protected area off, hdparm prints a visible size that has no meaning.
                 let whole = status.as_str().is_some_and(|status| status.contains("disabled"));
                 Ok(Self { total: *total, visible: if whole { *total } else { *visible } })
             }
@@ -140,11 +145,13 @@ impl Sectors {
             (Value::Float(number), _) if number.is_finite() => self.total.saturating_sub(number.trunc() as i64),
             (_, true) => {
                 let share: i64 = text.trim_matches('%').trim().parse().map_err(|_| wrong())?;
+                // The product exceeds 64 bits for large disks and absurd percentages.
                 let part = i128::from(100i64.saturating_sub(share)) * i128::from(self.total) / 100;
                 i64::try_from(part).map_err(|_| wrong())?
             }
             _ => self.total.saturating_sub(hidden.as_i64().or_else(|| text.trim().parse().ok()).ok_or_else(wrong)?),
         };
+        // Hiding everything would make the disk useless, so Salt hides nothing instead.
         Ok(if left <= 0 { self.total } else { left })
     }
 }
@@ -167,12 +174,14 @@ fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -> Resu
         let disk = disk.to_string();
         Sectors::read(&disk, told).map(|sectors| (disk, sectors))
     };
+    // All disks are read before the first is changed: a drive that does not answer must not leave half of them done.
     let found = told.iter().map(read).collect::<Result<Vec<_>>>()?;
     if size.is_null() {
         return Ok(found.into_iter().map(|(disk, sectors)| (disk, sectors.shown())).collect::<Map>().into());
     }
     let wanted = found.into_iter().map(|(disk, sectors)| Ok((sectors.without(&size)?, disk)));
     for (sectors, disk) in wanted.collect::<Result<Vec<_>>>()? {
+        // The letter `p` makes the change permanent; hdparm asks for the long option because a mistake loses data.
         let (line, said) = hdparm(ctx, &format!("--yes-i-know-what-i-am-doing -Np{sectors} {disk}"))?;
         if let Some(complaint) = complaint(&line, &said) {
             return Err(Error::execution(complaint));

@@ -22,6 +22,7 @@ impl Table {
     }
 
     fn head<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
+        // The heading is repeated with every report.
         if self.columns.is_empty() {
             self.columns = columns.map(str::to_owned).collect();
         }
@@ -44,6 +45,7 @@ type Millionths = i64;
 /// Reads a number such as `4996.30`.
 fn millionths(text: &str) -> Result<Millionths> {
     let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+    // iostat prints two places. Integers keep the sum exact, as Salt's `Decimal` does.
     let digits = places.bytes().all(|digit| digit.is_ascii_digit()) && places.len() <= 6;
     let number = digits.then(|| format!("{whole}{places:0<6}").parse().ok()).flatten();
     number.ok_or_else(|| Error::execution(format!("iostat printed '{text}' where a number was expected")))
@@ -54,6 +56,7 @@ fn mean(numbers: impl Iterator<Item = Millionths>) -> f64 {
     let (sum, count) = numbers.fold((0i128, 0i128), |(sum, count), number| (sum + i128::from(number), count + 1));
     let hundredth = count * 10_000;
     let (down, rest) = (sum.div_euclid(hundredth), sum.rem_euclid(hundredth));
+    // Python's `round` and `quantize` send halves to the even neighbour.
     let up = rest * 2 > hundredth || rest * 2 == hundredth && down % 2 != 0;
     (down + i128::from(up)) as f64 / 100.0
 }
@@ -74,6 +77,7 @@ fn means(text: &str) -> Result<Map> {
             }
             Some("Device:" | "Device") => {
                 devices.head(words);
+                // An empty line ends the table.
                 for line in lines.by_ref().take_while(|line| line.starts_with(char::is_alphanumeric)) {
                     let mut words = line.split_whitespace();
                     let name = words.next().unwrap_or_default();
@@ -111,6 +115,7 @@ fn iostat(
         }
         name => format!("iostat -xd {interval} {count} {name}"),
     };
+    // Many lines of numbers would drown the log.
     let call = Call { args: vec![line.into()], kwargs: map! { "output_loglevel" => "quiet" } };
     means(&ctx.call_with("cmd.run_stdout", call)?.to_string())
 }

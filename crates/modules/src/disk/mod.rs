@@ -50,6 +50,7 @@ fn flags(args: &Value, caller: &str) -> Result<Option<String>> {
     if letters.chars().any(|letter| !FLAGS.contains(letter)) {
         return Err(Error::execution(format!("Invalid flag passed to {caller}")));
     }
+    // An empty list of flags would leave a lone dash, which `df` takes for a file.
     Ok(Some(format!("-{letters}")).filter(|flags| flags.len() > 1))
 }
 
@@ -74,7 +75,9 @@ fn row(line: &str) -> Option<[&str; 6]> {
             (start, word)
         })
         .collect();
+    // File systems without a size, such as those of containers, have a dash there.
     let number = |word: &str| word == "-" || word.chars().all(|c| c.is_ascii_digit());
+    // The name of a share may hold blanks, so the first number tells where it ends.
     let first = (1..words.len()).find(|place| number(words[*place].1))?;
     let (place, mount) = (words.get(first)?.0, words.get(first + 4)?.0);
     let field = |offset: usize| words.get(first + offset).map(|(_, word)| *word);
@@ -112,6 +115,7 @@ fn block_devices(text: &str) -> Map {
     lines
         .map(|(device, rest)| {
             let mut info = Map::new();
+            // Values are quoted and may hold blanks, so the line is cut at the quotes.
             let mut parts = rest.split('"');
             while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
                 info.insert(name.trim_matches([' ', '=']), value);
@@ -144,6 +148,7 @@ fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
         let line = format!("{program} {option} {device}");
         let said = ctx.call_with("cmd.run", Call { args: vec![line.into()], ..Call::default() })?.to_string();
         let second = said.lines().nth(1).unwrap_or_default();
+        // `lsblk` prints the type alone; from `df` Salt takes the whole line, and so does this.
         let kind = if program == "lsblk" { second.trim() } else { second };
         if !kind.is_empty() {
             return Ok(kind.to_owned());

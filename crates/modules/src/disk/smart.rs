@@ -7,6 +7,7 @@ use super::integer;
 
 /// Reads one value: a number, several of them, or text.
 fn reading(text: &str) -> Value {
+    // Some raw values are several counters, such as `0 0 0`.
     let several = || text.split(' ').map(integer).collect::<Option<Vec<_>>>().map(Value::from);
     integer(text).or_else(several).unwrap_or_else(|| text.into())
 }
@@ -43,6 +44,7 @@ fn is_wanted(field: &str, wanted: &Value) -> bool {
         Value::Null => true,
         Value::List(names) => names.iter().any(|name| name.as_str() == Some(field)),
         Value::Map(names) => names.get(field).is_some(),
+        // Python's `in` searches a text, so a name that is part of another one matches too.
         names => names.to_string().contains(field),
     }
 }
@@ -55,6 +57,7 @@ fn table(text: &str, attributes: Option<&[i64]>, values: &Value) -> Map {
     let starts_with_number = |line: &&str| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
     let mut found = Map::new();
     for line in lines.take_while(starts_with_number) {
+        // The raw value is the last column and may hold blanks itself.
         let words = columns(line, fields.len());
         let Ok(number) = words[0].parse::<i64>() else { break };
         if attributes.is_some_and(|wanted| !wanted.contains(&number)) {

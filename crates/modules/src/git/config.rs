@@ -34,6 +34,7 @@ impl Place {
     fn values(&self, ctx: &Context, who: &Who, key: &str) -> Result<Option<Vec<String>>> {
         let git = Git::of(ctx, who, &["config", self.flag(), "--get-all", key]);
         let done = self.at(git).done()?;
+        // git uses 1 for an option that is not set, and other codes for real failures.
         Ok((done.retcode != 1).then(|| done.stdout.lines().map(str::to_owned).collect()))
     }
 
@@ -78,6 +79,7 @@ fn config_get(
     match place.values(ctx, &who, &key)? {
         None => Ok(Value::Null),
         Some(values) if all.truthy() => Ok(values.into()),
+        // git itself takes the last value of an option that is set more than once.
         Some(mut values) => Ok(values.pop().unwrap_or_default().into()),
     }
 }
@@ -146,6 +148,7 @@ fn config_set(
         (None, None) => return Err(Error::Other("neither 'value' nor 'multivar' is given".into())),
     };
     for (index, value) in values.iter().enumerate() {
+        // The first value replaces what was there, the others join it.
         let how = if index == 0 { first } else { "--add" };
         let git = Git::of(ctx, &who, &["config"]).word_if(place.global, "--global").words([how, &key, value]);
         place.at(git).text()?;
@@ -183,6 +186,7 @@ fn config_unset(
     let why = match done.retcode {
         0 => return Ok(true),
         1 => "Section or key is invalid".to_owned(),
+        // git uses the same code for an option that is missing and for one with several values.
         5 if place.values(ctx, &who, &key)?.is_none() => format!("Key '{key}' does not exist"),
         5 => {
             let more = if pattern.is_some() { " and value_regex matches multiple values" } else { "" };

@@ -28,6 +28,7 @@ fn common(refs: Option<Value>, kinds: &[bool; 4]) -> Result<Vec<String>> {
     if fork_point && refs.len() > 1 {
         return Err(Error::invocation("At most one ref/commit can be passed if 'fork_point' is specified"));
     }
+    // git would take the current branch; Salt says so explicitly.
     Ok(if fork_point && refs.is_empty() { vec!["HEAD".into()] } else { refs })
 }
 
@@ -104,6 +105,7 @@ fn diff(
     }
     let given = |item: Option<String>| item.filter(|item| !item.is_empty());
     let (item1, item2) = (given(item1), given(item2));
+    // `git diff --no-index` exits with 1 when the files differ, like `diff`.
     let who = Who { ignore_retcode: no_index.into(), ..who };
     let mut git = Git::with(ctx, &who, &git_opts)?.word("diff").words(options(&opts)?).at(&cwd).merged();
     if no_index {
@@ -120,6 +122,7 @@ fn diff(
         git = git.words(item1).words(item2);
     }
     if let Some(paths) = paths.map(|paths| listed(&paths)).filter(|paths| !paths.is_empty()) {
+        // The dashes keep a path that looks like a revision from being taken for one.
         git = git.word("--").words(paths);
     }
     if no_index { git.done().map(|done| done.stdout) } else { git.text() }
@@ -218,6 +221,7 @@ fn merge_base(
     };
     git = git.words(refs).at(&cwd);
     if is_ancestor {
+        // The answer is in the exit code alone.
         return Ok((git.done()?.retcode == 0).into());
     }
     let bases = lines(&git.text()?);
@@ -327,10 +331,12 @@ fn status(
 ) -> Result<Map> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
+    // With `-z` names are not quoted and may hold line breaks.
     let output = Git::of(ctx, &who, &["status", "-z", "--porcelain"]).at(&cwd).text()?;
     let mut found = Map::new();
     for line in output.split('\0') {
         let line = line.trim_start();
+        // Salt splits at the first white space, so a state of two letters such as `MM` stays one key.
         let Some((state, file)) = line.split_once(char::is_whitespace) else { continue };
         let state = match state {
             "M" => "modified",

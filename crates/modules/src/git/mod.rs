@@ -105,6 +105,7 @@ fn version(ctx: &Context, #[default(false)] versioninfo: bool) -> Result<Value> 
         }
     };
     let text = text.split('(').next().unwrap_or_default();
+    // Builds for Windows and macOS append their own version to that of git.
     let text = text.split(".windows").next().unwrap_or_default();
     let number = text.split_whitespace().last().unwrap_or("unknown");
     if !versioninfo {

@@ -10,12 +10,14 @@ fn all_remotes(ctx: &Context, who: &Who, cwd: &str, redact: bool) -> Result<Map>
     let mut found = Map::new();
     for line in output.split('\n') {
         let Some((name, rest)) = line.split_once(char::is_whitespace) else { continue };
+        // From the right: the address may be a path with blanks.
         let Some((url, action)) = rest.trim().rsplit_once(char::is_whitespace) else { continue };
         let action = action.trim_start_matches('(').trim_end_matches(')').to_lowercase();
         if action != "fetch" && action != "push" {
             tracing::warn!("Unknown action '{action}' for remote '{name}' in git checkout located in {cwd}");
             continue;
         }
+        // The answer ends up in the job cache, where a password would be readable for long.
         let url = if redact { redacted(url.trim()) } else { url.trim().to_owned() };
         if let Value::Map(urls) = found.entry_or_insert_with(name, || Map::new().into()) {
             urls.insert(action, url);
@@ -37,6 +39,7 @@ fn refs_of(output: &str) -> Map {
 
 /// What fetching has brought, from what git tells of it.
 fn fetched(output: &str) -> Map {
+    // git has no output of `fetch` for programs, so its messages are read, as Salt does.
     let update = pattern(r"^[\s*]*(?:([0-9a-f]+)\.\.([0-9a-f]+)|\[(?:new (tag|branch)|tag update)\])\s+(.+)->");
     let mut found = Map::new();
     for line in output.split('\n') {
@@ -99,6 +102,7 @@ fn clone(
             std::fs::create_dir_all(&cwd).map_err(|error| Error::io("make the directory", &cwd, &error))?;
             git.word(name).at(&cwd)
         }
+        // The target directory does not exist yet, and the user may not be allowed to enter the minion's own.
         None => git.word(cwd).at("/tmp"),
     };
     git.identity(identity, &saltenv).text()?;
@@ -130,6 +134,7 @@ fn fetch(
 ) -> Result<Map> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
+    // The argument `force` decides; the option in `opts` would override it.
     let opts = options(&opts)?.into_iter().filter(|word| word != "-f" && word != "--force");
     let remote = remote.filter(|remote| !remote.is_empty());
     let git = Git::with(ctx, &who, &git_opts)?.word("fetch").word_if(force, "--force").words(opts).words(remote);
@@ -309,6 +314,7 @@ fn remote_set(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     if all_remotes(ctx, &who, &cwd, true)?.contains_key(&remote) {
+        // Removed and added rather than changed: a push address of its own would survive `set-url`.
         Git::of(ctx, &who, &["remote", "rm", &remote]).at(&cwd).text()?;
     }
     let url = with_credentials(&url, https_user.as_deref(), https_pass.as_deref())?;

@@ -26,6 +26,7 @@ pub struct Who {
 impl Who {
     /// Returns a path as that user writes it: relative to the home directory.
     pub fn path(&self, path: &str) -> String {
+        // Salt joins with the home directory; an absolute path replaces it in Python as well.
         if Path::new(path).is_absolute() {
             return path.to_owned();
         }
@@ -117,6 +118,7 @@ impl<'a> Git<'a> {
         let (merge, shown) = (self.merge, redacted(&self.words.join(" ")));
         let with_identity = self.identity.is_some();
         let done = self.run(true)?;
+        // With keys a failure has become an error already, inside of `run`.
         if done.retcode == 0 || with_identity {
             return Ok(done.stdout);
         }
@@ -159,11 +161,13 @@ impl<'a> Git<'a> {
         for key in keys.iter().map(Value::to_string) {
             let Some(path) = self.key_file(&key)? else {
                 tracing::error!("identity {key} does not exist.");
+                // Salt lists only paths of this machine as missing; a key from the file server is just logged.
                 if !key.contains("salt://") {
                     missing.push(key);
                 }
                 continue;
             };
+            // ssh would wait for a passphrase that nobody can type, until the job times out.
             if is_encrypted(&path) {
                 errors.push(format!(
                     "Identity file {} is passphrase-protected and cannot be used in a non-interactive command. Using \
@@ -221,8 +225,10 @@ fn refusal(errors: &[String], missing: &[String]) -> String {
 
 /// The ssh program with a key and nothing that would wait for a person.
 fn ssh_command(key: &Path) -> String {
+    // git hands the command to a shell.
     let quoted = key.to_string_lossy().replace('\'', r"'\''");
     format!(
+        // An unknown host would ask a question. Salt's wrapper script passes the same options.
         "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no -oKbdInteractiveAuthentication=no \
          -oChallengeResponseAuthentication=no -i '{quoted}'"
     )
@@ -231,6 +237,7 @@ fn ssh_command(key: &Path) -> String {
 /// Whether a private key needs a passphrase: the PEM header says so, or the cipher named in the form of OpenSSH.
 fn is_encrypted(path: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(path) else { return false };
+    // PEM names it in a header, PKCS#8 in the first line.
     if text.contains("ENCRYPTED") {
         return true;
     }
@@ -244,6 +251,7 @@ fn is_encrypted(path: &Path) -> bool {
 
 /// Hides the credentials of addresses.
 pub fn redacted(text: &str) -> String {
+    // Greedy on purpose: a password may hold an at sign, and hiding too much does no harm.
     let pattern = RegexBuilder::new(r"(https?)://.*@").case_insensitive(true).build().expect("the pattern is constant");
     pattern.replace_all(text, "${1}://<redacted>@").into_owned()
 }
@@ -256,6 +264,7 @@ pub fn with_credentials(url: &str, user: Option<&str>, password: Option<&str>) -
     if user.is_none() && password.is_none() {
         return Ok(url.to_owned());
     }
+    // Over plain HTTP the password would cross the network readable.
     let Some(rest) = url.strip_prefix("https://") else {
         return Err(Error::invocation("Basic Auth only supported for HTTPS"));
     };
@@ -268,6 +277,7 @@ pub fn with_credentials(url: &str, user: Option<&str>, password: Option<&str>) -
 
 fn quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    // An at sign or a slash in a password would end the host part early.
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 

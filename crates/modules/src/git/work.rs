@@ -26,6 +26,7 @@ fn add(
 ) -> Result<String> {
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
+    // Salt always adds the option itself, because the answer lists what was added.
     let opts = options(&opts)?.into_iter().filter(|word| word != "-v" && word != "--verbose");
     let git = Git::with(ctx, &who, &git_opts)?.words(["add", "--verbose"]).words(opts);
     git.words(["--", filename.as_str()]).at(&cwd).text()
@@ -62,6 +63,7 @@ fn archive(
         format!("{}/", name.to_string_lossy())
     });
     if !prefix.is_empty() {
+        // A prefix of its own keeps an archive from unpacking into the current directory; an empty text turns it off.
         git = git.words(["--prefix".to_owned(), prefix]);
     }
     if format.truthy() {
@@ -209,6 +211,7 @@ fn init(
     git = git.words(template.map(|template| format!("--template={template}")));
     git = git.words(separate_git_dir.map(|directory| format!("--separate-git-dir={directory}")));
     git = git.words(shared.map(|shared| match shared {
+        // git tells an octal mode from a word by the leading zero, which YAML takes away.
         Value::Int(mode) => format!("--shared=0{mode}"),
         other => format!("--shared={}", other.to_string().to_lowercase()),
     }));
@@ -267,9 +270,11 @@ fn rebase(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let opts = options(&opts)?;
+    // An editor would wait for a person forever.
     if opts.iter().any(|word| word == "-i" || word == "--interactive") {
         return Err(Error::invocation("Interactive rebases are not supported"));
     }
+    // `rev` may hold several words here, such as `--onto main topic`; Salt splits it like options.
     let git = Git::with(ctx, &who, &git_opts)?.word("rebase").words(opts).words(options(&rev.into())?);
     git.at(&cwd).text()
 }
@@ -449,6 +454,7 @@ fn tag(
     if let Some(message) = message {
         git = git.words(["-a", "-m", message.as_str()]);
     }
+    // `git tag -d` would take the revision for the name of a second tag.
     let deletes = opts.iter().any(|word| word == "-d" || word == "--delete");
     git = git.words(opts).word(name);
     if !deletes {

@@ -19,6 +19,7 @@ impl Tree {
     fn read(block: &str) -> Option<Self> {
         let value = |key: &str| block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         let branch = value("branch").map(|name| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned());
+        // A bare repository has neither, and is no checkout.
         if branch.is_none() && !block.lines().any(|line| line == "detached") {
             return None;
         }
@@ -33,9 +34,11 @@ fn belongs_elsewhere(ctx: &Context, who: &Who, cwd: &str) -> Result<bool> {
         Ok(top) => top,
         Err(_) => return Ok(false),
     };
+    // In the main checkout this is a directory, and reading it fails.
     let Ok(text) = std::fs::read_to_string(Path::new(&top).join(".git")) else { return Ok(false) };
     let first = text.lines().next().unwrap_or_default();
     let path = first.split_once(char::is_whitespace).filter(|(label, _)| *label == "gitdir:");
+    // A submodule has such a file too, but with a relative path.
     Ok(path.is_some_and(|(_, path)| Path::new(path.trim()).is_absolute()))
 }
 
@@ -98,6 +101,7 @@ fn list_worktrees(
         let mut entry = map! { "stale" => gone, "HEAD" => tree.head.clone(), "detached" => tree.branch.is_none() };
         entry.insert("branch", tree.branch.clone());
         if tree.branch.is_none() {
+            // A detached checkout often stands at a tag; its name says more than the hash.
             let tags = Git::of(ctx, &who, &["tag", "--points-at", &tree.head]).at(&cwd).text()?;
             let tags: Vec<&str> = tags.lines().collect();
             if !tags.is_empty() {
@@ -201,6 +205,7 @@ fn worktree_rm(ctx: &Context, cwd: String, user: Option<String>, output_encoding
     if !Path::new(&cwd).exists() {
         return Err(Error::execution(format!("{cwd} does not exist")));
     }
+    // The whole directory is removed below; nothing but a further checkout may be lost.
     if !belongs_elsewhere(ctx, &who, &cwd)? {
         return Err(Error::execution(format!("{cwd} is not a git worktree")));
     }
