@@ -46,6 +46,7 @@ fn seconds(kwargs: &Map) -> i64 {
 fn ask(ctx: &Context, kwargs: &Map, question: Map, answer: &str) -> Result<Option<Map>> {
     let tag = format!("/salt/minion/minion_{answer}");
     let patience = Duration::from_secs(seconds(kwargs).unsigned_abs());
+    // A job runs apart from the beacons, so the minion itself must be asked; its answer is an event.
     ctx.wait(ctx.agent.ask_minion("manage_beacons", question, &tag, patience))
 }
 
@@ -88,6 +89,7 @@ fn list(
 #[function]
 fn list_available(ctx: &Context, #[default(true)] return_yaml: bool, kwargs: KwArgs) -> Result<Value> {
     let names = available(ctx, &kwargs.0)?;
+    // Salt returns an empty map here whatever the caller wants, even where YAML was asked for.
     if names.is_empty() {
         return Ok(map! { "beacons" => Map::new() }.into());
     }
@@ -126,10 +128,12 @@ fn add(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Resul
     if configured(ctx, kwargs, true, true)?.unwrap_or_default().contains_key(&name) {
         return Ok(told(format!("Beacon {name} is already configured."), true));
     }
+    // Several beacons can watch with one module under names of their own.
     let module = flat(&beacon_data).remove("beacon_module").map_or_else(|| name.clone(), |module| module.to_string());
     if !available(ctx, kwargs)?.contains(&module.as_str().into()) {
         return Ok(told(format!("Beacon \"{module}\" is not available."), false));
     }
+    // The check of the module comes first, so a test run names a module that does not exist.
     if is_set(kwargs, "test") {
         return Ok(told(format!("Beacon: {name} would be added."), true));
     }
@@ -178,6 +182,7 @@ fn modify(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Re
     if let Some(refusal) = refusal(ctx, kwargs, &name, &beacon_data, "modifying")? {
         return Ok(refusal);
     }
+    // Salt calls a beacon a job in this message.
     if current == beacon_data {
         return Ok(told(format!("Job {name} in correct state"), true));
     }
@@ -185,6 +190,7 @@ fn modify(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Re
     let question = map! { "name" => name.as_str(), "beacon_data" => beacon_data.clone(), "func" => "modify" };
     let answer = ask(ctx, kwargs, question, "beacon_modify_complete")?;
     let done = |beacons: &Map| beacons.get(&name) == Some(&beacon_data);
+    // Salt has no text for this failure.
     let words = (format!("Modified beacon: {name}."), String::new());
     let mut told = outcome(kwargs, answer, "beacon modify complete ", done, words);
     told.insert("changes", map! { "diff" => diff });
@@ -226,10 +232,12 @@ fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 ///     salt '*' beacons.save
 #[function]
 fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
+    // Without the pillar: what the master sets must not survive in a file when the master takes it back.
     let beacons = configured(ctx, &kwargs.0, false, true)?;
     let path = schedule::beside(&ctx.opts, "beacons.conf");
     let text = match beacons {
         Some(beacons) if !beacons.is_empty() => yaml::dump(&map! { "beacons" => beacons }.into(), Flow::Block),
+        // An empty file rather than none, so that a restart does not bring old beacons back.
         _ => String::new(),
     };
     // Beacons may hold passwords, as may a file that is there already.
@@ -315,6 +323,7 @@ fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map> {
     }
     if is_set(kwargs, "test") {
         let text =
+            // The second text names no beacon, as in Salt.
             if on { format!("Beacon {name} would be enabled.") } else { "Beacons would be disabled.".to_owned() };
         return Ok(told(text, true));
     }

@@ -29,6 +29,7 @@ pub fn read(ctx: &Context) -> Map {
     match std::fs::read(&path) {
         Ok(bytes) => match msgpack::unpack(&bytes, Decode::Default) {
             Ok(Value::Map(map)) => map,
+            // Something other than a map cannot be a store.
             Ok(_) => Map::new(),
             Err(error) => {
                 tracing::error!("failed to read the data store {}: {error}", path.display());
@@ -49,6 +50,7 @@ fn write(ctx: &Context, store: Map) -> Result<()> {
     if let Some(folder) = path.parent() {
         store::disk::make_directories(folder).map_err(failed)?;
     }
+    // The format and the place are Salt's, so both programs can read the same store.
     let bytes = msgpack::pack(&store.into(), Packing::Wire);
     util::replace_file(&path, &bytes, 0o600).map_err(failed)
 }
@@ -87,6 +89,7 @@ fn load(ctx: &Context) -> Result<Map> {
 fn dump(ctx: &Context, new_data: Value) -> Result<bool> {
     let new = match new_data {
         Value::Map(map) => Some(map),
+        // The command line hands a map over as text when its quoting hides the braces.
         Value::Str(text) => yaml::load(&text, yaml::UNNAMED).ok().and_then(Value::into_map),
         _ => None,
     };
@@ -117,6 +120,7 @@ fn update(ctx: &Context, key: Value, value: Value) -> Result<bool> {
 #[function]
 fn clear(ctx: &Context) -> Result<bool> {
     let _one_at_a_time = ctx.wait(WRITING.lock());
+    // Clearing an empty store succeeds.
     match std::fs::remove_file(path(ctx)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io("remove the data store", path(ctx), &error))
@@ -137,6 +141,7 @@ fn cas(ctx: &Context, key: Value, value: Value, old_value: Value) -> Result<bool
     let _one_at_a_time = ctx.wait(WRITING.lock());
     let mut store = read(ctx);
     match store.get_value(&key) {
+        // Python's equality: the number 1 on the command line equals a stored 1.0 or True.
         Some(found) if value::python::equal(found, &old_value) => {
             store.insert(key, value);
             write(ctx, store).map(|()| true)
@@ -174,6 +179,7 @@ fn get(ctx: &Context, key: Value, default: Option<Value>) -> Result<Value> {
     let store = read(ctx);
     match key {
         Value::List(keys) => {
+            // A missing key without a default is left out, so the result can be shorter than the list.
             let found = keys.iter().filter_map(|key| store.get_value(key).or(default.as_ref()));
             Ok(found.cloned().collect())
         }

@@ -28,8 +28,10 @@ fn word(text: &str) -> Option<(&str, &str)> {
 
 /// A line: package, question, type and value.
 fn selection(line: &str) -> Option<[&str; 4]> {
+    // Descriptions are printed as comments; Salt's pattern asks for at least two letters.
     let (package, rest) = word(line).filter(|(package, _)| !package.starts_with('#') && package.len() > 1)?;
     let (question, rest) = word(rest)?;
+    // A value may be empty or hold blanks, so only the first three fields end at a blank.
     let (kind, value) = word(rest)?;
     Some([package, question, kind, value])
 }
@@ -74,6 +76,7 @@ fn show(ctx: &Context, name: String) -> Result<Value> {
 
 /// Reads answers from a file, and says whether they were taken.
 fn read_answers(ctx: &Context, path: &str) -> Result<bool> {
+    // The answers are in a file: every user could read them on a command line.
     let args = vec![format!("debconf-set-selections {path}").into()];
     let code = ctx.call_with("cmd.retcode", Call { args, kwargs: map! { "python_shell" => false } })?;
     Ok(!code.truthy())
@@ -88,6 +91,7 @@ fn secret_file(content: &str) -> Result<tempfile::TempPath> {
 }
 
 fn line(package: &str, question: &str, kind: &str, value: Value, extra: Vec<Value>) -> String {
+    // The command line splits a value at its blanks; the parts are joined to what was meant.
     let value: Vec<String> = std::iter::once(value).chain(extra).map(|part| part.to_string()).collect();
     format!("{package} {question} {kind} {}", value.join(" "))
 }
@@ -141,6 +145,7 @@ fn set_template(
 ) -> Result<bool> {
     let file = secret_file("")?;
     let place = file.to_string_lossy().into_owned();
+    // The context wins over the defaults, as in `file.managed`.
     let mut names = defaults.into_map().unwrap_or_default();
     names.update(context.into_map().unwrap_or_default());
     let mut more = kwargs.given();

@@ -32,6 +32,7 @@ fn get(ctx: &Context, key: String, #[default("")] default: Value) -> Result<Valu
 
 fn load(ctx: &Context, formula: &str) -> Result<Value> {
     let saltenv = ctx.opt_str("saltenv").unwrap_or("base");
+    // The order is Salt's: a formula that has both files is read from the first.
     for kind in ["yaml", "json"] {
         let address = format!("salt://{formula}/defaults.{kind}");
         let Some(place) = crate::cp::cache(ctx, &address, saltenv)? else { continue };
@@ -41,6 +42,7 @@ fn load(ctx: &Context, formula: &str) -> Result<Value> {
             _ => render::python::json::loads(&text),
         };
         let loaded = loaded.map_err(|why| Error::Other(format!("{address}: {why}")))?;
+        // An empty file means no defaults, but the formula exists: the lookup goes on in an empty map.
         return Ok(if loaded.truthy() { loaded } else { Map::new().into() });
     }
     Ok(Value::Null)
@@ -74,6 +76,7 @@ fn merge(
     let src = if src.is_null() && convert_none { Map::new().into() } else { src };
     if dest.is_null() && convert_none {
         if in_place {
+            // In Python the caller's object is changed, and None cannot be.
             return Err(Error::Other("Can't perform in-place merge into NoneType".into()));
         }
         return merged(Map::new().into(), src, merge_lists);
@@ -115,11 +118,13 @@ fn update(
         }
         Value::Null if convert_none => Map::new(),
         other => {
+            // Salt fails with Python's own message.
             let text = format!("'{}' object has no attribute 'items'", other.type_name());
             return Err(Error::Other(text));
         }
     };
     let defaults = if defaults.is_null() && convert_none { Map::new().into() } else { defaults };
+    // Each node is laid over the defaults, not the other way round: what the node says wins.
     let lay = |(name, vars): (Value, Value)| {
         let vars = if vars.is_null() && convert_none { Map::new().into() } else { vars };
         Ok((name, Value::Map(merged(defaults.clone(), vars, merge_lists)?)))

@@ -45,6 +45,7 @@ fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Optio
     let outcome: Map = ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default();
     let code = outcome.get("retcode").and_then(Value::as_i64).unwrap_or(1);
     if code != 0 {
+        // A server that does not answer is no error in Salt: callers get an empty list.
         tracing::warn!("dig returned exit code '{code}'. Returning empty list as fallback.");
         return Ok(None);
     }
@@ -54,6 +55,7 @@ fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Optio
 /// The lines of what was said.
 fn lines(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Vec<String>> {
     let said = said(ctx, words, nameserver)?;
+    // An empty answer gives a list with one empty text, as `str.split` does.
     Ok(said.map(|text| text.split('\n').map(str::to_owned).collect()).unwrap_or_default())
 }
 
@@ -67,6 +69,7 @@ fn is_address(text: &str) -> bool {
         (Err(_), _) | (_, Some(Err(_))) => false,
         (Ok(_), None) => true,
         (Ok(IpAddr::V4(_)), Some(Ok(length))) => (1..=32).contains(&length),
+        // Networks shorter than /8 count as mistakes in Salt.
         (Ok(IpAddr::V6(_)), Some(Ok(length))) => (8..=128).contains(&length),
     }
 }
@@ -74,6 +77,7 @@ fn is_address(text: &str) -> bool {
 /// The addresses among the lines of an answer.
 fn addresses(ctx: &Context, host: &str, kind: &str, nameserver: Option<&str>) -> Result<Vec<String>> {
     let mut found = lines(ctx, &[host, kind], nameserver)?;
+    // `dig +short` prints the aliases on the way too.
     found.retain(|line| is_address(line));
     Ok(found)
 }
@@ -96,6 +100,7 @@ fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [preference, name, ..] if resolve => {
+                // Salt keeps the first address only.
                 let address = addresses(ctx, name, "A", nameserver)?.into_iter().next();
                 found.push(list![preference, address.unwrap_or_default()]);
             }
@@ -109,6 +114,7 @@ fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&
 fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Option<String>> {
     let own = said(ctx, &[domain, record], server)?;
     let text = match own {
+        // The record type SPF was given up in RFC 7208; nearly all domains have a TXT record instead.
         Some(text) if text.is_empty() && record == "SPF" => said(ctx, &[domain, "TXT"], server)?,
         other => other,
     };
@@ -130,6 +136,7 @@ fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> R
             Sender::Domain(domain, record) => (domain, record),
         };
         asked += 1;
+        // Records can include each other in a circle, and whoever owns them decides that.
         if asked > SENDERS {
             tracing::warn!("the records of senders of {domain} include more than {SENDERS} others, which are left out");
             break;
@@ -151,12 +158,15 @@ enum Sender {
 
 fn named_by(text: &str) -> Vec<Sender> {
     let sections: Vec<&str> = text.split_whitespace().collect();
+    // A domain may have TXT records for other purposes; without the version the text is no sender record.
     let ["v=spf1", first, ..] = sections[..] else { return Vec::new() };
     let domain = |name: &str| Sender::Domain(name.to_owned(), "SPF".to_owned());
+    // Salt looks for it in this place only, where most domains write it.
     if let Some(other) = first.strip_prefix("redirect=") {
         return vec![domain(other)];
     }
     let read = |section: &&str| {
+        // Salt's pattern knows these two prefixes only; a section with `-` or `?` does not match it.
         let section = section.strip_prefix(['+', '~']).unwrap_or(section);
         match section.split_once(':')? {
             ("include", name) if !name.is_empty() => Some(domain(name)),

@@ -20,6 +20,7 @@ fn has_dig() -> bool {
 
 /// Asks the function of `dig` of this name.
 fn ask(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value> {
+    // The text is the answer, not an error: Salt returns it so.
     if !has_dig() {
         return Ok(NO_DIG.into());
     }
@@ -36,6 +37,7 @@ fn addresses(
     if has_dig() {
         return ask(ctx, kind, vec![host.into(), nameserver.into()]);
     }
+    // The resolver of the C library always asks the servers of this machine.
     if nameserver.is_some() {
         return Ok(NO_DIG.into());
     }
@@ -164,6 +166,7 @@ fn hosts_append(
 ) -> Result<String> {
     use std::io::Write;
     let entries = entries.ok_or_else(|| Error::Other("no names are given".into()))?;
+    // Salt writes the word when no address is given.
     let ip = ip_addr.unwrap_or_else(|| "None".into());
     let known = hosts_of(&std::fs::read_to_string(&hostsfile).unwrap_or_default());
     let has = |name: &str| {
@@ -176,6 +179,7 @@ fn hosts_append(
     if new.is_empty() {
         return Ok(format!("No additional hosts were added to {hostsfile}"));
     }
+    // The break stands first because the file may not end with one.
     let line = format!("\n{ip} {}", new.join(" "));
     let failed = |error: std::io::Error| Error::io("write to", &hostsfile, &error);
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&hostsfile).map_err(failed)?;
@@ -197,6 +201,7 @@ fn hosts_remove(#[default("/etc/hosts")] hostsfile: String, entries: Option<Stri
     let text = std::fs::read_to_string(&hostsfile).map_err(|error| Error::io("read", &hostsfile, &error))?;
     let mut out = String::new();
     for line in text.lines() {
+        // Comments stay where they are; a line with names is written again with single blanks.
         if line.is_empty() || line.trim().starts_with('#') {
             out.push_str(&format!("{line}\n"));
             continue;
@@ -204,6 +209,7 @@ fn hosts_remove(#[default("/etc/hosts")] hostsfile: String, entries: Option<Stri
         let mut words = line.split_whitespace();
         let ip = words.next().unwrap_or_default();
         let names: Vec<&str> = words.filter(|name| !gone.contains(name)).collect();
+        // An address without a name would be an error for the resolver.
         if !names.is_empty() {
             out.push_str(&format!("{ip} {}\n", names.join(" ")));
         }
@@ -238,11 +244,13 @@ fn parse_zone(zonefile: Option<String>, zone: Option<String>) -> Result<Value> {
 fn serial(ctx: &Context, #[default("")] zone: String, #[default(false)] update: bool) -> Result<Value> {
     let key = if zone.is_empty() { "dnsserial".to_owned() } else { format!("dnsserial_{zone}") };
     let stored = ctx.call("grains.get", vec![key.as_str().into()])?.to_string();
+    // RFC 1912 advises the date and a counter of two digits for serial numbers.
     let today = ctx.call("status.time", vec!["%Y%m%d01".into()])?.to_string();
     if !update {
         return Ok(if stored.is_empty() { today.into() } else { stored.into() });
     }
     let next = match stored.parse::<u64>() {
+        // Texts of ten digits compare as numbers would. A serial number must never go down.
         Ok(number) if stored >= today => (number + 1).to_string(),
         _ => today,
     };

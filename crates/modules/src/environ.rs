@@ -23,6 +23,8 @@ static CHANGED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::n
 pub fn variables() -> BTreeMap<String, String> {
     let inherited = std::env::vars_os();
     let mut all: BTreeMap<String, String> =
+        // A variable that is not UTF-8 cannot be a value of Salt; the processes that are started would get a changed
+        // one.
         inherited.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
     for (name, value) in CHANGED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         match value {
@@ -38,6 +40,7 @@ fn change(name: &str, value: Option<String>) {
 }
 
 fn variable(name: &str) -> Option<Value> {
+    // A variable that was taken away is remembered as such, or the inherited one would show again.
     if let Some(changed) = CHANGED.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
         return changed.as_ref().map(Value::from);
     }
@@ -60,6 +63,7 @@ fn name_of(key: &Value) -> Result<&str> {
 fn get(key: Value, #[default("")] default: Value) -> Result<Value> {
     match name_of(&key) {
         Ok(name) => Ok(variable(name).unwrap_or(default)),
+        // Salt logs and returns False here instead of raising.
         Err(_) => Ok(Value::Bool(false)),
     }
 }
@@ -122,11 +126,13 @@ fn setval(
     #[default(false)] false_unsets: Value,
     #[default(false)] permanent: Value,
 ) -> Result<Value> {
+    // The argument is about the registry of Windows.
     let _ = permanent;
     Ok(set_one(&key, &val, false_unsets == Value::Bool(true)))
 }
 
 fn set_one(key: &Value, val: &Value, false_unsets: bool) -> Value {
+    // setenv(3) refuses such names, and a command started with them would fail.
     let usable = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     let Some(name) = key.as_str().filter(|name| usable(name)) else {
         tracing::error!("'{key}' is no name of an environment variable");
@@ -137,6 +143,7 @@ fn set_one(key: &Value, val: &Value, false_unsets: bool) -> Value {
             change(name, None);
             Value::Null
         }
+        // Without `false_unsets` False means an empty text: the variable stays.
         Value::Bool(false) => {
             change(name, Some(String::new()));
             "".into()
@@ -180,6 +187,7 @@ fn setenv(
         }
     }
     for (name, value) in wanted.iter() {
+        // Salt stops in the middle: variables before the wrong one stay set.
         if !matches!(value, Value::Str(_) | Value::Bool(false)) {
             return Ok(false.into());
         }
@@ -189,6 +197,7 @@ fn setenv(
         let data = value::map! {
             "environ" => environ, "false_unsets" => false_unsets, "clear_all" => clear_all, "permanent" => permanent,
         };
+        // The job's process may be another one than the minion's; the minion listens for this event.
         ctx.wait(ctx.agent.fire_local("environ_setenv", data))?;
     }
     Ok(done.into())

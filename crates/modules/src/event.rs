@@ -38,15 +38,18 @@ fn fire_master(ctx: &Context, data: Value, tag: String, preload: Option<Map>) ->
 }
 
 fn to_masters(ctx: &Context, data: Value, tag: &str, preload: Option<Map>) -> Result<bool> {
+    // There is nobody to send it to. Salt warns and returns False rather than fail a state.
     if masterless(ctx) {
         tracing::warn!("Local mode detected. Event with tag {tag} will NOT be sent.");
         return Ok(false);
     }
     let mut load = map! { "id" => ctx.id(), "cmd" => "_minion_event", "pretag" => (), "data" => data, "tag" => tag };
     if let Some(preload) = preload.filter(|preload| !preload.is_empty()) {
+        // A preload replaces the prefix: the caller chose the tag in full.
         load.remove("pretag");
         load.update(preload);
     }
+    // Every master gets it, not only the one that sent the job.
     ctx.wait(ctx.agent.broadcast(load))
 }
 
@@ -87,10 +90,12 @@ fn send(
         all.insert("saltenv", ctx.opt_str("saltenv").unwrap_or("base"));
         all.insert("pillarenv", ctx.opt_str("pillarenv").map(str::to_owned));
     }
+    // The order decides which value wins: the caller's own data come last.
     all.update(kwargs.0);
     if let Some(Value::Map(data)) = data {
         all.update(data);
     }
+    // States use this function without a master too, where the local bus is the only one.
     if masterless(ctx) || ctx.opt_str("master_type") == Some("disable") {
         return ctx.wait(ctx.agent.fire_local(&tag, all));
     }

@@ -85,6 +85,7 @@ fn remember(ctx: &Context, new: &Map, destructive: bool) {
 
 fn lay_over(grains: &mut Map, new: &Map, destructive: bool) {
     for (key, value) in new {
+        // None is a value as well: only `destructive` removes the key.
         if value.is_null() && destructive {
             grains.remove_value(key);
         } else {
@@ -136,6 +137,7 @@ fn items(ctx: &Context, #[default(false)] sanitize: bool) -> Result<Map> {
 ///     salt '*' grains.item host serialnumber sanitize=True
 #[function(out = "nested")]
 fn item(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
+    // A grain that does not exist shows as an empty text, so every name asked for has an answer.
     let default = kwargs.0.get("default").cloned().unwrap_or_else(|| "".into());
     let delimiter = kwargs.0.get_str("delimiter").unwrap_or(":");
     let found = args.0.iter().map(|key| {
@@ -154,6 +156,7 @@ fn hide_names(grains: &mut Map) {
         let hidden = match name.as_str() {
             Some("serialnumber") => without_tail(&value.to_string()),
             Some("domain") => "DOMAINNAME".to_owned(),
+            // The words are Salt's. The minion's id usually is its full name.
             Some("fqdn" | "id") => "MINION.DOMAINNAME".to_owned(),
             Some("host" | "localhost" | "nodename") => "MINION".to_owned(),
             _ => continue,
@@ -191,6 +194,7 @@ fn ls(ctx: &Context) -> Result<Vec<String>> {
 ///     salt '*' grains.equals os Debian
 #[function]
 fn equals(ctx: &Context, key: String, value: Value) -> Result<bool> {
+    // The command line cannot tell 1 from "1", so both sides are compared as text.
     Ok(value.to_string() == lookup(&now(ctx), &key, "".into(), ":").to_string())
 }
 
@@ -227,11 +231,14 @@ fn setvals(
     #[default(false)] destructive: bool,
     #[default(true)] refresh_pillar: bool,
 ) -> Result<Value> {
+    // The minion compiles the pillar again whenever its grains have changed.
     let _ = refresh_pillar;
     let Value::Map(new) = grains else {
         return Err(Error::execution("setvals grains must be a dictionary."));
     };
     let written = {
+        // The lock ends before `finish`, which waits for the minion and must not block other writers.
+        // The lock ends before `finish`, which waits for the minion and must not block other writers.
         let _one_at_a_time = ctx.wait(WRITING.lock());
         write(ctx, new, destructive)?
     };
@@ -284,6 +291,7 @@ fn append(
             single if convert => vec![single],
             _ => return Err(format!("The key {key} is not a valid list")),
         };
+        // A list given as value is compared as a whole, as Python's `in` does.
         if contains(&list, &val) {
             return Err(format!("The val {val} was already in the list {key}"));
         }
@@ -327,6 +335,7 @@ fn change_list(
 ) -> Result<Value> {
     let written = {
         let _one_at_a_time = ctx.wait(WRITING.lock());
+        // Read under the lock: two jobs that append at once would lose one of the values otherwise.
         let grains = current(ctx);
         let found = lookup(&grains, key, Value::List(Vec::new()), delimiter);
         let list = match change(found) {
@@ -344,6 +353,7 @@ fn rebuilt(grains: &Map, key: &str, value: Value, delimiter: &str) -> (String, V
     let (mut key, mut value) = (key.to_owned(), value);
     while let Some((above, last)) = split_last(&key, delimiter) {
         let mut parent = lookup(grains, &above, Map::new().into(), delimiter);
+        // A parent that is no map has no place for the key and stays as it is.
         if let Some(map) = parent.as_map_mut() {
             map.insert(last, value);
         }
@@ -444,10 +454,12 @@ impl Setting {
         let complex = |value: &Value| matches!(value, Value::Map(_) | Value::List(_));
         let existing = util::traverse(grains, key, &self.delimiter);
         if let Some(existing) = existing {
+            // A grain that is None already equals the new value, but deleting its key still changes something.
             let goes = self.val.is_null() && self.destructive;
             if python::equal(existing, &self.val) && !goes {
                 return Decision::Leave(true, "Grain is already set".into());
             }
+            // One wrong key could wipe out a whole tree, so Salt asks for `force`.
             if !self.force && complex(existing) {
                 let what = format!("The key '{key}' exists but is a dict or a list.");
                 return Decision::Leave(false, format!("{what} Use 'force=True' to overwrite."));
@@ -465,6 +477,7 @@ impl Setting {
         let (mut key, mut value) = (key.to_owned(), self.val.clone());
         while let Some((above, last)) = split_last(&key, &self.delimiter) {
             let parent = lookup(grains, &above, Map::new().into(), &self.delimiter);
+            // Salt lets a grain `a: b` become `a: {b: value}` without force, since the name is kept.
             let same = parent == Value::from(&last);
             value = match parent {
                 Value::Map(map) => self.within_map(map, last, value),
@@ -542,6 +555,7 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
     let path = path(ctx);
     let mut grains = match read(&path) {
         Ok(grains) => grains.unwrap_or_default(),
+        // A broken file is not overwritten. Salt returns the text as the answer of a job that succeeded.
         Err(error) => return Ok(Written(format!("Unable to read existing grains file: {error}").into())),
     };
     lay_over(&mut grains, &new, destructive);
@@ -549,6 +563,7 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
     let text = yaml::dump(&Value::from(grains), yaml::Flow::Block);
     // A link stays a link.
     let target = path.canonicalize().unwrap_or_else(|_| path.clone());
+    // Grains may hold data for the eyes of the administrator; a mode that somebody set is kept.
     let mode = target.metadata().map_or(0o640, |meta| meta.mode() & 0o777);
     util::replace_file(&target, text.as_bytes(), mode)
         .map_err(|error| Error::io("write to the grains file at", &path, &error))?;
@@ -557,6 +572,7 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
 
 /// Has the grains gathered anew, so that the next job sees what was written.
 fn finish(ctx: &Context, written: Written) -> Result<Value> {
+    // `salt-call --local` has no minion to tell.
     if written.0.as_map().is_some() && !ctx.opt("local").is_some_and(Value::truthy) {
         ctx.wait(ctx.agent.refresh(Refresh::Grains))?;
     }

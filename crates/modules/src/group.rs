@@ -39,8 +39,10 @@ fn add(
     #[default(false)] local: bool,
 ) -> Result<bool> {
     let mut args = Vec::new();
+    // 0 counts as not given: Salt tests the number for truth.
     if let Some(gid) = gid.as_deref().filter(|gid| !gid.is_empty() && *gid != "0") {
         args.extend(["-g", gid]);
+        // libuser's `lgroupadd` has no such option, and none for another root either.
         args.extend((non_unique && !local).then_some("-o"));
     }
     args.extend(system.then_some("-r"));
@@ -85,11 +87,13 @@ fn chgid(
 ) -> Result<bool> {
     let has = |team: Option<Team>| team.is_some_and(|team| u64::from(team.gid) == gid);
     let Some(before) = accounts::team(ctx, &name, root.as_deref())? else { return Ok(false) };
+    // Salt does not run groupmod for a number that the group has already.
     if has(Some(before)) {
         return Ok(true);
     }
     let flag = if non_unique { "-og" } else { "-g" };
     accounts::attempt(ctx, "groupmod", &[flag, &gid.to_string(), &name], root.as_deref())?;
+    // Salt judges by what the group looks like afterwards, not by the exit code.
     Ok(has(accounts::team(ctx, &name, root.as_deref())?))
 }
 
@@ -116,6 +120,7 @@ fn delete(ctx: &Context, name: String, root: Option<String>, #[default(false)] l
 #[function]
 fn deluser(ctx: &Context, name: String, username: String, root: Option<String>) -> Result<bool> {
     let team = accounts::team(ctx, &name, None)?;
+    // gpasswd fails for a user who is no member; removing one twice must succeed.
     if !team.is_some_and(|team| team.members.contains(&username)) {
         return Ok(true);
     }

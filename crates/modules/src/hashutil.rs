@@ -67,9 +67,11 @@ fn decoded(text: &Value) -> Result<Vec<u8>> {
     let mut letters = Vec::new();
     let mut padding = 0;
     for byte in bytes_of(text) {
+        // Padding counts only after two or three letters of a group; before, it is passed over like any other sign.
         let open = letters.len() % 4;
         if byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/' {
             letters.push(byte);
+            // A letter behind an equals sign makes it a stray sign again.
             padding = 0;
         } else if byte == b'=' && open > 1 {
             padding += 1;
@@ -90,6 +92,7 @@ fn decoded(text: &Value) -> Result<Vec<u8>> {
 
 /// Writes base64 in lines of 76 letters, each with an end.
 fn in_lines(content: &[u8]) -> String {
+    // 57 bytes are 76 letters: the longest line MIME allows.
     let lines = content.chunks(57).map(|chunk| STANDARD.encode(chunk) + "\n");
     lines.collect()
 }
@@ -191,6 +194,7 @@ fn digest(instr: Value, #[default("md5")] checksum: String) -> Result<String> {
 #[function]
 fn digest_file(ctx: &Context, infile: String, #[default("md5")] checksum: String) -> Result<String> {
     ctx.blocking(move || {
+        // Checked apart, since Salt has words of its own for a missing file.
         if !std::path::Path::new(&infile).exists() {
             return Err(Error::execution(format!("File path '{infile}' not found.")));
         }
@@ -208,8 +212,10 @@ fn digest_file(ctx: &Context, infile: String, #[default("md5")] checksum: String
 #[function]
 fn github_signature(string: Value, shared_secret: Value, challenge_hmac: String) -> Result<bool> {
     let wrong = || Error::invocation("the signature has the form algorithm=digits");
+    // GitHub sends `sha256=…`, so whoever sends the request names the algorithm.
     let (form, wanted) = challenge_hmac.split_once('=').ok_or_else(wrong)?;
     let found = hex::encode(hmac(form, &bytes_of(&shared_secret), &bytes_of(&string))?);
+    // In constant time: the time of a plain comparison would tell how many digits are right.
     Ok(found.len() == wanted.len() && openssl::memcmp::eq(found.as_bytes(), wanted.as_bytes()))
 }
 
@@ -236,6 +242,7 @@ fn hmac_compute(string: Value, shared_secret: Value) -> Result<String> {
 fn hmac_signature(string: Value, shared_secret: Value, challenge_hmac: Value) -> Result<bool> {
     let found = STANDARD.encode(hmac("sha256", &bytes_of(&shared_secret), &bytes_of(&string))?).into_bytes();
     let wanted = bytes_of(&challenge_hmac);
+    // The lengths first, because the comparison in constant time panics when they differ.
     Ok(found.len() == wanted.len() && openssl::memcmp::eq(&found, &wanted))
 }
 

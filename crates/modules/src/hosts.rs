@@ -20,6 +20,7 @@ fn path(ctx: &Context) -> PathBuf {
 
 fn read(path: &Path) -> Result<String> {
     match std::fs::read_to_string(path) {
+        // Salt creates the file when it is missing; here it appears with the first entry.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         done => done.map_err(|error| Error::io("read", path, &error)),
     }
@@ -48,11 +49,13 @@ fn parse(text: &str) -> Map {
     let mut remarks = 0;
     for line in text.lines().map(str::trim) {
         if line.starts_with('#') {
+            // Comments share the map with the addresses, so that the order of the file is kept when it is written.
             hosts.insert(format!("comment-{remarks}"), list![line]);
             remarks += 1;
             continue;
         }
         let Some((ip, names, remark)) = entry(line) else { continue };
+        // An address on several lines is one entry with all names.
         let host = hosts.entry_or_insert_with(ip, || Value::Map(map! { "aliases" => list![] }));
         let Some(host) = host.as_map_mut() else { continue };
         if let Some(Value::List(aliases)) = host.get_mut("aliases") {
@@ -70,6 +73,7 @@ fn aliases<'a>(hosts: &'a Map, ip: &str) -> &'a [Value] {
 fn has(hosts: &Map, ip: &str, alias: &Value) -> bool {
     let known = aliases(hosts, ip);
     match alias {
+        // An address without names has nothing, not even an empty list of names.
         Value::List(wanted) => !known.is_empty() && wanted.iter().all(|name| known.contains(name)),
         name => known.contains(name),
     }
@@ -198,6 +202,7 @@ fn rm_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
 
 /// A line without a name; nothing if no name is left.
 fn without(line: &str, ip: &str, alias: &str) -> Option<String> {
+    // Other lines are copied to the letter: only the line of this address is written in Salt's form.
     let Some((address, names, remark)) = entry(line).filter(|(address, ..)| *address == ip) else {
         return Some(line.to_owned());
     };
@@ -238,6 +243,7 @@ fn set_host(ctx: &Context, ip: String, alias: String, comment: Option<String>) -
     let path = path(ctx);
     ctx.blocking(move || {
         let remark = comment.filter(|text| !text.is_empty()).map_or_else(String::new, |text| format!("\t\t# {text}"));
+        // No name removes the address, which is the only way to do so.
         let line = if alias.trim().is_empty() { None } else { Some(format!("{ip}\t\t{alias}{remark}\n")) };
         let text = read(&path)?;
         store(&path, &with_host(&text, &ip, line)).map(|()| true)
@@ -249,6 +255,7 @@ fn with_host(text: &str, ip: &str, mut line: Option<String>) -> String {
     let mut out = String::new();
     for old in text.lines() {
         match entry(old).filter(|(address, ..)| *address == ip) {
+            // The first line of the address takes the new text; `take` leaves nothing for the others, which vanish.
             Some(_) => out.push_str(&line.take().unwrap_or_default()),
             None => out.push_str(&format!("{old}\n")),
         }

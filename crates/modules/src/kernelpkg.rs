@@ -50,6 +50,7 @@ fn installed(ctx: &Context) -> Result<Vec<String>> {
     let packages = ctx.call_with("pkg.list_pkgs", call)?.into_map().unwrap_or_default();
     let release = |name: &Value| form.captures(name.as_str()?).map(|found| found[1].to_owned());
     let mut found: Vec<String> = packages.keys().filter_map(release).collect();
+    // As versions: by letters 5.10 would come before 5.9.
     found.sort_by(|a, b| compare_loosely(a, b, false).cmp(&0));
     Ok(found)
 }
@@ -61,9 +62,11 @@ fn newest_installed(ctx: &Context) -> Result<Option<String>> {
 fn newest_available(ctx: &Context) -> Result<Option<String>> {
     let kind = kind(ctx)?;
     let version = ctx.call("pkg.latest_version", vec![format!("{PREFIX}-{kind}").into()])?.to_string();
+    // apt reports nothing when the newest version is installed already.
     if version.is_empty() {
         return newest_installed(ctx);
     }
+    // The metapackage has the version 5.4.0.42.46, the release is called 5.4.0-42.
     let form = Regex::new(r"^(\d+\.\d+\.\d+)\.(\d+)").expect("the pattern is constant");
     let parts = form.captures(&version);
     let parts =
@@ -164,8 +167,10 @@ fn upgrade(ctx: &Context, #[default(false)] reboot: bool, at_time: Option<Value>
     let call = Call { args: vec![], kwargs: map! { "name" => format!("{PREFIX}-{newest}") } };
     let upgrades = ctx.call_with("pkg.install", call)?;
     let running = running(ctx)?;
+    // Read again, since the installation above may have changed it.
     let installed = some(newest_installed(ctx)?)?;
     let required = compare_loosely(&running, &installed, false) < 0;
+    // Without a newer kernel a reboot would only cost time.
     if reboot && required {
         tracing::warn!("restarting the machine because of a newer kernel");
         let call = Call { args: vec![], kwargs: map! { "at_time" => at_time } };
@@ -198,6 +203,7 @@ fn remove(ctx: &Context, release: String) -> Result<Map> {
     if !installed(ctx)?.contains(&release) {
         return Err(Error::execution(format!("Kernel release '{release}' is not installed")));
     }
+    // The machine could not load a module any more, nor start again.
     if release == running(ctx)? {
         return Err(Error::execution("Active kernel cannot be removed"));
     }
@@ -215,6 +221,7 @@ fn remove(ctx: &Context, release: String) -> Result<Map> {
 fn cleanup(ctx: &Context, #[default(true)] keep_latest: bool) -> Result<Map> {
     let running = running(ctx)?;
     let all = installed(ctx)?;
+    // The newest may not be running yet: removing it would undo an upgrade.
     let newest = all.last().cloned().filter(|_| keep_latest);
     let mut removed = Vec::new();
     for release in all.iter().filter(|release| **release != running && Some(*release) != newest.as_ref()) {

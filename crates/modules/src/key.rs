@@ -39,6 +39,7 @@ fn fingerprint(ctx: &Context, file: &str, hash_type: Option<String>) -> Result<S
     let path: PathBuf = Path::new(ctx.opt_str("pki_dir").unwrap_or("/etc/salt/pki/minion")).join(file);
     match std::fs::read(&path) {
         Ok(pem) => Ok(crypto::pem_finger(&pem, kind)),
+        // A minion that never met a master has no key of it; Salt returns an empty text.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Error::io("read the key", &path, &error)),
     }

@@ -53,9 +53,11 @@ fn behind(text: &str, sign: char) -> Result<&str> {
 #[function]
 fn get_sys(ctx: &Context) -> Result<String> {
     let command = match has_localectl(ctx) {
+        // The command is Salt's, since its exit code becomes that of the job.
         true => "localectl | grep Keymap | sed -e\"s/: /=/\" -e\"s/^[ \t]*//\"".to_owned(),
         false => {
             let (path, key) = file(ctx)?;
+            // Gentoo's file has comments with the word in them.
             let key = if key == "keymap" { "\"^keymap\"" } else { key };
             format!("grep {key} {path} | grep -vE \"^#\"")
         }

@@ -18,6 +18,7 @@ pub static MODULE: Module = Module::new(
 
 /// Where modules are named that are loaded at each start.
 fn settings(ctx: &Context) -> &'static str {
+    // systemd reads /etc/modules only on Debian, but this directory everywhere.
     if ctx.grains.contains_key("systemd") { "/etc/modules-load.d/salt_managed.conf" } else { "/etc/modules" }
 }
 
@@ -35,6 +36,7 @@ fn kept(text: &str) -> BTreeSet<String> {
 fn loaded_modules(text: &str) -> Vec<Map> {
     let module = |line: &str| {
         let [name, size, count, users, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+        // The kernel ends the list with a comma and prints a dash for an empty one.
         let users: Vec<&str> = users.split(',').filter(|user| !["", "-"].contains(user)).collect();
         Some(map! { "size" => size, "module" => name, "depcount" => count, "deps" => users })
     };
@@ -49,6 +51,7 @@ fn loaded(ctx: &Context) -> Result<BTreeSet<String>> {
 /// Finds all modules below a directory, and those built into the kernel.
 fn found_below(folder: &Path) -> Vec<String> {
     let built_in = std::fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
+    // Files may be packed: `.ko.xz` and `.ko.zst` end with more than `.ko`.
     let name = |file: &str| Some(file.rsplit('/').next()?.split_once(".ko")?.0.to_owned());
     let mut found: Vec<String> = built_in.lines().filter_map(name).collect();
     files_below(folder, &mut found);
@@ -61,6 +64,7 @@ fn files_below(folder: &Path, found: &mut Vec<String>) {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             files_below(&entry.path(), found);
         } else if let Some((name, _)) = entry.file_name().to_string_lossy().split_once(".ko") {
+            // modprobe takes both signs for the same, and /proc/modules always shows the underscore.
             found.push(name.replace('-', "_"));
         }
     }
@@ -140,11 +144,13 @@ fn mod_list(ctx: &Context, #[default(false)] only_persist: bool) -> Result<Value
 }
 
 fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome> {
+    // The name would become an option of modprobe, which can run commands.
     if module.starts_with('-') {
         return Err(Error::invocation(format!("'{module}' is not the name of a module")));
     }
     let missing = || Error::execution(format!("Command '{name}' cannot be found"));
     let path = util::which(name).ok_or_else(missing)?;
+    // Parameters may follow the name, such as `bonding mode=4`.
     let words: Vec<&str> = module.split_whitespace().collect();
     let path = path.to_string_lossy();
     cmd::quiet(ctx, &[&[&*path], &words[..]].concat())
@@ -164,6 +170,7 @@ fn load(ctx: &Context, r#mod: String, #[default(false)] persist: bool) -> Result
     if said.retcode != Some(0) {
         return Ok(format!("Error loading module {}: {}", r#mod, said.stderr.trim_end()).into());
     }
+    // Compared before and after: modprobe loads what the module needs as well, and Salt lists it all.
     let mut new: BTreeSet<String> = loaded(ctx)?.difference(&before).cloned().collect();
     if persist {
         new.extend(keep(ctx, &r#mod)?);
@@ -175,6 +182,7 @@ fn keep(ctx: &Context, module: &str) -> Result<Option<String>> {
     let path = settings(ctx);
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let Some(name) = first_word(module).filter(|name| !kept(&text).contains(*name)) else { return Ok(None) };
+    // Salt keeps only names it finds among the files, so that a typing error does not end up in the settings.
     if !all(ctx)?.iter().any(|known| known == name) {
         return Ok(None);
     }

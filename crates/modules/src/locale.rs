@@ -50,6 +50,7 @@ impl Parts {
 
     /// The name as it is compared.
     fn normal(mut self) -> String {
+        // `locale -a` prints `utf8` where people write `UTF-8`.
         self.codeset = self.codeset.to_lowercase().replace('-', "");
         self.charmap.clear();
         self.joined()
@@ -120,6 +121,7 @@ fn with_value(text: &str, name: &str, value: &str) -> String {
 
 /// Reads "System Locale: LANG=C" and the lines behind it.
 fn localectl_lang(text: &str) -> Option<String> {
+    // The first variable stands on the line of the label, the others below it.
     let words = text.lines().flat_map(|line| line.split(": ")).map(str::trim);
     words.into_iter().find_map(|word| word.strip_prefix("LANG=")).map(|value| value.trim_matches('"').to_owned())
 }
@@ -138,6 +140,8 @@ fn get_locale(ctx: &Context) -> Result<String> {
             return Err(Error::execution("Unable to find \"localectl\""));
         }
         let said = cmd::quiet(ctx, &["localectl", "status"])?;
+        // In a container systemd may be running without D-Bus; an empty answer would look like a system without a
+        // locale.
         if said.stderr.contains("Failed to connect to bus") {
             return Err(Error::execution("Command \"localectl\" is in a degraded state."));
         }
@@ -157,6 +161,7 @@ fn get_locale(ctx: &Context) -> Result<String> {
 ///     salt '*' locale.set_locale 'en_US.UTF-8'
 #[function]
 fn set_locale(ctx: &Context, locale: String) -> Result<bool> {
+    // From Debian 13 on localectl refuses, and update-locale must be used.
     let new_debian = ctx.grains.get_str("os_family") == Some("Debian")
         && ctx.grains.get("osmajorrelease").and_then(Value::as_i64).is_some_and(|release| release >= 13);
     if with_systemd() && !new_debian && util::which("localectl").is_some() {
@@ -171,6 +176,7 @@ fn set_locale(ctx: &Context, locale: String) -> Result<bool> {
         if util::which("update-locale").is_none() {
             return Err(Error::execution("Cannot set locale: \"update-locale\" was not found."));
         }
+        // Without arguments the program creates the file if it is missing.
         cmd::quiet(ctx, &["update-locale"])?;
     }
     write(ctx, path, name, locale)
@@ -196,6 +202,7 @@ fn write(ctx: &Context, path: &'static str, name: &'static str, locale: String) 
 fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
     let os = ctx.grains.get_str("os").unwrap_or_default().to_owned();
     let mut parts = Parts::of(&locale);
+    // /etc/locale.gen names the character set a second time, behind a blank.
     if parts.charmap.is_empty() && os != "Ubuntu" {
         parts.charmap = parts.codeset.clone();
     }
@@ -205,6 +212,7 @@ fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
             let text = std::fs::read_to_string("/usr/share/i18n/SUPPORTED").unwrap_or_default();
             text.lines().any(|line| line.trim() == full)
         }
+        // Only Debian and Gentoo have a list; elsewhere there is a file for each language.
         _ => Path::new("/usr/share/i18n/locales").join(&base).exists(),
     };
     if !known {
@@ -217,6 +225,7 @@ fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
             .map_err(|error| Error::io("write", list, &error))?;
     }
     let said = if util::which("locale-gen").is_some() {
+        // Ubuntu's locale-gen takes the short form on its command line.
         let name = if os == "Ubuntu" { Parts::of(&full).normal() } else { full };
         cmd::quiet(ctx, &["locale-gen", &name])?
     } else if util::which("localedef").is_some() {

@@ -45,6 +45,7 @@ impl Reader {
     fn line(&mut self, line: &str, depth: u32) -> Result<()> {
         let line = line.trim();
         if let Some((name, mut body)) = self.script.take() {
+            // Nothing else is looked at: a line of the script may hold braces or a `#`.
             if line == "endscript" {
                 self.target().insert(name, body);
             } else {
@@ -57,9 +58,11 @@ impl Reader {
         if line.starts_with('#') || words.is_empty() {
             return Ok(());
         }
+        // Salt knows no brace at the end of a directive: any line with one ends the block.
         if line.contains('}') {
             let block = self.block.take().unwrap_or_default();
             for name in std::mem::take(&mut self.names) {
+                // Several names in front of a brace share one block, and each of them is a key.
                 self.found.insert(name, block.clone());
             }
             return Ok(());
@@ -75,6 +78,8 @@ impl Reader {
 
     fn setting(&mut self, words: &[&str], depth: u32) -> Result<()> {
         if let ([word], None) = (words, &self.block) {
+            // A path waits for its brace; a word such as `compress` counts at once and cannot become the name of a
+            // block.
             if names_logs(word) {
                 self.waiting.push((*word).to_owned());
             } else {
@@ -108,6 +113,7 @@ impl Reader {
         }
         let entries = std::fs::read_dir(folder).map_err(|error| Error::io("read", folder, &error))?;
         let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+        // A fixed order decides which file wins when two set the same directive.
         files.sort();
         let mut all = self.found.remove("include files").and_then(Value::into_map).unwrap_or_default();
         for file in files {
@@ -129,6 +135,7 @@ fn read(path: &Path, depth: u32) -> Result<Map> {
     for line in text.lines() {
         reader.line(line, depth)?;
     }
+    // No brace followed: they were directives after all.
     for name in std::mem::take(&mut reader.waiting) {
         reader.found.insert(name, true);
     }
@@ -185,6 +192,7 @@ fn written(name: &str, block: &Map) -> String {
                 text.extend(lines.iter().map(|line| format!("        {line}\n")));
                 text.push_str("    endscript\n");
             }
+            // The blank at the end is Salt's; it joins an empty value to the name.
             Value::Bool(true) => text.push_str(&format!("    {setting} \n")),
             value => text.push_str(&format!("    {setting} {value}\n")),
         }
@@ -210,6 +218,7 @@ fn replacement(conf: &Map, key: &str, value: &Value, setting: &Value) -> Result<
             _ => String::new(),
         };
         return Ok(Some(map! {
+            // 8 is `re.MULTILINE`: the caret matches at each line.
             "flags" => 8, "pattern" => format!("^{key}.*"), "prepend_if_not_found" => true, "repl" => line,
         }));
     }
@@ -228,6 +237,7 @@ fn replacement(conf: &Map, key: &str, value: &Value, setting: &Value) -> Result<
         block.remove_value(value);
     }
     Ok(Some(map! {
+        // 24 adds `re.DOTALL`, so that the pattern spans the whole block.
         "flags" => 24, "pattern" => format!("^{key}.*?{{.*?}}"), "append_if_not_found" => true,
         "repl" => written(key, &block),
     }))
@@ -250,8 +260,10 @@ fn set(
     #[default("/etc/logrotate.conf")] conf_file: String,
 ) -> Result<Value> {
     let conf = configuration(ctx, &conf_file)?;
+    // The directive is changed where it is set, which is rarely the main file.
     let mut included = conf.get("include files").and_then(Value::as_map).into_iter().flat_map(Map::iter);
     let holds = |keys: &Value| keys.as_list().is_some_and(|keys| keys.contains(&key.as_str().into()));
+    // When several files set it, Salt takes the last one.
     let file = included.rfind(|(_, keys)| holds(keys)).map(|(name, _)| name.to_string());
     let path = match (file, conf.get_str("include")) {
         (Some(file), Some(folder)) => Path::new(folder).join(file).to_string_lossy().into_owned(),

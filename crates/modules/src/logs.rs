@@ -70,6 +70,7 @@ fn error(message: Value) -> Result<bool> {
 ///
 ///     salt '*' log.critical 'a message'
 #[function]
+// tracing has no level above ERROR.
 fn critical(message: Value) -> Result<bool> {
     tracing::error!("{message}");
     Ok(true)
@@ -83,6 +84,7 @@ fn critical(message: Value) -> Result<bool> {
 ///
 ///     salt '*' log.exception 'a message'
 #[function]
+// There is no exception whose stack could be added.
 fn exception(message: Value) -> Result<bool> {
     tracing::error!("{message}");
     Ok(true)

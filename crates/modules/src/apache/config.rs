@@ -36,6 +36,7 @@ fn text(config: &Value) -> Result<String> {
     let entries = config.as_list().ok_or_else(|| Error::Other("apache.config: config must be a list".into()))?;
     let mut parts = Vec::with_capacity(entries.len());
     for entry in entries {
+        // Salt takes the first key of an entry and ignores further ones.
         let first = entry.as_map().and_then(|entry| entry.iter().next());
         let (name, value) = first.ok_or_else(|| refused(entry))?;
         parts.push(directive(value, Some(&name.to_string()), DEPTH)?);
@@ -45,6 +46,7 @@ fn text(config: &Value) -> Result<String> {
 
 /// The text of a directive or a section. Values of other kinds than texts, lists and maps print nothing.
 fn directive(value: &Value, name: Option<&str>, depth: u32) -> Result<String> {
+    // The data comes from a state or a command line; Salt would end in a recursion error here.
     let depth = depth.checked_sub(1).ok_or_else(|| Error::execution("apache.config: sections lie too deep"))?;
     let shown = name.unwrap_or("None");
     match value {
@@ -88,8 +90,10 @@ fn this_of(items: &[Value]) -> Result<Option<String>> {
     let mut found = None;
     for item in items {
         match item {
+            // The last one wins, since Salt overwrites the name in its loop.
             Value::Map(entries) => found = entries.get(THIS).map(Value::to_string).or(found),
             Value::List(entries) if !entries.contains(&THIS.into()) => {}
+            // Salt asks `"this" in item` of every item, which for a text means a part of it.
             Value::Str(text) if !text.contains(THIS) => {}
             other => {
                 return Err(Error::Other(format!("apache.config: {other} cannot stand in a list of directives")));

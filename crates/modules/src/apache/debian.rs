@@ -52,6 +52,7 @@ fn with_ending(name: &str) -> String {
 fn check_site_enabled(ctx: &Context, site: String) -> Result<bool> {
     let file = with_ending(&site);
     let is = |name: &str| is_linked(ctx, "sites-enabled", name);
+    // Debian's package puts 000- before its default site, so that it is read first.
     Ok(is(&file) || (site == "default" && is(&format!("000-{file}"))))
 }
 
@@ -141,6 +142,7 @@ fn check_conf_enabled(ctx: &Context, conf: String) -> Result<bool> {
 ///     salt '*' apache.a2enconf security
 #[function]
 fn a2enconf(ctx: &Context, conf: String) -> Result<Map> {
+    // Releases before Apache 2.4 have no such program; those for sites and modules are always there.
     util::needs(ctx, "a2enconf")?;
     turn(ctx, What::Conf, true, &conf)
 }

@@ -11,6 +11,7 @@ fn strange(what: &str, line: &str) -> Error {
 /// The version, of `-v`.
 pub(super) fn version(text: &str) -> Result<String> {
     let first = splitlines(text).into_iter().next().unwrap_or_default();
+    // The line reads `Server version: Apache/2.4.57 (Debian)`.
     let found = first.split(": ").nth(1);
     found.map(str::to_owned).ok_or_else(|| strange("the first line tells no version", first))
 }
@@ -18,6 +19,7 @@ pub(super) fn version(text: &str) -> Result<String> {
 /// Versions and compile-time settings, of `-V`.
 pub(super) fn full_version(text: &str) -> Map {
     let (mut found, mut compiled) = (Map::new(), Vec::<Value>::new());
+    // The key holds its place: Salt puts the list before the other facts.
     found.insert("compiled_with", ());
     for line in splitlines(text) {
         if let Some((name, rest)) = line.split_once(": ") {
@@ -55,6 +57,7 @@ pub(super) fn compiled_in(text: &str) -> Vec<String> {
 
 /// Directives, of `-L`: a name, and what is told about it on the lines below.
 pub(super) fn directives(text: &str) -> Map {
+    // A directive stands at the start of a line and its description is indented with tabs below it.
     let joined = text.replace("\n\t", "\t");
     let mut found = Map::new();
     for line in splitlines(&joined).into_iter().filter(|line| !line.is_empty()) {
@@ -72,6 +75,7 @@ pub(super) fn virtual_hosts(text: &str) -> Result<Map> {
     for line in splitlines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some(first) = words.first() else { continue };
+        // Hosts that share an address follow this heading; each of them is one line.
         if line.contains("is a NameVirtualHost") {
             address = (*first).to_owned();
             found.insert(address.as_str(), Map::new());
@@ -79,6 +83,7 @@ pub(super) fn virtual_hosts(text: &str) -> Result<Map> {
         }
         let at =
             |place: usize| words.get(place).copied().ok_or_else(|| strange("a virtual host lacks something", line));
+        // The file and the line are printed in brackets.
         let conf = |place: usize| at(place).map(|word| word.replace(['(', ')'], ""));
         let (name, host) = match *first {
             "default" => ("default", map! { "vhost" => at(2)?, "conf" => conf(3)? }),

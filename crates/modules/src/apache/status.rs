@@ -58,15 +58,18 @@ impl Settings {
         if !self.user.is_empty() && !self.password.is_empty() {
             kwargs.update(map! { "username" => self.user.as_str(), "password" => self.password.as_str() });
         }
+        // `?auto` is the plain form of the page, meant for programs.
         let url = Value::from(format!("{}?auto", self.url));
         let seconds = self.timeout.as_f64().or_else(|| self.timeout.to_string().parse().ok());
         let wait = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
         let wait =
             wait.ok_or_else(|| Error::invocation(format!("timeout {} is no number of seconds", self.timeout)))?;
+        // A socket of Python with a timeout of 0 does not wait at all, so Salt never gets an answer either.
         if wait.is_zero() {
             return Ok(None);
         }
         let mut opts = (*ctx.opts).clone();
+        // `http.query` has no argument for it and reads the option.
         opts.insert("http_request_timeout", wait.as_secs_f64());
         let within = Context { opts: std::sync::Arc::new(opts), ..ctx.clone() };
         let answer = within.call_with("http.query", Call { args: vec![url], kwargs })?;
@@ -77,6 +80,7 @@ impl Settings {
 
 /// A whole number, a number, or a text that is none.
 fn number(text: &str) -> Value {
+    // Python's `isdigit` takes no sign, so Salt makes a float of a negative number.
     let whole = text.parse::<i64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
     let any = || text.parse::<f64>().ok().map(Value::from);
     whole.map(Value::from).or_else(any).unwrap_or_else(|| text.into())
@@ -84,6 +88,7 @@ fn number(text: &str) -> Value {
 
 fn read(answer: &str) -> Result<Map> {
     let mut counts = WORKERS.chars().map(|state| (state.to_string(), 0_i64)).collect::<Vec<_>>();
+    // First in the map, as in Salt, and filled in at the end.
     let mut found = map! { "Scoreboard" => () };
     for line in answer.lines() {
         // The first line may be the name of the server alone.

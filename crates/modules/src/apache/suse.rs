@@ -27,6 +27,7 @@ pub static MODULE: Module = Module::new(
 ///     salt '*' apache.check_mod_enabled status
 #[function]
 fn check_mod_enabled(ctx: &Context, r#mod: String) -> Result<bool> {
+    // States use the names of Debian's files; SUSE lists modules without an ending.
     let name = r#mod.strip_suffix(".load").or_else(|| r#mod.strip_suffix(".conf")).unwrap_or(&r#mod);
     let call = Call { args: vec!["a2enmod -l".into()], kwargs: map! { "python_shell" => false } };
     let on = ctx.call_with("cmd.run", call)?.to_string();

@@ -31,6 +31,8 @@ pub(super) fn turn(ctx: &Context, what: What, on: bool, name: &str) -> Result<Ma
     let kwargs = map! { "python_shell" => false };
     let code = ctx.call_with("cmd.retcode", Call { args: vec![command], kwargs })?;
     let kind = what.name();
+    // 256 cannot be an exit code: Salt compares with the raw status of wait(2), so a module that is unknown shows its
+    // number.
     let (verb, done, missing) = if on { ("Enable", "enabled", 1) } else { ("Disable", "disabled", 256) };
     let status = match code.as_i64() {
         Some(0) => format!("{kind} {name} {done}").into(),

@@ -31,6 +31,7 @@ impl Answer {
         let wants = &request.wants;
         if self.code != 0 {
             match self.code {
+                // tornado, through which Salt asks, has this code of its own for a timeout.
                 TIMED_OUT => result.insert("status", 599),
                 _ if wants.status => result.insert("status", 0),
                 _ => None,
@@ -40,10 +41,12 @@ impl Answer {
         }
         let (status, reason, headers) = last_head(&self.head);
         let kind = headers.iter().find(|(name, _)| name.to_string().eq_ignore_ascii_case("content-type"));
+        // Salt takes an answer without a type for JSON.
         let kind = kind.map_or_else(|| "application/json".into(), |(_, value)| value.to_string());
         // curl writes the headers there when there is no body by definition.
         let body = if request.method == "HEAD" { Vec::new() } else { self.body };
         let text = encoding(&kind).decode(body);
+        // Salt's default reports such an answer as an error and leaves out what else was asked for.
         if status >= 400 && wants.raise_error {
             result.update(
                 value::map! { "status" => status, "error" => format!("HTTP {status}: {reason}"), "body" => text },
@@ -78,6 +81,7 @@ impl Answer {
 
     fn failure(&self) -> String {
         match self.code {
+            // States and users search for the words of Python, not for those of curl.
             CANNOT_CONNECT => "[Errno 111] Connection refused".into(),
             CANNOT_RESOLVE => "[Errno -2] Name or service not known".into(),
             TIMED_OUT => "HTTP 599: Timeout".into(),
@@ -104,10 +108,12 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// The status, its words and the headers of the last answer.
 fn last_head(head: &str) -> (i64, String, Map) {
     let head = head.replace("\r\n", "\n");
+    // Each redirection has a block of its own; the last one belongs to the body.
     let last = head.trim_end().rsplit("\n\n").next().unwrap_or_default();
     let mut lines = last.lines();
     let mut words = lines.next().unwrap_or_default().splitn(3, ' ').skip(1);
     let status = words.next().and_then(|code| code.parse().ok()).unwrap_or(0);
+    // HTTP/2 has no words behind the number.
     let reason = words.next().unwrap_or("Unknown").trim().to_owned();
     let headers = lines.filter_map(|line| line.split_once(':'));
     (status, reason, headers.map(|(name, value)| (canonical(name.trim()), value.trim())).collect())
@@ -126,6 +132,7 @@ fn canonical(name: &str) -> String {
 /// Reads the body as data; true when it is to be shown as text.
 fn decode(result: &mut Map, wanted: &str, content_type: &str, text: &str) -> Result<bool> {
     let kinds = ["xml", "json", "yaml"];
+    // The order counts: a type can hold two of the words, such as `application/xml+json`.
     let by_type = || kinds.into_iter().find(|kind| content_type.contains(kind)).unwrap_or("plain");
     match if wanted == "auto" { by_type() } else { wanted } {
         "json" => {

@@ -39,6 +39,7 @@ fn ask(ctx: &Context, url: String, mut arguments: Map) -> Result<Map> {
     let mut url = url;
     let mut result = Map::new();
     let test_url = arguments.remove("test_url");
+    // In test mode nothing is sent, unless the caller names an address that is safe to ask.
     if arguments.remove("test") == Some(Value::Bool(true)) {
         match test_url.filter(|url| !url.is_null()) {
             None => return Ok(Map::new()),
@@ -64,12 +65,14 @@ fn wait_for_successful_query(ctx: &Context, url: String, #[default(300)] wait_fo
     let begin = Instant::now();
     let arguments = kwargs.given();
     let interval = arguments.get("request_interval").and_then(Value::as_f64).unwrap_or(0.1);
+    // A negative or endless pause would panic.
     let pause = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));
     loop {
         let tried = ask(ctx, url.clone(), arguments.clone());
         let failed = |answer: &Map| ["Error", "error"].iter().any(|key| answer.get(key).is_some_and(Value::truthy));
         match tried {
             Ok(answer) if !failed(&answer) => return Ok(answer),
+            // The last attempt is returned with its error, so the caller sees why the time ran out.
             tried if begin.elapsed().as_secs_f64() > wait_for => return tried,
             _ => {}
         }

@@ -80,6 +80,7 @@ impl Request {
         if let Some(name) = REFUSED.iter().find(|name| arguments.get(name).is_some_and(Value::truthy)) {
             return Err(Error::execution(format!("not supported: http.query {name}")));
         }
+        // An argument that is refused may be present when it is false: states pass all of them.
         for name in REFUSED.iter().chain(&IGNORED) {
             arguments.remove(name);
         }
@@ -92,12 +93,14 @@ impl Request {
                 Some(std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?)
             }
             None => take("data").map(|data| match data {
+                // A map is sent as a form, as the Python libraries behind Salt do.
                 Value::Map(fields) => encoded(&fields),
                 other => other.to_string(),
             }),
         };
         let login = match (take("auth"), take("username"), take("password")) {
             (Some(Value::List(pair)), ..) if pair.len() == 2 => Some((pair[0].to_string(), pair[1].to_string())),
+            // One without the other is no login; Salt leaves it out.
             (_, Some(user), Some(password)) => Some((user.to_string(), password.to_string())),
             _ => None,
         };
@@ -143,6 +146,7 @@ impl Request {
         if crate::util::which("curl").is_none() {
             return Err(Error::CommandNotFound("curl".into()));
         }
+        // The directory is readable for its owner alone: the body may be secret.
         let folder = tempfile::tempdir().map_err(|error| Error::io("make a directory in", "/tmp", &error))?;
         let (head, body) = (folder.path().join("head"), folder.path().join("body"));
         let words = [
@@ -170,10 +174,12 @@ impl Request {
 
     fn configuration(&self) -> String {
         let mut lines = vec![line("url", &self.url), line("request", &self.method)];
+        // With a request of this name alone curl would wait for a body that never arrives.
         if self.method == "HEAD" {
             lines.push("head".into());
         }
         if let Some(data) = &self.data {
+            // `data` would take a leading `@` for the name of a file.
             lines.push(line("data-raw", data));
         }
         lines.extend(self.headers.iter().map(|(name, value)| line("header", &format!("{name}: {value}"))));
@@ -226,10 +232,12 @@ fn headers(dict: Option<Value>, list: Option<Value>, agent: Option<Value>) -> Ve
     }
     for header in list.and_then(Value::into_list).unwrap_or_default() {
         if let Some((name, value)) = header.to_string().split_once(':') {
+            // Salt splits at every colon and keeps the second part: a header with an address in it loses the rest.
             found.insert(name.trim(), value.split(':').next().unwrap_or_default().trim());
         }
     }
     let own = || format!("Salt/{} http.query()", exec::SALT_LINE).into();
+    // After the others, so that a header of this name in the arguments does not win, as in Salt.
     found.insert("User-agent", agent.unwrap_or_else(own));
     found.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
@@ -260,6 +268,7 @@ fn with_params(url: String, params: Option<Value>) -> String {
 
 fn proxy(ctx: &Context) -> Option<String> {
     let host = ctx.opt_str("proxy_host").filter(|host| !host.is_empty())?;
+    // Salt uses a proxy only when both options are set.
     let port = ctx.opt("proxy_port").filter(|port| port.truthy())?;
     let login = match (ctx.opt_str("proxy_username"), ctx.opt_str("proxy_password")) {
         (Some(user), Some(password)) if !user.is_empty() => format!("{}:{}@", quoted(user), quoted(password)),

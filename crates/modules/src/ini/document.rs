@@ -44,6 +44,7 @@ pub struct Section {
 
 /// The pattern of an option: indent, name, separator, value.
 pub fn option_pattern(separator: &str) -> Result<Regex> {
+    // The name is matched as shortly as possible: a value may hold the separator too.
     let pattern = format!(r"^(\s*)(.+?)\s*({})\s*(.*)\s*", regex::escape(separator));
     Regex::new(&pattern)
         .map_err(|error| Error::invocation(format!("the separator '{separator}' cannot be used: {error}")))
@@ -117,6 +118,8 @@ impl Section {
         let Some(current) = self.entries.get_mut(&key) else {
             changes.insert(key.clone(), map! { "before" => (), "after" => after });
             if matches!(entry, Entry::Text(_)) {
+                // Files often ship with all options commented out; Salt puts the value where the administrator looks
+                // for it.
                 self.take_place_of_comment(&key)?;
             }
             self.entries.insert(key, entry);
@@ -124,11 +127,13 @@ impl Section {
         };
         match (current, entry) {
             (Entry::Section(current), Entry::Section(new)) => {
+                // A section is merged: options that are not named stay.
                 let inner = current.update(&new.to_map())?;
                 if !inner.is_empty() {
                     changes.insert(key, inner);
                 }
             }
+            // Salt fails here as well, with a message of Python about an attribute.
             (Entry::Section(_), Entry::Text(_)) => {
                 return Err(Error::Other(format!("the section '{key}' cannot become an option")));
             }
@@ -151,6 +156,7 @@ impl Section {
             _ => false,
         };
         if let Some(place) = self.entries.iter().position(|(name, entry)| shows(name, entry)) {
+            // `shift` keeps the order of all others; a swap would move the last option up.
             self.entries.shift_remove_index(place);
             self.entries.shift_insert(place, key.to_owned(), Entry::Text(String::new()));
         }

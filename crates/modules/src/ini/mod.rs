@@ -42,6 +42,7 @@ fn read(ctx: &Context, form: &Form) -> Result<Section> {
             text::parse(&text, &form.separator, form.no_spaces)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Section::new(&form.separator, form.no_spaces)),
+        // A test run must not fail for a file that an earlier state would have made readable.
         Err(_) if ctx.is_test() => Ok(Section::new(&form.separator, form.no_spaces)),
         Err(error) => {
             let why = crate::cmd::os_text(&error, form.file);
@@ -61,13 +62,16 @@ fn write(form: &Form, ini: &mut Section) -> Result<()> {
         // The directory is checked by writing; a new file gets the usual mode.
         return std::fs::write(path, content).map_err(failed);
     }
+    // A rename would replace a link by a file.
     let target = path.canonicalize().map_err(failed)?;
     use std::os::unix::fs::{MetadataExt, chown};
     let meta = target.metadata().map_err(failed)?;
+    // A device or a pipe is written into, since it cannot be replaced.
     if !meta.is_file() {
         return std::fs::write(path, content).map_err(failed);
     }
     crate::util::replace_file(&target, content.as_bytes(), meta.mode() & 0o7777).map_err(failed)?;
+    // The new file belongs to the minion's user first.
     chown(&target, Some(meta.uid()), Some(meta.gid())).map_err(failed)
 }
 
@@ -144,6 +148,7 @@ fn remove_option(
     check_encoding(encoding.as_deref())?;
     let form = Form { file: &file_name, separator, no_spaces: false };
     let mut ini = read(ctx, &form)?;
+    // A section that does not exist falls back to the top of the file, as in Salt.
     let inner = if section.is_null() { None } else { ini.section_mut(&section.to_string()) };
     let gone = match inner {
         Some(inner) => inner.remove(&option.to_string()),

@@ -25,12 +25,15 @@ pub fn parse(text: &str, separator: &str, no_spaces: bool) -> Result<Section> {
             (whole.start(), whole.end(), found[1].to_owned())
         })
         .collect();
+    // Options may stand above the first section.
     let first = headers.first().map_or(text.len(), |header| header.0);
     read_options(&mut file, &text[..first])?;
     for (place, (_, begin, name)) in headers.iter().enumerate() {
         let end = headers.get(place + 1).map_or(text.len(), |next| next.0);
+        // Salt does not hand `no_spaces` down to the sections it reads.
         let mut section = Section::new(&file.separator, false);
         read_options(&mut section, &text[*begin..end])?;
+        // A section that occurs twice is merged into its first place.
         file.update(&value::map! { name.as_str() => section.to_map() })?;
     }
     Ok(file)
@@ -50,9 +53,11 @@ fn read_options(section: &mut Section, text: &str) -> Result<()> {
         if comment.is_match(line) {
             comments += 1;
             section.put(format!("#comment{comments}"), Entry::Text(line.to_owned()), &mut ignored)?;
+        // An indented line continues the value above it, as in Python's configparser.
         } else if indentation(line) > indent && section.continue_last(line) {
         } else if let Some(found) = option.captures(line) {
             indent = indentation(&found[1]);
+            // The last separator that was seen is used for writing, as in Salt.
             section.separator = found[3].to_owned();
             section.put(found[2].to_owned(), Entry::Text(found[4].to_owned()), &mut ignored)?;
         } else {
@@ -88,6 +93,7 @@ fn print_body(section: &Section, out: &mut String) {
         out.push_str(text);
         out.push('\n');
     }
+    // Options first: behind a heading they would belong to that section.
     for (name, entry) in section.iter() {
         if let Entry::Section(inner) = entry {
             out.push_str(&format!("\n[{name}]\n"));
@@ -98,6 +104,7 @@ fn print_body(section: &Section, out: &mut String) {
 
 fn spaced(separator: &str, no_spaces: bool) -> String {
     match separator.trim_matches(' ') {
+        // Blanks as separator shrink to one, with or without `no_spaces`.
         "" => " ".into(),
         _ if no_spaces => separator.trim().into(),
         _ => format!(" {} ", separator.trim()),

@@ -35,6 +35,7 @@ fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String)
         return Err(Error::execution(format!("Unable to get info for {path}{why}")));
     }
     let own = |name: &str| ctx.grains.get_str(name).unwrap_or_default();
+    // Salt compares architectures on this one kind of machine only.
     let foreign = own("cpuarch") == "x86_64" && own("osarch") == "amd64";
     file_info(&said.stdout, foreign.then_some("amd64"))
         .map_err(|missing| Error::execution(format!("Unable to get {missing} for {path}")))
@@ -51,6 +52,7 @@ pub(crate) fn local_file(ctx: &Context, path: String, saltenv: &str) -> Result<S
     if !Path::new(&path).exists() {
         return Err(Error::execution(format!("{path} does not exist on minion")));
     }
+    // The second check has the message of the first, as in Salt.
     if !Path::new(&path).is_absolute() {
         return Err(Error::invocation(format!("{path} does not exist on minion")));
     }
@@ -61,6 +63,7 @@ fn file_info(text: &str, own: Option<&str>) -> std::result::Result<Map, String> 
     let field = |wanted: &str| {
         let lines = text.lines().filter_map(|line| line.trim().split_once(':'));
         let mut found = lines.filter(|(name, _)| name.trim_end() == wanted);
+        // The control file stands below a summary of the archive, whose lines look alike.
         found.next_back().and_then(|(_, value)| value.split_whitespace().last()).map(str::to_owned)
     };
     let found = [("name", field("Package")), ("version", field("Version")), ("arch", field("Architecture"))];
@@ -86,6 +89,7 @@ fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(S
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
+    // dpkg also knows packages of which only the configuration is left.
     let lines = said.stdout.lines().filter_map(|line| line.strip_prefix("installed\t")?.split_once('\t'));
     Ok(Ok(lines.map(|(name, version)| (name.to_owned(), version.to_owned())).collect()))
 }
@@ -170,12 +174,15 @@ const FIELDS: [(&str, &str); 17] = [
 #[function]
 fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
+    // dpkg-query has no format for programs, so each field gets a line and each package a mark that no description
+    // holds.
     let fields: String = FIELDS.iter().map(|(name, field)| format!("{name}:{field}\\n")).collect();
     let format = format!("-f={fields}\\n*/~^\\\\*\\n");
     let mut words = vec!["dpkg-query", "-W", &format];
     words.extend(names.iter().map(String::as_str));
     let said = cmd::counted(ctx, &words)?;
     if said.retcode != Some(0) {
+        // Salt fails unless it is told otherwise, while the other functions of this module answer with text.
         if kwargs.0.get("failhard").is_none_or(Value::truthy) {
             let text = format!("Error getting packages information: {}", said.stderr.trim_end());
             return Err(Error::execution(text));
@@ -186,6 +193,7 @@ fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
 }
 
 fn package(text: &str) -> Option<(String, Map)> {
+    // The description is the only field of several lines, and therefore the last.
     let (fields, description) = text.trim_start_matches('\n').split_once("\ndescription:")?;
     let mut info = Map::new();
     for (key, value) in fields.lines().filter_map(|line| line.trim().split_once(':')) {
@@ -236,6 +244,7 @@ fn unpurge(ctx: &Context, packages: VarArgs) -> Result<Map> {
         let call = Call { args: Vec::new(), kwargs: map! { "purge_desired" => true } };
         Ok::<Map, Error>(ctx.call_with("pkg.list_pkgs", call)?.into_map().unwrap_or_default())
     };
+    // dpkg says nothing about what it changed, so the list is read twice.
     let old = leaving()?;
     let lines: String = packages.0.iter().map(|name| format!("{name} install\n")).collect();
     cmd::fed(ctx, &["dpkg", "--set-selections"], lines.into_bytes())?;

@@ -101,6 +101,7 @@ fn versions(ctx: &Context, packages: &VarArgs, kwargs: &Map) -> Result<(Versions
     let mut words = vec![if names.is_empty() { "-qa" } else { "-q" }, "--queryformat", "%{NAME} %{VERSION}\\n"];
     words.extend(names.iter().map(String::as_str));
     let text = rpm(ctx, kwargs, &words, both())?.stdout;
+    // rpm prints its complaints among the answers; the words are English because commands run with LC_ALL=C.
     let (missing, there): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains("is not installed"));
     let pairs = there.iter().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -168,11 +169,13 @@ pub(crate) fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Val
     let mut found = Map::new();
     for path in names(&paths) {
         let said = rpm(ctx, &kwargs.0, &["-qf", "--queryformat", "%{name}", &path], Extra::default())?;
+        // rpm says so on stdout; what it says about a file that does not exist is on stderr, so stdout is empty.
         let owned = !said.stdout.to_lowercase().contains("not owned");
         found.insert(path, if owned { said.stdout } else { String::new() });
     }
     Ok(match found.len() {
         0 => "".into(),
+        // One path gives its owner, several give a map, as in Salt.
         1 => found.values().next().cloned().unwrap_or_default(),
         _ => found.into(),
     })
@@ -216,6 +219,7 @@ pub(crate) fn verify(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result
     words.push(if names.is_empty() { "-Va" } else { "-V" });
     words.extend(names.iter().map(String::as_str));
     let said = rpm(ctx, &kwargs.0, &words, Extra::default())?;
+    // rpm exits with 1 when it finds a difference; only without output is that a failure.
     if said.stdout.trim().is_empty() && said.retcode != Some(0) {
         let why = if said.stderr.is_empty() { String::new() } else { format!(": {}", said.stderr) };
         return Err(Error::execution(format!("Failed to verify package(s){why}")));
@@ -228,6 +232,7 @@ pub(crate) fn verify(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result
 /// Reads a line such as `S.5....T.  c /etc/ssh/sshd_config`.
 fn verified(line: &str) -> Option<(String, Map)> {
     let missing = line.contains("missing");
+    // Behind the word `missing` rpm prints the rest one column further left than behind the nine letters.
     let line = if missing { format!(" {line}") } else { line.to_owned() };
     let at = |place: usize| line.get(place..place + 1).unwrap_or_default();
     let mut entry = Map::new();
@@ -267,6 +272,7 @@ pub(crate) fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Resul
         Some(1) => {}
         _ => {
             let mut whole = said.into_map();
+            // Salt hands over what is left of the result, so the caller sees the error.
             whole.remove("stdout");
             return Ok(whole);
         }
@@ -308,6 +314,7 @@ pub(crate) fn diff(ctx: &Context, package_path: String, path: String) -> Result<
             return Err(Error::CommandNotFound(format!("{program} is needed for lowpkg.diff")));
         }
     }
+    // The line needs pipes and thus a shell; both paths come from the caller.
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     let line = format!(
         "rpm2cpio {} | cpio -i --quiet --to-stdout {} | diff -u --label {} --from-file=- --label {} {}",
@@ -337,12 +344,14 @@ pub(crate) fn diff(ctx: &Context, package_path: String, path: String) -> Result<
 pub(crate) fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let attr = kwargs.0.get("attr").filter(|attr| attr.truthy()).map(util::split_input);
     let tags = common::output(ctx, &["rpm", "--querytags"], false)?;
+    // Old versions of rpm have only SIZE, which overflows at 4 GiB.
     let long = tags.lines().any(|tag| tag == "LONGSIZE");
     let query = rpm_info::query(attr.as_deref(), long)?;
     let names = names(&packages);
     let mut words = vec![if names.is_empty() { "-qa" } else { "-q" }];
     words.extend(names.iter().map(String::as_str));
     words.extend(["--queryformat", &query]);
+    // The times are compared across machines.
     let extra = Extra { env: vec![("TZ".to_owned(), "UTC".to_owned())], ..Extra::default() };
     let text = rpm(ctx, &kwargs.0, &words, extra)?.stdout;
     let described = attr.is_none_or(|attr| attr.iter().any(|name| name == "description"));

@@ -51,6 +51,7 @@ const END: &str = "-----";
 pub fn query(attr: Option<&[String]>, long_size: bool) -> Result<String> {
     let fields = fields(long_size);
     let line = |(name, format): &(&str, &str)| match OPTIONAL.contains(name) {
+        // rpm prints `(none)` for a field that is not set; the condition leaves the line out.
         true => format!("%|{}?{{{name}: {format}\\n}}|", name.to_uppercase()),
         false => format!("{name}: {format}\\n"),
     };
@@ -63,9 +64,11 @@ pub fn query(attr: Option<&[String]>, long_size: bool) -> Result<String> {
         if lines.is_empty() {
             return Err(Error::execution("No valid attributes found."));
         }
+        // These two are needed for reading the answer even when nobody asked for them.
         let missing = ["name", "edition"].into_iter().filter(|name| !names.iter().any(|other| other == name));
         lines.extend(missing.filter_map(find).map(line));
     }
+    // The description has several lines and must be the last field.
     if attr.is_none_or(|names| names.iter().any(|name| name == "description")) {
         lines.push("description:\\n%{DESCRIPTION}\\n".to_owned());
     }
@@ -78,6 +81,7 @@ pub fn parsed(text: &str, described: bool, all_versions: bool) -> Map {
     let mut packages: Vec<(String, Map)> = parts(text).iter().filter_map(|part| package(part, described)).collect();
     packages.sort_by_key(|(_, info)| Loose(info.get_str("edition").unwrap_or_default().to_owned()));
     let mut found = Map::new();
+    // Keys for signatures are stored as packages. From the newest on, so that the first of each name is kept.
     for (name, mut info) in packages.into_iter().rev().filter(|(name, _)| !name.starts_with("gpg-pubkey")) {
         if !all_versions {
             info.remove("edition");
@@ -93,6 +97,7 @@ pub fn parsed(text: &str, described: bool, all_versions: bool) -> Map {
 fn parts(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for line in text.lines() {
+        // Any line of dashes ends a package, as in Salt; a description with one is cut there.
         let is_end = line.len() >= 3 && line.chars().all(|c| c == '-');
         match parts.last_mut() {
             Some(part) if !is_end => {
