@@ -44,9 +44,11 @@ impl<'a> Question<'a> {
     fn answer(&self, ctx: &Context) -> bool {
         let nodegroups = ctx.opt("nodegroups").and_then(Value::as_map);
         let around = targeting::Context { delimiter: self.delimiter, nodegroups };
+        // A foreign id is matched with this minion's grains and pillar, as in Salt: the others are not known here.
         let facts = Facts { id: self.id.unwrap_or_else(|| ctx.id()), grains: &ctx.grains, pillar: &ctx.pillar };
         match Compiled::new(self.target, self.kind, &around) {
             Ok(compiled) => compiled.matches(&facts),
+            // An error would fail the state or template that asks; Salt says no and logs.
             Err(error) => {
                 // It quotes the target.
                 tracing::error!("{error}");
@@ -182,10 +184,12 @@ fn stored(ctx: &Context, target: &str) -> bool {
 
 /// The match function of this name, as `filter_by` and its like call it.
 fn by_name(ctx: &Context, name: &str, target: &Value, id: Option<&str>) -> Result<bool> {
+    // The data store is no kind of target for a master, so the enumeration does not have it.
     if name == "data" {
         return Ok(stored(ctx, &target.to_string()));
     }
     let kind =
+        // Salt's functions are called `glob_` and so on where Python has the word; callers write either.
         TargetType::from_name(name.trim_end_matches('_')).map_err(|error| Error::execution(error.to_string()))?;
     Ok(Question { id, ..Question::new(kind, target) }.answer(ctx))
 }
@@ -235,6 +239,7 @@ fn filtered(ctx: &Context, lookup: Map, choice: Choice) -> Result<Value> {
 impl Merge {
     fn onto(self, value: Value) -> Result<Value> {
         match (value, self.over) {
+            // A key without a value means that only the merged data count.
             (Value::Null, over @ Value::Map(_)) => Ok(over),
             (Value::Map(mut map), Value::Map(over)) => {
                 util::merge_maps(&mut map, over, self.lists);
@@ -264,10 +269,12 @@ fn search_by(
     for (key, targets) in &lookup {
         for target in targets.as_list().unwrap_or_default() {
             if by_name(ctx, &tgt_type, target, minion_id.as_deref())? {
+                // A key whose list has several matching targets is listed once for each, as in Salt.
                 keys.push(key.clone());
             }
         }
     }
+    // Salt returns None and not an empty list.
     Ok((!keys.is_empty()).then_some(keys))
 }
 
@@ -299,6 +306,7 @@ fn ifelse(
     let mut lookup = Map::new();
     for pair in args.chunks(2) {
         let key = match &pair[0] {
+            // The command line turns `True` into a boolean, which is no target; Salt replaces both values in this way.
             Value::Bool(true) => "*".into(),
             Value::Bool(false) => "SALT_IFELSE_MATCH_NOTHING".into(),
             key => key.clone(),
@@ -306,6 +314,7 @@ fn ifelse(
         lookup.insert(key, pair[1].clone());
     }
     let default = Value::from("SALT_IFELSE_FUNCTION_DEFAULT");
+    // No minion has an id like this, so the entry only serves as the default.
     lookup.insert(default.clone(), last);
     let merge = merge.filter(Value::truthy).map(|merge| Merge { over: merge, lists: merge_lists });
     filtered(ctx, lookup, Choice { tgt_type, minion_id, merge, default })

@@ -35,6 +35,7 @@ impl Definition {
     fn read(value: &Value) -> Self {
         let mut definition = Definition::default();
         match value {
+            // A map can only hold keyword arguments, a list both kinds.
             Value::Map(map) => definition.kwargs = map.clone(),
             Value::List(items) => {
                 for item in items {
@@ -51,6 +52,7 @@ impl Definition {
     }
 
     fn take_fields(&mut self) {
+        // These three are settings of the mine; the function must not see them.
         let mut take = |name: &str| self.kwargs.remove(name).filter(Value::truthy);
         self.function = take("mine_function").map(|name| name.to_string());
         self.allow_tgt = take("allow_tgt");
@@ -60,8 +62,10 @@ impl Definition {
     /// Calls the function and wraps its result as far as not everybody may read it.
     fn result(&self, ctx: &Context, name: &str) -> Result<Value> {
         let call = Call { args: self.args.clone(), kwargs: self.kwargs.clone() };
+        // The same check as for a published job: the mine must not run what `disable_modules` forbids.
         let result = ctx.call_permitted(self.function.as_deref().unwrap_or(name), call)?;
         let Some(allowed) = &self.allow_tgt else { return Ok(result) };
+        // The master looks for these names: it checks the target and hands out the data alone.
         let mut wrapped = map! { "__data__" => result, "__saltmine_acl__" => 1, "allow_tgt" => allowed.clone() };
         if let Some(kind) = &self.allow_tgt_type {
             wrapped.insert("allow_tgt_type", kind.clone());
@@ -84,6 +88,7 @@ fn update(ctx: &Context, #[default(false)] clear: bool, mine_functions: Option<V
     let functions = match mine_functions.filter(Value::truthy) {
         Some(Value::Map(functions)) => functions,
         Some(Value::List(names)) => names.into_iter().map(|name| (name, Map::new())).collect(),
+        // Salt gives up on other kinds of values without a word.
         Some(_) => return Ok(Value::Null),
         None => match configured(ctx) {
             Some(functions) => functions,
@@ -93,11 +98,13 @@ fn update(ctx: &Context, #[default(false)] clear: bool, mine_functions: Option<V
     let mut results = Map::new();
     for (name, value) in &functions {
         let (name, definition) = (name.to_string(), Definition::read(value));
+        // One function that does not exist must not keep the others from the mine.
         if !available(ctx, definition.function.as_deref().unwrap_or(&name)) {
             continue;
         }
         match definition.result(ctx, &name) {
             Ok(result) => drop(results.insert(name, result)),
+            // The old result stays with the master: it merges what arrives, unless `clear` is set.
             Err(error) => tracing::error!("Function {name} in mine.update failed to execute: {error}"),
         }
     }
@@ -123,6 +130,7 @@ fn available(ctx: &Context, function: &str) -> bool {
 
 fn store(ctx: &Context, results: Map, clear: bool) -> Result<Value> {
     if ctx.is_local() {
+        // A masterless minion keeps its mine in the data store, so that its states can read it.
         let mut all = if clear { Map::new() } else { local(ctx) };
         all.update(results);
         data::put(ctx, LOCAL.into(), all.into())?;
@@ -184,15 +192,18 @@ fn get(
     let load = map! { "cmd" => "_mine_get", "id" => ctx.id(), "tgt" => tgt, "fun" => fun, "tgt_type" => tgt_type };
     let mut answer = ctx.wait(ctx.agent.request(load, None))?;
     if let Some(map) = answer.as_map_mut().filter(|_| exclude_minion) {
+        // The request has no field for this, so the minion drops its own entry from the answer.
         map.remove(ctx.id());
     }
     Ok(answer)
 }
 
 fn local_answer(ctx: &Context, target: Value, fun: &Value, kind: &str) -> Result<Value> {
+    // Without a master there is one minion that can match.
     let me = ctx.call(&format!("match.{kind}"), vec![target])?;
     let (names, several): (Vec<String>, bool) = match fun {
         Value::Str(text) => {
+            // Several functions change the shape of the answer: one map more, with the functions on top.
             let names: Vec<String> = text.split(',').map(str::to_owned).collect();
             let several = names.len() > 1;
             (names, several)
@@ -207,6 +218,7 @@ fn local_answer(ctx: &Context, target: Value, fun: &Value, kind: &str) -> Result
     let all = local(ctx);
     for name in names {
         let Some(entry) = all.get(&name) else { continue };
+        // The only reader is the owner, so the access list is taken off without a check.
         let plain = entry.get("__saltmine_acl__").and_then(|_| entry.get("__data__")).unwrap_or(entry).clone();
         if several {
             answer.insert(name, map! { ctx.id() => plain });
@@ -328,6 +340,7 @@ impl Addresses {
         let entries = chosen.filter_map(|(_, interface)| interface.get("inet")?.as_list()).flatten();
         let mut addresses: Vec<String> =
             entries.filter_map(|entry| entry.get("address")?.as_str().map(str::to_owned)).collect();
+        // Salt collects the addresses in a set; sorted, two calls give the same answer.
         addresses.sort();
         addresses.dedup();
         if self.cidrs.is_empty() {
@@ -364,6 +377,7 @@ fn add_ports(images: &mut Map, container: &Value, host: &[String], with_id: bool
     for port in container.get("Ports").and_then(Value::as_list).unwrap_or_default() {
         let (Some(private), Some(public)) = (port.get("PrivatePort"), port.get("PublicPort")) else { continue };
         let addresses = match port.get("IP").and_then(Value::as_str) {
+            // A port that is open on all addresses is reachable under each of the host's.
             Some("0.0.0.0") => host.to_vec(),
             Some(address) if !address.is_empty() => vec![address.to_owned()],
             _ => continue,

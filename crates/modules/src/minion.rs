@@ -22,6 +22,7 @@ const EX_SOFTWARE: i64 = 70;
 ///     salt 'master' minion.list
 #[function]
 fn list(ctx: &Context) -> Result<Map> {
+    // The function is for a host that runs a master too; Salt derives the master's directory in the same way.
     let pki_dir = ctx.opt_str("pki_dir").unwrap_or("/etc/salt/pki/minion").replace("minion", "master");
     let states = ["minions", "minions_pre", "minions_rejected", "minions_denied"];
     Ok(states.into_iter().map(|state| (state, ids(&Path::new(&pki_dir).join(state)))).collect())
@@ -32,6 +33,7 @@ fn ids(folder: &Path) -> Vec<String> {
     let files = entries.filter(|entry| entry.path().is_file());
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    // Salt sorts file names without regard to case.
     names.sort_by_key(|name| name.to_lowercase());
     names
 }
@@ -71,11 +73,13 @@ fn restart(
     #[default(180)] retry_delay: u64,
 ) -> Result<Map> {
     let _ = win_service;
+    // The administrator's command wins over everything that could be found out.
     let configured = util::config_get(ctx, "minion_restart_command").filter(Value::truthy);
     match configured {
         Some(command) => by_command(&command),
         None if systemd && is_systemd_service() => by_systemd(ctx, schedule_retry.then_some(retry_delay)),
         None => {
+            // The process replaces itself after the return has been sent.
             ctx.agent.stop_minion(true);
             Ok(answer(map! { "killed" => std::process::id(), "comment" => list!["The minion restarts itself"] }))
         }
@@ -105,12 +109,14 @@ fn by_command(command: &Value) -> Result<Map> {
 
 /// Whether systemd started this process as a service.
 fn is_systemd_service() -> bool {
+    // systemd sets the variable for services; a minion that was started in a terminal is not one.
     Path::new("/run/systemd/system").is_dir() && std::env::var_os("INVOCATION_ID").is_some()
 }
 
 fn by_systemd(ctx: &Context, retry: Option<u64>) -> Result<Map> {
     let mut comment = vec![Value::from("Using systemctl to restart salt-minion")];
     let mut service = Map::new();
+    // A timer of systemd outlives the service: it starts the minion again when the restart fails.
     if let Some(seconds) = retry {
         let when = format!("--on-active={seconds}");
         let again = "systemctl is-active salt-minion || systemctl start salt-minion";
@@ -122,6 +128,7 @@ fn by_systemd(ctx: &Context, retry: Option<u64>) -> Result<Map> {
         service.insert("schedule_retry", map! { "detail" => outcome.stderr, "delay" => seconds });
         comment.push(format!("Scheduled retry for minion restart in {seconds} seconds").into());
     }
+    // Without `--no-block` systemctl would wait for the end of the very process that waits for it.
     let outcome = cmd::quiet(ctx, &["systemctl", "--no-block", "restart", "salt-minion"])?;
     if outcome.retcode != Some(0) {
         comment.push("Service restart failed".into());

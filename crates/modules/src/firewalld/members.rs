@@ -27,6 +27,7 @@ fn get_interfaces(ctx: &Context, zone: String, #[default(true)] permanent: bool)
 fn add_interface(ctx: &Context, zone: String, interface: String, #[default(true)] permanent: bool) -> Result<String> {
     let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent))?;
     if known.contains(&interface) {
+        // Salt only logs this and runs the command all the same, whose warning is the answer.
         tracing::info!("Interface is already bound to zone.");
     }
     run(ctx, &lasting(&format!("--zone={zone} --add-interface={interface}"), permanent))
@@ -119,6 +120,7 @@ fn get_rich_rules(ctx: &Context, zone: String, #[default(true)] permanent: bool)
 ///     salt '*' firewalld.add_rich_rule zone 'rule'
 #[function]
 fn add_rich_rule(ctx: &Context, zone: String, rule: String, #[default(true)] permanent: bool) -> Result<String> {
+    // A rich rule holds blanks and double quotes, so single quotes keep it one word.
     run(ctx, &lasting(&format!("--zone={zone} --add-rich-rule='{rule}'"), permanent))
 }
 

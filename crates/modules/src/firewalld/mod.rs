@@ -72,6 +72,7 @@ fn run(ctx: &Context, line: &str) -> Result<String> {
     let said = ctx.call("cmd.run_all", vec![format!("{program} {line}").into()])?;
     let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
     if said.get("retcode").is_some_and(Value::truthy) {
+        // firewall-cmd prints some of its complaints to stdout.
         let complaint = Some(text("stderr")).filter(|text| !text.is_empty()).unwrap_or_else(|| text("stdout"));
         return Err(Error::execution(format!("firewall-cmd failed: {complaint}")));
     }
@@ -98,6 +99,7 @@ fn zoned(zone: Option<String>, line: &str) -> String {
 /// Makes or takes away something, and lets it take effect.
 fn managed(ctx: &Context, line: &str, restart: bool) -> Result<String> {
     let said = run(ctx, line)?;
+    // New zones and services exist in the permanent settings only, until they are loaded.
     if restart && said == "success" { run(ctx, "--reload") } else { Ok(said) }
 }
 
@@ -113,12 +115,14 @@ fn zones(text: &str) -> Map {
     let mut found = Map::new();
     let (mut zone, mut setting) = (String::new(), String::new());
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        // A zone is the only line without an indent.
         if line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             zone = line.trim_end().to_owned();
             continue;
         }
         let entry = found.entry_or_insert_with(zone.as_str(), || Map::new().into());
         let Some(settings) = entry.as_map_mut() else { continue };
+        // Rich rules stand on lines of their own below the setting.
         if line.starts_with('\t') {
             if let Some(Value::List(values)) = settings.get_mut(&setting) {
                 values.push(line.trim().into());
@@ -138,11 +142,13 @@ fn all_of(ctx: &Context, zone: Option<String>, permanent: bool) -> Result<Map> {
 fn masquerades(ctx: &Context, zone: Option<String>, permanent: bool) -> Result<bool> {
     let zones = all_of(ctx, zone, permanent)?;
     let off = |zone: &Value| zone.get("masquerade").and_then(Value::as_list).is_some_and(|list| *list == ["no".into()]);
+    // With several zones one without masquerading is enough for False, as in Salt.
     Ok(!zones.values().any(off))
 }
 
 /// Reads a line such as "port=80:proto=tcp:toport=443:toaddr=10.0.0.2".
 fn forwarded(line: &str) -> Result<Value> {
+    // The last part may hold an IPv6 address with colons.
     let parts: Vec<&str> = line.splitn(4, ':').filter_map(|part| Some(part.split_once('=')?.1)).collect();
     let [source, protocol, target, address] = parts[..] else {
         return Err(Error::execution(format!("firewall-cmd shows a forwarded port as '{line}'")));

@@ -68,6 +68,7 @@ fn add_port_fwd(
     #[default(true)] permanent: bool,
     #[default(false)] force_masquerade: bool,
 ) -> Result<String> {
+    // A forwarded packet comes back only when its source is rewritten.
     if force_masquerade && !masquerades(ctx, Some(zone.clone()), true)? {
         run(ctx, &format!("--zone={zone} --add-masquerade --permanent"))?;
     }
@@ -130,6 +131,7 @@ fn list_icmp_block(ctx: &Context, zone: String, #[default(true)] permanent: bool
 ///     salt '*' firewalld.block_icmp zone echo-reply
 #[function]
 fn block_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] permanent: bool) -> Result<Value> {
+    // Salt answers False for an unknown type and keeps the job a success.
     if !words(ctx, &lasting("--get-icmptypes", permanent))?.contains(&icmp) {
         tracing::error!("Invalid ICMP type");
         return Ok(false.into());

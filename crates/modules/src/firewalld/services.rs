@@ -13,6 +13,7 @@ use super::{known, lasting, masquerades, run, words, zoned};
 ///     salt '*' firewalld.add_service_port zone 80/tcp
 #[function]
 fn add_service_port(ctx: &Context, service: String, port: String) -> Result<String> {
+    // firewall-cmd would answer with a code alone; Salt has words for it.
     known(ctx, &service)?;
     run(ctx, &format!("--permanent --service={service} --add-port={port}"))
 }

@@ -24,6 +24,7 @@ fn is_test(settings: &Map) -> bool {
 
 /// Writes a file in one step. Its directory must be there.
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
+    // A directory that is missing means that the distribution uses other files; making it would hide that.
     if !path.parent().is_some_and(Path::is_dir) {
         let folder = path.parent().unwrap_or(path).display();
         return Err(Error::execution(format!("{} cannot be written. {folder} does not exist", path.display())));
@@ -33,6 +34,7 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
 
 /// A name of an interface becomes a part of paths and of lines.
 fn check_name(name: &str) -> Result<()> {
+    // A slash would lead out of the directory, and white space would begin a new word in the file.
     let fits = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == '/' || c == '\0');
     if fits { Ok(()) } else { Err(Error::execution(format!("{name:?} is no name of an interface"))) }
 }
@@ -40,6 +42,7 @@ fn check_name(name: &str) -> Result<()> {
 /// Brings an interface up or down, unless another one does.
 fn switched(ctx: &Context, program: &str, iface: &str, kind: &str, others: &[&str]) -> Result<Value> {
     check_name(iface)?;
+    // A slave comes up with its master; Salt returns None for it.
     if others.contains(&kind.to_lowercase().as_str()) {
         return Ok(Value::Null);
     }
@@ -57,6 +60,7 @@ fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
         return Ok(true);
     }
     let Some(name) = options.get("hostname") else {
+        // Salt warns and reports failure; the settings of the interfaces are applied all the same.
         tracing::warn!("The network state is to apply the name of the machine, but no hostname is defined.");
         return Ok(false);
     };

@@ -6,12 +6,14 @@ use exec::{Error, Result};
 use value::Value;
 
 /// The words that mean yes and no, as they are listed in messages.
+// `true` and `True` are both listed: Salt's list holds the text and the Python value.
 pub const SWITCH: &[&str] = &["yes", "on", "true", "1", "True", "no", "off", "false", "0", "False"];
 
 /// A word that means yes or no.
 pub fn switch(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(set) => Some(*set),
+        // YAML may turn the word into a boolean or a number before it arrives here.
         Value::Int(1) => Some(true),
         Value::Int(0) => Some(false),
         Value::Str(word) => match word.as_str() {
@@ -39,6 +41,7 @@ pub fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),
         Value::Bool(set) => Some(i64::from(*set)),
+        // Python's `int()` cuts off the fraction.
         Value::Float(number) => Some(*number as i64),
         Value::Str(text) => text.trim().parse().ok(),
         _ => None,
@@ -61,6 +64,7 @@ pub fn is_mac(text: &str) -> bool {
     ['-', ':', '.'].into_iter().any(|sign| {
         let parts: Vec<&str> = text.split(sign).collect();
         let is_part = |part: &&str| (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // One digit is enough for a part, as in Salt's check.
         parts.len() == 6 && parts.iter().all(is_part)
     })
 }

@@ -44,10 +44,12 @@ fn set_policy(
 }
 
 fn is_there(ctx: &Context, table: &str, chain: &str, rule: &str, family: &str) -> Result<bool> {
+    // Versions without the option are older than 1.4.11; Salt compares rules by itself there.
     if !super::has_option(ctx, "--check", family)? {
         return Err(Error::execution("not supported: this version of iptables has no option --check"));
     }
     let line = format!("{} -t {table} -C {chain} {rule}", program(ctx, family)?);
+    // A rule that is missing makes the program fail, which is an answer and not worth an error in the log.
     let kwargs = value::map! { "output_loglevel" => "quiet" };
     let code = ctx.call_with("cmd.retcode", exec::Call { args: vec![line.into()], kwargs })?;
     Ok(!code.truthy())
@@ -89,6 +91,7 @@ fn check_chain(
 ) -> Result<Value> {
     let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
     let text = said(ctx, "cmd.run_stdout", &format!("{}-save -t {table}", program(ctx, &family)?))?;
+    // iptables-save prints `:NAME POLICY [counters]`; the blank keeps a longer name from matching.
     Ok(text.contains(&format!(":{chain} ")).into())
 }
 
@@ -150,10 +153,12 @@ fn append(
     let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
     let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
     let wait = wait(ctx, &family)?;
+    // iptables would add the same rule a second time.
     if is_there(ctx, &table, &chain, &rule, &family)? {
         return Ok(false.into());
     }
     let line = format!("{} {wait} -t {table} -A {chain} {rule}", program(ctx, &family)?);
+    // Success is silent; Salt looks at stderr and not at the exit code.
     Ok(said(ctx, "cmd.run_stderr", &line)?.is_empty().into())
 }
 
@@ -163,6 +168,7 @@ fn from_the_end(rules: &Map, table: &str, chain: &str, position: i64) -> Result<
     let rules = chain_entry.and_then(|chain| chain.get("rules")?.as_list());
     let size = rules.ok_or_else(|| Error::execution(format!("there is no chain '{chain}' in table '{table}'")))?.len();
     let place = i64::try_from(size).unwrap_or(i64::MAX).saturating_add(position).saturating_add(1);
+    // The position of the first rule is 1; Salt corrects this one case only.
     Ok(if place == 0 { 1 } else { place })
 }
 
@@ -189,6 +195,7 @@ fn insert(
     };
     let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
     if position < 0 {
+        // iptables knows no negative positions.
         position = from_the_end(&rules_now(ctx, &family)?, &table, &chain, position)?;
     }
     let wait = wait(ctx, &family)?;
@@ -218,6 +225,7 @@ fn delete(
 ) -> Result<String> {
     let position = position.filter(|position| *position != 0);
     let rule = match (position, given(rule)) {
+        // Mistakes in arguments are answers here, not errors: Salt returns these texts.
         (Some(_), Some(_)) => return Ok("Error: Only specify a position or a rule, not both".into()),
         (Some(position), None) => position.to_string(),
         (None, Some(rule)) => rule,

@@ -55,6 +55,7 @@ fn said(ctx: &Context, fun: &str, line: &str) -> Result<String> {
 fn has_option(ctx: &Context, option: &str, family: &str) -> Result<bool> {
     let args = vec![format!("{} --help", program(ctx, family)?).into()];
     let help = ctx.call_with("cmd.run_stdout", Call { args, kwargs: map! { "output_loglevel" => "quiet" } })?;
+    // The version alone would not do: distributions patch options into older ones.
     Ok(help.to_string().contains(option))
 }
 
@@ -67,6 +68,7 @@ fn wait(ctx: &Context, family: &str) -> Result<&'static str> {
 fn file_of_rules(grains: &Map, family: &str) -> Result<&'static str> {
     let grain = |name: &str| grains.get_str(name).unwrap_or_default();
     let (v4, v6) = match (grain("os_family"), grain("os")) {
+        // There is no standard place: each distribution's service loads a file of its own.
         ("RedHat", _) => ("/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables"),
         ("Arch" | "Void", _) => ("/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules"),
         ("Debian", _) => ("/etc/iptables/rules.v4", "/etc/iptables/rules.v6"),
@@ -185,6 +187,7 @@ fn filtered(text: &str, filters: &Value) -> String {
     };
     let compiled = patterns.iter().filter_map(|pattern| match targeting::PyRegex::search(pattern) {
         Ok(compiled) => Some(compiled),
+        // A filter that is wrong must not keep the rules from being saved.
         Err(error) => {
             tracing::warn!("Skipping regex rule: '{pattern}': {error}");
             None
@@ -209,6 +212,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
     if let Some(parent) = Path::new(&filename).parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, &error))?;
     }
+    // The rules as the kernel has them, not those that Salt has set: others may have added some.
     let text = said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, &family)?))?;
     let filters = util::config_get(ctx, "iptables.save_filters").unwrap_or_default();
     ctx.call("file.write", vec![filename.into(), filtered(&text, &filters).into()])

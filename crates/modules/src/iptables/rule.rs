@@ -130,6 +130,8 @@ const BEHIND_JUMP: &[&str] = &[
 ];
 
 fn is_negated(text: &str) -> bool {
+    // YAML reads a leading `!` as a tag, so Salt takes the word as well. A value such as `nothing` counts as negated,
+    // as in Salt.
     text.starts_with('!') || text.starts_with("not")
 }
 
@@ -186,6 +188,7 @@ impl Rule {
 
     fn matches(&mut self) {
         let Some(given) = self.take("match") else { return };
+        // The match `policy` has an option `--proto` of its own, which is not the protocol of the packet.
         let policy = given.as_str() == Some("policy");
         let names: Vec<String> = match &given {
             Value::List(names) => names.iter().map(Value::to_string).collect(),
@@ -193,6 +196,7 @@ impl Rule {
         };
         for name in names {
             self.parts.push(format!("-m {name}"));
+            // These matches have an option `--name`, but `name` is the name of the state.
             if ["pknock", "quota2", "recent"].contains(&name.trim())
                 && let Some(name) = self.take("name_")
             {
@@ -212,6 +216,7 @@ impl Rule {
         };
         for set in sets {
             let (negation, set) = parted(&set);
+            // Each set needs the match before it: iptables takes one set per match.
             self.parts.push(format!("-m set {negation}--match-set {set}"));
         }
     }
@@ -221,6 +226,7 @@ impl Rule {
         let Some(given) = self.take(name) else { return true };
         if !self.parts.iter().any(|part| part == "-m multiport") {
             self.parts.push("-m multiport".into());
+            // Only the first of the two arguments is checked, as in Salt; the match is there for the second.
             if !protocol {
                 return false;
             }
@@ -230,6 +236,7 @@ impl Rule {
             single => vec![single.to_string()],
         };
         let negated = ports.iter().any(|port| is_negated(port));
+        // The mark stands before the option and is valid for the whole list, so one negated port negates all.
         if negated {
             self.parts.push("!".into());
         }
@@ -241,11 +248,13 @@ impl Rule {
     /// The target with its options.
     fn jump(&mut self) -> Vec<String> {
         let mut parts = Vec::new();
+        // In the order of the list and not of the arguments: `jump` itself must be the first.
         for name in BEHIND_JUMP {
             let Some(value) = self.take(name) else { continue };
             let text = value.to_string();
             parts.push(if is_nothing(&value) {
                 format!("--{name}")
+            // A prefix for the log usually ends with a blank, and the rule goes through a shell's rules for words.
             } else if text.contains([' ', '\t', '\n', '\r', '\x0b', '\x0c']) {
                 format!("--{name} \"{text}\"")
             } else {
@@ -260,6 +269,7 @@ impl Rule {
         for (name, value) in std::mem::take(&mut self.args) {
             let name = name.to_string();
             let (negation, value) = parted(&value);
+            // States may use the short names of options.
             let dashes = if name.chars().count() == 1 { "-" } else { "--" };
             let value = if is_nothing(&value) { String::new() } else { format!(" {value}") };
             self.parts.push(format!("{negation}{dashes}{name}{value}"));
@@ -273,6 +283,7 @@ fn written(mut args: Map) -> std::result::Result<String, &'static str> {
         args.insert("jump", target);
     }
     let ours = |name: &str| ["name", "state", "save"].contains(&name) || state::keywords::is_internal(name);
+    // What remains would become an option of iptables, so the arguments of the state must go.
     args.retain(|name, _| !name.as_str().is_some_and(ours));
     let mut rule = Rule { args, parts: Vec::new() };
     rule.option("if", "-i");
@@ -299,11 +310,14 @@ fn written(mut args: Map) -> std::result::Result<String, &'static str> {
         rule.need("-m comment");
         rule.parts.push(format!("--comment \"{comment}\""));
     }
+    // With a value it is the old name of `--match-set`; without one it is an option of the match `recent`, and is
+    // written below.
     if rule.args.get("set").is_some_and(Value::truthy) {
         rule.option("set", "--match-set");
     }
     let jump = rule.jump();
     rule.rest();
+    // The target and its options last: iptables reads the options behind a target as its own.
     rule.parts.extend(jump);
     Ok(rule.parts.join(" "))
 }

@@ -35,6 +35,7 @@ fn long_name(option: &str) -> Option<&str> {
         "--dports" => "destination-ports",
         "--src-cc" => "source-country",
         "--dst-cc" => "destination-country",
+        // The names are those that Salt shows, which is why some keep dashes and others have underscores.
         long => return long.strip_prefix("--").filter(|name| !name.is_empty() && !name.contains(' ')),
     })
 }
@@ -49,6 +50,7 @@ fn options(words: &[String]) -> Map {
     let mut found = Map::new();
     let mut place = 0;
     while place < words.len() {
+        // iptables-save writes the mark in front of the option.
         let negated = words[place] == "!" && words.get(place + 1).is_some_and(|next| is_option(next));
         let option = &words[place + usize::from(negated)];
         if !is_option(option) {
@@ -61,6 +63,7 @@ fn options(words: &[String]) -> Map {
             value.push(word);
             place += 1;
         }
+        // An option may occur several times, so every value is a list.
         if let Some(name) = long_name(option)
             && let Value::List(values) = found.entry_or_insert_with(name, || Value::List(Vec::new()))
         {
@@ -99,6 +102,7 @@ fn add_rule(table: &mut Map, line: &str) -> Result<()> {
     rule.remove("append");
     let entry = table.get_mut(&chain).and_then(Value::as_map_mut).ok_or_else(|| broken(line))?;
     if let (Some(comment), Some(comments)) =
+        // States find a rule by its comment.
         (first("comment", &rule), entry.get_mut("rules_comment").and_then(Value::as_map_mut))
     {
         comments.insert(comment.trim_matches('"'), rule.clone());
@@ -122,6 +126,7 @@ pub fn parsed(text: &str) -> Result<Map> {
             found.insert(table.as_str(), Map::new());
             continue;
         }
+        // What remains are comments with the date, and COMMIT.
         if !line.starts_with(':') && !line.starts_with("-A") {
             continue;
         }

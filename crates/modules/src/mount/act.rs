@@ -9,6 +9,7 @@ use crate::util;
 fn list(opts: Value) -> Vec<Value> {
     match opts {
         Value::List(opts) => opts,
+        // No options leave an empty list, not one with an empty text.
         Value::Null => Vec::new(),
         other => other.to_string().split(',').map(Value::from).collect(),
     }
@@ -23,6 +24,7 @@ fn run(ctx: &Context, line: String, user: Option<&str>) -> Result<Value> {
     let kwargs = map! { "runas" => user, "python_shell" => false };
     let said = ctx.call_with("cmd.run_all", Call { args: vec![line.into()], kwargs })?;
     let failed = said.get("retcode").is_some_and(Value::truthy);
+    // Salt returns the complaint in place of True; states test for exactly True.
     Ok(if failed { said.get("stderr").cloned().unwrap_or_default() } else { true.into() })
 }
 
@@ -47,12 +49,14 @@ impl Wish {
     }
 
     fn mount(self, ctx: &Context) -> Result<Value> {
+        // The directory belongs to the user who mounts.
         if self.mkmnt && !std::path::Path::new(&self.name).exists() {
             let args = vec![self.name.as_str().into()];
             ctx.call_with("file.mkdir", Call { args, kwargs: map! { "user" => self.user.as_deref() } })?;
         }
         let line = match self.device.truthy() {
             true => format!("mount {} '{}' '{}' ", self.arguments(), self.device, self.name),
+            // Without a device mount looks the rest up in fstab.
             false => format!("mount '{}' ", self.name),
         };
         run(ctx, line, self.user.as_deref())
@@ -110,9 +114,11 @@ fn remount(
     user: Option<String>,
 ) -> Result<Value> {
     let mut wish = Wish { name, device, mkmnt, fstype, opts: list(opts), user };
+    // Remounting what is not mounted would fail; Salt mounts it.
     if !asked(ctx, "mount.active")?.contains_key(&wish.name) {
         return wish.mount(ctx);
     }
+    // A state may pass the option itself, and mount would see it twice.
     if !wish.opts.contains(&"remount".into()) {
         wish.opts.push("remount".into());
     }
@@ -141,6 +147,7 @@ fn umount(
     if !asked(ctx, "mount.active")?.contains_key(&name) {
         return Ok(format!("{name} does not have anything mounted").into());
     }
+    // The device is safer when several file systems lie over each other at one place.
     let what = device.filter(|device| !device.is_empty()).unwrap_or(name);
     let line = format!("umount{} '{what}'", if lazy { " -l" } else { "" });
     run(ctx, line, user.as_deref())
@@ -159,6 +166,7 @@ fn is_fuse_exec(ctx: &Context, cmd: String) -> Result<bool> {
     if util::program(ctx, "ldd").is_none() {
         return Err(Error::CommandNotFound("ldd".into()));
     }
+    // Such helpers stay in the foreground as the user who mounts; states treat them in another way.
     Ok(quietly(ctx, format!("ldd {path}"))?.to_string().contains("libfuse"))
 }
 
@@ -176,6 +184,7 @@ fn quietly(ctx: &Context, line: String) -> Result<Value> {
 #[function]
 fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: Value) -> Result<Map> {
     let found = |on: &Map, new: bool| on.get(&name).map(|stats| map! { "stats" => stats.clone(), "new" => new });
+    // swapon fails for a device that is in use.
     if let Some(found) = found(&asked(ctx, "mount.swaps")?, false) {
         return Ok(found);
     }

@@ -19,6 +19,7 @@ fn read(path: &Path) -> Result<Map> {
         Ok(text) => {
             let name = path.to_string_lossy();
             let found = yaml::load(&text, &name).map_err(|error| Error::execution(error.to_string()))?;
+            // An empty file is no map, and no error.
             Ok(found.into_map().unwrap_or_default())
         }
     }
@@ -73,6 +74,7 @@ fn write_mount_cache(
         let mounts = cache.entry_or_insert_with("mounts", || Map::new().into());
         match mounts.as_map_mut() {
             Some(mounts) => drop(mounts.insert(real_name, entry)),
+            // A cache that something else has damaged starts again with this entry.
             None => *mounts = map! { real_name => entry }.into(),
         }
         write(&path, cache).map(|()| true)
@@ -92,6 +94,7 @@ fn delete_mount_cache(ctx: &Context, real_name: String) -> Result<bool> {
     ctx.blocking(move || {
         let mut cache = read(&path)?;
         let mounts = cache.get_mut("mounts").and_then(Value::as_map_mut);
+        // Nothing to remove, nothing to write: the file keeps its time.
         if mounts.and_then(|mounts| mounts.remove(&real_name)).is_some() {
             write(&path, cache)?;
         }

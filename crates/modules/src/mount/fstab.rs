@@ -35,9 +35,11 @@ struct Entry([Option<String>; 6]);
 impl Entry {
     fn read(line: &str) -> Option<Entry> {
         let words: Vec<&str> = line.split_whitespace().collect();
+        // fstab(5) lets the last two fields be absent; with fewer than four the line means nothing.
         if line.starts_with('#') || !(4..=6).contains(&words.len()) {
             return None;
         }
+        // An absent field counts as 0.
         let field = |place: usize| Some((*words.get(place).unwrap_or(&"0")).to_owned());
         Some(Entry(std::array::from_fn(field)))
     }
@@ -56,6 +58,7 @@ impl Entry {
             let place = place.filter(|place| self.0[*place].is_some());
             let unknown = || Error::execution(format!("Unrecognized keys in match_on: \"{}\"", names.join(", ")));
             let place = place.ok_or_else(unknown)?;
+            // Fields that are not picked stay unknown and match every entry.
             picked.0[place].clone_from(&self.0[place]);
         }
         Ok(picked)
@@ -65,6 +68,7 @@ impl Entry {
     fn fits(&self, other: &Entry) -> bool {
         let sorted = |text: &str| {
             let mut options: Vec<String> = text.split(',').map(str::to_owned).collect();
+            // The kernel does not care for the order, and people write options as they come.
             options.sort();
             options
         };
@@ -83,9 +87,11 @@ fn read(config: &str) -> Result<String> {
 /// Writes the table in one step; it keeps its owner and mode.
 fn write(config: &str, text: &str) -> Result<()> {
     let failed = |error: std::io::Error| Error::execution(format!("File not writable {config}: {error}"));
+    // A link to a file elsewhere must stay a link.
     let path = Path::new(config).canonicalize().map_err(failed)?;
     let meta = path.metadata().map_err(failed)?;
     util::replace_file(&path, text.as_bytes(), meta.mode() & 0o7777).map_err(failed)?;
+    // Only root may give a file away; in tests the owner is right anyway.
     if nix::unistd::geteuid().is_root() {
         chown(&path, Some(meta.uid()), Some(meta.gid())).map_err(failed)?;
     }
@@ -110,12 +116,14 @@ fn with(text: &str, entry: &Entry, criteria: &Entry, keep: bool) -> (String, &'s
             }
             Some(_) => {
                 out.push_str(line);
+                // The last line that fits decides what is reported, as in Salt.
                 done = Some("present");
             }
             None => out.push_str(line),
         }
     }
     if done.is_none() {
+        // Otherwise the new entry would be appended to the last line and break both.
         if !out.is_empty() && !out.ends_with('\n') {
             out.push('\n');
         }
@@ -179,6 +187,7 @@ fn set_fstab(
     kwargs: KwArgs,
 ) -> Result<String> {
     let _: Map = kwargs.given();
+    // States write a blank as `\ `; fstab wants it in octal, or the fields would shift.
     let escaped = |text: &str| text.replace("\\ ", "\\040");
     let opts = match opts {
         Value::List(opts) => opts.iter().map(Value::to_string).collect::<Vec<_>>().join(","),
@@ -194,6 +203,7 @@ fn set_fstab(
             return Err(Error::execution(format!("Bad config file \"{config}\"")));
         }
         let (text, done) = with(&read(&config)?, &entry, &criteria, not_change);
+        // Salt reports what it would do in test mode with the same words.
         if done != "present" && !test {
             write(&config, &text)?;
         }

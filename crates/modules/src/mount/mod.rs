@@ -43,6 +43,7 @@ fn read(path: &str) -> Result<String> {
 
 /// Undoes the octal escapes of blanks in the kernel's tables.
 fn unescaped(text: &str) -> String {
+    // The backslash last: undone first, it would create new escapes.
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
@@ -50,6 +51,7 @@ fn unescaped(text: &str) -> String {
 fn options(text: &str) -> Vec<String> {
     text.split(',')
         .map(|option| {
+            // States write names where the kernel shows numbers, and the two are compared.
             let named = option.split_once('=').and_then(|(key, number)| {
                 let number = number.parse().ok()?;
                 let name = match key {
@@ -68,6 +70,7 @@ fn options(text: &str) -> Vec<String> {
 fn mounts(text: &str) -> Map {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
+        // A line of another shape is skipped: one strange mount must not hide all others.
         .filter(|fields| fields.len() >= 4)
         .map(|fields| {
             let entry = map! {
@@ -87,6 +90,7 @@ fn mountinfo(text: &str, devices: &Map) -> Map {
 }
 
 fn mountinfo_line(line: &str, devices: &Map) -> Option<(String, Map)> {
+    // The number of optional fields varies, so proc(5) ends them with a dash.
     let (first, second) = line.split_once(" - ")?;
     let first: Vec<&str> = first.split_whitespace().collect();
     let second: Vec<&str> = second.split_whitespace().collect();
@@ -101,6 +105,7 @@ fn mountinfo_line(line: &str, devices: &Map) -> Option<(String, Map)> {
         "root" => *first.get(3)?,
         "opts" => options(first.get(5)?),
         "fstype" => *second.first()?,
+        // Salt shows a blank in this form, which is what fstab states contain.
         "device" => device.replace("\\040", "\\ "),
         "alt_device" => unescaped(device),
         "superopts" => options(second.get(2)?),
@@ -123,6 +128,7 @@ fn active(ctx: &Context, #[default(false)] extended: bool) -> Result<Map> {
         return ctx.blocking(|| read("/proc/self/mounts").map(|text| mounts(&text)));
     }
     let devices = match crate::util::which("blkid") {
+        // The kernel knows neither UUIDs nor labels.
         Some(_) => ctx.call("disk.blkid", Vec::new())?.into_map().unwrap_or_default(),
         None => Map::new(),
     };
@@ -176,6 +182,8 @@ fn mount_point(path: &str) -> String {
     let mut place = Path::new(&real);
     let device = |path: &Path| std::fs::symlink_metadata(path).ok().map(|meta| meta.dev());
     while let Some(parent) = place.parent() {
+        // The number of the device changes where a file system is mounted. A path that does not exist has none, so its
+        // parents are tried.
         if device(place).is_some() && device(place) != device(parent) {
             break;
         }

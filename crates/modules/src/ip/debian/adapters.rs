@@ -59,13 +59,16 @@ pub fn read(files: &[std::path::PathBuf]) -> Result<Adapters> {
 }
 
 fn read_file(adapters: &mut Adapters, text: &str, file: &Path) -> Result<()> {
+    // Files do not continue each other: an indented line at the start of a file belongs to nothing.
     let mut current: Option<(String, Family)> = None;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some(first) = words.first().filter(|word| !word.starts_with('#')) else { continue };
+        // Only the start of the line counts, as in Salt; the words of a stanza are indented.
         if line.starts_with("iface") {
             current = Some(stanza(adapters, &words)?);
         } else if line.starts_with(char::is_whitespace) {
+            // The rest of the line is one value, with its inner spaces.
             let value = line.trim().get(first.len()..).unwrap_or_default().trim();
             let Some((name, family)) = &current else { continue };
             if value.is_empty() {
@@ -90,6 +93,7 @@ fn stanza(adapters: &mut Adapters, words: &[&str]) -> Result<(String, Family)> {
         let words: Value = words.iter().copied().collect();
         Error::execution(format!("Interface file malformed: {words}."))
     };
+    // Salt refuses a stanza of another length, which `inherits` would have.
     let &[_, name, family, proto] = words else { return Err(malformed()) };
     let family = Family::ALL.into_iter().find(|known| known.name() == family).ok_or_else(malformed)?;
     let data = entry(adapters, name).data[family as usize].get_or_insert_with(Map::new);
@@ -116,9 +120,11 @@ fn detail(data: &mut Map, word: &str, value: &str, family: Family) {
     if values::is_known(word) {
         let (_, value) = values::read(word, &value.into(), family);
         match word {
+            // A stanza may have several addresses; the first keeps its place.
             "address" if data.contains_key("address") => push(data, "addresses", value),
             _ => drop(data.insert(word.replace('-', "_"), value)),
         }
+    // After the table of options: a word can be in both, and Salt asks this table first.
     } else if hardware::is_ethtool(word) {
         below(data, "ethtool", word, value);
     } else if let Some(option) = part("bond") {
@@ -158,13 +164,16 @@ pub fn made(options: &Map, kind: &str, enabled: bool, name: &str, carrier: bool)
     for family in Family::ALL {
         let data = &mut data[family as usize];
         hardware_of(data, &options, kind, name, carrier)?;
+        // Both families get a stanza, since such an interface may need one without an address.
         if matches!(kind, "bridge" | "bond" | "slave" | "vlan") {
             data.insert("addrfam", family.name());
         }
     }
     if kind == "slave" {
+        // The address is the bond's, so the slave must not ask for one.
         options.insert("proto", "manual");
     }
+    // `mode` is the kind of bonding here, but also an option of tunnels.
     options.remove("mode");
     for (option, value) in &options {
         take_option(&mut data, &option.to_string(), value);
@@ -177,6 +186,7 @@ pub fn made(options: &Map, kind: &str, enabled: bool, name: &str, carrier: bool)
     }
     for (family, switch) in Family::ALL.into_iter().zip(["enable_ipv4", "enable_ipv6"]) {
         let data = std::mem::take(&mut data[family as usize]);
+        // Only a real False: Salt compares with `is False`.
         let off = options.get(switch) == Some(&Value::Bool(false));
         if !off && data.get_str("addrfam") == Some(family.name()) {
             adapter.data[family as usize] = Some(data);
@@ -210,18 +220,21 @@ fn hardware_of(data: &mut Map, options: &Map, kind: &str, name: &str, carrier: b
 fn raw_device(name: &str) -> String {
     let mut parts = name.split('.');
     let mut raw = parts.next().unwrap_or_default().to_owned();
+    // Salt removes each dot with digits, wherever it stands in the name.
     parts.for_each(|part| raw.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit())));
     raw
 }
 
 fn take_option(data: &mut [Map; 2], option: &str, value: &Value) {
     let (mut only, mut option) = (None, option);
+    // `ipv6addr` is the option `addr` of one family; without the prefix it goes to both.
     for (family, prefix) in Family::ALL.into_iter().zip(["ipv4", "ipv6"]) {
         if let Some(rest) = option.strip_prefix(prefix) {
             (only, option) = (Some(family), rest);
             break;
         }
     }
+    // These would be ambiguous: Salt takes them for IPv4 when no prefix says otherwise.
     if only.is_none() && OF_INET.contains(&option) {
         only = Some(Family::Inet);
     }
@@ -233,6 +246,7 @@ fn take_option(data: &mut [Map; 2], option: &str, value: &Value) {
     for family in Family::ALL {
         let (valid, value) = values::read(word, value, family);
         let data = &mut data[family as usize];
+        // A value of the one family wins over a value for both, whatever order they come in.
         if valid && (only == Some(family) || (only.is_none() && !data.contains_key(&key))) {
             data.insert(key.as_str(), value);
         }
@@ -305,6 +319,7 @@ pub fn written(name: &str, adapter: &Adapter) -> String {
         text += &format!("allow-hotplug {name}\n");
     }
     for data in adapter.data.iter().flatten() {
+        // Without a protocol ifupdown could not read the stanza.
         if let (Some(family), Some(proto)) = (data.get_str("addrfam"), data.get("proto")) {
             text += &format!("iface {name} {family} {proto}\n");
             write_options(&mut text, data);
@@ -322,6 +337,7 @@ fn write_options(text: &mut String, data: &Map) {
         let word = if word.is_empty() { key.replace('_', "-") } else { (*word).to_owned() };
         match data.get(key).filter(|value| value.truthy()) {
             None => {}
+            // resolvconf wants all servers on one line; of other options each item gets a line.
             Some(Value::List(words)) if *key == "dns_nameservers" => {
                 *text += &format!("    {word} {}\n", joined(words))
             }
@@ -332,6 +348,7 @@ fn write_options(text: &mut String, data: &Map) {
     for (key, prefix) in [("ethtool", ""), ("bonding", "bond-"), ("bridging", "bridge_")] {
         let Some(Value::Map(inside)) = data.get(key) else { continue };
         let mut options: Vec<_> = inside.iter().map(|(option, value)| (option.to_string(), value)).collect();
+        // Salt sorts these options so that the file stays the same between runs.
         options.sort_by(|a, b| a.0.cmp(&b.0));
         for (option, value) in options {
             // Salt writes no numbers here.

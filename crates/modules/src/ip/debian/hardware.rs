@@ -58,6 +58,7 @@ pub fn ethtool(options: &Map, interface: &str) -> Result<Map> {
                 let known = ["10", "100", "1000", "10000"];
                 let text = value.to_string();
                 if !known.contains(&text.as_str()) {
+                    // Salt names the value in place of the option here.
                     return Err(invalid(interface, &text, &known));
                 }
                 value.clone()
@@ -87,10 +88,12 @@ pub fn bridge(options: &Map, interface: &str) -> Result<Map> {
                 Ok(_) => value.clone(),
                 Err(_) => return wrong("float"),
             },
+            // Numbers as text are refused, unlike those above: Salt checks the type.
             "bridgeprio" | "maxwait" => match value {
                 Value::Int(_) | Value::Bool(_) => value.clone(),
                 _ => return wrong("integer"),
             },
+            // Salt's pattern asks for two digits in each part, so shorter forms do not fit.
             "hw" if value.as_str().is_some_and(|text| text.len() == 17 && is_mac(text)) => value.clone(),
             "hw" => return wrong("valid MAC address"),
             "pathcost" | "portprio" => {
@@ -119,11 +122,13 @@ fn waitport(value: &Value) -> Option<Value> {
     let text = value.as_str()?;
     let words: Vec<&str> = text.split_whitespace().collect();
     let (seconds, ports) = words.split_first()?;
+    // The ports must be named when the value is text.
     let fits = seconds.bytes().all(|byte| byte.is_ascii_digit()) && !ports.is_empty();
     fits.then(|| format!("{seconds} {}", ports.join(" ")).into())
 }
 
 /// What options of bonds are when nothing is said.
+// The defaults are those of Salt, which writes them into the file even where the kernel has the same.
 const BOND_DEFAULTS: &[(&str, &str)] = &[
     ("ad_select", "0"),
     ("miimon", "100"),
@@ -155,6 +160,7 @@ pub fn bond(options: &Map, interface: &str, carrier: bool) -> Result<Map> {
     let word = mode.as_str().unwrap_or_default();
     let known = BOND_MODES.iter();
     let found = known.clone().position(|(name, _)| *name == word);
+    // The number may be given in place of the word, but as text.
     let Some(number) = found.or_else(|| (0..BOND_MODES.len()).find(|number| number.to_string() == word)) else {
         let numbers = ["0", "1", "2", "3", "4", "5", "6"];
         let words: Vec<&str> = numbers.into_iter().chain(known.map(|(name, _)| *name)).collect();
@@ -162,18 +168,21 @@ pub fn bond(options: &Map, interface: &str, carrier: bool) -> Result<Map> {
     };
     let mut bond = map! { "mode" => number.to_string() };
     for option in BOND_MODES[number].1 {
+        // Salt leaves the option out on Ubuntu from 16.04 on.
         if *option == "use_carrier" && number == 1 && !carrier {
             continue;
         }
         let default = || BOND_DEFAULTS.iter().find(|(name, _)| name == option).map(|(_, value)| Value::from(*value));
         let value = match options.get(option) {
             Some(value) => bond_option(interface, option, value)?,
+            // There is no sensible default for an address.
             None if *option == "arp_ip_target" => return Err(invalid(interface, option, &[TARGETS])),
             None => match default() {
                 Some(value) => value,
                 None => continue,
             },
         };
+        // The state's option has another name than the driver's.
         bond.insert(if *option == "hashing-algorithm" { "xmit_hash_policy" } else { option }, value);
     }
     Ok(bond)

@@ -72,6 +72,7 @@ fn current(ctx: &Context) -> Result<Adapters> {
     }
     let entries = std::fs::read_dir(place(ctx, MORE_INTERFACES)).into_iter().flatten().flatten();
     let mut more: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    // Salt reads the directory in whatever order it is stored; sorted, two runs write the same file.
     more.sort();
     files.extend(more);
     adapters::read(&files)
@@ -114,12 +115,14 @@ fn build_bond(ctx: &Context, iface: String, settings: KwArgs) -> Result<Value> {
     let settings = settings.given();
     let bond = hardware::bond(&settings, &iface, knows_carrier(ctx))?;
     let options: String = bond.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    // The blank behind the last option is Salt's.
     let text = format!("alias {iface} bonding\noptions {iface} {options}");
     if is_test(&settings) {
         return Ok(text.split_inclusive('\n').collect());
     }
     let path = place(ctx, &format!("{MODPROBE}/{iface}.conf"));
     write(&path, &text, 0o644)?;
+    // The file only counts when the module is loaded.
     ctx.call("kmod.load", vec!["bonding".into()])?;
     ctx.call("pkg.install", vec!["ifenslave".into()])?;
     Ok(read_lines(&path).into())
@@ -163,15 +166,18 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
         "bridge" => Some("bridge-utils"),
         _ => None,
     };
+    // ifupdown knows these kinds only through the scripts of the packages, so they come before the file.
     if let Some(package) = package {
         ctx.call("pkg.install", vec![package.into()])?;
     }
     let own = adapters::written(&iface, &adapter);
     match settings.get("filename").map(Value::to_string) {
+        // A file of its own holds this interface alone; the common file is written as a whole.
         Some(name) if name.starts_with('/') => write(&place(ctx, &name), &own, 0o644)?,
         Some(name) => write(&place(ctx, &format!("{MORE_INTERFACES}/{name}")), &own, 0o644)?,
         None => {
             let mut all = current(ctx)?;
+            // The new stanza takes the place of the old one, and all others are written from what was read.
             *adapters::entry(&mut all, &iface) = adapter;
             let text: String = all.iter().map(|(name, adapter)| adapters::written(name, adapter)).collect();
             write(&place(ctx, INTERFACES), &text, 0o644)?;
@@ -207,6 +213,7 @@ fn script(ctx: &Context, folder: &str, iface: &str) -> PathBuf {
 
 /// The script that adds routes of an interface, or deletes them.
 fn route_script(verb: &str, iface: &str, routes: &[Value]) -> String {
+    // ifupdown runs every script for every interface; the first line of code leaves when it is another's.
     let mut text = format!("#!/bin/sh\n# {verb}\ntest \"${{IFACE}}\" = \"{iface}\" || exit 0\n");
     for route in routes {
         let part = |name: &str, before: &str| {
@@ -254,6 +261,7 @@ fn build_routes(ctx: &Context, iface: String, settings: KwArgs) -> Result<Value>
     };
     let named = settings.iter().find(|(name, _)| name.to_string().eq_ignore_ascii_case("routes"));
     let routes = named.map(|(_, routes)| routes.as_list().unwrap_or_default().to_vec()).ok_or_else(missing)?;
+    // The parts end up in a script that root runs, where a new line would start another command.
     let lines_too_many = routes.iter().filter_map(Value::as_map).flat_map(Map::values);
     if lines_too_many.map(Value::to_string).any(|value| value.contains('\n')) {
         return Err(Error::execution("A part of a route must not hold a new line"));

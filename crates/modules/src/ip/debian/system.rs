@@ -23,6 +23,7 @@ struct Settings {
 impl Settings {
     fn read(ctx: &Context) -> Self {
         let networking = read_lines(&place(ctx, NETWORKING));
+        // The last line counts, as in a shell that reads the file.
         let networking = networking.iter().rev().find(|line| line.starts_with("CONFIGURE_INTERFACES"));
         let networking = networking.and_then(|line| line.split_once('=')).map(|(_, value)| value.trim().to_owned());
         let hostname = read_lines(&place(ctx, HOSTNAME)).first().map(|line| line.trim_end_matches('\n').to_owned());
@@ -56,6 +57,7 @@ fn resolver(lines: &[String]) -> (String, Vec<String>) {
         let rest: Vec<String> = words.take_while(|word| !word.starts_with(['#', ';'])).map(str::to_owned).collect();
         match (first.as_str(), rest.first()) {
             ("domain", Some(name)) => domain.clone_from(name),
+            // A line without words empties the list.
             ("search", _) => search = rest,
             _ => {}
         }
@@ -92,6 +94,7 @@ fn get_network_settings(ctx: &Context) -> Result<Value> {
     if by_services(ctx) {
         let runs = available(ctx, "networking")? && ctx.call("service.status", vec!["networking".into()])?.truthy();
         settings.networking = if runs { "yes" } else { "no" }.into();
+        // Salt leaves the search list out where services decide.
         settings.search = Value::Null;
     }
     Ok(settings.shown())
@@ -103,6 +106,7 @@ fn wanted(options: &Map, current: &Settings) -> Result<(bool, String, Option<Val
         let found = options.iter().find(|(name, _)| name.to_string().eq_ignore_ascii_case(wanted));
         found.map(|(_, value)| value.clone())
     };
+    // Without the argument the present setting is kept, and checked like a new one.
     let networking = find("enabled").unwrap_or_else(|| current.networking.as_str().into());
     let networking = switch(&networking).ok_or_else(|| invalid("networking", SWITCH))?;
     let hostname = find("hostname").map_or_else(|| current.hostname.clone(), |name| name.to_string());
@@ -146,6 +150,7 @@ fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value> {
     let test = is_test(&options);
     if by_services(ctx) {
         let fun = if networking { "service.enable" } else { "service.disable" };
+        // A machine has either; the one that is not there is passed over.
         for service in ["NetworkManager", "networking"] {
             if !test && available(ctx, service)? {
                 ctx.call(fun, vec![service.into()])?;
@@ -158,11 +163,13 @@ fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value> {
         }
         write(&place(ctx, NETWORKING), &text, 0o644)?;
     }
+    // The host's own name is the first part; the rest goes to the resolver.
     let (short, domain) = match hostname.split_once('.') {
         Some((short, domain)) => (short.to_owned(), domain.to_owned()),
         None => (hostname, current.domain.clone()),
     };
     let search = search.unwrap_or_else(|| current.search.clone());
+    // An unchanged file is not written, since resolvconf or DHCP may own it.
     if !test && (domain != current.domain || search != current.search) {
         write_resolver(ctx, &domain, &search)?;
     }
@@ -192,6 +199,8 @@ fn write_resolver(ctx: &Context, domain: &str, search: &Value) -> Result<()> {
         let line = format!("{word} {value}");
         match lines.iter_mut().find(|line| is_such(line)) {
             Some(known) => *known = line,
+            // New lines stand at the top: resolv.conf(5) lets the last of the two count, and Salt writes the search
+            // list second.
             None => lines.insert(place.min(lines.len()), line),
         }
     }
@@ -214,6 +223,7 @@ fn apply_network_settings(ctx: &Context, settings: KwArgs) -> Result<bool> {
         return Ok(named);
     }
     let call = |fun: &'static str| ctx.call(fun, vec!["networking".into()]);
+    // Stopped and started apart, as in Salt, so that a failed stop is noticed.
     let restarted = call("service.stop")?.truthy() && call("service.start")?.truthy();
     Ok(named && restarted)
 }

@@ -57,6 +57,7 @@ fn kind(option: &str, family: Family) -> Option<Kind> {
         "proto" => Kind::OneOf(PROTOCOLS[usize::from(six)]),
         "address" | "broadcast" | "gateway" => Kind::Address,
         "netmask" => Kind::Netmask,
+        // Salt does not check these; `test` is an argument of the state that gets into the table.
         "addresses" | "slaves" | "vlan-raw-device" | "test" | "enable_ipv4" | "enable_ipv6" => Kind::Anything,
         "hwaddress" => Kind::Mac,
         "mtu" | "ttl" => Kind::Whole,
@@ -107,6 +108,7 @@ pub fn read(option: &str, value: &Value, family: Family) -> (bool, Value) {
         Kind::Mac => (value.as_str().is_some_and(is_mac), value.clone()),
         Kind::Words => words(value),
         Kind::OneOf(known) => {
+            // The words are compared as text, so a number of YAML fits as well.
             let text = value.to_string();
             (known.contains(&text.as_str()), text.into())
         }
@@ -128,6 +130,7 @@ fn netmask(given: &Value, number: (bool, Value), family: Family) -> (bool, Value
 fn is_netmask(text: &str) -> bool {
     let Ok(mask) = text.parse::<Ipv4Addr>() else { return false };
     let bits = u32::from(mask);
+    // Python's `ipaddress` also takes a host mask such as 0.0.0.255.
     [bits, !bits].into_iter().any(|bits| bits.leading_ones() == bits.count_ones())
 }
 
@@ -136,6 +139,7 @@ fn words(value: &Value) -> (bool, Value) {
         Value::Str(text) => text.split_whitespace().collect(),
         other => other.clone(),
     };
+    // Salt calls an empty list invalid, and the option is left out.
     let any = match &words {
         Value::List(words) => !words.is_empty(),
         Value::Map(words) => !words.is_empty(),

@@ -31,6 +31,7 @@ pub fn options(settings: &Map, interface: &str, grains: &Map) -> Result<String> 
     let bond = Bond { settings, interface };
     let mut parts = vec![("mode", Value::from(numbers[mode]))];
     parts.extend(bond.monitored()?);
+    // Salt knows monitoring by ARP for these two modes only; all others need `miimon`.
     let by_arp = matches!(mode, 0 | 2);
     if by_arp {
         parts.extend(bond.asked()?);
@@ -84,16 +85,19 @@ impl Bond<'_> {
         if every == 0 {
             return Err(invalid(self.interface, "miimon", &["nonzero integer"]));
         }
+        // Salt's default is twice the interval.
         if down.is_none() {
             parts.push(("downdelay", every.saturating_mul(2).into()));
         }
         for (name, value) in [("downdelay", down), ("updelay", up)] {
+            // The driver would round such a value down, so Salt refuses it.
             if value.is_some_and(|value| value.checked_rem(every) != Some(0)) {
                 return Err(invalid(self.interface, name, &[&format!("0 or a multiple of miimon ({every})")]));
             }
         }
         let carrier = self.settings.get("use_carrier");
         let carrier = carrier.map_or(Ok(false), |value| switched(self.interface, "use_carrier", value))?;
+        // Off unless it is asked for, unlike in the driver.
         parts.push(("use_carrier", if carrier { "1" } else { "0" }.into()));
         Ok(parts)
     }

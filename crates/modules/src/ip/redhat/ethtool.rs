@@ -49,6 +49,7 @@ pub fn options(settings: &Map, interface: &str, grains: &Map) -> Result<String> 
             "channels" => {
                 let channels = channels(value, interface, grains)?;
                 if !channels.is_empty() {
+                    // Channels are a command of their own to ethtool, in the midst of the other options, as in Salt.
                     words.push(format!("-L {interface} {channels}"));
                 }
                 continue;
@@ -67,6 +68,7 @@ fn channels(value: &Value, interface: &str, grains: &Map) -> Result<String> {
     for kind in ["rx", "tx", "other", "combined"] {
         let Some(count) = value.get(kind) else { continue };
         if !count.as_i64().is_some_and(|count| (1..=processors).contains(&count)) {
+            // The message lists what would be valid.
             let known: Vec<String> = (1..=processors).map(|count| count.to_string()).collect();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             return Err(invalid(interface, &count.to_string(), &known));

@@ -81,6 +81,7 @@ pub fn complete(settings: &mut Map, kind: &str) -> Result<()> {
         },
         "teamport" => match (settings.remove("master"), settings.contains_key("team_master")) {
             (None, false) => return missing("master or team_master is a required setting for teamport interfaces"),
+            // States use the word of bonds for teams too.
             (Some(master), false) => drop(settings.insert("team_master", master)),
             (Some(master), true) => {
                 tracing::warn!("Both team_master and master ({master}) were configured. Ignoring master.");
@@ -162,6 +163,7 @@ impl Wanted<'_> {
             found.insert("proto", "none");
         }
         if settings.contains_key("dns") {
+            // With servers of its own the interface must be allowed to write resolv.conf.
             found.insert("peerdns", "yes");
         }
         if let Some(value) = settings.get("mtu") {
@@ -182,7 +184,9 @@ impl Wanted<'_> {
                     found.insert("hwaddr", link.clone());
                 }
             }
+            // No address in the file: the card may be replaced.
             Some("none") => {}
+            // Interfaces without a card may have anything there, since Salt does not check it for them.
             Some(address) if is_mac(address) || WITHOUT_CARD.contains(&self.kind) => {
                 found.insert("hwaddr", address);
             }
@@ -242,6 +246,7 @@ impl Wanted<'_> {
                 _ => {}
             }
             found.insert(option, value.clone());
+            // The type is set with the options: without any of them Salt writes none.
             found.insert("devtype", "Vlan");
         }
         Ok(())
@@ -249,6 +254,7 @@ impl Wanted<'_> {
 
     fn addresses(&self, settings: &Map, found: &mut Map) -> Result<()> {
         match (settings.get("prefix"), settings.get("netmask")) {
+            // Both say the same thing, and the two could contradict each other.
             (Some(_), Some(_)) => return Err(refused("Cannot use prefix and netmask together")),
             (Some(prefix), None) => drop(found.insert("prefix", prefix.clone())),
             (None, Some(netmask)) => drop(found.insert("netmask", netmask.clone())),
@@ -279,8 +285,10 @@ impl Wanted<'_> {
                 "The 'onboot' option is controlled by the 'enabled' option. Interface: {name} Enabled: {enabled}"
             );
         }
+        // The state's own argument decides; an option of the same name would be a second truth.
         found.insert("onboot", word(self.enabled));
         for option in ["userctl", "nm_controlled"] {
+            // Both lines are always written; without them the distribution's default would decide.
             let set = settings.get(option).map_or(Ok(false), |value| yes_or_no(self.name, value))?;
             found.insert(option, word(set));
         }

@@ -31,6 +31,7 @@ pub static MODULE: Module = Module::new(
     ],
 )
 .only_if(|grains| {
+    // Salt leaves Amazon Linux 1 out as well.
     let is_old_amazon = || grains.get_str("os") == Some("Amazon") && major_release(grains) < 2;
     if grains.get_str("os_family") != Some("RedHat") || is_old_amazon() {
         return Err("The rh_ip execution module cannot be loaded: this module is only available on RHEL/Fedora based \
@@ -60,6 +61,7 @@ fn reads_scripts(grains: &Map) -> bool {
     let release = grains.get("osrelease").map(Value::to_string).unwrap_or_default();
     match grains.get_str("os") {
         Some("Fedora" | "Amazon") => true,
+        // From release 10 on the format of these files is gone.
         _ => release.starts_with(['7', '8', '9']),
     }
 }
@@ -67,6 +69,7 @@ fn reads_scripts(grains: &Map) -> bool {
 /// The lines of a text without their ends, and without the first empty one.
 fn lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    // Salt removes one empty line, which its template leaves at the top.
     if let Some(empty) = lines.iter().position(String::is_empty) {
         lines.remove(empty);
     }
@@ -80,6 +83,7 @@ fn read_lines(path: &Path) -> Vec<String> {
 
 /// A value that stands in a file the shell reads.
 fn check_value(interface: &str, option: &str, value: &str, ends: &[char]) -> Result<()> {
+    // The shell reads the file as root: a quote or a line break would begin a command.
     if value.contains(|c: char| c == '\n' || c == '\0' || ends.contains(&c)) {
         return Err(invalid(interface, option, &["text without quotes and line breaks"]));
     }
@@ -87,6 +91,7 @@ fn check_value(interface: &str, option: &str, value: &str, ends: &[char]) -> Res
 }
 
 fn installed(ctx: &Context, package: &str) -> Result<()> {
+    // Asked first, so that no package manager runs for nothing, and without a network.
     if !ctx.call("pkg.version", vec![package.into()])?.truthy() {
         ctx.call("pkg.install", vec![package.into()])?;
     }
@@ -156,6 +161,7 @@ fn filter_bridges(ctx: &Context, bypass: bool) -> Result<()> {
         let call = Call { args: vec![name.as_str().into(), i64::from(!bypass).into()], kwargs: Map::new() };
         match ctx.call_with("sysctl.persist", call) {
             Ok(_) => {}
+            // The keys exist only once the module br_netfilter is loaded.
             Err(Error::Execution(_)) => tracing::warn!("Failed to set sysctl: {name}"),
             Err(error) => return Err(error),
         }
@@ -200,9 +206,11 @@ fn build_routes(ctx: &Context, iface: String, settings: KwArgs) -> Result<Vec<St
         for (name, value) in route {
             check_value(&iface, &name.to_string(), &value.to_string(), &['"'])?;
         }
+        // IPv6 routes have a file of their own. What is no such address, `default` included, goes to the other.
         if is_address(&address, true) { six.push(route) } else { four.push(route) }
     }
     let release = ctx.grains.get("osrelease").map(Value::to_string).unwrap_or_default();
+    // Up to release 5 the file has numbered settings.
     let in_words = !release.starts_with(['0', '1', '2', '3', '4', '5']);
     let texts = [four, six].map(|routes| script::of_routes(&iface, &routes, in_words));
     let names = ["route", "route6"].map(|name| place(ctx, &format!("{SCRIPTS}/{name}-{iface}")));

@@ -112,6 +112,7 @@ impl Script<'_> {
         };
         let ends: &[char] = match form {
             Bare => &['"', '\'', ' ', ';', '&', '|', '$', '`'],
+            // In single quotes the shell expands nothing.
             Json => &['\''],
             Quoted | Words | Number => &['"', '$', '`'],
         };
@@ -122,6 +123,7 @@ impl Script<'_> {
 
     fn lines(&mut self, lines: &[Line]) -> Result<()> {
         for (name, option, form) in lines {
+            // 0 counts as nothing elsewhere, but a delay of 0 is a setting.
             let is_zero = |value: &Value| *form == Number && value.as_i64() == Some(0);
             let value = self.options.get(option).filter(|value| value.truthy() || is_zero(value));
             if let Some(value) = value {
@@ -145,6 +147,7 @@ pub fn of_interface(interface: &str, options: &Map) -> Result<String> {
     let mut script = Script { interface, options, text: String::new() };
     script.put("DEVICE", "name", interface, Quoted)?;
     script.lines(FIRST)?;
+    // The lines mean something only when VLAN is set.
     if script.has("vlan") {
         script.lines(OF_VLANS)?;
     }
@@ -155,6 +158,7 @@ pub fn of_interface(interface: &str, options: &Map) -> Result<String> {
         script.put(&format!("PREFIX{}", number + 1), "ipaddrs", prefix.trim(), Quoted)?;
     }
     script.lines(THIRD)?;
+    // Without IPV6INIT the scripts ignore all others of the family.
     if script.has("enable_ipv6") {
         script.put("IPV6INIT", "enable_ipv6", "yes", Quoted)?;
         script.lines(OF_IPV6)?;
@@ -176,6 +180,7 @@ pub fn of_routes(interface: &str, routes: &[&Map], in_words: bool) -> String {
         };
         if in_words {
             let gateway = part("gateway", " via ", "");
+            // With a gateway the kernel finds the interface by itself.
             let way = if gateway.is_empty() { format!(" dev {interface}") } else { gateway };
             let address = route.get("ipaddr").map(Value::to_string).unwrap_or_default();
             let (name, netmask, metric) =

@@ -59,10 +59,12 @@ fn switched(setting: &str, value: &Value, quote: &str) -> Result<String> {
 /// What the file is to hold.
 fn wanted(options: &Map, current: &Map) -> Result<Map> {
     let options: Map = options.iter().map(|(name, value)| (name.to_string().to_lowercase(), value.clone())).collect();
+    // Salt's default is to write what was named and to drop the rest.
     let keeps = options.get("retain_settings").is_some_and(Value::truthy);
     let mut result = if keeps { current.clone() } else { Map::new() };
     let (networking, quote) = match options.get("enabled") {
         Some(enabled) => (enabled.clone(), ""),
+        // The style of the quotes is taken over from the file.
         None => {
             let known = current.get("networking").ok_or_else(|| invalid("networking", SWITCH))?;
             (known.clone(), quotes(known.as_str().unwrap_or_default()))
@@ -75,11 +77,13 @@ fn wanted(options: &Map, current: &Map) -> Result<Map> {
     }
     for (name, value) in &options {
         let (name, value) = (name.to_string(), value.to_string());
+        // The shell reads the file, and expands variables even in double quotes.
         if value.contains(['\n', '\0', '$', '`']) {
             return Err(invalid(&name, &["text without line breaks"]));
         }
         result.insert(name, format!("{quote}{}{quote}", without_quotes(&value)));
     }
+    // `no` is text and would count as true when the file is written.
     if options.get("enable_ipv6").and_then(switch) == Some(false) {
         result.remove("enable_ipv6");
     }
@@ -148,6 +152,7 @@ pub fn apply_network_settings(ctx: &Context, settings: KwArgs) -> Result<bool> {
     if waits_for_reboot(&options) {
         return Ok(named);
     }
+    // From release 8 on the service `network` is no part of the system.
     let service = if major_release(&ctx.grains) >= 8 { "NetworkManager" } else { "network" };
     let restarted = ctx.call("service.restart", vec![service.into()])?.truthy();
     Ok(named && restarted)
