@@ -22,11 +22,13 @@ pub struct Address<'a> {
 
 /// Takes an address apart.
 pub fn parse(address: &str) -> Address<'_> {
+    // RFC 3986 defines which signs a scheme may hold; what stands before another colon belongs to the path.
     let letters = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     };
     let (scheme, rest) = address.split_once(':').filter(|(scheme, _)| letters(scheme)).unwrap_or(("", address));
+    // Python reads a host only behind two slashes, so `file:/etc/hosts` has none.
     let (host, rest) = rest
         .strip_prefix("//")
         .map_or(("", rest), |rest| rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())));
@@ -46,6 +48,7 @@ pub fn redacted(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let start = ["http://", "https://"].iter().filter_map(|scheme| Some(lower.find(scheme)? + scheme.len())).min();
     match start.and_then(|start| Some((start, start + text[start..].rfind('@')?))) {
+        // Up to the last at sign: a password may hold one itself.
         Some((start, end)) => format!("{}<redacted>{}", &text[..start], &text[end..]),
         None => text.to_owned(),
     }

@@ -20,6 +20,7 @@ const LETTERS: &str = "aAcCdDeijPsStTu";
 ///     salt '*' file.lsattr foo1.txt
 #[function]
 pub fn lsattr(ctx: &Context, path: String) -> Result<Value> {
+    // Salt returns None without the program, and states then skip the attributes.
     if util::which("lsattr").is_none() {
         return Ok(Value::Null);
     }
@@ -28,6 +29,7 @@ pub fn lsattr(ctx: &Context, path: String) -> Result<Value> {
     }
     let said = cmd::quiet(ctx, &["lsattr", &path])?;
     let mut found = Map::new();
+    // File systems without attributes make the program complain; the other lines are still good.
     for line in said.stdout.lines().filter(|line| !line.starts_with("lsattr: ")) {
         let Some((attrs, file)) = line.trim_start().split_once(char::is_whitespace) else { continue };
         let letters = attrs.chars().filter(|c| LETTERS.contains(*c)).map(|c| Value::from(c.to_string()));
@@ -60,6 +62,7 @@ pub fn chattr(ctx: &Context, files: VarArgs, kwargs: KwArgs) -> Result<bool> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let said = cmd::quiet(ctx, &words)?;
     ctx.set_retcode(said.retcode.unwrap_or(1));
+    // chattr is silent when all went well; Salt judges by that.
     Ok(said.stdout.is_empty() && said.stderr.is_empty())
 }
 
@@ -96,6 +99,7 @@ pub fn compare(ctx: &Context, path: &str, wanted: &str) -> Result<Option<Differe
 fn difference(has: &str, wanted: &str) -> Difference {
     let old: BTreeSet<char> = has.chars().collect();
     let mut new: BTreeSet<char> = wanted.chars().collect();
+    // ext4 sets the letter for files stored in extents; chattr cannot take it away.
     if old.contains(&'e') {
         new.insert('e');
     }

@@ -28,6 +28,7 @@ struct Stamp {
 impl Stamp {
     /// Reads `Fri_Nov_20_11:15:00_123456_2026`.
     fn parse(text: &str) -> Option<Self> {
+        // Salt names copies with strftime: English day and month, separated by underscores.
         let [weekday, month, day, time, micros, year] = text.split('_').collect::<Vec<_>>()[..] else { return None };
         let month = MONTHS.iter().position(|name| *name == month)?;
         let clock = time.len() == 8 && time.split(':').count() == 3;
@@ -78,6 +79,7 @@ fn copies(root: &Path, path: &str, limit: Option<usize>) -> Vec<Map> {
         .flatten()
         .filter_map(|entry| {
             let file = entry.file_name().to_string_lossy().into_owned();
+            // The stamp is checked, or the copies of `a_b` would show up among those of `a`.
             let stamp = Stamp::parse(file.strip_prefix(name)?.strip_prefix('_')?)?;
             let meta = entry.metadata().ok().filter(fs::Metadata::is_file)?;
             Some((stamp, entry.path(), meta.len()))
@@ -98,6 +100,7 @@ fn numbered(copies: Vec<Map>) -> Map {
 fn limit_of(limit: &Value) -> Option<usize> {
     let number = limit.as_i64().or_else(|| limit.as_str()?.parse().ok());
     if number.is_none() && !limit.is_null() {
+        // Salt logs this and lists all copies.
         tracing::error!("file.list_backups: 'limit' value must be numeric");
     }
     number.and_then(|number| usize::try_from(number).ok())
@@ -158,6 +161,7 @@ pub fn list_backups_dir(ctx: &Context, path: String, #[default(Value::Null)] lim
 
 /// The name before the six parts of the stamp.
 fn original_name(file: &str) -> Option<&str> {
+    // Counted from the end, since the name of the file may hold underscores.
     let (place, _) = file.rmatch_indices('_').nth(5)?;
     Stamp::parse(&file[place + 1..]).map(|_| &file[..place])
 }
@@ -178,6 +182,7 @@ pub fn restore_backup(ctx: &Context, path: String, backup_id: Value) -> Result<M
             Ok(source) => source,
             Err(comment) => return Ok(answer(false, comment)),
         };
+        // The present file is kept as well, so a restore can be undone.
         if Path::new(&path).exists() {
             keep(&root, &path)?;
         }
@@ -241,6 +246,8 @@ pub fn keep(root: &Path, path: &str) -> Result<()> {
     let copy = directory.join(format!("{name}_{}", Stamp::of(&time, now.subsec_micros()).suffix()));
     let done = store::disk::make_directories(&directory).and_then(|()| {
         let meta = fs::metadata(path)?;
+        // Readable for nobody else until owner and mode are set: the file may be a secret. An existing copy or link is
+        // never written to.
         let mut kept = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy)?;
         std::io::copy(&mut fs::File::open(path)?, &mut kept)?;
         std::os::unix::fs::chown(&copy, Some(meta.uid()), Some(meta.gid()))?;

@@ -35,6 +35,7 @@ impl Block {
     /// Adds the content and the line that ends the block.
     fn write(&self, out: &mut Vec<String>, linesep: &str, end_line: &str) {
         let end_line = format!("{}{linesep}", end_line.trim_end_matches(['\r', '\n']));
+        // The lines take the ends of the file, whatever ends the caller's text has.
         let content = self.content.replace("\r\n", "\n");
         let mut lines: Vec<&str> = content.split('\n').collect();
         let last = lines.pop().unwrap_or_default();
@@ -54,14 +55,17 @@ impl Block {
 
     /// Returns the lines with the block as it should be.
     fn apply(&self, old: &[&str]) -> Result<Vec<String>> {
+        // The first line decides, as in Salt.
         let linesep = if old.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
         let (mut new, mut inside, mut found) = (Vec::new(), false, false);
         for line in old {
             if line.contains(&self.start) {
                 inside = true;
+            // Without an end mark the rest of the file would be taken for the block and lost.
             } else if inside {
                 if let Some(place) = line.find(&self.end) {
                     (inside, found) = (false, true);
+                    // What follows the end mark on its line is kept, what stands before it belonged to the block.
                     self.write(&mut new, linesep, &line[place..]);
                 }
                 continue;
@@ -79,6 +83,7 @@ impl Block {
 
     /// Adds the block that is missing; says whether there was a place for it.
     fn add(&self, old: &[&str], new: &mut Vec<String>, linesep: &str) -> Result<bool> {
+        // Only when the block is missing: an existing one is never moved.
         let (regex, behind) = match &self.missing {
             Missing::Refuse => return Ok(false),
             Missing::Prepend => {
@@ -96,6 +101,7 @@ impl Block {
             Missing::After(regex) => (regex, 1),
         };
         let compiled = pattern::compile(regex, 0)?;
+        // The first line that matches counts.
         for (place, line) in old.iter().enumerate() {
             if pattern::is_match(&compiled, line)? {
                 new.splice(place + behind..place + behind, self.whole(linesep));
@@ -109,12 +115,14 @@ impl Block {
 /// The encoding of a file as its beginning tells it.
 fn encoding_of(bytes: &[u8]) -> Option<Encoding> {
     let marks: [(&[u8], Encoding); 5] = [
+        // UTF-32 before UTF-16: its little-endian mark begins with the other's.
         (&[0, 0, 0xfe, 0xff], Encoding::Utf32 { mark: false, big: true }),
         (&[0xff, 0xfe, 0, 0], Encoding::Utf32 { mark: false, big: false }),
         (&[0xfe, 0xff], Encoding::Utf16 { mark: false, big: true }),
         (&[0xff, 0xfe], Encoding::Utf16 { mark: false, big: false }),
         (&[0xef, 0xbb, 0xbf], Encoding::Utf8 { mark: false }),
     ];
+    // Salt looks at as much of the file.
     let sample = &bytes[..bytes.len().min(2048)];
     let marked = marks.iter().find(|(mark, _)| sample.starts_with(mark)).map(|(_, encoding)| *encoding);
     marked.or_else(|| std::str::from_utf8(sample).is_ok().then_some(Encoding::Utf8 { mark: false }))
@@ -187,6 +195,7 @@ fn change(path: &str, block: &Block, keep: Option<String>, (dry_run, show): (boo
     let new = block.apply(&old)?;
     let new: Vec<&str> = new.iter().map(String::as_str).collect();
     let difference = difflib::unified(&old, &new);
+    // Nothing is written and no backup is made when nothing changes.
     if !difference.is_empty() && !dry_run {
         let file = Editable::any(path)?;
         if let Some(suffix) = keep {

@@ -21,6 +21,7 @@ const STEP: usize = 32 * 1024;
 
 /// The lines to write: the positional arguments, or those under the name `args`.
 fn lines(args: VarArgs, mut kwargs: KwArgs) -> Vec<String> {
+    // States pass the lines under this name, since a keyword cannot follow positional arguments.
     let given = match kwargs.0.remove("args") {
         Some(Value::List(items)) => items,
         Some(single) => vec![single],
@@ -53,6 +54,7 @@ pub(super) fn append_to(file: &mut File, lines: &[String]) -> std::io::Result<()
     if length > 0 {
         file.read_exact_at(&mut last, length - 1)?;
     }
+    // A last line without an end would be joined with the first new one.
     let end = if last == *b"\n" { "" } else { "\n" };
     file.write_all(format!("{end}{}", lines.concat()).as_bytes())
 }
@@ -66,6 +68,7 @@ pub(super) fn append_to(file: &mut File, lines: &[String]) -> std::io::Result<()
 ///     salt '*' file.contains /etc/crontab 'mymaintenance.sh'
 #[function]
 pub fn contains(ctx: &Context, path: String, text: Value) -> Result<bool> {
+    // Salt strips the text before it searches.
     let text = text.to_string().trim().to_owned();
     let chunk_fits =
         move |chunk: &[u8]| text.is_empty() || chunk.windows(text.len()).any(|part| part == text.as_bytes());
@@ -85,6 +88,8 @@ pub fn any_window(path: &str, fits: impl Fn(&[u8]) -> bool) -> bool {
         if fits(&window) {
             return true;
         }
+        // The pieces overlap so that a text on a border is found; one longer than the overlap may be missed, as in
+        // Salt.
         window.drain(..STEP.min(window.len()));
         room = STEP;
     }
@@ -142,6 +147,7 @@ pub fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -> Resu
     let path = expand_user(&path);
     let mut words = vec!["grep".to_owned()];
     for option in opts.0.iter().map(ToString::to_string) {
+        // Salt refuses `-i -c` as one option: the quoting of the command line hides such mistakes.
         let split = cmd::words::split(&option).map_err(|error| Error::Other(error.to_string()))?;
         if split.len() > 1 {
             return Err(Error::invocation(format!(
@@ -153,6 +159,7 @@ pub fn grep(ctx: &Context, path: String, pattern: String, opts: VarArgs) -> Resu
     }
     words.push(pattern);
     let found = glob(&path);
+    // Without a match grep gets the pattern itself and reports the missing file.
     if found.is_empty() {
         words.push(path)
     } else {
@@ -166,6 +173,7 @@ pub fn run_all(ctx: &Context, words: &[String]) -> Result<Map> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut outcome = cmd::quiet(ctx, &words)?;
     ctx.set_retcode(outcome.retcode.unwrap_or(1));
+    // `cmd.run_all` strips the end of the output too.
     outcome.stdout.truncate(outcome.stdout.trim_end().len());
     outcome.stderr.truncate(outcome.stderr.trim_end().len());
     Ok(outcome.into_map())
@@ -212,6 +220,7 @@ fn text_or_bytes(content: Vec<u8>, binary: bool) -> Value {
     }
     match String::from_utf8(content) {
         Ok(text) => Value::Str(text),
+        // Bytes that are no text stay bytes, as in Python.
         Err(error) => Value::bytes(error.into_bytes()),
     }
 }
@@ -250,6 +259,7 @@ pub fn seek_write(ctx: &Context, path: String, data: Value, offset: u64) -> Resu
         let text = data.to_string();
         let content = data.as_bytes().unwrap_or(text.as_bytes());
         let file = OpenOptions::new().write(true).open(&path).map_err(|error| os_error(&error, &path))?;
+        // Salt syncs after each write; such writes go to devices and disk images.
         let written = file.write_all_at(content, offset).and_then(|()| file.sync_all());
         written.map_err(|error| os_error(&error, &path))?;
         Ok(content.len() as u64)
@@ -295,6 +305,7 @@ pub fn touched(path: &str, atime: Option<f64>, mtime: Option<f64>) -> Result<boo
         None => TimeSpec::UTIME_NOW,
     };
     let opened = OpenOptions::new().append(true).create(true).open(path);
+    // A directory cannot be opened for writing, but its times can be set.
     if let Err(error) = opened
         && !Path::new(path).exists()
     {

@@ -50,15 +50,18 @@ impl Ignore {
             let Some(sign) = line.chars().next().filter(|sign| "+-".contains(*sign)) else { continue };
             let mut rest = &line[1..];
             for mark in &self.comments {
+                // Everything behind the sign is cut off, even within quotes, as in Salt.
                 rest = rest.find(mark.as_str()).map_or(rest, |place| &rest[..place]);
             }
             if self.whitespace {
                 rest = rest.trim();
             }
+            // A line that was only a comment counts for nothing.
             if !rest.is_empty() {
                 if sign == '+' { &mut added } else { &mut gone }.push(rest.to_owned());
             }
         }
+        // Sorted, so that lines that only moved cancel out: in Salt the other two options imply this one.
         added.sort();
         gone.sort();
         added != gone
@@ -98,12 +101,14 @@ pub fn of_contents(ctx: &Context, old: &[u8], new: &[u8], show: &Show) -> Found 
         return Found::default();
     }
     let plain = |text: &str| Found { text: text.to_owned(), counts: false };
+    // The option is there because pillar data in templates may be secret.
     if show.template && is_obfuscated(ctx) {
         return plain("<Obfuscated Template>");
     }
     if show.hidden {
         return plain("<show_changes=False>");
     }
+    // As many bytes as Salt looks at.
     let sample = |bytes: &[u8]| text::is_binary(&bytes[..bytes.len().min(512)]);
     if let Some(word) = binary_word(sample(old), sample(new)) {
         return plain(word);
@@ -137,6 +142,7 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
 /// Says whether two files hold the same, without holding either in memory.
 fn same_bytes(old: &Path, new: &Path) -> Result<bool> {
     let size = |path: &Path| fs::metadata(path).map(|meta| meta.len()).ok();
+    // Cheaper than two checksums.
     if size(old) != size(new) {
         return Ok(false);
     }
@@ -191,6 +197,7 @@ pub fn get_diff(
         match crate::cp::cache_hashed(ctx, file, &saltenv, hash.as_deref(), Web::default()) {
             Ok(Some(place)) => places.push(place),
             Ok(None) => wrong.push(format!("File {file} not found")),
+            // Both files are tried, so that one message names everything that is missing.
             Err(error) => wrong.push(error.to_string()),
         }
     }

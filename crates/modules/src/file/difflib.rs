@@ -57,7 +57,9 @@ pub fn unified_lines<T: AsRef<str>>(a: &[T], b: &[T], name_a: &str, name_b: &str
 
 fn range(start: usize, end: usize) -> String {
     match end - start {
+        // diff(1) leaves the length out when it is 1.
         1 => format!("{}", start + 1),
+        // An empty range names the line before it.
         0 => format!("{start},0"),
         length => format!("{},{length}", start + 1),
     }
@@ -66,6 +68,7 @@ fn range(start: usize, end: usize) -> String {
 /// The steps in groups, each with a few equal lines around the changes.
 fn groups(a: &[&str], b: &[&str]) -> Vec<Vec<Step>> {
     let mut steps = steps(a, b);
+    // Equal lines at both ends of the text are cut to the context; no change stands beyond them.
     if let Some(first) = steps.first_mut().filter(|step| step.equal) {
         first.a.0 = first.a.0.max(first.a.1.saturating_sub(CONTEXT));
         first.b.0 = first.b.0.max(first.b.1.saturating_sub(CONTEXT));
@@ -77,6 +80,7 @@ fn groups(a: &[&str], b: &[&str]) -> Vec<Vec<Step>> {
     let mut groups = Vec::new();
     let mut group: Vec<Step> = Vec::new();
     for step in steps {
+        // A gap longer than the context on both sides splits the difference into two hunks.
         if step.equal && step.a.1 - step.a.0 > 2 * CONTEXT {
             group.push(Step { a: (step.a.0, step.a.0 + CONTEXT), b: (step.b.0, step.b.0 + CONTEXT), ..step });
             groups.push(std::mem::take(&mut group));
@@ -108,6 +112,7 @@ fn steps(a: &[&str], b: &[&str]) -> Vec<Step> {
 /// All blocks in order, adjacent ones joined, with an empty one at the end.
 fn blocks(a: &[&str], b: &[&str]) -> Vec<Block> {
     let places = places(b);
+    // A list of what is left instead of a recursion: the depth would grow with the number of differences.
     let mut open = vec![(0, a.len(), 0, b.len())];
     let mut found: Vec<Block> = Vec::new();
     while let Some((a_from, a_to, b_from, b_to)) = open.pop() {
@@ -147,6 +152,7 @@ fn places<'a>(b: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
 fn longest(a: &[&str], b: &[&str], places: &HashMap<&str, Vec<usize>>, bounds: (usize, usize, usize, usize)) -> Block {
     let (a_from, a_to, b_from, b_to) = bounds;
     let mut best = (a_from, b_from, 0);
+    // For each place of the second side the length of the equal run that ends there with the line before.
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     for (i, line) in a.iter().enumerate().take(a_to).skip(a_from) {
         let mut longer = HashMap::new();
@@ -159,6 +165,7 @@ fn longest(a: &[&str], b: &[&str], places: &HashMap<&str, Vec<usize>>, bounds: (
             }
             let length = j.checked_sub(1).and_then(|before| lengths.get(&before)).unwrap_or(&0) + 1;
             longer.insert(j, length);
+            // Strictly longer, so that the first of equal blocks is kept, as in Python.
             if length > best.2 {
                 best = (i + 1 - length, j + 1 - length, length);
             }

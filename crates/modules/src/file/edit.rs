@@ -70,8 +70,10 @@ fn commented(path: &str, regex: &str, sign: &str, on: bool, backup: &Value) -> R
     let inner = regex.trim_start_matches('^').trim_end_matches('$');
     let end = if regex.ends_with('$') { "$" } else { "" };
     let start = if regex.starts_with('^') { "^" } else { "" };
+    // Anchors are moved outside, so that the sign can stand between the start of the line and the pattern.
     let whole = if on { format!("{start}({inner}){end}") } else { format!("^{sign}\\s*({inner}){end}") };
     let matcher = targeting::PyRegex::new(&whole).map_err(|error| Error::Other(error.to_string()))?;
+    // A backup and a new file would otherwise replace the link.
     let path = real(&expand_user(path));
     let file = Editable::open(&path)?;
     let (mut old, mut new, mut content) = (Vec::new(), Vec::new(), String::new());
@@ -81,6 +83,7 @@ fn commented(path: &str, regex: &str, sign: &str, on: bool, backup: &Value) -> R
             continue;
         }
         let changed =
+            // Python's `lstrip` takes a set of letters: several signs in a row go together.
             if on { format!("{sign}{line}") } else { line.trim_start_matches(|c| sign.contains(c)).to_owned() };
         content.push_str(&changed);
         old.push(line.to_owned());
@@ -122,6 +125,7 @@ pub fn sed(
     }
     let escaped = |value: &Value| sed_escape(&value.to_string(), escape_all);
     let negate = if negate_match { "!" } else { "" };
+    // The words reach sed without a shell; only the slash, which ends a part, has to be escaped.
     let script = format!("{}{negate}s/{}/{}/{flags}", sed_limit(&escaped(&limit)), escaped(&before), escaped(&after));
     let mut words =
         vec!["sed".to_owned(), format!("-i{}", if backup.truthy() { backup.to_string() } else { String::new() })];
@@ -161,6 +165,7 @@ fn sed_limit(limit: &str) -> String {
 }
 
 fn sed_escape(text: &str, all: bool) -> String {
+    // Salt quotes for a shell although there is none, and a quote in the pattern is changed by it.
     let quoted = text.replace('\'', "'\"'\"'").replace('/', "\\/");
     if !all {
         return quoted;
@@ -197,12 +202,14 @@ pub fn psed(
         return Err(Error::execution("not supported: file.psed with a limit"));
     }
     let sum = pattern::letters(&flags.replace('g', ""))?;
+    // `g` is sed's letter and no flag of Python: without it only the first match is replaced.
     let count = usize::from(!flags.contains('g'));
     let regex = pattern::compile(&before, sum)?;
     let template = pattern::Template::parse(&after)?;
     ctx.blocking(move || {
         let path = expand_user(&path);
         let file = Editable::open(&path)?;
+        // Salt always makes the copy here, also with an empty suffix.
         file.copy(&format!("{path}{backup}"))?;
         let (content, _) = pattern::replace(&regex, &template, &file.text.content, count)?;
         file.write(&content)

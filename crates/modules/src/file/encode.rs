@@ -36,12 +36,14 @@ impl Encoding {
     /// # Errors
     /// For those not supported.
     pub fn named(name: &str) -> Result<Self> {
+        // Python ignores case, dashes and underscores in such names.
         let plain: String = name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
         Ok(match plain.as_str() {
             "utf8" | "u8" | "utf" => Encoding::Utf8 { mark: false },
             "utf8sig" => Encoding::Utf8 { mark: true },
             "ascii" | "usascii" | "646" => Encoding::Ascii,
             "latin1" | "latin" | "iso88591" | "l1" | "cp819" | "8859" => Encoding::Latin1,
+            // Without a byte order in the name Python writes a mark and uses the order of the machine.
             "utf16" | "u16" => Encoding::Utf16 { mark: true, big: false },
             "utf16le" => Encoding::Utf16 { mark: false, big: false },
             "utf16be" => Encoding::Utf16 { mark: false, big: true },
@@ -110,6 +112,7 @@ impl Encoding {
         };
         match errors {
             "ignore" => {}
+            // The names are those of Python's error handlers.
             "replace" => out.push(b'?'),
             "xmlcharrefreplace" => out.extend(format!("&#{code};").bytes()),
             "backslashreplace" => out.extend(escaped.bytes()),
@@ -142,6 +145,7 @@ impl Encoding {
                 let units: Vec<u16> = bytes
                     .chunks(2)
                     .map(|pair| {
+                        // A single byte at the end is completed; the mistake shows in the text and not as a panic.
                         let pair = [pair[0], *pair.get(1).unwrap_or(&0)];
                         if big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
                     })
@@ -152,6 +156,7 @@ impl Encoding {
             Encoding::Utf32 { mark, big } => {
                 let big = if mark && bytes.starts_with(&[0, 0, 0xfe, 0xff]) { true } else { big };
                 let chars = bytes.chunks(4).map(|four| {
+                    // A rest of fewer bytes is no character.
                     let four: [u8; 4] = four.try_into().ok()?;
                     char::from_u32(if big { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
                 });

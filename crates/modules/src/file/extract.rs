@@ -62,6 +62,7 @@ pub struct Looked<'a> {
 }
 
 static DIGITS: LazyLock<Regex> =
+    // The digits must stand alone, or part of a longer word such as a file name would be taken for a sum.
     LazyLock::new(|| Regex::new("(?i)(?<![a-z0-9])([a-f0-9]{32,128})(?![a-z0-9])").expect("a fixed pattern"));
 
 fn sum_in(line: &str, length: Option<usize>) -> Option<Sum> {
@@ -87,9 +88,11 @@ fn is_about(line: &str, whole: &str, last: &str, before: impl Fn(char) -> bool) 
 /// Finds the sum of a file in a list of sums: by the name given, by the file's, by the source's, else the first one.
 pub fn find(list: &str, looked: &Looked<'_>) -> Option<Sum> {
     let length = length_of(looked.kind);
+    // The character before the name must separate: `*` marks binary files in the output of `sha256sum`.
     let separator = |c: char| c.is_whitespace() || "\\/*".contains(c);
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let (file_base, source) = (base(looked.file_name), address::parse(looked.source));
+    // An address without a path has its name where the host stands.
     let source_base = base(if source.path.is_empty() { source.host } else { source.path });
     let mut found: [Option<Sum>; 3] = [None, None, None];
     let mut first = None;
@@ -106,8 +109,10 @@ pub fn find(list: &str, looked: &Looked<'_>) -> Option<Sum> {
         for (place, _) in found.iter_mut().zip(matches).filter(|(place, matches)| *matches && place.is_none()) {
             *place = Some(sum.clone());
         }
+        // With no name that fits, the first sum of the list is taken: many lists hold just one.
         first.get_or_insert(sum);
     }
+    // In order of certainty: the name the caller gave counts more than those that are derived.
     found.into_iter().flatten().next().or(first)
 }
 
@@ -143,6 +148,7 @@ pub fn extract_hash(
 const MOST: u64 = 64 << 20;
 
 fn read_list(path: &Path) -> Result<String> {
+    // The list may come from the web, and it is read as a whole.
     let large = std::fs::metadata(path).is_ok_and(|meta| meta.len() > MOST);
     if large {
         return Err(Error::execution(format!("{} is too large for a list of checksums", path.display())));
@@ -183,10 +189,12 @@ pub fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
         let found = crate::cp::cache_hashed(ctx, hash, asked.saltenv, None, asked.web)?;
         let missing = || Error::execution(format!("Source hash file {} not found", redacted(hash)));
         let found = found.ok_or_else(missing)?;
+        // Before the list is read: nothing in it counts until its signature does.
         if asked.signature.is_of_list() {
             asked.signature.check(ctx, &found, asked.saltenv)?;
         }
         Some(found)
+    // Anything else with a scheme is a mistake, not a checksum.
     } else if scheme.is_empty() {
         None
     } else {
@@ -220,6 +228,7 @@ fn given_sum(hash: &str) -> Result<Sum> {
             known.join(", ")
         )));
     };
+    // The message suggests what the digits could be.
     let fitting = kind_of(digits.len()).ok_or_else(|| invalid(hash))?;
     if digits.len() != length {
         return Err(Error::execution(format!(
@@ -233,6 +242,7 @@ fn given_sum(hash: &str) -> Result<Sum> {
 
 fn invalid(hash: &str) -> Error {
     let mut kinds = KINDS;
+    // The message lists them from the shortest, unlike the table.
     kinds.sort_by_key(|(_, length)| *length);
     let lengths: Vec<String> = kinds.iter().map(|(name, length)| format!("{name} ({length})")).collect();
     Error::execution(format!(

@@ -16,6 +16,7 @@ use super::{must_be_absolute, os_error};
 /// Returns the name of a user, or the number where there is none.
 pub fn user_name(uid: u32) -> Value {
     let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    // Salt shows the number of a user that was deleted.
     user.map_or_else(|| Value::from(uid), |user| Value::from(user.name))
 }
 
@@ -31,6 +32,7 @@ pub fn mode_text(mode: u32) -> String {
 }
 
 fn seconds(whole: i64, nanos: i64) -> f64 {
+    // Python computes the float in the same way, so both give the same digits.
     whole as f64 + nanos as f64 * 1e-9
 }
 
@@ -72,6 +74,7 @@ pub fn of(path: &str, hash_type: Option<&str>, follow: bool) -> Result<Map> {
         found.insert("sum", hash::of_file(&path, form)?);
     }
     found.insert("type", kind(&meta));
+    // Salt sets it for every file, not only for links.
     found.insert("target", if follow { real(&path) } else { absolute(&path) });
     Ok(found)
 }
@@ -137,9 +140,11 @@ fn sum_below(directory: &Path, seen: &mut HashSet<u64>) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     let mut total = 0;
     for path in entries.flatten().map(|entry| entry.path()) {
+        // A link to a directory is not entered, as in `os.walk`; a link to a file counts with its target.
         let is_link = path.is_symlink();
         match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() && !is_link => total += sum_below(&path, seen),
+            // A file with several hard links takes its space once.
             Ok(meta) if !meta.is_dir() && seen.insert(meta.ino()) => total += meta.size(),
             _ => {}
         }
@@ -327,6 +332,7 @@ pub fn is_link(ctx: &Context, path: String, #[default(false)] nostat: bool) -> R
 pub fn lstat(ctx: &Context, path: String) -> Result<Map> {
     let path = expand_user(&path);
     must_be_absolute(&path, "Path to file must be absolute.")?;
+    // Salt swallows the error: callers test whether the map is empty.
     let Ok(meta) = ctx.blocking(move || fs::symlink_metadata(path)) else { return Ok(Map::new()) };
     Ok(map! {
         "st_atime" => seconds(meta.atime(), meta.atime_nsec()),
@@ -371,6 +377,7 @@ fn files_of(pid: i64) -> BTreeSet<String> {
     let links_in =
         |directory: String| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut links: Vec<_> = links_in(format!("/proc/{pid}/fd")).collect();
+    // Threads share the descriptors, but Salt lists them all, and the program with them.
     for task in links_in(format!("/proc/{pid}/task")) {
         links.push(task.join("exe"));
         links.extend(links_in(format!("{}/fd", task.display())));
@@ -409,6 +416,7 @@ pub fn readdir(ctx: &Context, path: String) -> Result<Value> {
         }
         let entries = fs::read_dir(&path).map_err(|error| os_error(&error, &path))?;
         let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        // The function follows readdir(3), which lists both.
         Ok([".".to_owned(), "..".to_owned()].into_iter().chain(names).collect())
     })
 }

@@ -47,6 +47,7 @@ fn kind_of(meta: &Metadata) -> char {
 pub fn find(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut options = kwargs.given();
     let has = |word: &str| args.0.iter().any(|arg| arg.as_str() == Some(word));
+    // On the command line an action may stand without a value.
     if has("delete") {
         options.insert("delete", "f");
     } else if has("print") {
@@ -54,10 +55,12 @@ pub fn find(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Resul
     }
     Ok(ctx.blocking(move || match Finder::new(&options) {
         Ok(mut finder) => {
+            // The start may be a pattern.
             glob(&expand_user(&path)).iter().for_each(|start| finder.find(start));
             finder.found.sort_by(order);
             Value::List(finder.found)
         }
+        // Salt returns mistakes in the options as text.
         Err(reason) => Value::from(format!("error: {reason}")),
     }))
 }
@@ -71,6 +74,7 @@ fn order(a: &Value, b: &Value) -> std::cmp::Ordering {
             let differs = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|order| order.is_ne());
             differs.unwrap_or_else(|| a.len().cmp(&b.len()))
         }
+        // Python could not compare values of two kinds; here they get some order rather than an error.
         _ => a.to_string().cmp(&b.to_string()),
     }
 }
@@ -127,6 +131,7 @@ impl Finder {
             _ => 1,
         });
         if finder.actions.is_empty() {
+            // As in find(1), printing is the action when no other is named.
             finder.actions.push(Action::Print(vec!["path".into()]));
         }
         Ok(finder)
@@ -139,6 +144,7 @@ impl Finder {
         let text = value.to_string();
         let regex =
             |pattern: &str| PyRegex::new(pattern).map_err(|_| format!("invalid regular expression: \"{text}\""));
+        // The translation is Salt's own and not fnmatch: brackets keep the meaning they have in a regular expression.
         let glob = || format!("{}$", text.replace('.', "\\.").replace('?', ".?").replace('*', ".*"));
         match key {
             "name" => self.conditions.push(Condition::Name(regex(&glob())?)),
@@ -160,6 +166,7 @@ impl Finder {
             "print" => self.actions.push(Action::Print(words(&text))),
             "delete" => {
                 let letters = if text.contains('a') { "bcdpfls".to_owned() } else { kinds(&text)? };
+                // The value of `delete` also restricts what is found.
                 self.conditions.push(Condition::Kind(letters));
                 self.actions.push(Action::Delete);
             }
@@ -182,6 +189,7 @@ impl Finder {
         }
         let Ok(entries) = fs::read_dir(directory) else { return };
         let mut entries: Vec<_> = entries.flatten().collect();
+        // The actions run in this order, so two runs do the same.
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let path = entry.path().to_string_lossy().into_owned();
@@ -196,6 +204,7 @@ impl Finder {
     }
 
     fn look_at(&mut self, path: &str) {
+        // A link is judged by its target; one that leads nowhere by itself.
         let Some(meta) = fs::metadata(path).or_else(|_| fs::symlink_metadata(path)).ok() else { return };
         if self.conditions.iter().all(|condition| condition.fits(path, &meta)) {
             let results: Vec<Value> =
@@ -251,6 +260,7 @@ fn size(text: &str) -> std::result::Result<(u64, u64), String> {
     Ok(match style {
         Some('-') => (0, bytes),
         Some(_) => (bytes, u64::MAX),
+        // `size=1k` means every size that rounds down to it.
         None => (bytes, bytes.saturating_add(unit - 1)),
     })
 }
@@ -262,6 +272,7 @@ fn changed(text: &str) -> std::result::Result<Condition, String> {
     let later = trimmed.starts_with('-');
     let mut rest = trimmed.trim_start_matches(['+', '-']);
     let (mut total, mut resolution) = (0.0, None);
+    // The iterator is not reset: the units must come from large to small, as Salt's pattern asks.
     let mut units = [('w', 604_800.0), ('d', 86_400.0), ('h', 3_600.0), ('m', 60.0), ('s', 1.0)].iter();
     while !rest.trim_start().is_empty() {
         rest = rest.trim_start();
@@ -276,6 +287,7 @@ fn changed(text: &str) -> std::result::Result<Condition, String> {
     }
     let resolution = resolution.ok_or_else(wrong)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
+    // Rounded to the smallest unit that was named.
     Ok(Condition::Changed { since: now - (total / resolution).floor() * resolution, later })
 }
 
@@ -301,6 +313,7 @@ impl Action {
         match self {
             Action::Print(fields) => {
                 let mut values: Vec<Value> = fields.iter().filter_map(|field| printed(field, path, meta)).collect();
+                // A single field is not wrapped in a list.
                 if values.len() == 1 { values.pop() } else { Some(Value::List(values)) }
             }
             Action::Delete if test => Some(Value::from(path)),
@@ -335,6 +348,7 @@ fn printed(field: &str, path: &str, meta: &Metadata) -> Option<Value> {
 }
 
 fn run(command: &str, path: &str) -> String {
+    // The path is put in before the line is split, so one with a blank becomes two words, as in Salt.
     let command = command.replace("{}", path);
     let words = cmd::words::split(&command).unwrap_or_default();
     let Some((program, args)) = words.split_first() else { return format!("{path}: Failed") };

@@ -28,6 +28,7 @@ pub fn digest(form: &str) -> Option<MessageDigest> {
         "sha3_256" => MessageDigest::sha3_256(),
         "sha3_384" => MessageDigest::sha3_384(),
         "sha3_512" => MessageDigest::sha3_512(),
+        // Whatever else the library has, as `hashlib.new` would find it.
         name => return MessageDigest::from_name(name),
     })
 }
@@ -40,6 +41,7 @@ pub fn of_file(path: &str, form: &str) -> Result<String> {
     let unknown = || Error::Other(format!("Invalid hash type: {form}"));
     let mut file = File::open(path).map_err(|error| os_error(&error, path))?;
     let mut hasher = Hasher::new(digest(form).ok_or_else(unknown)?).map_err(|error| Error::Other(error.to_string()))?;
+    // In pieces: the file may be larger than the memory.
     let mut chunk = [0; 16 * 1024];
     loop {
         let length = file.read(&mut chunk).map_err(|error| os_error(&error, path))?;
@@ -53,6 +55,7 @@ pub fn of_file(path: &str, form: &str) -> Result<String> {
 
 /// Splits "sha256:abc…" or "sha256=abc…"; without a name the length tells the algorithm.
 fn split_hash(hash: &str) -> Result<(String, &str)> {
+    // A colon counts before an equals sign, wherever they stand.
     if let Some(place) = hash.find(':').or_else(|| hash.find('=')) {
         return Ok((hash[..place].to_owned(), &hash[place + 1..]));
     }
@@ -98,6 +101,7 @@ pub fn get_hash(
     #[default("sha256")] form: String,
     #[default(65536)] chunk_size: i64,
 ) -> Result<String> {
+    // The size of a piece does not change the result.
     let _ = chunk_size;
     ctx.blocking(move || of_file(&expand_user(&path), &form))
 }

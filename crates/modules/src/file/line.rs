@@ -11,6 +11,7 @@ use super::paths::{expand_user, real};
 use super::store::{self, Content, Keep};
 use super::{difflib, pattern, text};
 
+// `re.DOTALL`, which Salt compiles the patterns of this function with.
 const DOTALL: i64 = 16;
 
 /// Which line is to be where.
@@ -42,6 +43,7 @@ fn matching(lines: &[String], regex: Option<&str>) -> Result<Option<Vec<String>>
     let compiled = pattern::compile(regex, DOTALL).map_err(|error| Error::execution(error.to_string()))?;
     let mut found = Vec::new();
     for line in lines {
+        // Also as plain text: people give lines with brackets and dots, which would not match themselves.
         if pattern::is_match(&compiled, line)? || line.contains(regex) {
             found.push(line.clone());
         }
@@ -59,6 +61,7 @@ fn only(lines: &[String], probe: &[String], target: &str) -> Result<usize> {
     if !word.is_empty() {
         return wrong(format!("Found {word} expected occurrences in \"{target}\" expression"));
     }
+    // A line that occurs twice is found at its first place.
     Ok(lines.iter().position(|line| *line == probe[0]).unwrap_or_default())
 }
 
@@ -102,6 +105,7 @@ impl Order {
         let first = meant.as_ref().and_then(|found| found.first());
         match (self.mode.as_str(), first) {
             ("delete" | "replace", _) if lines.is_empty() => return Ok(lines),
+            // Only the first match decides, but every equal line goes.
             ("delete", Some(first)) => lines.retain(|line| line != first),
             ("replace", Some(first)) => {
                 if let Some(place) = lines.iter().position(|line| line == first) {
@@ -126,6 +130,7 @@ impl Order {
         if before.is_none() && after.is_none() && self.location.is_none() {
             return wrong("On insert either \"location\" or \"before/after\" conditions are required.");
         }
+        // The location wins over `before` and `after`.
         if let Some(location) = location {
             match (location, lines.last(), lines.first()) {
                 ("end", Some(last), _) => lines.push(self.indented(last, content)),
@@ -140,11 +145,13 @@ impl Order {
         match (filled(before), filled(after)) {
             (Some(before), Some(after)) => {
                 let last = only(lines, &before, "before")?;
+                // The place is not used here, but Salt demands that it is unique.
                 only(lines, &after, "after")?;
                 lines.insert(last, self.indented(&lines[last], content));
             }
             (None, Some(after)) => {
                 let place = only(lines, &after, "after")?;
+                // The line is there already when the neighbour equals it, whatever its end.
                 if lines.get(place + 1).is_none_or(|next| bare(next) != bare(content)) {
                     lines.insert(place + 1, self.indented(&lines[place], content));
                 }
@@ -179,6 +186,7 @@ impl Order {
                 let line = self.indented(&lines[after], content);
                 if after + 1 == before {
                     lines.insert(after + 1, line);
+                // Exactly one line between them is taken for an older version of the content and replaced.
                 } else if after + 2 == before {
                     lines[after + 1] = line;
                 } else {
@@ -210,6 +218,8 @@ impl Order {
     /// Returns the text of a file as it should be.
     pub fn rewrite(&self, old: &str) -> Result<Vec<String>> {
         let mut lines: Vec<String> = text::plain_lines(old).into_iter().map(str::to_owned).collect();
+        // An empty line at the end lets "append" and "insert behind the last line" work alike; it is taken off again
+        // below.
         if lines.last().is_some_and(|last| !end_of(last).is_empty()) {
             lines.push(String::new());
         }
@@ -268,6 +278,7 @@ pub fn line(
     if mode != "delete" && content.is_null() {
         return wrong("Content can only be empty if mode is \"delete\"");
     }
+    // An empty text is kept apart from None here, because Salt tests some of these with `is None`.
     let order = Order {
         content: text_of(content),
         matching: text_of(r#match),
@@ -288,6 +299,7 @@ fn change(path: &str, order: &Order, (show, backup, test): (bool, bool, bool)) -
     let before = old.content.clone();
     let lines = order.rewrite(&before)?;
     let new = lines.concat();
+    // An unchanged file is neither copied nor written.
     if new == before {
         return Ok(Value::Bool(false));
     }

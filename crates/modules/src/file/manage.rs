@@ -99,19 +99,23 @@ impl Work<'_> {
 
     fn run(&mut self) -> Result<std::result::Result<(), Stop>> {
         if let Some(sum) = &mut self.order.sum {
+            // People paste checksums in capitals; ours are compared as text.
             sum.digits = sum.digits.to_lowercase();
         }
         if let Some(source) = self.order.source.clone() {
             if let Err(stop) = self.fetch(&source)? {
                 return Ok(Err(stop));
             }
+            // The mode of the source replaces the one of the state, as in Salt.
             if self.order.keep_mode {
                 let kept = managed::kept_mode(self.ctx, &source, &self.order.saltenv);
                 self.order.mode = kept.unwrap_or(std::mem::take(&mut self.order.mode));
             }
         }
         let place = Path::new(&self.order.name);
+        // A link that leads nowhere counts as present, as in Salt.
         let done = if place.is_file() || place.is_symlink() { self.change()? } else { self.make()? };
+        // A rendered template is a temporary file and may hold secrets; a file of the cache stays.
         store::clean(&self.order.place);
         Ok(done)
     }
@@ -145,6 +149,7 @@ impl Work<'_> {
     /// Checks what was fetched: its checksum, if one was named, and its signature.
     fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
         let order = &self.order;
+        // What the master served was compared with its own checksum when it was fetched.
         let foreign = order.source.as_deref().is_some_and(|source| address::parse(source).scheme != "salt");
         if let Some(sum) = order.sum.as_ref().filter(|_| foreign && !order.skip_verify && !order.web.use_etag) {
             let actual = hash::of_file(&order.place, &sum.kind)?;
@@ -218,6 +223,7 @@ impl Work<'_> {
 
     fn change_from_source(&mut self, real: &str, unfollowed: bool) -> Result<std::result::Result<(), Stop>> {
         let kind = self.order.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str());
+        // A link that is to become a file differs in any case, whatever its target holds.
         let here = if unfollowed { None } else { Some(hash::of_file(real, kind)?) };
         if here.is_some() && here.as_deref() == self.order.sum.as_ref().map(|sum| sum.digits.as_str()) {
             return Ok(Ok(()));
@@ -238,6 +244,7 @@ impl Work<'_> {
                         self.report.changes.insert("diff", found.text);
                     }
                 }
+                // Salt puts the reason where the difference would be and goes on.
                 Err(error) => drop(self.report.changes.insert("diff", error.to_string())),
             }
         }
@@ -257,6 +264,7 @@ impl Work<'_> {
                 String::new()
             }
         };
+        // No difference means equal contents. A hidden one still has a text that stands for it.
         if text.is_empty() {
             return Ok(Ok(()));
         }
@@ -314,12 +322,14 @@ impl Work<'_> {
         }
         if !Path::new(paths::split(&name).0).is_dir() {
             if !self.order.makedirs {
+                // Nothing was made, so no change may be reported.
                 self.report.changes.remove("diff");
                 store::clean(&self.order.place);
                 return Ok(Err(self.stop("Parent directory not present")));
             }
             self.make_directories(&name)?;
         }
+        // The file is created empty first, so that a state without contents has something to set a mode on.
         if self.order.source.is_none() && !self.ctx.is_test() {
             self.touch(&name, contents.is_some())?;
         }
@@ -338,6 +348,7 @@ impl Work<'_> {
             }
         }
         if self.order.mode.is_null() {
+            // The temporary file was made for its owner alone; a new file gets what any program would give it.
             self.order.mode = format!("{:04o}", 0o666 & !current_umask()).into();
         }
         self.settle(false)?;
@@ -349,6 +360,7 @@ impl Work<'_> {
         if !self.report.comment.truthy() {
             self.report.comment = format!("File {name} updated").into();
         }
+        // This text replaces the one above, as in Salt.
         if self.ctx.is_test() {
             self.report.comment = format!("File {name} not updated").into();
         } else if self.report.changes.is_empty() && self.report.result == Some(true) {
@@ -389,9 +401,11 @@ pub fn directory_mode(dir_mode: &Value, mode: &Value) -> Value {
     }
     let text = mode.to_string();
     let digits: Vec<char> = text.chars().collect();
+    // Set-user and sticky bits are not for directories on the way.
     let last = &digits[digits.len().saturating_sub(3)..];
     let opened = last.iter().map(|digit| match digit.to_digit(8) {
         Some(0) | None => *digit,
+        // Whoever may read the file must be able to enter the directory.
         Some(bits) => char::from_digit(bits | 1, 8).unwrap_or(*digit),
     });
     opened.collect::<String>().into()
@@ -454,6 +468,7 @@ pub fn manage_file(
     #[default("gpg")] sig_backend: String,
     kwargs: KwArgs,
 ) -> Result<Map> {
+    // The content was rendered before; Salt takes these arguments for the sake of its callers.
     let _ = (template, kwargs);
     let text = |value: &Value| Some(value).filter(|value| value.truthy()).map(Value::to_string);
     let report = ret.into_map().filter(|map| !map.is_empty()).map(Report::from_map);

@@ -74,12 +74,14 @@ pub fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
         return Ok(Fetched::default());
     };
     let parsed = address::parse(source);
+    // `C:` and other words before a colon are part of a path.
     let scheme = if address::VALID.contains(&parsed.scheme) { parsed.scheme } else { "" };
     let mut place = match scheme {
         "" => source.to_owned(),
         "file" => Path::new(parsed.host).join(parsed.path).to_string_lossy().trim_end_matches('/').to_owned(),
         _ => String::new(),
     };
+    // Salt's states name a local source that is missing before anything is fetched.
     if matches!(scheme, "" | "file") && !Path::new(&place).exists() {
         return Ok(Fetched::trouble("", format!("Local file source {place} does not exist")));
     }
@@ -87,6 +89,7 @@ pub fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
         Ok(sum) => sum,
         Err(trouble) => return Ok(Fetched::trouble("", trouble)),
     };
+    // A file of the master is only fetched when the sums differ, which the caller finds out.
     if asked.template.is_none() && !address::REMOTE.contains(&scheme) {
         return Ok(Fetched { place, sum, trouble: String::new() });
     }
@@ -98,6 +101,7 @@ pub fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
     if fetched.place.is_empty() || !Path::new(&fetched.place).exists() {
         return Ok(Fetched::trouble(&fetched.place, format!("Source file '{}' not found", redacted(source))));
     }
+    // A template that overwrites itself could only be rendered once.
     if fetched.place == asked.name {
         return Err(Error::invocation("Source file cannot be the same as destination"));
     }
@@ -117,6 +121,7 @@ fn wanted_sum(
 ) -> Result<std::result::Result<Option<Sum>, String>> {
     let here = |path: &str| Ok::<_, Error>(Some(Sum { kind: "sha256".into(), digits: hash::of_file(path, "sha256")? }));
     if scheme == "salt" {
+        // The master tells the sum without sending the file.
         let found = crate::cp::within(ctx, crate::cp::client(ctx)?.hash_file(source, &asked.saltenv))?;
         let sum = found.as_ref().and_then(|map| Sum::from_value(&map.clone().into()));
         let missing = || format!("Source file {source} not found in saltenv '{}'", asked.saltenv);
@@ -133,6 +138,7 @@ fn wanted_sum(
             "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify to True",
             redacted(source)
         );
+        // With `use_etag` the server decides whether the file has changed, so a sum is not needed.
         return Ok(if asked.web.use_etag { Ok(None) } else { Err(trouble) });
     }
     let looked = SourceHash {
@@ -146,6 +152,7 @@ fn wanted_sum(
     };
     match source_sum(ctx, &looked) {
         Ok(sum) => Ok(Ok(Some(sum))),
+        // A wrong hash is a result of the state; other errors are failures of the call.
         Err(error @ Error::Execution(_)) => Ok(Err(format!("Unable to manage file: {error}"))),
         Err(error) => Err(error),
     }
@@ -163,6 +170,7 @@ fn into_cache(
     if let Some(cached) = cached.filter(|_| asked.source_hash.truthy() || asked.skip_verify || asked.web.use_etag) {
         let kind = fetched.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str()).to_owned();
         let digits = hash::of_file(&cached, &kind)?;
+        // What the cache has is good enough, since nobody wants it checked.
         if asked.skip_verify {
             fetched.place = cached;
             fetched.sum = Some(Sum { kind, digits });
@@ -187,11 +195,13 @@ fn into_cache(
 
 fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Result<Fetched> {
     let mut context = asked.defaults.clone().unwrap_or_default();
+    // The context wins over the defaults.
     context.update(asked.context.clone().unwrap_or_default());
     let mut known = map! {
         "name" => asked.name.as_str(), "source" => asked.source.clone(), "user" => asked.user.clone(),
         "group" => asked.group.clone(), "mode" => asked.mode.clone(), "attrs" => asked.attrs.clone(),
     };
+    // Further arguments of the state can be used in the template, as in Salt.
     known.update(asked.more.clone());
     // As in Salt, a binary file is no template and is managed as it is.
     if text::is_binary_file(&fetched.place) {
@@ -204,6 +214,7 @@ fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Res
             let place =
                 place.map_err(|error| Error::execution(format!("failed to keep what was rendered: {error}")))?;
             let place = place.to_string_lossy().into_owned();
+            // The sum of the rendered text: that of the template says nothing about the file.
             let digits = hash::of_file(&place, "sha256")?;
             Ok(Fetched { place, sum: Some(Sum { kind: "sha256".into(), digits }), trouble: String::new() })
         }
@@ -254,6 +265,7 @@ pub fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
     let kind = meant.sum.as_ref().map(|sum| sum.kind.as_str());
     let stats = facts::of(&meant.name, kind.filter(|_| !Path::new(&meant.name).is_dir()), meant.follow_symlinks).ok();
     let mut changes = Map::new();
+    // Without the option a new file is reported by its name alone, and nothing is fetched for a difference.
     if stats.is_none() && !meant.new_file_diff {
         changes.insert("newfile", meant.name.as_str());
         return Ok((changes, true));
@@ -265,6 +277,7 @@ pub fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
         counts = of_source(ctx, meant, stats.is_some(), &mut changes)?;
     }
     if let Some(contents) = &meant.contents {
+        // A new file is compared with an empty one.
         let old = if stats.is_some() { diff::content(Path::new(&meant.name)) } else { Ok(Vec::new()) };
         let show = Show { ignore: meant.ignore.clone(), ..Show::default() };
         let text = match old {
@@ -290,9 +303,11 @@ fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map) -> R
     let mut place = Some(PathBuf::from(&meant.place)).filter(|place| !place.as_os_str().is_empty());
     if let Some(source) = meant.source.as_deref().filter(|_| place.is_none()) {
         let digits = meant.sum.as_ref().map(|sum| sum.digits.as_str());
+        // Only now is the content needed: a difference has to be shown.
         place = crate::cp::cache_hashed(ctx, source, &meant.saltenv, digits, meant.web)?;
     }
     let Some(place) = place else {
+        // There is nothing to show without a source, but the file would change.
         changes.insert("sum", "Checksum differs");
         return Ok(false);
     };
@@ -333,6 +348,7 @@ fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Map) -> 
         let lacking = meant.selinux.lacking(&has);
         let parts = [("user", lacking.user), ("role", lacking.role), ("type", lacking.kind), ("range", lacking.range)];
         for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
+            // Each part replaces the one before it, as in Salt, so the last one is reported.
             changes.insert("selinux", map! { name => part });
         }
     }
@@ -352,6 +368,7 @@ pub fn check(
             store::clean(&fetched.place);
             return Ok(Err(fetched.trouble));
         }
+        // Sums are compared as text.
         meant.sum = fetched.sum.map(|sum| Sum { digits: sum.digits.to_lowercase(), ..sum });
         meant.place = fetched.place;
         if let Some(source) = asked.source.as_deref().filter(|_| keep_mode && !meant.place.is_empty()) {
@@ -368,6 +385,7 @@ pub fn check(
 
 /// The permissions of a source, if they can be told.
 pub fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
+    // A web server does not tell permissions.
     if !matches!(address::parse(source).scheme, "salt" | "file" | "") {
         return None;
     }

@@ -98,6 +98,7 @@ impl Checked {
         more: Map,
     ) -> Result<Self> {
         let saltenv = sources::environment(&saltenv);
+        // States pass the whole list of sources; the first that exists decides.
         let (source, source_hash) = sources::choose(ctx, &source, &source_hash, &saltenv)?;
         let asked = Asked {
             name: name.to_string(),
@@ -162,6 +163,7 @@ pub fn check_managed(
         Ok((changes, _)) => changes,
         Err(trouble) => return Ok(list![false, trouble]),
     };
+    // Salt does not check owner and mode of files in temporary directories.
     if asked.name.starts_with(&*std::env::temp_dir().to_string_lossy()) {
         ["user", "group", "mode"].iter().for_each(|key| drop(changes.remove(key)));
     }
@@ -169,6 +171,7 @@ pub fn check_managed(
         return Ok(list![true, format!("The file {} is in the correct state", asked.name)]);
     }
     let lines: String = changes.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+    // None means "would change", as a state's result does in test mode.
     Ok(list![Value::Null, format!("The following values are set to be changed:\n{lines}")])
 }
 
@@ -218,6 +221,7 @@ pub fn check_managed_changes(
     let any = ignore.any();
     let meant = Meant { selinux, follow_symlinks, ignore, new_file_diff, ..meant };
     Ok(match check(ctx, &asked, meant, keep_mode)? {
+        // The shape of the answer depends on the arguments, as in Salt.
         Ok((changes, counts)) if any => list![counts, changes],
         Ok((changes, _)) => changes.into(),
         Err(trouble) => list![false, trouble],

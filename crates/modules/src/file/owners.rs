@@ -15,6 +15,7 @@ use super::paths::expand_user;
 /// Returns the number of a user: of a name, of a number itself, of this process for none.
 pub fn uid_of(user: &Value) -> Option<u32> {
     match user {
+        // Salt takes the minion's own user when none is named.
         Value::Null => Some(geteuid().as_raw()),
         Value::Str(name) => User::from_name(name).ok().flatten().map(|user| user.uid.as_raw()),
         other => other.as_i64().and_then(|number| u32::try_from(number).ok()),
@@ -32,6 +33,7 @@ pub fn gid_of(group: &Value) -> Option<u32> {
 /// Reads permissions such as 644, "0644" or "0o644".
 pub fn mode_of(mode: &Value) -> Option<u32> {
     let text = mode.to_string();
+    // Both `0644` and `0o644` are cut to their digits, as Salt's `lstrip("0Oo")` does.
     let digits = text.trim_matches(['"', '\'']).trim_start_matches(['0', 'O', 'o']);
     u32::from_str_radix(if digits.is_empty() { "0" } else { digits }, 8).ok().filter(|mode| *mode <= 0o7777)
 }
@@ -48,6 +50,7 @@ impl Owner {
     /// Looks user and group up; names that do not exist are noted.
     pub fn of(user: &Value, group: &Value) -> Self {
         let mut owner = Owner { uid: uid_of(user), gid: gid_of(group), wrong: String::new() };
+        // An empty name means "leave it", not "a user that does not exist".
         if owner.uid.is_none() && user.truthy() {
             owner.wrong.push_str("User does not exist\n");
         }
@@ -60,6 +63,7 @@ impl Owner {
     /// Gives a path to the owner; returns what is wrong in Salt's words, or nothing.
     pub fn give(&self, path: &str, follow: bool) -> Result<Value> {
         let (uid, gid) = (self.uid, self.gid);
+        // A link that leads nowhere can still get an owner of its own.
         if follow && !Path::new(path).exists() {
             if self.wrong.is_empty() && raw_lchown(path, uid, gid).is_ok() {
                 return Ok(Value::Null);
@@ -67,6 +71,7 @@ impl Owner {
             return Ok(Value::from(format!("{}File not found", self.wrong)));
         }
         if !self.wrong.is_empty() {
+            // Salt returns mistakes as text and raises nothing.
             return Ok(Value::from(self.wrong.as_str()));
         }
         let done = if follow {
@@ -90,6 +95,7 @@ pub fn settle(path: &str, user: &Value, group: &Value, mode: Option<u32>) -> Res
         }
     }
     match mode {
+        // Linux has no mode of a link: chmod would change the file behind it.
         Some(mode) if !is_link => {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|error| os_error(&error, path))
         }
@@ -108,6 +114,7 @@ pub fn settle(path: &str, user: &Value, group: &Value, mode: Option<u32>) -> Res
 pub fn chgrp(ctx: &Context, path: String, group: Value) -> Result<Value> {
     ctx.blocking(move || {
         let path = expand_user(&path);
+        // The owner is given back to itself, since Salt's chgrp is a chown with the present user.
         let user = facts::of(&path, None, true)?.remove("uid").unwrap_or_default();
         Owner::of(&user, &group).give(&path, true)
     })
@@ -135,6 +142,7 @@ pub fn chown(ctx: &Context, path: String, user: Value, group: Value) -> Result<V
 #[function]
 pub fn gid_to_group(gid: Value) -> Result<Value> {
     let number = match &gid {
+        // The command line may hand a number over as text.
         Value::Str(text) => text.parse().ok().or_else(|| gid_of(&gid)),
         other => gid_of(other),
     };
@@ -186,6 +194,7 @@ pub fn set_mode_now(path: &str, mode: &Value) -> Result<String> {
     let wanted = mode_of(mode).map(fs::Permissions::from_mode);
     match wanted.map(|wanted| fs::set_permissions(path, wanted)) {
         Some(Ok(())) => fs::metadata(path).map(|meta| mode_text(meta.mode())).map_err(|error| os_error(&error, path)),
+        // Salt returns this text in place of the mode.
         _ => Ok(format!("Invalid Mode {}", mode.to_string().trim_start_matches(['0', 'O', 'o']))),
     }
 }
@@ -200,6 +209,7 @@ pub fn set_mode_now(path: &str, mode: &Value) -> Result<String> {
 #[function]
 pub fn uid_to_user(uid: Value) -> Result<Value> {
     let number = uid.as_i64().or_else(|| uid.as_str()?.parse().ok()).and_then(|number| u32::try_from(number).ok());
+    // A name that is given is returned as it is.
     Ok(number.map_or(uid, user_name))
 }
 

@@ -50,15 +50,18 @@ pub fn apply(ctx: &Context, original: &str, patch: &str, options: &[String], dry
         words.push("--dry-run".into());
     }
     if !words.iter().any(|word| word == "-N" || word == "--forward") {
+        // A patch that is applied already would make the program ask whether to reverse it.
         words.push("--forward".into());
     }
     if !words.iter().any(|word| word == "-r" || word.starts_with("-r ") || word.starts_with("--reject-file")) {
+        // By default `.rej` files would be left beside the files of the application.
         words.push("--reject-file=-".into());
     }
     words.extend(["-i".into(), patch.to_owned()]);
     if Path::new(original).is_dir() {
         words.extend(["-d".into(), original.to_owned()]);
         if !words.iter().any(|word| word.starts_with("-p") || word.starts_with("--strip=")) {
+            // Without the option patch drops all directories of the names and finds files by their last part.
             words.push("--strip=0".into());
         }
     } else {

@@ -10,11 +10,13 @@ pub fn expand_user(path: &str) -> String {
     let Some(rest) = path.strip_prefix('~') else { return path.to_owned() };
     let (name, tail) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let home = if name.is_empty() {
+        // Python asks the variable first, then the user database.
         let known = std::env::var("HOME").ok().filter(|home| !home.is_empty());
         known.or_else(|| home_of(User::from_uid(Uid::current()).ok().flatten()))
     } else {
         home_of(User::from_name(name).ok().flatten())
     };
+    // An unknown user leaves the path as it is, tilde included.
     home.map_or_else(|| path.to_owned(), |home| format!("{}{tail}", home.trim_end_matches('/')))
 }
 
@@ -32,6 +34,7 @@ pub fn expand_vars(path: &str) -> String {
         let (name, used) = variable(after);
         match std::env::var(name) {
             Ok(value) if !name.is_empty() => out.push_str(&value),
+            // A lone dollar sign or an unknown name is kept to the letter.
             _ => out.push_str(&rest[place..=place + used]),
         }
         rest = &after[used..];
@@ -66,6 +69,7 @@ pub fn normalize(path: &str) -> String {
         match part {
             "" | "." => {}
             ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
+            // The parent of the root is the root.
             ".." if !root.is_empty() => {}
             part => parts.push(part),
         }
@@ -79,11 +83,13 @@ pub fn split(path: &str) -> (&str, &str) {
     let place = path.rfind('/').map_or(0, |slash| slash + 1);
     let (head, tail) = path.split_at(place);
     let trimmed = head.trim_end_matches('/');
+    // Slashes at the end of the head go, unless it consists of nothing else.
     (if trimmed.is_empty() { head } else { trimmed }, tail)
 }
 
 /// Follows all links and makes the path absolute; parts that do not exist stay as they are (`os.path.realpath`).
 pub fn real(path: &str) -> String {
+    // The kernel also gives up after 40 links.
     resolved(&absolute(path), 40)
 }
 
@@ -96,6 +102,7 @@ fn resolved(absolute: &str, links: usize) -> String {
             let whole: PathBuf = missing.iter().rev().fold(found, |path, part| path.join(part));
             return whole.to_string_lossy().into_owned();
         }
+        // A link that leads nowhere: Python resolves it to the path it names.
         if let Some(target) = place.read_link().ok().filter(|_| links > 0) {
             let target = place.parent().unwrap_or(Path::new("/")).join(target);
             let whole: PathBuf = missing.iter().rev().fold(target, |path, part| path.join(part));
@@ -103,6 +110,7 @@ fn resolved(absolute: &str, links: usize) -> String {
         }
         match (place.parent(), place.file_name()) {
             (Some(parent), Some(name)) => {
+                // What does not exist is put back behind the part that does.
                 missing.push(name);
                 place = parent;
             }
@@ -137,6 +145,7 @@ fn matches_in(place: &str, part: &str) -> Vec<String> {
     };
     if !part.contains(['*', '?', '[']) {
         let path = joined(part);
+        // A link that leads nowhere exists for `glob`, as in Python.
         return if Path::new(&path).symlink_metadata().is_ok() { vec![path] } else { Vec::new() };
     }
     let directory = if place.is_empty() { "." } else { place };
@@ -182,6 +191,7 @@ pub fn dirname(path: String) -> Result<String> {
 pub fn join(args: VarArgs) -> Result<String> {
     let mut joined = String::new();
     for part in args.0.iter().map(ToString::to_string) {
+        // An absolute part discards everything before it, as in `os.path.join`.
         if part.starts_with('/') || joined.is_empty() {
             joined = part;
         } else {

@@ -5,6 +5,7 @@ use fancy_regex::{Captures, Regex};
 use value::Value;
 
 /// The flags of Python's `re`, by name, number and letter.
+// LOCALE and UNICODE have no letter: text is always Unicode here, which is Python's default as well.
 const FLAGS: [(&str, i64, &str); 6] = [
     ("IGNORECASE", 2, "i"),
     ("LOCALE", 4, ""),
@@ -37,6 +38,7 @@ pub fn letters(given: &str) -> Result<i64> {
 pub fn flags(given: &Value) -> Result<i64> {
     let named = |name: &Value| -> Result<i64> {
         let upper = name.to_string().to_uppercase();
+        // `re.I` and the other short names of Python are accepted too.
         let fits = |(long, _, _): &&(&str, i64, &str)| *long == upper || (upper.len() == 1 && long.starts_with(&upper));
         let found =
             FLAGS.iter().find(fits).map(|(_, number, _)| *number).or((upper == "A" || upper == "ASCII").then_some(256));
@@ -60,6 +62,7 @@ pub fn flags(given: &Value) -> Result<i64> {
 pub fn compile(pattern: &str, flags: i64) -> Result<Regex> {
     let letters: String =
         FLAGS.iter().filter(|(_, number, _)| flags & number != 0).map(|(_, _, letter)| *letter).collect();
+    // The flags go into the pattern, where the regex engine reads them for all of it.
     let prefix = if letters.is_empty() { String::new() } else { format!("(?{letters})") };
     let wrong = |reason: String| Error::Other(format!("invalid regular expression '{pattern}': {reason}"));
     let translated = targeting::python_pattern(&format!("{prefix}{pattern}")).map_err(wrong)?;
@@ -91,6 +94,7 @@ impl Template {
             plain.push_str(&rest[..place]);
             let (part, used) = escape(&rest[place + 1..])?;
             match part {
+                // Text around an escape is collected, so that most templates are a single part.
                 Part::Text(text) => plain.push_str(&text),
                 group => parts.extend([Part::Text(std::mem::take(&mut plain)), group]),
             }
@@ -106,6 +110,7 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.push_str(text),
+                // An optional group that took no part is empty; one that does not exist is an error.
                 Part::Group(number) if *number >= captures.len() => {
                     return Err(Error::Other(format!("invalid group reference {number}")));
                 }
@@ -129,6 +134,7 @@ fn escape(rest: &str) -> Result<(Part, usize)> {
         }
         '0' => (text("\0"), 1),
         '1'..='9' => {
+            // Python reads at most two digits; three would be an octal escape.
             let digits = rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
             (Part::Group(rest[..digits].parse().unwrap_or(0)), digits)
         }
@@ -140,6 +146,7 @@ fn escape(rest: &str) -> Result<(Part, usize)> {
         'f' => (text("\x0c"), 1),
         'v' => (text("\x0b"), 1),
         '\\' => (text("\\"), 1),
+        // Python refuses unknown letters and keeps other signs with their backslash.
         letter if letter.is_ascii_alphabetic() => return Err(Error::Other(format!("bad escape \\{letter}"))),
         other => (Part::Text(format!("\\{other}")), other.len_utf8()),
     })
@@ -155,6 +162,7 @@ pub fn replace(regex: &Regex, template: &Template, text: &str, count: usize) -> 
         let Some(captures) = captures else { break };
         let Some(whole) = captures.get(0) else { break };
         let (start, end) = (whole.start(), whole.end());
+        // One letter on: at the same place the empty match would be found forever.
         if start == end && last_empty == Some(start) {
             from = start + text[start..].chars().next().map_or(1, char::len_utf8);
             last_empty = None;

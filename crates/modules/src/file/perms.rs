@@ -48,6 +48,7 @@ impl Report {
             name: take("name").unwrap_or_default(),
             changes: take("changes").and_then(Value::into_map).unwrap_or_default(),
             comment: take("comment").unwrap_or_else(|| "".into()),
+            // None stays None: the state would change something.
             result: take("result").and_then(|result| result.as_bool()),
             more: map,
         }
@@ -84,6 +85,7 @@ pub fn normalize_mode(mode: &Value) -> Option<String> {
         return None;
     }
     let text = mode.to_string().replace("0o", "0");
+    // YAML and the command line leave quotes around modes at times.
     let digits = text.trim_matches('"').trim_matches('\'').trim_start_matches('0');
     Some(format!("{digits:0>4}"))
 }
@@ -125,6 +127,7 @@ pub fn is_one(wanted: &Value, stats: &Map, name: &str, number: &str) -> bool {
 pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &Wanted) -> Result<(Report, Map)> {
     let name = expand_user(name);
     let mut report = report.unwrap_or_else(|| Report::new(name.as_str()));
+    // What the caller said before is put in front of what is said here.
     let before = std::mem::replace(&mut report.comment, Value::Null);
     let mut work = Work { ctx, name: &name, wanted, report, said: Vec::new(), perms: Map::new() };
     work.owner_and_mode()?;
@@ -132,6 +135,7 @@ pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &Wante
     let only = work.selinux()?;
     let Work { mut report, mut said, perms, .. } = work;
     report.comment = match (only, before) {
+        // Salt overwrites all other comments with this one in test mode.
         (Some(text), _) => text.into(),
         (None, Value::List(_)) => said.into(),
         (None, before) => {
@@ -141,6 +145,7 @@ pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &Wante
             said.join("; ").into()
         }
     };
+    // None is a state's result for "would change".
     if ctx.is_test() && !report.changes.is_empty() {
         report.result = None;
     }
@@ -168,6 +173,7 @@ impl Work<'_> {
 
     fn owner_and_mode(&mut self) -> Result<()> {
         let current = facts::of(self.name, None, self.wanted.follow_symlinks)?;
+        // A number is compared with a number, so that the caller sees like beside like.
         let part = |wanted: &Value, name: &str, number: &str| {
             current.get(if matches!(wanted, Value::Int(_)) { number } else { name }).cloned().unwrap_or_default()
         };
@@ -187,6 +193,7 @@ impl Work<'_> {
             self.give_away(&current)?;
             self.set_mode(&current)?;
         }
+        // Read again: some file systems accept a change and ignore it.
         let after = facts::of(self.name, None, self.wanted.follow_symlinks)?;
         for (wanted, name, number, noted) in owners {
             if !wanted.truthy() {
@@ -205,6 +212,7 @@ impl Work<'_> {
     /// Notes what became of one of owner, group and mode.
     fn tell(&mut self, what: &str, wanted: &Value, settled: bool, noted: &str) {
         match settled {
+            // Only what was different before is a change.
             true if self.perms.contains_key(noted) => drop(self.report.changes.insert(what, wanted.clone())),
             true => {}
             false if self.ctx.is_test() => drop(self.report.changes.insert(what, wanted.clone())),
@@ -217,6 +225,7 @@ impl Work<'_> {
             return Ok(());
         }
         let or_current = |wanted: &Value, name: &str| match wanted {
+            // chown needs both; the one that is not wanted stays.
             Value::Null => current.get(name).cloned().unwrap_or_default(),
             wanted => wanted.clone(),
         };
@@ -228,6 +237,7 @@ impl Work<'_> {
                 owners::set_mode_now(self.name, &current.get("mode").cloned().unwrap_or_default())?;
             }
             Ok(wrong) => self.fail(wrong.to_string()),
+            // Salt drops the text of this error; the check afterwards reports what did not change.
             Err(_) => self.report.result = Some(false),
         }
         Ok(())
@@ -244,6 +254,7 @@ impl Work<'_> {
 
     fn attributes(&mut self) -> Result<()> {
         let Some(wanted) = self.wanted.attrs.clone() else { return Ok(()) };
+        // Salt leaves the attributes of directories alone.
         if Path::new(self.name).is_dir() || self.is_unfollowed_link() {
             return Ok(());
         }
@@ -311,6 +322,7 @@ pub fn check_perms(
 ) -> Result<Value> {
     let report = match ret {
         Value::Map(map) if !map.is_empty() => Some(Report::from_map(map)),
+        // The command line may pass the empty map as text.
         Value::Str(text) if text.trim() == "{}" => None,
         other if !other.truthy() => None,
         other => return Err(Error::invocation(format!("'ret' must be a dictionary, not {}", other.type_name()))),

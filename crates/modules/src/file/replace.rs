@@ -42,6 +42,7 @@ impl Editable {
 
     fn read(path: &str, must_be_text: bool) -> Result<Self> {
         let meta = fs::metadata(path).map_err(|_| Error::invocation(format!("File not found: {path}")))?;
+        // A pattern that matches in a program or an image would destroy it.
         if must_be_text && !text::is_text(path) {
             return Err(Error::invocation(format!("Cannot perform string replacements on a binary file: {path}")));
         }
@@ -64,6 +65,7 @@ impl Editable {
     /// A link in the place of the copy is replaced, never followed.
     fn copy_for(&self, copy: &str, owner: Option<(u32, u32)>) -> Result<()> {
         let folder = Path::new(copy).parent().unwrap_or(Path::new("/"));
+        // Written beside and renamed: the name of the copy is known in advance, and a link there would be followed.
         let done = tempfile::Builder::new().prefix(".saltern-").tempfile_in(folder).and_then(|mut file| {
             file.write_all(&self.bytes)?;
             if let Some((uid, gid)) = owner {
@@ -82,6 +84,7 @@ impl Editable {
     }
 
     fn write_bytes(&self, content: &[u8]) -> Result<()> {
+        // Not by a rename, so that hard links and open descriptors still see the file.
         fs::write(&self.path, content).map_err(|error| {
             Error::execution(format!(
                 "Unable to write file '{}'. Contents may be truncated. Exception: {error}",
@@ -155,6 +158,7 @@ impl Replacement {
         if let Some(place) = self.add.filter(|_| count == 0)
             && !self.stands_already(&file, &content, &repl)?
         {
+            // A replacement with references to groups makes no line: the caller names the content to add.
             let line = self.not_found.as_ref().map_or(repl, |line| self.fit(&file, line));
             add_line(&mut lines, place, &line);
             added = true;
@@ -162,6 +166,7 @@ impl Replacement {
         let new = if added { lines.concat() } else { new };
         let changed = added || new != content;
         if changed && !self.dry_run {
+            // An added line is written in one step, as Salt does with its temporary file.
             self.store(&file, given, &new, added)?;
         }
         let difference = difflib::unified(&old, &lines);
@@ -170,8 +175,11 @@ impl Replacement {
 
     /// Says whether the line that would be added is there.
     fn stands_already(&self, file: &Editable, content: &str, repl: &str) -> Result<bool> {
+        // The line may stand there already although the pattern does not match it; adding it again on each run must not
+        // happen.
         let line = self.not_found.as_ref().filter(|line| !line.is_empty());
         let line = line.map_or_else(|| repl.to_owned(), |line| self.fit(file, line));
+        // With MULTILINE the dollar sign matches before a line feed only, so the end of a Windows line is named apart.
         let whole = format!("^{}($|(?=\r\n))", escape(&line));
         pattern::is_match(&pattern::compile(&whole, self.flags)?, content)
     }
@@ -185,6 +193,7 @@ impl Replacement {
             Some(encoding) => encoding.encode(content, "strict")?,
             None => file.text.bytes(content),
         };
+        // `preserve_inode` keeps the file; otherwise a new one takes its place.
         if atomic || !self.preserve_inode { file.swap(&bytes) } else { file.write_bytes(&bytes) }
     }
 
@@ -206,6 +215,7 @@ fn keep_link(given: &str, suffix: &str) -> Result<()> {
     let given = expand_user(given);
     let Ok(target) = fs::read_link(&given) else { return Ok(()) };
     let (target, link) = (format!("{}{suffix}", target.display()), format!("{given}{suffix}"));
+    // An older backup may have left its link.
     if symlink(&target, &link).is_err() {
         let again = fs::remove_file(&link).and_then(|()| symlink(&target, &link));
         again.map_err(|error| {
@@ -276,6 +286,7 @@ pub fn replace(
         return Err(Error::invocation(format!("Cannot perform string replacements on a binary file: {path}")));
     }
     let add = match (append_if_not_found, prepend_if_not_found) {
+        // Salt refuses what could not be meant together.
         (true, _) | (_, true) if search_only => {
             return Err(Error::invocation("search_only cannot be used with append/prepend_if_not_found"));
         }
@@ -324,6 +335,7 @@ pub fn search(
     #[default(false)] multiline: bool,
 ) -> Result<bool> {
     let _ = bufsize;
+    // The argument adds to the flags, whose default has it already.
     let flags = pattern::flags(&flags)? | if multiline { pattern::MULTILINE } else { 0 };
     ctx.blocking(move || found(&path, &pattern, flags, ignore_if_missing))
 }

@@ -14,6 +14,7 @@ use crate::cmd;
 ///     salt '*' file.restorecon /home/user/.ssh/authorized_keys
 #[function]
 pub fn restorecon(ctx: &Context, path: String, #[default(false)] recursive: bool) -> Result<bool> {
+    // `-F` resets user and range too, not only the type.
     let flag = if recursive { "-FR" } else { "-F" };
     Ok(cmd::quiet(ctx, &["restorecon", flag, &path])?.retcode == Some(0))
 }
@@ -36,6 +37,7 @@ fn context_of(ctx: &Context, path: &str) -> Result<String> {
         Some(0) => said.stdout.trim_end().to_owned(),
         code => {
             ctx.set_retcode(code.unwrap_or(1));
+            // Salt returns this text in place of a context; callers notice that it has no four parts.
             format!("No selinux context information is available for {path}")
         }
     })
@@ -67,6 +69,7 @@ fn set(ctx: &Context, path: &str, parts: &Selinux, persist: bool) -> Result<Valu
     if !parts.is_wanted() {
         return Ok(Value::Bool(false));
     }
+    // The policy first: the next restorecon would undo a context that is set on the file alone.
     if persist {
         let kwargs = map! {
             "sel_type" => parts.kind.clone(), "sel_user" => parts.user.clone(), "sel_level" => parts.range.clone(),
@@ -136,6 +139,7 @@ impl Selinux {
 
     /// Reads `user:role:type:range`.
     fn parse(text: &str) -> Option<Self> {
+        // Ranges with categories have a fifth part and are not understood, as in Salt.
         let [user, role, kind, range] = text.split(':').collect::<Vec<_>>()[..] else { return None };
         let part = |text: &str| Some(text.to_owned());
         Some(Selinux { user: part(user), role: part(role), kind: part(kind), range: part(range) })
@@ -175,6 +179,7 @@ pub fn enforce(ctx: &Context, path: &str, wanted: &Selinux) -> Result<Outcome> {
     if ctx.is_test() {
         return Ok(Outcome::Changed { changes, wrong: Vec::new() });
     }
+    // The policy can only be changed together with a type.
     if lacking.kind.is_none() {
         lacking.kind = current.kind.clone();
     }
@@ -182,6 +187,7 @@ pub fn enforce(ctx: &Context, path: &str, wanted: &Selinux) -> Result<Outcome> {
     let Some(now) = now.as_str().and_then(Selinux::parse) else {
         return Ok(Outcome::Failed("Failed to set selinux attributes"));
     };
+    // Read back, since chcon may set one part and not another.
     let missed = lacking.lacking(&now);
     let names = ["seuser", "serole", "setype", "serange"].into_iter().zip(missed.parts());
     let wrong =

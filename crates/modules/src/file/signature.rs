@@ -48,6 +48,7 @@ impl Signature {
 
     fn verify(&self, ctx: &Context, file: &Path, given: &Value, saltenv: &str) -> Result<()> {
         let verify = format!("{}.verify", self.backend);
+        // Without the module nothing could be verified, and an unverified file must not be used.
         if ctx.agent.registry().find(&verify).is_err() {
             return Err(Error::execution(format!(
                 "Signature verification requires the {} module, which could not be found. Make sure you have the \
@@ -57,6 +58,7 @@ impl Signature {
         }
         let mut fetched = Vec::new();
         let signature = match given {
+            // The signature is part of the file itself.
             Value::Bool(true) => Value::Null,
             Value::List(many) => {
                 let mut places = Vec::new();
@@ -76,6 +78,7 @@ impl Signature {
         if said.get("res").and_then(Value::as_bool) == Some(true) {
             return Ok(());
         }
+        // What failed must not lie in the cache, where the next run would take it for checked.
         for wrong in fetched.iter().map(String::as_str).chain([&*file.to_string_lossy()]) {
             if let Err(error) = std::fs::remove_file(wrong) {
                 tracing::warn!("failed to remove {wrong}, whose signature is wrong: {error}");
@@ -96,6 +99,7 @@ impl Signature {
                 }
                 Ok(place)
             }
+            // Other modules may take the text of a signature in place of a file.
             None if self.backend == "gpg" => Err(Error::execution(format!("Detached signature file {one} not found"))),
             None => Ok(one.to_owned()),
         }

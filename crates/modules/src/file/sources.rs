@@ -21,6 +21,7 @@ struct Chosen(Mutex<HashMap<String, (Value, Value)>>);
 pub fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) -> Result<(Value, Value)> {
     let Value::List(sources) = source else { return Ok((source.clone(), hash.clone())) };
     let chosen = ctx.memo.get::<Chosen>();
+    // A state run asks for the same list when it checks and when it acts; both must get the same source.
     let key = format!("{source}_|-{hash}_|-{saltenv}");
     if let Some(found) = chosen.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(found.clone());
@@ -28,8 +29,10 @@ pub fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) -> Res
     let mut server = Server { ctx, known: HashMap::new() };
     for single in sources {
         let (address, own_hash) = match single {
+            // Salt passes over entries of another shape without a word.
             Value::Map(map) if map.len() != 1 => continue,
             Value::Map(map) => match map.iter().next() {
+                // A source may bring its own checksum; without one the common one counts.
                 Some((address, own)) if own.truthy() => (address.to_string(), own.clone()),
                 Some((address, _)) => (address.to_string(), hash.clone()),
                 None => continue,
@@ -57,12 +60,14 @@ impl Server<'_> {
         let parsed = address::parse(source);
         match parsed.scheme {
             "salt" => {
+                // `?saltenv=` in the address wins over the state's environment.
                 let (path, env) = url::parse(source).unwrap_or((source, None));
                 let path = path.to_owned();
                 Ok(self.names(env.unwrap_or(saltenv))?.contains(path.trim_end_matches('/')))
             }
             "http" | "https" | "ftp" => Ok(crate::cp::exists_abroad(self.ctx, source)),
             "file" => {
+                // `file://etc/hosts` has its first directory where the host stands; Salt tries all three readings.
                 let joined = Path::new(parsed.host).join(parsed.path);
                 Ok([Path::new(parsed.host), Path::new(parsed.path), &joined].iter().any(|path| path.exists()))
             }
@@ -75,6 +80,7 @@ impl Server<'_> {
             let client = crate::cp::client(self.ctx)?;
             let mut names: HashSet<String> =
                 crate::cp::within(self.ctx, client.file_list(env, ""))?.into_iter().collect();
+            // Directories count as well, for `file.recurse`.
             names.extend(crate::cp::within(self.ctx, client.dir_list(env, ""))?);
             self.known.insert(env.to_owned(), names);
         }

@@ -47,6 +47,7 @@ pub enum Content<'a> {
 /// The text Python has for what the system says.
 pub fn put(content: Content<'_>, dest: &Path, keep: &Keep) -> std::result::Result<(), String> {
     let text = |error: io::Error, path: &Path| super::python_text(&error, &path.to_string_lossy());
+    // Checked before the temporary file is made, with Python's words.
     if let Content::Of(source) = content
         && !source.is_file()
     {
@@ -54,12 +55,16 @@ pub fn put(content: Content<'_>, dest: &Path, keep: &Keep) -> std::result::Resul
     }
     let folder = dest.parent().filter(|folder| folder.is_dir());
     let folder = folder.ok_or_else(|| format!("[Errno 2] No such file or directory: {}", dest.display()))?;
+    // In the same directory, since a rename must not cross file systems.
     let (mut file, beside) = beside(folder, dest).map_err(|error| text(error, folder))?;
     fill(content, &mut file).map_err(|error| text(error, dest))?;
+    // The old file is copied before the new one takes its place, and only when there is an old one.
     if let Some(root) = keep.root.as_ref().filter(|_| dest.exists()) {
         backups::keep(root, &dest.to_string_lossy()).map_err(|error| error.to_string())?;
     }
     if let Ok(before) = fs::metadata(dest) {
+        // Before the rename, so that the file never has another owner under its real name. The mode follows, as chown
+        // clears the special bits.
         chown(&beside, Some(before.uid()), Some(before.gid())).map_err(|error| text(error, dest))?;
         file.set_permissions(Permissions::from_mode(before.mode() & 0o7777)).map_err(|error| text(error, dest))?;
         copy_attributes(dest, &file).map_err(|error| text(error, dest))?;
@@ -83,9 +88,11 @@ fn fill(content: Content<'_>, file: &mut File) -> io::Result<()> {
 fn copy_attributes(from: &Path, to: &File) -> io::Result<()> {
     use rustix::fs::{XattrFlags, fsetxattr, getxattr, listxattr};
     let mut names = vec![0; 64 << 10];
+    // The file system may know no attributes.
     let Ok(length) = listxattr(from, &mut names[..]) else { return Ok(()) };
     names.truncate(length);
     for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        // The kernel's limit for the value of an attribute.
         let mut value = vec![0; 64 << 10];
         let Ok(length) = getxattr(from, name, &mut value[..]) else { continue };
         if let Err(errno) = fsetxattr(to, name, &value[..length], XattrFlags::empty()) {
@@ -105,6 +112,7 @@ pub fn commit(
 ) -> Result<std::result::Result<(), String>> {
     let done = put(content, dest, keep);
     let enforcing = || fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text.trim() == "1");
+    // A new file has the context of the process that wrote it.
     if done.is_ok() && enforcing() && util::which("restorecon").is_some() {
         cmd::quiet(ctx, &["restorecon", &dest.to_string_lossy()])?;
     }

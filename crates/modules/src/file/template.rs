@@ -52,6 +52,7 @@ fn run(
 ) -> Result<std::result::Result<String, String>> {
     let (engine, saltenv) = (order.engine.to_owned(), order.saltenv.to_owned());
     let mut context = order.known;
+    // The user's names win over those that Salt adds.
     context.update(order.context);
     let renderer = crate::templates::renderer(ctx);
     let rendered = ctx.blocking(move || {

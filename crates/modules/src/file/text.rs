@@ -14,8 +14,10 @@ pub fn is_binary(data: &[u8]) -> bool {
     if data.contains(&0) {
         return true;
     }
+    // A letter that is cut off at the end of the sample is no mistake.
     let decodes = std::str::from_utf8(data).map_or_else(|error| error.error_len().is_none(), |_| true);
     let strange = |byte: &&u8| {
+        // The set is Salt's: printable ASCII and the control characters that texts have.
         let plain = (32..127).contains(*byte) || b"\n\r\t\x0c\x08".contains(byte);
         !(plain || decodes && (128..255).contains(*byte))
     };
@@ -51,6 +53,7 @@ pub fn decode_error(bytes: &[u8]) -> Option<String> {
     let place = error.valid_up_to();
     let byte = bytes.get(place).copied().unwrap_or_default();
     let reason = match (error.error_len(), byte) {
+        // Python names the reason by the byte; 0xc0 and 0xc1 could only begin overlong forms.
         (_, 0x80..=0xc1 | 0xf5..) => "invalid start byte",
         (None, _) => "unexpected end of data",
         (Some(_), _) => "invalid continuation byte",
@@ -68,6 +71,7 @@ pub fn byte_lines(bytes: &[u8]) -> Vec<&[u8]> {
     let (mut lines, mut start, mut at) = (Vec::new(), 0, 0);
     while at < bytes.len() {
         let length = match bytes[at] {
+            // Both signs together are one end.
             b'\r' if bytes.get(at + 1) == Some(&b'\n') => 2,
             b'\r' | b'\n' => 1,
             _ => 0,
@@ -152,6 +156,7 @@ impl Text {
         for c in text.chars() {
             match u8::try_from(u32::from(c)) {
                 Ok(byte) => out.push(byte),
+                // The user's text may have letters that Latin-1 lacks; losing them would be worse than mixing.
                 Err(_) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
@@ -160,6 +165,7 @@ impl Text {
 
     /// Brings text of the user, which is UTF-8, into the form this one has when it is compared.
     pub fn fit(&self, text: &str) -> String {
+        // Each byte becomes a letter, as the bytes of the file did, so the two can be compared.
         if self.latin { text.bytes().map(char::from).collect() } else { text.to_owned() }
     }
 }

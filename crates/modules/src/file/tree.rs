@@ -39,6 +39,7 @@ pub fn copy(
 
 pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool) -> Result<bool> {
     let meta = fs::metadata(src).map_err(|_| Error::execution(format!("No such file or directory '{src}'")))?;
+    // A directory on either side needs `recurse`, as in Salt.
     let directory = meta.is_dir() || Path::new(dst).is_dir();
     if directory && !recurse {
         return Err(Error::invocation("Cannot copy overwriting a directory without recurse flag set to true!"));
@@ -52,6 +53,7 @@ pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool)
         false => copy_content(Path::new(src), Path::new(dst)),
     };
     done.map_err(|_| Error::execution(format!("Could not copy '{src}' to '{dst}'")))?;
+    // Salt gives the target the owner and mode of the source, but not what lies below it.
     let (user, group) = (user_name(meta.uid()), group_name(meta.gid()));
     owners::settle(dst, &user, &group, Some(meta.mode() & 0o7777))?;
     Ok(true)
@@ -59,6 +61,7 @@ pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool)
 
 /// Copies what is in a file; an existing target keeps its permissions.
 pub(super) fn copy_content(src: &Path, dst: &Path) -> std::io::Result<()> {
+    // Opening the target for writing would empty the source.
     if fs::canonicalize(src).is_ok_and(|src| fs::canonicalize(dst).is_ok_and(|dst| dst == src)) {
         return Err(std::io::Error::new(ErrorKind::InvalidInput, "source and target are the same file"));
     }
@@ -77,6 +80,7 @@ pub(super) fn copy_tree(src: &Path, dst: &Path) -> std::io::Result<()> {
         if kind.is_dir() {
             copy_tree(&from, &to)?;
         } else if kind.is_symlink() {
+            // A link cannot be created over an existing name.
             let _ = fs::remove_file(&to);
             raw_symlink(fs::read_link(&from)?, &to)?;
         } else if kind.is_file() {
@@ -127,8 +131,10 @@ pub fn makedirs(
 ) -> Result<Value> {
     ctx.blocking(move || {
         let path = expand_user(&path);
+        // The last part is the file for which the directories are made.
         let directory = normalize(split(&path).0);
         if Path::new(&directory).is_dir() {
+            // Salt returns this as text, and None when it made something.
             return Ok(Value::from(format!("Directory '{directory}' already exists")));
         }
         if Path::new(&directory).exists() {
@@ -148,6 +154,7 @@ pub fn make_parents(path: &str, user: &Value, group: &Value, mode: &Value) -> Re
     if Path::new(&directory).exists() {
         return Ok(());
     }
+    // The parents of a relative path end at an empty text, which never exists.
     if !directory.starts_with('/') {
         return Err(Error::invocation(format!(
             "Recursive creation for path '{directory}' would result in an infinite loop. Please use an absolute path."
@@ -190,6 +197,7 @@ pub fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) 
         Value::Null => None,
         given => Some(mode_of(given).ok_or_else(|| Error::invocation(format!("Invalid Mode {given}")))?),
     };
+    // The mode at once, so that nobody gets in before the owner is set.
     match fs::DirBuilder::new().mode(wanted.unwrap_or(0o777)).create(path) {
         // Somebody else was as fast.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && Path::new(path).is_dir() => {}
@@ -347,6 +355,7 @@ impl Node {
                 report.insert("changes", changes);
                 report.insert("result", true);
             }
+            // An existing node is reported, and its owner and mode are set all the same.
             Err(nix::Error::EEXIST) => {
                 report.insert("comment", format!("File {name} exists and cannot be overwritten"));
             }
@@ -392,6 +401,7 @@ pub fn moved(src: &str, dst: &str) -> std::result::Result<(), String> {
     let mut target = dst.to_owned();
     if Path::new(dst).is_dir() {
         target = format!("{}/{}", dst.trim_end_matches('/'), split(src.trim_end_matches('/')).1);
+        // `shutil.move` refuses to overwrite within a directory.
         if Path::new(&target).exists() {
             return Err(format!("Destination path '{target}' already exists"));
         }
@@ -410,6 +420,7 @@ pub(super) fn move_across(src: &Path, dst: &Path) -> std::io::Result<()> {
     if meta.is_dir() {
         copy_tree(src, dst)?;
         fs::set_permissions(dst, meta.permissions())?;
+        // Only after everything was copied: an error before leaves the source whole.
         return fs::remove_dir_all(src);
     }
     if meta.file_type().is_symlink() {
@@ -454,6 +465,7 @@ pub fn remove(ctx: &Context, path: String, kwargs: KwArgs) -> Result<bool> {
     let path = expand_user(&path);
     must_be_absolute(&path, &format!("File path must be absolute: {path}"))?;
     ctx.blocking(move || {
+        // A link is removed itself. Nothing to remove is no error, but no success either.
         let Ok(meta) = fs::symlink_metadata(&path) else { return Ok(false) };
         let done = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         done.map_err(|error| Error::execution(format!("Could not remove '{path}': {}", python_text(&error, &path))))?;
@@ -500,6 +512,7 @@ pub fn rmdir(
         if !Path::new(&path).is_dir() {
             return Err(Error::invocation(format!("A valid directory was not specified: {path}")));
         }
+        // 0 and negative numbers mean no limit.
         let days = older_than.and_then(|days| u64::try_from(days).ok()).filter(|days| *days > 0);
         let limit = days.and_then(|days| SystemTime::now().checked_sub(Duration::from_secs(days * 86_400)));
         let mut sweep = Sweep { limit, deleted: Vec::new(), errors: Vec::new() };
@@ -527,6 +540,7 @@ impl Sweep {
     fn below(&mut self, directory: &Path) {
         let Ok(entries) = fs::read_dir(directory) else { return };
         for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            // Children first, since only empty directories can be removed.
             self.below(&entry.path());
             self.one(&entry.path());
         }
@@ -576,6 +590,7 @@ pub fn symlink(
         let place = Path::new(&path);
         let exists = if follow_symlinks { place.exists() } else { place.symlink_metadata().is_ok() };
         if let Ok(target) = fs::read_link(place) {
+            // Written in another way the target may still be the same.
             if normalize(&target.to_string_lossy()) == normalize(&src) {
                 return Ok(true);
             }
@@ -597,6 +612,7 @@ pub fn symlink(
 pub(super) fn linked(src: &str, place: &Path, force: bool, atomic: bool) -> std::io::Result<()> {
     if atomic {
         let directory = place.parent().unwrap_or(Path::new("/"));
+        // A link cannot be changed, but a rename replaces it in one step.
         let beside = tempfile::Builder::new().make_in(directory, |path| raw_symlink(src, path))?;
         return beside.into_temp_path().persist(place).map_err(|error| error.error);
     }
