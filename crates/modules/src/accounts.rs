@@ -15,9 +15,9 @@ pub struct Account {
     pub name: String,
     /// Password field, `x` where it is in shadow(5).
     pub passwd: String,
-    /// Number of the user.
+    /// Numeric user id.
     pub uid: u32,
-    /// Number of the primary group.
+    /// Numeric id of the primary group.
     pub gid: u32,
     /// Full name, room and telephone numbers.
     pub gecos: String,
@@ -66,9 +66,9 @@ pub struct Team {
     pub name: String,
     /// Password field.
     pub passwd: String,
-    /// Number of the group.
+    /// Numeric group id.
     pub gid: u32,
-    /// Login names of those who have it as a further group.
+    /// Login names of the users who have it as a supplementary group.
     pub members: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ pub fn group_names(name: &str) -> Vec<String> {
     names
 }
 
-/// Runs a program that changes accounts, in the system below `root` if given; says whether it succeeded.
+/// Runs a program that changes accounts, below `root` if given. Returns whether it succeeded.
 pub fn change(ctx: &Context, program: &str, args: &[&str], root: Option<&str>) -> Result<bool> {
     Ok(attempt(ctx, program, args, root)?.retcode == Some(0))
 }

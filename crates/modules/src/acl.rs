@@ -5,7 +5,7 @@ use value::{Map, Value, list, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `acl`.
 pub static MODULE: Module = Module::new(
     "acl",
     "Functions that look at the access control lists of files and change them.",
@@ -39,7 +39,7 @@ fn flag(given: &Map, name: &str) -> bool {
     given.get(name).is_some_and(Value::truthy)
 }
 
-/// Kind and name of an entry as `setfacl` wants them, such as `d:u:alice`.
+/// Builds the kind and name of an entry in the form of `setfacl`, such as `d:u:alice`.
 fn entry(kind: &str, name: &Value) -> String {
     let (default, kind) = match kind.starts_with('d') {
         // Salt strips the prefix wherever it stands in the word, not only at the start.
@@ -56,7 +56,7 @@ fn entry(kind: &str, name: &Value) -> String {
     format!("{default}{short}:{name}")
 }
 
-/// A line such as `default:user:alice:rw-`: whether it is for new files, whose it is, and what it allows.
+/// One line of `getfacl`, such as `default:user:alice:rw-`. Default entries apply to files created in a directory.
 struct Rule<'a> {
     default: bool,
     kind: &'a str,
@@ -87,7 +87,7 @@ fn part<'a>(file: &'a mut Map, name: &str) -> &'a mut Map {
     part.as_map_mut().expect("only maps are kept under this name")
 }
 
-/// Adds a rule to a file, or to what new files in it will have.
+/// Adds a rule to a file, or to the defaults of a directory.
 fn add(file: &mut Map, rule: Rule<'_>) {
     // `user::rwx` names nobody: it is the owner's entry, and Salt lists it under the owner's name from the header.
     let owner = file.get("comment").and_then(|comment| comment.get(owner_key(rule.kind))).cloned();
@@ -111,7 +111,7 @@ fn owner_key(kind: &str) -> &str {
     if kind == "user" { "owner" } else { kind }
 }
 
-/// A remark such as `# owner: root` or `# flags: s-t`.
+/// Takes in a header line such as `# owner: root` or `# flags: s-t`.
 fn remark(file: &mut Map, name: &str, text: &str) {
     part(file, "comment").insert(name, text);
     if name == "flags" {
@@ -122,7 +122,7 @@ fn remark(file: &mut Map, name: &str, text: &str) {
     }
 }
 
-/// What `getfacl` prints, by file.
+/// Reads the output of `getfacl` into a map by file.
 fn parsed(text: &str) -> Map {
     let (mut files, mut path) = (Map::new(), "");
     // stderr arrives in the same text: warnings of `getfacl` begin with its name.
@@ -190,7 +190,7 @@ fn wipefacls(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<bool> {
     Ok(true)
 }
 
-/// The words before the files: what is done, to which entry.
+/// Builds the words that precede the files: the program, its option, and the entry it applies to.
 fn change<'a>(given: &Map, option: &'a str, entry: &'a str) -> Vec<&'a str> {
     let recursive: &[&str] = if flag(given, "recursive") { &["-R"] } else { &[] };
     [&["setfacl"], recursive, &[option, entry]].concat()

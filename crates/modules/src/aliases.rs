@@ -7,14 +7,14 @@ use exec::{Context, Error, Module, Result, function};
 use regex::Regex;
 use value::{Map, Value};
 
-/// The module.
+/// Registers the functions of `aliases`.
 pub static MODULE: Module = Module::new(
     "aliases",
     "Functions that read and change the mail aliases.",
     &[&GET_TARGET, &HAS_TARGET, &LIST_ALIASES, &RM_ALIAS, &SET_TARGET],
 );
 
-/// A line: an alias with its target, and what is behind it; empty when the line has none.
+/// A line of the file: an alias, its target and the trailing comment. Lines without an alias leave the first two empty.
 #[derive(Clone, Debug)]
 struct Line {
     alias: String,
@@ -22,7 +22,7 @@ struct Line {
     comment: String,
 }
 
-/// The file: option ``aliases.file``, following links.
+/// Returns the path of the file: the option `aliases.file`, with links resolved.
 fn path(ctx: &Context) -> PathBuf {
     let name = crate::util::config_get(ctx, "aliases.file").map(|name| name.to_string());
     let path = PathBuf::from(name.unwrap_or_else(|| "/etc/aliases".into()));
@@ -76,7 +76,7 @@ fn target_of(ctx: &Context, alias: &str) -> Result<Option<String>> {
     Ok(found.map(|line| line.target))
 }
 
-/// Several targets stand in one line.
+/// Joins several targets as one line lists them.
 fn joined(target: &Value) -> String {
     match target {
         Value::List(items) => items.iter().map(Value::to_string).collect::<Vec<_>>().join(", "),

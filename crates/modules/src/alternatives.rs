@@ -5,7 +5,7 @@ use std::path::Path;
 use exec::{Call, Context, Module, Result, function};
 use value::{Map, Value, map};
 
-/// The module.
+/// Registers the functions of `alternatives`.
 pub static MODULE: Module = Module::new(
     "alternatives",
     "Functions that look at which program a common name means, and choose another one.",
@@ -18,7 +18,7 @@ pub static MODULE: Module = Module::new(
 
 const LINKS: &str = "/etc/alternatives";
 
-/// What the program said.
+/// Exit code and output of the program.
 struct Said {
     code: i64,
     stdout: String,
@@ -47,7 +47,7 @@ fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
     Ok(Said { code, stdout: text("stdout"), stderr: text("stderr") })
 }
 
-/// What was said, or what was complained about.
+/// Returns stderr after a failure, otherwise stdout.
 fn told(said: Said, failed: bool) -> String {
     if failed { said.stderr } else { said.stdout }
 }
@@ -66,7 +66,7 @@ fn display(ctx: &Context, name: String) -> Result<String> {
     Ok(told(said, failed))
 }
 
-/// The second line of the file the distributions of the Red Hat family keep for each name.
+/// Returns the second line of a state file: the link that the name stands for.
 fn link_in(text: &str) -> Option<&str> {
     text.lines().nth(1)
 }

@@ -8,7 +8,7 @@ use value::{Map, Value, list, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `at`.
 pub static MODULE: Module = Module::new(
     "at",
     "Functions that look at commands that are to run later, add and remove them.",
@@ -33,7 +33,7 @@ fn run(ctx: &Context, name: &str, args: &[&str]) -> Result<String> {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Date and time of "Thu Dec 11 19:48:47 2014", without the seconds: "2014-12-11" and "19:48:00".
+/// Reads "Thu Dec 11 19:48:47 2014" as "2014-12-11" and "19:48:00"; the seconds are dropped.
 fn date_and_time(words: &[&str]) -> Option<(String, String)> {
     let [_, month, day, clock, year] = words else { return None };
     let month = MONTHS.iter().position(|known| known.eq_ignore_ascii_case(month))? + 1;
@@ -45,7 +45,7 @@ fn date_and_time(words: &[&str]) -> Option<(String, String)> {
     Some((format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:00")))
 }
 
-/// A line of the queue: the job, and its date, time, queue and user.
+/// Reads a line of the queue: job number, date, time, queue and user.
 fn queued(line: &str, redhat: bool) -> Option<(i64, [String; 4])> {
     // Both implementations end the job number with a tab; the rest is columns of varying width.
     let (job, rest) = line.split_once('\t')?;
@@ -61,7 +61,7 @@ fn queued(line: &str, redhat: bool) -> Option<(i64, [String; 4])> {
     Some((job.trim().parse().ok()?, fields))
 }
 
-/// The tag in the text of a job.
+/// Returns the tag in the text of a job, or an empty text.
 fn tag_of(text: &str) -> &str {
     static TAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^### SALT: (\w+)").expect("the pattern is constant"));
     // The last one counts, as in Salt: the environment that `at` writes first may hold the same text.
@@ -138,7 +138,7 @@ fn atrm(ctx: &Context, args: VarArgs) -> Result<Map> {
     Ok(map! { "jobs" => map! { "removed" => removed, "tag" => tag } })
 }
 
-/// The number of the job in what ``at`` says, below its warnings.
+/// Finds the job number in the output of `at`, below its warnings.
 fn number(said: &str) -> Option<i64> {
     let line = said.lines().find(|line| line.starts_with("job "))?;
     line.split_whitespace().nth(1)?.parse().ok()
@@ -194,7 +194,7 @@ fn atc(ctx: &Context, jobid: Value) -> Result<Value> {
     })
 }
 
-/// Says whether a job fits what is asked of it.
+/// Returns whether a job meets all conditions.
 fn fits(job: &Map, asked: &Map) -> bool {
     let part = |name: &str| job.get_str(name).unwrap_or_default();
     let wanted = |name: &str| asked.get(name).filter(|value| value.truthy()).map(Value::to_string);

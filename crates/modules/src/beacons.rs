@@ -8,7 +8,7 @@ use yaml::Flow;
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `beacons`.
 pub static MODULE: Module = Module::new(
     "beacons",
     "What this machine is watched for.",
@@ -27,7 +27,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// How long the minion may take to answer, in seconds.
+/// How long to wait for the minion's answer, in seconds.
 const PATIENCE: i64 = 60;
 
 fn told(comment: impl Into<Value>, result: bool) -> Map {
@@ -42,7 +42,7 @@ fn seconds(kwargs: &Map) -> i64 {
     kwargs.get("timeout").and_then(Value::as_i64).unwrap_or(PATIENCE).max(0)
 }
 
-/// Asks the minion that watches; nothing when it does not answer in time.
+/// Sends a request to the minion process, which runs the beacons; `None` when it does not answer in time.
 fn ask(ctx: &Context, kwargs: &Map, question: Map, answer: &str) -> Result<Option<Map>> {
     let tag = format!("/salt/minion/minion_{answer}");
     let patience = Duration::from_secs(seconds(kwargs).unsigned_abs());
@@ -102,7 +102,7 @@ fn available(ctx: &Context, kwargs: &Map) -> Result<Vec<Value>> {
     Ok(answer.and_then(|mut answer| answer.remove("beacons")).and_then(Value::into_list).unwrap_or_default())
 }
 
-/// What the minion says against a configuration.
+/// Returns why the minion rejects a configuration, if it does.
 fn refusal(ctx: &Context, kwargs: &Map, name: &str, data: &Value, doing: &str) -> Result<Option<Map>> {
     let question = map! { "name" => name, "beacon_data" => data.clone(), "func" => "validate_beacon" };
     let Some(answer) = ask(ctx, kwargs, question, "beacon_validation_complete")? else {
@@ -147,7 +147,7 @@ fn add(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Resul
     Ok(outcome(kwargs, answer, "beacon add complete", done, words))
 }
 
-/// What came of a change: the minion's own words when it refused.
+/// Turns the minion's answer to a change into a result; a refusal keeps the minion's own words.
 fn outcome(
     kwargs: &Map,
     answer: Option<Map>,
@@ -197,7 +197,7 @@ fn modify(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Re
     Ok(told)
 }
 
-/// The settings of a beacon in lines.
+/// Lists the settings of a beacon as lines, for a difference.
 fn lines(config: &Value) -> Vec<String> {
     let one = std::slice::from_ref(config);
     let maps = config.as_list().unwrap_or(one).iter().filter_map(Value::as_map);
@@ -276,7 +276,7 @@ fn disable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     switch_all(ctx, &kwargs.0, false)
 }
 
-/// The words for both directions.
+/// The verbs for switching on and off, as messages use them.
 fn verbs(on: bool) -> (&'static str, &'static str) {
     if on { ("enable", "Enabled") } else { ("disable", "Disabled") }
 }
@@ -362,7 +362,7 @@ fn reset(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     Ok(outcome(&kwargs.0, answer, "beacon reset", |_| true, words))
 }
 
-/// All settings of a beacon in one map.
+/// Merges the settings of a beacon into one map.
 fn flat(config: &Value) -> Map {
     match config {
         Value::Map(map) => map.clone(),

@@ -6,7 +6,7 @@ use value::{Map, Value, list, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `config`.
 pub static MODULE: Module = Module::new(
     "config",
     "Options of the minion, with grains, pillar and the master's options behind them.",

@@ -9,7 +9,7 @@ use wire::msgpack::{self, Decode, Packing};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `data`.
 pub static MODULE: Module = Module::new(
     "data",
     "A small store of values on this machine.",

@@ -7,7 +7,7 @@ use value::{Map, Value, list, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `debconf`.
 pub static MODULE: Module = Module::new(
     "debconf",
     "Functions that look at the answers to questions of packages, and give them.",

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use crate::util::merge_maps;
 
-/// The module.
+/// Registers the functions of `defaults`.
 pub static MODULE: Module =
     Module::new("defaults", "Default values that formulas bring along.", &[&DEEPCOPY, &GET, &MERGE, &UPDATE]);
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use exec::{Call, Context, Function, Module, Result, function};
 use value::{Map, Value, list, map};
 
-/// The module.
+/// Registers the functions of `dig`.
 pub static MODULE: Module = Module::new(
     "dig",
     "Functions that ask name servers.",
@@ -59,7 +59,7 @@ fn lines(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Vec<
     Ok(said.map(|text| text.split('\n').map(str::to_owned).collect()).unwrap_or_default())
 }
 
-/// Says whether a text is an address, or a network of a length that occurs.
+/// Returns whether a text is an address, or a network of a length that occurs.
 fn is_address(text: &str) -> bool {
     let (ip, length) = match text.rsplit_once('/') {
         Some((ip, length)) => (ip, Some(length.trim().parse::<u8>())),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
-/// The module.
+/// Registers the functions of `dnsutil`.
 pub static MODULE: Module = Module::new(
     "dnsutil",
     "Functions about names of machines.",

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value};
 
-/// The module.
+/// Registers the functions of `environ`.
 pub static MODULE: Module = Module::new(
     "environ",
     "Functions that look at the environment of the minion.",

@@ -3,7 +3,7 @@
 use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
-/// The module.
+/// Registers the functions of `event`.
 pub static MODULE: Module =
     Module::new("event", "Messages on the minion's bus and on its masters'.", &[&FIRE, &FIRE_MASTER, &SEND]);
 

@@ -12,7 +12,7 @@ use value::{Map, Value, map, python};
 
 use crate::util::{self, FilterBy};
 
-/// The module.
+/// Registers the functions of `grains`.
 pub static MODULE: Module = Module::new(
     "grains",
     "Facts about this machine.",

@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use crate::accounts::{self, Team};
 
-/// The module.
+/// Registers the functions of `group`.
 pub static MODULE: Module = Module::new(
     "group",
     "Functions that look at groups and change them.",

@@ -12,7 +12,7 @@ use value::Value;
 
 use crate::file::hash as files;
 
-/// The module.
+/// Registers the functions of `hashutil`.
 pub static MODULE: Module = Module::new(
     "hashutil",
     "Functions for checksums, signatures and base64.",

@@ -7,7 +7,7 @@ use value::{Map, Value, list, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `hosts`.
 pub static MODULE: Module = Module::new(
     "hosts",
     "Functions that look at the file of host names and change it.",

@@ -6,7 +6,7 @@ use value::Value;
 
 use crate::templates::{self, Sls};
 
-/// The module.
+/// Registers the functions of `jinja`.
 pub static MODULE: Module =
     Module::new("jinja", "Looking at what templates would import.", &[&IMPORT_JSON, &IMPORT_YAML, &LOAD_MAP]);
 

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 
 use crate::pkg_resource::compare_loosely;
 
-/// The module.
+/// Registers the functions of `kernelpkg`.
 pub static MODULE: Module = Module::new(
     "kernelpkg",
     "Functions that look at packages of the kernel, install newer ones and remove old ones.",

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use exec::{Context, Error, Module, Result, function};
 
-/// The module.
+/// Registers the functions of `key`.
 pub static MODULE: Module =
     Module::new("key", "Fingerprints of this minion's key and of its master's.", &[&FINGER, &FINGER_MASTER]);
 

@@ -3,7 +3,7 @@
 use exec::{Call, Context, Error, Module, Result, function};
 use value::map;
 
-/// The module.
+/// Registers the functions of `keyboard`.
 pub static MODULE: Module = Module::new(
     "keyboard",
     "Functions that look at the layout of the keyboard, and set it.",

@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use crate::cmd;
 use crate::util;
 
-/// The module.
+/// Registers the functions of `kmod`.
 pub static MODULE: Module = Module::new(
     "kmod",
     "Functions that look at modules of the kernel, load and remove them.",

@@ -8,7 +8,7 @@ use value::Value;
 use crate::cmd;
 use crate::util;
 
-/// The module.
+/// Registers the functions of `locale`.
 pub static MODULE: Module = Module::new(
     "locale",
     "Functions that look at the system's locale, and make locales.",

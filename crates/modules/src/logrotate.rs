@@ -5,7 +5,7 @@ use std::path::Path;
 use exec::{Call, Context, Error, Module, Result, function};
 use value::{Map, Value, map, python};
 
-/// The module.
+/// Registers the functions of `logrotate`.
 pub static MODULE: Module =
     Module::new("logrotate", "Functions that look at how logs are rotated, and change it.", &[&GET, &SET, &SHOW_CONF]);
 

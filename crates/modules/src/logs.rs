@@ -3,7 +3,7 @@
 use exec::{Module, Result, function};
 use value::Value;
 
-/// The module.
+/// Registers the functions of `log`.
 pub static MODULE: Module = Module::new(
     "log",
     "Functions that write to the log of the minion.",
@@ -70,8 +70,8 @@ fn error(message: Value) -> Result<bool> {
 ///
 ///     salt '*' log.critical 'a message'
 #[function]
-// tracing has no level above ERROR.
 fn critical(message: Value) -> Result<bool> {
+    // tracing has no level above ERROR.
     tracing::error!("{message}");
     Ok(true)
 }
@@ -84,8 +84,8 @@ fn critical(message: Value) -> Result<bool> {
 ///
 ///     salt '*' log.exception 'a message'
 #[function]
-// There is no exception whose stack could be added.
 fn exception(message: Value) -> Result<bool> {
+    // There is no exception whose stack could be added.
     tracing::error!("{message}");
     Ok(true)
 }

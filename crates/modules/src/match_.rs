@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `match`.
 pub static MODULE: Module = Module::new(
     "match",
     "Whether a target means this minion.",

@@ -7,7 +7,7 @@ use value::{Map, Value, list, map};
 
 use crate::{config, data};
 
-/// The module.
+/// Registers the functions of `mine`.
 pub static MODULE: Module = Module::new(
     "mine",
     "Results that minions leave with their masters for others to read.",

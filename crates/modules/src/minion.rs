@@ -7,7 +7,7 @@ use value::{Map, Value, list, map};
 
 use crate::{cmd, util};
 
-/// The module.
+/// Registers the functions of `minion`.
 pub static MODULE: Module = Module::new("minion", "The minion process itself.", &[&KILL, &LIST, &RESTART]);
 
 /// Salt's exit code for an internal failure.

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use exec::{Error, Result, function};
 use value::Value;
 
-/// How deep sections may lie in each other.
+/// How deep sections may be nested.
 const DEPTH: u32 = 200;
 
-/// The key whose value stands behind the name of a section.
+/// The key whose value follows the name of a section, as `*:80` in `<VirtualHost *:80>`.
 const THIS: &str = "this";
 
 /// Writes a configuration that is given as a list of maps, and returns its text; with ``edit=False`` nothing is written.
@@ -44,7 +44,7 @@ fn text(config: &Value) -> Result<String> {
     Ok(parts.join("\n"))
 }
 
-/// The text of a directive or a section. Values of other kinds than texts, lists and maps print nothing.
+/// Renders a directive or a section. Values other than texts, lists and maps render as nothing.
 fn directive(value: &Value, name: Option<&str>, depth: u32) -> Result<String> {
     // The data comes from a state or a command line; Salt would end in a recursion error here.
     let depth = depth.checked_sub(1).ok_or_else(|| Error::execution("apache.config: sections lie too deep"))?;
@@ -76,7 +76,7 @@ fn without_this(name: &str) -> String {
     format!("Apache section container \"<{name}>\" expects attribute. Specify it using key \"this\".")
 }
 
-/// Each on a line of its own.
+/// Puts each part on a line of its own.
 fn lines(parts: impl Iterator<Item = Result<String>>) -> Result<String> {
     let mut text = String::new();
     for part in parts {
@@ -85,7 +85,7 @@ fn lines(parts: impl Iterator<Item = Result<String>>) -> Result<String> {
     Ok(text)
 }
 
-/// What stands behind the name, when a list is a section: the last `this` in it.
+/// Returns what follows the name when a list is a section: the last `this` in it.
 fn this_of(items: &[Value]) -> Result<Option<String>> {
     let mut found = None;
     for item in items {

@@ -8,7 +8,7 @@ use value::Map;
 use super::switch::{What, turn};
 use crate::util;
 
-/// The module.
+/// Registers the functions of `apache`.
 pub static MODULE: Module = Module::new(
     "apache",
     "Functions that turn sites, modules and configurations of Apache on and off.",
@@ -30,7 +30,7 @@ pub static MODULE: Module = Module::new(
 })
 .provided_by("deb_apache");
 
-/// Whether there is a link of this name below /etc/apache2.
+/// Returns whether a link of this name exists below /etc/apache2.
 fn is_linked(ctx: &Context, folder: &str, name: &str) -> bool {
     let root = ctx.opts.get_str("__root").unwrap_or_default();
     Path::new(&format!("{root}/etc/apache2/{folder}/{name}")).is_symlink()

@@ -15,7 +15,7 @@ use value::{Map, Value};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `apache`.
 pub static MODULE: Module = Module::new(
     "apache",
     "Functions that look at the web server Apache and write its configuration.",
@@ -124,7 +124,7 @@ fn vhosts(ctx: &Context) -> Result<Map> {
     report::virtual_hosts(&ask(ctx, "-S")?)
 }
 
-/// What the control program takes as signals, and what without `-k`.
+/// The words the control program takes behind `-k`, and those it takes without.
 const SIGNALS: [&str; 5] = ["start", "stop", "restart", "graceful", "graceful-stop"];
 const REQUESTS: [&str; 3] = ["configtest", "status", "fullstatus"];
 

@@ -52,7 +52,7 @@ impl Settings {
         })
     }
 
-    /// The answer; none if there is none.
+    /// Fetches the status page; `None` when the server does not answer.
     fn ask(&self, ctx: &Context) -> Result<Option<String>> {
         let mut kwargs = map! { "decode" => false };
         if !self.user.is_empty() && !self.password.is_empty() {
@@ -78,7 +78,7 @@ impl Settings {
     }
 }
 
-/// A whole number, a number, or a text that is none.
+/// Reads an integer, a float, or else a text.
 fn number(text: &str) -> Value {
     // Python's `isdigit` takes no sign, so Salt makes a float of a negative number.
     let whole = text.parse::<i64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));

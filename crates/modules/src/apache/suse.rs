@@ -6,7 +6,7 @@ use value::map;
 use super::debian::{A2DISMOD, A2ENMOD};
 use crate::util;
 
-/// The module.
+/// Registers the functions of `apache`.
 pub static MODULE: Module = Module::new(
     "apache",
     "Functions that turn modules of Apache on and off.",

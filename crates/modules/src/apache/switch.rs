@@ -25,7 +25,7 @@ impl What {
     }
 }
 
-/// Turns something on or off, and tells how that went. Exit codes are read as Salt reads them.
+/// Turns something on or off, and reports the result. Exit codes are read as Salt reads them.
 pub(super) fn turn(ctx: &Context, what: What, on: bool, name: &str) -> Result<Map> {
     let command: Value = [what.program(on).as_str(), name].into_iter().map(Value::from).collect();
     let kwargs = map! { "python_shell" => false };

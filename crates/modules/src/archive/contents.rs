@@ -13,14 +13,14 @@ use value::{Map, Value, map};
 pub struct Contents {
     /// Directories.
     pub dirs: Vec<String>,
-    /// Files and everything that is no directory and no link.
+    /// Files, and everything else that is neither a directory nor a link.
     pub files: Vec<String>,
     /// Symbolic links.
     pub links: Vec<String>,
 }
 
 impl Contents {
-    /// Takes the first directories away from all paths.
+    /// Removes the first `count` directories from all paths.
     pub fn strip(&mut self, count: usize) {
         for list in [&mut self.dirs, &mut self.files, &mut self.links] {
             // A path with fewer directories than `count` vanishes, as it does when tar unpacks with
@@ -41,7 +41,7 @@ impl Contents {
         all
     }
 
-    /// Returns the paths by kind, and which of them lie at the top.
+    /// Returns the paths by kind, and those at the top level.
     pub fn sorted(mut self) -> Map {
         for list in [&mut self.dirs, &mut self.files, &mut self.links] {
             list.sort();
@@ -64,21 +64,22 @@ impl Contents {
     }
 }
 
-/// What all paths begin with, letter by letter.
+/// Returns the longest common prefix of all paths, by character.
 fn common_prefix(paths: &[&String]) -> String {
     // The first and the last path in order differ the most, so what these two share is shared by all.
     let (Some(least), Some(most)) = (paths.iter().min(), paths.iter().max()) else { return String::new() };
     least.chars().zip(most.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
 }
 
-/// A tar archive as a stream, whatever packs it.
+/// A tar archive as a stream, with its compression undone.
 pub struct TarStream {
     reader: Box<dyn Read + Send>,
     child: Option<Child>,
 }
 
 impl TarStream {
-    /// Opens a file: plain, or packed with gzip, bzip2, xz or lzma as its first bytes say; the latter through their programs.
+    /// Opens an archive, and detects its compression by the first bytes: none, gzip, bzip2, xz or lzma. The last three
+    /// go through the programs `bzip2` and `xz`.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         let mut head = [0; 6];
         let length = File::open(path)?.read(&mut head)?;
@@ -96,7 +97,7 @@ impl TarStream {
         }
     }
 
-    /// Unpacks with a program that writes to its standard output.
+    /// Decompresses with a program that writes to its standard output.
     pub fn through(program: &[&str], path: &Path) -> std::io::Result<Self> {
         let (name, words) = program.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
         let mut child = Command::new(name)
@@ -128,7 +129,7 @@ impl Drop for TarStream {
     }
 }
 
-/// The name of a member as Python's `tarfile` tells it: without a slash at the end.
+/// Returns the name of a member as Python's `tarfile` gives it: without a slash at the end.
 pub fn member_name(entry: &tar::Entry<impl Read>) -> String {
     String::from_utf8_lossy(&entry.path_bytes()).trim_end_matches('/').to_owned()
 }
@@ -152,12 +153,12 @@ pub fn of_tar(stream: TarStream) -> std::io::Result<Contents> {
     if any { Ok(found) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// What kind of file a mode stands for.
+/// The file types of a Unix mode, and the mask that selects them.
 pub const LINK: u32 = 0o120_000;
 const DIRECTORY: u32 = 0o040_000;
 const KIND: u32 = 0o170_000;
 
-/// Says whether a mode is that of a kind of file.
+/// Returns whether a mode has this file type.
 pub fn is_kind(mode: u32, kind: u32) -> bool {
     mode & KIND == kind
 }
@@ -203,7 +204,7 @@ pub fn of_zip(path: &Path, name: &str) -> Result<Contents> {
     Ok(found)
 }
 
-/// The failure of an archive that cannot be read on.
+/// Words the failure of an archive that cannot be read to its end.
 pub fn broken(name: &str, error: &dyn std::fmt::Display) -> Error {
     Error::execution(format!("Failed to list contents of {name}: {error}"))
 }

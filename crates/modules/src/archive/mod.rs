@@ -18,7 +18,7 @@ pub use unpack::tar as unpack_tar;
 use crate::cmd::words;
 use crate::util;
 
-/// The module.
+/// Registers the functions of `archive`.
 pub static MODULE: Module = Module::new(
     "archive",
     "Functions that pack and unpack.",
@@ -45,7 +45,7 @@ fn cached(ctx: &Context, name: &str, saltenv: String, hash: Option<Value>, use_e
     }
 }
 
-/// Words a failure with where the archive lies.
+/// Adds the path of the archive to an error.
 fn with_location(error: Error, place: &Path) -> Error {
     // Only Salt's own errors carry such additional information.
     let Error::Execution(text) = error else { return error };
@@ -195,13 +195,13 @@ fn is_encrypted(
     Ok(encrypted)
 }
 
-/// The paths a list, or a text with commas, of paths and patterns means.
+/// Expands a list, or a comma-separated text, of paths and patterns.
 fn expanded(sources: Option<Value>) -> Vec<String> {
     let named = sources.map(|sources| util::split_input(&sources)).unwrap_or_default();
     named.into_iter().flat_map(|source| globbed(&source)).collect()
 }
 
-/// The files a pattern fits; a plain path is itself.
+/// Returns the files that match a pattern; a plain path is returned as it is.
 fn globbed(pattern: &str) -> Vec<String> {
     if !pattern.contains(['*', '?', '[']) {
         return vec![pattern.to_owned()];
@@ -230,7 +230,7 @@ fn step(directory: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().map(|name| directory.join(name)).collect()
 }
 
-/// How a program is run.
+/// Optional settings for a run of a program.
 #[derive(Default)]
 struct How {
     cwd: Option<Value>,
@@ -238,7 +238,7 @@ struct How {
     runas: Option<Value>,
 }
 
-/// What Salt says when neither program for rar archives is there.
+/// Salt's error when neither program for rar archives is installed.
 const NO_UNRAR: &str = r#"None of provided binaries(["'unrar'", "'rar'"]) were found in $PATH."#;
 
 fn lines_of(ctx: &Context, command: Vec<String>, how: How) -> Result<Vec<String>> {
@@ -251,7 +251,7 @@ fn lines_of(ctx: &Context, command: Vec<String>, how: How) -> Result<Vec<String>
     Ok(output.as_str().unwrap_or_default().lines().map(str::to_owned).collect())
 }
 
-/// Shortens a list; True means a hundred.
+/// Shortens a list to `trim` entries; True means 100.
 fn trimmed(mut files: Vec<String>, trim: &Value) -> Vec<String> {
     let count = match trim {
         Value::Bool(false) => return files,

@@ -53,7 +53,7 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Names count before numbers, since they are the same on every machine.
+/// Gives a member its owner. Names win over ids, since they mean the same on every machine.
 fn set_owner(path: &Path, header: &tar::Header) -> io::Result<()> {
     let user = header.username().ok().flatten().filter(|name| !name.is_empty());
     let group = header.groupname().ok().flatten().filter(|name| !name.is_empty());
@@ -69,7 +69,7 @@ fn outside(name: &str) -> io::Error {
     io::Error::other(format!("the member '{name}' would lie outside of the directory"))
 }
 
-/// Returns where a member lies, and makes the directories on the way there.
+/// Returns the path of a member, and creates the directories that lead to it.
 ///
 /// A member may be a symbolic link, and lead anywhere; no later one is written through it out of the directory.
 fn place(dest: &Path, name: &str) -> io::Result<PathBuf> {
@@ -91,24 +91,24 @@ fn place(dest: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// A path without what would lead out of a directory.
+/// Drops every part of a path that would lead out of a directory.
 pub fn inside(name: &str) -> PathBuf {
     Path::new(name).components().filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
-/// The longest path a link can have on Linux.
+/// The longest target of a symbolic link on Linux, in bytes.
 const LONGEST_LINK: u64 = 4096;
 
 /// How a zip archive is unpacked.
 #[derive(Debug)]
 pub struct Unzip {
-    /// Members that stay.
+    /// Members that are not unpacked.
     pub excludes: Vec<String>,
-    /// For those that are encrypted.
+    /// The password for encrypted members.
     pub password: Option<String>,
-    /// Whether files get the modes they had.
+    /// Restores the modes stored in the archive.
     pub permissions: bool,
-    /// As whom files are written.
+    /// User and group the files are given to.
     pub owner: Option<(u32, u32)>,
 }
 
@@ -182,7 +182,7 @@ impl Unzip {
     }
 }
 
-/// Packs files and directories and returns the names of the members. Names are relative to the directory, or to the root.
+/// Packs files and directories, and returns the names of the members, relative to `cwd` or to the root.
 pub fn zip(target: &Path, sources: &[String], cwd: Option<&Path>) -> Result<Vec<String>> {
     let failed =
         |error: &dyn std::fmt::Display| Error::execution(format!("Exception encountered creating zipfile: {error}"));

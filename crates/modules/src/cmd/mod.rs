@@ -36,7 +36,7 @@ use table::{
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `cmd`.
 pub static MODULE: Module = Module::new(
     "cmd",
     "Functions that run commands. Whoever may call them may do anything.",

@@ -40,7 +40,7 @@ impl Given {
         self.text(name).filter(|_| self.value(name).truthy())
     }
 
-    /// Says whether the argument counts as true.
+    /// Returns whether the argument counts as true.
     pub fn flag(&self, name: &str) -> bool {
         match self.value(name) {
             // A state or a quoted argument on the command line may hand over the text; every other text is true in
@@ -55,7 +55,7 @@ impl Given {
         self.0.insert(name, value);
     }
 
-    /// Says whether the call came from an operator rather than from another function.
+    /// Returns whether the call came from an operator rather than from another function.
     pub fn is_from_job(&self) -> bool {
         self.value("__pub_jid").truthy()
     }

@@ -25,7 +25,7 @@ impl Default for Web {
     }
 }
 
-/// Says whether an address is one of the web.
+/// Returns whether an address is one of the web.
 pub fn is_foreign(address: &str) -> bool {
     let scheme = address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     scheme.is_some_and(|scheme| matches!(scheme.as_str(), "http" | "https" | "ftp"))
@@ -93,7 +93,7 @@ fn tag_place(place: &Path) -> PathBuf {
     name.into()
 }
 
-/// Says whether a text can be sent as a tag: a header's value with no line break, of bounded length.
+/// Returns whether a text can be sent as a tag: a header's value with no line break, of bounded length.
 fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.len() < 4096 && !text.contains(|c: char| c.is_control() || c == '\\')
 }
@@ -169,7 +169,7 @@ fn finished(words: &[&str], address: &str, outcome: Outcome) -> Result<String> {
     }
 }
 
-/// Says whether a server has a file, without fetching it.
+/// Returns whether a server has a file, without fetching it.
 pub fn exists(ctx: &Context, address: &str) -> bool {
     if address.contains(['\n', '\r', '"', '\\']) {
         return false;

@@ -23,7 +23,7 @@ use push::{PUSH, PUSH_DIR};
 use receive::{RECV, RECV_CHUNKED};
 pub use remote::{client, within};
 
-/// The module.
+/// Registers the functions of `cp`.
 pub static MODULE: Module = Module::new(
     "cp",
     "Files from the master to this machine and back.",
@@ -105,7 +105,7 @@ pub fn cache_hashed(
     cache(ctx, address, saltenv)
 }
 
-/// Says whether there is a file at an address of the web.
+/// Returns whether there is a file at an address of the web.
 pub fn exists_abroad(ctx: &Context, address: &str) -> bool {
     fetch::exists(ctx, address)
 }

@@ -28,8 +28,8 @@ impl Remote for Master {
     }
 }
 
-/// The options a file server of the minion's own is made from.
 // Only these: the rest of a minion's options would be checked as if they were a master's.
+/// The options a file server of the minion's own is made from.
 const LOCAL_OPTIONS: [&str; 11] = [
     "id",
     "fileserver_backend",

@@ -12,7 +12,7 @@ use crate::cmd::{self, Outcome};
 use crate::util;
 use tab::{Job, NO_IDENTIFIER, Tab, When, needs_change};
 
-/// The module.
+/// Registers the functions of `cron`.
 pub static MODULE: Module = Module::new(
     "cron",
     "Functions that look at crontabs and change them.",

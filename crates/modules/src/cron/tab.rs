@@ -57,7 +57,7 @@ impl Job {
         self.identifier.as_deref().filter(|id| !id.is_empty()).unwrap_or(NO_IDENTIFIER)
     }
 
-    /// Says whether this is the job with a command or an identifier.
+    /// Returns whether this is the job with a command or an identifier.
     pub fn is(&self, cmd: &str, identifier: Option<&str>) -> bool {
         matched(self.id(), Some(self.cmd.as_str()) == Some(cmd), identifier)
     }
@@ -115,7 +115,7 @@ impl Job {
     }
 }
 
-/// Says whether an entry with this identifier is meant; `same` says whether it has the command.
+/// Returns whether an entry with this identifier is meant; `same` says whether it has the command.
 fn matched(id: &str, same: bool, identifier: Option<&str>) -> bool {
     let wanted = identifier.filter(|identifier| !identifier.is_empty()).unwrap_or(NO_IDENTIFIER);
     // A job without an identifier is found by its command, so that tables from before identifiers still match. One that
@@ -126,13 +126,13 @@ fn matched(id: &str, same: bool, identifier: Option<&str>) -> bool {
     wanted == id
 }
 
-/// Says whether an entry of `cron.list_tab` is the one with a command or an identifier.
+/// Returns whether an entry of `cron.list_tab` is the one with a command or an identifier.
 pub fn entry_is(entry: &Map, cmd: &str, identifier: Option<&str>) -> bool {
     let id = entry.get("identifier").filter(|id| id.truthy()).map_or(NO_IDENTIFIER.to_owned(), Value::to_string);
     matched(&id, entry.get_str("cmd") == Some(cmd), identifier)
 }
 
-/// Says whether a value is to be replaced: `random` only replaces `*`, nothing replaces nothing.
+/// Returns whether a value is to be replaced: `random` only replaces `*`, nothing replaces nothing.
 pub fn needs_change(old: &Value, new: &Value) -> bool {
     old != new && if new.as_str() == Some("random") { old.as_str() == Some("*") } else { !new.is_null() }
 }

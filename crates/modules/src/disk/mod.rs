@@ -10,7 +10,7 @@ use value::{BigInt, Map, Value, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `disk`.
 pub static MODULE: Module = Module::new(
     "disk",
     "Functions that look at file systems and block devices, and change these.",

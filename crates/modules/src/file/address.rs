@@ -37,7 +37,7 @@ pub fn parse(address: &str) -> Address<'_> {
     Address { scheme: known.copied().unwrap_or(scheme), host, path }
 }
 
-/// Says whether an address is one of a web or FTP server.
+/// Returns whether an address is one of a web or FTP server.
 pub fn is_foreign(address: &str) -> bool {
     let lower = address.to_ascii_lowercase();
     ["http:", "https:", "ftp:"].iter().any(|start| lower.starts_with(start))

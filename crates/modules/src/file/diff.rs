@@ -38,12 +38,12 @@ impl Ignore {
         Ignore { ordering, whitespace, comments: list, asked: ordering || whitespace || comments.truthy() }
     }
 
-    /// Says whether anything is to be ignored.
+    /// Returns whether anything is to be ignored.
     pub fn any(&self) -> bool {
         self.asked
     }
 
-    /// Says whether lines that were taken away and added differ in more than what is ignored.
+    /// Returns whether lines that were taken away and added differ in more than what is ignored.
     fn counts(&self, difference: &[String]) -> bool {
         let (mut added, mut gone) = (Vec::new(), Vec::new());
         for line in difference.iter().filter(|line| !line.starts_with("+++") && !line.starts_with("---")) {
@@ -139,7 +139,7 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(reason)
 }
 
-/// Says whether two files hold the same, without holding either in memory.
+/// Returns whether two files hold the same, without holding either in memory.
 fn same_bytes(old: &Path, new: &Path) -> Result<bool> {
     let size = |path: &Path| fs::metadata(path).map(|meta| meta.len()).ok();
     // Cheaper than two checksums.

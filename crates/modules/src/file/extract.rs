@@ -77,7 +77,7 @@ fn sum_in(line: &str, length: Option<usize>) -> Option<Sum> {
     None
 }
 
-/// Says whether a line is about a file: it ends with its name, or begins with its whole path.
+/// Returns whether a line is about a file: it ends with its name, or begins with its whole path.
 fn is_about(line: &str, whole: &str, last: &str, before: impl Fn(char) -> bool) -> bool {
     match line.strip_suffix(last) {
         Some(rest) => rest.chars().next_back().is_some_and(before),

@@ -40,7 +40,7 @@ use std::io;
 
 use exec::{Error, Module, Result};
 
-/// The module.
+/// Registers the functions of `file`.
 pub static MODULE: Module = Module::new(
     "file",
     "Functions that look at files, change them and move them.",

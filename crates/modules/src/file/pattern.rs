@@ -4,8 +4,8 @@ use exec::{Error, Result};
 use fancy_regex::{Captures, Regex};
 use value::Value;
 
-/// The flags of Python's `re`, by name, number and letter.
 // LOCALE and UNICODE have no letter: text is always Unicode here, which is Python's default as well.
+/// The flags of Python's `re`, by name, number and letter.
 const FLAGS: [(&str, i64, &str); 6] = [
     ("IGNORECASE", 2, "i"),
     ("LOCALE", 4, ""),
@@ -177,7 +177,7 @@ pub fn replace(regex: &Regex, template: &Template, text: &str, count: usize) -> 
     Ok((out, found))
 }
 
-/// Says whether a pattern matches anywhere.
+/// Returns whether a pattern matches anywhere.
 pub fn is_match(regex: &Regex, text: &str) -> Result<bool> {
     regex.is_match(text).map_err(|error| Error::Other(error.to_string()))
 }

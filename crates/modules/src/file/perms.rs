@@ -114,7 +114,7 @@ impl Wanted {
     }
 }
 
-/// Says whether a user or group is the one a file has, by name or number.
+/// Returns whether a user or group is the one a file has, by name or number.
 pub fn is_one(wanted: &Value, stats: &Map, name: &str, number: &str) -> bool {
     Some(wanted) == stats.get(name) || Some(wanted) == stats.get(number)
 }

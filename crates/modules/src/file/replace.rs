@@ -173,7 +173,7 @@ impl Replacement {
         Ok(Done { changed: changed && !difference.is_empty(), difference })
     }
 
-    /// Says whether the line that would be added is there.
+    /// Returns whether the line that would be added is there.
     fn stands_already(&self, file: &Editable, content: &str, repl: &str) -> Result<bool> {
         // The line may stand there already although the pattern does not match it; adding it again on each run must not
         // happen.
@@ -340,7 +340,7 @@ pub fn search(
     ctx.blocking(move || found(&path, &pattern, flags, ignore_if_missing))
 }
 
-/// Says whether a pattern matches in a text file.
+/// Returns whether a pattern matches in a text file.
 pub fn found(path: &str, pattern: &str, flags: i64, ignore_if_missing: bool) -> Result<bool> {
     let path = real(&expand_user(path));
     if ignore_if_missing && !Path::new(&path).exists() {

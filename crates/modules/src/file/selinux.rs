@@ -105,7 +105,7 @@ pub struct Selinux {
 }
 
 impl Selinux {
-    /// Says whether anything is wanted.
+    /// Returns whether anything is wanted.
     pub fn is_wanted(&self) -> bool {
         [&self.user, &self.role, &self.kind, &self.range]
             .into_iter()

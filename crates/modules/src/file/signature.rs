@@ -28,7 +28,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Says whether the list of checksums is to be signed.
+    /// Returns whether the list of checksums is to be signed.
     pub fn is_of_list(&self) -> bool {
         self.list.truthy()
     }

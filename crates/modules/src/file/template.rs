@@ -22,7 +22,7 @@ pub struct Order<'a> {
 /// The engines Salt has.
 const ENGINES: [&str; 6] = ["jinja", "mako", "cheetah", "genshi", "wempy", "py"];
 
-/// Says whether there is such an engine in Salt.
+/// Returns whether there is such an engine in Salt.
 pub fn is_known(engine: &str) -> bool {
     ENGINES.contains(&engine)
 }

@@ -6,7 +6,7 @@ use std::io::Read;
 /// How much of a file decides whether it is text.
 const SAMPLE: u64 = 512;
 
-/// Says whether bytes look like no text: a zero byte, or more than three tenths that no text has.
+/// Returns whether bytes look like no text: a zero byte, or more than three tenths that no text has.
 pub fn is_binary(data: &[u8]) -> bool {
     if data.is_empty() {
         return false;
@@ -24,7 +24,7 @@ pub fn is_binary(data: &[u8]) -> bool {
     data.iter().filter(strange).count() * 10 > data.len() * 3
 }
 
-/// Says whether a file looks like text; one that cannot be read does not.
+/// Returns whether a file looks like text; one that cannot be read does not.
 pub fn is_text(path: &str) -> bool {
     let mut sample = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SAMPLE).read_to_end(&mut sample));
@@ -88,7 +88,7 @@ pub fn byte_lines(bytes: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Says whether a character ends a line for Python's `str.splitlines`.
+/// Returns whether a character ends a line for Python's `str.splitlines`.
 fn ends_line(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c' | '\x1d' | '\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }

@@ -10,7 +10,7 @@ use value::{Map, Value, list, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `firewalld`.
 pub static MODULE: Module = Module::new(
     "firewalld",
     "Functions that look at the zones of the firewall daemon and change them.",

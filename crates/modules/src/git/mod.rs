@@ -26,7 +26,7 @@ use work::{
 };
 use worktrees::{IS_WORKTREE, LIST_WORKTREES, WORKTREE_ADD, WORKTREE_PRUNE, WORKTREE_RM};
 
-/// The module.
+/// Registers the functions of `git`.
 pub static MODULE: Module = Module::new(
     "git",
     "Functions for repositories, through the git program.",

@@ -12,7 +12,7 @@ use value::{Map, Value};
 
 use request::Request;
 
-/// The module.
+/// Registers the functions of `http`.
 pub static MODULE: Module =
     Module::new("http", "Functions that ask web servers.", &[&QUERY, &UPDATE_CA_BUNDLE, &WAIT_FOR_SUCCESSFUL_QUERY]);
 

@@ -12,7 +12,7 @@ use value::{Map, Value};
 
 use document::{Entry, Section};
 
-/// The module.
+/// Registers the functions of `ini`.
 pub static MODULE: Module = Module::new(
     "ini",
     "Functions that read and change options in files with sections.",

@@ -67,7 +67,7 @@ fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
     Ok(ctx.call("network.mod_hostname", vec![name.clone()])?.truthy())
 }
 
-/// Says whether settings take effect when the machine is started anew, and not before.
+/// Returns whether settings take effect when the machine is started anew, and not before.
 fn waits_for_reboot(options: &Map) -> bool {
     let waits = is_set(options, "require_reboot");
     if waits {

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use exec::{Error, Result};
 use value::Value;
 
-/// The words that mean yes and no, as they are listed in messages.
 // `true` and `True` are both listed: Salt's list holds the text and the Python value.
+/// The words that mean yes and no, as they are listed in messages.
 pub const SWITCH: &[&str] = &["yes", "on", "true", "1", "True", "no", "off", "false", "0", "False"];
 
 /// A word that means yes or no.

@@ -13,7 +13,7 @@ use value::{Map, Value, map};
 
 use crate::util;
 
-/// The module.
+/// Registers the functions of `iptables`.
 pub static MODULE: Module = Module::new(
     "iptables",
     "Functions that look at the rules of the kernel's packet filter and change them.",
@@ -51,7 +51,7 @@ fn said(ctx: &Context, fun: &str, line: &str) -> Result<String> {
     Ok(ctx.call(fun, vec![line.into()])?.to_string())
 }
 
-/// Says whether the program has an option.
+/// Returns whether the program has an option.
 fn has_option(ctx: &Context, option: &str, family: &str) -> Result<bool> {
     let args = vec![format!("{} --help", program(ctx, family)?).into()];
     let help = ctx.call_with("cmd.run_stdout", Call { args, kwargs: map! { "output_loglevel" => "quiet" } })?;

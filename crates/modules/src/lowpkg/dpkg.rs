@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 
 use crate::cmd;
 
-/// The module.
+/// Registers the functions of `lowpkg`.
 pub static MODULE: Module = Module::new(
     "lowpkg",
     "What dpkg knows of packages.",

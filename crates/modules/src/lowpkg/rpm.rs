@@ -13,7 +13,7 @@ use crate::pkg::rpm::{self as packages, FIELDS, Info};
 use crate::pkg::yum;
 use crate::util;
 
-/// The module.
+/// Registers the functions of `lowpkg`.
 pub static MODULE: Module = Module::new(
     "lowpkg",
     "What rpm knows of packages.",

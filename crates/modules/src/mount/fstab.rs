@@ -64,7 +64,7 @@ impl Entry {
         Ok(picked)
     }
 
-    /// Says whether all that is known fits an entry; options may be in any order.
+    /// Returns whether all that is known fits an entry; options may be in any order.
     fn fits(&self, other: &Entry) -> bool {
         let sorted = |text: &str| {
             let mut options: Vec<String> = text.split(',').map(str::to_owned).collect();

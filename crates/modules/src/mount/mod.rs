@@ -12,7 +12,7 @@ use value::{Map, Value, map};
 
 use crate::file::{facts, paths};
 
-/// The module.
+/// Registers the functions of `mount`.
 pub static MODULE: Module = Module::new(
     "mount",
     "Functions that look at mounted file systems and at the table of those to be mounted, and change both.",

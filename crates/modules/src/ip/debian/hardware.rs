@@ -38,7 +38,7 @@ const ETHTOOL_IN_FILES: &[&str] = &[
     "hardware-dma-ring-tx",
 ];
 
-/// Says whether a word in a file is an option of a card.
+/// Returns whether a word in a file is an option of a card.
 pub fn is_ethtool(word: &str) -> bool {
     ETHTOOL_IN_FILES.contains(&word) || ETHTOOL.iter().any(|(_, known)| *known == word)
 }
@@ -127,8 +127,8 @@ fn waitport(value: &Value) -> Option<Value> {
     fits.then(|| format!("{seconds} {}", ports.join(" ")).into())
 }
 
-/// What options of bonds are when nothing is said.
 // The defaults are those of Salt, which writes them into the file even where the kernel has the same.
+/// What options of bonds are when nothing is said.
 const BOND_DEFAULTS: &[(&str, &str)] = &[
     ("ad_select", "0"),
     ("miimon", "100"),

@@ -15,7 +15,7 @@ use adapters::{Adapter, Adapters};
 use super::{check_name, is_test, options, place, write};
 use crate::util;
 
-/// The module.
+/// Registers the functions of `ip`.
 pub static MODULE: Module = Module::new(
     "ip",
     "Functions that look at the files of the network and write them.",

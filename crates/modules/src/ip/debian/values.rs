@@ -83,7 +83,7 @@ fn kind(option: &str, family: Family) -> Option<Kind> {
     })
 }
 
-/// Says whether interfaces of any family have an option.
+/// Returns whether interfaces of any family have an option.
 pub fn is_known(option: &str) -> bool {
     Family::ALL.into_iter().any(|family| kind(option, family).is_some())
 }

@@ -94,7 +94,7 @@ pub fn complete(settings: &mut Map, kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// Says whether what goes over a bridge goes by the tables of the firewall.
+/// Returns whether what goes over a bridge goes by the tables of the firewall.
 ///
 /// # Errors
 /// The option is neither yes nor no.

@@ -14,7 +14,7 @@ use value::{Map, Value};
 use super::options::{invalid, is_address};
 use super::{check_name, is_test, place, write};
 
-/// The module.
+/// Registers the functions of `ip`.
 pub static MODULE: Module = Module::new(
     "ip",
     "Functions that look at the files of the network and write them.",
@@ -56,7 +56,7 @@ fn major_release(grains: &Map) -> i64 {
     grains.get("osmajorrelease").and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Says whether releases are known to read files of this form.
+/// Returns whether releases are known to read files of this form.
 fn reads_scripts(grains: &Map) -> bool {
     let release = grains.get("osrelease").map(Value::to_string).unwrap_or_default();
     match grains.get_str("os") {
