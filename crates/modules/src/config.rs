@@ -13,7 +13,7 @@ pub static MODULE: Module = Module::new(
     &[&BACKUP_MODE, &DOT_VALS, &GATHER_BOOTSTRAP_SCRIPT, &GET, &ITEMS, &MANAGE_MODE, &MERGE, &OPTION, &VALID_FILEPROTO],
 );
 
-/// What modules expect where nothing is set.
+/// The defaults that modules rely on.
 fn defaults() -> Map {
     map! {
         "mongo.db" => "salt",
@@ -60,7 +60,7 @@ fn defaults() -> Map {
     }
 }
 
-/// The master's options, as far as they are in the pillar.
+/// Returns the master's options, if the pillar carries them.
 fn of_master(ctx: &Context) -> Option<&Map> {
     ctx.pillar.get("master").and_then(Value::as_map)
 }
@@ -201,7 +201,7 @@ fn merge(
     Ok(merged_option(ctx, &value, [omit_opts, omit_master, omit_pillar]).unwrap_or(default))
 }
 
-/// What `config.merge` finds, leaving out the minion's options, the master's, the pillar.
+/// Returns what `config.merge` finds. `omit` leaves out the minion's options, the master's, and the pillar.
 pub fn merged_option(ctx: &Context, name: &str, omit: [bool; 3]) -> Option<Value> {
     let places = [Some(&*ctx.opts), of_master(ctx), Some(&*ctx.pillar)];
     let kept = places.into_iter().zip(omit).filter(|(_, omit)| !omit).filter_map(|(place, _)| place);
@@ -249,7 +249,7 @@ fn dot_vals(ctx: &Context, value: String) -> Result<Map> {
     Ok(starting_with(ctx, &format!("{value}.")).into_iter().collect())
 }
 
-/// Options whose names begin with a text, the master's first.
+/// Returns the options whose names begin with a prefix, the master's first.
 pub fn starting_with(ctx: &Context, prefix: &str) -> Vec<(String, Value)> {
     // The minion's own options come last, so they win when the pairs become a map.
     let all = of_master(ctx).into_iter().flatten().chain(&*ctx.opts);

@@ -12,15 +12,15 @@ use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How much is read from a pipe in one call.
+/// How many bytes are read from a pipe in one call.
 const CHUNK: usize = 16 * 1024;
 
-/// What else ends the wait for a process.
+/// What can end the wait for a process before the process itself ends.
 #[derive(Clone, Copy, Default)]
 pub struct Bounds<'a> {
-    /// This moment.
+    /// The deadline.
     pub until: Option<Instant>,
-    /// What `poll` reports here: the job was killed.
+    /// A descriptor that becomes readable when the job is killed.
     pub killed: Option<BorrowedFd<'a>>,
 }
 
@@ -33,12 +33,12 @@ pub enum Stop {
     Killed,
 }
 
-/// A process that was started. Whoever drops it before its end leaves it running; it is reaped when it ends.
+/// A child process. Dropping it early leaves it running; it is reaped when it ends.
 #[derive(Debug)]
 pub struct Process {
     child: Option<Child>,
     pid: Pid,
-    /// What `poll` reports its end on.
+    /// A descriptor that becomes readable when the process ends.
     end: Option<OwnedFd>,
 }
 
@@ -56,17 +56,17 @@ impl Process {
         Ok(process)
     }
 
-    /// Its process id, and that of its group.
+    /// Returns its process id, which is also that of its process group.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The end to write to, once, when its input is a pipe.
+    /// Takes the write end of its standard input, if that is a pipe. Works once.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.as_mut()?.stdin.take()
     }
 
-    /// Waits for its end.
+    /// Waits until it ends, or until a bound is reached.
     pub fn wait(&mut self, bounds: &Bounds<'_>) -> io::Result<Result<ExitStatus, Stop>> {
         let (Some(child), Some(end)) = (self.child.as_mut(), &self.end) else { return Err(Errno::ECHILD.into()) };
         // Usually it has ended by now, since its pipes are closed; that saves a call of `poll`.
@@ -160,19 +160,19 @@ fn is_ready(fd: &PollFd<'_>) -> bool {
 /// What a process writes to one pipe.
 #[derive(Debug)]
 pub struct Stream {
-    /// The end to read from, until there is nothing more.
+    /// The read end; `None` after end of file.
     pipe: Option<PipeReader>,
     /// What was read.
     pub read: Vec<u8>,
 }
 
 impl Stream {
-    /// Reads from a pipe; nothing from none.
+    /// Reads from this pipe, or from nothing.
     pub fn new(pipe: Option<PipeReader>) -> Self {
         Stream { pipe, read: Vec::new() }
     }
 
-    /// Reads what is there now.
+    /// Reads what is available now.
     fn advance(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let before = self.read.len();
@@ -193,16 +193,16 @@ impl Stream {
     }
 }
 
-/// What a process reads.
+/// The standard input of a process.
 #[derive(Debug)]
 pub struct Input<'a> {
-    /// The end to write to, until all is written.
+    /// The write end; `None` once everything is written.
     pipe: Option<ChildStdin>,
     left: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// Writes the bytes to the pipe; nothing to none.
+    /// Feeds these bytes to the pipe, if there is one.
     pub fn new(pipe: Option<ChildStdin>, bytes: &'a [u8]) -> io::Result<Self> {
         if let Some(pipe) = &pipe {
             // The process must not keep us from reading what it writes.

@@ -12,7 +12,7 @@ use super::options::{Given, Line, Options};
 use super::quiet;
 use super::run::{self, Outcome};
 
-/// Mounts what a command needs, runs it in the root, ends what it left behind, unmounts.
+/// Mounts what the command needs, runs it inside the root, ends the processes it left behind, and unmounts.
 pub fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
     let root = PathBuf::from(given.text("root").unwrap_or_default());
     if !root.is_absolute() || !root.is_dir() {
@@ -86,7 +86,7 @@ fn unmount(ctx: &Context, place: &Path) {
     }
 }
 
-/// Asks three times, then kills three times.
+/// Sends SIGTERM up to three times, then SIGKILL up to three times.
 fn end_processes(root: &Path) {
     for round in 0..6 {
         let left = processes_in(root);

@@ -42,7 +42,7 @@ impl Encoding {
         }
     }
 
-    /// Makes text; bytes that stand for nothing become replacement characters.
+    /// Decodes bytes; invalid ones become replacement characters.
     pub fn decode(self, bytes: Vec<u8>) -> String {
         match self {
             Encoding::Utf8 => match String::from_utf8(bytes) {

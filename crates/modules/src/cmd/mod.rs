@@ -64,8 +64,8 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Runs a program for another function: without a shell, in English, with separate streams, unlogged. The return code
-/// of the job stays as it is.
+/// Runs a program for another function: without a shell, in English, with separate streams, and unlogged. The job's
+/// return code is not changed.
 ///
 /// # Errors
 /// [`Error::CommandNotFound`] when there is no such program.
@@ -73,8 +73,8 @@ pub fn quiet(ctx: &Context, words: &[&str]) -> Result<Outcome> {
     quiet_for(ctx, words, None)
 }
 
-/// The same, and the return code is that of the job, until another one is set: what is returned does not tell of the failure
-/// in a way that programs could see.
+/// Like [`quiet`], but the program's exit code becomes the job's return code, for functions whose result does not show
+/// a failure.
 ///
 /// # Errors
 /// As [`quiet`].
@@ -84,28 +84,28 @@ pub fn counted(ctx: &Context, words: &[&str]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The same as [`quiet`], with a time limit; a program that exceeds it is killed and marked as such.
+/// Like [`quiet`], with a time limit; a program that exceeds it is killed, and the outcome says so.
 pub fn quiet_for(ctx: &Context, words: &[&str], limit: Option<Duration>) -> Result<Outcome> {
     finish(ctx, plain(words)?, limit)
 }
 
-/// The same, with something to read on its standard input.
+/// Like [`quiet`], with data for its standard input.
 pub fn fed(ctx: &Context, words: &[&str], stdin: Vec<u8>) -> Result<Outcome> {
     finish(ctx, Launch { stdin: Some(stdin), ..plain(words)? }, None)
 }
 
-/// What else a program is given.
+/// Further settings for a program.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
-    /// Variables over the environment.
+    /// Variables added to the environment.
     pub env: Vec<(String, String)>,
-    /// Whether stderr flows into stdout.
+    /// Sends stderr to the same pipe as stdout.
     pub merge: bool,
-    /// What it can read.
+    /// Data for its standard input.
     pub stdin: Option<Vec<u8>>,
 }
 
-/// The same as [`quiet`], with variables, one stream, or something to read.
+/// Like [`quiet`], with variables, merged streams, or data for its standard input.
 pub fn quiet_with(ctx: &Context, words: &[&str], extra: Extra) -> Result<Outcome> {
     let mut launch = Launch { merge: extra.merge, stdin: extra.stdin, ..plain(words)? };
     launch.env.extend(extra.env);

@@ -61,10 +61,10 @@ impl Given {
     }
 }
 
-/// A command: a line, or words that are taken as they are.
+/// A command: a line, or a list of words.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// Text for a shell, or to be taken apart.
+    /// A line for a shell, or to be split into words.
     Text(String),
     /// Words.
     Words(Vec<String>),
@@ -97,50 +97,51 @@ impl Line {
     }
 }
 
-/// Everything a run needs to know.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What to run.
     pub line: Line,
-    /// Where; empty for the home directory.
+    /// The working directory; `None` for the home directory.
     pub cwd: Option<String>,
-    /// What it can read.
+    /// Text for its standard input.
     pub stdin: Option<String>,
     /// Keep `\n` in `stdin` as two letters.
     pub stdin_raw: bool,
-    /// As whom.
+    /// The user to run as.
     pub runas: Option<String>,
-    /// In which group.
+    /// The group to run as.
     pub group: Option<String>,
     /// The shell, for commands that need one.
     pub shell: Option<String>,
-    /// Whether the line goes through the shell.
+    /// Passes the line to the shell.
     pub through_shell: bool,
-    /// Whether a line that does not is split into words; with None for the shell it is the name of a program.
+    /// Splits a line that does not go through a shell into words. Off when `shell` is None: then the line is the name
+    /// of a program.
     pub split: bool,
     /// Additions to the environment.
     pub env: BTreeMap<String, String>,
-    /// Whether the environment begins empty.
+    /// Starts with an empty environment.
     pub clean_env: bool,
     /// Directories before those of `PATH`.
     pub prepend_path: Option<String>,
-    /// Whether white space at the end of the output goes.
+    /// Strips white space from the end of the output.
     pub rstrip: bool,
     /// File mode mask.
     pub umask: Option<u32>,
     /// How the output is encoded.
     pub encoding: Encoding,
-    /// Where the output is logged; `None` keeps even the command out of the log.
+    /// The level the output is logged at; `None` keeps even the command out of the log.
     pub loglevel: Option<tracing::Level>,
-    /// The longest it may take.
+    /// The time limit.
     pub timeout: Option<Timeout>,
-    /// Whether messages are to be in English.
+    /// Sets the locale to C, so that messages are in English.
     pub reset_locale: bool,
-    /// Whether a failing command leaves the job a success.
+    /// Keeps the job a success when the command fails.
     pub ignore_retcode: bool,
-    /// Whether stderr flows into stdout.
+    /// Sends stderr to the same pipe as stdout.
     pub merge: bool,
-    /// Whether nobody waits for it.
+    /// Runs in the background: nobody waits for it.
     pub background: bool,
     /// Exit codes that count as success.
     pub success_retcodes: Vec<i64>,
@@ -153,7 +154,7 @@ pub struct Options {
 /// A time limit and how it was written.
 #[derive(Clone, Debug)]
 pub struct Timeout {
-    /// How long.
+    /// The limit.
     pub limit: Duration,
     /// As given, for the message.
     pub given: Value,
@@ -231,7 +232,7 @@ impl Options {
     }
 }
 
-/// Within a state with `runas` all commands are that user's.
+/// Returns the user of the running state: with `runas`, all its commands run as that user.
 fn runas_of_state(ctx: &Context) -> Option<String> {
     let state = ctx.state.as_ref()?;
     state.low.get_str("runas").filter(|user| !user.is_empty()).map(str::to_owned)
@@ -246,7 +247,7 @@ fn check_shell(shell: Option<&str>) -> Result<()> {
     }
 }
 
-/// An operator's line goes through the shell unless told otherwise; one from another function does not.
+/// Returns whether to use a shell: by default for commands of a job, not for those of other functions.
 fn through_shell(ctx: &Context, given: &Given) -> bool {
     match given.value("python_shell") {
         // A published command goes through the shell because people type pipes; calls by modules do not, which keeps
@@ -256,9 +257,8 @@ fn through_shell(ctx: &Context, given: &Given) -> bool {
     }
 }
 
-/// The options `cmd_blacklist_glob` and `cmd_whitelist_glob`.
-/// The same surroundings with the pillar a template is meant to see: that of the environment `pillarenv`, and the values
-/// of `pillar` over it.
+/// Returns a context whose pillar is the one that templates of this call see: compiled for `pillarenv`, with the values
+/// of `pillar` laid over it.
 ///
 /// # Errors
 /// When the pillar cannot be compiled.
@@ -271,6 +271,7 @@ pub fn with_pillar(ctx: &Context, given: &Given) -> Result<Context> {
     Ok(Context { pillar: std::sync::Arc::new(compiled), ..ctx.clone() })
 }
 
+/// Refuses commands that the options `cmd_blacklist_glob` and `cmd_whitelist_glob` forbid.
 fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
     let text = line.joined();
     let hit = |name: &str| {
@@ -284,7 +285,8 @@ fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
     Ok(())
 }
 
-/// A map, or a list of maps and of names without a value; anything else counts as nothing, as in Salt.
+/// Reads the argument `env`: a map, or a list of maps and of names without a value. Anything else counts as empty, as
+/// in Salt.
 fn environment(value: &Value) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     let mut add = |name: &Value, value: &Value| {

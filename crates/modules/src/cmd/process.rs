@@ -14,10 +14,10 @@ use nix::unistd::{Gid, Pid, Uid};
 
 use super::child::{self, Bounds, Input, Process, Stop, Stream};
 
-/// How long a group may take to end by itself once its job was killed.
+/// How long a process group of a killed job gets between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// How often a program is tried again whose file is still open for writing in a sibling between its fork and exec.
+/// How often to retry after ETXTBSY: a sibling between fork and exec may still hold the file open for writing.
 const BUSY_TRIES: u32 = 25;
 
 /// What to start.
@@ -25,17 +25,17 @@ const BUSY_TRIES: u32 = 25;
 pub struct Launch {
     /// The program and its arguments; never empty.
     pub words: Vec<String>,
-    /// Where it starts.
+    /// The working directory.
     pub cwd: PathBuf,
     /// Its whole environment.
     pub env: Vec<(String, String)>,
-    /// Whom it runs as, when that is not who we are.
+    /// The user to run as; `None` for the minion's own.
     pub identity: Option<Identity>,
     /// The file mode mask.
     pub umask: Option<u32>,
-    /// What it can read; nothing when absent.
+    /// Data for its standard input; `None` for /dev/null.
     pub stdin: Option<Vec<u8>>,
-    /// Whether stderr flows into stdout.
+    /// Sends stderr to the same pipe as stdout.
     pub merge: bool,
 }
 
@@ -50,10 +50,10 @@ pub struct Identity {
     pub groups: Vec<Gid>,
 }
 
-/// How a process came to its end.
+/// How a process ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// By itself, or through someone's signal.
+    /// It exited, or was ended by a signal.
     Exited {
         /// Its process id.
         pid: i64,
@@ -76,7 +76,8 @@ pub enum Ended {
 #[error("{}", os_text(.0, .1))]
 pub struct Failure(pub io::Error, pub String);
 
-/// Runs a program to its end. When the time is over or the job is killed, the whole process group goes; a killed job ends here.
+/// Runs a program to its end. The whole process group is killed when the time limit is exceeded or the job is killed;
+/// in the latter case this function does not return.
 pub fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Result<Ended, Failure> {
     // Between two commands of one function there is no other point where a killed job would notice.
     ctx.unless_killed();
@@ -115,7 +116,7 @@ pub fn run(ctx: &Context, launch: &Launch, limit: Option<Duration>) -> Result<En
     }
 }
 
-/// Starts a program that nobody waits for and returns its process id. Its input and output are nowhere.
+/// Starts a program in the background and returns its process id. Its standard streams are /dev/null.
 pub fn leave_running(launch: &Launch) -> Result<i64, Failure> {
     let mut command = prepare(launch);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -180,7 +181,7 @@ fn spawn(command: &mut Command, launch: &Launch) -> Result<Process, Failure> {
     Err(Failure(Errno::ETXTBSY.into(), launch.words[0].clone()))
 }
 
-/// Becomes another user and sets the mask in the child. Everything that allocates was done before.
+/// Changes the user and the umask in the child, between fork and exec. Everything that allocates was done before.
 #[expect(unsafe_code, reason = "std has no safe way to set all groups and the umask between fork and exec")]
 fn before_exec(command: &mut Command, identity: Option<Identity>, umask: Option<u32>) {
     let change = move || {
@@ -199,7 +200,7 @@ fn before_exec(command: &mut Command, identity: Option<Identity>, umask: Option<
     unsafe { command.pre_exec(change) };
 }
 
-/// A process group that dies with its owner unless it is forgotten.
+/// A process group that is killed when this value is dropped, unless it was forgotten.
 struct Group {
     pid: Pid,
     armed: bool,

@@ -11,7 +11,7 @@ use super::options::{Line, Options};
 use super::process::{self, Ended, Failure, Launch};
 use super::{runas, words};
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Its process id.
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub stdout: String,
     /// What it wrote to stderr, unless that went to stdout.
     pub stderr: String,
-    /// Whether it was killed for taking too long.
+    /// Set when it exceeded its time limit and was killed.
     pub timed_out: bool,
 }
 
@@ -37,7 +37,7 @@ impl Outcome {
         map! { "pid" => pid, "retcode" => retcode, "stdout" => self.stdout, "stderr" => self.stderr }
     }
 
-    /// Takes the output away.
+    /// Removes the output.
     pub fn hidden(self) -> Self {
         Outcome { stdout: String::new(), stderr: String::new(), ..self }
     }
@@ -107,14 +107,14 @@ fn judge(options: &Options, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// A command that took too long leaves the return code of the job alone, as in Salt.
+/// Builds the outcome of a timeout. The job's return code is not changed, as in Salt.
 fn timed_out(options: &Options, launch: &Launch, pid: i64) -> Outcome {
     let seconds = options.timeout.as_ref().map_or(Value::Null, |timeout| timeout.given.clone());
     let stdout = format!("{} : Timed out after {seconds} seconds", shown(options, launch));
     Outcome { pid, retcode: Some(1), stdout, stderr: String::new(), timed_out: true }
 }
 
-/// The command as Python shows what it started: the line for a shell, a list of words without one.
+/// Shows the command as Python does: the line for a shell, a list of words without one.
 fn shown(options: &Options, launch: &Launch) -> String {
     match &options.line {
         Line::Text(text) if options.through_shell => text.clone(),
@@ -158,7 +158,7 @@ fn prepare(ctx: &Context, options: &Options) -> Result<Launch> {
     })
 }
 
-/// The given directory, else the home of the user if it can be read, else the root.
+/// Returns the given directory, else the user's home if it is readable, else the root.
 fn directory(options: &Options) -> Result<PathBuf> {
     match &options.cwd {
         Some(cwd) if Path::new(cwd).is_absolute() && Path::new(cwd).is_dir() => Ok(cwd.into()),
@@ -196,7 +196,7 @@ fn argv(options: &Options) -> Result<Vec<String>> {
     }
 }
 
-/// What commands are told so that their messages can be read by programs, unless the caller says otherwise.
+/// The locale variables set to C, so that programs can parse the output, unless the caller sets them.
 const ENGLISH: [&str; 13] = [
     "LC_CTYPE",
     "LC_NUMERIC",
@@ -253,7 +253,7 @@ fn log_start(options: &Options, cwd: &Path) {
     );
 }
 
-/// Logs what a failed command left behind, unless its output is not to be logged.
+/// Logs the output of a failed command, unless its output is not to be logged.
 pub fn log_failure(options: &Options, outcome: &Outcome) {
     let Some(code) = outcome.retcode.filter(|code| *code != 0 && !options.ignore_retcode) else { return };
     if options.loglevel.is_none() {

@@ -8,10 +8,10 @@ use nix::unistd::{Group, Uid, User, getegid, geteuid, getgrouplist};
 
 use super::process::{Ended, Identity, Launch, run};
 
-/// How long a login may take that only tells its environment.
+/// The time limit for the login that prints its environment.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Looks a user up.
+/// Looks up a user.
 ///
 /// # Errors
 /// In Salt's words, when there is none.
@@ -74,8 +74,8 @@ fn current_user() -> Result<User> {
     found.ok_or_else(|| Error::execution(format!("failed to find the user with id {uid}")))
 }
 
-/// Returns the environment a login shell of the user starts with. What profile scripts print is parted from it by a
-/// marker. When the login is not possible the environment is the bare minimum.
+/// Returns the environment of a login shell of the user. A marker separates it from what profile scripts print. When
+/// the login fails, only USER and HOME are set.
 pub fn login_environment(ctx: &Context, name: &str, shell: Option<&str>) -> Result<BTreeMap<String, String>> {
     let user = user(name)?;
     let mut env = match told_by_login(ctx, name, shell)? {

@@ -13,7 +13,7 @@ use super::run::{self, Outcome};
 use super::{runas, words};
 use crate::templates;
 
-/// Runs a script from the file server, a URL or this machine; `None` when it cannot be had.
+/// Runs a script from the file server, a URL or this machine; `None` when it cannot be fetched.
 pub fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
     let source = given.text("source").unwrap_or_default();
     let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
@@ -52,7 +52,7 @@ pub fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
     outcome.map(Some)
 }
 
-/// What `cmd.script` returns when the script cannot be had.
+/// What `cmd.script` returns when the script cannot be fetched.
 pub fn not_cached() -> Map {
     map! { "pid" => 0, "retcode" => 1, "stdout" => "", "stderr" => "", "cache_error" => true }
 }

@@ -9,7 +9,7 @@ use value::{Map, map};
 use super::process::{self, Ended, Launch};
 use crate::util;
 
-/// How long an interpreter may take to tell its version.
+/// The time limit for asking an interpreter for its version.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Reads the shells a file like `/etc/shells` names.
@@ -26,7 +26,7 @@ pub fn listed(path: &Path) -> Vec<String> {
     }
 }
 
-/// A program that tells its version, and the pattern that finds it.
+/// A program, the command that prints its version, and the pattern that finds it.
 struct Known {
     name: &'static str,
     pattern: &'static str,

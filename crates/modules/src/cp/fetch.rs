@@ -13,9 +13,9 @@ use crate::util;
 /// How a file is fetched from the web.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Web {
-    /// The server has to show a certificate that is valid for its name.
+    /// Requires a certificate that is valid for the name of the server.
     pub verify_ssl: bool,
-    /// The server is asked only for what it has changed since the last time: its `ETag` lies beside the file.
+    /// Fetches only if the file has changed: the `ETag` of the last answer, stored beside the file, is sent along.
     pub use_etag: bool,
 }
 
@@ -25,7 +25,7 @@ impl Default for Web {
     }
 }
 
-/// Returns whether an address is one of the web.
+/// Returns whether an address is served by HTTP, HTTPS or FTP.
 pub fn is_foreign(address: &str) -> bool {
     let scheme = address.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     scheme.is_some_and(|scheme| matches!(scheme.as_str(), "http" | "https" | "ftp"))
@@ -41,7 +41,7 @@ pub fn into_cache(ctx: &Context, address: &str, saltenv: &str, source_hash: Opti
     to_place(ctx, address, &place, true, web)
 }
 
-/// `sha256=…`, or the digits alone, whose number tells the kind.
+/// Compares a file with `sha256=…`, or with digits alone, whose number determines the algorithm.
 fn has_hash(place: &Path, hash: &str) -> bool {
     let digits = hash.rsplit('=').next().unwrap_or_default().trim();
     // Salt does the same: the length of a hex digest is unique among the algorithms it knows.
@@ -50,7 +50,7 @@ fn has_hash(place: &Path, hash: &str) -> bool {
     here.is_some_and(|here| here.eq_ignore_ascii_case(digits))
 }
 
-/// Fetches a file to a place, which has all of it or stays as it was.
+/// Fetches a file to a path. The file there is replaced as a whole, or not at all.
 pub fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool, web: Web) -> Result<PathBuf> {
     // The address becomes a line of curl's configuration; a quote or a line break in it could add options such as
     // `output`.
@@ -86,19 +86,19 @@ pub fn to_place(ctx: &Context, address: &str, place: &Path, makedirs: bool, web:
     Ok(place)
 }
 
-/// Where the `ETag` of a file from the web lies: Salt's place.
+/// Returns the path of the stored `ETag`, which is the one Salt uses.
 fn tag_place(place: &Path) -> PathBuf {
     let mut name = place.as_os_str().to_owned();
     name.push(".etag");
     name.into()
 }
 
-/// Returns whether a text can be sent as a tag: a header's value with no line break, of bounded length.
+/// Returns whether a text can be sent as a tag: no control characters, and of bounded length.
 fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.len() < 4096 && !text.contains(|c: char| c.is_control() || c == '\\')
 }
 
-/// Writes a tag beside its file; where there is none, an older one must not stay.
+/// Stores the tag of a file. Without a new tag, an older one is removed.
 fn keep_tag(place: &Path, tag: Option<&str>) -> Result<()> {
     let done = match tag.filter(|tag| is_tag(tag)) {
         Some(tag) => std::fs::write(place, tag),
@@ -110,21 +110,21 @@ fn keep_tag(place: &Path, tag: Option<&str>) -> Result<()> {
     done.map_err(|error| Error::io("write", place, &error))
 }
 
-/// The status of the last answer of a chain of answers.
+/// Returns the status of the last answer in a dump of headers.
 fn status(headers: &str) -> Option<&str> {
     // Redirects and proxies leave the headers of several answers in one dump; only the last belongs to the file.
     let last = headers.lines().rev().find(|line| line.trim_start().starts_with("HTTP/"))?;
     last.split_whitespace().nth(1)
 }
 
-/// A header of the last answer of a chain of answers.
+/// Returns a header of the last answer in a dump of headers.
 fn header<'a>(headers: &'a str, name: &str) -> Option<&'a str> {
     let lines = headers.lines().rev().map(str::trim).take_while(|line| !line.starts_with("HTTP/"));
     let mut pairs = lines.filter_map(|line| line.split_once(':'));
     pairs.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// Fetches what is behind an address and returns the headers of the answers.
+/// Fetches an address into a file, and returns the headers of all answers.
 fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web) -> Result<String> {
     let (curl, wget) = (util::which("curl").is_some(), util::which("wget").is_some());
     // A conditional request instead of `--etag-compare`, which curl has only since 7.68.
@@ -153,7 +153,7 @@ fn download(ctx: &Context, address: &str, to: &str, tag: Option<&str>, web: Web)
     finished(&words, address, cmd::fed(ctx, &words, input.into_bytes())?)
 }
 
-/// The headers of a fetch that has ended well; `wget` calls a file that has not changed an error.
+/// Returns the headers of a successful fetch. `wget` reports an unchanged file as an error.
 fn finished(words: &[&str], address: &str, outcome: Outcome) -> Result<String> {
     let headers = if words[0] == "curl" { outcome.stdout } else { outcome.stderr.clone() };
     match outcome.retcode {
@@ -183,7 +183,7 @@ pub fn exists(ctx: &Context, address: &str) -> bool {
     outcome.is_ok_and(|outcome| outcome.retcode == Some(0))
 }
 
-/// Takes user and password out of an address.
+/// Removes user and password from an address.
 fn without_password(address: &str) -> String {
     match address.split_once("://") {
         Some((scheme, rest)) => {

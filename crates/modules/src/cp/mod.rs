@@ -57,7 +57,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// The environment that was named, else the minion's.
+/// Returns the given environment, else the minion's.
 fn environment(ctx: &Context, saltenv: Option<String>) -> String {
     let named = saltenv.filter(|env| !env.is_empty());
     named.or_else(|| ctx.opt_str("saltenv").map(str::to_owned)).unwrap_or_else(|| "base".into())
@@ -71,12 +71,12 @@ fn texts(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| text(path)).collect()
 }
 
-/// A path, or False in the place of a file that cannot be had.
+/// Returns a path, or False for a file that is missing.
 fn path_or_false(path: Option<PathBuf>) -> Value {
     path.map_or(Value::Bool(false), |path| text(&path).into())
 }
 
-/// Returns where the file of an address lies on this machine, fetching it into the cache if need be; `None` when there
+/// Returns the local path of the file at an address, after fetching it into the cache if necessary; `None` when there
 /// is no such file.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ pub fn cache(ctx: &Context, address: &str, saltenv: &str) -> Result<Option<PathB
     within(ctx, client(ctx)?.cache_file(address, saltenv, None))
 }
 
-/// The same; a file from the web that lies in the cache with this checksum is not fetched again.
+/// Like [`cache`], but a file from the web whose cached copy has this checksum is not fetched again.
 ///
 /// # Errors
 /// When the master or the web server does not answer, or the address cannot be understood.
@@ -105,7 +105,7 @@ pub fn cache_hashed(
     cache(ctx, address, saltenv)
 }
 
-/// Returns whether there is a file at an address of the web.
+/// Returns whether there is a file at a web address.
 pub fn exists_abroad(ctx: &Context, address: &str) -> bool {
     fetch::exists(ctx, address)
 }

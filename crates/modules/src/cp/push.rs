@@ -35,7 +35,7 @@ pub fn push(
     Ok(arrived)
 }
 
-/// The file to send; `None` for a path that is not absolute or no file.
+/// Returns the file to send; `None` unless the path is absolute and names a file.
 fn source(path: &str, keep_symlinks: bool) -> Option<PathBuf> {
     let given = Path::new(path);
     // The master checks this too; here it saves sending a file that would be refused.
@@ -47,7 +47,7 @@ fn source(path: &str, keep_symlinks: bool) -> Option<PathBuf> {
     file.is_file().then_some(file)
 }
 
-/// The name as the master wants it: its parts.
+/// Splits the name into its parts, which is the form the master expects.
 fn parts(name: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     // A list of parts, so that the master need not know the separator of the minion's system.
@@ -64,7 +64,7 @@ fn parts(name: &str) -> Option<Vec<String>> {
     Some(parts)
 }
 
-/// Sends piece by piece; the first answer that is not True ends it and is returned.
+/// Sends the file in pieces. The first answer that is not True ends the transfer and is returned.
 fn send(ctx: &Context, file: &Path, parts: Vec<String>) -> Result<Value> {
     let size = ctx.opt("file_buffer_size").and_then(Value::as_i64).and_then(|size| u64::try_from(size).ok());
     // With a size of 0 the loop would never advance.

@@ -9,7 +9,7 @@ use exec::{Context, Result, function};
 use flate2::read::MultiGzDecoder;
 use value::{Map, Value};
 
-/// The largest piece that is unpacked, in bytes. `salt-cp` sends far smaller ones.
+/// The largest size of a decompressed piece, in bytes. `salt-cp` sends far smaller ones.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Writes the files ``salt-cp`` sends in one job: a map of names and contents.
@@ -37,7 +37,8 @@ pub fn recv(files: Map, dest: String) -> Result<Value> {
     Ok(written.into())
 }
 
-/// The place itself, or within it when it is a directory; `None` when there is no directory to write into.
+/// Returns the target path: `dest` itself, or a file inside of it when it is a directory; `None` when there is no
+/// directory to write into.
 fn place_for(name: &str, dest: &Path) -> Option<String> {
     // Only the last part of the name counts: the sender cannot choose another directory.
     let base = Path::new(name).file_name().unwrap_or_default();

@@ -9,7 +9,7 @@ use exec::{Context, Error, Result};
 use files::{FileClient, FileServer, LocalRemote, Remote, RemoteError, Reply};
 use value::{Map, Value};
 
-/// The master of the job, through the agent.
+/// The master of the job, reached through the agent.
 struct Master(Context);
 
 impl Remote for Master {
@@ -29,7 +29,7 @@ impl Remote for Master {
 }
 
 // Only these: the rest of a minion's options would be checked as if they were a master's.
-/// The options a file server of the minion's own is made from.
+/// The options the minion's own file server is built from.
 const LOCAL_OPTIONS: [&str; 11] = [
     "id",
     "fileserver_backend",
@@ -57,7 +57,7 @@ pub fn client(ctx: &Context) -> Result<FileClient> {
     FileClient::new(remote, cachedir, hash_type).map_err(failed)
 }
 
-/// The server of this run, with the options it was made from.
+/// The file server of this run, with the options it was built from.
 #[derive(Default)]
 struct OfRun(Mutex<Option<(Arc<Map>, Arc<FileServer>)>>);
 
@@ -78,12 +78,12 @@ fn own_server(ctx: &Context) -> Result<Arc<FileServer>> {
     Ok(server)
 }
 
-/// Waits for the client.
+/// Runs a request of the file client to its end.
 pub fn within<T>(ctx: &Context, work: impl Future<Output = files::Result<T>>) -> Result<T> {
     ctx.wait(work).map_err(failed)
 }
 
-/// Words a failure with all its causes.
+/// Turns an error and all its causes into one message.
 pub fn failed(error: files::Error) -> Error {
     Error::execution(value::error::chain(&error))
 }

@@ -4,11 +4,11 @@ use value::{Map, Value, map};
 
 /// The line below which Salt manages the table.
 const MARK: &str = "# Lines below here are managed by Salt, do not edit";
-/// What stands before an identifier.
+/// The word that introduces an identifier in a comment.
 const IDENTIFIER: &str = "SALT_CRON_IDENTIFIER";
-/// What stands for one that is not there.
+/// The identifier of a job that has none.
 pub const NO_IDENTIFIER: &str = "NO ID SET";
-/// What stands before a job that is switched off.
+/// The prefix of a disabled job.
 const OFF: &str = "#DISABLED#";
 
 /// When a job runs.
@@ -20,7 +20,7 @@ pub enum When {
     Special(String),
 }
 
-/// The names of the times.
+/// The names of the five time fields.
 pub const TIMES: [&str; 5] = ["minute", "hour", "daymonth", "month", "dayweek"];
 
 /// A job.
@@ -30,11 +30,11 @@ pub struct Job {
     pub when: When,
     /// The command.
     pub cmd: String,
-    /// By what it is found again.
+    /// The identifier it is found by.
     pub identifier: Option<String>,
-    /// The remark before it.
+    /// The comment above it.
     pub comment: Option<String>,
-    /// Whether it is switched off.
+    /// Set when the job is disabled.
     pub commented: bool,
 }
 
@@ -43,16 +43,16 @@ pub struct Job {
 pub struct Tab {
     /// Lines that are not managed.
     pub pre: Vec<String>,
-    /// Jobs at times.
+    /// Jobs with time fields.
     pub crons: Vec<Job>,
-    /// Jobs at special times.
+    /// Jobs with `@daily` and the like.
     pub special: Vec<Job>,
     /// Variables and their values.
     pub env: Vec<(String, String)>,
 }
 
 impl Job {
-    /// What it is found by.
+    /// Returns its identifier, or the placeholder.
     pub fn id(&self) -> &str {
         self.identifier.as_deref().filter(|id| !id.is_empty()).unwrap_or(NO_IDENTIFIER)
     }
@@ -62,7 +62,7 @@ impl Job {
         matched(self.id(), Some(self.cmd.as_str()) == Some(cmd), identifier)
     }
 
-    /// The time of a name, if it runs at times.
+    /// Returns one of the time fields, unless it runs at a special time.
     pub fn time(&self, place: usize) -> Option<&str> {
         match &self.when {
             When::Times(times) => Some(&times[place]),
@@ -115,7 +115,7 @@ impl Job {
     }
 }
 
-/// Returns whether an entry with this identifier is meant; `same` says whether it has the command.
+/// Returns whether a job matches: `id` is the job's identifier, `same` says that it has the wanted command.
 fn matched(id: &str, same: bool, identifier: Option<&str>) -> bool {
     let wanted = identifier.filter(|identifier| !identifier.is_empty()).unwrap_or(NO_IDENTIFIER);
     // A job without an identifier is found by its command, so that tables from before identifiers still match. One that
@@ -132,7 +132,7 @@ pub fn entry_is(entry: &Map, cmd: &str, identifier: Option<&str>) -> bool {
     matched(&id, entry.get_str("cmd") == Some(cmd), identifier)
 }
 
-/// Returns whether a value is to be replaced: `random` only replaces `*`, nothing replaces nothing.
+/// Returns whether `new` replaces `old`: `random` replaces only `*`, and None replaces nothing.
 pub fn needs_change(old: &Value, new: &Value) -> bool {
     old != new && if new.as_str() == Some("random") { old.as_str() == Some("*") } else { !new.is_null() }
 }
@@ -186,7 +186,7 @@ impl Tab {
         tab
     }
 
-    /// The table as `cron.list_tab` shows it.
+    /// Returns the table as `cron.list_tab` shows it.
     pub fn shown(&self) -> Map {
         let jobs = |jobs: &[Job]| jobs.iter().map(Job::shown).collect::<Vec<_>>();
         let env = self.env.iter().map(|(name, value)| map! { "name" => name, "value" => value });
@@ -198,7 +198,7 @@ impl Tab {
         }
     }
 
-    /// The table as it is written.
+    /// Returns the text of the table.
     pub fn written(&self) -> String {
         let mut text: String = self.pre.iter().map(|line| format!("{line}\n")).collect();
         text.push_str(MARK);

@@ -1,18 +1,18 @@
 //! The words of a command line, by the rules of a POSIX shell.
 
-/// A command line that cannot be taken apart.
+/// A command line that cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// A quotation mark has no partner.
+    /// A quotation mark is not closed.
     #[error("No closing quotation")]
     Quotation,
-    /// The text ends behind a backslash.
+    /// The text ends with a backslash.
     #[error("No escaped character")]
     Escape,
 }
 
-/// Takes a command line apart as Python's `shlex.split` does: quotes and backslashes count, variables, pipes and
-/// wildcards are plain text.
+/// Splits a command line as Python's `shlex.split` does: quotes and backslashes count; variables, pipes and wildcards
+/// are plain text.
 pub fn split(line: &str) -> Result<Vec<String>, SplitError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
