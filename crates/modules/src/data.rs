@@ -16,14 +16,14 @@ pub static MODULE: Module = Module::new(
     &[&CAS, &CLEAR, &DUMP, &GET, &HAS_KEY, &ITEMS, &KEYS, &LOAD, &POP, &UPDATE, &VALUES],
 );
 
-/// One change of the file at a time.
+/// Serializes changes of the file.
 static WRITING: Mutex<()> = Mutex::const_new(());
 
 fn path(ctx: &Context) -> PathBuf {
     PathBuf::from(ctx.cachedir()).join("datastore")
 }
 
-/// Reads the store. One that is missing or broken is empty, as in Salt; the latter is logged.
+/// Reads the store. A missing or broken store is empty, as in Salt; a broken one is logged.
 pub fn read(ctx: &Context) -> Map {
     let path = path(ctx);
     match std::fs::read(&path) {

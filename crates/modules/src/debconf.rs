@@ -19,14 +19,14 @@ pub static MODULE: Module = Module::new(
     _ => Err("The debconfmod module could not be loaded: unsupported OS family".into()),
 });
 
-/// Takes a word and the blanks behind it, which must be there.
+/// Splits off the first word, which must be followed by a blank.
 fn word(text: &str) -> Option<(&str, &str)> {
     let end = text.find([' ', '\t'])?;
     let (word, rest) = text.split_at(end);
     (!word.is_empty()).then(|| (word, rest.trim_start_matches([' ', '\t'])))
 }
 
-/// A line: package, question, type and value.
+/// Reads a line: package, question, type and value.
 fn selection(line: &str) -> Option<[&str; 4]> {
     // Descriptions are printed as comments; Salt's pattern asks for at least two letters.
     let (package, rest) = word(line).filter(|(package, _)| !package.starts_with('#') && package.len() > 1)?;
@@ -74,7 +74,7 @@ fn show(ctx: &Context, name: String) -> Result<Value> {
     Ok(selections(ctx, true)?.get(&name).cloned().unwrap_or_default())
 }
 
-/// Reads answers from a file, and says whether they were taken.
+/// Feeds debconf with the answers in a file. Returns whether it accepted them.
 fn read_answers(ctx: &Context, path: &str) -> Result<bool> {
     // The answers are in a file: every user could read them on a command line.
     let args = vec![format!("debconf-set-selections {path}").into()];
@@ -82,7 +82,7 @@ fn read_answers(ctx: &Context, path: &str) -> Result<bool> {
     Ok(!code.truthy())
 }
 
-/// A file that nobody else can read, as answers may be passwords; it goes when it is dropped.
+/// Writes a temporary file that only this user can read, since answers may be passwords. It is removed when dropped.
 fn secret_file(content: &str) -> Result<tempfile::TempPath> {
     let failed = |error: std::io::Error| Error::execution(format!("failed to write answers to a file: {error}"));
     let mut file = tempfile::Builder::new().prefix("salt-").tempfile().map_err(failed)?;

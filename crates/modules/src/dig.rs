@@ -33,10 +33,10 @@ pub static MODULE: Module = Module::new(
     None => Err("The dig execution module cannot be loaded: the dig binary is not in the path.".into()),
 });
 
-/// How many records of mail senders may include one another.
+/// How many SPF records are followed for one question.
 const SENDERS: usize = 50;
 
-/// Asks, and returns what was said; `None` when the program failed.
+/// Runs `dig +short` and returns its output; `None` when it fails.
 fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Option<String>> {
     let server = nameserver.map(|name| format!("@{name}"));
     let command: Value =
@@ -52,14 +52,14 @@ fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Optio
     Ok(Some(outcome.get("stdout").map(Value::to_string).unwrap_or_default()))
 }
 
-/// The lines of what was said.
+/// Runs `dig +short` and returns the lines of its output.
 fn lines(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Vec<String>> {
     let said = said(ctx, words, nameserver)?;
     // An empty answer gives a list with one empty text, as `str.split` does.
     Ok(said.map(|text| text.split('\n').map(str::to_owned).collect()).unwrap_or_default())
 }
 
-/// Returns whether a text is an address, or a network of a length that occurs.
+/// Returns whether a text is an address, or a network with a plausible prefix length.
 fn is_address(text: &str) -> bool {
     let (ip, length) = match text.rsplit_once('/') {
         Some((ip, length)) => (ip, Some(length.trim().parse::<u8>())),
@@ -110,7 +110,7 @@ fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&
     Ok(Value::List(found))
 }
 
-/// The text of a sender record, without quotes; asks for texts where there is none of its own kind.
+/// Returns an SPF record without quotes. A domain without a record of type SPF is asked for TXT.
 fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Option<String>> {
     let own = said(ctx, &[domain, record], server)?;
     let text = match own {
@@ -121,7 +121,7 @@ fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>
     Ok(text.map(|text| text.replace('"', "")))
 }
 
-/// Goes through the records of a domain and of those it includes, in the order in which they are named.
+/// Follows the SPF records of a domain and of those it includes, in the order they are named.
 fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Value> {
     let mut found = Vec::new();
     // What is still to be looked at; the last one is the next.
@@ -148,11 +148,11 @@ fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> R
     Ok(found.into())
 }
 
-/// What a record names.
+/// A sender that a record names.
 #[derive(Debug, PartialEq)]
 enum Sender {
     Address(String),
-    /// A domain and the kind of record it is asked for.
+    /// A domain, and the type of record to ask it for.
     Domain(String, String),
 }
 
@@ -287,7 +287,7 @@ fn txt(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> 
     Ok(lines(ctx, &[&host.to_string(), "TXT"], nameserver.as_deref())?.into())
 }
 
-/// A function under its name in small letters.
+/// Defines aliases of functions with lower-case names.
 macro_rules! in_small_letters {
     ($($small:ident $name:literal $of:ident $asked:literal;)*) => {$(
         static $small: Function = Function {

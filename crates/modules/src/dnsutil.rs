@@ -18,7 +18,7 @@ fn has_dig() -> bool {
     crate::util::which("dig").is_some()
 }
 
-/// Asks the function of `dig` of this name.
+/// Calls a function of the module `dig`.
 fn ask(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value> {
     // The text is the answer, not an error: Salt returns it so.
     if !has_dig() {

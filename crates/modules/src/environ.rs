@@ -16,10 +16,10 @@ pub static MODULE: Module = Module::new(
     &[&GET, &HAS_VALUE, &ITEM, &ITEMS, &SETENV, &SETVAL],
 );
 
-/// What was set (or taken away) since the program began.
+/// The variables that were set (or removed, with `None`) since the program started.
 static CHANGED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
 
-/// Returns the environment as commands get it.
+/// Returns the environment that commands get.
 pub fn variables() -> BTreeMap<String, String> {
     let inherited = std::env::vars_os();
     let mut all: BTreeMap<String, String> =

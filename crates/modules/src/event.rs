@@ -102,7 +102,7 @@ fn send(
     to_masters(ctx, all.into(), &tag, preload)
 }
 
-/// Adds a whole map, or the entries a list names.
+/// Adds the whole of `from`, or the entries that a list names.
 fn add(all: &mut Map, name: &str, wanted: &Value, from: &Map) {
     let chosen: Map = match wanted {
         Value::List(names) => from

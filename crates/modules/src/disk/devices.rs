@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use crate::util;
 
-/// What ``dump`` asks for, in the order in which it is answered.
+/// The facts `dump` asks for, in the order `blockdev` prints them.
 const FACTS: [&str; 12] = [
     "getro",
     "getsz",
@@ -21,7 +21,7 @@ const FACTS: [&str; 12] = [
     "getfra",
 ];
 
-/// Runs a command without a shell: what it came to.
+/// Runs a command without a shell, and returns the result of `cmd.run_all`.
 fn run(ctx: &Context, line: String) -> Result<Map> {
     let call = Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } };
     Ok(ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default())
@@ -35,7 +35,7 @@ fn text(said: &Map, name: &str) -> String {
     said.get(name).map(Value::to_string).unwrap_or_default()
 }
 
-/// The facts that were asked for; false when there is no such device.
+/// Returns the wanted facts, or False when there is no such device.
 fn facts(ctx: &Context, device: &str, wanted: &[String]) -> Result<Value> {
     // One call for all: `blockdev` prints a line for each option, in the order of the options.
     let options = FACTS.map(|fact| format!("--{fact}")).join(" ");

@@ -6,7 +6,7 @@ use value::{Map, Value};
 use super::integer;
 use crate::util;
 
-/// Runs `hdparm`: the line that was run, and what it came to.
+/// Runs `hdparm`. Returns the command line and the result of `cmd.run_all`.
 fn hdparm(ctx: &Context, arguments: &str) -> Result<(String, Map)> {
     let line = format!("hdparm {arguments}");
     let said = ctx.call_with("cmd.run_all", Call { args: vec![line.as_str().into()], ..Call::default() })?;
@@ -34,7 +34,7 @@ fn parameters(text: &str, disk: &str) -> Map {
         .collect()
 }
 
-/// Reads what stands behind a name: a number and the word that explains it, one value, or several.
+/// Reads a value: a number with an explanation in brackets, a single value, or several.
 fn reading(text: &str) -> Option<Value> {
     if let Some(explained) = explained(text) {
         return Some(explained);
@@ -58,7 +58,7 @@ fn reading(text: &str) -> Option<Value> {
     }
 }
 
-/// `16 (on)`: the number and the first word in the brackets.
+/// Reads `16 (on)` as the number and the first word in brackets.
 fn explained(text: &str) -> Option<Value> {
     let (number, rest) = text.split_once(' ')?;
     let plain = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
@@ -107,14 +107,14 @@ fn hdparms(ctx: &Context, disks: Value, #[default("aAbBcCdgHiJkMmNnQrRuW")] args
     of_each(ctx, &disks, &flags)
 }
 
-/// How many sectors a disk has, and how many of them it shows.
+/// The number of sectors a disk has, and how many of them are visible.
 struct Sectors {
     total: i64,
     visible: i64,
 }
 
 impl Sectors {
-    /// Reads the answer to `hdparm -N`: visible, total, and a word about it.
+    /// Reads the answer to `hdparm -N`: visible sectors, total sectors, and a status.
     fn read(disk: &str, told: &Value) -> Result<Self> {
         let answer = told.as_map().and_then(|told| told.values().next()).and_then(Value::as_list).unwrap_or_default();
         match answer {
@@ -137,7 +137,8 @@ impl Sectors {
         shown
     }
 
-    /// How many are shown once so many, or such a share, are hidden; all of them when that leaves none.
+    /// Returns how many sectors stay visible when `hidden` sectors, or that percentage, are hidden. If none would be
+    /// left, all stay visible.
     fn without(&self, hidden: &Value) -> Result<i64> {
         let wrong = || Error::invocation(format!("size is a number of sectors or a percentage, not '{hidden}'"));
         let text = hidden.to_string();

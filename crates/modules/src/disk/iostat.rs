@@ -28,7 +28,7 @@ impl Table {
         }
     }
 
-    /// The mean of each column; a row that is shorter than others ends them all.
+    /// Computes the mean of each column, up to the width of the shortest row.
     fn means(&self) -> impl Iterator<Item = (&str, Map)> {
         self.rows.iter().map(|(name, rows)| {
             let width = rows.iter().map(Vec::len).min().unwrap_or(0);
@@ -39,7 +39,7 @@ impl Table {
     }
 }
 
-/// A number with up to six places.
+/// A decimal number in millionths.
 type Millionths = i64;
 
 /// Reads a number such as `4996.30`.
@@ -51,7 +51,7 @@ fn millionths(text: &str) -> Result<Millionths> {
     number.ok_or_else(|| Error::execution(format!("iostat printed '{text}' where a number was expected")))
 }
 
-/// The mean, rounded to hundredths, and to the even one of two that are as near.
+/// Computes the mean, rounded to hundredths; ties go to the even neighbour.
 fn mean(numbers: impl Iterator<Item = Millionths>) -> f64 {
     let (sum, count) = numbers.fold((0i128, 0i128), |(sum, count), number| (sum + i128::from(number), count + 1));
     let hundredth = count * 10_000;
@@ -61,7 +61,7 @@ fn mean(numbers: impl Iterator<Item = Millionths>) -> f64 {
     (down + i128::from(up)) as f64 / 100.0
 }
 
-/// The means of everything `iostat` printed: of the processors as `sys`, and of each device.
+/// Computes the means of all reports: of the processors under the name `sys`, and of each device.
 fn means(text: &str) -> Result<Map> {
     let (mut processors, mut devices) = (Table::default(), Table::default());
     let mut lines = text.lines();

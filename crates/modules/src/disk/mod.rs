@@ -33,7 +33,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Letters that may be handed to `df`.
+/// The flags of `df` that a caller may use.
 const FLAGS: &str = "aBhHiklPtTxv";
 
 /// Reads a whole number.
@@ -60,7 +60,7 @@ fn df(ctx: &Context, format: &str, flags: Option<&str>) -> Result<String> {
     Ok(ctx.call_with("cmd.run", call)?.to_string())
 }
 
-/// Reads lines of `df`: the name of the file system may hold blanks, the second field is a number.
+/// Reads the output of `df`. Names of file systems may hold blanks; the second field is a number.
 fn rows(text: &str) -> Vec<[&str; 6]> {
     text.lines().filter(|line| !line.starts_with("Filesystem")).filter_map(row).collect()
 }
@@ -137,7 +137,7 @@ fn fstype(ctx: &Context, device: String) -> Result<String> {
     kind_of_file_system(ctx, &device)
 }
 
-/// Asks for what a device holds, then for what is mounted there, as a line of `df`; empty when neither is known.
+/// Asks `lsblk` for the file system on a device, then `df` for the line of its mount; empty when neither knows.
 fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
     let tools = [("lsblk", "-o fstype"), ("df", "-T")].map(|tool| util::program(ctx, tool.0).map(|_| tool));
     if tools == [None; 2] {

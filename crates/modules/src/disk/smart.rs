@@ -12,7 +12,7 @@ fn reading(text: &str) -> Value {
     integer(text).or_else(several).unwrap_or_else(|| text.into())
 }
 
-/// Cuts a line at blanks, so many times; what is behind them stays as it is.
+/// Splits a line at blanks, at most `cuts` times; the last part keeps its blanks.
 fn columns(line: &str, cuts: usize) -> Vec<&str> {
     let (mut rest, mut found) = (line.trim(), Vec::new());
     while let (true, Some(end)) = (found.len() < cuts, rest.find(char::is_whitespace)) {
@@ -23,7 +23,7 @@ fn columns(line: &str, cuts: usize) -> Vec<&str> {
     found
 }
 
-/// The attributes that were asked for; a list of numbers, or text such as `5,187` with or without brackets.
+/// Reads the wanted attributes: a list of numbers, or text such as `5,187` with or without brackets.
 fn numbers(wanted: &Value) -> Result<Option<Vec<i64>>> {
     let wrong = || Error::invocation(format!("attributes is a list of numbers, not {wanted}"));
     match wanted {
@@ -49,7 +49,7 @@ fn is_wanted(field: &str, wanted: &Value) -> bool {
     }
 }
 
-/// Reads the table of attributes: those that are asked for, with the columns that are.
+/// Reads the table of attributes, reduced to the wanted rows and columns.
 fn table(text: &str, attributes: Option<&[i64]>, values: &Value) -> Map {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("ID#"));
     let fields: Vec<String> =

@@ -66,7 +66,7 @@ pub fn chattr(ctx: &Context, files: VarArgs, kwargs: KwArgs) -> Result<bool> {
     Ok(said.stdout.is_empty() && said.stderr.is_empty())
 }
 
-/// What attributes a file lacks and has too many of.
+/// The attributes a file lacks, and those it has too many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     /// To be added.
@@ -106,7 +106,7 @@ fn difference(has: &str, wanted: &str) -> Difference {
     Difference { added: new.difference(&old).collect(), removed: old.difference(&new).collect() }
 }
 
-/// Makes the attributes those of a [`Difference`].
+/// Applies a [`Difference`] to a file.
 pub fn settle(ctx: &Context, path: &str, difference: &Difference) -> Result<()> {
     for (operator, letters) in [("add", &difference.added), ("remove", &difference.removed)] {
         if !letters.is_empty() {

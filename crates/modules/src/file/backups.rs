@@ -14,7 +14,7 @@ use super::paths::{expand_user, split};
 const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// When a copy was made, in an order that sorts.
+/// The time of a copy. The fields are in the order they sort by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Stamp {
     year: i32,
@@ -159,7 +159,7 @@ pub fn list_backups_dir(ctx: &Context, path: String, #[default(Value::Null)] lim
     }))
 }
 
-/// The name before the six parts of the stamp.
+/// Returns the name of the original: what precedes the six parts of the stamp.
 fn original_name(file: &str) -> Option<&str> {
     // Counted from the end, since the name of the file may hold underscores.
     let (place, _) = file.rmatch_indices('_').nth(5)?;
@@ -235,7 +235,7 @@ fn location(root: &Path, path: &str, id: &Value) -> std::result::Result<String, 
     copies.get(number).and_then(|copy| copy.get_str("Location")).map(str::to_owned).ok_or_else(missing)
 }
 
-/// Copies a file into the place for copies, with owner and permissions.
+/// Copies a file into the backup directory, with owner and permissions.
 pub fn keep(root: &Path, path: &str) -> Result<()> {
     let (directory, name) = split(path);
     let directory = root.join(directory.trim_start_matches('/'));

@@ -11,7 +11,7 @@ use super::paths::expand_user;
 use super::replace::Editable;
 use super::{difflib, pattern, text};
 
-/// Where a block is put that is not there.
+/// Where to put a block that is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Missing {
     #[default]
@@ -22,7 +22,7 @@ enum Missing {
     After(String),
 }
 
-/// A block, its marks and what it is to hold.
+/// A block: its marks, its content, and what to do when it is missing.
 struct Block {
     start: String,
     end: String,
@@ -53,7 +53,7 @@ impl Block {
         out
     }
 
-    /// Returns the lines with the block as it should be.
+    /// Returns the lines with the block replaced or added.
     fn apply(&self, old: &[&str]) -> Result<Vec<String>> {
         // The first line decides, as in Salt.
         let linesep = if old.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
@@ -112,7 +112,7 @@ impl Block {
     }
 }
 
-/// The encoding of a file as its beginning tells it.
+/// Detects the encoding of a file by its byte order mark, or by its first bytes.
 fn encoding_of(bytes: &[u8]) -> Option<Encoding> {
     let marks: [(&[u8], Encoding); 5] = [
         // UTF-32 before UTF-16: its little-endian mark begins with the other's.

@@ -13,10 +13,10 @@ use super::os_error;
 use super::paths::{expand_user, glob};
 use crate::cmd;
 
-/// How much of a file is looked at in one piece when a text is searched in it, as in Salt.
+/// The size of the window for searching a text in a file, in bytes, as in Salt.
 const WINDOW: usize = 256 * 1024;
 
-/// How far the piece moves on.
+/// How far the window moves, in bytes.
 const STEP: usize = 32 * 1024;
 
 /// The lines to write: the positional arguments, or those under the name `args`.
@@ -75,7 +75,7 @@ pub fn contains(ctx: &Context, path: String, text: Value) -> Result<bool> {
     Ok(ctx.blocking(move || any_window(&expand_user(&path), chunk_fits)))
 }
 
-/// Goes through a file in overlapping pieces; a file that cannot be read fits nothing.
+/// Passes overlapping windows of a file to a test until it succeeds. A file that cannot be read matches nothing.
 pub fn any_window(path: &str, fits: impl Fn(&[u8]) -> bool) -> bool {
     let Ok(mut file) = File::open(path) else { return false };
     let mut window = Vec::new();

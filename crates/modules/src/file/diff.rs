@@ -10,16 +10,16 @@ use super::{difflib, text};
 use crate::cp::Web;
 use crate::util;
 
-/// Differences that are not to count.
+/// The differences to ignore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ignore {
     /// The order of lines.
     pub ordering: bool,
     /// Blanks around lines.
     pub whitespace: bool,
-    /// What follows one of these.
+    /// What follows one of these signs.
     pub comments: Vec<String>,
-    /// Whether comment characters were given at all, be they of the wrong kind.
+    /// Set when any of the arguments was given, even comment characters of a wrong type.
     pub asked: bool,
 }
 
@@ -43,7 +43,7 @@ impl Ignore {
         self.asked
     }
 
-    /// Returns whether lines that were taken away and added differ in more than what is ignored.
+    /// Returns whether removed and added lines differ in more than what is ignored.
     fn counts(&self, difference: &[String]) -> bool {
         let (mut added, mut gone) = (Vec::new(), Vec::new());
         for line in difference.iter().filter(|line| !line.starts_with("+++") && !line.starts_with("---")) {
@@ -71,9 +71,9 @@ impl Ignore {
 /// What differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The difference, or what stands for it; empty if there is none.
+    /// The difference, or a placeholder; empty if there is none.
     pub text: String,
-    /// Whether it counts, with what is ignored left out.
+    /// Set when it counts, after everything ignored is left out.
     pub counts: bool,
 }
 
@@ -90,7 +90,7 @@ pub struct Show {
     pub ignore: Ignore,
 }
 
-/// Says that templates' contents are not to be shown.
+/// Returns whether the contents of templates must not be shown.
 pub fn is_obfuscated(ctx: &Context) -> bool {
     util::config_get(ctx, "obfuscate_templates").is_some_and(|value| value.truthy())
 }
@@ -119,7 +119,7 @@ pub fn of_contents(ctx: &Context, old: &[u8], new: &[u8], show: &Show) -> Found 
     Found { counts: show.ignore.counts(&lines), text: lines.concat() }
 }
 
-/// What stands for the difference of files that are no text.
+/// Returns the placeholder for the difference of binary files.
 fn binary_word(old: bool, new: bool) -> Option<&'static str> {
     match (old, new) {
         (true, true) => Some("Replace binary file"),
@@ -139,7 +139,7 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(reason)
 }
 
-/// Returns whether two files hold the same, without holding either in memory.
+/// Compares the contents of two files without loading them into memory.
 fn same_bytes(old: &Path, new: &Path) -> Result<bool> {
     let size = |path: &Path| fs::metadata(path).map(|meta| meta.len()).ok();
     // Cheaper than two checksums.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-/// From a text of two hundred lines on, a line that makes up more than a hundredth is too common to begin a block.
+/// In texts of at least 200 lines, a line that makes up more than 1 % is too popular to start a block.
 const POPULAR_FROM: usize = 200;
 
 /// How many equal lines are shown around a change.
@@ -14,7 +14,7 @@ const CONTEXT: usize = 3;
 /// A block of equal lines: where it begins on both sides, and its length.
 type Block = (usize, usize, usize);
 
-/// A stretch: what is to be done, and the lines of both sides.
+/// A stretch of lines on both sides, equal or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     equal: bool,
@@ -32,7 +32,7 @@ pub fn unified_named<T: AsRef<str>>(a: &[T], b: &[T], name_a: &str, name_b: &str
     unified_lines(a, b, name_a, name_b).concat()
 }
 
-/// The same, line by line. The lines about places have ends of their own, the others those they came with.
+/// Like [`unified_named`], but as lines. Headers end with a line feed; the other lines keep the ends they have.
 pub fn unified_lines<T: AsRef<str>>(a: &[T], b: &[T], name_a: &str, name_b: &str) -> Vec<String> {
     let a: Vec<&str> = a.iter().map(AsRef::as_ref).collect();
     let b: Vec<&str> = b.iter().map(AsRef::as_ref).collect();
@@ -135,7 +135,7 @@ fn blocks(a: &[&str], b: &[&str]) -> Vec<Block> {
     joined
 }
 
-/// Where each line stands on the second side, without the very common ones.
+/// Indexes the lines of the second side, without the popular ones.
 fn places<'a>(b: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, line) in b.iter().enumerate() {
@@ -148,7 +148,7 @@ fn places<'a>(b: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
     places
 }
 
-/// The longest block within bounds; of equal ones the first on the first side, then on the second.
+/// Finds the longest block within bounds. Of several, the first on the first side wins, then the first on the second.
 fn longest(a: &[&str], b: &[&str], places: &HashMap<&str, Vec<usize>>, bounds: (usize, usize, usize, usize)) -> Block {
     let (a_from, a_to, b_from, b_to) = bounds;
     let mut best = (a_from, b_from, 0);

@@ -54,7 +54,7 @@ impl Encoding {
         })
     }
 
-    /// The highest character there is in it, and its name in messages.
+    /// Returns the highest code point it can encode, and the name that error messages use.
     fn limit(self) -> Option<(u32, &'static str)> {
         match self {
             Encoding::Ascii => Some((127, "ascii")),
@@ -63,8 +63,8 @@ impl Encoding {
         }
     }
 
-    /// Encodes text. What has no place in it is an error, or treated as `errors` says (`ignore`, `replace`,
-    /// `xmlcharrefreplace`, `backslashreplace`).
+    /// Encodes text. A character that cannot be encoded is an error, or is treated as `errors` says (`ignore`,
+    /// `replace`, `xmlcharrefreplace`, `backslashreplace`).
     ///
     /// # Errors
     /// Python's words for a character that cannot be encoded.

@@ -26,7 +26,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Reads the map Salt's functions hand around; nothing if it is empty.
+    /// Reads the map that Salt's functions pass around; `None` if it is empty.
     pub fn from_value(value: &Value) -> Option<Self> {
         let map = value.as_map()?;
         let kind = map.get_str("hash_type").unwrap_or("sha256").to_owned();
@@ -48,7 +48,7 @@ fn kind_of(length: usize) -> Option<&'static str> {
     KINDS.iter().find(|(_, digits)| *digits == length).map(|(name, _)| *name)
 }
 
-/// What a sum is looked for with.
+/// The criteria for finding a checksum in a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looked<'a> {
     /// The kind; empty for any.
@@ -85,7 +85,7 @@ fn is_about(line: &str, whole: &str, last: &str, before: impl Fn(char) -> bool) 
     }
 }
 
-/// Finds the sum of a file in a list of sums: by the name given, by the file's, by the source's, else the first one.
+/// Finds the checksum of a file in a list: by the given name, by the file's, by the source's, else the first one.
 pub fn find(list: &str, looked: &Looked<'_>) -> Option<Sum> {
     let length = length_of(looked.kind);
     // The character before the name must separate: `*` marks binary files in the output of `sha256sum`.
@@ -144,7 +144,7 @@ pub fn extract_hash(
     Ok(find(&list, &looked).map_or(Value::Null, Value::from))
 }
 
-/// How large a list of sums may be.
+/// The largest list of checksums that is read, in bytes.
 const MOST: u64 = 64 << 20;
 
 fn read_list(path: &Path) -> Result<String> {
@@ -157,7 +157,7 @@ fn read_list(path: &Path) -> Result<String> {
     Ok(text::decode(&bytes))
 }
 
-/// What a source's checksum is found with.
+/// The criteria for finding the checksum of a source.
 #[derive(Clone, Debug)]
 pub struct SourceHash<'a> {
     /// The file on this machine.

@@ -79,7 +79,7 @@ pub fn of(path: &str, hash_type: Option<&str>, follow: bool) -> Result<Map> {
     Ok(found)
 }
 
-/// Returns one of the entries of `file.stats`, or what stands for it.
+/// Returns one entry of `file.stats`, or `missing`.
 fn one(ctx: &Context, path: String, follow: bool, key: &'static str, missing: Value) -> Result<Value> {
     let found = ctx.blocking(move || of(&path, None, follow))?;
     Ok(found.get(key).cloned().unwrap_or(missing))
@@ -240,7 +240,7 @@ pub fn get_user(ctx: &Context, path: String, #[default(true)] follow_symlinks: b
     one(ctx, path, follow_symlinks, "user", Value::Bool(false))
 }
 
-/// The metadata behind a path; nothing where nothing is.
+/// Returns the metadata of a path, with links followed; `None` when it does not exist.
 fn look(ctx: &Context, name: String) -> Result<Option<Metadata>> {
     let path = expand_user(&name);
     let found = ctx.blocking(move || fs::metadata(&path).map_err(|error| (error, path)));

@@ -14,22 +14,22 @@ use super::{difflib, pattern, text};
 // `re.DOTALL`, which Salt compiles the patterns of this function with.
 const DOTALL: i64 = 16;
 
-/// Which line is to be where.
+/// The wanted line and its place.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     /// The line.
     pub content: Option<String>,
-    /// A line that is meant.
+    /// A pattern for the line to change.
     pub matching: Option<String>,
     /// `insert`, `ensure`, `delete` or `replace`.
     pub mode: String,
     /// `start` or `end`.
     pub location: Option<String>,
-    /// A line it is to stand before.
+    /// A pattern for the line that follows it.
     pub before: Option<String>,
-    /// A line it is to stand behind.
+    /// A pattern for the line that precedes it.
     pub after: Option<String>,
-    /// Whether it takes the indentation of its neighbour.
+    /// Takes over the indentation of the neighbour.
     pub indent: bool,
 }
 
@@ -37,7 +37,7 @@ fn wrong<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::execution(reason))
 }
 
-/// The lines a pattern matches, or that hold it as text; `None` where there is nothing to look for.
+/// Returns the lines that match a pattern or hold it as text; `None` when there is no pattern or no line.
 fn matching(lines: &[String], regex: Option<&str>) -> Result<Option<Vec<String>>> {
     let Some(regex) = regex.filter(|regex| !regex.is_empty() && !lines.is_empty()) else { return Ok(None) };
     let compiled = pattern::compile(regex, DOTALL).map_err(|error| Error::execution(error.to_string()))?;
@@ -51,7 +51,7 @@ fn matching(lines: &[String], regex: Option<&str>) -> Result<Option<Vec<String>>
     Ok(Some(found))
 }
 
-/// The place of the one line a condition means.
+/// Returns the place of the only line that matches a condition.
 fn only(lines: &[String], probe: &[String], target: &str) -> Result<usize> {
     let word = match probe.len() {
         1 => "",
@@ -87,7 +87,7 @@ impl Order {
         format!("{blanks}{}", line.trim_start())
     }
 
-    /// Returns the lines as they should be.
+    /// Returns the changed lines.
     ///
     /// # Errors
     /// When the conditions do not lead to one place.
@@ -215,7 +215,7 @@ impl Order {
         Ok(())
     }
 
-    /// Returns the text of a file as it should be.
+    /// Returns the lines of the changed file.
     pub fn rewrite(&self, old: &str) -> Result<Vec<String>> {
         let mut lines: Vec<String> = text::plain_lines(old).into_iter().map(str::to_owned).collect();
         // An empty line at the end lets "append" and "insert behind the last line" work alike; it is taken off again

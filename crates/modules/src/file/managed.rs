@@ -14,7 +14,7 @@ use super::signature::Signature;
 use super::{attrs, facts, hash, store, template, text};
 use crate::cp::Web;
 
-/// What is asked about the content of a file.
+/// Where the content of a file comes from.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// The file.
@@ -23,7 +23,7 @@ pub struct Asked {
     pub template: Option<String>,
     /// The address of the content.
     pub source: Option<String>,
-    /// Its checksum, or where that stands.
+    /// Its checksum, or the address of a list of checksums.
     pub source_hash: Value,
     /// The name it has in a list of checksums.
     pub source_hash_name: Option<String>,
@@ -41,7 +41,7 @@ pub struct Asked {
     pub context: Option<Map>,
     /// What it knows if the context does not say otherwise.
     pub defaults: Option<Map>,
-    /// The checksum need not be known.
+    /// Skips the check of the checksum.
     pub skip_verify: bool,
     /// How it is fetched from the web.
     pub web: Web,
@@ -54,11 +54,11 @@ pub struct Asked {
 /// The content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// Where it lies; empty if it need not be fetched.
+    /// The local path; empty if it need not be fetched.
     pub place: String,
     /// Its checksum.
     pub sum: Option<Sum>,
-    /// Why there is none.
+    /// The reason why there is no content.
     pub trouble: String,
 }
 
@@ -111,7 +111,7 @@ pub fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
     }
 }
 
-/// The checksum the content should have, or why it cannot be told.
+/// Returns the checksum the content should have, or why it cannot be determined.
 fn wanted_sum(
     ctx: &Context,
     asked: &Asked,
@@ -158,7 +158,7 @@ fn wanted_sum(
     }
 }
 
-/// Makes sure that the source lies on this machine; the place that is known already is kept.
+/// Fetches the source into the cache; a local path that is known already is kept.
 fn into_cache(
     ctx: &Context,
     asked: &Asked,
@@ -225,7 +225,7 @@ fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Res
     }
 }
 
-/// What a file is to be like, for telling what would change.
+/// The wanted state of a file, for reporting what would change.
 #[derive(Clone, Debug, Default)]
 pub struct Meant {
     /// The file.
@@ -252,15 +252,15 @@ pub struct Meant {
     pub contents: Option<Vec<u8>>,
     /// SELinux context.
     pub selinux: Selinux,
-    /// Whether it is about what a link leads to.
+    /// Follows links.
     pub follow_symlinks: bool,
     /// Differences that do not count.
     pub ignore: Ignore,
-    /// Whether a new file is shown with all it holds.
+    /// Shows the whole content of a new file.
     pub new_file_diff: bool,
 }
 
-/// Tells what would change of a file, and whether that counts with what is ignored left out.
+/// Returns what would change in a file, and whether that counts after everything ignored is left out.
 pub fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
     let kind = meant.sum.as_ref().map(|sum| sum.kind.as_str());
     let stats = facts::of(&meant.name, kind.filter(|_| !Path::new(&meant.name).is_dir()), meant.follow_symlinks).ok();
@@ -355,7 +355,7 @@ fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Map) -> 
     Ok(())
 }
 
-/// What would become of a managed file, with its content fetched: the changes, or why that cannot be told.
+/// Fetches the content of a managed file, and returns the changes, or why they cannot be determined.
 pub fn check(
     ctx: &Context,
     asked: &Asked,
@@ -383,7 +383,7 @@ pub fn check(
     found.map(Ok)
 }
 
-/// The permissions of a source, if they can be told.
+/// Returns the permissions of a source, if they are known.
 pub fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
     // A web server does not tell permissions.
     if !matches!(address::parse(source).scheme, "salt" | "file" | "") {
@@ -402,7 +402,7 @@ pub fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
     }
 }
 
-/// The content that was given: text as it is, or bytes.
+/// Returns the given content as bytes.
 pub fn given_contents(contents: &Value) -> Option<Vec<u8>> {
     match contents {
         Value::Null => None,

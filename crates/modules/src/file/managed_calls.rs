@@ -84,7 +84,7 @@ pub fn get_managed(
     Ok(list![fetched.place, sum, fetched.trouble])
 }
 
-/// The arguments of the two functions that tell what would change.
+/// The arguments shared by `check_managed` and `check_managed_changes`.
 struct Checked {
     asked: Asked,
     meant: Meant,

@@ -146,7 +146,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Returns the text Python has for a failure of the system: "[Errno 2] No such file or directory: '/x'".
+/// Returns Python's message for a system error: "[Errno 2] No such file or directory: '/x'".
 pub fn python_text(error: &io::Error, path: &str) -> String {
     match error.raw_os_error() {
         Some(number) => format!("[Errno {number}] {}: '{path}'", nix::Error::from_raw(number).desc()),
@@ -154,12 +154,12 @@ pub fn python_text(error: &io::Error, path: &str) -> String {
     }
 }
 
-/// A failure of the system that Salt's function lets through as Python's exception.
+/// Turns a system error into the exception that Salt's function does not catch.
 pub fn os_error(error: &io::Error, path: &str) -> Error {
     Error::Other(python_text(error, path))
 }
 
-/// Refuses a path that depends on the directory of this process.
+/// Refuses a path that is relative to the working directory.
 fn must_be_absolute(path: &str, reason: &str) -> Result<()> {
     if path.starts_with('/') { Ok(()) } else { Err(Error::invocation(reason)) }
 }

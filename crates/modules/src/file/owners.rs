@@ -12,7 +12,7 @@ use super::facts::{self, group_name, mode_text, user_name};
 use super::os_error;
 use super::paths::expand_user;
 
-/// Returns the number of a user: of a name, of a number itself, of this process for none.
+/// Returns the id of a user, given as a name or a number. None is this process's user.
 pub fn uid_of(user: &Value) -> Option<u32> {
     match user {
         // Salt takes the minion's own user when none is named.
@@ -22,7 +22,7 @@ pub fn uid_of(user: &Value) -> Option<u32> {
     }
 }
 
-/// Returns the number of a group.
+/// Returns the id of a group, given as a name or a number.
 pub fn gid_of(group: &Value) -> Option<u32> {
     match group {
         Value::Str(name) => Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw()),
@@ -38,7 +38,7 @@ pub fn mode_of(mode: &Value) -> Option<u32> {
     u32::from_str_radix(if digits.is_empty() { "0" } else { digits }, 8).ok().filter(|mode| *mode <= 0o7777)
 }
 
-/// Whom a file is given to; nothing leaves it as it is.
+/// The new owner and group of a file; `None` keeps the present one.
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
     uid: Option<u32>,
@@ -47,7 +47,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Looks user and group up; names that do not exist are noted.
+    /// Looks up user and group; unknown names are remembered.
     pub fn of(user: &Value, group: &Value) -> Self {
         let mut owner = Owner { uid: uid_of(user), gid: gid_of(group), wrong: String::new() };
         // An empty name means "leave it", not "a user that does not exist".
@@ -60,7 +60,7 @@ impl Owner {
         owner
     }
 
-    /// Gives a path to the owner; returns what is wrong in Salt's words, or nothing.
+    /// Changes the owner of a path. Returns None, or Salt's text for what went wrong.
     pub fn give(&self, path: &str, follow: bool) -> Result<Value> {
         let (uid, gid) = (self.uid, self.gid);
         // A link that leads nowhere can still get an owner of its own.
@@ -83,7 +83,7 @@ impl Owner {
     }
 }
 
-/// Gives a path its owner and permissions as far as they differ; a link itself only gets an owner.
+/// Sets owner and permissions of a path. A link gets only an owner.
 pub fn settle(path: &str, user: &Value, group: &Value, mode: Option<u32>) -> Result<()> {
     let meta = fs::symlink_metadata(path).map_err(|error| os_error(&error, path))?;
     let is_link = meta.file_type().is_symlink();
@@ -185,7 +185,7 @@ pub fn set_mode(ctx: &Context, path: String, mode: Value) -> Result<String> {
     ctx.blocking(move || set_mode_now(&expand_user(&path), &mode))
 }
 
-/// Sets the permissions of a path and returns them, or the text Salt has for what are none.
+/// Sets the permissions of a path and returns them, or Salt's text for an invalid mode.
 pub fn set_mode_now(path: &str, mode: &Value) -> Result<String> {
     use std::os::unix::fs::MetadataExt;
     if !Path::new(path).exists() {
@@ -225,7 +225,7 @@ pub fn user_to_uid(user: Value) -> Result<Value> {
     Ok(uid_of(&user).map_or(Value::from(""), Value::from))
 }
 
-/// What was asked of a path and what came of it, in the shape of Salt's `check_perms`.
+/// Builds an empty result in the shape of Salt's `check_perms`.
 pub fn report(name: &str) -> Map {
     map! { "name" => name, "changes" => Map::new(), "comment" => "", "result" => false }
 }

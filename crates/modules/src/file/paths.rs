@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use exec::{Result, VarArgs, function};
 use nix::unistd::{Uid, User};
 
-/// Puts the home directory in for a leading `~` or `~user`.
+/// Replaces a leading `~` or `~user` by the home directory.
 pub fn expand_user(path: &str) -> String {
     let Some(rest) = path.strip_prefix('~') else { return path.to_owned() };
     let (name, tail) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
@@ -24,7 +24,7 @@ fn home_of(user: Option<User>) -> Option<String> {
     user.map(|user| user.dir.to_string_lossy().into_owned())
 }
 
-/// Puts environment variables in for `$name` and `${name}`; unknown ones stay.
+/// Replaces `$name` and `${name}` by environment variables; unknown ones stay.
 pub fn expand_vars(path: &str) -> String {
     let mut out = String::new();
     let mut rest = path;
@@ -42,7 +42,7 @@ pub fn expand_vars(path: &str) -> String {
     out + rest
 }
 
-/// The name after a `$`, and how many bytes it takes with its braces.
+/// Returns the name after a `$`, and its length in bytes with its braces.
 fn variable(text: &str) -> (&str, usize) {
     if let Some(inside) = text.strip_prefix('{') {
         return inside.find('}').map_or(("", 0), |end| (&inside[..end], end + 2));
@@ -78,7 +78,7 @@ pub fn normalize(path: &str) -> String {
     if joined.is_empty() { ".".into() } else { joined }
 }
 
-/// Splits into what stands before the last slash and behind it (`os.path.split`).
+/// Splits at the last slash (`os.path.split`).
 pub fn split(path: &str) -> (&str, &str) {
     let place = path.rfind('/').map_or(0, |slash| slash + 1);
     let (head, tail) = path.split_at(place);
@@ -93,7 +93,7 @@ pub fn real(path: &str) -> String {
     resolved(&absolute(path), 40)
 }
 
-/// Follows up to so many links that lead nowhere.
+/// Resolves a path, and follows at most `links` dangling links.
 fn resolved(absolute: &str, links: usize) -> String {
     let mut missing: Vec<&std::ffi::OsStr> = Vec::new();
     let mut place = Path::new(absolute);

@@ -80,7 +80,7 @@ enum Part {
 pub struct Template(Vec<Part>);
 
 impl Template {
-    /// Text that stands for itself.
+    /// A replacement without escapes.
     pub fn literal(text: &str) -> Self {
         Template(vec![Part::Text(text.to_owned())])
     }

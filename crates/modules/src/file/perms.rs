@@ -10,38 +10,38 @@ use super::selinux::{Outcome, Selinux};
 use super::{attrs, facts, selinux};
 use crate::file::paths::expand_user;
 
-/// What came of something that was to be in a state: the map Salt's functions hand around.
+/// The result of bringing something into a state: the map that Salt's functions pass around.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// What it is about.
+    /// The path.
     pub name: Value,
     /// What changed, or would.
     pub changes: Map,
     /// What to say about it; text, or a list of texts.
     pub comment: Value,
-    /// Done, failed, or nothing: something would be done.
+    /// True or False, or `None` when something would be changed in test mode.
     pub result: Option<bool>,
     /// Further entries (`warnings`, `skip_req`).
     pub more: Map,
 }
 
 impl Report {
-    /// Nothing changed, nothing said, all well.
+    /// Creates a successful report without changes or comment.
     pub fn new(name: impl Into<Value>) -> Self {
         Report { name: name.into(), changes: Map::new(), comment: "".into(), result: Some(true), more: Map::new() }
     }
 
-    /// The same, failed.
+    /// Marks the report as failed.
     pub fn failed(self, comment: impl Into<Value>) -> Self {
         Report { result: Some(false), comment: comment.into(), ..self }
     }
 
-    /// The same, done.
+    /// Marks the report as successful.
     pub fn done(self, comment: impl Into<Value>) -> Self {
         Report { result: Some(true), comment: comment.into(), ..self }
     }
 
-    /// Reads the map of another function; anything else in it is kept.
+    /// Reads the map of another function; further entries are kept.
     pub fn from_map(mut map: Map) -> Self {
         let mut take = |key: &str| map.remove(key);
         Report {
@@ -90,7 +90,7 @@ pub fn normalize_mode(mode: &Value) -> Option<String> {
     Some(format!("{digits:0>4}"))
 }
 
-/// The state a path is to be in; nothing leaves it as it is.
+/// The wanted state of a path; `None` and null keep the present one.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Name or number of the owner.
@@ -101,7 +101,7 @@ pub struct Wanted {
     pub mode: Option<String>,
     /// The letters of the attributes.
     pub attrs: Option<String>,
-    /// Whether it is about what a link leads to.
+    /// Follows links.
     pub follow_symlinks: bool,
     /// The SELinux context.
     pub selinux: Selinux,
@@ -114,7 +114,7 @@ impl Wanted {
     }
 }
 
-/// Returns whether a user or group is the one a file has, by name or number.
+/// Returns whether a file has this user or group, by name or number.
 pub fn is_one(wanted: &Value, stats: &Map, name: &str, number: &str) -> bool {
     Some(wanted) == stats.get(name) || Some(wanted) == stats.get(number)
 }
@@ -209,7 +209,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Notes what became of one of owner, group and mode.
+    /// Reports the result for one of owner, group and mode.
     fn tell(&mut self, what: &str, wanted: &Value, settled: bool, noted: &str) {
         match settled {
             // Only what was different before is a change.
@@ -276,7 +276,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Sets the SELinux context; returns what is to be said alone, in test mode.
+    /// Sets the SELinux context. In test mode returns the only comment of the report.
     fn selinux(&mut self) -> Result<Option<String>> {
         if !self.wanted.selinux.is_wanted() {
             return Ok(None);

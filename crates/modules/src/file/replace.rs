@@ -17,7 +17,7 @@ use super::{difflib, os_error};
 
 /// A text file that is to be changed.
 pub struct Editable {
-    /// The file itself, behind all links.
+    /// The file, with links resolved.
     pub path: String,
     /// Its text.
     pub text: Text,
@@ -62,7 +62,7 @@ impl Editable {
         self.copy_for(copy, None)
     }
 
-    /// A link in the place of the copy is replaced, never followed.
+    /// Writes the copy. A link in its place is replaced, never followed.
     fn copy_for(&self, copy: &str, owner: Option<(u32, u32)>) -> Result<()> {
         let folder = Path::new(copy).parent().unwrap_or(Path::new("/"));
         // Written beside and renamed: the name of the copy is known in advance, and a link there would be followed.
@@ -93,13 +93,13 @@ impl Editable {
         })
     }
 
-    /// Writes new content in one step.
+    /// Replaces the file atomically.
     pub fn swap(&self, content: &[u8]) -> Result<()> {
         store::put(Content::Bytes(content), Path::new(&self.path), &Keep::default()).map_err(Error::Other)
     }
 }
 
-/// Where what is not found is put.
+/// Where to add a line that is not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Beginning,
@@ -121,7 +121,7 @@ struct Replacement {
     preserve_inode: bool,
 }
 
-/// What became of it.
+/// The result of a replacement.
 struct Done {
     difference: String,
     changed: bool,
@@ -137,7 +137,7 @@ impl Replacement {
         Ok((file, content))
     }
 
-    /// Text of the user in the form the file's has.
+    /// Converts the user's text to the form of the file's.
     fn fit(&self, file: &Editable, text: &str) -> String {
         if self.encoding.is_some() { text.to_owned() } else { file.text.fit(text) }
     }
@@ -210,7 +210,7 @@ fn escape(text: &str) -> String {
     fancy_regex::escape(text).into_owned()
 }
 
-/// For a link a link to the copy is made beside it.
+/// If the given path is a link, creates a link to the copy beside it.
 fn keep_link(given: &str, suffix: &str) -> Result<()> {
     let given = expand_user(given);
     let Ok(target) = fs::read_link(&given) else { return Ok(()) };
@@ -227,7 +227,7 @@ fn keep_link(given: &str, suffix: &str) -> Result<()> {
     Ok(())
 }
 
-/// Adds what is not found as one line, be it of several.
+/// Adds a text that is not found, and ends it with a line feed.
 fn add_line(lines: &mut Vec<String>, place: Place, line: &str) {
     match place {
         Place::Beginning => lines.insert(0, format!("{line}\n")),

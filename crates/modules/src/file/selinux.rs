@@ -116,7 +116,7 @@ impl Selinux {
         [("User", &self.user), ("Role", &self.role), ("Type", &self.kind), ("Range", &self.range)]
     }
 
-    /// What is wanted and is not so.
+    /// Returns the parts that are wanted and differ.
     pub fn lacking(&self, has: &Selinux) -> Selinux {
         let part = |wanted: &Option<String>, has: &Option<String>| {
             wanted.clone().filter(|wanted| !wanted.is_empty() && Some(wanted) != has.as_ref())
@@ -151,13 +151,13 @@ impl Selinux {
     }
 }
 
-/// What came of setting a context.
+/// The result of setting a context.
 pub enum Outcome {
     /// The file has it already.
     Right,
-    /// The present one could not be read, or the new one not be set; with Salt's word for it.
+    /// Reading or setting the context failed; with Salt's message.
     Failed(&'static str),
-    /// It would be set, or was; with the changes and what went wrong.
+    /// The context was set, or would be in test mode.
     Changed {
         /// What changes.
         changes: Value,

@@ -10,7 +10,7 @@ use value::{Map, Value, list};
 
 use super::address;
 
-/// What was chosen in this run, by source, hash and environment.
+/// The choices of this run, by source, hash and environment.
 #[derive(Default)]
 struct Chosen(Mutex<HashMap<String, (Value, Value)>>);
 
@@ -49,7 +49,7 @@ pub fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) -> Res
     Err(Error::execution("none of the specified sources were found"))
 }
 
-/// The files and directories of the file server, by environment, asked for once.
+/// The file server's lists of files and directories, by environment, each fetched once.
 struct Server<'a> {
     ctx: &'a Context,
     known: HashMap<String, HashSet<String>>,
@@ -102,7 +102,7 @@ pub fn source_list(ctx: &Context, source: Value, source_hash: Value, saltenv: Va
     Ok(list![source, hash])
 }
 
-/// An environment that was named, else `base`.
+/// Returns the given environment, else `base`.
 pub fn environment(saltenv: &Value) -> String {
     saltenv.as_str().filter(|env| !env.is_empty()).unwrap_or("base").to_owned()
 }

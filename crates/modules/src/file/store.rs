@@ -12,10 +12,10 @@ use value::Value;
 use super::{backups, paths};
 use crate::{cmd, config, util};
 
-/// The beginning of the names of files that are made for a moment.
+/// The prefix of the names of temporary files.
 pub const PREFIX: &str = "__salt.tmp.";
 
-/// What becomes of the file that was there before.
+/// What happens to the old file.
 #[derive(Clone, Debug, Default)]
 pub struct Keep {
     root: Option<PathBuf>,
@@ -31,7 +31,7 @@ impl Keep {
     }
 }
 
-/// What is put in a place.
+/// The content to write.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// What is in another file.
@@ -40,8 +40,8 @@ pub enum Content<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Writes beside the file and renames. Owner and permissions of a file that was there stay; a new one has those of a file
-/// for its owner alone. A symbolic link in the place is replaced itself.
+/// Writes a temporary file in the same directory and renames it. Owner and permissions of an existing file are kept; a
+/// new one is readable for its owner alone. A symbolic link at the path is itself replaced.
 ///
 /// # Errors
 /// The text Python has for what the system says.
@@ -103,7 +103,7 @@ fn copy_attributes(from: &Path, to: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The same, and where SELinux is enforced the context is set to what the policy says.
+/// Like [`put`], and restores the SELinux context where SELinux is enforcing.
 pub fn commit(
     ctx: &Context,
     content: Content<'_>,
@@ -119,14 +119,14 @@ pub fn commit(
     Ok(done)
 }
 
-/// Makes a file for a moment, named as Salt names them.
+/// Creates a temporary file, named as Salt names them.
 pub fn temporary(content: &[u8]) -> io::Result<TempPath> {
     let mut file = tempfile::Builder::new().prefix(PREFIX).tempfile()?;
     file.write_all(content)?;
     Ok(file.into_temp_path())
 }
 
-/// Removes a file that was made for a moment; others stay.
+/// Removes a temporary file; other paths are ignored.
 pub fn clean(path: &str) {
     let ours = std::env::temp_dir().join(PREFIX);
     if path.starts_with(&*ours.to_string_lossy())

@@ -6,7 +6,7 @@ use exec::{Context, Error, Result, function};
 use render::Template;
 use value::{Map, Value, map};
 
-/// What is to be rendered with what.
+/// The settings of a rendering.
 #[derive(Clone, Debug)]
 pub struct Order<'a> {
     /// The engine's name.

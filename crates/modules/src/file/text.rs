@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::Read;
 
-/// How much of a file decides whether it is text.
+/// How many bytes of a file decide whether it is text.
 const SAMPLE: u64 = 512;
 
-/// Returns whether bytes look like no text: a zero byte, or more than three tenths that no text has.
+/// Returns whether bytes look binary: a zero byte, or more than 30 % bytes that text does not have.
 pub fn is_binary(data: &[u8]) -> bool {
     if data.is_empty() {
         return false;
@@ -47,7 +47,7 @@ pub fn decode(bytes: &[u8]) -> String {
         .map_or_else(|_| bytes.iter().map(|byte| char::from(*byte)).collect(), std::borrow::ToOwned::to_owned)
 }
 
-/// Python's words for bytes that are no UTF-8.
+/// Returns Python's message for bytes that are not valid UTF-8.
 pub fn decode_error(bytes: &[u8]) -> Option<String> {
     let error = std::str::from_utf8(bytes).err()?;
     let place = error.valid_up_to();
@@ -61,7 +61,7 @@ pub fn decode_error(bytes: &[u8]) -> Option<String> {
     Some(format!("'utf-8' codec can't decode byte 0x{byte:02x} in position {place}: {reason}"))
 }
 
-/// Splits after each `\n` (as reading a file line by line does) and makes text of each line.
+/// Splits after each `\n`, as reading a file line by line does, and decodes each line.
 pub fn decoded_lines(bytes: &[u8]) -> Vec<String> {
     bytes.split_inclusive(|byte| *byte == b'\n').map(decode).collect()
 }
@@ -133,7 +133,7 @@ pub fn plain_lines(text: &str) -> Vec<&str> {
     cut.collect()
 }
 
-/// Text, and how it stood in its file.
+/// Text, and the encoding it had in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
     /// The text.
@@ -147,7 +147,7 @@ impl Text {
         Text { content: decode(bytes), latin: std::str::from_utf8(bytes).is_err() }
     }
 
-    /// Brings another text into the form this one had. Characters that have no place there stay as in UTF-8.
+    /// Encodes another text like this one. Characters that Latin-1 lacks stay UTF-8.
     pub fn bytes(&self, text: &str) -> Vec<u8> {
         if !self.latin {
             return text.as_bytes().to_vec();
@@ -163,7 +163,7 @@ impl Text {
         out
     }
 
-    /// Brings text of the user, which is UTF-8, into the form this one has when it is compared.
+    /// Converts text of the user, which is UTF-8, so that it can be compared with this one.
     pub fn fit(&self, text: &str) -> String {
         // Each byte becomes a letter, as the bytes of the file did, so the two can be compared.
         if self.latin { text.bytes().map(char::from).collect() } else { text.to_owned() }

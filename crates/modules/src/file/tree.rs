@@ -529,7 +529,7 @@ pub fn rmdir(
     })
 }
 
-/// Removing empty directories.
+/// Removes empty directories.
 struct Sweep {
     limit: Option<SystemTime>,
     deleted: Vec<String>,
@@ -546,7 +546,7 @@ impl Sweep {
         }
     }
 
-    /// Removes one directory if it is old enough; says whether it is gone.
+    /// Removes a directory if it is old enough. Returns whether it is gone.
     fn one(&mut self, directory: &Path) -> bool {
         let old =
             |limit: SystemTime| fs::metadata(directory).and_then(|meta| meta.modified()).is_ok_and(|at| at < limit);
