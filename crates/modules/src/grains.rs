@@ -22,7 +22,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// One change of the file at a time.
+/// Serializes changes of the file.
 static WRITING: Mutex<()> = Mutex::const_new(());
 
 /// Returns a grain, which may lie deeper: ``os_data:disks:0``. Without it the default.
@@ -64,18 +64,18 @@ fn fetch(
     Ok(lookup(&now(ctx), &key, default, &delimiter))
 }
 
-/// What was written to the file since the grains of this job were gathered: all grains as they are now.
+/// All grains, with what this job has written to the file since they were gathered.
 #[derive(Default)]
 struct Changed(std::sync::Mutex<Option<Arc<Map>>>);
 
-/// Returns the grains, with what functions of this job, or of this run of states, have set.
+/// Returns the grains, with those that functions of this job, or of this state run, have set.
 pub fn now(ctx: &Context) -> Arc<Map> {
     let changed = ctx.memo.get::<Changed>();
     let changed = changed.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     changed.clone().unwrap_or_else(|| ctx.grains.clone())
 }
 
-/// Lets the functions of this job see what was set.
+/// Makes new grains visible to the other functions of this job.
 fn remember(ctx: &Context, new: &Map, destructive: bool) {
     let mut grains = (*now(ctx)).clone();
     lay_over(&mut grains, new, destructive);
@@ -165,7 +165,7 @@ fn hide_names(grains: &mut Map) {
     }
 }
 
-/// Puts an X in the place of each letter of the last quarter.
+/// Replaces each character of the last quarter by an X.
 fn without_tail(serial: &str) -> String {
     let kept = serial.chars().count() * 3 / 4;
     serial.chars().enumerate().map(|(place, letter)| if place < kept { letter } else { 'X' }).collect()
@@ -326,7 +326,7 @@ fn contains(list: &[Value], wanted: &Value) -> bool {
     list.iter().any(|item| python::equal(item, wanted))
 }
 
-/// Changes the list a grain is, which may lie deep in another; a refusal is the answer, as in Salt.
+/// Changes a grain that is a list, possibly nested. A refusal is returned as text, as in Salt.
 fn change_list(
     ctx: &Context,
     key: &str,
@@ -348,7 +348,7 @@ fn change_list(
     finish(ctx, written)
 }
 
-/// Goes from a nested key up to its grain and returns that with the new value in its place.
+/// Rebuilds the top-level grain around a nested value.
 fn rebuilt(grains: &Map, key: &str, value: Value, delimiter: &str) -> (String, Value) {
     let (mut key, mut value) = (key.to_owned(), value);
     while let Some((above, last)) = split_last(&key, delimiter) {
@@ -418,7 +418,7 @@ fn delkey(ctx: &Context, key: String, #[default(false)] force: bool) -> Result<M
     change(ctx, &key, Setting { val: Value::Null, force, destructive: true, delimiter: ":".into() })
 }
 
-/// How a grain is to be set.
+/// How to set a grain.
 struct Setting {
     val: Value,
     force: bool,
@@ -426,11 +426,11 @@ struct Setting {
     delimiter: String,
 }
 
-/// What came of deciding about a setting.
+/// What to do about a setting.
 enum Decision {
     /// This grain gets this value.
     Write(String, Value),
-    /// Nothing happens, and that is well or not.
+    /// Nothing is written, successfully or not.
     Leave(bool, String),
 }
 
@@ -472,7 +472,7 @@ impl Setting {
         self.climb(grains, key)
     }
 
-    /// Puts the value into its parents, up to the grain.
+    /// Builds the new value of each parent, up to the grain.
     fn climb(&self, grains: &Map, key: &str) -> Decision {
         let (mut key, mut value) = (key.to_owned(), self.val.clone());
         while let Some((above, last)) = split_last(&key, &self.delimiter) {
@@ -504,7 +504,7 @@ impl Setting {
     }
 }
 
-/// In a list the entry that is the key, or a map that has it, takes the value; else a new map does.
+/// Sets a key within a list: in the entries that are the key or a map with it, else in a new map.
 fn within_list(mut list: Vec<Value>, key: String, value: Value) -> Value {
     let mut updated = false;
     for entry in &mut list {
@@ -522,7 +522,7 @@ fn within_list(mut list: Vec<Value>, key: String, value: Value) -> Value {
     Value::List(list)
 }
 
-/// The grains, with what was written to the file since they were gathered.
+/// Returns the grains, with what the file holds now.
 fn current(ctx: &Context) -> Map {
     let mut grains = (*now(ctx)).clone();
     if let Ok(Some(file)) = read(&path(ctx)) {
@@ -531,7 +531,7 @@ fn current(ctx: &Context) -> Map {
     grains
 }
 
-/// The file: beside the configuration file, or in the configuration directory.
+/// Returns the path of the file: beside the configuration file, or in the configuration directory.
 pub fn path(ctx: &Context) -> PathBuf {
     let conf = Path::new(ctx.opt_str("conf_file").unwrap_or("/etc/salt/minion"));
     if conf.is_dir() { conf.join("grains") } else { conf.with_file_name("grains") }
@@ -548,7 +548,7 @@ fn read(path: &Path) -> std::result::Result<Option<Map>, String> {
     Ok(value.into_map())
 }
 
-/// What writing came to: the new grains, or why there are none.
+/// The result of a write: the new grains, or the text of a refusal.
 struct Written(Value);
 
 fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
@@ -570,7 +570,7 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
     Ok(Written(new.into()))
 }
 
-/// Has the grains gathered anew, so that the next job sees what was written.
+/// Has the minion refresh its grains, so that the next job sees what was written.
 fn finish(ctx: &Context, written: Written) -> Result<Value> {
     // `salt-call --local` has no minion to tell.
     if written.0.as_map().is_some() && !ctx.opt("local").is_some_and(Value::truthy) {

@@ -63,7 +63,7 @@ fn adduser(ctx: &Context, name: String, username: String, root: Option<String>) 
     gpasswd(ctx, &["--add", &username, &name], root.as_deref())
 }
 
-/// `gpasswd` knows the other root under a long name.
+/// Runs `gpasswd`, which names the option for another root differently.
 fn gpasswd(ctx: &Context, args: &[&str], root: Option<&str>) -> Result<bool> {
     let mut args = args.to_vec();
     args.extend(root.into_iter().flat_map(|root| ["--root", root]));

@@ -34,7 +34,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Reads letters without padding, whatever the bits are that no byte takes.
+/// Decodes letters without padding, and ignores the bits that make no whole byte.
 const LENIENT: GeneralPurpose =
     GeneralPurpose::new(&base64::alphabet::STANDARD, NO_PAD.with_decode_allow_trailing_bits(true));
 
@@ -42,7 +42,7 @@ fn bytes_of(value: &Value) -> Vec<u8> {
     value.as_bytes().map_or_else(|| value.to_string().into_bytes(), <[u8]>::to_vec)
 }
 
-/// Text where it is text, bytes otherwise.
+/// Returns valid UTF-8 as text, anything else as bytes.
 fn text_or_bytes(bytes: Vec<u8>) -> Value {
     String::from_utf8(bytes).map_or_else(|error| Value::from(error.as_bytes()), Value::Str)
 }
@@ -61,8 +61,7 @@ fn hmac(form: &str, key: &[u8], content: &[u8]) -> Result<Vec<u8>> {
     signed.map_err(|error| Error::Other(error.to_string()))
 }
 
-/// Reads base64 as Python does: other signs than its letters are passed over, and what stands behind the padding is not
-/// read.
+/// Decodes base64 as Python does: signs outside of the alphabet are skipped, and what follows the padding is ignored.
 fn decoded(text: &Value) -> Result<Vec<u8>> {
     let mut letters = Vec::new();
     let mut padding = 0;
@@ -90,7 +89,7 @@ fn decoded(text: &Value) -> Result<Vec<u8>> {
     }
 }
 
-/// Writes base64 in lines of 76 letters, each with an end.
+/// Encodes base64 in lines of 76 characters, each with a line feed.
 fn in_lines(content: &[u8]) -> String {
     // 57 bytes are 76 letters: the longest line MIME allows.
     let lines = content.chunks(57).map(|chunk| STANDARD.encode(chunk) + "\n");

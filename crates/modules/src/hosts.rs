@@ -34,7 +34,7 @@ fn store(path: &Path, text: &str) -> Result<()> {
     done.map_err(|error| Error::io("write", path, &error))
 }
 
-/// A line taken apart: address, names, remark.
+/// Splits a line into address, names and comment.
 fn entry(line: &str) -> Option<(&str, Vec<&str>, Option<&str>)> {
     let line = line.trim();
     let (names, remark) =
@@ -43,7 +43,7 @@ fn entry(line: &str) -> Option<(&str, Vec<&str>, Option<&str>)> {
     Some((words.next()?, words.collect(), remark.filter(|remark| !remark.is_empty())))
 }
 
-/// All entries by address, remarks on lines of their own under names that count.
+/// Reads all entries by address. Whole-line comments get numbered keys.
 fn parse(text: &str) -> Map {
     let mut hosts = Map::new();
     let mut remarks = 0;
@@ -200,7 +200,7 @@ fn rm_host(ctx: &Context, ip: String, alias: String) -> Result<bool> {
     })
 }
 
-/// A line without a name; nothing if no name is left.
+/// Removes a name from a line; `None` if no name is left.
 fn without(line: &str, ip: &str, alias: &str) -> Option<String> {
     // Other lines are copied to the letter: only the line of this address is written in Salt's form.
     let Some((address, names, remark)) = entry(line).filter(|(address, ..)| *address == ip) else {
@@ -250,7 +250,7 @@ fn set_host(ctx: &Context, ip: String, alias: String, comment: Option<String>) -
     })
 }
 
-/// Puts a line in place of the first of an address and drops its others.
+/// Replaces the first line of an address, and drops its others.
 fn with_host(text: &str, ip: &str, mut line: Option<String>) -> String {
     let mut out = String::new();
     for old in text.lines() {

@@ -34,7 +34,7 @@ fn running(ctx: &Context) -> Result<String> {
     Ok(ctx.call("pkg.normalize_name", vec![release])?.to_string())
 }
 
-/// The kind of kernel, such as `amd64`: what stands behind the last dash of the running one.
+/// Returns the flavour of the running kernel, such as `amd64`: what follows the last dash.
 fn kind(ctx: &Context) -> Result<String> {
     let running = running(ctx)?;
     let form = Regex::new(r"^[\w.+\-~]+-([^-]+)$").expect("the pattern is constant");

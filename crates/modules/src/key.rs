@@ -32,7 +32,7 @@ fn finger_master(ctx: &Context, hash_type: Option<String>) -> Result<String> {
     fingerprint(ctx, "minion_master.pub", hash_type)
 }
 
-/// Without the file there is no fingerprint.
+/// Returns the fingerprint of a key; empty when there is no such file.
 fn fingerprint(ctx: &Context, file: &str, hash_type: Option<String>) -> Result<String> {
     let name = hash_type.or_else(|| ctx.opt_str("hash_type").map(str::to_owned)).unwrap_or_else(|| "sha256".into());
     let kind = name.parse().map_err(|error: crypto::UnknownHashType| Error::invocation(error.to_string()))?;

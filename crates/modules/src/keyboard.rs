@@ -19,7 +19,7 @@ pub static MODULE: Module = Module::new(
     }
 });
 
-/// The file with the layout where systemd does not keep it, and what the line begins with.
+/// Returns the file with the layout on systems without localectl, and the key of its line.
 fn file(ctx: &Context) -> Result<(&'static str, &'static str)> {
     match ctx.grains.get_str("os_family") {
         Some("RedHat") => Ok(("/etc/sysconfig/keyboard", "LAYOUT")),
@@ -38,7 +38,7 @@ fn shell(ctx: &Context, command: &str) -> Result<String> {
     Ok(ctx.call_with("cmd.run", call)?.to_string())
 }
 
-/// What stands behind the first sign of a line, up to the next one.
+/// Returns the text between the first separator and the next.
 fn behind(text: &str, sign: char) -> Result<&str> {
     text.split(sign).nth(1).ok_or_else(|| Error::execution(format!("no layout of a keyboard was found: {text}")))
 }

@@ -16,7 +16,7 @@ pub static MODULE: Module = Module::new(
     &[&AVAILABLE, &CHECK_AVAILABLE, &IS_LOADED, &LOAD, &LSMOD, &MOD_LIST, &REMOVE],
 );
 
-/// Where modules are named that are loaded at each start.
+/// Returns the file of modules to load at boot.
 fn settings(ctx: &Context) -> &'static str {
     // systemd reads /etc/modules only on Debian, but this directory everywhere.
     if ctx.grains.contains_key("systemd") { "/etc/modules-load.d/salt_managed.conf" } else { "/etc/modules" }
@@ -194,7 +194,7 @@ fn write(path: &str, text: &str) -> Result<()> {
     util::replace_file(Path::new(path), text.as_bytes(), 0o644).map_err(|error| Error::io("write", path, &error))
 }
 
-/// Takes the mark off a module that is a remark, or adds it.
+/// Uncomments a module, or adds it.
 fn with(text: &str, module: &str) -> String {
     let is_off = |line: &str| line.strip_prefix('#').is_some_and(|line| line.trim() == module);
     let mut lines: Vec<&str> = text.lines().map(|line| if is_off(line) { module } else { line }).collect();

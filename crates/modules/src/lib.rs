@@ -91,7 +91,7 @@ pub mod virtualenv;
 pub mod webutil;
 pub mod x509;
 
-/// All modules. Of several with one name the first that works on the machine is taken.
+/// All modules. Of several with the same name, the first one that loads on this machine is used.
 pub static ALL: &[&exec::Module] = &[
     // In alphabetical order.
     &acl::MODULE,
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Functions of Salt that a Salt module of ours leaves out on purpose.
+    /// Functions of Salt that are left out on purpose.
     const LEFT_OUT: &[&str] = &[];
 
     /// Functions whose signature differs from Salt's on purpose.

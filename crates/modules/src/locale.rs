@@ -48,7 +48,7 @@ impl Parts {
         text
     }
 
-    /// The name as it is compared.
+    /// Returns the name in the form used for comparison.
     fn normal(mut self) -> String {
         // `locale -a` prints `utf8` where people write `UTF-8`.
         self.codeset = self.codeset.to_lowercase().replace('-', "");
@@ -87,7 +87,7 @@ fn avail(ctx: &Context, locale: String) -> Result<bool> {
     Ok(list(ctx)?.iter().any(|known| Parts::of(known).normal() == wanted))
 }
 
-/// Where the locale of the system is written where systemd does not keep it.
+/// Returns the file of the system's locale on systems without systemd, and its variable.
 fn file(ctx: &Context) -> Result<(&'static str, &'static str)> {
     Ok(match ctx.grains.get_str("os_family").unwrap_or_default() {
         "Suse" => ("/etc/sysconfig/language", "RC_LANG"),
@@ -241,7 +241,7 @@ fn gen_locale(ctx: &Context, locale: String, kwargs: KwArgs) -> Result<Value> {
     Ok(Value::Bool(said.retcode == Some(0)))
 }
 
-/// Takes the mark off a locale in the list of those to be made, or adds it.
+/// Uncomments a locale in the list of those to generate, or adds it.
 fn asked_for(text: &str, locale: &str) -> String {
     let off = |line: &str| line.trim().strip_prefix('#').is_some_and(|line| line.trim() == locale);
     let mut lines: Vec<&str> = text.lines().map(|line| if off(line) { locale } else { line }).collect();

@@ -12,10 +12,10 @@ pub static MODULE: Module =
 /// Directives that begin a script, which ends with `endscript`.
 const SCRIPTS: [&str; 5] = ["firstaction", "lastaction", "prerotate", "postrotate", "preremove"];
 
-/// How deep files may include each other.
+/// How deep includes may be nested.
 const DEPTH: u32 = 8;
 
-/// A number, where a text is one.
+/// Reads an integer, or keeps the text.
 fn plain(text: &str) -> Value {
     text.parse::<i64>().map_or_else(|_| text.into(), Value::from)
 }
@@ -24,11 +24,11 @@ fn names_logs(word: &str) -> bool {
     word.starts_with(['/', '~', '"', '\'']) || word.contains(['*', '?', '['])
 }
 
-/// A configuration as it is read.
+/// The state of reading a configuration.
 #[derive(Default)]
 struct Reader {
     found: Map,
-    /// Names that stand on lines of their own in front of a brace.
+    /// Names on lines of their own that may precede a brace.
     waiting: Vec<String>,
     /// The block that is open, and the names it belongs to.
     block: Option<Map>,
@@ -106,7 +106,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes up the files of a directory.
+    /// Reads the files of an included directory.
     fn include(&mut self, folder: &str, depth: u32) -> Result<()> {
         if depth >= DEPTH {
             return Err(Error::execution(format!("files include each other too deeply: {folder}")));
@@ -182,7 +182,7 @@ fn get(
     Ok(block.get_value(&value).cloned().unwrap_or(false.into()))
 }
 
-/// A block as it stands in the file.
+/// Renders a block as the file has it.
 fn written(name: &str, block: &Map) -> String {
     let mut text = String::new();
     for (setting, value) in block {
@@ -200,7 +200,7 @@ fn written(name: &str, block: &Map) -> String {
     format!("{name} {{\n{text}}}")
 }
 
-/// What is put in place of what; nothing when all is as it should be.
+/// Returns the arguments of `file.replace` for a change; `None` when nothing has to change.
 fn replacement(conf: &Map, key: &str, value: &Value, setting: &Value) -> Result<Option<Map>> {
     let current = conf.get(key).cloned().unwrap_or(false.into());
     if setting.is_null() {

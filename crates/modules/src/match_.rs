@@ -27,7 +27,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// A target with what it is read with.
+/// A target and the settings it is matched with.
 struct Question<'a> {
     kind: TargetType,
     target: &'a Value,
@@ -40,7 +40,7 @@ impl<'a> Question<'a> {
         Question { kind, target, id: None, delimiter: targeting::DEFAULT_DELIMITER }
     }
 
-    /// A target that cannot be read means nobody; why is in the log.
+    /// Matches the target. An invalid one matches nobody, and the reason is logged.
     fn answer(&self, ctx: &Context) -> bool {
         let nodegroups = ctx.opt("nodegroups").and_then(Value::as_map);
         let around = targeting::Context { delimiter: self.delimiter, nodegroups };
@@ -182,7 +182,7 @@ fn stored(ctx: &Context, target: &str) -> bool {
     targeting::data_match(target, |key| crate::data::read(ctx).get(key).cloned())
 }
 
-/// The match function of this name, as `filter_by` and its like call it.
+/// Calls a match function by name, for `filter_by` and the like.
 fn by_name(ctx: &Context, name: &str, target: &Value, id: Option<&str>) -> Result<bool> {
     // The data store is no kind of target for a master, so the enumeration does not have it.
     if name == "data" {

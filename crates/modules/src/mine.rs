@@ -14,24 +14,24 @@ pub static MODULE: Module = Module::new(
     &[&DELETE, &FLUSH, &GET, &GET_DOCKER, &SEND, &UPDATE, &VALID],
 );
 
-/// Where a masterless minion keeps its mine in the data store.
+/// The key of a masterless minion's mine in the data store.
 const LOCAL: &str = "mine_cache";
 
-/// A function the mine is to hold the result of.
+/// A function whose result goes into the mine.
 #[derive(Debug, Default, PartialEq)]
 struct Definition {
     /// The function, when the entry has another name.
     function: Option<String>,
     args: Vec<Value>,
     kwargs: Map,
-    /// Who may read it, and how that is to be understood.
+    /// Who may read it: a target and its type.
     allow_tgt: Option<Value>,
     allow_tgt_type: Option<Value>,
 }
 
 impl Definition {
-    /// Reads what stands under the name in the option `mine_functions`: a map of keyword arguments, or a list of
-    /// arguments with such maps among them.
+    /// Reads an entry of the option `mine_functions`: a map of keyword arguments, or a list of arguments with such maps
+    /// among them.
     fn read(value: &Value) -> Self {
         let mut definition = Definition::default();
         match value {
@@ -59,7 +59,7 @@ impl Definition {
         self.allow_tgt_type = take("allow_tgt_type");
     }
 
-    /// Calls the function and wraps its result as far as not everybody may read it.
+    /// Calls the function, and wraps its result with the access list if there is one.
     fn result(&self, ctx: &Context, name: &str) -> Result<Value> {
         let call = Call { args: self.args.clone(), kwargs: self.kwargs.clone() };
         // The same check as for a published job: the mine must not run what `disable_modules` forbids.
@@ -325,7 +325,7 @@ fn get_docker(
     Ok(images)
 }
 
-/// Which addresses of a host count.
+/// Which addresses of a host to use.
 struct Addresses {
     interfaces: Vec<String>,
     cidrs: Vec<String>,

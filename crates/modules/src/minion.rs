@@ -86,7 +86,7 @@ fn restart(
     }
 }
 
-/// What `minion.restart` returns, where nothing else is said.
+/// Builds the result of `minion.restart`: the defaults, with `differences` over them.
 fn answer(differences: Map) -> Map {
     let mut all = map! { "killed" => (), "restart" => map! {}, "service_restart" => map! {}, "retcode" => 0 };
     all.update(differences);
@@ -107,7 +107,7 @@ fn by_command(command: &Value) -> Result<Map> {
     Ok(answer(map! { "comment" => comment }))
 }
 
-/// Whether systemd started this process as a service.
+/// Returns whether systemd started this process as a service.
 fn is_systemd_service() -> bool {
     // systemd sets the variable for services; a minion that was started in a terminal is not one.
     Path::new("/run/systemd/system").is_dir() && std::env::var_os("INVOCATION_ID").is_some()

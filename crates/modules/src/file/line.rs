@@ -316,7 +316,7 @@ fn change(path: &str, order: &Order, (show, backup, test): (bool, bool, bool)) -
     Ok(if show && !difference.is_empty() { difference.into() } else { Value::Bool(true) })
 }
 
-/// Copies the file to its name with the time behind it.
+/// Copies the file to its own name with the time appended.
 fn keep(path: &str) -> Result<()> {
     let time =
         local_time(None).ok_or_else(|| Error::execution(format!("failed to tell the time for a copy of {path}")))?;

@@ -16,12 +16,12 @@ use super::store::{self, Content, Keep};
 use super::{address, content, hash, paths, sources, tree};
 use crate::cp::Web;
 
-/// What a file is to be.
+/// The wanted state of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     /// The file.
     pub name: String,
-    /// Where its content lies; empty if it is to be fetched.
+    /// The local path of its content; empty if it is to be fetched.
     pub place: String,
     /// The address of its content.
     pub source: Option<String>,
@@ -37,25 +37,25 @@ pub struct Order {
     pub attrs: Option<String>,
     /// The environment of the source.
     pub saltenv: String,
-    /// Whether the file that was there is kept.
+    /// The backup mode: where the old file is kept.
     pub backup: Value,
-    /// Whether directories that are missing are made.
+    /// Creates missing directories.
     pub makedirs: bool,
-    /// Whether the difference is shown.
+    /// Shows the difference.
     pub show_changes: bool,
     /// The content, instead of a source: text or bytes.
     pub contents: Value,
-    /// Permissions of directories that are made.
+    /// Permissions of directories that are created.
     pub dir_mode: Value,
-    /// Whether it is about what a link leads to.
+    /// Follows links.
     pub follow_symlinks: bool,
-    /// The checksum need not be right.
+    /// Skips the check of the checksum.
     pub skip_verify: bool,
-    /// The permissions are those of the source.
+    /// Takes over the permissions of the source.
     pub keep_mode: bool,
     /// The encoding of text.
     pub encoding: Option<String>,
-    /// What becomes of characters that are not in it.
+    /// What to do with characters that the encoding lacks.
     pub encoding_errors: String,
     /// SELinux context.
     pub selinux: Selinux,
@@ -65,14 +65,14 @@ pub struct Order {
     pub signature: Signature,
     /// Differences that do not count.
     pub ignore: Ignore,
-    /// Whether a new file is shown with all it holds.
+    /// Shows the whole content of a new file.
     pub new_file_diff: bool,
 }
 
-/// What ends the work early: the report says why.
+/// The report of a run that ended early.
 type Stop = Box<Report>;
 
-/// Makes a file what it should be, or in test mode as far as that changes nothing.
+/// Brings a file into the wanted state, or in test mode reports what would change.
 pub fn manage(ctx: &Context, order: Order, report: Option<Report>) -> Result<Report> {
     let mut order = order;
     order.name = paths::expand_user(&order.name);
@@ -88,7 +88,7 @@ struct Work<'a> {
     ctx: &'a Context,
     order: Order,
     report: Report,
-    /// Whether the difference counts, with what is ignored left out.
+    /// Set when the difference counts, after everything ignored is left out.
     counts: bool,
 }
 
@@ -120,7 +120,7 @@ impl Work<'_> {
         Ok(done)
     }
 
-    /// Makes sure that the source lies here.
+    /// Fetches the source, unless it is local already.
     fn fetch(&mut self, source: &str) -> Result<std::result::Result<(), Stop>> {
         if !self.order.place.is_empty() {
             return Ok(Ok(()));
@@ -135,7 +135,7 @@ impl Work<'_> {
         Ok(Ok(()))
     }
 
-    /// The content in bytes.
+    /// Returns the given content as bytes.
     fn contents(&self) -> Result<Option<Vec<u8>>> {
         match (&self.order.contents, &self.order.encoding) {
             (Value::Null, _) => Ok(None),
@@ -146,7 +146,7 @@ impl Work<'_> {
         }
     }
 
-    /// Checks what was fetched: its checksum, if one was named, and its signature.
+    /// Checks the checksum and the signature of the fetched content.
     fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
         let order = &self.order;
         // What the master served was compared with its own checksum when it was fetched.
@@ -188,7 +188,7 @@ impl Work<'_> {
         }))
     }
 
-    /// A file that is there.
+    /// Changes an existing file.
     fn change(&mut self) -> Result<std::result::Result<(), Stop>> {
         let real = store::behind(&self.order.name, self.order.follow_symlinks);
         let unfollowed = !self.order.follow_symlinks && Path::new(&real).is_symlink();
@@ -272,7 +272,7 @@ impl Work<'_> {
         self.commit(Content::Bytes(contents), real)
     }
 
-    /// A link that is not to be followed becomes a file.
+    /// Replaces a link that is not to be followed by a file.
     fn replace_link(&mut self) -> Result<std::result::Result<(), Stop>> {
         let name = self.order.name.clone();
         if self.order.place.is_empty() {
@@ -305,7 +305,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A file that is not there yet.
+    /// Creates a new file.
     fn make(&mut self) -> Result<std::result::Result<(), Stop>> {
         let name = self.order.name.clone();
         let contents = self.contents()?;
@@ -394,7 +394,8 @@ impl Work<'_> {
     }
 }
 
-/// The permissions of directories on the way to a file: those given, or the file's with a way in for whom it lets read.
+/// Returns the permissions of created directories: those given, or the file's with the execute bit for everybody who
+/// may access it.
 pub fn directory_mode(dir_mode: &Value, mode: &Value) -> Value {
     if !dir_mode.is_null() || mode.is_null() {
         return dir_mode.clone();

@@ -83,12 +83,12 @@ fn words(ctx: &Context, line: &str) -> Result<Vec<String>> {
     Ok(run(ctx, line)?.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The same command for the settings that last.
+/// Adds the option for the permanent settings.
 fn lasting(line: &str, permanent: bool) -> String {
     if permanent { format!("{line} --permanent") } else { line.to_owned() }
 }
 
-/// The same command for a zone; without one it is about the default zone.
+/// Adds a zone; without one the command is about the default zone.
 fn zoned(zone: Option<String>, line: &str) -> String {
     match zone.filter(|zone| !zone.is_empty()) {
         Some(zone) => format!("--zone={zone} {line}"),
@@ -96,7 +96,7 @@ fn zoned(zone: Option<String>, line: &str) -> String {
     }
 }
 
-/// Makes or takes away something, and lets it take effect.
+/// Creates or deletes something, and reloads the settings if wanted.
 fn managed(ctx: &Context, line: &str, restart: bool) -> Result<String> {
     let said = run(ctx, line)?;
     // New zones and services exist in the permanent settings only, until they are loaded.
@@ -110,7 +110,8 @@ fn known(ctx: &Context, service: &str) -> Result<()> {
     if known { Ok(()) } else { Err(Error::execution("The service does not exist.")) }
 }
 
-/// Reads the settings of zones: a name at the start of a line, indented settings, values that go on behind a tabulator.
+/// Reads the settings of zones: a name at the start of a line, then indented settings, whose further values are
+/// indented with a tab.
 fn zones(text: &str) -> Map {
     let mut found = Map::new();
     let (mut zone, mut setting) = (String::new(), String::new());

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::run::{Git, Who, listed, named};
 
-/// Whose options are meant.
+/// The configuration that is meant: a repository's, or the user's.
 struct Place {
     cwd: Option<String>,
     global: bool,
@@ -30,7 +30,7 @@ impl Place {
         }
     }
 
-    /// All values of an option; none when git knows no such option.
+    /// Returns all values of an option; `None` when it is not set.
     fn values(&self, ctx: &Context, who: &Who, key: &str) -> Result<Option<Vec<String>>> {
         let git = Git::of(ctx, who, &["config", self.flag(), "--get-all", key]);
         let done = self.at(git).done()?;
@@ -38,7 +38,7 @@ impl Place {
         Ok((done.retcode != 1).then(|| done.stdout.lines().map(str::to_owned).collect()))
     }
 
-    /// The options that fit patterns, each with its values.
+    /// Returns the options that match the patterns, each with its values.
     fn matching(&self, ctx: &Context, who: &Who, key: &str, value: Option<String>) -> Result<Map> {
         let git = Git::of(ctx, who, &["config", self.flag(), "--get-regexp", key]).words(value);
         let done = self.at(git).done()?;

@@ -9,8 +9,8 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The revisions `merge-base` is asked about; `kinds` says which of octopus, independent, is_ancestor and fork_point are
-/// wanted.
+/// Checks the arguments of `merge_base` and returns its revisions. `kinds` says which of octopus, independent,
+/// is_ancestor and fork_point are wanted.
 fn common(refs: Option<Value>, kinds: &[bool; 4]) -> Result<Vec<String>> {
     let refs: Vec<String> = match refs {
         None => Vec::new(),

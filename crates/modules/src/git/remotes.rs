@@ -31,13 +31,13 @@ fn one_remote(ctx: &Context, who: &Who, cwd: &str, name: &str, redact: bool) -> 
     found.ok_or_else(|| Error::execution(format!("Remote '{name}' not present in git checkout located at {cwd}")))
 }
 
-/// Lines of a hash and a ref.
+/// Reads lines of a hash and a ref.
 fn refs_of(output: &str) -> Map {
     let pairs = output.lines().filter_map(|line| line.trim_start().split_once(char::is_whitespace));
     pairs.map(|(hash, name)| (name.trim_start(), hash)).collect()
 }
 
-/// What fetching has brought, from what git tells of it.
+/// Reads from the messages of `git fetch` what it has brought.
 fn fetched(output: &str) -> Map {
     // git has no output of `fetch` for programs, so its messages are read, as Salt does.
     let update = pattern(r"^[\s*]*(?:([0-9a-f]+)\.\.([0-9a-f]+)|\[(?:new (tag|branch)|tag update)\])\s+(.+)->");

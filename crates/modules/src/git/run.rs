@@ -13,18 +13,18 @@ use crate::cmd::words;
 /// The arguments nearly all functions share.
 #[derive(Clone, Debug, Default)]
 pub struct Who {
-    /// As whom git runs.
+    /// The user git runs as.
     pub user: Option<String>,
     /// That user's password, for Windows.
     pub password: Option<Value>,
-    /// Whether a failure leaves the job a success.
+    /// Keeps the job a success when git fails.
     pub ignore_retcode: Value,
     /// How the output is encoded.
     pub output_encoding: Option<Value>,
 }
 
 impl Who {
-    /// Returns a path as that user writes it: relative to the home directory.
+    /// Resolves a path against the home directory of the user.
     pub fn path(&self, path: &str) -> String {
         // Salt joins with the home directory; an absolute path replaces it in Python as well.
         if Path::new(path).is_absolute() {
@@ -39,7 +39,7 @@ impl Who {
     }
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// The exit code.
@@ -50,7 +50,7 @@ pub struct Done {
     pub stderr: String,
 }
 
-/// A git command that is put together.
+/// A git command under construction.
 pub struct Git<'a> {
     ctx: &'a Context,
     who: &'a Who,
@@ -62,14 +62,14 @@ pub struct Git<'a> {
 }
 
 impl<'a> Git<'a> {
-    /// `git` with options in front of the subcommand.
+    /// Starts a command with options in front of the subcommand.
     pub fn with(ctx: &'a Context, who: &'a Who, git_opts: &Value) -> Result<Self> {
         let mut words = vec!["git".to_owned()];
         words.extend(options(git_opts)?);
         Ok(Git { ctx, who, cwd: None, words, merge: false, identity: None, saltenv: "base".into() })
     }
 
-    /// `git` and its first words.
+    /// Starts a command with its first words.
     pub fn of(ctx: &'a Context, who: &'a Who, words: &[&str]) -> Self {
         let words = std::iter::once(&"git").chain(words).map(|word| (*word).to_owned()).collect();
         Git { ctx, who, cwd: None, words, merge: false, identity: None, saltenv: "base".into() }
@@ -97,20 +97,20 @@ impl<'a> Git<'a> {
         if applies { self.word(word) } else { self }
     }
 
-    /// Lets stderr flow into stdout.
+    /// Sends stderr to the same pipe as stdout.
     pub fn merged(mut self) -> Self {
         self.merge = true;
         self
     }
 
-    /// Uses ssh keys, each until one works; they may lie on the file server.
+    /// Sets ssh keys, which are tried in order. They may be on the file server.
     pub fn identity(mut self, identity: Option<Value>, saltenv: &str) -> Self {
         self.identity = identity.filter(Value::truthy);
         self.saltenv = saltenv.to_owned();
         self
     }
 
-    /// Runs it and returns what it wrote.
+    /// Runs it and returns its output.
     ///
     /// # Errors
     /// When it fails.
@@ -127,7 +127,7 @@ impl<'a> Git<'a> {
         Err(Error::execution(format!("Command '{shown}' failed{why}")))
     }
 
-    /// Runs it, whatever it comes to.
+    /// Runs it and returns its result, successful or not.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -223,7 +223,7 @@ fn refusal(errors: &[String], missing: &[String]) -> String {
     text
 }
 
-/// The ssh program with a key and nothing that would wait for a person.
+/// Builds the ssh command for a key, with everything off that would ask a question.
 fn ssh_command(key: &Path) -> String {
     // git hands the command to a shell.
     let quoted = key.to_string_lossy().replace('\'', r"'\''");
@@ -234,7 +234,7 @@ fn ssh_command(key: &Path) -> String {
     )
 }
 
-/// Whether a private key needs a passphrase: the PEM header says so, or the cipher named in the form of OpenSSH.
+/// Returns whether a private key needs a passphrase, by its PEM header or by the cipher named in an OpenSSH key.
 fn is_encrypted(path: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(path) else { return false };
     // PEM names it in a header, PKCS#8 in the first line.
@@ -249,7 +249,7 @@ fn is_encrypted(path: &Path) -> bool {
     rest.get(..length).is_some_and(|cipher| cipher != b"none")
 }
 
-/// Hides the credentials of addresses.
+/// Replaces credentials in addresses.
 pub fn redacted(text: &str) -> String {
     // Greedy on purpose: a password may hold an at sign, and hiding too much does no harm.
     let pattern = RegexBuilder::new(r"(https?)://.*@").case_insensitive(true).build().expect("the pattern is constant");
@@ -281,7 +281,7 @@ fn quoted(text: &str) -> String {
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// Reads options: words of a text, or the entries of a list. A `--` at the end goes, since a file name may follow.
+/// Reads options from a text or a list. A trailing `--` is removed, since the caller adds its own.
 pub fn options(opts: &Value) -> Result<Vec<String>> {
     let mut words = match opts {
         Value::Null => return Ok(Vec::new()),
@@ -295,7 +295,8 @@ pub fn options(opts: &Value) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// Takes named arguments that are words of Rust or Salt's secrets; nothing else may be left.
+/// Takes the arguments that Salt reads from `**kwargs`, mostly because their names are builtins of Python. Any others
+/// are refused.
 ///
 /// # Errors
 /// For arguments that are not known.
@@ -309,7 +310,7 @@ pub fn named<const N: usize>(kwargs: &KwArgs, names: [&str; N]) -> Result<[Value
     Err(Error::invocation(format!("The following keyword arguments are not valid: {}", wrong.join(", "))))
 }
 
-/// The items of a list, or the parts of a text between commas.
+/// Returns the items of a list, or splits a text at commas.
 pub fn listed(value: &Value) -> Vec<String> {
     match value {
         Value::List(items) => items.iter().map(Value::to_string).collect(),
@@ -317,7 +318,7 @@ pub fn listed(value: &Value) -> Vec<String> {
     }
 }
 
-/// A pattern that is known to be right.
+/// Compiles a constant pattern.
 pub fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is constant")
 }

@@ -27,7 +27,7 @@ impl Tree {
     }
 }
 
-/// In a further checkout `.git` is a file that names the directory of the repository.
+/// Returns whether a directory is a linked worktree: there `.git` is a file that names the directory of the repository.
 fn belongs_elsewhere(ctx: &Context, who: &Who, cwd: &str) -> Result<bool> {
     let who = Who { ignore_retcode: true.into(), ..who.clone() };
     let top = match Git::of(ctx, &who, &["rev-parse", "--show-toplevel"]).at(cwd).text() {

@@ -8,12 +8,12 @@ use value::{Map, Value};
 use super::request::Request;
 use crate::cmd::encoding::Encoding;
 
-/// What curl left behind.
+/// The result of curl.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// Its exit code.
     pub code: i64,
-    /// What it wrote about a failure.
+    /// Its error message.
     pub error: String,
     /// The headers of all answers, redirections first.
     pub head: String,
@@ -90,7 +90,7 @@ impl Answer {
     }
 }
 
-/// What the type of a text says of its encoding; UTF-8 when it names none, or one we cannot read.
+/// Returns the encoding that a content type names; UTF-8 when it names none, or one that is not supported.
 fn encoding(content_type: &str) -> Encoding {
     let mut parts = content_type.split(';').map(str::trim);
     if !parts.next().is_some_and(|kind| kind.to_ascii_lowercase().starts_with("text/")) {
@@ -105,7 +105,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Error::io("write", path, &error))
 }
 
-/// The status, its words and the headers of the last answer.
+/// Returns the status, its reason and the headers of the last answer.
 fn last_head(head: &str) -> (i64, String, Map) {
     let head = head.replace("\r\n", "\n");
     // Each redirection has a block of its own; the last one belongs to the body.
@@ -119,7 +119,7 @@ fn last_head(head: &str) -> (i64, String, Map) {
     (status, reason, headers.map(|(name, value)| (canonical(name.trim()), value.trim())).collect())
 }
 
-/// `content-type` as `Content-Type`.
+/// Capitalizes a header: `content-type` becomes `Content-Type`.
 fn canonical(name: &str) -> String {
     let part = |part: &str| {
         let mut letters = part.chars();
@@ -129,7 +129,7 @@ fn canonical(name: &str) -> String {
     name.split('-').map(part).collect::<Vec<_>>().join("-")
 }
 
-/// Reads the body as data; true when it is to be shown as text.
+/// Decodes the body into the result. Returns true when the body is to be shown as text.
 fn decode(result: &mut Map, wanted: &str, content_type: &str, text: &str) -> Result<bool> {
     let kinds = ["xml", "json", "yaml"];
     // The order counts: a type can hold two of the words, such as `application/xml+json`.

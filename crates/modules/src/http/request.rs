@@ -39,7 +39,7 @@ pub(super) struct Wants {
     pub decode_out: Option<PathBuf>,
 }
 
-/// Arguments of Salt that are not obeyed; given, they are refused.
+/// Arguments of Salt that are not supported, and are refused when set.
 const REFUSED: [&str; 12] = [
     "header_file",
     "cookies",
@@ -55,7 +55,7 @@ const REFUSED: [&str; 12] = [
     "template_dict",
 ];
 
-/// Arguments that change nothing here.
+/// Arguments that have no effect here.
 const IGNORED: [&str; 15] = [
     "node",
     "port",
@@ -75,7 +75,7 @@ const IGNORED: [&str; 15] = [
 ];
 
 impl Request {
-    /// Reads the arguments; options of the minion stand for those that are not given.
+    /// Reads the arguments. Options of the minion are the defaults.
     pub fn read(ctx: &Context, url: String, mut arguments: Map) -> Result<Self> {
         if let Some(name) = REFUSED.iter().find(|name| arguments.get(name).is_some_and(Value::truthy)) {
             return Err(Error::execution(format!("not supported: http.query {name}")));
@@ -141,7 +141,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Sends it. What is secret goes to curl's standard input.
+    /// Sends it. Secrets go to curl's standard input.
     pub fn send(&self, ctx: &Context) -> Result<Answer> {
         if crate::util::which("curl").is_none() {
             return Err(Error::CommandNotFound("curl".into()));

@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 /// An option's text, or a section.
 #[derive(Clone, Debug)]
 pub enum Entry {
-    /// The text behind the separator, or a whole comment.
+    /// The text behind the separator, or the line of a comment.
     Text(String),
     /// Options of their own.
     Section(Section),
@@ -35,14 +35,14 @@ impl Entry {
 /// A section, or the whole file. Comments have the keys `#comment1` and so on, lines that are no options `#unknown1`.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// What stands between an option and its value, as it was last seen.
+    /// The separator between an option and its value, as it was last seen.
     pub separator: String,
-    /// Whether no space is put around the separator.
+    /// Puts no spaces around the separator.
     pub no_spaces: bool,
     entries: IndexMap<String, Entry>,
 }
 
-/// The pattern of an option: indent, name, separator, value.
+/// Builds the pattern of an option: indent, name, separator, value.
 pub fn option_pattern(separator: &str) -> Result<Regex> {
     // The name is matched as shortly as possible: a value may hold the separator too.
     let pattern = format!(r"^(\s*)(.+?)\s*({})\s*(.*)\s*", regex::escape(separator));
@@ -51,12 +51,12 @@ pub fn option_pattern(separator: &str) -> Result<Regex> {
 }
 
 impl Section {
-    /// An empty one.
+    /// Creates an empty section.
     pub fn new(separator: &str, no_spaces: bool) -> Self {
         Section { separator: separator.to_owned(), no_spaces, entries: IndexMap::new() }
     }
 
-    /// Returns what is under a key.
+    /// Returns the entry of a key.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.get(key)
     }
@@ -69,17 +69,17 @@ impl Section {
         }
     }
 
-    /// Takes what is under a key.
+    /// Removes and returns the entry of a key.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
         self.entries.shift_remove(key)
     }
 
-    /// Goes through keys and entries.
+    /// Iterates over keys and entries.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &Entry)> {
         self.entries.iter()
     }
 
-    /// Lengthens the last entry by a line; false when there is none that is text.
+    /// Appends a line to the last entry; false when that is not text.
     pub fn continue_last(&mut self, line: &str) -> bool {
         match self.entries.last_mut() {
             Some((_, Entry::Text(text))) => {
@@ -146,7 +146,7 @@ impl Section {
         Ok(())
     }
 
-    /// A new option stands where a comment shows it switched off, and the comment goes.
+    /// Puts a new option where a comment shows it switched off, and removes the comment.
     fn take_place_of_comment(&mut self, key: &str) -> Result<()> {
         let pattern = option_pattern(&self.separator)?;
         let shows = |name: &str, entry: &Entry| match entry {

@@ -19,7 +19,7 @@ pub static MODULE: Module = Module::new(
     &[&GET_INI, &GET_OPTION, &GET_SECTION, &REMOVE_OPTION, &REMOVE_SECTION, &SET_OPTION],
 );
 
-/// How a file is written.
+/// The format of a file.
 struct Form<'a> {
     file: &'a str,
     separator: String,

@@ -13,7 +13,7 @@ use value::{Map, Value};
 
 use crate::util;
 
-/// The path of a file; tests have a root of their own.
+/// Returns the path of a file, below another root in tests.
 fn place(ctx: &Context, path: &str) -> PathBuf {
     format!("{}{path}", ctx.opts.get_str("__root").unwrap_or_default()).into()
 }
@@ -32,14 +32,14 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     util::replace_file(path, text.as_bytes(), mode).map_err(|error| Error::io("write", path, &error))
 }
 
-/// A name of an interface becomes a part of paths and of lines.
+/// Checks the name of an interface, which becomes a part of paths and of lines.
 fn check_name(name: &str) -> Result<()> {
     // A slash would lead out of the directory, and white space would begin a new word in the file.
     let fits = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == '/' || c == '\0');
     if fits { Ok(()) } else { Err(Error::execution(format!("{name:?} is no name of an interface"))) }
 }
 
-/// Brings an interface up or down, unless another one does.
+/// Brings an interface up or down, unless its kind follows another interface.
 fn switched(ctx: &Context, program: &str, iface: &str, kind: &str, others: &[&str]) -> Result<Value> {
     check_name(iface)?;
     // A slave comes up with its master; Salt returns None for it.
@@ -54,7 +54,7 @@ fn is_set(options: &Map, name: &str) -> bool {
     options.get(name).and_then(options::switch) == Some(true)
 }
 
-/// Gives the machine its name, where that is wanted at once; says whether it worked.
+/// Sets the host name, if it is to be applied at once. Returns whether that worked.
 fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
     if !is_set(options, "apply_hostname") {
         return Ok(true);
@@ -67,7 +67,7 @@ fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
     Ok(ctx.call("network.mod_hostname", vec![name.clone()])?.truthy())
 }
 
-/// Returns whether settings take effect when the machine is started anew, and not before.
+/// Returns whether the settings take effect only after a reboot.
 fn waits_for_reboot(options: &Map) -> bool {
     let waits = is_set(options, "require_reboot");
     if waits {

@@ -6,10 +6,10 @@ use exec::{Error, Result};
 use value::Value;
 
 // `true` and `True` are both listed: Salt's list holds the text and the Python value.
-/// The words that mean yes and no, as they are listed in messages.
+/// The words for yes and no, as messages list them.
 pub const SWITCH: &[&str] = &["yes", "on", "true", "1", "True", "no", "off", "false", "0", "False"];
 
-/// A word that means yes or no.
+/// Reads a word that means yes or no.
 pub fn switch(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(set) => Some(*set),
@@ -25,7 +25,7 @@ pub fn switch(value: &Value) -> Option<bool> {
     }
 }
 
-/// An option of an interface has a value that it cannot have.
+/// Words the error of an option with an invalid value.
 pub fn invalid(interface: &str, option: &str, expected: &[&str]) -> Error {
     let expected = expected.join("|");
     Error::execution(format!("Invalid option -- Interface: {interface}, Option: {option}, Expected: [{expected}]"))
@@ -36,7 +36,7 @@ pub fn switched(interface: &str, option: &str, value: &Value) -> Result<bool> {
     switch(value).ok_or_else(|| invalid(interface, option, SWITCH))
 }
 
-/// A whole number, also as text.
+/// Reads an integer, also from text.
 pub fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),
@@ -48,7 +48,7 @@ pub fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// An address, perhaps with the length of a prefix.
+/// Returns whether a text is an address, with or without a prefix length.
 pub fn is_address(text: &str, six: bool) -> bool {
     let width = if six { 128 } else { 32 };
     let (address, prefix) = match text.rsplit_once('/') {
@@ -59,7 +59,7 @@ pub fn is_address(text: &str, six: bool) -> bool {
     known && prefix.is_some_and(|prefix| (1..=width).contains(&prefix))
 }
 
-/// An address of a card: six numbers with the same sign between.
+/// Returns whether a text is a MAC address: six numbers with the same separator.
 pub fn is_mac(text: &str) -> bool {
     ['-', ':', '.'].into_iter().any(|sign| {
         let parts: Vec<&str> = text.split(sign).collect();

@@ -7,18 +7,18 @@ use super::{NO_CHAIN, program, rules_now, said, wait};
 
 const NO_RULE: &str = "Error: Rule needs to be specified";
 
-/// An argument that was given and says something.
+/// Returns an argument unless it is empty.
 fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// Runs a command on a table and returns what the program complains about.
+/// Runs a command on a table and returns its stderr.
 fn change(ctx: &Context, family: &str, table: &str, what: &str) -> Result<String> {
     let wait = wait(ctx, family)?;
     said(ctx, "cmd.run_stderr", &format!("{} {wait} -t {table} {what}", program(ctx, family)?))
 }
 
-/// True, or the complaint.
+/// Returns True for an empty text, otherwise the text.
 fn silent(text: String) -> Value {
     if text.is_empty() { true.into() } else { text.into() }
 }
@@ -162,7 +162,7 @@ fn append(
     Ok(said(ctx, "cmd.run_stderr", &line)?.is_empty().into())
 }
 
-/// The place counted from the end: -1 is in front of the last rule.
+/// Converts a position counted from the end: -1 is before the last rule.
 fn from_the_end(rules: &Map, table: &str, chain: &str, position: i64) -> Result<i64> {
     let chain_entry = rules.get(table).and_then(|table| table.get(chain));
     let rules = chain_entry.and_then(|chain| chain.get("rules")?.as_list());

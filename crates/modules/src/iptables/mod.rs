@@ -59,7 +59,7 @@ fn has_option(ctx: &Context, option: &str, family: &str) -> Result<bool> {
     Ok(help.to_string().contains(option))
 }
 
-/// The option that makes the program wait for others that hold its lock.
+/// Returns the option that makes the program wait for its lock, if it has one.
 fn wait(ctx: &Context, family: &str) -> Result<&'static str> {
     Ok(if has_option(ctx, "--wait", family)? { "--wait" } else { "" })
 }
@@ -178,7 +178,7 @@ fn get_saved_policy(
     }
 }
 
-/// The lines that no filter of option ``iptables.save_filters`` fits.
+/// Returns the lines that match no filter of the option `iptables.save_filters`.
 fn filtered(text: &str, filters: &Value) -> String {
     let patterns: Vec<String> = match filters {
         Value::List(filters) => filters.iter().map(Value::to_string).collect(),

@@ -135,7 +135,7 @@ fn is_negated(text: &str) -> bool {
     text.starts_with('!') || text.starts_with("not")
 }
 
-/// The text without its marks of negation and the blank behind each.
+/// Removes the marks of negation, and the blank behind each.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -151,7 +151,7 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// The negation in front of an option, and the value behind it.
+/// Splits a value into the negation, which precedes the option, and the rest.
 fn parted(value: &Value) -> (&'static str, Value) {
     let text = value.to_string();
     if is_negated(&text) { ("! ", plain(&text).into()) } else { ("", value.clone()) }
@@ -161,7 +161,7 @@ fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_str() == Some("")
 }
 
-/// The rule as it grows.
+/// A rule under construction.
 struct Rule {
     args: Map,
     parts: Vec<String>,
@@ -221,7 +221,7 @@ impl Rule {
         }
     }
 
-    /// Several ports; the answer is whether they can be told apart from others: they need a protocol.
+    /// Adds a list of ports. Returns false when the protocol is missing that ports need.
     fn ports(&mut self, name: &str, protocol: bool) -> bool {
         let Some(given) = self.take(name) else { return true };
         if !self.parts.iter().any(|part| part == "-m multiport") {
@@ -245,7 +245,7 @@ impl Rule {
         true
     }
 
-    /// The target with its options.
+    /// Takes the target and its options.
     fn jump(&mut self) -> Vec<String> {
         let mut parts = Vec::new();
         // In the order of the list and not of the arguments: `jump` itself must be the first.
@@ -264,7 +264,7 @@ impl Rule {
         parts
     }
 
-    /// All arguments nothing else is known about.
+    /// Adds all other arguments as options.
     fn rest(&mut self) {
         for (name, value) in std::mem::take(&mut self.args) {
             let name = name.to_string();

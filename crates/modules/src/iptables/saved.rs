@@ -44,8 +44,8 @@ fn is_option(word: &str) -> bool {
     word.starts_with('-')
 }
 
-/// Takes a rule apart: each option with all its values. A negation stands in front of the value: `! -s 10.0.0.1` has the
-/// value "! 10.0.0.1".
+/// Splits a rule into its options, each with all its values. A negation becomes a part of the value: `! -s 10.0.0.1`
+/// has the value "! 10.0.0.1".
 fn options(words: &[String]) -> Map {
     let mut found = Map::new();
     let mut place = 0;

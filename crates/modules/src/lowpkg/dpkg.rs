@@ -41,7 +41,7 @@ fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String)
         .map_err(|missing| Error::execution(format!("Unable to get {missing} for {path}")))
 }
 
-/// The path of a file that may have to be fetched.
+/// Returns the local path of a file, after fetching it if necessary.
 pub(crate) fn local_file(ctx: &Context, path: String, saltenv: &str) -> Result<String> {
     if path.contains("://") {
         let call = Call { args: vec![path.clone().into(), saltenv.into()], kwargs: Map::new() };
@@ -80,7 +80,7 @@ fn file_info(text: &str, own: Option<&str>) -> std::result::Result<Map, String> 
     Ok(info)
 }
 
-/// Names of installed packages with their versions, or the text of the failure.
+/// Returns the installed packages with their versions, or the text of the failure.
 fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(String, String)>, String>> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\t${Version}\n", "-W"];
@@ -143,7 +143,7 @@ fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> 
     Ok(map! { "errors" => Vec::<String>::new(), "files" => files }.into())
 }
 
-/// What is asked of dpkg, one field a line.
+/// The fields of a package and their formats for `dpkg-query`, one per line.
 const FIELDS: [(&str, &str); 17] = [
     ("package", "${Package}"),
     ("revision", "${binary:Revision}"),

@@ -85,7 +85,7 @@ fn bin_pkg_info(ctx: &Context, path: String, #[default("base")] saltenv: String)
     Ok(info_of_file(ctx, &path)?.map(shown).map(Value::from).unwrap_or_default())
 }
 
-/// The package in a file; nothing when rpm does not take it for one.
+/// Reads the package in a file; `None` when it is not one.
 pub(crate) fn info_of_file(ctx: &Context, path: &str) -> Result<Option<Info>> {
     let format = FIELDS.replace("%{REPOID}", "none");
     let text = common::output(ctx, &["rpm", "-qp", "--queryformat", &format, path], false)?;
@@ -184,7 +184,7 @@ pub(crate) fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Val
 /// What the letters before a file mean.
 const KINDS: [(&str, &str); 5] = [("c", "config"), ("d", "doc"), ("g", "ghost"), ("l", "license"), ("r", "readme")];
 
-/// What the places of a line of `rpm -V` mean: the letter, and what differs.
+/// The positions of a line of `rpm -V`: the letter, and what differs.
 const MISMATCHES: [(&str, &str); 9] = [
     ("S", "size"),
     ("M", "mode"),
@@ -250,7 +250,7 @@ fn verified(line: &str) -> Option<(String, Map)> {
     Some((name.to_owned(), entry))
 }
 
-/// The words `modified` has for the places of a line.
+/// The words of `modified` for the positions of a line.
 const CHANGES: [&str; 9] = ["size", "mode", "checksum", "device", "symlink", "owner", "group", "time", "capabilities"];
 
 /// Returns files that were changed, with what was; ``size=True`` and so on choose among them.

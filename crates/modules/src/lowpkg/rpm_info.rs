@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use crate::pkg::Loose;
 
-/// What can be asked, in this order.
+/// The fields that can be queried, in this order.
 fn fields(long_size: bool) -> Vec<(&'static str, &'static str)> {
     let size = if long_size { "%{LONGSIZE}" } else { "%{SIZE}" };
     let time = "%|INSTALLTIME?{%{INSTALLTIME}}:{(not installed)}|";
@@ -38,13 +38,13 @@ fn fields(long_size: bool) -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// Fields that are asked for only where there is one.
+/// Fields that are left out when they are not set.
 const OPTIONAL: [&str; 4] = ["epoch", "license", "packager", "url"];
 
-/// The mark behind each package.
+/// The line that ends each package.
 const END: &str = "-----";
 
-/// The format for rpm, of the fields named or of all.
+/// Builds the query format for the named fields, or for all.
 ///
 /// # Errors
 /// When none of the names is one of a field.
@@ -76,7 +76,7 @@ pub fn query(attr: Option<&[String]>, long_size: bool) -> Result<String> {
     Ok(lines.concat())
 }
 
-/// Reads the answer; of several versions of a package the newest, or each of them.
+/// Reads the answer. Of several versions of a package the newest is returned, or all of them.
 pub fn parsed(text: &str, described: bool, all_versions: bool) -> Map {
     let mut packages: Vec<(String, Map)> = parts(text).iter().filter_map(|part| package(part, described)).collect();
     packages.sort_by_key(|(_, info)| Loose(info.get_str("edition").unwrap_or_default().to_owned()));
@@ -93,7 +93,7 @@ pub fn parsed(text: &str, described: bool, all_versions: bool) -> Map {
     found
 }
 
-/// What stands between lines of dashes.
+/// Splits the answer at lines of dashes.
 fn parts(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for line in text.lines() {

@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use crate::util;
 
-/// Options as a list; a text has commas between them.
+/// Returns options as a list; a text is split at commas.
 fn list(opts: Value) -> Vec<Value> {
     match opts {
         Value::List(opts) => opts,
@@ -19,7 +19,7 @@ fn joined(opts: &[Value]) -> String {
     opts.iter().map(Value::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Runs a command as a user; returns True, or what it complained about.
+/// Runs a command as a user. Returns True, or its stderr.
 fn run(ctx: &Context, line: String, user: Option<&str>) -> Result<Value> {
     let kwargs = map! { "runas" => user, "python_shell" => false };
     let said = ctx.call_with("cmd.run_all", Call { args: vec![line.into()], kwargs })?;
@@ -28,7 +28,7 @@ fn run(ctx: &Context, line: String, user: Option<&str>) -> Result<Value> {
     Ok(if failed { said.get("stderr").cloned().unwrap_or_default() } else { true.into() })
 }
 
-/// What is mounted, as `mount.active` or `mount.swaps` tells it.
+/// Calls `mount.active` or `mount.swaps`.
 fn asked(ctx: &Context, fun: &str) -> Result<Map> {
     Ok(ctx.call(fun, Vec::new())?.into_map().unwrap_or_default())
 }

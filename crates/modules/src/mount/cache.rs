@@ -25,7 +25,7 @@ fn read(path: &Path) -> Result<Map> {
     }
 }
 
-/// Options may be passwords.
+/// Writes the cache, readable for its owner alone: options may be passwords.
 fn write(path: &Path, cache: Map) -> Result<()> {
     let text = yaml::dump(&cache.into(), Flow::Leaves);
     util::replace_file(path, text.as_bytes(), 0o600).map_err(|error| {

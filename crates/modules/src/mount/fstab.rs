@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 use crate::util;
 
-/// File systems that are told apart by their place, as what they lie on means little.
+/// File systems that are identified by their mount point, since their device means little.
 const BY_PLACE: [&str; 14] = [
     "none",
     "tmpfs",
@@ -28,7 +28,7 @@ const BY_PLACE: [&str; 14] = [
 
 const FIELDS: [&str; 6] = ["device", "name", "fstype", "opts", "dump", "pass_num"];
 
-/// An entry of the table, or what is known of one: the fields in their order.
+/// An entry of the table, or criteria for finding one: the fields in their order.
 #[derive(Clone, Default)]
 struct Entry([Option<String>; 6]);
 
@@ -50,7 +50,7 @@ impl Entry {
         format!("{device}\t\t{name}\t{fstype}\t{opts}\t{dump} {pass}\n")
     }
 
-    /// The same with some fields alone.
+    /// Returns an entry with only some of the fields.
     fn pick(&self, names: &[String]) -> Result<Entry> {
         let mut picked = Entry::default();
         for name in names {
@@ -64,7 +64,7 @@ impl Entry {
         Ok(picked)
     }
 
-    /// Returns whether all that is known fits an entry; options may be in any order.
+    /// Returns whether all known fields equal those of an entry; options may be in any order.
     fn fits(&self, other: &Entry) -> bool {
         let sorted = |text: &str| {
             let mut options: Vec<String> = text.split(',').map(str::to_owned).collect();
@@ -84,7 +84,7 @@ fn read(config: &str) -> Result<String> {
     std::fs::read_to_string(config).map_err(|error| Error::execution(format!("Couldn't read from {config}: {error}")))
 }
 
-/// Writes the table in one step; it keeps its owner and mode.
+/// Replaces the table atomically, with its owner and mode.
 fn write(config: &str, text: &str) -> Result<()> {
     let failed = |error: std::io::Error| Error::execution(format!("File not writable {config}: {error}"));
     // A link to a file elsewhere must stay a link.
@@ -98,14 +98,14 @@ fn write(config: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The table without the entries that fit; nothing if there are none.
+/// Returns the table without the matching entries; `None` if there are none.
 fn without(text: &str, entry: &Entry) -> Option<String> {
     let fits = |line: &&str| !Entry::read(line).is_some_and(|other| entry.fits(&other));
     let rest: String = text.split_inclusive('\n').filter(fits).collect();
     (rest != text).then_some(rest)
 }
 
-/// The table with an entry, and what was done: "present", "change" or "new".
+/// Returns the table with an entry, and what was done: "present", "change" or "new".
 fn with(text: &str, entry: &Entry, criteria: &Entry, keep: bool) -> (String, &'static str) {
     let (mut out, mut done) = (String::new(), None);
     for line in text.split_inclusive('\n') {
@@ -132,7 +132,7 @@ fn with(text: &str, entry: &Entry, criteria: &Entry, keep: bool) -> (String, &'s
     (out, done.unwrap_or("new"))
 }
 
-/// Which fields tell whether an entry is meant.
+/// Returns the fields that identify an entry.
 fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<String>> {
     match match_on {
         Value::List(names) => Ok(names.iter().map(Value::to_string).collect()),

@@ -41,13 +41,13 @@ fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| Error::io("read", path, &error))
 }
 
-/// Undoes the octal escapes of blanks in the kernel's tables.
+/// Decodes the octal escapes of the kernel's tables.
 fn unescaped(text: &str) -> String {
     // The backslash last: undone first, it would create new escapes.
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
-/// The options, with names for numbers of users and groups.
+/// Splits options, and replaces ids of users and groups by names.
 fn options(text: &str) -> Vec<String> {
     text.split(',')
         .map(|option| {
@@ -176,7 +176,7 @@ fn table(text: &str) -> Map {
     found
 }
 
-/// The place the file system of a path is mounted at.
+/// Returns the mount point of the file system of a path.
 fn mount_point(path: &str) -> String {
     let real = paths::real(path);
     let mut place = Path::new(&real);

@@ -11,20 +11,20 @@ use super::values::{self, Family};
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Adapter {
-    /// Whether it comes up with the machine.
+    /// Comes up at boot.
     pub enabled: bool,
-    /// Whether it comes up when it is plugged in.
+    /// Comes up when it is plugged in.
     pub hotplug: bool,
-    /// Its options in each family; those of a family that was not named are missing.
+    /// Its options by address family; `None` for a family without a stanza.
     pub data: [Option<Map>; 2],
-    /// Other files that are read, where this stands for them.
+    /// Included files, if this is the entry `source`.
     pub sources: Vec<String>,
 }
 
 /// Interfaces by their names, in the order of the file.
 pub type Adapters = Vec<(String, Adapter)>;
 
-/// The interface of this name, which is made if there is none.
+/// Returns the interface of this name, and creates it if there is none.
 pub fn entry<'a>(adapters: &'a mut Adapters, name: &str) -> &'a mut Adapter {
     let place = adapters.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
         adapters.push((name.to_owned(), Adapter::default()));
@@ -114,7 +114,7 @@ fn below(data: &mut Map, key: &str, word: &str, value: &str) {
     }
 }
 
-/// Takes up a line of a stanza.
+/// Reads a line of a stanza.
 fn detail(data: &mut Map, word: &str, value: &str, family: Family) {
     let part = |prefix: &str| word.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(['_', '-']));
     if values::is_known(word) {
@@ -138,7 +138,7 @@ fn detail(data: &mut Map, word: &str, value: &str, family: Family) {
 
 // === making ===
 
-/// The names of arguments that the file has other names for.
+/// Arguments whose names differ from those in the file.
 const RENAMED: &[(&str, &str)] = &[
     ("dns", "dns-nameservers"),
     ("search", "dns-search"),
@@ -149,10 +149,10 @@ const RENAMED: &[(&str, &str)] = &[
     ("addrs", "addresses"),
 ];
 
-/// Arguments that make a stanza of addresses of four bytes.
+/// Arguments that belong to IPv4.
 const OF_INET: &[&str] = &["ipaddr", "address", "ipaddresses", "addresses", "gateway", "proto"];
 
-/// Makes an interface from arguments. `carrier` is for bonds.
+/// Builds an interface from arguments. `carrier` is for bonds: see `hardware::bond`.
 ///
 /// # Errors
 /// An option has a value it cannot have.
@@ -216,7 +216,7 @@ fn hardware_of(data: &mut Map, options: &Map, kind: &str, name: &str, carrier: b
     Ok(())
 }
 
-/// The name of an interface without the numbers behind dots.
+/// Returns the device of a VLAN: the name without the numbers behind dots.
 fn raw_device(name: &str) -> String {
     let mut parts = name.split('.');
     let mut raw = parts.next().unwrap_or_default().to_owned();
@@ -255,7 +255,7 @@ fn take_option(data: &mut [Map; 2], option: &str, value: &Value) {
 
 // === writing ===
 
-/// The options of a stanza in the order they are written, and the words they are written by, where those differ.
+/// The options of a stanza in the order they are written, with the words in the file where those differ.
 const WRITTEN: &[(&str, &str)] = &[
     ("autoconf", ""),
     ("privext", ""),
@@ -361,12 +361,12 @@ fn write_options(text: &mut String, data: &Map) {
     }
 }
 
-/// The text in lines that end as the lines of a file do; Salt has an empty one behind them.
+/// Splits the text into lines with line feeds. Salt has an empty line at the end.
 pub fn lines(text: &str) -> Value {
     text.split('\n').map(|line| format!("{line}\n")).collect()
 }
 
-/// Makes what stands for another file that is read.
+/// Builds the entry for an included file.
 ///
 /// # Errors
 /// The file is not named.

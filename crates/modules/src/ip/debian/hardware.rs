@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use crate::ip::options::{invalid, is_mac, switched, whole};
 
-/// Options of cards: the name as an argument, and in the file.
+/// Options of network cards: the argument, and the word in the file.
 const ETHTOOL: &[(&str, &str)] = &[
     ("speed", "link-speed"),
     ("duplex", "link-duplex"),
@@ -20,7 +20,7 @@ const ETHTOOL: &[(&str, &str)] = &[
     ("lro", "offload-lro"),
 ];
 
-/// Further options of cards a file may have.
+/// Further options of network cards that a file may have.
 const ETHTOOL_IN_FILES: &[&str] = &[
     "ethernet-port",
     "ethernet-wol",
@@ -128,7 +128,7 @@ fn waitport(value: &Value) -> Option<Value> {
 }
 
 // The defaults are those of Salt, which writes them into the file even where the kernel has the same.
-/// What options of bonds are when nothing is said.
+/// The defaults of the options of bonds.
 const BOND_DEFAULTS: &[(&str, &str)] = &[
     ("ad_select", "0"),
     ("miimon", "100"),
@@ -139,7 +139,7 @@ const BOND_DEFAULTS: &[(&str, &str)] = &[
     ("use_carrier", "on"),
 ];
 
-/// The ways to bond: the word, and the options that belong to it, in their order.
+/// The bonding modes by number: the word, and the options that belong to it, in their order.
 const BOND_MODES: [(&str, &[&str]); 7] = [
     ("balance-rr", &["arp_ip_target", "arp_interval"]),
     ("active-backup", &["miimon", "downdelay", "updelay", "primary", "use_carrier"]),
@@ -150,7 +150,7 @@ const BOND_MODES: [(&str, &[&str]); 7] = [
     ("balance-alb", &["miimon", "downdelay", "updelay", "use_carrier", "primary"]),
 ];
 
-/// The options of a bond. `carrier` says whether the machine's programs know `use_carrier` for active backups.
+/// Returns the options of a bond. `carrier` says whether active-backup bonds support `use_carrier` on this system.
 ///
 /// # Errors
 /// One has a value it cannot have, or is missing.

@@ -50,7 +50,7 @@ const UP_SCRIPTS: &str = "/etc/network/if-up.d";
 const DOWN_SCRIPTS: &str = "/etc/network/if-down.d";
 const MODPROBE: &str = "/etc/modprobe.d";
 
-/// Kinds of interfaces that others bring up and down.
+/// Kinds of interfaces that are not switched on their own.
 const UNSWITCHED: &[&str] = &["slave", "source"];
 
 /// The kinds of interfaces, as they are listed in messages.
@@ -78,7 +78,7 @@ fn current(ctx: &Context) -> Result<Adapters> {
     adapters::read(&files)
 }
 
-/// Bonds of active backups know `use_carrier` everywhere but on newer Ubuntus.
+/// Returns whether active-backup bonds support `use_carrier`: everywhere but on newer Ubuntus.
 fn knows_carrier(ctx: &Context) -> bool {
     let release = ctx.grains.get("osrelease_info").and_then(Value::as_list).and_then(|parts| parts.first()?.as_i64());
     !(ctx.grains.get_str("os") == Some("Ubuntu") && release.is_some_and(|release| release >= 16))
@@ -186,7 +186,7 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
     Ok(adapters::lines(&own))
 }
 
-/// What an interface is to be.
+/// Builds the wanted interface from the settings.
 fn wanted(ctx: &Context, name: &str, kind: &str, enabled: bool, settings: &Map) -> Result<Adapter> {
     let needs = |setting: &str, what: &str| {
         let missing = || Error::execution(format!("{setting} is a required setting for {what}"));

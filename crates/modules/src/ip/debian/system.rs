@@ -100,7 +100,7 @@ fn get_network_settings(ctx: &Context) -> Result<Value> {
     Ok(settings.shown())
 }
 
-/// What the machine's settings are to be: whether there is a network, and the full name.
+/// Returns the wanted settings: networking, the full host name, and the search list.
 fn wanted(options: &Map, current: &Settings) -> Result<(bool, String, Option<Value>)> {
     let find = |wanted: &str| {
         let found = options.iter().find(|(name, _)| name.to_string().eq_ignore_ascii_case(wanted));

@@ -6,23 +6,23 @@ use value::Value;
 
 use crate::ip::options::{is_address, is_mac, whole};
 
-/// The protocols of each family: that of addresses of four bytes first.
+/// The methods of each address family, IPv4 first.
 const PROTOCOLS: [&[&str]; 2] = [
     &["bootp", "dhcp", "static", "manual", "loopback", "ppp"],
     &["auto", "loopback", "static", "manual", "dhcp", "v4tunnel", "6to4"],
 ];
 
-/// A family of addresses.
+/// An address family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Family {
-    /// Those of four bytes.
+    /// IPv4.
     Inet,
-    /// Those of sixteen bytes.
+    /// IPv6.
     Inet6,
 }
 
 impl Family {
-    /// Both.
+    /// Both families, in the order of the tables.
     pub const ALL: [Family; 2] = [Family::Inet, Family::Inet6];
 
     /// The word in the file.
@@ -50,7 +50,7 @@ enum Kind {
 
 const MODES: &[&str] = &["gre", "GRE", "ipip", "IPIP", "802.3ad"];
 
-/// What an option of this family holds; nothing when the family has no such option.
+/// Returns the kind of value an option takes; `None` when the family has no such option.
 fn kind(option: &str, family: Family) -> Option<Kind> {
     let six = family == Family::Inet6;
     Some(match option {

@@ -9,9 +9,9 @@ const MODES: [&str; 7] =
     ["balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"];
 
 const POLICIES: &[&str] = &["layer2", "layer2+3", "layer3+4"];
-/// What aggregation knows beside.
+/// The policies that 802.3ad has in addition.
 const MORE_POLICIES: &[&str] = &["encap2+3", "encap3+4"];
-/// What it knows since release 8.
+/// The policies that 802.3ad has in addition since release 8.
 const NEW_POLICIES: &[&str] = &["vlan+srcmac"];
 
 const TARGETS: &str = "list of ips (up to 16)";
@@ -72,7 +72,7 @@ impl Bond<'_> {
         whole(value).map(Some).ok_or_else(|| invalid(self.interface, name, &["integer"]))
     }
 
-    /// How the links are monitored, in milliseconds.
+    /// Returns the options of link monitoring, in milliseconds.
     fn monitored(&self) -> Result<Parts> {
         let mut parts = Parts::new();
         let (every, down, up) = (self.number("miimon")?, self.number("downdelay")?, self.number("updelay")?);
@@ -102,7 +102,7 @@ impl Bond<'_> {
         Ok(parts)
     }
 
-    /// Whom the links ask whether they work.
+    /// Returns the options of monitoring by ARP.
     fn asked(&self) -> Result<Parts> {
         let Some(interval) = self.number("arp_interval")? else { return Ok(Parts::new()) };
         let targets = self.settings.get("arp_ip_target").and_then(Value::as_list).unwrap_or_default();

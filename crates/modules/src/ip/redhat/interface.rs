@@ -7,7 +7,7 @@ use value::{Map, Value};
 use super::{bond, ethtool, script};
 use crate::ip::options::{SWITCH, invalid, is_address, is_mac, switch, whole};
 
-/// Kinds whose files name no address of a card.
+/// Kinds whose files have no MAC address.
 pub const WITHOUT_CARD: &[&str] = &["bond", "team", "vlan", "bridge", "ipip"];
 
 /// Options that are written as they are.
@@ -48,13 +48,13 @@ const SWITCHES: &[&str] = &[
     "dhcpv6c",
 ];
 
-/// What is to be said of an interface.
+/// The wanted interface.
 pub struct Wanted<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its kind, in small letters.
     pub kind: &'a str,
-    /// Whether it comes up with the machine.
+    /// Comes up at boot.
     pub enabled: bool,
     /// The address of the card.
     pub link: Option<Value>,
@@ -62,7 +62,7 @@ pub struct Wanted<'a> {
     pub grains: &'a Map,
 }
 
-/// Completes settings by what follows from the kind.
+/// Adds the settings that follow from the kind.
 ///
 /// # Errors
 /// The kind needs a setting that is missing.
@@ -94,7 +94,7 @@ pub fn complete(settings: &mut Map, kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether what goes over a bridge goes by the tables of the firewall.
+/// Returns whether traffic over a bridge bypasses the firewall.
 ///
 /// # Errors
 /// The option is neither yes nor no.

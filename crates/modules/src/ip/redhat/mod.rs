@@ -49,14 +49,14 @@ const KINDS: &[&str] =
     &["eth", "bond", "team", "alias", "clone", "ipsec", "dialup", "bridge", "slave", "teamport", "vlan", "ipip", "ib"];
 /// Kinds for which there is no file.
 const WITHOUT_FILE: &[&str] = &["clone", "ipsec", "dialup"];
-/// Kinds of interfaces that others bring up and down.
+/// Kinds of interfaces that are not switched on their own.
 const UNSWITCHED: &[&str] = &["slave", "teamport"];
 
 fn major_release(grains: &Map) -> i64 {
     grains.get("osmajorrelease").and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Returns whether releases are known to read files of this form.
+/// Returns whether this release reads files of this format.
 fn reads_scripts(grains: &Map) -> bool {
     let release = grains.get("osrelease").map(Value::to_string).unwrap_or_default();
     match grains.get_str("os") {
@@ -81,7 +81,7 @@ fn read_lines(path: &Path) -> Vec<String> {
     lines(&std::fs::read_to_string(path).unwrap_or_default())
 }
 
-/// A value that stands in a file the shell reads.
+/// Checks a value for a file that the shell reads.
 fn check_value(interface: &str, option: &str, value: &str, ends: &[char]) -> Result<()> {
     // The shell reads the file as root: a quote or a line break would begin a command.
     if value.contains(|c: char| c == '\n' || c == '\0' || ends.contains(&c)) {
@@ -141,7 +141,7 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
     Ok(read_lines(&path).into())
 }
 
-/// The address of the card, where the file is to name it.
+/// Returns the MAC address of the card, if the file is to name it.
 fn address_of_card(ctx: &Context, iface: &str, kind: &str, settings: &Map) -> Result<Option<Value>> {
     let wanted = match settings.get("hwaddr") {
         None => true,
@@ -154,7 +154,7 @@ fn address_of_card(ctx: &Context, iface: &str, kind: &str, settings: &Map) -> Re
     Ok(interfaces.get(iface).and_then(|link| link.get("hwaddr")).cloned())
 }
 
-/// Lets what goes over bridges pass the tables of the firewall, or go by them.
+/// Makes traffic over bridges pass the firewall, or bypass it.
 fn filter_bridges(ctx: &Context, bypass: bool) -> Result<()> {
     for table in ["ip6tables", "iptables", "arptables"] {
         let name = format!("net.bridge.bridge-nf-call-{table}");

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::check_value;
 
-/// How a value stands in a line.
+/// How a value is written in a line.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// In double quotes.
@@ -96,7 +96,7 @@ pub fn words(value: &Value) -> Vec<String> {
     }
 }
 
-/// The file of an interface, as it grows.
+/// The file of an interface under construction.
 struct Script<'a> {
     interface: &'a str,
     options: &'a Map,
@@ -170,7 +170,7 @@ pub fn of_interface(interface: &str, options: &Map) -> Result<String> {
     Ok(script.text)
 }
 
-/// The file of routes: in the words of the program `ip`, or as settings with a number each.
+/// Renders the file of routes: as arguments of `ip route`, or as numbered settings.
 pub fn of_routes(interface: &str, routes: &[&Map], in_words: bool) -> String {
     let mut text = String::new();
     for (number, route) in routes.iter().enumerate() {
