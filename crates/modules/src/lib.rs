@@ -203,6 +203,7 @@ mod tests {
     /// `src/pkg/apt.rs` is `pkg::apt`, `src/cmd/mod.rs` is `cmd`.
     fn rust_path(file: &Path, root: &Path) -> String {
         let inside = file.strip_prefix(root).unwrap().with_extension("");
+        // A folder's `mod.rs` is the module itself.
         let parts: Vec<_> = inside.iter().map(|part| part.to_str().unwrap()).filter(|part| *part != "mod").collect();
         parts.join("::")
     }
@@ -215,6 +216,7 @@ mod tests {
         declared(&root, &mut files);
         assert!(!files.is_empty());
         for file in files {
+            // A module that is not listed compiles without a warning, and its functions are missing at run time.
             let entry = format!("&{}::MODULE,", rust_path(&file, &root));
             assert!(list.contains(&entry), "{} is not in ALL: add `{entry}`", file.display());
         }
@@ -245,6 +247,7 @@ mod tests {
         for (name, salt) in &recorded {
             let name = name.as_str().unwrap();
             let (module, function) = name.split_once('.').unwrap();
+            // The recording holds all of Salt's modules, this crate only some.
             let Some(module) = super::ALL.iter().find(|ours| ours.name == module) else { continue };
             match module.functions.iter().find(|ours| ours.name == function) {
                 Some(ours) => {

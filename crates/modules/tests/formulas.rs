@@ -24,6 +24,7 @@ fn context(opts: Map, grains: Map, pillar: Map) -> Context {
 
 fn compile(opts: &Map, grains: &Map) -> Map {
     let mut options = opts.clone();
+    // The pillar is compiled by a master, which does not know the options of a minion.
     options.remove("cachedir");
     options.remove("file_client");
     options.remove("id");
@@ -47,13 +48,16 @@ fn formulas_render_as_recorded() {
         let ctx = Arc::new(context(opts, grains.clone(), pillar));
         for (file, expected) in &part("files") {
             let file = file.to_string();
+            // `web/init.sls` is called `web`; templates see the name in `sls`.
             let sls = file.trim_end_matches(".sls").replace("/init", "").replace('/', ".");
             let kwargs = map! { "sls" => sls.as_str() };
             let call = Call { args: vec![format!("salt://{file}").into()], kwargs };
             let found = ctx.call_with("slsutil.renderer", call).unwrap();
+            // Compared as Python prints it: equality alone would let 1, 1.0 and True pass for one another.
             assert_eq!(value::python::repr(&found), value::python::repr(expected), "{file} for {grains:?}");
             compared += 1;
         }
     }
+    // A recording that is empty or cut off would otherwise pass unnoticed.
     assert_eq!(compared, 16);
 }

@@ -14,6 +14,7 @@ macro_rules! params {
     ($($name:literal $(= $default:expr)?),* $(,)?) => {
         &[$(Param { name: $name, default: params!(@default $($default)?), keyword_only: false }),*]
     };
+    // The default is a function, because a `Value` cannot be built in a constant.
     (@default) => { None };
     (@default $default:expr) => { Some(|| Value::from($default)) };
 }
@@ -29,6 +30,7 @@ macro_rules! entry {
             varargs: None,
             kwargs: Some("kwargs"),
             out: None,
+            // The entry names itself, since the names of the parameters are in it.
             body: Body::Plain(|ctx, bound| $call(ctx, Given::of(&$constant, bound))),
         };
     };

@@ -30,6 +30,7 @@ fn an_operators_line_goes_through_the_shell_and_others_are_split() {
     assert_eq!(call(&operator(), "cmd.run", "echo $((1+1))", map! {}).unwrap(), "2".into());
     assert_eq!(call(&ctx(), "cmd.run", "echo $((1+1)) 'a  b'", map! {}).unwrap(), "$((1+1)) a  b".into());
     assert_eq!(call(&ctx(), "cmd.shell", "echo $((1+1))", map! {}).unwrap(), "2".into());
+    // False and None for the shell differ: only None keeps the whole line as the name of a program.
     assert_eq!(call(&ctx(), "cmd.run", "echo $X", map! { "shell" => false }).unwrap(), "$X".into());
     let name = call(&ctx(), "cmd.run", "echo $X", map! { "shell" => () }).unwrap_err().to_string();
     assert!(name.ends_with("No such file or directory: 'echo $X'"), "{name}");
@@ -39,6 +40,7 @@ fn an_operators_line_goes_through_the_shell_and_others_are_split() {
 fn the_shapes_are_those_of_salt() {
     let ctx = operator();
     let all = call(&ctx, "cmd.run_all", "echo a; echo b >&2; exit 3", map! {}).unwrap().into_map().unwrap();
+    // The order of the keys shows in every output format.
     assert_eq!(all.text_keys().collect::<Vec<_>>(), ["pid", "retcode", "stdout", "stderr"]);
     assert_eq!(
         (all.get("retcode"), all.get_str("stdout"), all.get_str("stderr")),
@@ -49,6 +51,7 @@ fn the_shapes_are_those_of_salt() {
     assert_eq!(call(&ctx, "cmd.run_stdout", "echo a; echo b >&2", map! {}).unwrap(), "a".into());
     assert_eq!(call(&ctx, "cmd.run_stderr", "echo a; echo b >&2", map! {}).unwrap(), "b".into());
     assert_eq!(call(&ctx, "cmd.retcode", "exit 4", map! {}).unwrap(), 4.into());
+    // A signal is a negative code, as Python's `returncode` has it.
     assert_eq!(call(&ctx, "cmd.retcode", "kill -9 $$", map! {}).unwrap(), (-9).into());
 }
 
@@ -74,6 +77,7 @@ fn arguments_shape_the_surroundings() {
     let ctx = operator();
     let run = |line: &str, kwargs| call(&ctx, "cmd.run", line, kwargs).unwrap().to_string();
     assert_eq!(run("pwd", map! { "cwd" => "/usr" }), "/usr");
+    // The command line passes backslash and n as two characters.
     assert_eq!(run("cat", map! { "stdin" => "a\\nb" }), "a\nb");
     assert_eq!(run("cat", map! { "stdin" => "a\\nb", "stdin_raw_newlines" => true }), "a\\nb");
     assert_eq!(run("umask", map! { "umask" => "027" }), "0027");
@@ -92,6 +96,7 @@ fn nonsense_is_refused_in_salts_words() {
     for (kwargs, text) in [
         (map! { "cwd" => "/nonexist" }, "Specified cwd '/nonexist' either not absolute or does not exist"),
         (map! { "shell" => "/bin/nosh" }, "The shell /bin/nosh is not available"),
+        // Each case has one wrong argument, so the order of the checks does not matter here.
         (map! { "umask" => 0 }, "Zero umask is not allowed."),
         (map! { "umask" => "9x" }, "Invalid umask: '9x'"),
         (map! { "runas" => "nouser" }, "User 'nouser' is not available"),
@@ -118,6 +123,7 @@ fn nonsense_is_refused_in_salts_words() {
 fn forbidden_commands_are_refused_to_operators_only() {
     let opts = map! { "cmd_blacklist_glob" => list!["*shutdown*"] };
     let (mut ctx, _) = context(&[&MODULE], opts, map! {}, map! {});
+    // Without a job id the call is one of another function, which the list does not bind.
     call(&ctx, "cmd.run", "echo shutdown", map! {}).unwrap();
     ctx.job = operator().job;
     let refused = call(&ctx, "cmd.run", "echo shutdown", map! {}).unwrap_err().to_string();
@@ -126,6 +132,7 @@ fn forbidden_commands_are_refused_to_operators_only() {
 
 #[test]
 fn large_output_and_input_flow_at_once() {
+    // Far more than a pipe holds (64 KiB): feeding all input before reading would deadlock with `tee`.
     let text = "x".repeat(3_000_000);
     let kwargs = map! { "stdin" => &text, "rstrip" => false };
     let all = call(&operator(), "cmd.run_all", "tee /dev/stderr", kwargs).unwrap();
@@ -159,6 +166,7 @@ fn until_gone(pid: i32) {
 #[test]
 fn what_takes_too_long_is_killed_with_all_it_started() {
     let file = tempfile::NamedTempFile::new().unwrap();
+    // The child in the background holds the pipes open: killing the shell alone would leave the reader waiting.
     let line = format!("sleep 600 & echo $! > {}; wait", file.path().display());
     let all = call(&operator(), "cmd.run_all", line.as_str(), map! { "timeout" => 0.5 }).unwrap();
     let all = all.into_map().unwrap();
@@ -172,6 +180,7 @@ fn what_takes_too_long_is_killed_with_all_it_started() {
 /// Runs a command that writes its shell's process id, and returns that id once it is there.
 fn running(ctx: &Context, line: &str) -> (JoinHandle<exec::Result<Value>>, i32) {
     let file = tempfile::NamedTempFile::new().unwrap();
+    // Renamed into place, so that the reader never sees a file without the number.
     let line = format!("echo $$ > {}.tmp; mv {0}.tmp {0}; {line}", file.path().display());
     let inner = ctx.clone();
     let thread = std::thread::spawn(move || exec::caught(|| call(&inner, "cmd.run", line, map! {})));
@@ -182,6 +191,7 @@ fn running(ctx: &Context, line: &str) -> (JoinHandle<exec::Result<Value>>, i32) 
 #[test]
 fn a_killed_job_takes_its_processes_along() {
     let ctx = operator();
+    // The shell ignores SIGTERM, so only the SIGKILL after the grace period can end it.
     let (thread, pid) = running(&ctx, "trap '' TERM; sleep 600 & wait");
     assert_eq!(ctx.job.children(), [pid]);
     ctx.job.cancel.cancel();
@@ -227,6 +237,7 @@ fn terminals_are_named_by_their_short_names() {
     let ctx = operator();
     let refused = call(&ctx, "cmd.tty", "sda", map! {}).unwrap();
     assert_eq!(refused, map! { "Error" => "The specified device is not a valid TTY" }.into());
+    // No such terminal exists, so nothing is written to the screen of whoever runs the tests.
     let away = call(&ctx, "cmd.tty", "pts99999", map! {}).unwrap();
     assert_eq!(away, map! { "Error" => "Echoing to /dev/pts/99999 returned error" }.into());
 }
@@ -242,6 +253,7 @@ fn nothing_is_lost_however_long_it_takes() {
     assert_eq!(all("echo a; echo b >&2; exit 3"), ("a".into(), "b".into(), Some(3.into())));
     let late = "echo a; sleep 0.1; echo b; echo c >&2; sleep 0.1; exit 4";
     assert_eq!(all(late), ("a\nb".into(), "c".into(), Some(4.into())));
+    // End of file on both pipes does not mean that the process has ended.
     let closed = "exec >&- 2>&-; sleep 0.1; exit 5";
     assert_eq!(all(closed), (String::new(), String::new(), Some(5.into())));
     let (out, err, code) = all("head -c 300000 /dev/zero | tr '\\0' x; head -c 200000 /dev/zero | tr '\\0' y >&2");

@@ -46,6 +46,8 @@ fn files_come_to_places_and_into_the_cache() {
     let place = Place::new();
     let call = |fun: &str, args: Value, kwargs: Map| place.call(fun, args, kwargs);
     let out = place.path("out/x");
+    // Three answers for three cases: False without the directory, the path when it worked, an empty text for a file
+    // that is missing.
     assert_eq!(call("get_file", list!["salt://a.txt", out.as_str()], map! {}), false.into());
     let made = call("get_file", list!["salt://a.txt", out.as_str()], map! { "makedirs" => true });
     assert_eq!(made, out.as_str().into());
@@ -55,6 +57,7 @@ fn files_come_to_places_and_into_the_cache() {
     assert_eq!(call("get_file_str", list!["salt://nope"], map! {}), false.into());
     assert_eq!(call("get_file_str", list![out.as_str()], map! {}), "hello\n".into());
     assert_eq!(call("get_file_str", list![place.path("nope")], map! {}), false.into());
+    // A directory cannot be read, and must not become an error: templates use the function as a test.
     assert_eq!(call("get_file_str", list![place.path("out")], map! {}), false.into());
     let cached = Value::from(place.path("cache/files/base/a.txt"));
     assert_eq!(call("get_url", list!["salt://a.txt"], map! {}), cached);
@@ -91,6 +94,7 @@ fn the_server_tells_what_it_has() {
     let cached = call("list_minion", list![]).into_list().unwrap();
     assert!(cached.contains(&place.path("cache/files/base/sub/init.sls").into()), "{cached:?}");
     let local = place.path("cache/localfiles/etc/hostname");
+    // Twice, since the second call takes the path through the cached copy.
     assert_eq!(call("cache_local_file", list!["/etc/hostname"]), local.clone().into());
     assert_eq!(call("cache_local_file", list!["/etc/hostname"]), local.into());
     assert_eq!(call("cache_local_file", list!["/nope"]), "".into());
@@ -106,6 +110,7 @@ fn templates_are_rendered_into_their_place() {
     let names = map! { "context" => map! { "x" => "given" } };
     let marked = place.call("get_template", list!["salt://t.txt", to.as_str()], names);
     assert_eq!(marked, to.as_str().into());
+    // An undefined variable is an error, not an empty result.
     let error = place.ctx.call("cp.get_template", vec!["salt://t.txt".into(), to.into()]).unwrap_err();
     assert!(error.to_string().starts_with("Jinja variable"), "{error}");
 }
@@ -131,6 +136,7 @@ fn binary_files_are_no_text() {
 
 fn remote() -> (Context, Arc<FakeAgent>) {
     let cachedir = std::env::temp_dir();
+    // A tiny buffer, so that a file of six bytes needs two pieces.
     let opts = map! { "id" => "m", "file_buffer_size" => 4, "cachedir" => cachedir.to_str().unwrap() };
     context(&[&MODULE], opts, map! {}, map! {})
 }
@@ -163,6 +169,7 @@ fn what_cannot_be_pushed_is_not() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), "1").unwrap();
     let (ctx, agent) = remote();
+    // None of these may reach the master, not even as a question.
     for path in ["relative", "/etc/../etc/passwd", "/nope", "/etc"] {
         assert_eq!(ctx.call("cp.push", vec![path.into()]).unwrap(), false.into(), "{path}");
     }
@@ -190,9 +197,11 @@ fn what_the_command_line_sends_is_written() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "hello!");
     assert_eq!(chunked(list![format!("{out}/empty"), Value::Null], map! {}), true.into());
     assert_eq!(chunked(list![file.as_str(), Value::Null], map! {}), "Path exists and is a file".into());
+    // The answer is text in every case; only the return code tells `salt-cp` that it failed.
     assert_eq!(place.ctx.job.retcode(), 1);
     let broken = chunked(list![file.as_str(), "aGVsbG8="], map! {}).to_string();
     assert!(broken.starts_with("the piece cannot be unpacked"), "{broken}");
+    // The directories of the sender's name must not count.
     let recv = place.call("recv", list![map! { "/x/a" => "hi" }, out.as_str()], map! {});
     assert_eq!(recv, map! { format!("{out}/a") => true }.into());
     let nowhere = place.call("recv", list![map! { "/x/a" => "hi" }, "/no/such/place"], map! {});

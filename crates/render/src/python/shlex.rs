@@ -19,6 +19,7 @@ pub fn split(line: &str) -> Result<Vec<String>, SplitError> {
     let mut letters = line.chars();
     while let Some(letter) = letters.next() {
         match letter {
+            // `None` and an empty word differ: `''` is an argument, two blanks are not.
             ' ' | '\t' | '\r' | '\n' => words.extend(word.take()),
             '\'' => single_quoted(&mut letters, word.get_or_insert_default())?,
             '"' => double_quoted(&mut letters, word.get_or_insert_default())?,
@@ -46,6 +47,7 @@ fn double_quoted(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result
             '"' => return Ok(()),
             '\\' => match letters.next().ok_or(SplitError::Escape)? {
                 protected @ ('"' | '\\') => word.push(protected),
+                // Before any other letter the backslash stays, as POSIX has it for double quotes.
                 other => word.extend(['\\', other]),
             },
             letter => word.push(letter),
@@ -63,6 +65,7 @@ mod tests {
             ("ls -l  /tmp", vec!["ls", "-l", "/tmp"]),
             (r#"echo "a b" 'c d' e\ f"#, vec!["echo", "a b", "c d", "e f"]),
             (r#"x "a\"b\n" '\'"#, vec!["x", r#"a"b\n"#, "\\"]),
+            // Empty arguments must survive: programs count them.
             ("a '' \"\"", vec!["a", "", ""]),
             ("pre'mid'\"post\"", vec!["premidpost"]),
             ("", vec![]),
