@@ -260,6 +260,7 @@ mod tests {
 
     #[test]
     fn a_path_may_hold_a_colon_and_a_mask_takes_away() {
+        // The mask takes the right to write away from `al`; the effective rights are those that count.
         let text = "# file: /a: b\n# owner: root\n# group: wheel\nuser::rwx\nuser:al:rw-\t#effective:r--\ngroup::---\n";
         let files = parsed(text);
         let file = files.get("/a: b").unwrap();

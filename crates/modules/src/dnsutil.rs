@@ -274,6 +274,7 @@ mod tests {
         let known = parse_hosts(path.clone(), None).unwrap();
         assert_eq!(known.get("127.0.0.1"), Some(&list!["localhost", "me", "you"]));
         hosts_remove(path.clone(), Some("localhost,you".into())).unwrap();
+        // The line of an address that has no names left stays behind, empty.
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "# hosts\n127.0.0.1 me\n\n");
     }
 }

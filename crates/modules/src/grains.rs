@@ -653,12 +653,14 @@ mod tests {
         assert_eq!(call(&place, "remove", list!["q", 1], map! {}), map! { "q" => list![2, 3] }.into());
         assert_eq!(call(&place, "remove", list!["q", 99], map! {}), "The val 99 was not in the list q".into());
         let file = std::fs::read_to_string(path(&place.ctx)).unwrap();
+        // Sorted by name, whatever the order of the calls.
         assert_eq!(file, "new:\n  nest:\n  - 1\nq:\n- 2\n- 3\nx:\n- y\n- 1\n");
     }
 
     #[test]
     fn a_broken_file_is_left_alone() {
         let place = place(map! {});
+        // A new file would lose everything that the broken one still holds.
         std::fs::write(path(&place.ctx), "a: [").unwrap();
         let answer = call(&place, "setval", list!["b", 1], map! {}).to_string();
         assert!(answer.starts_with("Unable to read existing grains file: "), "{answer}");

@@ -275,12 +275,14 @@ mod tests {
         assert_eq!(hosts.get("comment-0"), Some(&list!["# top"]));
         assert_eq!(aliases(&hosts, "127.0.0.1"), list!["localhost", "lo", "vm"].as_list().unwrap());
         assert!(has(&hosts, "127.0.0.1", &list!["lo", "vm"]) && !has(&hosts, "::1", &"vm".into()));
+        // The two lines of the address become one.
         assert_eq!(write_out(&hosts), "# top\n127.0.0.1\t\tlocalhost lo vm\t\t# own\n::1\t\tlocalhost\n");
     }
 
     #[test]
     fn lines_are_changed_in_place() {
         assert_eq!(without("127.0.0.1 a b # c", "127.0.0.1", "a").as_deref(), Some("127.0.0.1\t\tb # c"));
+        // With its last name the line goes, too.
         assert_eq!(without("127.0.0.1 a", "127.0.0.1", "a"), None);
         assert_eq!(without("::1 a", "127.0.0.1", "a").as_deref(), Some("::1 a"));
         let changed = with_host(TEXT, "127.0.0.1", Some("127.0.0.1\t\tx\n".into()));

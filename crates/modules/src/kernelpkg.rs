@@ -240,6 +240,7 @@ mod tests {
     #[function]
     fn list_pkgs(kwargs: KwArgs) -> Result<Map> {
         assert_eq!(kwargs.given().get("versions_as_list"), Some(&true.into()));
+        // One of another flavour, a metapackage and debug symbols are no kernels of the running kind.
         let names = ["6.1.0-10-amd64", "6.1.0-9-amd64", "6.1.0-28-amd64", "6.1.0-28-cloud-amd64", "amd64"];
         let mut found: Map =
             names.iter().map(|name| (Value::from(format!("linux-image-{name}")), list!["1"])).collect();
@@ -281,6 +282,7 @@ mod tests {
     #[test]
     fn kernels_are_told_in_the_order_of_their_releases() {
         let asked = |fun: &'static str, args: Value| asked("6.1.0.31", "6.1.0-10-amd64", fun, args);
+        // As versions, 9 comes before 10; as texts it would not.
         assert_eq!(asked("list_installed", list![]), "['6.1.0-9-amd64', '6.1.0-10-amd64', '6.1.0-28-amd64']");
         assert_eq!(asked("active", list![]), "6.1.0-10-amd64");
         assert_eq!(asked("latest_installed", list![]), "6.1.0-28-amd64");

@@ -260,11 +260,13 @@ mod tests {
         std::fs::create_dir(folder.path().join("kernel")).unwrap();
         std::fs::write(folder.path().join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
         std::fs::write(folder.path().join("kernel/snd-pcm.ko.xz"), "").unwrap();
+        // The kernel takes `-` and `_` for the same and lists modules with the latter.
         assert_eq!(found_below(folder.path()), ["ext4", "snd_pcm"]);
     }
 
     #[test]
     fn modules_are_kept_and_forgotten() {
+        // A line that was commented out is turned on again, rather than added a second time.
         assert_eq!(with("# loop\nx\n", "loop"), "loop\nx\n");
         assert_eq!(with("x\n", "loop"), "x\nloop\n");
         assert_eq!(without("x\nloop max=1\n", "loop", true), "x\n#loop max=1\n");

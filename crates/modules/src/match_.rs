@@ -349,6 +349,7 @@ mod tests {
             ("ipcidr", "11.0.0.0/8", false),
             ("compound", "G@os:Debian and not db*", true),
             ("compound", "N@front", true),
+            // A target that is broken matches nobody; it is no error.
             ("compound", "( web1", false),
             ("pcre", "(", false),
             ("data", "a:b", false),

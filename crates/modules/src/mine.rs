@@ -418,6 +418,7 @@ mod tests {
             "test.ping" => list![],
             "said" => list![map! { "mine_function" => "test.echo" }, "hi"],
             "secret" => list![map! { "mine_function" => "test.echo", "allow_tgt" => "lb*", "allow_tgt_type" => "glob" }, 1],
+            // A function that fails, or that nobody knows, must not keep the others from the master.
             "test.exception" => list![],
             "no.such" => list![],
         };

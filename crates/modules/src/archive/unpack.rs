@@ -245,6 +245,7 @@ mod tests {
 
     fn zip_of(path: &Path, members: &[Member<'_>]) {
         let mut writer = zip::ZipWriter::new(fs::File::create(path).unwrap());
+        // Open to everyone, so that a mode that reaches something outside of the directory is seen.
         let options = SimpleFileOptions::default().unix_permissions(0o777);
         for member in members {
             match member {
@@ -321,12 +322,14 @@ mod tests {
         assert_eq!(unpacked(&[Link("a", "../out"), File("a/new/file")], nothing), [false; 2]);
         assert_eq!(unpacked(&[Link("a", "../out"), Directory("a/")], nothing), [false; 2]);
         assert_eq!(unpacked(&[Link("a", "../out"), Directory("a/new/")], nothing), [false; 2]);
+        // The target of the second link looks harmless; it leads out through the first.
         assert_eq!(unpacked(&[Link("a", ".."), Link("b", "a/out"), File("b/file")], nothing), [false; 2]);
     }
 
     #[test]
     fn a_file_takes_the_place_of_a_link() {
         let is_file = |dest: &Path| assert!(dest.join("a").symlink_metadata().unwrap().is_file());
+        // The same member by another name, which a comparison of texts would miss.
         assert_eq!(unpacked(&[Link("a", "../out/file"), File("./a")], is_file), [true; 2]);
     }
 

@@ -204,6 +204,7 @@ mod tests {
         assert_eq!(left("5%".into()), 950);
         assert_eq!(left("5".into()), 996);
         assert_eq!(left(5.into()), 996);
+        // If none would be left, all stay visible.
         assert_eq!(left("100%".into()), 1001);
         assert_eq!(left(5000.into()), 1001);
         for wrong in [Value::from("much"), list![1], "%".into()] {

@@ -243,6 +243,7 @@ mod tests {
                     none - - - - /x\nbroken\n";
         let found = rows(text);
         assert_eq!(found[0], ["/dev/vda", "263113760", "18000000", "231000000", "8%", "/"]);
+        // A device of macOS: both the first and the last column may hold blanks.
         assert_eq!(found[1], ["map auto home", "0", "0", "0", "100%", "/mnt/a b"]);
         assert_eq!(found[2][5], "/x");
         assert_eq!(found.len(), 3);
@@ -252,6 +253,7 @@ mod tests {
     fn only_known_flags_pass() {
         assert_eq!(flags(&"hT".into(), "disk.usage").unwrap().as_deref(), Some("-hT"));
         assert_eq!(flags(&Value::Null, "disk.usage").unwrap(), None);
+        // The flags become part of a command line.
         assert_eq!(flags(&"; rm".into(), "disk.usage").unwrap_err().to_string(), "Invalid flag passed to disk.usage");
     }
 

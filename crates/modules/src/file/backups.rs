@@ -264,7 +264,9 @@ mod tests {
     fn copies_are_kept_listed_and_found_again() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("file_backup");
+        // With an underscore, because the stamp behind the name holds some, too.
         let path = folder.path().join("a_b.txt").to_str().unwrap().to_owned();
+        // Of different lengths, so that the sizes tell the copies apart.
         for content in ["one", "twoo"] {
             fs::write(&path, content).unwrap();
             keep(&root, &path).unwrap();

@@ -220,6 +220,7 @@ mod tests {
         assert_eq!(new.concat(), "a\n#s\nx\ny\n#e z\nb\n");
         let crlf = block("x\n", false, Missing::Refuse).apply(&["#s\r\n", "#e\r\n"]).unwrap();
         assert_eq!(crlf.concat(), "#s\r\nx\r\n#e\r\n");
+        // Without its end, or without both marks, a block has no place, and nothing may be guessed.
         assert!(block("", true, Missing::Refuse).apply(&["#s\n"]).is_err());
         assert!(block("", true, Missing::Refuse).apply(&["a\n"]).is_err());
     }

@@ -376,6 +376,7 @@ mod tests {
     #[test]
     fn a_text_across_pieces_is_found() {
         let file = tempfile::NamedTempFile::new().unwrap();
+        // The text lies across the end of the first window.
         let mut content = vec![b'x'; WINDOW - 2];
         content.extend(b"needle");
         content.extend(vec![b'y'; STEP]);

@@ -175,6 +175,7 @@ mod tests {
     fn text_is_encoded_as_python_does() {
         let encode = |name: &str, errors: &str| Encoding::named(name).unwrap().encode("aé", errors);
         assert_eq!(encode("latin-1", "strict").unwrap(), b"a\xe9");
+        // Python writes a byte order mark unless the name of the encoding says the order.
         assert_eq!(encode("utf-16", "strict").unwrap(), b"\xff\xfea\0\xe9\0");
         assert_eq!(encode("UTF_16_BE", "strict").unwrap(), b"\0a\0\xe9");
         assert_eq!(encode("ascii", "replace").unwrap(), b"a?");

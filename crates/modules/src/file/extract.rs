@@ -322,6 +322,7 @@ mod tests {
         let digits = |looked: Looked<'_>| find(list, &looked).unwrap().digits;
         assert!(digits(Looked { file_name: "/x/b.txt", ..Looked::default() }).starts_with("0cc1"));
         assert!(digits(Looked { source: "http://h/a.txt", ..Looked::default() }).starts_with("d41d"));
+        // No line names this file, so the first sum counts.
         assert!(digits(Looked { source: "http://h/c.txt", ..Looked::default() }).starts_with("d41d"));
         assert!(find("nothing", &Looked::default()).is_none());
         assert!(find(list, &Looked { kind: "sha1", ..Looked::default() }).is_none());

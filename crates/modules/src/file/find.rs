@@ -374,6 +374,7 @@ mod tests {
     #[test]
     fn sizes_have_signs_and_units() {
         assert_eq!(size("10").unwrap(), (10, 10));
+        // Without a sign, all sizes count that are one KiB when rounded down.
         assert_eq!(size("1k").unwrap(), (1024, 2047));
         assert_eq!(size("+1M").unwrap(), (1 << 20, u64::MAX));
         assert_eq!(size("-0.5k").unwrap(), (0, 512));
@@ -389,6 +390,7 @@ mod tests {
             }
             _ => panic!("not a time"),
         }
+        // Salt's pattern takes the units only from large to small.
         for wrong in ["", "3x", "d", "1h 1d"] {
             assert!(changed(wrong).is_err(), "{wrong}");
         }

@@ -239,6 +239,7 @@ mod tests {
         for (given, expected) in [
             (Value::from("0644"), Some(0o644)),
             (Value::from("0o1777"), Some(0o1777)),
+            // YAML makes a number of 755; its decimal digits are meant as octal ones.
             (Value::Int(755), Some(0o755)),
             (Value::from("0"), Some(0)),
             (Value::from("999"), None),

@@ -237,6 +237,7 @@ mod tests {
         for (path, expected) in [
             ("/etc/../tmp//x/.", "/tmp/x"),
             ("/..", "/"),
+            // POSIX gives exactly two leading slashes a meaning of their own, so Python keeps them.
             ("//etc", "//etc"),
             ("///etc", "/etc"),
             ("a/../..", ".."),
@@ -275,6 +276,7 @@ mod tests {
             std::fs::write(path, "").unwrap();
         }
         assert_eq!(glob(&format!("{root}/*/*.conf")), [format!("{root}/a/x.conf"), format!("{root}/b/y.conf")]);
+        // Hidden names are found only by a pattern that begins with a dot.
         assert_eq!(glob(&format!("{root}/b/.*")), [format!("{root}/b/.z.conf")]);
         assert!(glob(&format!("{root}/c/*")).is_empty());
     }

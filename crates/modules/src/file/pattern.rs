@@ -197,7 +197,9 @@ mod tests {
         assert_eq!(sub("^a(.)$", r"<\1\g<1>>\n", "ab\nac\n", 0), ("<bb>\n\n<cc>\n\n".into(), 2));
         assert_eq!(sub("(?P<x>a)", r"\g<x>\\\.", "aa", 1), (r"a\\.a".into(), 1));
         assert_eq!(sub("z", "", "a", 0), ("a".into(), 0));
+        // Since Python 3.7 an empty match may directly follow another match.
         assert_eq!(sub("x*", "-", "abxd", 0), ("-a-b--d-".into(), 5));
+        // MULTILINE changes `^` and `$`, but not `\Z`.
         assert_eq!(sub(r"b\Z", "c", "b\nb", 0), ("b\nc".into(), 1));
         assert!(Template::parse(r"\q").is_err());
         let missing = Template::parse(r"\2").unwrap();

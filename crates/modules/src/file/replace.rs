@@ -403,6 +403,7 @@ mod tests {
         let (folder, path) = file(b"a=1\n");
         let other = folder.path().join("other");
         fs::write(&other, "secret").unwrap();
+        // Whoever may write to the directory could plant such a link to have another file overwritten.
         symlink(&other, format!("{path}.bak")).unwrap();
         let order = Replacement { backup: Some(".bak".into()), ..order("1", "2", None) };
         order.carry_out(&path, &path).unwrap();
@@ -412,6 +413,7 @@ mod tests {
 
     #[test]
     fn other_encodings_stay() {
+        // Latin-1, which is not valid UTF-8.
         let (_folder, path) = file(b"caf\xe9=1\n");
         order("=1", "=2", None).carry_out(&path, &path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"caf\xe9=2\n");

@@ -151,6 +151,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("x");
         put(Content::Bytes(b"one"), &place, &Keep::default()).unwrap();
+        // A new file is private until its permissions are set.
         assert_eq!(fs::metadata(&place).unwrap().mode() & 0o7777, 0o600);
         fs::set_permissions(&place, Permissions::from_mode(0o640)).unwrap();
         let root = folder.path().join("kept");
@@ -180,6 +181,7 @@ mod tests {
         clean(&ours.to_string_lossy());
         assert!(!ours.exists());
         let folder = tempfile::tempdir().unwrap();
+        // Not one of our temporary files, so it must stay.
         let other = folder.path().join("x");
         fs::write(&other, "").unwrap();
         clean(&other.to_string_lossy());

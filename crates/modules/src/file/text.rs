@@ -185,6 +185,7 @@ mod tests {
 
     #[test]
     fn lines_end_where_python_ends_them() {
+        // Python's `str.splitlines` ends a line at a form feed and at U+2028, `bytes.splitlines` does not.
         assert_eq!(lines("a\r\nb\x0cc\u{2028}\n"), ["a", "b", "c", ""]);
         assert_eq!(lines("a\n\nb"), ["a", "", "b"]);
         assert_eq!(lines_with_ends("a\r\rb\r\n"), ["a\r", "\r", "b\r\n"]);

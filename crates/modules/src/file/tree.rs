@@ -647,6 +647,7 @@ mod tests {
         assert_eq!(fs::read_to_string(at("d/c/b/x")).unwrap(), "1");
         fs::create_dir(at("c")).unwrap();
         assert_eq!(moved(&at("c"), &at("d")), Err(format!("Destination path '{}' already exists", at("d/c"))));
+        // What is done where `rename` cannot help, between file systems.
         move_across(Path::new(&at("d/c")), Path::new(&at("e"))).unwrap();
         assert!(Path::new(&at("e/b/x")).exists() && !Path::new(&at("d/c")).exists());
     }
@@ -657,6 +658,7 @@ mod tests {
         let path = format!("{root}/x/y");
         make_with_parents(&path, &Value::Null, &Value::Null, &Value::from("0750")).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o750);
+        // The parents get the same permissions, not the default ones.
         assert_eq!(fs::metadata(format!("{root}/x")).unwrap().mode() & 0o7777, 0o750);
     }
 

@@ -329,6 +329,7 @@ mod tests {
 
     #[test]
     fn credentials_go_in_and_are_hidden() {
+        // An `@` in the password must not end the credentials.
         let url = with_credentials("https://h/r.git", Some("a b"), Some("p@ss")).unwrap();
         assert_eq!(url, "https://a%20b:p%40ss@h/r.git");
         assert_eq!(redacted(&format!("from {url}: no")), "from https://<redacted>@h/r.git: no");

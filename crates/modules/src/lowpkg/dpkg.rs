@@ -265,6 +265,7 @@ mod tests {
     fn facts_of_a_file_are_read() {
         let text = " new Debian package, version 2.0.\n size 1 bytes\n Package: hello\n Version : 2.10-3\n Architecture: i386\n";
         let info = file_info(text, Some("amd64")).unwrap();
+        // The architecture belongs to the name where it is not that of the machine.
         assert_eq!(info, map! { "name" => "hello:i386", "version" => "2.10-3", "arch" => "i386" });
         assert_eq!(file_info(text, None).unwrap().get_str("name"), Some("hello"));
         assert_eq!(file_info("Package: x\n", None).unwrap_err(), "version, arch");

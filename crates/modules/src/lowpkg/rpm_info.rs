@@ -150,6 +150,8 @@ mod tests {
 
     #[test]
     fn of_several_versions_the_newest_is_told() {
+        // 162 is newer than 70, though not as text; a description may hold lines that look like fields; and rpm keeps
+        // signing keys as packages.
         let text = "name: kernel\nversion: 5.14.0\nedition: 5.14.0-70.el9\ndescription:\nold\n-----\n\
                     name: kernel\nversion: 5.14.0\nbuild_date: 1700000000\nedition: 5.14.0-162.el9\ndescription:\na: b\n\nc\n-----\n\
                     name: gpg-pubkey\nedition: 1-1\n-----\n";

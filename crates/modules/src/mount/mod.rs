@@ -278,6 +278,7 @@ mod tests {
         let text =
             "# remark\nUUID=1 / ext4 defaults,noatime 0 1\nnone /tmp tmpfs defaults\nx /tmp tmpfs ro 0 0\nbad line\n";
         let found = table(text);
+        // A second mount at a place gets a key of its own, as in Salt.
         assert_eq!(found.text_keys().collect::<Vec<_>>(), ["/", "/tmp", "/tmp_"]);
         let root = map! { "device" => "UUID=1", "fstype" => "ext4", "opts" => list!["defaults", "noatime"], "dump" => "0", "pass" => "1" };
         assert_eq!(found.get("/"), Some(&root.into()));
