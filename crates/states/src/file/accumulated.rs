@@ -42,6 +42,7 @@ pub fn for_state(ctx: &Context, name: &str, id: &str) -> Vec<Value> {
         users.is_some_and(|users| users.iter().any(|user| user.as_str() == Some(id)))
     };
     let chosen: Vec<&Value> = texts.iter().filter(|(key, _)| named(key)).map(|(_, texts)| texts).collect();
+    // Salt falls back to everything gathered for the file if no accumulator names this state.
     let chosen = if chosen.is_empty() { texts.values().collect() } else { chosen };
     chosen.into_iter().flat_map(|texts| texts.as_list().unwrap_or_default().to_vec()).collect()
 }
@@ -59,9 +60,12 @@ pub fn accumulated(ctx: &Context, name: String, filename: String, text: Value, k
     }
     let low = ctx.state.as_ref().map(|state| state.low.clone()).unwrap_or_default();
     let list = |key: &str| low.get(key).and_then(Value::as_list).unwrap_or_default().to_vec();
+    // The requisite is how an accumulator says who will use it, and it also makes the accumulator
+    // run first.
     let users = [list("require_in"), list("watch_in")].concat();
     let about_file = |user: &Value| match user {
         Value::Map(map) => map.contains_key("file"),
+        // Python's `in` on a string looks for a substring, so any ID with "file" in it passes.
         other => other.as_str().is_some_and(|text| text.contains("file")),
     };
     if !users.iter().any(about_file) {
@@ -86,6 +90,7 @@ pub fn accumulated(ctx: &Context, name: String, filename: String, text: Value, k
     let own = own.entry_or_insert_with(name.as_str(), || Value::List(Vec::new()));
     if let Value::List(own) = own {
         for text in texts {
+            // Texts are a set in order of arrival: a state that runs twice does not repeat itself.
             if !own.contains(&text) {
                 own.push(text);
                 ret.comment = format!("Accumulator {name} for file {filename} was charged by text").into();

@@ -39,9 +39,12 @@ pub fn append(
     let Ready { name, mut ret, texts } = ready;
     let Some(texts) = texts else { return Ok(ret.fail("No text found to append. Nothing appended")) };
     let before = read_text(&name)?;
+    // Read before anything is written, for the difference in the report.
     let before = text::lines(&before);
     let mut lines = Vec::new();
     for chunk in &texts {
+        // With `ignore_whitespace: False` Salt hands the text over as a regular expression,
+        // unescaped.
         let pattern = if ignore_whitespace { loose_pattern(chunk) } else { chunk.clone() };
         if !found(&name, &pattern, modules::file::pattern::MULTILINE, false)? {
             lines.extend(text::lines(chunk).into_iter().map(str::to_owned));
@@ -52,6 +55,8 @@ pub fn append(
             return Ok(ret.ok(format!("File {name} is in correct state")));
         }
         let after: Vec<&str> = before.iter().copied().chain(lines.iter().map(String::as_str)).collect();
+        // Salt builds the difference from lines without ends here, which is why it looks unlike
+        // that of other states.
         note_diff(&mut ret.changes, text_difference(&name, difference(&before, &after), show_changes));
         return Ok(ret.would(format!("File {name} is set to be updated")));
     }
@@ -63,6 +68,7 @@ pub fn append(
         content::append(ctx, name.clone(), VarArgs::default(), args)?;
         format!("Appended {count} lines")
     };
+    // Read again instead of computed: `file.append` may add a line end to the last line first.
     let after = read_text(&name)?;
     let after = text::lines(&after);
     if before != after {
@@ -76,7 +82,7 @@ fn difference(before: &[&str], after: &[&str]) -> String {
     difflib::unified_lines(before, after, "", "").join("\n")
 }
 
-/// What `append` and `prepend` begin with.
+/// What `append` and `prepend` have in common: their arguments and the steps before the edit.
 pub struct Order {
     /// The name of the function.
     pub function: &'static str,
@@ -86,13 +92,13 @@ pub struct Order {
     pub makedirs: Value,
     /// The engine for sources.
     pub template: String,
-    /// What sources know.
+    /// Variables of the template.
     pub defaults: Value,
-    /// What sources know.
+    /// Variables of the template. They win over `defaults`.
     pub context: Value,
 }
 
-/// A file that is there, and the texts for it.
+/// An existing file and the texts to be added.
 pub struct Ready {
     /// The file.
     pub name: String,
@@ -103,7 +109,8 @@ pub struct Ready {
 }
 
 impl Order {
-    /// Makes sure that there is a file and text for it, or says what the state comes to.
+    /// Makes sure that the file exists and collects the texts, or returns the final result of the
+    /// state.
     pub fn prepare(self, ctx: &Context, name: &str, sources: &Sources) -> Result<std::result::Result<Ready, Box<Ret>>> {
         let mut ret = Ret::new(name);
         let failed = |ret: Ret, why: String| Ok(Err(Box::new(ret.fail(why))));
@@ -114,11 +121,14 @@ impl Order {
             Ok(sources) => sources,
             Err(wrong) => return failed(ret, wrong.into()),
         };
+        // Salt compares with `is True`, so another truthy value only takes effect in `file.touch`
+        // below.
         if self.makedirs == Value::Bool(true) {
             let directory = parent(name);
             if ctx.is_test() {
                 ret = ret.would(format!("Directory {directory} is set to be updated"));
             } else if !Path::new(directory).is_dir() {
+                // Salt reports the failure in the words of its test mode; they are kept.
                 tree::make_parents(name, &Value::Null, &Value::Null, &Value::Null)?;
                 if !Path::new(directory).is_dir() {
                     ret.changes = map! { directory => map! { "directory" => "new" } };
@@ -128,7 +138,10 @@ impl Order {
             }
         }
         if let Err(wrong) = check_file(name) {
+            // A missing file is created, but a relative path is not: `touch` refuses it, too.
             let touched = touch::touch(ctx, name.into(), Value::Null, Value::Null, self.makedirs.truthy())?;
+            // In test mode there is no file to compare with, so the state ends with what `touch`
+            // says.
             if ctx.is_test() {
                 return Ok(Err(Box::new(touched)));
             }
@@ -153,6 +166,8 @@ pub fn loose_pattern(chunk: &str) -> String {
     const BLANKS: &str = r"(?:[\s]+)?";
     let lines = text::lines(chunk).into_iter().map(|line| {
         let words: Vec<String> = words(line).iter().map(|word| fancy_regex::escape(word).into_owned()).collect();
+        // Blanks may also match nothing, so `a b` in the state finds `ab` in the file. Salt does
+        // the same.
         format!("{BLANKS}{}{BLANKS}", words.join(BLANKS))
     });
     format!("(?m)^{}$", lines.collect::<String>())
@@ -161,6 +176,8 @@ pub fn loose_pattern(chunk: &str) -> String {
 /// Splits as Python's `shlex` with `whitespace_split`, without comments: quotes hold words together and stay. Which
 /// characters are quotes depends on those in the text.
 fn words(line: &str) -> Vec<String> {
+    // Salt tells `shlex` to treat only those quote characters as quotes that the line does not hold
+    // itself; otherwise a lone apostrophe would be an unclosed quote.
     let quotes = match () {
         () if line.contains(r#"'\""#) => "",
         () if line.contains('\'') => "\"",
@@ -204,6 +221,7 @@ mod tests {
         let pattern = loose_pattern("if [ -z \"$a\" ];  then");
         let regex = modules::file::pattern::compile(&pattern, 8).unwrap();
         assert!(modules::file::pattern::is_match(&regex, "x\n  if [ -z   \"$a\" ]; then\ny").unwrap());
+        // Special characters of the text must be escaped, or `$a` would match an end of line.
         assert!(!modules::file::pattern::is_match(&regex, "if [ -z \"$b\" ]; then").unwrap());
     }
 }

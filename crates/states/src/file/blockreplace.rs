@@ -46,6 +46,8 @@ pub fn blockreplace(
     }
     let id = ctx.state.as_ref().and_then(|state| state.low.get_str("__id__")).unwrap_or_default().to_owned();
     let mut content = content.to_string();
+    // Unlike `file.managed`, which offers the texts to the template, this state appends them to the
+    // block itself.
     for text in accumulated::for_state(ctx, &name, &id) {
         content = if content.is_empty() { text.to_string() } else { format!("{content}\n{text}") };
     }
@@ -55,6 +57,7 @@ pub fn blockreplace(
             Err(failed) => return Ok(failed),
         }
     }
+    // The search, the markers and the dry run all live in the execution function.
     let changes = modules::file::block::blockreplace(
         ctx,
         name,

@@ -32,6 +32,8 @@ pub fn cached(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let scheme = address::parse(&name).scheme.to_owned();
+    // A remote file without a checksum could be replaced on the way. Salt makes the user say that
+    // this is acceptable.
     if !skip_verify && !source_hash.truthy() && !use_etag && address::REMOTE.contains(&scheme.as_str()) {
         return Ok(ret.fail(format!(
             "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify or use_etag \
@@ -52,6 +54,7 @@ pub fn cached(
             backend: sig_backend,
         };
         let asked = SourceHash {
+            // No name: the checksum list is searched for the basename of the source only.
             file_name: "",
             source: &name,
             hash: &source_hash,
@@ -103,6 +106,8 @@ impl File {
             (None, _) => format!("File will be cached: {name}"),
             (Some(_), None) => format!("No hash found. File will be cached: {name}"),
             (Some(copy), Some(sum)) => {
+                // Salt hashes with the configured type here, not with that of `source_hash`, so
+                // another type always reads as a mismatch in test mode.
                 let kind = ctx.opt_str("hash_type").unwrap_or("sha256");
                 match hash::of_file(&copy, kind)? == sum.digits {
                     true => format!("File already cached: {name}"),
@@ -114,6 +119,7 @@ impl File {
     }
 
     fn local(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
+        // A local file is not copied into the cache. The state only checks it.
         let path = real(&expand_user(address::parse(&self.name).path));
         if !Path::new(&path).exists() {
             return Ok(ret.fail(format!("File {path} is not present on the minion")));
@@ -133,12 +139,14 @@ impl File {
 
     fn fetch(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let kind = self.kind(ctx);
+        // Hashed before the download, which may overwrite the cached copy.
         let before = self.copy(ctx)?.map(|copy| hash::of_file(&copy, &kind)).transpose()?;
         let digits = self.sum.as_ref().map(|sum| sum.digits.as_str());
         let copy = match modules::cp::cache_hashed(ctx, &self.name, &self.saltenv, digits, self.web) {
             Ok(Some(copy)) => copy.to_string_lossy().into_owned(),
             Ok(None) => {
                 return Ok(ret
+                    // Addresses can carry a password, and comments end up in the job cache.
                     .fail(format!("Failed to cache {}, check minion log for more information", redacted(&self.name))));
             }
             Err(error) => return Ok(ret.fail(redacted(&error.to_string()))),
@@ -149,6 +157,7 @@ impl File {
         }
         Ok(match self.wanted() {
             None => ret.ok(format!("File is cached to {copy}")),
+            // "already cached" is Salt's text even if the file was downloaded just now.
             Some(sum) if sum.digits == after => ret.ok(format!("File is already cached to {copy} with hash {after}")),
             Some(sum) => ret.fail(format!(
                 "File is cached to {copy}, but the hash ({after}) does not match the specified hash ({})",

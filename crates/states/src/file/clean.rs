@@ -18,6 +18,7 @@ pub fn kept_by_others(ctx: &Context, name: &str, require: &Value) -> Result<Vec<
     let mut keep = Vec::new();
     for wanted in require.iter().filter_map(|item| item.get("file")) {
         for low in state.chunks.iter() {
+            // A requisite may name a state by its name or by its ID.
             if low.get("name") == Some(wanted) || low.get("__id__") == Some(wanted) {
                 keep_one(ctx, name, low, &mut keep)?;
             }
@@ -29,12 +30,15 @@ pub fn kept_by_others(ctx: &Context, name: &str, require: &Value) -> Result<Vec<
 fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) -> Result<()> {
     let path = low.get("name").map(Value::to_string).unwrap_or_default();
     if !Path::new(&path).is_dir() {
+        // Not a directory, or not there yet: only the path itself is kept.
         keep.push(path);
         return Ok(());
     }
     if !is_below(&path, name) {
         return Ok(());
     }
+    // A required `file.directory` protects all it holds, because the state cannot know what else
+    // manages it. For `file.recurse` the plan knows exactly.
     if low.get_str("fun") != Some("recurse") {
         keep.push(path.clone());
         for step in walk::down(&path, None) {
@@ -63,6 +67,7 @@ fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) -> Res
 
 fn is_below(path: &str, directory: &str) -> bool {
     let (path, directory) = (absolute(path), absolute(directory));
+    // Compared with a slash at the end: /ab does not lie below /a.
     path == directory || path.starts_with(&format!("{}/", directory.trim_end_matches('/')))
 }
 
@@ -70,6 +75,7 @@ fn is_below(path: &str, directory: &str) -> bool {
 pub fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) -> Result<Vec<String>> {
     let kept = with_parents(root, keep);
     let mut removed = Vec::new();
+    // A list instead of recursion keeps the depth of the tree off the stack.
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
         let step = walk::step(&directory);
@@ -79,12 +85,16 @@ pub fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) -> Res
             if kept.contains(&path) || !walk::is_meant(relative, &Value::Null, exclude) {
                 continue;
             }
+            // Most entries are files, so the cheap call is tried first and the recursive one only
+            // when it fails.
             if !ctx.is_test() && std::fs::remove_file(&path).is_err() {
                 remove(ctx, &path)?;
             }
             removed.push(path);
         }
         let below = step.dirs.iter().rev().map(|name| join(&directory, name));
+        // Links are never followed: what lies behind them may be outside the directory. A directory
+        // just removed yields nothing when it is read.
         open.extend(below.filter(|path| !Path::new(path).is_symlink()));
     }
     Ok(removed)
@@ -93,6 +103,8 @@ pub fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) -> Res
 /// The paths that stay and all directories above them.
 fn with_parents(root: &str, keep: &[String]) -> BTreeSet<String> {
     let mut kept = BTreeSet::from([root.to_owned()]);
+    // A relative path would be resolved against the minion's working directory and protect a random
+    // place.
     for path in keep.iter().filter(|path| path.starts_with('/')) {
         let mut path = absolute(path);
         while path != "/" {
@@ -112,6 +124,7 @@ mod tests {
     fn what_lies_above_stays() {
         let kept = with_parents("/a", &["/a/b/c".to_owned(), "x".to_owned()]);
         assert_eq!(kept.into_iter().collect::<Vec<_>>(), ["/", "/a", "/a/b", "/a/b/c"]);
+        // A sibling whose name starts the same must not count as being inside.
         assert!(is_below("/a/b", "/a") && !is_below("/ab", "/a") && is_below("/a", "/a/"));
     }
 }

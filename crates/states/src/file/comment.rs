@@ -12,6 +12,8 @@ use super::common::{check_file, note_diff, read_text, start, text_difference};
 use crate::Ret;
 
 /// Takes leading flags, `^` and `$` off a pattern.
+// The state builds patterns of its own around the user's, so anchors of the user would end up in
+// the middle and never match.
 static ANCHORS: LazyLock<Option<fancy_regex::Regex>> =
     LazyLock::new(|| fancy_regex::Regex::new(&python_pattern(r"^(\(\?[iLmsux]\))?\^?(.*?)\$?$").ok()?).ok());
 
@@ -43,9 +45,13 @@ pub fn comment(
         return Ok(ret.fail(wrong));
     }
     let bare = unanchored(&regex);
+    // `open` skips lines that already start with the comment sign, so that a second run finds
+    // nothing to do.
     let (open, closed) = (format!("^(?!\\s*{char})\\s*{bare}"), format!("{char}{bare}"));
     if !stands(&name, &open)? {
         return Ok(match () {
+            // Looked for only now: a file may hold the line both ways, and one uncommented line is
+            // enough to act.
             () if stands(&name, &closed)? => ret.ok("Pattern already commented"),
             () if ignore_missing => ret.ok("Pattern not found and ignore_missing set to True"),
             () => ret.fail(format!("{bare}: Pattern not found")),
@@ -56,8 +62,11 @@ pub fn comment(
         return Ok(ret.would(format!("File {name} is set to be updated")));
     }
     let before = read_text(&name)?;
+    // This call gets the pattern with its anchors, because it matches against whole lines.
     modules::file::edit::comment_line(ctx, name.clone(), regex, char, true, backup)?;
     let after = read_text(&name)?;
+    // The file is searched once more rather than trusted: a pattern that matches only before the
+    // edit must fail the state.
     ret.result = Some(stands(&name, &closed)?);
     if before != after {
         let difference = difflib::unified(&text::lines_with_ends(&before), &text::lines_with_ends(&after));
@@ -85,6 +94,8 @@ pub fn uncomment(
     if let Err(wrong) = check_file(&name) {
         return Ok(ret.fail(wrong));
     }
+    // Salt strips only the leading anchor here, unlike for `comment`. A `$` at the end still works
+    // at the end of a pattern.
     let bare = regex.trim_start_matches('^');
     let open = format!("^[ \t]*{bare}");
     if !stands(&name, &format!("{char}[ \t]*{bare}"))? {

@@ -26,21 +26,25 @@ impl From<Ret> for Report {
     }
 }
 
-/// A state that is well so far.
+/// A result that is successful so far, the usual start of a file state.
 pub fn start(name: &str) -> Ret {
     Ret::new(name).ok("")
 }
 
-/// The environment of the state.
+/// The saltenv of the running state.
 pub fn environment(ctx: &Context) -> String {
     let low = ctx.state.as_ref().and_then(|state| state.low.get_str("__env__"));
+    // An empty `saltenv` in the state counts as none, and so becomes `base`.
     low.filter(|env| !env.is_empty()).unwrap_or("base").to_owned()
 }
 
-/// Says which user or group is missing. In test mode it may yet be made by another state.
+/// Returns which user or group is missing. In test mode it only warns: an earlier state may create
+/// them in the real run.
 pub fn check_user(ctx: &Context, user: &Value, group: &Value) -> Option<String> {
     let mut wrong = String::new();
     if user.truthy() && uid_of(user).is_none() {
+        // The trailing blank is Salt's. It parts the two sentences and stays when only the user is
+        // missing.
         wrong.push_str(&format!("User {user} is not available "));
     }
     if group.truthy() && gid_of(group).is_none() {
@@ -53,7 +57,7 @@ pub fn check_user(ctx: &Context, user: &Value, group: &Value) -> Option<String> 
     Some(wrong).filter(|wrong| !wrong.is_empty())
 }
 
-/// Says what is wrong with the path of a file that is to be changed.
+/// Checks that the path of a file to be edited is absolute and exists.
 pub fn check_file(name: &str) -> std::result::Result<(), String> {
     if !name.starts_with('/') {
         return Err(format!("Specified file {name} is not an absolute path"));
@@ -64,7 +68,7 @@ pub fn check_file(name: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// The user; the old name of the argument still works.
+/// Returns `user`, or the deprecated `owner` if only that is given.
 pub fn user_or_owner(user: Value, kwargs: &KwArgs) -> Value {
     if user.truthy() {
         return user;
@@ -78,18 +82,21 @@ pub fn user_or_owner(user: Value, kwargs: &KwArgs) -> Value {
     }
 }
 
-/// User and group of what is made, where they are not given: the minion's, and that user's first group.
+/// Fills in owner and group where they are not given: the user the minion runs as, and that user's
+/// primary group.
 pub fn default_owner(ctx: &Context, user: Value, group: Value) -> (Value, Value) {
     let user = if user.is_null() { ctx.opt("user").cloned().unwrap_or_else(|| "root".into()) } else { user };
     if !group.is_null() {
         return (user, group);
     }
+    // An unknown user gets root's group here. The caller checks afterwards that both exist and
+    // reports the user.
     let known = uid_of(&user).and_then(|uid| User::from_uid(uid.into()).ok().flatten());
     let gid = known.map_or(0, |user| user.gid.as_raw());
     (user, facts::group_name(gid))
 }
 
-/// Says which of user and group do not exist, and which paths are not absolute.
+/// Returns which of user and group do not exist, and which paths are not absolute.
 pub fn preflight(user: &Value, group: &Value, paths: &[(&str, &str)]) -> Option<String> {
     let mut wrong = Vec::new();
     if uid_of(user).is_none() {
@@ -101,6 +108,7 @@ pub fn preflight(user: &Value, group: &Value, paths: &[(&str, &str)]) -> Option<
     for (what, path) in paths.iter().filter(|(_, path)| !path.starts_with('/')) {
         wrong.push(format!("Specified {what} {path} is not an absolute path"));
     }
+    // Salt ends the text with a full stop only when it joins several sentences.
     let end = if wrong.len() > 1 { "." } else { "" };
     (!wrong.is_empty()).then(|| format!("{}{end}", wrong.join(". ")))
 }
@@ -112,6 +120,7 @@ pub fn parent(path: &str) -> &str {
 
 /// Puts a name behind a directory (`os.path.join`).
 pub fn join(directory: &str, name: &str) -> String {
+    // `os.path.join` throws the directory away before an absolute name, and callers rely on it.
     match name.starts_with('/') {
         true => name.to_owned(),
         false if directory.is_empty() || directory.ends_with('/') => format!("{directory}{name}"),
@@ -119,7 +128,7 @@ pub fn join(directory: &str, name: &str) -> String {
     }
 }
 
-/// Whether anything is at a path, a link that leads nowhere included.
+/// Returns whether anything is at a path. A dangling link counts (`os.path.lexists`).
 pub fn lexists(path: &str) -> bool {
     Path::new(path).symlink_metadata().is_ok()
 }
@@ -164,11 +173,14 @@ pub fn rendered_sources(
 ) -> Result<std::result::Result<Vec<String>, Ret>> {
     use modules::file::template::{Order, file};
     let env = environment(ctx);
+    // The context wins over the defaults, as for `file.managed`.
     let mut known = defaults.as_map().cloned().unwrap_or_default();
     known.update(context.as_map().cloned().unwrap_or_default());
     let mut texts = Vec::new();
     for source in sources {
         let failed = |comment: String| {
+            // Salt returns what its template function returned, `data` included, and names the
+            // state after the source.
             let more = map! { "data" => Value::List(Vec::new()) };
             Ok(Err(Ret { more, ..Ret::new(source.as_str()).fail(comment) }))
         };
@@ -176,10 +188,12 @@ pub fn rendered_sources(
         let Some(place) = place else { return failed(format!("Failed to load template file {source}")) };
         let order = Order { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
         match file(ctx, &place, order)? {
+            // Salt cannot tell a template that renders to nothing from one it failed to read.
             Ok(text) if text.is_empty() => {
                 return failed(format!("Failed to read rendered template file {} ({source})", place.display()));
             }
             Ok(text) => texts.push(text),
+            // A gap in this program must not look like a broken template of the user.
             Err(error) if error.starts_with("not supported") => return Err(Error::execution(error)),
             Err(error) => {
                 tracing::error!("{source} cannot be rendered: {error}");
@@ -206,7 +220,7 @@ pub fn apply(ctx: &Context, function: &Function, kwargs: Map) -> Result<Ret> {
     Ok(Report::from_map(answer.into_map().unwrap_or_default()).into())
 }
 
-/// The same context, in which nothing is only a test.
+/// Returns the same context with test mode switched off.
 pub fn for_real(ctx: &Context) -> Context {
     let mut opts = (*ctx.opts).clone();
     opts.insert("test", false);
@@ -215,6 +229,7 @@ pub fn for_real(ctx: &Context) -> Context {
 
 /// What a text file differs by, as states say it: nothing, a word for binary files, or the difference.
 pub fn text_difference(name: &str, difference: String, show: bool) -> Value {
+    // A difference of binary data would put raw bytes into the job's return.
     if !modules::file::text::is_text(name) {
         return "Replace binary file".into();
     }

@@ -67,6 +67,7 @@ impl Given {
 
     /// Returns the contents as text, or as bytes if they are none; `None` if there are none.
     pub fn read(&self, ctx: &Context, is_template: bool) -> Result<std::result::Result<Value, String>> {
+        // At most one of the three is set: `conflict` has refused everything else before.
         let found = match (&self.pillar, &self.grains) {
             (Value::Null, Value::Null) => Ok(self.contents.clone()),
             (Value::Null, keys) => self.find(&ctx.grains, keys, "Grain"),
@@ -78,6 +79,7 @@ impl Given {
             Ok(found) => found,
             Err(wrong) => return Ok(Err(wrong)),
         };
+        // Salt tests the value before it becomes text, so the number 0 counts as empty here.
         if !self.allow_empty && !found.truthy() {
             let id = match (&self.pillar, &self.grains) {
                 (pillar, _) if pillar.truthy() => format!("contents_pillar {pillar}"),
@@ -91,9 +93,12 @@ impl Given {
         }
         let parts = match &found {
             Value::Bytes(bytes) => {
+                // Bytes that decode are text after all, and get their line ends and final newline
+                // like text.
                 let encoding = modules::file::encode::Encoding::named(self.encoding.as_deref().unwrap_or("utf-8"))?;
                 match encoding.decode(bytes) {
                     Ok(text) => vec![text],
+                    // A template engine works on text and would mangle the bytes.
                     Err(_) if is_template => {
                         return Ok(Err(
                             "Contents specified by contents/contents_pillar/contents_grains appears to be \
@@ -113,9 +118,11 @@ impl Given {
                     .into(),
             ));
         }
+        // List items become lines of their own. Foreign line ends become plain newlines.
         let lines = parts.iter().flat_map(|part| text::lines(part));
         let mut contents: String =
             lines.map(|line| format!("{}\n", line.trim_end_matches('\n').trim_end_matches('\r'))).collect();
+        // Salt strips all newlines at the end, not only the one it added.
         if !self.newline {
             contents = contents.trim_end_matches('\n').trim_end_matches('\r').to_owned();
         }

@@ -54,8 +54,10 @@ pub fn copy_(
         if let Some(wrong) = check_user(ctx, &user, &group) {
             return Ok(ret.fail(wrong));
         }
+        // Without a mode the copy gets the source's mode, not the umask's.
         wanted = (user, group, if wanted.2.is_null() { own("mode") } else { wanted.2 });
     }
+    // As with `cp`, the copy goes into an existing directory under its own name.
     if Path::new(&name).is_dir() && subdir {
         name = join(&name, split(&source).1);
     }
@@ -64,8 +66,11 @@ pub fn copy_(
         if force && Path::new(&name).is_file() && same_content(&name, &source)? {
             ret.comment = format!("{} - files are identical but force flag is set", ret.comment).into();
         }
+        // Salt never compares contents to decide. Without `force` any existing target ends the
+        // state, even an outdated one.
         changed = force;
         if force && !ctx.is_test() {
+            // Removed and not overwritten: the copy must not write through a link.
             remove(ctx, &name)?;
         }
     }
@@ -104,6 +109,7 @@ fn transfer(source: &str, name: &str, (user, group): (&Value, &Value)) -> std::i
         let to = if to.is_dir() { to.join(from.file_name().unwrap_or_default()) } else { to.to_owned() };
         return fs::copy(from, to).map(drop);
     }
+    // `shutil.copytree` refuses an existing target.
     if to.symlink_metadata().is_ok() {
         return Err(std::io::ErrorKind::AlreadyExists.into());
     }
@@ -122,6 +128,7 @@ fn copy_tree(from: &Path, to: &Path, level: usize) -> std::io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (from, to, kind) = (entry.path(), to.join(entry.file_name()), entry.file_type()?);
+        // Links are copied as links; following them could copy the same tree over and over.
         if kind.is_symlink() {
             symlink(fs::read_link(&from)?, &to)?;
         } else if kind.is_dir() {
@@ -129,11 +136,14 @@ fn copy_tree(from: &Path, to: &Path, level: usize) -> std::io::Result<()> {
         } else if kind.is_file() {
             fs::copy(&from, &to)?;
             let meta = fs::metadata(&from)?;
+            // `copytree` keeps modification times.
             fs::File::options().write(true).open(&to)?.set_modified(meta.modified()?)?;
         } else {
+            // Opening a named pipe would block until someone writes to it.
             return Err(std::io::Error::other(format!("{} is no file, directory or link", from.display())));
         }
     }
+    // The directory's mode is set after its contents are copied, since it may forbid writing.
     let meta = fs::metadata(from)?;
     fs::set_permissions(to, fs::Permissions::from_mode(meta.mode() & 0o7777))
 }
@@ -141,6 +151,7 @@ fn copy_tree(from: &Path, to: &Path, level: usize) -> std::io::Result<()> {
 fn give_below(top: &Path, uid: Option<u32>, gid: Option<u32>) -> std::io::Result<()> {
     for entry in fs::read_dir(top)? {
         let entry = entry?;
+        // `lchown` changes a link itself and never what it leads to.
         lchown(entry.path(), uid, gid)?;
         if entry.file_type()?.is_dir() {
             give_below(&entry.path(), uid, gid)?;

@@ -29,6 +29,8 @@ pub fn decode(
         }
         (true, None) => encoded_data,
         (false, Some(name)) => {
+            // `False` is Salt's default for a missing key, so a pillar value of `False` counts as
+            // missing, too.
             let found = traverse(&ctx.pillar, &name, ":").filter(|found| **found != Value::Bool(false));
             found.cloned().ok_or_else(|| Error::execution("Pillar data not found."))?
         }
@@ -39,6 +41,8 @@ pub fn decode(
         let plain = ask("base64_decodestring", vec![content.clone()])?;
         let new = ask("digest", vec![plain, checksum.as_str().into()])?;
         let old = ask("digest_file", vec![name.as_str().into(), checksum.as_str().into()])?;
+        // Only checksums are compared and reported, so that a decoded secret does not appear in the
+        // changes.
         if new == old {
             return Ok(ret.ok("File is in the correct state."));
         }
@@ -50,6 +54,7 @@ pub fn decode(
     let done = ask("base64_decodefile", vec![content, name.as_str().into()])?;
     ret.result = Some(done.truthy());
     ret.comment = "File was updated.".into();
+    // There was no file before. Its checksum is known only after writing.
     if ret.changes.is_empty() {
         let new = ask("digest_file", vec![name.as_str().into(), checksum.as_str().into()])?;
         ret.changes = map! { "old" => Value::Null, "new" => new };

@@ -70,12 +70,17 @@ pub fn directory(
     if name.is_empty() {
         return Ok(ret.fail("Must provide name to file.directory"));
     }
+    // A trailing slash would follow a link at the end of the path. For / itself nothing would
+    // remain, so it stays.
     let name = name.strip_suffix('/').filter(|name| !name.is_empty()).unwrap_or(&name).to_owned();
+    // Cleaning below the depth would delete what the state does not look at.
     if max_depth.is_some() && clean {
         return Ok(ret.fail("Cannot specify both max_depth and clean"));
     }
     let user = user_or_owner(user, &kwargs);
     let dir_mode = if dir_mode.truthy() { dir_mode } else { kwargs.0.get("mode").cloned().unwrap_or(dir_mode) };
+    // Salt falls back to the directory's mode for files. A state that sets only `dir_mode`
+    // therefore makes files executable.
     let file_mode = if file_mode.truthy() { file_mode } else { dir_mode.clone() };
     if let Some(wrong) = check_user(ctx, &user, &group) {
         return Ok(ret.fail(wrong));
@@ -99,6 +104,7 @@ pub fn directory(
         name,
     };
     let path = Path::new(&order.name);
+    // A link to a directory passes unless `allow_symlink` is off or `force` is on.
     if path.is_file() || ((!allow_symlink || force) && path.is_symlink()) {
         let way = Way { force, backup: backupname };
         if let Some(done) = way.make(ctx, &order.name, &mut ret)? {
@@ -117,6 +123,7 @@ struct Way {
 impl Way {
     /// Moves away what is in the place; returns what the state comes to if that ends it.
     fn make(&self, ctx: &Context, name: &str, ret: &mut Ret) -> Result<Option<Ret>> {
+        // From here on test mode only records what would be done.
         let test = ctx.is_test();
         let path = Path::new(name);
         if let Some(backup) = &self.backup {
@@ -141,6 +148,7 @@ impl Way {
             fs::rename(name, backup).map_err(|error| modules::file::os_error(&error, name))?;
             return Ok(None);
         }
+        // `is_file` follows links and so must come first: a link to a file is called a file.
         if self.force {
             let kind = match () {
                 () if path.is_file() => "File",
@@ -168,6 +176,8 @@ fn recurse_set(recurse: &Value) -> std::result::Result<BTreeSet<String>, String>
         return Err("\"recurse\" must be formed as a list of strings".into());
     };
     let set: BTreeSet<String> = items.iter().map(Value::to_string).collect();
+    // Unknown words fail the state: a misspelt "mode" would otherwise silently leave permissions
+    // alone.
     if !set.iter().all(|item| RECURSE_TYPES.contains(&item.as_str())) {
         let types: Vec<String> = RECURSE_TYPES.iter().map(|kind| format!("\"{kind}\"")).collect();
         return Err(format!("Types for \"recurse\" limited to {}.", types.join(", ")));
@@ -212,6 +222,8 @@ impl Order {
                 Ok(set) => set,
                 Err(wrong) => return Ok(Err(wrong)),
             };
+            // Salt keeps the reduced values for the directory itself: with `recurse` owner and mode
+            // of the top are only compared if listed.
             user = if set.contains("user") { user } else { Value::Null };
             group = if set.contains("group") { group } else { Value::Null };
             if !set.contains("mode") {
@@ -250,6 +262,8 @@ impl Order {
     fn check_clean(&self, ctx: &Context, steps: &[Step], changes: &mut Map) -> Result<()> {
         let keep = clean::kept_by_others(ctx, &self.name, &self.require)?;
         for step in steps {
+            // Test mode asks for the paths one by one and does not skip what lies below a removed
+            // directory.
             for name in step.files.iter().chain(&step.dirs) {
                 let path = join(&step.root, name);
                 let relative = path[self.name.trim_end_matches('/').len()..].trim_start_matches('/');
@@ -276,6 +290,7 @@ impl Order {
         if ctx.is_test() || ret.changes.is_empty() {
             return Ok(Ret { result, comment: comment.into(), ..ret });
         }
+        // A directory made just now is empty, so there is nothing to recurse into or to clean.
         if !Path::new(name).is_dir() {
             return self.make(ret);
         }
@@ -327,6 +342,7 @@ impl Order {
             ret.result = Some(false);
             ret.comment = comment.into();
         };
+        // The uid 0 is falsy, but it does name a user.
         let given = |value: &Value| value.truthy() || matches!(value, Value::Int(_));
         let (mut user, mut group) = (Value::Null, Value::Null);
         if set.contains("user") {
@@ -347,6 +363,8 @@ impl Order {
         }
         let with_mode = set.contains("mode");
         if set.contains("silent") {
+            // Set before the walk. Changes found during the walk are added to it nevertheless, as
+            // in Salt.
             ret.changes = map! { "recursion" => "Changes silenced" };
         }
         for step in self.walk() {
@@ -361,7 +379,11 @@ impl Order {
                     let path = join(&step.root, name);
                     match perms::enforce(ctx, &path, Some(ret.clone().into()), &wanted) {
                         Ok((report, _)) => *ret = report.into(),
+                        // A file that disappears during the walk, such as a temporary one, is no
+                        // failure of the state.
                         Err(Error::Execution(reason)) if reason.starts_with("Path not found") => {}
+                        // One unmanageable file must not keep the others from being managed. All
+                        // errors go into the comment at the end.
                         Err(error) => errors.push(error.to_string()),
                     }
                 }

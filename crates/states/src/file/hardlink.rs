@@ -58,6 +58,7 @@ pub fn hardlink(
 
 fn make(ctx: &Context, mut ret: Ret, name: &str, target: &str, force: bool) -> Result<Ret> {
     let gone = |path: &str| fs::remove_file(path).map_err(|error| modules::file::os_error(&error, path));
+    // A file with a single name is somebody's data. A further name can go without losing anything.
     if Path::new(name).is_file() && !is_hardlink(name) {
         if !force {
             return Ok(ret.fail(format!("File exists where the hard link {name} should be")));
@@ -74,6 +75,8 @@ fn make(ctx: &Context, mut ret: Ret, name: &str, target: &str, force: bool) -> R
     } else if !Path::new(name).exists() {
         ("Created new hard link", "Unable to create new hard link")
     } else {
+        // Something that is neither a file nor absent, such as a socket: Salt reports success
+        // without a word.
         return Ok(ret);
     };
     match tree::link(ctx, target.to_owned(), name.to_owned()) {
@@ -86,10 +89,13 @@ fn make(ctx: &Context, mut ret: Ret, name: &str, target: &str, force: bool) -> R
 }
 
 fn is_hardlink(path: &str) -> bool {
+    // A file with more than one name is taken for the hard link, as in Salt.
     fs::symlink_metadata(path).is_ok_and(|meta| meta.nlink() > 1)
 }
 
 fn same(a: &str, b: &str) -> bool {
+    // Salt compares inode numbers alone. On two file systems they could coincide, but there no hard
+    // link can be made anyway.
     let inode = |path: &str| fs::symlink_metadata(path).map(|meta| meta.ino()).ok();
     inode(a).is_some() && inode(a) == inode(b)
 }

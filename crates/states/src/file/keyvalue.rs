@@ -43,14 +43,20 @@ impl Order {
 
     fn apply(&self, old: &[&str]) -> Outcome {
         let mut out = Outcome::default();
+        // How often each key may still be set. Negative means without limit, and then the count
+        // never reaches zero.
         let mut left: Vec<i64> = vec![self.count; self.settings.len()];
         let mut unmatched = Vec::new();
         for line in old {
             let stripped = match &self.uncomment {
+                // Python's `lstrip(None)` strips blanks, so without `uncomment` an indented line
+                // counts as uncommented.
                 None => line.trim_start(),
                 Some(signs) => line.trim_start_matches(|c| signs.contains(c)),
             };
             let probe = self.folded(stripped);
+            // Lines of no known key are dropped from the file. The comparison is by prefix, so a
+            // longer key that starts the same survives.
             if self.prune && !self.settings.iter().any(|(key, _)| probe.starts_with(&self.folded(key))) {
                 unmatched.push(*line);
                 continue;
@@ -60,6 +66,8 @@ impl Order {
         }
         self.add(&left, &mut out);
         for line in &unmatched {
+            // Salt inserts deletions after the first line of the difference. That reverses their
+            // order and can split a pair of - and +.
             let place = out.diff.len().min(1);
             out.diff.insert(place, format!("- {line}"));
         }
@@ -73,6 +81,8 @@ impl Order {
         let mut result = line.to_owned();
         let Some((own_key, own_value)) = stripped.split_once(&*self.separator) else { return result };
         let mut own_value = own_value.to_owned();
+        // No `break` after a match: with `key_ignore_case` two settings can fit one line, and both
+        // are applied in turn.
         for ((key, value), left) in self.settings.iter().zip(left) {
             if self.folded(own_key) != self.folded(key) {
                 continue;
@@ -84,10 +94,13 @@ impl Order {
             }
             let mut matches = own_value == wanted;
             let mut needs = false;
+            // A commented line is turned into a setting only while the count lasts. Later ones stay
+            // comments, whatever their value.
             if uncommented {
                 needs = *left > 0;
                 matches = matches || !needs;
             } else if *left == 0 {
+                // The key was already set often enough, so further active lines are removed.
                 needs = true;
             }
             if !matches || needs {
@@ -125,6 +138,8 @@ impl Order {
         } else if self.prepend {
             out.diff.insert(0, "  <SOF>\n".into());
             for line in &missing {
+                // Always at index 1, behind <SOF>: the lines come out in reverse order, and the
+                // file gets them in that order, too.
                 out.diff.insert(1, format!("+ {line}"));
             }
         } else {
@@ -174,9 +189,11 @@ pub fn keyvalue(
     let old = match fs::read(&name) {
         Ok(bytes) => text::Text::of(&bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && create_if_missing => {
+            // A new file has no line to change, so everything has to be appended.
             append = true;
             text::Text::of(b"")
         }
+        // Unreadable counts as missing, as in Salt.
         Err(_) => {
             let comment = format!("unable to open {name}");
             return Ok(if ignore_if_missing { ret.ok(comment) } else { ret.fail(comment) });
@@ -202,6 +219,7 @@ fn settings(key: Value, value: Value, key_values: Value) -> std::result::Result<
         (false, Value::Map(_)) => Err("file.keyvalue can not combine key_values with key and value"),
         (false, _) => Ok(map! { key.to_string() => value }),
         (true, Value::Map(map)) if !map.is_empty() => Ok(map),
+        // The wording depends on whether `key_values` is empty, not on its type, as in Salt.
         (true, other) if !other.truthy() => Err("file.keyvalue key and value not supplied and key_values is empty"),
         (true, _) => Err("file.keyvalue key and value not supplied and key_values is not a dictionary"),
     }
@@ -218,6 +236,8 @@ fn finish(ctx: &Context, mut ret: Ret, name: &str, outcome: Outcome, show: bool,
     if ctx.is_test() {
         let mut comment = format!("File {name} is set to be changed ({changes} lines modified, {deletions} deleted)");
         if show {
+            // The carriage returns are Salt's; they overwrite the outputter's indentation on a
+            // terminal.
             comment.push_str(&format!("\nPredicted diff:\n\r\t\t{}", diff.join("\r\t\t")));
         }
         return ret.would(comment);

@@ -87,6 +87,8 @@ pub fn managed(
     if name.is_empty() {
         return Ok(ret.fail("Destination file name is required"));
     }
+    // `keep` means the mode of the source, which is known only after it is fetched. Until then no
+    // mode is set.
     let keep_mode = mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
     let mode = if keep_mode { None } else { normalize_mode(&mode) };
     let given = Given {
@@ -98,12 +100,16 @@ pub fn managed(
         allow_empty,
         encoding: encoding.clone(),
     };
+    // Checked before anything is read or fetched: a contradictory state must not touch the pillar
+    // or the network.
     if let Some(wrong) = given.conflict(&source, keep_mode) {
         return Ok(ret.fail(wrong));
     }
     if source.as_str().is_some_and(|source| !is_foreign(source)) && source_hash.truthy() {
         tracing::warn!("source_hash is only used with 'http', 'https' or 'ftp'");
     }
+    // Without source and contents there is nothing to replace the file with, so only its owner and
+    // mode are managed. Otherwise a bare `file.managed` would empty the file.
     let replace = replace && (source.truthy() || given.count() > 0);
     if kwargs.0.contains_key("file_mode") {
         ret.more.insert(
@@ -115,6 +121,8 @@ pub fn managed(
     }
     let template = Some(template).filter(Value::truthy).map(|template| template.to_string());
     let env = environment(ctx);
+    // Contents are rendered before the user is checked, as in Salt, so a broken template is
+    // reported first.
     let contents = match given.read(ctx, template.is_some())? {
         Ok(contents) => rendered(ctx, contents, template.as_deref(), &env, [&defaults, &context])?,
         Err(wrong) => Err(wrong),
@@ -124,6 +132,7 @@ pub fn managed(
         Err(wrong) => return Ok(ret.fail(wrong)),
     };
     let user = user_or_owner(user, &kwargs);
+    // `create: False` is a success: the state manages the file only where it exists.
     if !create && !Path::new(&name).is_file() {
         return Ok(ret.ok(format!("File {name} is not present and is not set for creation")));
     }
@@ -187,6 +196,7 @@ fn rendered(
         return Ok(Err(format!("Specified template format {engine} is not supported")));
     }
     let mut context = Map::new();
+    // `names` holds the defaults first, so that the context wins.
     names.iter().filter_map(|names| names.as_map()).for_each(|names| context.update(names.clone()));
     let order = template::Order { engine, saltenv, context, known: Map::new() };
     let text = template::source(ctx, &contents.to_string(), order)?;
@@ -216,6 +226,8 @@ mod tests {
     use super::*;
 
     /// A web server that gives everyone the same.
+    // A server of our own keeps the test off the network and serves the same bytes whatever the
+    // client asks.
     fn serve(body: &'static str) -> u16 {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -247,6 +259,8 @@ mod tests {
             kwargs.update(more);
             super::super::common::apply(&ctx, &MANAGED, kwargs).unwrap()
         };
+        // A download without a checksum must be refused, or anyone between here and the server
+        // could choose the contents.
         let unverified = apply(map! {});
         assert!(
             unverified.comment.to_string().contains("Unable to verify upstream hash of source file http://127.0.0.1")
@@ -257,6 +271,7 @@ mod tests {
              (b1946ac92492d2347c6235b4d2611184)"
         );
         assert_eq!((wrong.result, wrong.comment.to_string()), (Some(false), expected));
+        // The mismatch must leave no trace at the target.
         assert!(!Path::new(&name).exists());
         let made = apply(map! { "source_hash" => "md5=b1946ac92492d2347c6235b4d2611184" });
         assert_eq!((made.result, made.comment.to_string()), (Some(true), format!("File {name} updated")));

@@ -13,6 +13,7 @@ use super::managed::MANAGED;
 use crate::Ret;
 
 /// Options the state sets itself.
+// Each of these would redirect output that the state reads afterwards.
 const TAKEN: [&str; 6] = ["-N", "--forward", "-r", "--reject-file", "-o", "--output"];
 
 /// Makes sure that a patch is applied to a file or directory.
@@ -49,6 +50,8 @@ pub fn patch(
         Ok((source, _)) => source,
         Err(error) => return Ok(with_warnings(ret, &warnings).fail(error.to_string())),
     };
+    // An environment in the address wins over the argument, since it is the more specific of the
+    // two.
     if let Some((env, address)) = saltenv.zip(source.as_str().filter(|source| source.starts_with("salt://"))) {
         match files::url::parse(address).and_then(|(_, own)| own) {
             Some(own) if own != env => {
@@ -68,7 +71,10 @@ pub fn patch(
         "source_hash_name" => source_hash_name, "skip_verify" => skip_verify, "template" => template,
         "context" => context, "defaults" => defaults,
     };
+    // The patch is fetched even in test mode, because a dry run needs it. It goes to a temporary
+    // directory, so the system does not change.
     let fetched = apply(&for_real(ctx), &MANAGED, args)?;
+    // In test mode a failed download is ignored if there is a file to try anyway.
     if fetched.result == Some(false) && (!ctx.is_test() || !Path::new(&file).exists()) {
         return Ok(fetched);
     }
@@ -151,18 +157,26 @@ impl Job {
     }
 
     fn run(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
+        // For a single file the path in the patch is ignored, so there is nothing to strip.
         let strip = self.strip.filter(|_| Path::new(&self.name).is_dir()).map(|strip| format!("-p{strip}"));
         let strip: Vec<&str> = strip.iter().map(String::as_str).collect();
+        // The trial writes its output into a temporary file instead of using --dry-run, because
+        // only a real run writes rejects. Old versions of patch cannot write to /dev/null.
         let mut options = vec!["-N", "-r", &self.rejects, "-o", &self.output];
         options.extend(&strip);
         let tried = self.patch(ctx, &self.file, &options, false)?;
         let code = |said: &Map| said.get("retcode").and_then(Value::as_i64).unwrap_or(-1);
         let stderr = tried.get("stderr").map(Value::to_string).unwrap_or_default();
         if code(&tried) != 0 {
+            // Without rejects the program failed before it looked at any hunk, so its message is
+            // the best answer.
             if std::fs::metadata(&self.rejects).map_or(0, |meta| meta.len()) == 0 {
                 return Ok(ret.fail(stderr));
             }
+            // If the rejected hunks can be undone, they are in the file already. Rejects are
+            // relative to the directory itself, so no -p here.
             let back = self.patch(ctx, &self.rejects, &["-R", "-f"], true)?;
+            // patch exits with 1 if hunks failed and with 2 on trouble, such as an unreadable file.
             if code(&tried) == 2 && !stderr.is_empty() {
                 return Ok(ret.fail(stderr));
             }

@@ -39,6 +39,7 @@ pub fn prepend(
     let old = text::lines_with_ends(&before);
     let mut lines: Vec<String> = Vec::new();
     for chunk in texts.unwrap_or_default() {
+        // With `header` the text has to stand at the top, so finding it elsewhere proves nothing.
         if !header && found(&name, &loose_pattern(&chunk), modules::file::pattern::MULTILINE, false)? {
             continue;
         }
@@ -54,7 +55,10 @@ pub fn prepend(
         note_diff(&mut ret.changes, shown(&old, &new));
         return Ok(ret.would(format!("File {name} is set to be updated")));
     }
+    // In test mode Salt skips the `header` comparison below, so it announces a change even if the
+    // header is in place.
     let mut count = lines.len();
+    // Only as many lines as the new text has are compared.
     let head: Vec<&str> = text::lines(&before).into_iter().take(count).collect();
     if header && head == lines {
         count = 0;

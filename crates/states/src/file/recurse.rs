@@ -53,6 +53,8 @@ pub fn recurse(
     let name = expand_user(&name);
     let user = user_or_owner(user, &kwargs);
     let ret = start(&name);
+    // One mode for files and directories would make either files executable or directories
+    // unreadable.
     if kwargs.0.contains_key("mode") {
         return Ok(ret.fail("'mode' is not allowed in 'file.recurse'. Please use 'file_mode' and 'dir_mode'."));
     }
@@ -71,6 +73,7 @@ pub fn recurse(
         if Path::new(&name).exists() {
             return Ok(ret.fail(format!("The path {name} exists and is not a directory")));
         }
+        // Made here, because an empty source yields no file whose parents would be created.
         if !ctx.is_test() {
             tree::makedirs_perms(ctx, name.clone(), user.clone(), group.clone(), dir_mode.clone())?;
         }
@@ -82,6 +85,8 @@ pub fn recurse(
         "template" => template, "makedirs" => true, "replace" => replace, "context" => context, "defaults" => defaults,
         "backup" => backup,
     };
+    // Everything else goes to `file.managed`. These four would contradict what this state sets
+    // itself.
     let more =
         kwargs.0.into_iter().filter(|(key, _)| !matches!(key.as_str(), Some("env" | "mode" | "makedirs" | "owner")));
     file.update(more.collect());
@@ -95,8 +100,12 @@ pub fn recurse(
         include_empty,
         merge,
     };
+    // The whole plan is made before the first change: a failing file server must not leave half a
+    // tree.
     let made = plan.make(ctx)?;
     let mut work = Work { ctx, ret, said: Vec::new(), clean, replace };
+    // Directories come before files, so that they get their own mode and not the one `makedirs`
+    // would choose.
     for path in &made.directories {
         let directory = map! { "user" => user.clone(), "group" => group.clone(), "dir_mode" => dir_mode.clone(), "makedirs" => true };
         work.directory(path, directory)?;
@@ -107,6 +116,7 @@ pub fn recurse(
     let link = map! {
         "makedirs" => true, "force" => force_symlinks, "user" => user.clone(), "group" => group.clone(), "mode" => sym_mode,
     };
+    // Links come last: their targets are often files of this very state.
     work.links(&made, &link)?;
     let mut keep: Vec<String> = made.keep.into_iter().collect();
     if clean {
@@ -134,6 +144,7 @@ impl Work<'_> {
     }
 
     fn merge(&mut self, path: &str, part: Ret) {
+        // A failure always wins. "Would change" replaces success, but never a failure.
         if part.result == Some(false) || self.ret.result == Some(true) {
             self.ret.result = part.result;
         }
@@ -158,9 +169,12 @@ impl Work<'_> {
     }
 
     fn directory(&mut self, path: &str, mut args: Map) -> Result<()> {
+        // A file server may list such names. Applied, they would manage the parent of the target.
         if path.ends_with("/..") {
             return Ok(());
         }
+        // Only `clean` allows a file to give way to a directory; without it `file.directory` fails
+        // with its own text.
         if self.clean && Path::new(path).exists() && !Path::new(path).is_dir() {
             let would = format!("Replacing {path} with a directory");
             if self.make_way(path, would, "Replaced file with a directory")? {
@@ -216,6 +230,7 @@ impl Work<'_> {
             if self.ret.result == Some(true) {
                 self.ret.result = None;
             }
+            // Test mode lists removals in the comment and not among the changes, as in Salt.
             self.say("removed", removed);
         } else {
             self.ret.changes.insert("removed", removed);
@@ -226,6 +241,7 @@ impl Work<'_> {
     fn finish(self, name: &str) -> Ret {
         let parts = self.said.iter().map(|(path, lines)| format!("\n#### {path} ####\n{}", lines.join("\n")));
         let mut comment = parts.collect::<Vec<_>>().join("\n").trim().to_owned();
+        // Successful files stay silent, so an empty comment means that all went well.
         if comment.is_empty() {
             comment = format!("Recursively updated {name}");
         }

@@ -23,8 +23,12 @@ pub fn sources(ctx: &Context, given: &Value) -> Result<std::result::Result<Vec<S
     if let Some(wrong) = list.iter().find(|source| !source.starts_with("salt://")) {
         return Ok(Err(format!("Invalid source '{wrong}' (must be a salt:// URI)")));
     }
+    // `clean` plans the recurse states it requires again, so each source would be looked up several
+    // times. A failure is not remembered.
     let known = ctx.memo.get::<Known>();
     let key = format!("{list:?} {env}");
+    // The lock is released before the file server is asked. Two threads may ask twice, which does
+    // no harm.
     if let Some(found) = known.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(Ok(found.clone()));
     }
@@ -91,6 +95,8 @@ pub struct Made {
 impl Made {
     fn is_occupied(&self, dest: &str) -> bool {
         let taken = |path: &str| self.files.contains_key(path) || self.links.contains_key(path);
+        // A path is also taken if one of its parents is a file or a link of a source with higher
+        // priority.
         self.above.contains(dest) || Path::new(dest).ancestors().any(|path| taken(&path.to_string_lossy()))
     }
 }
@@ -100,12 +106,16 @@ impl Plan {
     pub fn make(&self, ctx: &Context) -> Result<Made> {
         let client = modules::cp::client(ctx)?;
         let env = environment(ctx);
+        // Sources are taken in order, and what an earlier one provides is never replaced by a later
+        // one.
         let mut made = Made::default();
         let count = if self.merge { self.sources.len() } else { 1 };
         for source in self.sources.iter().take(count) {
             let (path, own) = split(source, &env);
             let root = if path.ends_with('/') { path } else { format!("{path}/") };
             let mut files = modules::cp::within(ctx, client.file_list(&own, &root))?;
+            // The file server lists what is behind links as if it were plain files. Links are
+            // handled first, to take those entries out again.
             if self.keep_symlinks {
                 let links = modules::cp::within(ctx, client.symlink_list(&own, &root))?;
                 for (link, target) in &links {
@@ -120,6 +130,7 @@ impl Plan {
                 if self.include_empty {
                     directories.iter().for_each(|directory| self.directory(&mut made, &root, directory));
                 } else {
+                    // Empty directories are not made, so links to them would dangle.
                     self.drop_links(&mut made, &root, &directories);
                 }
             }
@@ -140,6 +151,7 @@ impl Plan {
                 None => return None,
             };
         let relative = if relative.is_empty() { ".".to_owned() } else { relative };
+        // The list comes from the master. It must not lead outside the target directory.
         if format!("/{relative}/").contains("/../") {
             return None;
         }
@@ -155,6 +167,8 @@ impl Plan {
     fn link(&self, made: &mut Made, root: &str, link: &str, target: &str, files: &mut Vec<String>) {
         let below = format!("{link}/");
         let was_directory = files.iter().any(|file| file.starts_with(&below));
+        // Removed even if the link itself is not wanted below. Otherwise an excluded link would
+        // leave a copy of its target.
         files.retain(|file| file != link && !file.starts_with(&below));
         let Some(relative) = self.relative(link, root) else { return };
         let dest = self.place(&relative);
@@ -162,10 +176,13 @@ impl Plan {
             return;
         }
         let leads_to = normalize(&join(parent(&dest), target));
+        // A source of higher priority has put a file where the link expects a directory. Such a
+        // link would change its type, so it is dropped.
         if was_directory && made.files.contains_key(&leads_to) {
             made.ignored.insert(dest);
             return;
         }
+        // The reverse case: the link led to a file, and the target is now a directory.
         if !was_directory && made.directories.contains(&leads_to) {
             return;
         }
@@ -199,6 +216,8 @@ impl Plan {
 
     /// Links to directories that are not made are not made either.
     fn drop_links(&self, made: &mut Made, root: &str, directories: &[String]) {
+        // Removing one link can make another dangle, so the search starts over until it finds
+        // nothing.
         loop {
             let gone = made.links.iter().find(|(_, (target, _))| {
                 let on_server = normalize(&join(root, target));

@@ -32,6 +32,7 @@ pub fn replace(
         return Ok(ret.fail("Must provide name to file.replace"));
     }
     if let Err(wrong) = check_file(&name) {
+        // A relative path is an error even with `ignore_if_missing`.
         return Ok(match ignore_if_missing && wrong.contains("file not found") {
             true => ret.ok("No changes needed to be made"),
             false => ret.fail(wrong),

@@ -20,7 +20,8 @@ enum Node {
     Leaf(String),
 }
 
-/// A part of a time; what lies in between counts as bits that sort.
+/// A part of a time: year, month, day and so on, or the time stamp in microseconds at the last
+/// level.
 type Key = i64;
 
 impl Default for Node {
@@ -33,6 +34,8 @@ impl Node {
     fn put(&mut self, path: &[Key], name: &str) {
         match (self, path) {
             (Node::Branch(branches), [first, rest @ ..]) => branches.entry(*first).or_default().put(rest, name),
+            // Two files with the same time share a leaf, and the later one in the listing wins, as
+            // in Salt's nested dictionaries.
             (leaf, _) => *leaf = Node::Leaf(name.to_owned()),
         }
     }
@@ -45,7 +48,8 @@ impl Node {
         }
     }
 
-    /// The earliest names of the latest branches so many levels down.
+    /// Walks the latest branches first, `depth` levels down, and takes the earliest name of each,
+    /// at most `most` names.
     fn latest(&self, depth: usize, most: usize, found: &mut BTreeSet<String>) {
         let Node::Branch(branches) = self else {
             found.extend(self.first().map(str::to_owned));
@@ -57,6 +61,8 @@ impl Node {
         }
         let before = found.len();
         for node in branches.values().rev() {
+            // Names are counted after the set has removed duplicates, so a repeated name does not
+            // use up the quota.
             let got = found.len() - before;
             if got >= most {
                 break;
@@ -68,6 +74,8 @@ impl Node {
 
 fn time_of_file(path: &str) -> Option<(Time, f64)> {
     use std::os::unix::fs::MetadataExt;
+    // A link has the age of the link. `None` if the file has disappeared since the directory was
+    // read.
     let meta = std::fs::symlink_metadata(path).ok()?;
     let local = local_time(Some(meta.mtime()))?;
     let time = Time {
@@ -95,6 +103,8 @@ fn sorted(name: &str, pattern: Option<&str>) -> Result<Sorted> {
         Sorted { by_date: Node::default(), by_week: Node::default(), dated: BTreeSet::new(), ignored: BTreeSet::new() };
     let entries = std::fs::read_dir(name).map_err(|error| modules::file::os_error(&error, name))?;
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // Salt lists the directory with `file.readdir`, which adds these two. They end up under
+    // `ignored`.
     for file in [".".to_owned(), "..".to_owned()].into_iter().chain(names) {
         let time = match pattern {
             Some(pattern) => strptime::parse(&file, pattern).map(|time| (time, time.seconds())),
@@ -108,6 +118,8 @@ fn sorted(name: &str, pattern: Option<&str>) -> Result<Sorted> {
         // Microseconds since 1970 sort as the times do.
         let stamp = (epoch * 1e6) as i64;
         sorted.by_date.put(&[time.year, time.month, time.day, time.hour, stamp], &file);
+        // Salt combines the calendar year with the ISO week, so the last days of December can sort
+        // into week 1 of the same year.
         sorted.by_week.put(&[time.year, time.week(), time.weekday(), stamp], &file);
         sorted.dated.insert(file);
     }
@@ -118,6 +130,7 @@ fn retained(sorted: &Sorted, retain: &Map) -> Result<BTreeSet<String>> {
     let mut kept = BTreeSet::new();
     for (rule, count) in retain {
         let count = match count {
+            // One less than the maximum, because `first_of_week` adds one below.
             Value::Str(all) if all == "all" => usize::MAX - 1,
             Value::Str(text) => text
                 .trim()
@@ -134,10 +147,13 @@ fn retained(sorted: &Sorted, retain: &Map) -> Result<BTreeSet<String>> {
             "most_recent" => 5,
             "first_of_week" => {
                 let mut found = BTreeSet::new();
+                // Salt keeps one week more than the number says; its own source calls this
+                // unexplained. Plans out there rely on it.
                 sorted.by_week.latest(2, count + 1, &mut found);
                 kept.extend(found);
                 continue;
             }
+            // The text of Python's KeyError, which is what Salt shows for an unknown rule.
             _ => return Err(Error::Other(format!("'{rule}'"))),
         };
         let mut found = BTreeSet::new();
@@ -168,12 +184,15 @@ pub fn retention_schedule(
         return Err(Error::execution("not supported: the argument 'timezone', which takes an object of Python"));
     }
     let pattern = strptime_format.as_deref().filter(|pattern| !pattern.is_empty());
+    // A directive that cannot be read would make every backup look irrelevant, and the state would
+    // report success forever.
     if let Some(unknown) = pattern.filter(|pattern| !strptime::is_known(pattern)) {
         return Err(Error::execution(format!("not supported: the time format '{unknown}'")));
     }
     let sorted = sorted(&name, pattern)?;
     let kept = retained(&sorted, &retain)?;
     let deleted: Vec<String> = sorted.dated.difference(&kept).rev_sorted();
+    // Salt reports the plan only when something is deleted.
     if !deleted.is_empty() {
         let list = |names: &BTreeSet<String>| names.iter().rev().cloned().collect::<Vec<_>>();
         ret.changes =

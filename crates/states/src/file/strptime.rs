@@ -38,6 +38,8 @@ pub struct Time {
 impl Time {
     /// Days since 1970.
     pub fn days(&self) -> i64 {
+        // Years start in March, so the leap day is the last of the year and needs no special case.
+        // 719_469 is the distance of that calendar's start from 1970.
         let (year, month) = if self.month > 2 { (self.year, self.month - 3) } else { (self.year - 1, self.month + 9) };
         let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
         era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + self.day - 719_469
@@ -51,12 +53,14 @@ impl Time {
 
     /// The day of the week, Monday as 0.
     pub fn weekday(&self) -> i64 {
+        // 1 January 1970 was a Thursday.
         (self.days() + 3).rem_euclid(7)
     }
 
     /// The number of the week in its ISO year.
     pub fn week(&self) -> i64 {
         let days = self.days();
+        // An ISO week belongs to the year its Thursday lies in.
         let thursday = days - self.weekday() + 3;
         let mut first = Time { month: 1, day: 1, ..*self };
         for year in [self.year + 1, self.year, self.year - 1] {
@@ -105,8 +109,11 @@ impl Reader<'_> {
     fn word(&mut self, words: &[&str], short: bool) -> Option<i64> {
         let lower = self.rest.to_lowercase();
         for (place, word) in words.iter().enumerate() {
+            // The table holds lower-case ASCII names only, so three bytes are three letters.
             let word = if short { &word[..3] } else { word };
             if lower.starts_with(word) {
+                // `get`, because lower-casing can change the length of the input and the index may
+                // fall inside a character.
                 self.rest = self.rest.get(word.len()..)?;
                 return i64::try_from(place).ok();
             }
@@ -123,6 +130,7 @@ impl Reader<'_> {
             }
             'y' => {
                 let year = self.number(2, 0, 99)?;
+                // POSIX's pivot: 69 to 99 are in the 20th century.
                 self.time.year = if year < 69 { 2000 + year } else { 1900 + year };
             }
             'm' => self.time.month = self.number(2, 1, 12)?,
@@ -130,11 +138,13 @@ impl Reader<'_> {
             'H' => self.time.hour = self.number(2, 0, 23)?,
             'I' => self.time.hour = self.number(2, 1, 12)?,
             'M' => self.time.minute = self.number(2, 0, 59)?,
+            // Python accepts up to 61, for leap seconds.
             'S' => self.time.second = self.number(2, 0, 61)?,
             'j' => self.year_day = Some(self.number(3, 1, 366)?),
             'f' => {
                 let digits = self.rest.bytes().take(6).take_while(u8::is_ascii_digit).count();
                 let text = self.rest.get(..digits).filter(|text| !text.is_empty())?;
+                // `5` means 500,000 microseconds: the digits are those behind the decimal point.
                 self.time.micro = format!("{text:0<6}").parse().ok()?;
                 self.rest = &self.rest[digits..];
             }
@@ -184,6 +194,7 @@ pub fn parse(text: &str, pattern: &str) -> Option<Time> {
     }
     let mut time = reader.time;
     if let Some(afternoon) = reader.afternoon {
+        // 12 AM is midnight and 12 PM is noon.
         time.hour = time.hour % 12 + if afternoon { 12 } else { 0 };
     }
     if let Some(day) = reader.year_day {
@@ -196,6 +207,8 @@ pub fn parse(text: &str, pattern: &str) -> Option<Time> {
         let day = day - before(month);
         (time.month, time.day) = (month, day);
     }
+    // Text left over means that the name does not match, as with Python's "unconverted data
+    // remains".
     (reader.rest.is_empty() && time.is_real()).then_some(time)
 }
 

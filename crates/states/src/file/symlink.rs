@@ -55,10 +55,13 @@ pub fn symlink(
         return Ok(ret.fail("Must provide name to file.symlink"));
     }
     let (mut user, mut group) = (user_or_owner(user, &kwargs), group);
+    // Only an existing link can pass on its owner. A new one gets the defaults below.
     if inherit_user_and_group && let Some((own_user, own_group)) = owner_of(&name) {
         user = if user.is_null() { own_user } else { user };
         group = if group.is_null() { own_group } else { group };
     }
+    // A link always gets an explicit owner, so that the result does not depend on which user ran
+    // the minion before.
     let (user, group) = default_owner(ctx, user, group);
     if let Some(wrong) = preflight(&user, &group, &[("file", &name)]) {
         return Ok(ret.fail(wrong));
@@ -100,10 +103,13 @@ impl Link {
     }
 
     fn target_now(&self) -> Option<String> {
+        // A readable target is the test for a link. `None` covers every other kind of file and a
+        // missing one.
         fs::read_link(&self.name).ok().map(|target| target.to_string_lossy().into_owned())
     }
 
     fn exists(&self) -> bool {
+        // Following means that a dangling link counts as absent.
         if self.follow_symlinks { Path::new(&self.name).exists() } else { lexists(&self.name) }
     }
 
@@ -120,6 +126,8 @@ impl Link {
             None => ret.fail(format!(
                 "File or directory exists where the symlink {name} should be. Did you mean to use force?"
             )),
+            // Test mode compares the texts as they are, while the real run normalizes both. Salt
+            // differs from itself in the same way.
             Some(now) if now != *target => {
                 ret.changes.insert("change", name.as_str());
                 ret.would(format!("Link {name} target is set to be changed to {target}"))
@@ -143,6 +151,8 @@ impl Link {
             if normalize(&now) == normalize(&self.target) {
                 return Ok(self.own(ret));
             }
+            // The old link goes first even with `atomic`, because Salt does so when the target
+            // changes.
             remove(ctx, name)?;
         } else if self.exists()
             && let Some(wrong) = self.make_way(ctx)?
@@ -167,6 +177,7 @@ impl Link {
     }
 
     fn give(&self) -> bool {
+        // A failed chown is not an error by itself: what counts is who owns the link afterwards.
         if let Err(error) = Owner::of(&self.user, &self.group).give(&self.name, false) {
             tracing::debug!("{} is not given away: {error}", self.name);
         }
@@ -192,6 +203,7 @@ impl Link {
         let Some(backup) = &self.backupname else {
             let path = Path::new(name);
             let kind = match () {
+                // The execution function replaces what is there, so nothing has to be moved here.
                 () if self.force || self.atomic => return Ok(None),
                 () if path.is_file() => "File",
                 () if path.is_dir() => "Directory",
@@ -201,6 +213,8 @@ impl Link {
         };
         let backup = match backup {
             backup if backup.starts_with('/') => backup.clone(),
+            // A bare name lies beside the link. A relative path would depend on the directory the
+            // minion was started in.
             backup if !backup.contains('/') => join(parent(&normalize(name)), backup),
             backup => return Ok(Some(format!("Backupname must be an absolute path or a file name: {backup}"))),
         };

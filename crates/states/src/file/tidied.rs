@@ -46,12 +46,16 @@ impl Rule {
     fn is_due(&self, name: &str, path: &str, meta: &Metadata) -> bool {
         let is_link = Path::new(path).is_symlink();
         let deletable = if is_link { self.rmlinks } else { !meta.is_dir() || self.rmdirs };
+        // Only regular files have a size here. Directories and links count as empty, so a `size`
+        // above zero never selects them.
         let size = if is_link || meta.is_dir() { 0 } else { i64::try_from(meta.size()).unwrap_or(i64::MAX) };
         let seconds = match self.time.as_str() {
             "ctime" => meta.ctime(),
             "mtime" => meta.mtime(),
             _ => meta.atime(),
         };
+        // Ages are counted in calendar days of the local time zone, not in spans of 24 hours. A
+        // time stamp in the future counts by its distance, as in Salt.
         let age = day_of(Some(seconds)).map_or(0, |day| (self.today - day).abs());
         let (old, large) = (age >= self.age, size >= self.size);
         let due = match self.only.as_deref() {
@@ -60,26 +64,33 @@ impl Rule {
             None if self.both => old && large,
             None => old || large,
         };
+        // The patterns have to match from the start of the text, as with Python's `re.match`.
         let text = if self.full_path { path } else { name };
         let named = self.matches.iter().any(|regex| regex.is_match(text));
         due && deletable && named && !self.exclude.iter().any(|regex| regex.is_match(text))
     }
 
-    /// Goes through a directory from below.
+    /// Collects what is due, deepest entries first.
     fn collect(&self, root: &str, level: usize, due: &mut Vec<String>) {
         let step = walk::step(root);
         for name in &step.dirs {
             let path = join(root, name);
+            // The bound keeps `followlinks` from running forever in a cycle of links, where Salt
+            // would recurse until the path gets too long.
             if level < 200 && (self.follow || !Path::new(&path).is_symlink()) {
                 self.collect(&path, level + 1, due);
             }
         }
+        // A directory comes after everything inside it, so that it can be removed when its turn
+        // comes.
         for name in step.files.iter().chain(&step.dirs) {
             let path = join(root, name);
             let meta = if Path::new(&path).is_symlink() { fs::symlink_metadata(&path) } else { fs::metadata(&path) };
             match meta {
                 Ok(meta) if self.is_due(name, &path, &meta) => due.push(path),
                 Ok(_) => {}
+                // The file may have gone since the directory was read, or may be unreadable.
+                // Neither stops the state.
                 Err(error) => tracing::warn!("Unable to read {path}: {error}"),
             }
         }
@@ -123,6 +134,7 @@ pub fn tidied(
     if !Path::new(&name).is_dir() {
         return Ok(ret.fail(format!("{name} does not exist or is not a directory.")));
     }
+    // Anything but `ctime` and `mtime` means `atime`, even a typing error.
     let time = time_comparison.as_str().unwrap_or_default().to_lowercase();
     let only = age_size_only.as_str().map(str::to_lowercase).filter(|only| ["age", "size"].contains(&only.as_str()));
     let rule = Rule {
@@ -131,6 +143,7 @@ pub fn tidied(
             Value::Str(text) => bytes_of(text),
             other => other.as_i64().unwrap_or(0),
         },
+        // Salt compares with "AND" exactly; a lower-case "and" is accepted here, too.
         both: age_size_logical_operator.eq_ignore_ascii_case("and"),
         only,
         time,
@@ -157,6 +170,7 @@ pub fn tidied(
         if done.is_ok() {
             removed.push(path.as_str());
         }
+        // Written in each round, so that a failure half way still reports what is gone already.
         ret.changes.insert("removed", removed.clone());
         match done {
             Ok(()) => {}
@@ -178,6 +192,7 @@ fn bytes_of(text: &str) -> i64 {
     };
     let Some(power) = "bkmgtpezy".find(letter) else { return 0 };
     let power = i32::try_from(power).unwrap_or(0);
+    // `k` and `KiB` are 1024, `kB` is 1000: Salt's `human_to_bytes` with metric units on.
     let factor = match (letter, tail) {
         ('b', "") => 1.0,
         ('b', _) => return 0,
@@ -203,6 +218,7 @@ mod tests {
     fn days_are_counted() {
         let today = day_of(None).unwrap();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+        // The local date may be a day off from UTC's.
         assert!((today - now / 86_400).abs() <= 1);
         assert_eq!(day_of(Some(now - 5 * 86_400)), Some(today - 5));
     }

@@ -36,6 +36,7 @@ pub fn touch(
     if !Path::new(parent(&name)).is_dir() {
         return Ok(ret.fail(format!("Directory not present to touch file {name}")));
     }
+    // Asked before the call, which creates the file.
     let extant = Path::new(&name).exists();
     content::touched(&name, content::time_given(&atime)?, content::time_given(&mtime)?)?;
     if !extant {

@@ -15,6 +15,8 @@ pub struct CheckCmd {
 impl CheckCmd {
     /// Makes the file the command looks at.
     pub fn file(&self) -> Result<tempfile::TempPath> {
+        // `tmp_ext` matters to checkers that look at the file's extension, such as the one of a web
+        // server's configuration.
         let directory = self.tmp_dir.clone().map_or_else(std::env::temp_dir, Into::into);
         let made = tempfile::Builder::new().suffix(&self.tmp_ext).tempfile_in(&directory);
         made.map(tempfile::NamedTempFile::into_temp_path)
@@ -28,6 +30,8 @@ pub struct Refused(String);
 impl Refused {
     /// Makes the state fail with what the command said.
     pub fn onto(self, mut ret: Ret) -> Ret {
+        // The file was not changed, so a service that watches it must not restart although the
+        // state failed.
         ret.more.insert("skip_watch", true);
         ret.fail(self.0)
     }
@@ -36,9 +40,12 @@ impl Refused {
 /// Runs a command with a file as its last word.
 pub fn run_check(ctx: &Context, command: &str, file: &str) -> Result<std::result::Result<(), Refused>> {
     let mut kwargs = Map::new();
+    // Salt passes the grain `shell`, the login shell of the minion's user, and not /bin/sh.
     if let Some(shell) = ctx.grains.get("shell") {
         kwargs.insert("shell", shell.clone());
     }
+    // The path is put in unquoted. The temporary file is named by us, so it holds nothing a shell
+    // would split unless `tmp_dir` or `tmp_ext` do.
     let call = Call { args: vec![format!("{command} {file}").into()], kwargs };
     let said = ctx.call_with("cmd.run_all", call)?;
     if said.get("retcode").and_then(Value::as_i64) == Some(0) {

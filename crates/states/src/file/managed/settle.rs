@@ -53,15 +53,18 @@ pub struct File {
     pub more: Map,
 }
 
-/// Makes a comment of a failure.
+/// Turns an error into a failed state that reports no changes.
 fn failed(ret: &Ret, error: &Error, what: &str) -> Ret {
     Ret { changes: Map::new(), ..ret.clone() }.fail(format!("{what}: {error}"))
 }
 
 impl File {
-    /// Makes the file what it is to be, or says what would change.
+    /// Brings the file into the wanted state, or in test mode reports what would change.
     pub fn settle(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
         let mut replace = replace;
+        // A shortcut for remote sources: if the file already has the checksum, it need not be
+        // downloaded. A template has no checksum of its own, and `skip_verify` says that the
+        // checksum means nothing.
         if replace
             && self.contents.is_null()
             && self.template.is_none()
@@ -71,6 +74,8 @@ impl File {
         {
             match self.is_there(ctx) {
                 Ok(there) => replace = !there,
+                // Not fatal: the normal path fetches the source and reports the same problem
+                // properly.
                 Err(error) => {
                     tracing::error!("Failed checking existing file's hash against specified source_hash: {error}");
                 }
@@ -79,6 +84,7 @@ impl File {
         if !replace && Path::new(&self.name).exists() {
             return self.only_metadata(ctx, ret);
         }
+        // Templates see the texts of `file.accumulated` as the variable `accumulator`.
         if let Some(texts) = accumulated::for_file(ctx, &self.name) {
             self.context.insert("accumulator", texts);
         }
@@ -95,6 +101,7 @@ impl File {
         };
         let order = self.order(&fetched);
         let done = self.write(ctx, ret, order, &fetched.trouble, check);
+        // The cached copy goes even if writing failed: `keep_source: False` is meant for secrets.
         if !self.keep_source {
             self.forget_source(ctx, &fetched.place);
         }
@@ -106,6 +113,7 @@ impl File {
         let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env)?;
         (self.source, self.source_hash) = (source, hash);
         let source = self.source.to_string();
+        // A local source is cheap to compare in full, so the shortcut is left to remote ones.
         let local = ["salt", "file"].contains(&address::parse(&source).scheme) || source.starts_with('/');
         if local || !self.source.truthy() || !self.source_hash.truthy() {
             return Ok(false);
@@ -139,6 +147,8 @@ impl File {
         let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.wanted())?;
         let mut ret = Ret::from(report);
         if ctx.is_test() {
+            // Salt's comment looks at the mode alone, so a changed owner still reads "not updated"
+            // in test mode.
             let now = found.get("lmode").map(Value::to_string).unwrap_or_default();
             ret.comment = match self.mode.as_ref().filter(|mode| **mode != now) {
                 Some(mode) => {
@@ -199,9 +209,13 @@ impl File {
         if ret.changes.is_empty() {
             return Ok(ret.ok(format!("The file {name} is in the correct state")));
         }
+        // The key stays, so that requisites see a change; only its text is hidden, since it may
+        // hold a secret.
         if ret.changes.contains_key("diff") && !self.show_changes {
             ret.changes.insert("diff", "<show_changes=False>");
         }
+        // The change is still made and reported. `skip_req` only keeps it from triggering `watch`
+        // and `onchanges`.
         if self.ignore.any() && !counts {
             ret.more.insert("skip_req", true);
         }
@@ -246,6 +260,8 @@ impl File {
         if check.command.truthy() {
             let trial = check.file()?;
             let place = trial.to_string_lossy().into_owned();
+            // The trial starts as a copy of the present file, so that the trial run finds the same
+            // changes as the real one would.
             if Path::new(&self.name).is_file()
                 && let Err(error) = std::fs::copy(&self.name, &trial)
             {
@@ -257,6 +273,7 @@ impl File {
                 Ok(tried) => tried,
                 Err(error) => return Ok(failed(&ret, &error, "Unable to check_cmd file")),
             };
+            // The trial run's report names the temporary file, so it is thrown away.
             ret = start(&self.name);
             if !tried.changes.is_empty() {
                 if self.ignore.any() {
@@ -265,15 +282,19 @@ impl File {
                 if let Err(refused) = run_check(ctx, &check.command.to_string(), &place)? {
                     return Ok(refused.onto(ret));
                 }
+                // The checked bytes are the ones installed. Rendering or fetching once more could
+                // yield others.
                 order.place = place;
                 beside = Some(trial);
             }
         }
+        // Only reported now: with `contents`, a source that cannot be fetched does not matter.
         if !trouble.is_empty() && self.contents.is_null() {
             return Ok(ret.fail(format!("Unable to manage file: {trouble}")));
         }
         let report: Report = ret.clone().into();
         let done = manage::manage(ctx, order, Some(report));
+        // The trial file must outlive the copy above, which reads from it.
         drop(beside);
         match done {
             Ok(report) => Ok(report.into()),
@@ -282,6 +303,8 @@ impl File {
     }
 
     fn forget_source(&self, ctx: &Context, place: &str) {
+        // An empty place means that the file was already right and nothing was fetched in this run.
+        // An older copy may still lie in the cache.
         let mut place = place.to_owned();
         if let Some(source) = self.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://")) {
             let cached = modules::cp::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));
@@ -289,6 +312,7 @@ impl File {
         }
         if !place.is_empty()
             && let Err(error) = std::fs::remove_file(&place)
+            // Another state with the same source may have removed it before.
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!("failed to remove {place}: {error}");

@@ -14,6 +14,8 @@ const DEPTH_LIMIT: usize = 10;
 pub fn write(data: &Value, options: &Options) -> Result<String> {
     options.only(&["allow_no_value", "interpolation", "delimiters"])?;
     let allow_none = options.flag("allow_no_value", false);
+    // Salt passes `interpolation: None` on to Python, which switches it off. Any other value leaves
+    // the default on.
     let interpolate = !options.given.get("interpolation").is_some_and(Value::is_null);
     let delimiter =
         options.given.get("delimiters").and_then(|given| given.as_list()?.first()?.as_str().map(str::to_owned));
@@ -24,6 +26,7 @@ pub fn write(data: &Value, options: &Options) -> Result<String> {
     };
     let mut out = String::new();
     let is_default = |name: &Value| name.to_string() == DEFAULT;
+    // Python always writes `DEFAULT` first, wherever it was defined.
     let ordered = sections.iter().filter(|(name, _)| is_default(name));
     for (name, keys) in ordered.chain(sections.iter().filter(|(name, _)| !is_default(name))) {
         let Value::Map(keys) = keys else {
@@ -33,17 +36,22 @@ pub fn write(data: &Value, options: &Options) -> Result<String> {
         out.push_str(&format!("[{name}]\n"));
         let mut seen = Map::new();
         for (key, value) in keys {
+            // Python lower-cases option names (`optionxform`). Of two that differ only in case the
+            // later one wins.
             seen.insert(key.to_string().to_lowercase(), value.clone());
         }
         for (key, value) in &seen {
             match value {
                 Value::Null if allow_none => out.push_str(&format!("{key}\n")),
+                // Python writes a bare key only if `allow_no_value` is set.
                 Value::Null => return Err(Error::execution("option values must be strings")),
                 value => {
                     let text = value.to_string();
                     if interpolate {
                         check_percents(&text)?;
                     }
+                    // A line that starts with a tab continues the value when the file is read
+                    // again.
                     out.push_str(&format!("{key} {delimiter} {}\n", text.replace('\n', "\n\t")));
                 }
             }
@@ -81,6 +89,7 @@ pub fn read(text: &str, options: &Options) -> Result<Value> {
     }
     let mut sections = Map::new();
     for (name, keys) in reader.sections.iter().filter(|(name, _)| name.as_str() != Some(DEFAULT)) {
+        // Own values win over those of `DEFAULT`.
         let mut all = reader.sections.get(DEFAULT).and_then(Value::as_map).cloned().unwrap_or_default();
         all.update(keys.as_map().cloned().unwrap_or_default());
         let mut section = Map::new();
@@ -111,6 +120,7 @@ impl Reader {
     fn line(&mut self, number: usize, line: &str, allow_none: bool) -> Result<()> {
         let wrong = |what: &str| Err(Error::Other(format!("{what} in line {number}: {line:?}")));
         let text = line.trim();
+        // Comments are recognized even inside a value of several lines, as in Python.
         if text.starts_with(['#', ';']) {
             return Ok(());
         }
@@ -119,12 +129,14 @@ impl Reader {
             self.append("");
             return Ok(());
         }
+        // Deeper indentation than that of the key means that the value goes on.
         if indent > self.indent && self.key.is_some() && self.section.is_some() {
             self.append(text);
             return Ok(());
         }
         self.indent = indent;
         if let Some(name) = text.strip_prefix('[').and_then(|rest| Some(rest.rsplit_once(']')?.0)) {
+            // Python's strict mode, the default, refuses a repeated section.
             if self.sections.contains_key(name) && name != DEFAULT {
                 return wrong("a section stands twice");
             }
@@ -162,6 +174,7 @@ impl Reader {
 
 /// Puts in what `%(name)s` refers to.
 fn filled(text: &str, all: &Map, depth: usize) -> Result<String> {
+    // Two options can refer to each other. Python stops at the same depth.
     if depth > DEPTH_LIMIT {
         return Err(Error::Other("Recursion limit exceeded in value substitution".into()));
     }

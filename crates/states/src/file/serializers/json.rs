@@ -25,6 +25,7 @@ struct Writer {
 pub fn write(data: &Value, options: &Options) -> Result<String> {
     options.only(&KNOWN)?;
     let indent = match options.given.get("indent") {
+        // Salt indents by two unless told otherwise, while Python's own default is one line.
         None => Some("  ".to_owned()),
         Some(Value::Null) => None,
         Some(Value::Str(text)) => Some(text.clone()),
@@ -32,6 +33,7 @@ pub fn write(data: &Value, options: &Options) -> Result<String> {
     };
     let separators: Vec<String> = match options.given.get("separators") {
         Some(Value::List(two)) => two.iter().map(Value::to_string).collect(),
+        // Without a blank behind the comma, since each item stands on a line of its own.
         _ => vec![",".into(), ": ".into()],
     };
     let [item, key] = &separators[..] else {
@@ -58,6 +60,7 @@ impl Writer {
     }
 
     fn value(&mut self, value: &Value, level: usize) -> Result<()> {
+        // Data of a pillar can nest without bound, and the stack is finite.
         if level > DEPTH_LIMIT {
             return Err(Error::execution("the data are nested too deep for JSON"));
         }
@@ -97,6 +100,7 @@ impl Writer {
         let mut entries: Vec<(&Value, &Value)> = map.iter().collect();
         if self.sort {
             let texts = entries.iter().filter(|(key, _)| key.as_str().is_some()).count();
+            // Python cannot sort text and numbers together and raises this TypeError.
             if texts != 0 && texts != entries.len() {
                 return Err(Error::execution("'<' not supported between instances of 'str' and 'int'"));
             }
@@ -122,6 +126,7 @@ impl Writer {
             self.out.push_str(&self.key.clone());
             self.value(value, level + 1)?;
         }
+        // An empty map is `{}` without a line break.
         if !map.is_empty() {
             self.line(level);
         }
@@ -141,6 +146,7 @@ impl Writer {
                 '\x0c' => self.out.push_str("\\f"),
                 '\x08' => self.out.push_str("\\b"),
                 c if c < ' ' || (self.ascii && !c.is_ascii()) => {
+                    // JSON escapes characters above U+FFFF as two surrogates.
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         self.out.push_str(&format!("\\u{unit:04x}"));
                     }
@@ -157,6 +163,7 @@ fn word(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(flag) => flag.to_string(),
+        // Not JSON, but what Python writes and reads.
         Value::Float(number) if number.is_nan() => "NaN".into(),
         Value::Float(number) if number.is_infinite() => if *number > 0.0 { "Infinity" } else { "-Infinity" }.into(),
         Value::Float(number) => repr_float(*number),

@@ -13,6 +13,7 @@ pub fn write(data: &Value, options: &Options, plain: bool) -> Result<String> {
     options.only(&KNOWN)?;
     let flow = match options.given.get("default_flow_style") {
         None if plain => Flow::Block,
+        // PyYAML's `None`: collections that hold only scalars go on one line.
         None | Some(Value::Null) => Flow::Leaves,
         Some(given) if given.truthy() => Flow::All,
         Some(_) => Flow::Block,
@@ -26,9 +27,12 @@ pub fn write(data: &Value, options: &Options, plain: bool) -> Result<String> {
         sort_keys: options.flag("sort_keys", true),
         indent: number("indent", 2),
         width: number("width", 80),
+        // Salt turns `allow_unicode` on if the file has an encoding of its own, but only for the
+        // plain serializer.
         unicode: options.flag("allow_unicode", options.unicode && plain),
     };
     let text = dump_with(data, style).map_err(|error| Error::execution(error.to_string()))?;
+    // PyYAML ends a document that is a bare scalar with `...`. Salt cuts that off.
     let text = text.strip_suffix("\n...\n").or_else(|| text.strip_suffix('\n')).unwrap_or(&text);
     Ok(text.to_owned())
 }
