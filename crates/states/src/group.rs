@@ -11,6 +11,7 @@ pub static MODULE: Module = Module::new("group", "Groups of users are there or n
 
 fn root(local: &Value) -> Map {
     if local.truthy() {
+        // An explicit root makes the functions read /etc/group instead of asking NSS.
         map! { "root" => "/" }
     } else {
         Map::new()
@@ -45,6 +46,7 @@ impl Wish {
                     change.insert("gid", gid);
                 }
                 Some(_) => {}
+                // Salt mixes an error into the map of changes, and it is then shown as one.
                 None => return Ok(Some(map! { "result" => false, "comment" => "Invalid gid" })),
             }
         }
@@ -55,6 +57,7 @@ impl Wish {
         if !self.members.is_null() {
             let wanted = items(&self.members);
             if differs(&wanted) {
+                // An empty list means to remove everybody, one by one.
                 let (key, users) = if wanted.is_empty() { ("delusers", own.clone()) } else { ("members", wanted) };
                 change.insert(key, users);
             }
@@ -62,6 +65,8 @@ impl Wish {
         let picked = |list: &Value, there: bool| -> Vec<Value> {
             items(list).into_iter().filter(|user| own.contains(user) == there).collect()
         };
+        // Only those that have to be added or removed are listed, so that a second run finds
+        // nothing.
         for (key, list, there) in [("addusers", &self.addusers, false), ("delusers", &self.delusers, true)] {
             let users = picked(list, there);
             if !users.is_empty() {
@@ -71,7 +76,7 @@ impl Wish {
         Ok(Some(change))
     }
 
-    /// A list of users as it is told; all of a group's members are a set in Salt.
+    /// Shows a list of users. Salt keeps the members of a group to be emptied in a set.
     fn shown(&self, key: &str, value: &Value) -> String {
         let set = key == "delusers" && !self.delusers.truthy();
         match value.as_list().filter(|_| set) {
@@ -135,6 +140,7 @@ fn present(
     if !members.is_null() && (!addusers.is_null() || !delusers.is_null()) {
         let text =
             "Error: Conflicting options \"members\" with \"addusers\" and/or \"delusers\" can not be used together. ";
+        // Salt sets the result to None here although nothing will be done in a real run either.
         return Ok(ret.would(text));
     }
     let gone = items(&delusers);
@@ -142,6 +148,7 @@ fn present(
         return Ok(ret.would("Error. Same user(s) can not be added and deleted simultaneously"));
     }
     let wish = Wish { name, gid, addusers, delusers, members, local };
+    // The same comparison again tells what could not be applied.
     match wish.changes(ctx)? {
         None => create(ctx, &wish, &system, &non_unique, ret),
         Some(changes) if changes.is_empty() => Ok(ret),
@@ -172,6 +179,7 @@ fn create(ctx: &Context, wish: &Wish, system: &Value, non_unique: &Value, ret: R
     if ctx.is_test() {
         return Ok(ret.would(format!("Group {name} set to be added")));
     }
+    // `groupadd` would refuse a taken GID, too, but without naming the group that has it.
     let all = call(ctx, "group.getent", args![], Map::new())?;
     if !wish.gid.is_null() && !non_unique.truthy() {
         let own = |group: &&Value| group.get("gid").is_some_and(|gid| equal(gid, &wish.gid));
@@ -190,6 +198,7 @@ fn create(ctx: &Context, wish: &Wish, system: &Value, non_unique: &Value, ret: R
     if !call(ctx, "group.add", args![name.as_str()], kwargs)?.truthy() {
         return Ok(ret.fail(format!("Failed to create new group {name}")));
     }
+    // A new group has no members, so adding and setting are the same.
     let users = if wish.addusers.truthy() { &wish.addusers } else { &wish.members };
     if users.truthy() {
         call(ctx, "group.members", args![name.as_str(), joined(users)], Map::new())?;

@@ -21,6 +21,7 @@ fn seconds(value: &Value) -> Option<Duration> {
     let number = match value {
         Value::Int(number) => *number as f64,
         Value::Float(number) => *number,
+        // In Python a boolean is an integer.
         Value::Bool(yes) => f64::from(u8::from(*yes)),
         _ => return None,
     };
@@ -49,6 +50,8 @@ impl Pace {
 
 /// Evaluates a condition on `m_ret`, and on `expected` if there is one.
 fn holds(ctx: &Context, condition: &str, answer: Value, expected: Value) -> Result<bool> {
+    // Salt evaluates the condition as Python, and with `eval`. A template expression covers the
+    // usual conditions and cannot run code.
     let condition = as_template(condition);
     let kwargs = map! {
         "string" => format!("{{% if {condition} %}}yes{{% endif %}}"), "default_renderer" => "jinja",
@@ -71,6 +74,7 @@ fn as_template(condition: &str) -> String {
             _ => {}
         }
         match (part, before) {
+            // Jinja has `true` as a test and `True` only as a value.
             ("True" | "False" | "None", "is" | "not") if quote.is_none() => written.push_str(&part.to_lowercase()),
             _ => written.push_str(part),
         }
@@ -92,6 +96,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn call(&self, ctx: &Context) -> Result<Value> {
         let kwargs = self.kwargs.as_map().cloned().unwrap_or_default();
+        // Permitted functions only: a state must not get round `disable_modules`.
         ctx.call_permitted(self.fun, Call { args: items(&self.args), kwargs })
     }
 }
@@ -122,7 +127,9 @@ fn until(
         return Ok(ret.would(format!("The execution module {name} will be run")));
     }
     let (pace, asked) = (Pace::new(timeout, period), Asked { fun: &name, args: m_args, kwargs: m_kwargs });
+    // The deadline is checked before each call, so a timeout of 0 never calls the function.
     while !pace.is_over() {
+        // Unlike in `until_no_eval` an error is not caught, as in Salt.
         let answer = asked.call(ctx)?;
         if holds(ctx, &condition, answer, Value::Null)? {
             return Ok(ret.ok(format!("Condition {condition} was met")));
@@ -140,6 +147,7 @@ enum Comparison<'a> {
 }
 
 fn comparison<'a>(ctx: &Context, name: &'a str) -> Option<Comparison<'a>> {
+    // An execution function wins over an operator of the same name.
     if has(ctx, name) {
         return Some(Comparison::Function(name));
     }
@@ -199,6 +207,7 @@ fn until_no_eval(
     let Some(comparison) = comparison(ctx, &compare_operator) else {
         return Ok(ret.fail(format!("Invalid operator \"{compare_operator}\" supplied.")));
     };
+    // Not part of the timeout, which starts afterwards.
     ctx.sleep(seconds(&init_wait).unwrap_or_default());
     let (pace, asked, mut attempts) = (Pace::new(timeout, period), Asked { fun: &name, args, kwargs }, 0);
     while !pace.is_over() {

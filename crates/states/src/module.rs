@@ -36,6 +36,8 @@ fn mod_watch(ctx: &Context, kwargs: KwArgs) -> Result<Ret> {
 }
 
 fn called(ctx: &Context, kwargs: Map) -> Result<Ret> {
+    // The form is guessed from the keys: every one of the new form has a dot, as a function's name
+    // does.
     let mut keys = kwargs.keys().map(Value::to_string).filter(|key| !["name", "__reqs__", "sfun"].contains(&&**key));
     let old = match keys.next() {
         None => !kwargs.is_empty(),
@@ -48,16 +50,19 @@ fn called(ctx: &Context, kwargs: Map) -> Result<Ret> {
 }
 
 fn find(ctx: &Context, name: &str) -> Option<&'static Function> {
+    // Functions that the minion's configuration disables count as missing.
     ctx.agent.registry().find_permitted(name).ok()
 }
 
-/// The function of a key: what is behind a colon only tells calls of one function apart.
+/// The function that a key names. A suffix after a colon lets a state call one function several
+/// times.
 fn function_of(key: &str) -> &str {
     key.split(':').next().unwrap_or_default()
 }
 
 fn by_keys(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
     kwargs.remove("name");
+    // Salt names the result after the list of all keys.
     let mut ret = Ret::new(kwargs.keys().cloned().collect::<Value>());
     ret.result = None;
     let keys: Vec<String> = kwargs.keys().map(Value::to_string).filter(|key| key.contains('.')).collect();
@@ -67,6 +72,7 @@ fn by_keys(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
     let (there, missing): (Vec<&str>, Vec<&str>) =
         keys.iter().map(|key| function_of(key)).partition(|name| find(ctx, name).is_some());
     let tests = if ctx.is_test() { there } else { Vec::new() };
+    // One missing function keeps all others from being called.
     if !missing.is_empty() || !tests.is_empty() {
         ret.comment = announcement(&missing, &tests).into();
         if !missing.is_empty() {
@@ -90,16 +96,19 @@ fn by_keys(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
             Err(error @ (Error::Invocation(_) | Error::Arguments(_))) => {
                 failures.push(format!("'{key}' failed: {error}"));
             }
+            // Other errors end the state, as an exception does in Salt.
             Err(error) => return Err(error),
         }
     }
     ret.result = Some(failures.is_empty());
+    // Failures come first in the comment.
     failures.append(&mut successes);
     ret.comment = failures.join(", ").into();
     Ok(ret)
 }
 
-/// What is missing, and what would be called. More than one makes Salt's plural, the word True.
+/// The comment for missing functions and for test mode. Salt's plural "s" comes out as the word
+/// True, which is kept.
 fn announcement(missing: &[&str], tests: &[&str]) -> String {
     let plural = |names: &[&str]| if names.len() > 1 { "True" } else { "" };
     let mut parts = Vec::new();
@@ -131,6 +140,7 @@ fn listed(arguments: Value) -> Vec<Value> {
     match arguments {
         Value::List(items) => items,
         Value::Map(map) => map.keys().cloned().collect(),
+        // A text where a list is expected falls into letters, as with Python's `*`.
         Value::Str(text) => text.chars().map(|letter| letter.to_string().into()).collect(),
         Value::Null => Vec::new(),
         single => vec![single],
@@ -141,6 +151,7 @@ fn sorted_call(function: &Function, items: Vec<Value>) -> Result<Call> {
     let places: Vec<_> = function.params.iter().filter(|param| !param.keyword_only).collect();
     let expected: Vec<&str> = places.iter().filter(|param| param.default.is_none()).map(|param| param.name).collect();
     let (mut args, mut by_name, mut kwargs) = (Vec::new(), Map::new(), Map::new());
+    // Salt goes through the list from the end, so the first of two values for a name wins.
     for item in items.into_iter().rev() {
         let Value::Map(set) = item else {
             args.push(item);
@@ -150,12 +161,17 @@ fn sorted_call(function: &Function, items: Vec<Value>) -> Result<Call> {
             if key.as_str().is_some_and(|key| expected.contains(&key)) {
                 by_name.insert(key.clone(), value.clone());
             } else {
+                // The whole map and not only this key. Salt adds it once per key, which comes out
+                // the same.
                 kwargs.update(set.clone());
             }
         }
     }
     args.reverse();
+    // Named values of required parameters follow the positional ones, in the order of the
+    // signature.
     args.extend(expected.iter().filter_map(|name| by_name.get(name).cloned()));
+    // Counted before names are looked at, as in Salt.
     if args.len() < expected.len() {
         let rest = places.iter().skip(args.len()).filter(|param| param.default.is_none());
         let missing: Vec<&str> = rest.map(|param| param.name).filter(|name| !kwargs.contains_key(name)).collect();
@@ -176,7 +192,8 @@ fn refuse_unknown(function: &Function, kwargs: &Map) -> Result<()> {
     }
 }
 
-/// Names that mean something to the state stand with an `m_` for the argument of the function.
+/// The argument of the state for a function's parameter: `m_name` where the plain word means
+/// something to the state itself.
 fn outer_name(name: &str) -> String {
     match name {
         "name" | "fun" | "names" | "state" | "saltenv" => format!("m_{name}"),
@@ -188,6 +205,7 @@ fn by_name(ctx: &Context, mut kwargs: Map) -> Result<Ret> {
     let name = kwargs.remove("name").ok_or_else(|| Error::Arguments("module.run needs a name".into()))?.to_string();
     let mut ret = Ret::new(name.clone());
     ret.result = None;
+    // Checked before test mode, so that a misspelt function fails there as well.
     let Some(function) = find(ctx, &name) else {
         return Ok(ret.fail(format!("Module function {name} is not available")));
     };
@@ -252,6 +270,8 @@ fn succeeded(value: &Value) -> bool {
     match value {
         Value::Bool(done) => *done,
         Value::Map(map) => map_succeeded(map),
+        // Everything else counts as success, even None and an empty text: many functions return
+        // nothing.
         _ => true,
     }
 }
@@ -260,6 +280,7 @@ fn map_succeeded(map: &Map) -> bool {
     map.iter().all(|(key, value)| match (key.as_str(), value) {
         (Some("result"), Value::Bool(false)) => false,
         (Some("retcode"), code) if code != &Value::Int(0) => false,
+        // A function that ran a state returns its results one level down.
         (_, Value::Map(inner)) => map_succeeded(inner),
         _ => true,
     })

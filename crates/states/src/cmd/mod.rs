@@ -29,6 +29,8 @@ fn is_environment(env: &Value) -> bool {
 
 /// Runs a command only when a watched state changes something.
 #[function]
+// The `wait` functions do nothing by themselves. `mod_watch` below does the work when a watched
+// state has changed something.
 fn wait(
     name: Value,
     cwd: Option<Value>,
@@ -123,16 +125,22 @@ fn run(
     let stateful = Stateful::read(&stateful)?;
     let ret = Ret::new(name.clone());
     let env = env.unwrap_or_default();
+    // The result keeps the name of the state, even where another command runs in test mode.
     let command = stateful.command(ctx, name);
     if !is_environment(&env) {
         return Ok(ret.fail("Invalidly-formatted 'env' parameter. See documentation."));
     }
+    // With a `test_name` the user has named a command that is safe to run in test mode.
     if ctx.is_test() && stateful.test_name.is_none() {
         let ret = ret.would(format!("Command \"{command}\" would have been executed"));
         let ret = ret.changed(map! { "cmd" => command });
+        // Salt reads the pretended change as if it were output. As it has no stdout, both changes
+        // and comment come out empty.
         return if stateful.on { stateful::reinterpreted(ret) } else { Ok(ret) };
     }
     let cwd = cwd.unwrap_or_default();
+    // Checked here because the error of a failed spawn does not tell a missing directory from a
+    // missing program.
     if let Some(text) = missing_directory(&cwd) {
         return Ok(ret.fail(text));
     }
@@ -143,6 +151,8 @@ fn run(
         "shell" => self::shell(ctx, shell.unwrap_or_default()), "env" => env, "prepend_path" => prepend_path,
         "output_loglevel" => output_loglevel, "hide_output" => hide_output, "success_retcodes" => success_retcodes,
         "success_stdout" => success_stdout, "success_stderr" => success_stderr, "timeout" => timeout,
+        // A state's command is a line for the shell, unlike an argument of `cmd.run` from the
+        // command line.
         "python_shell" => true, "cmd" => command.clone(),
     });
     let function = if in_root { "cmd.run_chroot" } else { "cmd.run_all" };
@@ -198,6 +208,7 @@ fn script(
         Err(text) => return Ok(ret.fail(text)),
     };
     let mut arguments = kwargs.0;
+    // With `retcode` the function returns the code alone, so there is no map of changes.
     let wants_code = arguments.get("retcode").is_some_and(Value::truthy);
     let cwd = cwd.unwrap_or_default();
     let saltenv = saltenv(ctx);
@@ -209,6 +220,7 @@ fn script(
         "success_retcodes" => success_retcodes, "success_stdout" => success_stdout, "success_stderr" => success_stderr,
         "python_shell" => true, "source" => source.clone(),
     });
+    // `name: script.sh -a b` is a common way to write arguments.
     if let Some(words) = words_behind(&name, arguments.get("args")) {
         arguments.insert("args", words);
     }
@@ -216,6 +228,7 @@ fn script(
         let ret = ret.would(format!("Command '{name}' would have been executed"));
         return if stateful.on { stateful::reinterpreted(ret) } else { Ok(ret) };
     }
+    // Only in a real run, so that a directory made by an earlier state does not fail test mode.
     if let Some(text) = missing_directory(&cwd) {
         return Ok(ret.fail(text));
     }
@@ -225,6 +238,7 @@ fn script(
         Err(error) => return Err(error),
     };
     let comment = match changes.get("cache_error").is_some_and(Value::truthy) {
+        // The script was not found on the file server. The return code says failure already.
         true => format!("Unable to cache script {source} from saltenv '{saltenv}'"),
         false => format!("Command '{name}' run"),
     };
@@ -242,6 +256,7 @@ fn template_context(defaults: Option<Value>, context: Option<Value>) -> std::res
         Some(Value::Map(map)) => Ok(map),
         Some(_) => Err(format!("Invalidly-formatted '{name}' parameter. Must be formed as a dict.")),
     };
+    // In Salt's order: `context` is complained about first.
     let context = read(context, "context")?;
     let mut all = read(defaults, "defaults")?;
     all.update(context);
@@ -270,6 +285,7 @@ fn call(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let _ = (name, args, kws, output_loglevel, hide_output, use_vt, kwargs);
+    // A function object cannot come out of YAML. Python raises a TypeError with this text.
     Err(Error::Other(format!("'{}' object is not callable", func.type_name())))
 }
 
@@ -280,6 +296,8 @@ fn mod_watch(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let sfun = arguments.get("sfun").map(Value::to_string).unwrap_or_default();
     let stateful = arguments.get("stateful").is_some_and(Value::truthy);
     let function: &'static Function = match sfun.as_str() {
+        // This is only called if the state itself reported no change, so `cmd.run` seldom gets
+        // here.
         "wait" | "run" | "watch" => &RUN,
         "wait_script" | "script" => &SCRIPT,
         "wait_call" | "call" if arguments.get("func").is_some_and(Value::truthy) => &CALL,
@@ -292,6 +310,7 @@ fn mod_watch(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
             return Ok(Ret::new(name).fail(text));
         }
     };
+    // Salt reinterprets the result here, so the function must not do it first.
     if stateful {
         arguments.remove("stateful");
     }

@@ -19,6 +19,7 @@ impl Stateful {
         let Value::List(items) = value else {
             return Ok(Stateful { on: value == &Value::Bool(true), test_name: None });
         };
+        // Only the first entry is read; Python fails on an empty list with this text.
         let first = items.first().ok_or_else(|| Error::Other("list index out of range".into()))?;
         Ok(Stateful { on: true, test_name: first.get("test_name").filter(|name| name.truthy()).cloned() })
     }
@@ -61,6 +62,7 @@ pub(super) fn reinterpreted(mut ret: Ret) -> Result<Ret> {
     let said = match read(&text) {
         Ok(said) => said,
         Err(why) => {
+            // Only this error keeps the output among the changes.
             if why == NEITHER {
                 ret.changes = output;
             }
@@ -68,15 +70,19 @@ pub(super) fn reinterpreted(mut ret: Ret) -> Result<Ret> {
         }
     };
     let Said { mut data, is_json, before } = said;
+    // A command that says nothing about `changed` has changed nothing, whatever it printed.
     let changed = is_true(data.get("changed").unwrap_or(&"no".into()))?;
     if let Some(comment) = data.remove("comment") {
         ret.comment = comment;
     }
     if changed {
+        // What the command says wins over what was measured, even over `pid` or `retcode`.
         for (key, value) in output.iter() {
             data.entry_or_insert_with(key.clone(), || value.clone());
         }
         let stdout = data.get("stdout").map(Value::to_string).unwrap_or_default();
+        // Python slices with `[:-1]` when there is no line break, so the last letter goes and the
+        // rest stays.
         let kept = before.unwrap_or_else(|| stdout.chars().count().saturating_sub(1));
         let stdout: String = if is_json { String::new() } else { stdout.chars().take(kept).collect() };
         data.insert("stdout", stdout);
@@ -86,15 +92,18 @@ pub(super) fn reinterpreted(mut ret: Ret) -> Result<Ret> {
 }
 
 fn read(text: &str) -> std::result::Result<Said, &'static str> {
+    // JSON is tried first, since a document may well have `=` in it.
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let data = value.into_map().ok_or(NOT_AN_OBJECT)?;
         return Ok(Said { data, is_json: true, before: None });
     }
+    // The blanks at the end are ignored for finding the line, but stay part of it.
     let cut = text.trim_end().rfind('\n');
     let line = cut.map_or(text, |cut| &text[cut + 1..]);
     let words = modules::cmd::words::split(line).map_err(|_| NEITHER)?;
     let mut data = Map::new();
     for word in words {
+        // Two equals signs in a word are an error: Salt unpacks the split into exactly two parts.
         let (key, value) = word.split_once('=').filter(|(_, value)| !value.contains('=')).ok_or(NEITHER)?;
         data.insert(key, value);
     }

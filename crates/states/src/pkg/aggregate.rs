@@ -4,6 +4,7 @@ use exec::{Result, function};
 use value::{Map, Value, map};
 
 /// The functions whose states are taken together.
+// Salt's list. All other functions run one by one.
 const TOGETHER: [&str; 4] = ["installed", "latest", "removed", "purged"];
 
 /// Takes the packages of the other states of the run that do the same into this one. Returns the low chunk, changed.
@@ -16,9 +17,13 @@ fn aggregated(mut low: Map, chunks: &[Map], running: &Map) -> Map {
     if !TOGETHER.contains(&low.get_str("fun").unwrap_or_default()) {
         return low;
     }
+    // A package manager takes names or files in one call, not both, so the two kinds are gathered
+    // apart.
     let kind = if low.contains_key("sources") { "sources" } else { "pkgs" };
     let mut packages = Map::new();
     for chunk in chunks {
+        // States that ran already are left out: their packages are settled, and a removal in
+        // between must not be undone.
         if running.contains_key(&tag(chunk)) || !alike(&low, chunk) {
             continue;
         }
@@ -31,6 +36,7 @@ fn aggregated(mut low: Map, chunks: &[Map], running: &Map) -> Map {
             None => continue,
         }
     }
+    // Nobody to join: the state stays as it was written.
     if packages.is_empty() {
         return low;
     }
@@ -62,6 +68,8 @@ fn aggregated(mut low: Map, chunks: &[Map], running: &Map) -> Map {
     });
     let entries: Vec<Value> = entries.collect();
     low.insert(kind, entries);
+    // The version moved into the list. Left here, it would be taken for the version of every
+    // package.
     low.remove("version");
     low
 }
@@ -69,9 +77,12 @@ fn aggregated(mut low: Map, chunks: &[Map], running: &Map) -> Map {
 fn alike(low: &Map, chunk: &Map) -> bool {
     let same = |name: &str| chunk.get(name) == low.get(name);
     chunk.get_str("state") == Some("pkg")
+        // Already joined into another state.
         && !chunk.contains_key("__agg__")
         && same("fun")
         && same("fromrepo")
+        // Holding belongs to the packages of that one state and would spread to all of the joint
+        // call.
         && !chunk.contains_key("hold")
 }
 
@@ -127,6 +138,7 @@ mod tests {
         ];
         let running = map! { "pkg_|-h_|-h_|-installed" => map! {} };
         let low = aggregated(chunks[0].clone(), &chunks, &running);
+        // `d` to `h` each break one of the conditions and must stay out.
         assert_eq!(low.get("pkgs"), Some(&list!["a", "x", map! { "y" => "1" }, map! { "c" => "2" }]));
         let alone = aggregated(chunk("z", map! { "version" => "3" }), &chunks[..1], &Map::new());
         assert_eq!(alone.get("pkgs"), Some(&list![map! { "z" => "3" }, "a"]));

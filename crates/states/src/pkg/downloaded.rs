@@ -26,6 +26,8 @@ fn downloaded(
         return Ok(Ret::new(name).ok("No packages to download provided"));
     }
     let (mut pkgs, mut version) = (pkgs, Value::from(version));
+    // A single name is turned into a list, so that only one path has to be right. The version moves
+    // along.
     if !name.is_empty() && !pkgs.truthy() {
         pkgs = match std::mem::take(&mut version) {
             version if version.truthy() => value::list![map! { name.as_str() => version }],
@@ -33,6 +35,7 @@ fn downloaded(
         };
     }
     let mut kwargs = kwargs.given();
+    // The state sets this itself, and an argument of the user would win over it below.
     kwargs.remove("downloadonly");
     let (pkgs, _) = match has(ctx, "pkg.resolve_capabilities") {
         true => resolved(ctx, pkgs, false, &kwargs)?,
@@ -68,6 +71,8 @@ fn downloaded(
         Err(error) => return not_fetched(&name, "downloading package(s)", error),
     };
     let new = listed(ctx, "pkg.list_downloaded", kwargs)?;
+    // The package manager may succeed without leaving a file, for instance when the package is
+    // installed already.
     let (_, bad) = targets::verify(ctx, &targets, &new, &Map::new(), &ignore_epoch)?;
     if !bad.is_empty() {
         let names = join(bad.iter().map(|name| shown(name, &targets)), ", ");
@@ -124,6 +129,7 @@ fn patch(ctx: &Context, name: String, ids: Value, downloadonly: Value, kwargs: M
     }
     let installed = listed(ctx, "pkg.list_installed_patches", kwargs.clone())?;
     let there = |id: &str| installed.get(id).is_some_and(Value::truthy);
+    // Without a list the name of the state is the advisory's id.
     if !ids.truthy() && there(&name) {
         return Ok(ret.ok(format!("Advisory patch {name} is already installed")));
     }
@@ -138,6 +144,8 @@ fn patch(ctx: &Context, name: String, ids: Value, downloadonly: Value, kwargs: M
     let fetch_only = downloadonly.truthy();
     let own = map! { "name" => name.as_str(), "advisory_ids" => ids, "downloadonly" => downloadonly };
     match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)) {
+        // An empty result is a success, too: an advisory may concern packages that are not
+        // installed here.
         Ok(changes) if changes.truthy() => Ok(ret.ok("").changed(changes.into_map().unwrap_or_default())),
         Ok(_) => {
             let status = if fetch_only { "downloaded" } else { "installed" };

@@ -27,6 +27,8 @@ fn group_installed(
     };
     let diff = match call(ctx, "pkg.group_diff", vec![name.as_str().into()], kwargs.clone()) {
         Ok(diff) => diff,
+        // Salt recognizes Python's TypeError for an unknown keyword argument, and reports it as a
+        // limit of the platform.
         Err(exec::Error::Arguments(_)) => {
             return Ok(failed(&name, "Repo options are not supported on this platform"));
         }
@@ -46,6 +48,8 @@ fn group_installed(
         list.iter().map(Value::to_string).collect()
     };
     let mandatory = [part("mandatory", "installed"), part("mandatory", "not installed")].concat();
+    // Without its mandatory packages the group would not count as installed, so the next run would
+    // try again.
     let wrong: Vec<String> = mandatory.into_iter().filter(|package| skip.contains(package)).collect();
     if !wrong.is_empty() {
         let text = format!("The following mandatory packages cannot be skipped: {}", wrong.join(", "));
@@ -54,12 +58,15 @@ fn group_installed(
     let optional = part("default", "not installed").into_iter().filter(|package| !skip.contains(package));
     let mut targets = part("mandatory", "not installed");
     let required: Vec<String> = targets.iter().chain(&include).cloned().collect();
+    // The packages of the group's `default` list may be missing afterwards. Only the mandatory and
+    // the included ones are checked.
     targets.extend(optional);
     targets.extend(include);
     let ret = Ret::new(name.as_str());
     if targets.is_empty() {
         return Ok(ret.ok(format!("Group '{name}' is already installed")));
     }
+    // Any installed member makes it an update in Salt's words, even a purely optional one.
     let partly = ["mandatory", "default", "optional"].iter().any(|kind| !part(kind, "installed").is_empty());
     if ctx.is_test() {
         let what = if partly { "is partially installed and will be updated" } else { "will be installed" };

@@ -19,17 +19,21 @@ const NO_LIST: &str = "No any function to get the list of held packages availabl
 
 impl Locks {
     fn read(ctx: &Context) -> Result<Option<Locks>> {
+        // zypper lists locks with their versions, while yum and apt list holds. The first function
+        // that exists decides.
         if has(ctx, "pkg.list_locks") {
             let entries = call(ctx, "pkg.list_locks", Vec::new(), Map::new())?.into_map().unwrap_or_default();
             return Ok(Some(Locks { entries, with_versions: true }));
         }
         let mut entries = Map::new();
         if has(ctx, "pkg.list_holds") {
+            // yum's versionlock writes `name-epoch:version-release.*`.
             let form = Regex::new(r"^(.+)-(\d+):(.*)\.\*").expect("the pattern is fixed");
             let holds = call(ctx, "pkg.list_holds", Vec::new(), map! { "full" => true })?;
             for hold in holds.as_list().unwrap_or_default().iter().map(Value::to_string) {
                 match form.captures(&hold) {
                     Some(found) => {
+                        // An epoch of 0 is implied and never written in a state.
                         let epoch = if &found[2] == "0" { String::new() } else { format!("{}:", &found[2]) };
                         entries.insert(&found[1], map! { "version" => format!("{epoch}{}", &found[3]) });
                     }
@@ -48,11 +52,13 @@ impl Locks {
 
     fn version(&self, name: &str) -> Option<String> {
         let version = self.entries.get(name)?.get("version")?.to_string();
+        // zypper reports a version as `= 1.2`.
         Some(version.trim_start_matches(['=', ' ']).to_owned())
     }
 
     /// The names of kept packages; other things can be kept, too.
     fn packages(&self) -> Vec<String> {
+        // zypper also locks patches and patterns. `replace` must not release those.
         let is_package = |entry: &Value| entry.get("type").is_none_or(|kind| kind.as_str() == Some("package"));
         let kept = self.entries.iter().filter(|(_, entry)| is_package(entry));
         kept.map(|(name, _)| name.to_string()).collect()
@@ -122,6 +128,8 @@ fn held(
         Value::Null if version.as_ref().is_some_and(|version| !version.is_empty()) => {
             vec![map! { name.as_str() => version }.into()]
         }
+        // An explicit empty list with `replace` means to release everything, so only a missing one
+        // falls back to the name.
         Value::Null => vec![name.as_str().into()],
         given => given.into_list().unwrap_or_default(),
     };
@@ -150,6 +158,7 @@ fn hold_one(ctx: &Context, state: &str, pkg: &Value, locks: &Locks, outcome: &mu
     let (package, version) = first_of(pkg);
     let kept = locks.entries.contains_key(&package);
     let same = locks.version(&package) == (!version.is_null()).then(|| version.to_string());
+    // Where locks have no versions, being held is all that can be compared.
     if kept && (!locks.with_versions || same) {
         return Ok(());
     }
@@ -163,6 +172,8 @@ fn hold_one(ctx: &Context, state: &str, pkg: &Value, locks: &Locks, outcome: &mu
     }
     let mut freed = false;
     if kept {
+        // A lock cannot be changed in place. If the release fails, the new hold is tried all the
+        // same.
         freed = good(&hold(ctx, "pkg.unhold", state, package.as_str().into())?, &package);
     }
     let answer = hold(ctx, "pkg.hold", state, pkg.clone())?;
@@ -202,6 +213,7 @@ fn unheld(
     for package in locks.packages() {
         let kept = if locks.with_versions { locks.version(&package) } else { None };
         let asked = wanted.get(&package);
+        // A version in the state releases only a lock of that version. A lock without one fits any.
         let fits =
             asked.is_some_and(|asked| kept.as_ref().is_none_or(|kept| kept.is_empty() || asked.as_str() == Some(kept)));
         if !all && !fits {
@@ -209,6 +221,7 @@ fn unheld(
         }
         if ctx.is_test() {
             let shown = match asked.filter(|version| version.truthy()) {
+                // Salt shows the version of the lock here, not the one of the state.
                 Some(_) => format!(" (version = {})", Value::from(kept)),
                 None => String::new(),
             };

@@ -29,11 +29,14 @@ fn installed(
     #[default(false)] update_holds: Value,
     kwargs: KwArgs,
 ) -> Result<Ret> {
+    // A list that is given but empty usually comes from a template loop over nothing, so it is a
+    // success.
     if empty_list(&pkgs) {
         return Ok(Ret::new(name).ok("No packages to install provided"));
     }
     let (mut pkgs, mut version) = (pkgs, version.map_or(Value::Null, Value::from));
     if !name.is_empty() && !pkgs.truthy() && !sources.truthy() {
+        // From here on a single package is a list of one, and its version belongs to it.
         pkgs = match std::mem::take(&mut version) {
             version if version.truthy() => value::list![map! { name.as_str() => version }],
             _ => value::list![name.as_str()],
@@ -50,6 +53,8 @@ fn installed(
         return Ok(failed(&name, "pkg.verify not implemented"));
     }
     kwargs.insert("allow_updates", allow_updates);
+    // Names must keep an architecture suffix (`glibc.i686`) here. Otherwise yum's list would mix
+    // the architectures.
     let own = map! { "fromrepo" => fromrepo.clone(), "split_arch" => false };
     let wish = Wish {
         name: name.clone(),
@@ -66,6 +71,7 @@ fn installed(
     };
     let plan = match targets::install(ctx, &wish)? {
         Ok(plan) => plan,
+        // Nothing to install, but `hold` still has to be applied.
         Err(ret) => return super::report::hold_done(ctx, &wish, &kwargs, ret),
     };
     if !plan.unpurge.is_empty() && !has(ctx, "lowpkg.unpurge") {
@@ -80,6 +86,7 @@ fn installed(
 
 /// Tells what would be done.
 fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
+    // The version in a file is not known without unpacking it, so the changes show a placeholder.
     let from_files = wish.sources.truthy();
     let placeholder = || map! { "new" => "installed", "old" => "" };
     let (mut comment, mut changes) = (Vec::new(), Map::new());
@@ -107,6 +114,7 @@ fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
             let shown = text(name);
             comment
                 .push(format!("Package '{shown}' would be reinstalled because the following files have been altered:"));
+            // Salt leaves the entry empty for packages that `pkg_verify` would reinstall.
             changes.insert(name, Map::new());
             comment.push(exec::nested(plan.altered.get(name).unwrap_or(&Value::Null)));
         }
@@ -116,6 +124,7 @@ fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
 }
 
 /// The packages or files to hand to the package manager.
+// Only what is missing is handed on: package managers would otherwise upgrade the rest, too.
 fn handed_on(wish: &Wish, plan: &Plan) -> (Value, Value) {
     if wish.pkgs.truthy() {
         let all = plan.targets.iter().chain(&plan.reinstall);
@@ -140,7 +149,9 @@ fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) 
     let mut installed = Map::new();
     if !plan.targets.is_empty() || !plan.reinstall.is_empty() {
         let own = map! {
+            // Always by list, since a name beside a list would be ambiguous.
             "name" => Value::Null,
+            // The lists were already read while the newest versions were looked up.
             "refresh" => wish.refresh && !plan.refreshed,
             "version" => wish.version.clone(),
             "pkgs" => pkgs,
@@ -152,6 +163,7 @@ fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) 
         };
         match call(ctx, "pkg.install", Vec::new(), over(own, &more)) {
             Ok(Value::Map(changes)) => installed = changes,
+            // Some package managers answer with a message instead of changes.
             Ok(Value::Str(text)) => report.comment.push(text),
             Ok(_) => {}
             Err(error) => {
@@ -167,6 +179,7 @@ fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) 
     if has(ctx, "pkg.hold")
         && let Some(hold) = kwargs.get("hold")
     {
+        // All wanted packages are held, the ones that were already installed included.
         match Holds::set(ctx, hold.truthy(), map! { "name" => wish.name.as_str(), "pkgs" => plan.desired.clone() })? {
             Ok(found) => holds = found,
             Err(super::report::Refused::Said(text)) => {
@@ -174,6 +187,7 @@ fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) 
                 let ret = failed(&wish.name, report.comment.join("\n")).changed(report.changes);
                 return Ok(with_warnings(ret, &plan.warnings));
             }
+            // Salt drops the changes in this case although packages were installed.
             Err(super::report::Refused::Answered(text)) => {
                 return Ok(with_warnings(failed(&wish.name, text), &plan.warnings));
             }
@@ -192,6 +206,7 @@ fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) 
 }
 
 /// Looks whether the packages are there now.
+// The answer of the package manager is not trusted: some exit with 0 and install nothing.
 fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &mut Report) -> Result<()> {
     let untouched = |name: &str| !plan.targets.contains_key(name) && !plan.reinstall.contains_key(name);
     if wish.sources.truthy() {
@@ -210,6 +225,7 @@ fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &mut Rep
     report.same = good.iter().filter(|name| untouched(name)).cloned().collect();
     report.modified = good.into_iter().filter(|name| plan.targets.contains_key(name)).collect();
     report.bad = bad.into_iter().filter(|name| plan.targets.contains_key(name)).collect();
+    // Windows installers that run as a scheduled task are still at work. Salt counts them as done.
     let started = |name: &String| {
         let status = report.changes.get(name).and_then(|change| change.get("install status"));
         status.and_then(Value::as_str) == Some("task started")

@@ -19,6 +19,7 @@ fn latest(
     #[default(true)] watch_flags: bool,
     kwargs: KwArgs,
 ) -> Result<Ret> {
+    // Only Gentoo's emerge knows flags; Salt accepts the argument everywhere.
     let _ = watch_flags;
     let refresh = refresh_wanted(ctx, &refresh);
     let mut kwargs = kwargs.given();
@@ -29,6 +30,7 @@ fn latest(
         return Ok(Ret::new(name).ok("No packages to install provided"));
     }
     let wanted: Vec<Value> = match pkgs.truthy() {
+        // Versions in the list are ignored: this state always goes for the newest.
         true => modules::pkg_resource::repack(ctx, &pkgs, true)?.keys().cloned().collect(),
         false => vec![name.as_str().into()],
     };
@@ -54,7 +56,9 @@ fn latest(
     for package in wanted.iter().map(Value::to_string) {
         let known = |map: &Map| map.get(&package).filter(|version| version.truthy()).cloned();
         match known(&newest) {
+            // `pkg.latest_version` answers with an empty text for a package that is up to date.
             Some(version) => drop(found.insert(package, version)),
+            // Neither available nor installed: probably a misspelt name.
             None if known(&current).is_none() => problems.push(format!("No information found for '{package}'.")),
             None => {}
         }
@@ -76,6 +80,7 @@ fn latest(
 fn by_name(answer: Value, names: &[Value]) -> Map {
     match answer {
         Value::Map(map) => map,
+        // Execution functions return a bare version when they get a single name.
         single => names.first().map(|name| map! { name.clone() => single }).unwrap_or_default(),
     }
 }
@@ -83,6 +88,7 @@ fn by_name(answer: Value, names: &[Value]) -> Map {
 fn all_there(wanted: &[Value]) -> String {
     match wanted {
         [one] => format!("Package {one} is already up-to-date"),
+        // Salt lists at most ten names, to keep the comment readable.
         many if many.len() > 10 => format!("All {} packages are up-to-date.", many.len()),
         many => format!("All packages are up-to-date ({}).", sorted(many.iter().map(Value::to_string))),
     }
@@ -130,6 +136,7 @@ impl Task {
 
     fn apply(self, ctx: &Context, kwargs: Map) -> Result<Ret> {
         let names: Vec<Value> = self.targets.keys().cloned().collect();
+        // `pkg.latest_version` has just read the lists.
         let own = map! { "name" => Value::Null, "refresh" => false, "pkgs" => names };
         let changes = match call(ctx, "pkg.install", Vec::new(), over(own, &kwargs)) {
             Ok(changes) => changes.into_map().unwrap_or_default(),
@@ -138,6 +145,7 @@ impl Task {
                 return Ok(failed(&self.name, format!("{text}: {}", caught(error)?.text)));
             }
         };
+        // There was something to upgrade, so no change means that the package manager kept it back.
         if changes.is_empty() {
             let comment = self.nothing_changed();
             return Ok(failed(&self.name, comment));
@@ -146,6 +154,7 @@ impl Task {
             let Some(change) = changes.get(name).filter(|change| change.truthy()) else { return false };
             let Some(new) = change.get("new").filter(|new| !new.is_null()).map(Value::to_string) else { return true };
             let wanted = self.targets.get(name).map(Value::to_string).unwrap_or_default();
+            // Several installed versions, such as those of kernels, come as one text with commas.
             wanted == "latest" || new.split(',').any(|version| version == wanted)
         };
         let (good, bad): (Vec<&str>, Vec<&str>) = self.targets.text_keys().partition(fine);
@@ -160,6 +169,7 @@ impl Task {
         }
         let up_to_date = self.up_to_date();
         if !up_to_date.is_empty() {
+            // The blank at the end of the other text is Salt's.
             comments.push(match up_to_date.len() <= 10 {
                 true => format!("The following packages were already up-to-date: {}", sorted(up_to_date.into_iter())),
                 false => format!("{} packages were already up-to-date ", up_to_date.len()),

@@ -50,7 +50,8 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Shows a package with the version that is wanted, as `a=1.0`.
+/// Shows a package with the wanted version, as `a=1.0`. A version with an operator needs no further
+/// `=`.
 fn shown(name: &str, desired: &Map) -> String {
     match desired.get(name).filter(|version| version.truthy()).map(Value::to_string) {
         None => name.to_owned(),
@@ -59,22 +60,24 @@ fn shown(name: &str, desired: &Map) -> String {
     }
 }
 
-/// Lets the package manager replace what packages provide by the packages; says whether lists are still to be read anew.
+/// Replaces capabilities such as `perl(Error)` by the packages that provide them. Returns whether a
+/// refresh is still due.
 fn resolved(ctx: &Context, pkgs: Value, refresh: bool, kwargs: &Map) -> Result<(Value, bool)> {
     if !pkgs.truthy() || !has(ctx, "pkg.resolve_capabilities") {
         return Ok((pkgs, refresh));
     }
     let mut kwargs = kwargs.clone();
     kwargs.insert("refresh", refresh);
+    // Resolving refreshes the lists itself if needed, so it need not be done again.
     Ok((call(ctx, "pkg.resolve_capabilities", vec![pkgs], kwargs)?, false))
 }
 
-/// Names and versions of an answer such as that of `pkg.list_pkgs`.
+/// Calls a function that returns a map of names, such as `pkg.list_pkgs`.
 fn listed(ctx: &Context, fun: &str, kwargs: Map) -> Result<Map> {
     Ok(call(ctx, fun, Vec::new(), kwargs)?.into_map().unwrap_or_default())
 }
 
-/// The versions of a package in a list.
+/// The versions of a package in such a map.
 fn versions_in(list: &Map, name: &str) -> Vec<String> {
     match list.get(name) {
         Some(Value::List(versions)) => versions.iter().map(Value::to_string).collect(),
@@ -84,7 +87,7 @@ fn versions_in(list: &Map, name: &str) -> Vec<String> {
     }
 }
 
-/// The versions in a list, also under the name lists use.
+/// The versions of a package, looked up by its name and then by its normalized name.
 fn versions_of(ctx: &Context, list: &Map, name: &str) -> Result<Vec<String>> {
     let versions = versions_in(list, name);
     if !versions.is_empty() || !has(ctx, "pkg.normalize_name") {
@@ -93,7 +96,7 @@ fn versions_of(ctx: &Context, list: &Map, name: &str) -> Result<Vec<String>> {
     Ok(versions_in(list, &pkg_resource::normalized(ctx, name, true)?))
 }
 
-/// The text of a version as the package manager compares it; nothing when any version will do.
+/// The version as the package manager compares it; `None` when any version will do.
 fn clean(ctx: &Context, version: &Value) -> Result<Option<String>> {
     let version = match version.truthy() && has(ctx, "pkg.version_clean") {
         true => call(ctx, "pkg.version_clean", vec![version.clone()], Map::new())?,
@@ -102,12 +105,14 @@ fn clean(ctx: &Context, version: &Value) -> Result<Option<String>> {
     Ok(if version.is_null() { None } else { Some(version.to_string()) })
 }
 
-/// Whether lists are to be read anew: when asked for, or when it was not done yet in this run.
+/// Returns whether the package lists must be refreshed: on request, or by default once per state
+/// run.
 fn refresh_wanted(ctx: &Context, refresh: &Value) -> bool {
+    // `refresh: False` wins over the mark, while a missing argument leaves the decision to it.
     crate::support::is_true(refresh) || (*refresh != Value::Bool(false) && Path::new(&refresh::mark(ctx)).is_file())
 }
 
-/// A list that was given but is empty.
+/// Returns whether a list was given but is empty. A missing one is no list.
 fn empty_list(value: &Value) -> bool {
     value.as_list().is_some_and(<[Value]>::is_empty)
 }

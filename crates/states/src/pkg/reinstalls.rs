@@ -18,12 +18,15 @@ pub fn tell(
 ) -> Result<()> {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for name in plan.reinstall.text_keys() {
+        // A forced reinstallation shows in the changes. After a failed verification only a second
+        // verification can tell.
         let fine = if wish.reinstall {
             installed.contains_key(name)
         } else if wish.verify.on {
             let wrong = wish.verify.check(ctx, name, kwargs)?;
             let fine = !wrong.truthy();
             if !fine {
+                // The report shows what is wrong now, and no longer what was wrong before.
                 plan.altered.insert(name, wrong);
             }
             fine

@@ -51,6 +51,8 @@ impl Task {
     fn run(&self, ctx: &Context, mut kwargs: Map) -> Result<Ret> {
         kwargs.insert("saltenv", saltenv(ctx));
         match self.apply(ctx, &kwargs) {
+            // Only failures of the package manager become the result of the state. A bad argument
+            // stays an error of the call.
             Err(error @ (Error::Execution(_) | Error::Detailed { .. })) => {
                 let caught = caught(error)?;
                 let doing = if self.action == "purge" { "purging" } else { "removing" };
@@ -66,6 +68,7 @@ impl Task {
         let own = map! { "normalize" => self.normalize, "version" => self.version.clone() };
         let args = args![self.name.as_str(), self.pkgs.clone()];
         let parsed = call(ctx, "pkg_resource.parse_targets", args, over(own, kwargs))?;
+        // The second part of the answer is the kind of package, which is always a repository here.
         let first = parsed.into_list().and_then(|parts| parts.into_iter().next()).unwrap_or_default();
         Ok(match first {
             Value::Map(map) => map,
@@ -87,9 +90,13 @@ impl Task {
         };
         let mut targets = match targets::remove(ctx, &others)? {
             Ok(targets) => targets,
+            // Nothing is installed, but configuration files may be left. `purge` removes those,
+            // too.
             Err(_) if purge => Vec::new(),
             Err(ret) => return Ok(ret),
         };
+        // `removed: True` lists packages of which only the configuration is left; only dpkg knows
+        // that state.
         let leftovers = || map! { "versions_as_list" => true, "removed" => true };
         if purge {
             let old = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs))?;
@@ -105,6 +112,7 @@ impl Task {
         if ctx.is_test() {
             let change = |name: &String| (name.clone(), map! { "new" => done.as_str(), "old" => "" });
             let changes = targets.iter().map(change).collect();
+            // "removed" and "purged": both actions end in e.
             let text = format!("The following packages will be {done}: {}.", targets.join(", "));
             return Ok(ret.would(text).changed(changes));
         }
@@ -113,6 +121,7 @@ impl Task {
         let changes = call(ctx, &fun, args![self.name.as_str()], over(own, kwargs))?;
         let changes = changes.into_map().unwrap_or_default();
         let mut left = self.left(ctx, &asked, kwargs)?;
+        // Checked twice: a package can be removed and its configuration still be there.
         if purge {
             let new = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs))?;
             left.extend(asked.text_keys().filter(|name| new.contains_key(name)).map(str::to_owned));
@@ -138,6 +147,7 @@ impl Task {
     /// The packages that are still there.
     fn left(&self, ctx: &Context, asked: &Map, kwargs: &Map) -> Result<Vec<String>> {
         let new = listed(ctx, "pkg.list_pkgs", over(map! { "versions_as_list" => true }, kwargs))?;
+        // Only rpm can have several versions of a package installed, and remove one of them.
         let by_version = ["Suse", "RedHat"].contains(&ctx.grains.get_str("os_family").unwrap_or_default());
         let mut left = Vec::new();
         for (name, version) in asked {

@@ -47,6 +47,7 @@ impl Holds {
         let action = if hold { "pkg.hold" } else { "pkg.unhold" };
         let answer = match call(ctx, action, Vec::new(), kwargs) {
             Ok(answer) => answer.into_map().unwrap_or_default(),
+            // The two kinds of refusal differ in what the state reports beside the text.
             Err(error) => return Ok(Err(Refused::Said(caught_or_refused(error)?.text))),
         };
         if answer.get("result").is_some_and(|result| !result.truthy()) {
@@ -62,6 +63,7 @@ impl Holds {
             }
             match (is("changes"), is("result")) {
                 (false, true) => holds.same.push(entry.clone()),
+                // An entry can be both modified and failed, and Salt reports it under both.
                 (_, false) => holds.failed.push(entry.clone()),
                 (true, true) => {}
             }
@@ -89,6 +91,7 @@ pub fn hold_done(ctx: &Context, wish: &Wish, kwargs: &Map, ret: Ret) -> Result<R
         .map(|entry| (entry, true))
         .chain(holds.same.iter().chain(&holds.failed).map(|e| (e, false)))
     {
+        // Every entry overwrites the result, so the last one decides. Salt does the same.
         ret.comment = format!("{}.\n{}", ret.comment, text(entry, "comment")).into();
         ret.result = entry.get("result").and_then(Value::as_bool);
         if changed {
@@ -110,6 +113,8 @@ impl Report {
             let names = summary(&self.modified);
             let count = self.modified.len();
             let (plural, verb) = several(count);
+            // Salt compares the length of the joined text with 20, where it means the number of
+            // packages.
             self.comment.push(match names.chars().count() < 20 {
                 true => format!("The following packages were installed/updated: {names}"),
                 false => format!("{count} targeted package{plural} {verb} installed/updated."),
@@ -129,6 +134,7 @@ impl Report {
         self.comment.extend(holds.same.iter().map(|entry| text(entry, "comment")));
         if !self.bad.is_empty() {
             let text = format!("The following packages failed to install/update: {}", summary(&self.bad));
+            // Failures come first, before everything that went well.
             self.comment.insert(0, text);
             self.failed = true;
         }
@@ -136,6 +142,7 @@ impl Report {
         self.failed |= !holds.failed.is_empty();
     }
 
+    // A hold is merged into the change of the package itself, so that both show under one name.
     fn held(&mut self, entry: &Map) {
         self.comment.push(text(entry, "comment"));
         let change = |name: &str| entry.get("changes").and_then(|changes| changes.get(name)).map(Value::to_string);

@@ -9,7 +9,7 @@ use super::{clean, failed, listed, versions_in, versions_of};
 use crate::support::{call, caught, caught_or_refused, has, join, over};
 use crate::{Ret, args};
 
-/// What is asked of the packages to be installed.
+/// The arguments of `pkg.installed`, cleaned up.
 pub struct Wish {
     /// The name of the state.
     pub name: String,
@@ -19,17 +19,17 @@ pub struct Wish {
     pub pkgs: Value,
     /// Packages, from files.
     pub sources: Value,
-    /// Whether packages that are unknown are looked up first.
+    /// Whether to skip the check that unknown packages exist in the repositories.
     pub skip_suggestions: bool,
     /// Whether the files of installed packages are checked, and how.
     pub verify: Verify,
-    /// Whether names are made those of lists.
+    /// Whether names are brought into the form that `pkg.list_pkgs` uses.
     pub normalize: bool,
-    /// Whether epochs of versions count; `None` decides by the version.
+    /// Whether epochs are ignored in comparisons; `None` decides by the version.
     pub ignore_epoch: Value,
     /// Whether packages are installed although they are there.
     pub reinstall: bool,
-    /// Whether lists are read anew.
+    /// Whether the package lists are refreshed first.
     pub refresh: bool,
     /// Everything else, for execution functions.
     pub kwargs: Map,
@@ -38,7 +38,7 @@ pub struct Wish {
 /// How the files of packages are checked.
 #[derive(Default)]
 pub struct Verify {
-    /// Whether they are.
+    /// Whether verification is on.
     pub on: bool,
     ignore_types: Value,
     options: Value,
@@ -52,6 +52,7 @@ impl Verify {
             let found = items.into_iter().flatten().find_map(|item| item.get(name)).filter(|value| !value.is_null());
             found.cloned().unwrap_or(Value::List(Vec::new()))
         };
+        // Any list switches it on, even one whose settings are all unknown.
         let on = items.map_or(*value == Value::Bool(true), |items| !items.is_empty());
         Verify { on, ignore_types: setting("ignore_types"), options: setting("verify_options") }
     }
@@ -63,14 +64,14 @@ impl Verify {
     }
 }
 
-/// What is to be done.
+/// What `pkg.installed` has to do.
 #[derive(Default)]
 pub struct Plan {
     /// All packages with the versions asked for.
     pub desired: Map,
     /// Those to be installed.
     pub targets: Map,
-    /// Those whose purge is to be called off.
+    /// Those marked for purging by dpkg, which must be unmarked.
     pub unpurge: Vec<String>,
     /// Those to be installed again.
     pub reinstall: Map,
@@ -78,11 +79,11 @@ pub struct Plan {
     pub altered: Map,
     /// What else to tell.
     pub warnings: Vec<String>,
-    /// Whether lists were read.
+    /// Whether planning has already refreshed the package lists.
     pub refreshed: bool,
 }
 
-/// Either nothing is to be done, or this.
+/// A plan, or the final result if there is nothing to do or something is wrong.
 pub type Found<T> = std::result::Result<T, Ret>;
 
 fn invalid(name: &str, what: &str) -> Ret {
@@ -106,10 +107,14 @@ pub fn install(ctx: &Context, wish: &Wish) -> Result<Found<Plan>> {
     if plan.desired.is_empty() {
         return Ok(Err(invalid(name, if wish.pkgs.truthy() { "'pkgs'" } else { "'sources'" })));
     }
+    // A package that is waiting to be purged looks installed, but would vanish with the next
+    // cleanup.
     plan.unpurge = unpurge(ctx, &plan.desired, &wish.kwargs)?;
+    // The common case, answered before anything expensive is asked.
     if !several && let Some(done) = one_is_there(wish, &plan, &versions_in(&current, name)) {
         return Ok(Err(done));
     }
+    // A misspelt name fails here with suggestions, before the package manager changes anything.
     if !wish.sources.truthy() && !wish.skip_suggestions {
         let missing = not_installed(ctx, &plan.desired, &current, &wish.ignore_epoch)?;
         if !missing.is_empty()
@@ -118,6 +123,7 @@ pub fn install(ctx: &Context, wish: &Wish) -> Result<Found<Plan>> {
             return Ok(Err(ret));
         }
     }
+    // `version: latest` must become a number before versions are compared.
     take_latest(ctx, wish, &mut plan, &current)?;
     let known = Known { current, provided };
     sort_out(ctx, wish, &mut plan, &known)
@@ -132,6 +138,8 @@ fn current(ctx: &Context, wish: &Wish, capabilities: bool) -> Result<(Map, Map)>
 fn desired(ctx: &Context, wish: &Wish) -> Result<Map> {
     if wish.pkgs.truthy() {
         let split = wish.kwargs.get("split_arch").is_none_or(Value::truthy);
+        // Without `split_arch` the suffix of the architecture must survive, and normalizing would
+        // strip it.
         return repack(ctx, &wish.pkgs, wish.normalize && split);
     }
     if wish.sources.truthy() {
@@ -146,6 +154,7 @@ fn desired(ctx: &Context, wish: &Wish) -> Result<Map> {
 fn unpurge(ctx: &Context, desired: &Map, kwargs: &Map) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for name in desired.text_keys() {
+        // Asked once per package, as in Salt.
         let leaving = listed(ctx, "pkg.list_pkgs", over(map! { "purge_desired" => true }, kwargs))?;
         if leaving.contains_key(name) {
             found.push(name.to_owned());
@@ -161,6 +170,7 @@ fn one_is_there(wish: &Wish, plan: &Plan, versions: &[String]) -> Option<Ret> {
     }
     let ret = Ret::new(name.as_str());
     match wish.version.as_str() {
+        // Plain text comparison: an operator or a pattern goes the long way.
         Some(version) if versions.iter().any(|there| there == version) => {
             Some(ret.ok(format!("Version {version} of package '{name}' is already installed")))
         }
@@ -174,6 +184,7 @@ fn not_installed(ctx: &Context, desired: &Map, current: &Map, ignore_epoch: &Val
     for (name, version) in desired {
         let there = match (current.get(&name.to_string()), version) {
             (None, _) => false,
+            // Any version will do, and one is there.
             (Some(_), Value::Null) => true,
             (Some(_), version) => {
                 let versions = versions_in(current, &name.to_string());
@@ -195,6 +206,7 @@ fn unknown(ctx: &Context, name: &str, wanted: &Map, kwargs: &Map) -> Result<Opti
     let found = match call(ctx, "pkg.check_db", wanted.keys().cloned().collect(), kwargs.clone()) {
         Ok(found) => found.into_map().unwrap_or_default(),
         Err(error) => {
+            // No database to ask, for instance offline. The package manager will complain itself.
             caught(error)?;
             return Ok(None);
         }
@@ -220,6 +232,7 @@ fn unknown(ctx: &Context, name: &str, wanted: &Map, kwargs: &Map) -> Result<Opti
     if comments.is_empty() {
         return Ok(None);
     }
+    // The empty part makes the joined text end in a full stop.
     if comments.len() > 1 {
         comments.push(String::new());
     }
@@ -235,11 +248,13 @@ fn take_latest(ctx: &Context, wish: &Wish, plan: &mut Plan, current: &Map) -> Re
     let kwargs = over(map! { "refresh" => wish.refresh }, &wish.kwargs);
     let answer = call(ctx, "pkg.latest_version", names.clone(), kwargs)?;
     let found = match &names[..] {
+        // A single name is answered with a bare version.
         [one] => map! { one.clone() => answer },
         _ => answer.into_map().unwrap_or_default(),
     };
     plan.refreshed = wish.refresh;
     for (name, version) in found {
+        // No newer version to be had, so the installed one is the latest.
         let there = || versions_in(current, &name.to_string()).pop().map_or(Value::Null, Value::from);
         let version = if version.truthy() { version } else { there() };
         plan.desired.insert(name, version);
@@ -257,13 +272,14 @@ impl Known {
         let versions = versions_of(ctx, &self.current, package)?;
         let provider = || self.provided.get(package)?.as_list()?.first().map(Value::to_string);
         match provider() {
+            // The name is a capability. Only its first provider counts, as in Salt.
             Some(provider) if versions.is_empty() => Ok(versions_in(&self.current, &provider)),
             _ => Ok(versions),
         }
     }
 }
 
-/// What came of looking at one package.
+/// The verdict on one package that is installed in some version.
 enum Look {
     Target,
     Again(Option<Value>),
@@ -276,6 +292,7 @@ enum Look {
 }
 
 fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &Known) -> Result<Found<Plan>> {
+    // Salt keeps only the last verification error, because its loop overwrites the variable.
     let (mut problems, mut verify_failed, mut compared) = (Vec::new(), None, false);
     for (package, version) in plan.desired.clone() {
         let package = package.to_string();
@@ -301,6 +318,7 @@ fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &Known) -> Resul
         return Ok(Err(failed(&wish.name, problems.join(" "))));
     }
     if plan.targets.is_empty() && plan.unpurge.is_empty() && plan.reinstall.is_empty() {
+        // The text claims a match of versions only if one was compared.
         let desired = if compared && !wish.sources.truthy() { " and are at the desired version" } else { "" };
         let ret = Ret::new(wish.name.as_str()).ok(format!("All specified packages are already installed{desired}"));
         return Ok(Err(super::with_warnings(ret, &plan.warnings)));
@@ -317,6 +335,7 @@ fn look(
     there: &[String],
     compared: &mut bool,
 ) -> Result<Look> {
+    // A forced reinstallation does not look at versions at all.
     if wish.reinstall {
         return Ok(Look::Again(None));
     }
@@ -326,6 +345,8 @@ fn look(
             Err(look) => return Ok(look),
         }
     } else {
+        // Some package managers know more than versions, such as Gentoo's use flags. A mismatch
+        // there means to install again.
         let extra = call(ctx, "pkg_resource.check_extra_requirements", args![package, version.clone()], Map::new())?;
         if !extra.truthy() {
             return Ok(Look::Target);
@@ -335,6 +356,7 @@ fn look(
         }
         (version.to_string(), false)
     };
+    // A file has exactly one version, so "or newer" makes no sense for it.
     let updates = !from_file && wish.kwargs.get("allow_updates").is_some_and(Value::truthy);
     match fulfilled(ctx, there, &wanted, &wish.ignore_epoch, updates) {
         Err(error) => return Ok(Look::Problem(caught(error)?.text)),
@@ -345,6 +367,7 @@ fn look(
             }
         }
     }
+    // With a range Salt does not verify but goes straight to installing.
     let exact = conditions(&version.to_string()).iter().any(|(sign, _)| sign == "==");
     if wish.verify.on && exact { checked(ctx, wish, package) } else { Ok(Look::Target) }
 }
@@ -353,6 +376,7 @@ fn checked(ctx: &Context, wish: &Wish, package: &str) -> Result<Look> {
     match wish.verify.check(ctx, package, &wish.kwargs) {
         Ok(wrong) if wrong.truthy() => Ok(Look::Again(Some(wrong))),
         Ok(_) => Ok(Look::Fine),
+        // A failed check must not pass for an intact package.
         Err(error) => Ok(Look::VerifyFailed(caught_or_refused(error)?.text)),
     }
 }
@@ -360,6 +384,7 @@ fn checked(ctx: &Context, wish: &Wish, package: &str) -> Result<Look> {
 /// The version of a package in a file.
 fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std::result::Result<String, Look>> {
     if !has(ctx, "lowpkg.bin_pkg_info") {
+        // The version in a file cannot be read here, so an installed package counts as right.
         return Ok(Err(Look::Fine));
     }
     let problem = |why: &str| Look::Problem(format!("Unable to cache {source}: {why}"));
@@ -380,6 +405,7 @@ fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std::resu
     let info = call(ctx, "lowpkg.bin_pkg_info", args![path], Map::new())?;
     Ok(match info.get("version") {
         Some(version) => Ok(version.to_string()),
+        // Unreadable metadata is no reason to reinstall on every run.
         None => Err(Look::Warning(format!("Failed to parse metadata for {source}"))),
     })
 }
@@ -395,6 +421,7 @@ pub fn verify(
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for (package, version) in desired {
         let package = package.to_string();
+        // On Debian a state may write `name=version` as the name.
         let bare = package.split('=').next().unwrap_or_default();
         let mut versions = versions_of(ctx, there, bare)?;
         if let (true, Some(Value::List(providers))) = (versions.is_empty(), provided.get(bare)) {
@@ -407,6 +434,8 @@ pub fn verify(
                 None => true,
                 Some(_) => {
                     let wanted = version.to_string();
+                    // `1.2*` is a prefix here, before the comparison by the package manager gets to
+                    // see it.
                     wanted.strip_suffix('*').is_some_and(|start| first.starts_with(start))
                         || fulfilled(ctx, &versions, &wanted, ignore_epoch, false)?
                 }
@@ -417,7 +446,7 @@ pub fn verify(
     Ok((good, bad))
 }
 
-/// What is asked of packages to be removed or fetched.
+/// The arguments of `pkg.removed`, `pkg.purged` and `pkg.downloaded`.
 pub struct Others<'a> {
     /// The name of the state.
     pub name: &'a str,
@@ -425,9 +454,9 @@ pub struct Others<'a> {
     pub version: Value,
     /// Packages.
     pub pkgs: &'a Value,
-    /// Whether names are made those of lists.
+    /// Whether names are brought into the form that `pkg.list_pkgs` uses.
     pub normalize: bool,
-    /// Whether epochs of versions count.
+    /// Whether epochs are ignored in comparisons.
     pub ignore_epoch: &'a Value,
     /// Everything else.
     pub kwargs: &'a Map,
@@ -465,6 +494,7 @@ pub fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> 
         }
         compared = true;
         match fulfilled(ctx, &there, &version.to_string(), others.ignore_epoch, false) {
+            // Only a matching version is removed. Another one counts as absent.
             Ok(true) => targets.push(package),
             Ok(false) => {}
             Err(error) => problems.push(caught(error)?.text),
@@ -500,6 +530,7 @@ pub fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
             Some(_) => {}
         }
     }
+    // Unlike for `pkg.installed` there is no way to skip this check.
     if let Some(ret) = unknown(ctx, name, &wanted, others.kwargs)? {
         return Ok(Err(ret));
     }

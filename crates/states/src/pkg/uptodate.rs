@@ -20,6 +20,7 @@ fn uptodate(
         return Ok(failed(&name, "State pkg.uptodate is not available"));
     }
     let kwargs = kwargs.given();
+    // Unlike the other states this one insists on a boolean, as in Salt.
     let Value::Bool(refresh) = refresh else { return Ok(failed(&name, "refresh must be either True or False")) };
     let (pkgs, refresh) = resolved(ctx, pkgs, refresh, &kwargs)?;
     let expected = match expected(ctx, refresh, &pkgs, &kwargs) {
@@ -43,6 +44,8 @@ fn uptodate(
             return Ok(ret.fail(comment).changed(caught.changes));
         }
     };
+    // Without names an upgrade may hold packages back, which is the package manager's business.
+    // Named ones must change.
     let named = pkgs.as_list().is_some();
     let missing: Vec<&str> = expected.text_keys().filter(|name| named && !changes.contains_key(name)).collect();
     if !missing.is_empty() {
@@ -58,6 +61,7 @@ fn expected(ctx: &Context, refresh: bool, pkgs: &Value, kwargs: &Map) -> Result<
     let upgrades = call(ctx, "pkg.list_upgrades", Vec::new(), over(own, kwargs))?.into_map().unwrap_or_default();
     let mut expected = Map::new();
     for (package, new) in upgrades {
+        // One call per package, since the answer for several names has another shape.
         let old = call(ctx, "pkg.version", vec![package.clone()], kwargs.clone())?;
         expected.insert(package, map! { "new" => new, "old" => old });
     }

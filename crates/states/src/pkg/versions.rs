@@ -9,6 +9,8 @@ use value::{Value, map};
 use crate::args;
 use crate::support::{call, has};
 
+// The longer operators come first, or `>` would win over `>=`. Those that no package manager knows
+// are rejected later, with a message.
 static COMPARISON: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(<=>|!=|>=|<=|>>|<<|<>|>|<|=)?\s?([^<>=]+)$").expect("the pattern is fixed"));
 
@@ -42,9 +44,12 @@ pub fn fulfilled(
     let conditions = conditions(wanted);
     'versions: for version in installed {
         for (sign, wanted) in &conditions {
+            // Only a single exact version can be meant as "at least". A range states its own upper
+            // bound.
             let newer = allow_updates && conditions.len() == 1 && sign == "==";
             let sign = if newer { ">=" } else { sign };
             if !fulfils(ctx, version, sign, wanted, ignore_epoch)? {
+                // All conditions must hold for the same version, not each for some version.
                 continue 'versions;
             }
         }
@@ -54,13 +59,17 @@ pub fn fulfilled(
 }
 
 fn fulfils(ctx: &Context, version: &str, sign: &str, wanted: &str, ignore_epoch: &Value) -> Result<bool> {
+    // Patterns such as `1.2*` are matched as text. The package manager would compare the asterisk.
     if sign == "==" && targeting::fnmatch(version, wanted) {
         return Ok(true);
     }
     let ignore_epoch = match ignore_epoch {
+        // An epoch is ignored only for an exact version that has none itself. For `<` and `>` it
+        // decides the order.
         Value::Null => Value::Bool(!sign.contains(['<', '>']) && !wanted.contains(':')),
         given => given.clone(),
     };
+    // Logged and counted as not fulfilled, as in Salt.
     if !["<", "<=", "==", ">=", ">", "!="].contains(&sign) {
         tracing::error!("Invalid operator '{sign}' for version comparison");
         return Ok(false);

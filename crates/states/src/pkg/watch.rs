@@ -20,6 +20,7 @@ fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Value> {
             return Ok(Ret::new(name).fail(comment).into());
         }
     };
+    // The name was taken out of the arguments for the call of this function.
     kwargs.insert("name", name);
     let bound: Bound = bind(function, Call { args: Vec::new(), kwargs }, &Map::new())?;
     function.call(ctx, bound)

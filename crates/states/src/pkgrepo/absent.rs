@@ -19,6 +19,7 @@ fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     if remove_key && !has(ctx, "pkg.del_repo_key") {
         return Ok(ret.fail("Repo key management is not implemented for this platform"));
     }
+    // apt finds a source without a slash at the end of its address; states often write one.
     let bare = if is_debian(ctx) { sources::strip_uri(&name) } else { name.clone() };
     let mut repo = match call(ctx, "pkg.get_repo", args![bare.as_str()], kwargs.clone()) {
         Ok(repo) => repo.into_map().unwrap_or_default(),
@@ -35,6 +36,8 @@ fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
             .collect();
         wanted.sort();
         there.sort();
+        // Another architecture of the same source is a different source in sources.list, and must
+        // stay.
         if wanted != there {
             repo = Map::new();
         }
@@ -48,10 +51,12 @@ fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     if let Err(error) = call(ctx, "pkg.del_repo", args![], over(map! { "repo" => bare.as_str() }, &kwargs)) {
         return Ok(ret.fail(caught_or_refused(error)?.text));
     }
+    // Checked again: the source may be listed in a second file.
     let repos = call(ctx, "pkg.list_repos", args![], Map::new())?;
     if repos.get(&bare).is_some() {
         return Ok(ret.fail(format!("Failed to remove repo {name}")));
     }
+    // The source is gone even if removing its key fails, so the change is reported either way.
     let mut changes = map! { "repo" => name.as_str() };
     let text = format!("Removed repo {name}");
     if !remove_key {
@@ -69,7 +74,7 @@ fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     }
 }
 
-/// A source given as `ppa` or `copr` has its name from there.
+/// A source given as `ppa` or `copr` gets its name from there.
 fn renamed(ctx: &Context, name: String, kwargs: &mut Map) -> String {
     let here = |kind: &str| match kind {
         "ppa" => ["Ubuntu", "Mint"].contains(&grain(ctx, "os")),

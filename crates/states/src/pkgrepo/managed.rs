@@ -23,7 +23,9 @@ fn managed(
         return Ok(ret.fail("Repo management not implemented on this platform"));
     }
     let mut kwargs = kwargs.given();
+    // Salt overwrites this failure later, so it only shows in test mode.
     let result = if keys_conflict(&kwargs) { Some(false) } else { None };
+    // The package modules call their parameter `repo`, so it is easily confused.
     if kwargs.contains_key("repo") {
         let text =
             "'repo' is not a supported argument for this state. The 'name' argument is probably what was intended.";
@@ -36,8 +38,10 @@ fn managed(
     let insecure_allowed = kwargs.remove("allow_insecure_key").is_none_or(|allowed| allowed.truthy());
     let insecure = kwargs.get_str("key_url").is_some_and(|url| url.trim().starts_with("http:"));
     if insecure && !insecure_allowed {
+        // The wrong way round in Salt, too: the argument has to be `True` to allow it.
         return Ok(ret.fail("Cannot have 'key_url' using http with 'allow_insecure_key' set to True"));
     }
+    // Of the two at most one is given; neither means enabled.
     let on = disabled.map_or(enabled.is_none_or(|on| is_true(&on)), |off| !is_true(&off));
     let repo = settings(ctx, &name, (&ppa, &copr), on, &mut kwargs);
     let ret = Ret { result, ..ret };
@@ -72,10 +76,12 @@ fn settings(ctx: &Context, name: &str, (ppa, copr): (&Value, &Value), on: bool, 
         "Debian" => {
             kwargs.insert("disabled", !on);
             if !ppa.is_null() {
+                // apt's own name for it.
                 return format!("ppa:{ppa}");
             }
         }
         family @ ("RedHat" | "Suse") => {
+            // In yum's files `name` is the description, while the section holds the id.
             if let Some(shown) = kwargs.remove("humanname") {
                 kwargs.insert("name", shown);
             }
@@ -118,8 +124,10 @@ impl Task {
         };
         let clean = kwargs.get("clean_file").is_some_and(Value::truthy);
         let file = kwargs.get_str("file").unwrap_or_default().to_owned();
+        // With `clean_file` a right entry is not enough: other lines in the file must go.
         let stale = clean && has_others(&file, name);
         if !pre.is_empty() && !stale {
+            // Where the entry stands does not matter, only what it says.
             pre.remove("file");
             wanted.remove("file");
             if !differs(ctx, &wanted, &pre, &kwargs) {
@@ -133,6 +141,7 @@ impl Task {
             let comment = would_differ(name, "would be configured");
             return Ok(Ret { comment: comment.into(), ..self.ret }.changed(test_changes(name, &wanted, &pre)));
         }
+        // Emptied only now, after the comparison and the test mode.
         if clean {
             std::fs::write(&file, "").map_err(|error| Error::io("empty", &file, &error))?;
         }
@@ -156,6 +165,7 @@ impl Task {
             }
             Ok(post) => post,
         };
+        // A new source is reported by name. Only for a known one is there something to compare.
         let changes = match pre.is_empty() {
             true => map! { "repo" => self.repo.as_str() },
             false => changes(wanted, &post, pre),
@@ -210,6 +220,7 @@ fn differs(ctx: &Context, wanted: &Map, pre: &Map, kwargs: &Map) -> bool {
     wanted.iter().any(|(key, new)| {
         let key = key.to_string();
         match pre.get(&key) {
+            // yum's files may lack the entry, which means enabled.
             None if key == "enabled" => family != "RedHat" || !is_true(new),
             None => ["comps", "key_url"].contains(&key.as_str()),
             Some(old) => value_differs(family, &key, new, old, wanted, kwargs),
@@ -221,11 +232,13 @@ fn value_differs(family: &str, key: &str, new: &Value, old: &Value, wanted: &Map
     let boolean = new.as_bool().is_some() || old.as_bool().is_some();
     match key {
         "comps" | "key_url" => sorted(new) != sorted(old),
+        // Salt does not compare the line of a source that is to be disabled.
         "line" if family == "Debian" => {
             !wanted.get("disabled").is_some_and(Value::truthy) && line_differs(new, old, kwargs)
         }
         "comments" if family == "RedHat" => remarks(new) != remarks(old),
         "architectures" if new.truthy() => sorted(new) != sorted(old),
+        // Files hold `1` and `0` where states have booleans.
         _ if ["RedHat", "Suse"].contains(&family) && boolean => is_true(new) != is_true(old),
         _ => new.to_string() != old.to_string(),
     }
@@ -234,6 +247,8 @@ fn value_differs(family: &str, key: &str, new: &Value, old: &Value, wanted: &Map
 fn sorted(value: &Value) -> Vec<String> {
     let mut parts: Vec<String> = match value {
         Value::List(items) => items.iter().map(Value::to_string).collect(),
+        // Python sorts the letters of a string. It compares the same on both sides, so it does no
+        // harm.
         text => text.to_string().chars().map(|c| c.to_string()).collect(),
     };
     parts.sort();
@@ -252,6 +267,7 @@ fn line_differs(new: &Value, old: &Value, kwargs: &Map) -> bool {
     let words = |line: &str| {
         let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         if words.len() > 3 {
+            // The components at the end of a line may be in any order.
             words[3..].sort();
         }
         words

@@ -32,6 +32,7 @@ fn function(
     let mut state = Ret::new(name.clone()).ok("");
     let arg = match arg.filter(Value::truthy) {
         None => list![],
+        // Salt splits the text at blanks, so a quoted argument falls apart. Hence the warning.
         Some(Value::Str(text)) => {
             state.more.insert("warnings", list!["Please specify 'arg' as a list of arguments."]);
             text.split_whitespace().collect()
@@ -44,8 +45,10 @@ fn function(
     }
     let mut command = map! {
         "arg" => arg, "kwarg" => kwarg.unwrap_or_else(|| Map::new().into()), "ret" => ret, "timeout" => timeout,
+        // `_cmd_meta` makes the answer carry each minion's return code.
         "tgt_type" => tgt_type, "ssh" => ssh, "expect_minions" => expect_minions, "_cmd_meta" => true,
     };
+    // A number is accepted as text, because the client parses `10%` and `10` alike.
     let batch = batch.map(|batch| Value::from(batch.to_string()));
     let hard = fails_hard(ctx, failhard.as_ref()).then(|| Value::from(true));
     for (key, value) in [
@@ -74,6 +77,7 @@ fn function(
     for (minion, data) in returns.iter() {
         let minion = minion.to_string();
         let (ret, good) = judged(ctx, data, fail_function.as_deref())?;
+        // A return code other than 0 counts as a failure even for minions in `fail_minions`.
         let by_code = data.get("retcode").is_some_and(Value::truthy);
         if by_code || (!good && !forgiven.contains(&minion)) {
             failed.push(minion.clone());
@@ -102,6 +106,7 @@ fn judged(ctx: &Context, data: &Value, judge: Option<&str>) -> Result<(Value, bo
         Some(fun) => ctx.call(fun, vec![ret.clone()])?.truthy(),
         None => true,
     };
+    // Judged in this order, so that the function of the user runs even if the return is False.
     let good = good && ret != Value::Bool(false);
     Ok((ret, good))
 }

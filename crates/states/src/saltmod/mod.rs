@@ -40,12 +40,13 @@ fn minions(value: Option<Value>, ret: &mut Ret) -> Vec<String> {
 
 /// The job id of the first minion's return.
 fn note_jid(ret: &mut Ret, returns: &Map) {
+    // All returns belong to one job, so any of them will do.
     if let Some(jid) = returns.values().next().and_then(|first| first.get("jid")) {
         ret.more.insert("__jid__", jid.clone());
     }
 }
 
-/// Whether the option `failhard`, or the argument, asks to stop at the first failure.
+/// Returns whether to stop at the first failure, by the argument or the option `failhard`.
 fn fails_hard(ctx: &Context, argument: Option<&Value>) -> bool {
     argument == Some(&Value::Bool(true)) || ctx.opt("failhard").is_some_and(Value::truthy)
 }

@@ -9,6 +9,8 @@ use crate::support::saltenv;
 /// The arguments with what the master adds about the orchestration.
 fn with_orchestration(ctx: &Context, kwargs: Map) -> Map {
     let mut all = map! {
+        // A runner finds out with this that it runs inside an orchestration, and can report to its
+        // job.
         "__orchestration_jid__" => ctx.opt("__orchestration_jid__").cloned(), "__env__" => saltenv(ctx),
     };
     all.update(kwargs);
@@ -18,6 +20,7 @@ fn with_orchestration(ctx: &Context, kwargs: Map) -> Map {
 /// What running came to.
 fn told(name: Value, kind: &str, out: Value) -> Ret {
     let returned = out.get("return").cloned().unwrap_or_default();
+    // Some failures come back as a map with the key `Error` and not as an exception.
     let refused = returned.as_map().is_some_and(|map| map.contains_key("Error"));
     let success = !refused && out.get("success").is_none_or(Value::truthy);
     let how = if success { "executed" } else { "failed" };
@@ -38,6 +41,7 @@ fn runner(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
         return Ok(Ret::new(name).would(text));
     }
     let mut kwargs = with_orchestration(ctx, kwargs.0);
+    // Without it the return lacks the job id and the `success` flag.
     kwargs.insert("full_return", true);
     let out = ctx.call_with("saltutil.runner", Call { args: vec![name.clone()], kwargs })?;
     Ok(told(name, "Runner", out))
@@ -67,6 +71,7 @@ fn jobs(runners: &Map) -> Vec<Job> {
     let read = |(id, config): (&Value, &Value)| {
         let config = match config {
             Value::Map(map) => map.clone(),
+            // SLS files usually write a list of maps with one key each.
             Value::List(items) => {
                 items.iter().filter_map(Value::as_map).flatten().collect::<Vec<_>>().into_iter().fold(
                     Map::new(),
@@ -102,6 +107,7 @@ fn parallel_runners(ctx: &Context, name: Value, runners: Value, kwargs: KwArgs) 
         move || ctx.call_with("saltutil.runner", Call { args: vec![job.fun.clone()], kwargs })
     });
     let mut outputs = Map::new();
+    // All runners have finished by then. The first error in the order of the file is reported.
     for (job, out) in jobs.iter().zip(ctx.side_by_side(calls.collect())) {
         match out {
             Ok(out) => drop(outputs.insert(job.id.clone(), out.get("return").cloned().unwrap_or_default())),
@@ -118,9 +124,12 @@ fn parallel_runners(ctx: &Context, name: Value, runners: Value, kwargs: KwArgs) 
 
 fn gathered(ret: Ret, outputs: Map) -> Ret {
     const DONE: &str = "All runner functions executed successfully.";
+    // Only if all outputs are highstates is the report made from their changes. One other output
+    // changes the whole form.
     let is_highstate = |out: &Value| {
         out.get("outputter").is_some_and(|out| out.as_str() == Some("highstate")) && out.get("data").is_some()
     };
+    // A missing code is a success; 0 is the only good one.
     let code = |out: &Value, key: &str| out.get(key).is_some_and(|code| code != &Value::Int(0));
     if !outputs.values().all(is_highstate) {
         let failed: Vec<String> =
@@ -154,6 +163,7 @@ fn gathered(ret: Ret, outputs: Map) -> Ret {
 fn changes_in(value: &Value) -> Value {
     let Value::Map(map) = value else { return Map::new().into() };
     if let Some(changes) = map.get("changes") {
+        // A nested orchestration wraps its changes in an outputter's envelope.
         let inner = changes.get("out").filter(|out| out.as_str() == Some("highstate")).and(changes.get("ret"));
         return inner.unwrap_or(changes).clone();
     }

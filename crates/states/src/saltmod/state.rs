@@ -47,6 +47,7 @@ fn state(
     };
     let given = |value: &Option<Value>| value.clone().filter(Value::truthy);
     let (fun, arg) = match (given(&highstate), given(&top), given(&sls)) {
+        // The order is Salt's: `highstate` wins over `top`, and both over `sls`.
         (Some(_), ..) => ("state.highstate", list![]),
         (_, Some(top), _) => ("state.top", list![top]),
         (.., Some(Value::List(names))) => {
@@ -55,11 +56,13 @@ fn state(
         (.., Some(sls)) => ("state.sls", list![sls]),
         _ => return Ok(state.fail("No highstate or sls specified, no execution made")),
     };
+    // Running states side by side is dangerous, so a misspelt value must not count as true.
     if !matches!(concurrent, Value::Bool(_)) {
         return Ok(state.fail("Must pass in boolean for value of 'concurrent'"));
     }
     let mut named = Map::new();
     let testing = test.as_ref().is_some_and(Value::truthy) || ctx.is_test();
+    // `test: False` is passed on as well: it overrides `test: True` in a minion's configuration.
     if test.is_some() || ctx.is_test() {
         named.insert("test", test.clone().unwrap_or(true.into()));
     }
@@ -90,6 +93,7 @@ fn state(
             command.insert(key, value);
         }
     }
+    // `salt-call --local` has no minions to publish to.
     let without_master = ctx.opt_str("__role") != Some("master") && ctx.is_local() && !command_is_remote(&command);
     let returns = match without_master {
         true => here(ctx, fun, command)?,
@@ -100,10 +104,12 @@ fn state(
     };
     note_jid(&mut state, &returns);
     let forgiven = minions(fail_minions, &mut state);
+    // A target that matches nobody is only an error if the user expects somebody.
     if returns.is_empty() && expect_minions.truthy() {
         return Ok(state.fail("No minions returned"));
     }
     let mut state = Tally::of(returns, &forgiven).tell(state, allowed);
+    // Only test mode with changes may give None. A failure stays a failure.
     if testing && !state.changes.is_empty() && state.result == Some(true) {
         state.result = None;
     }
@@ -120,6 +126,7 @@ fn here(ctx: &Context, fun: &str, mut command: Map) -> Result<Map> {
     let named = command.remove("kwarg").and_then(Value::into_map).unwrap_or_default();
     command.update(named);
     if let Some(first) = first {
+        // The first argument goes by another name in each function. `state.highstate` has none.
         command.insert(if fun == "state.top" { "topfn" } else { "mods" }, first);
     }
     let ret = ctx.call_with(fun, Call { args: Vec::new(), kwargs: command })?;
@@ -151,6 +158,7 @@ impl Tally {
         let good = !failed && ret.is_some_and(succeeded);
         if !good {
             let shown = if failed { Value::Bool(false) } else { ret.cloned().unwrap_or(false.into()) };
+            // Minions in `fail_minions` still show in the changes, but do not fail the state.
             if !forgiven.contains(&minion) {
                 self.details.push((minion.clone(), detail(&minion, ret)));
                 self.failed.push(minion.clone());
@@ -199,6 +207,7 @@ impl Tally {
 /// Why a minion counts as failed, where its states do not tell.
 fn detail(minion: &str, ret: Option<&Value>) -> String {
     match ret {
+        // A bare list of minion names does not say why the orchestration failed.
         None => format!("Minion {minion} did not return a state result."),
         Some(Value::Map(_)) => String::new(),
         Some(Value::List(errors)) => {
@@ -215,10 +224,12 @@ fn detail(minion: &str, ret: Option<&Value>) -> String {
 /// Whether no state of a return has failed. What holds no results itself is looked into.
 fn succeeded(ret: &Value) -> bool {
     let Value::Map(states) = ret else { return false };
+    // A nested orchestration has maps of results below its own entries, so these are searched, too.
     let good = |state: &Value| match (state, state.get("result")) {
         (_, Some(result)) => result != &Value::Bool(false),
         (Value::Map(_), None) => succeeded(state),
         _ => true,
     };
+    // An empty return means that no state ran, which is a failure.
     !states.is_empty() && states.values().all(good)
 }

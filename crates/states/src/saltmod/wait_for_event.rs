@@ -21,6 +21,7 @@ fn wait_for_event(
         let text = format!("Orchestration would wait for event '{name}'");
         return Ok(ret.would(text));
     }
+    // Only the master has a bus with the events of all minions on it.
     if node.as_str() != Some("master") || ctx.opt_str("__role") != Some("master") {
         return Err(Error::execution(
             "not supported: salt.wait_for_event anywhere but in an orchestration of the master",
@@ -38,6 +39,7 @@ fn wait_for_event(
 
 fn outcome(ret: Ret, told: &Map) -> Ret {
     let mut changes = Map::new();
+    // Those that were seen are reported even on a timeout, to show who is missing.
     if let Some(seen) = told.get("seen").filter(|seen| seen.truthy()) {
         changes.insert("minions_seen", seen.clone());
     }

@@ -10,8 +10,10 @@ use crate::{Ret, args};
 /// Makes sure that a service starts with the system.
 #[function]
 fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
+    // `None`: whether the service runs is not this state's concern, and the text says so.
     let part = enable(ctx, &name, None, true, &kwargs.given())?;
     let ret = part.onto(Ret::new(name.as_str()).ok(""));
+    // In test mode a package that brings the service may not be installed yet.
     if ctx.is_test() && ret.comment.as_str() == Some(&not_available(&name)) {
         let text = format!("Service {name} not present; if created in this state run, it would have been enabled");
         return Ok(ret.would(text));
@@ -52,6 +54,7 @@ fn no_means(what: &str, name: &str, started: Option<bool>) -> String {
 pub(super) fn enable(ctx: &Context, name: &str, started: Option<bool>, result: bool, kwargs: &Map) -> Result<Part> {
     match available(ctx, name)? {
         Ok(true) => {}
+        // For `enable` a missing service is an error, for `disable` it is what is wanted.
         Ok(false) => return Ok(says(Some(false), not_available(name))),
         Err(text) => return Ok(says(Some(false), text)),
     }
@@ -61,6 +64,8 @@ pub(super) fn enable(ctx: &Context, name: &str, started: Option<bool>, result: b
     let before = call(ctx, "service.enabled", args![name], with(kwargs))?;
     let state = beside(started);
     if before.truthy() {
+        // The changes are emptied only if the running state is unknown, so that a start before
+        // stays visible.
         let part = says(Some(result), format!("Service {name} is already enabled, and {state}"));
         return Ok(Part { changes: started.is_none().then(Map::new), ..part });
     }
@@ -70,6 +75,8 @@ pub(super) fn enable(ctx: &Context, name: &str, started: Option<bool>, result: b
     let why = match call(ctx, "service.enable", args![name], with(kwargs)) {
         Ok(done) if done.truthy() => {
             let after = call(ctx, "service.enabled", args![name], with(kwargs))?;
+            // Some services cannot report that they are enabled. Without a difference no change is
+            // claimed, so that nothing is restarted.
             let changes = if after == before {
                 Map::new()
             } else {
@@ -102,6 +109,7 @@ pub(super) fn disable(ctx: &Context, name: &str, started: Option<bool>, result: 
     if !has(ctx, "service.disable") || !has(ctx, "service.disabled") {
         return Ok(says(Some(result), no_means("Disable", name, started)));
     }
+    // Salt passes no further arguments to `service.disabled`.
     let before = call(ctx, "service.disabled", args![name], Map::new())?;
     let state = beside(started);
     if before.truthy() {

@@ -42,6 +42,8 @@ impl Task<'_> {
     }
 
     fn is_masked(&self, ctx: &Context) -> Result<bool> {
+        // A runtime mask lies in /run and is gone after a reboot. The two kinds are independent of
+        // each other.
         let args = args![self.name, self.runtime.clone()];
         Ok(call(ctx, "service.masked", args, Map::new())?.truthy())
     }
@@ -54,6 +56,7 @@ impl Task<'_> {
             false => ("unmasked", "unmask", "was already"),
         };
         let changes = map! { format!("{kind}masked") => map! { "old" => !self.mask, "new" => self.mask } };
+        // The command may succeed without effect, for instance on a generated unit.
         if self.is_masked(ctx)? == self.mask {
             return Ok(ret.ok(format!("Service {name} {already} {kind}{done}")));
         }

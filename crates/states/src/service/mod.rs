@@ -59,6 +59,8 @@ struct Wish {
 
 impl Wish {
     fn new(name: String, enable: Value, sig: Value, init_delay: Value, kwargs: Map) -> Self {
+        // Texts such as "yes" are read as booleans. Other values mean that the start at boot is
+        // left alone.
         let enable = if enable.as_str().is_some() { crate::support::is_true(&enable).into() } else { enable };
         Wish { name, enable, sig, init_delay, kwargs }
     }
@@ -86,6 +88,8 @@ impl Wish {
 
     fn enabled(&self, ctx: &Context) -> Result<Value> {
         if !has(ctx, "service.enabled") {
+            // Without the function a service counts as enabled, so `enable: True` has nothing to
+            // do.
             return Ok(Value::Bool(true));
         }
         call(ctx, "service.enabled", args![self.name.as_str()], Map::new())
@@ -93,6 +97,7 @@ impl Wish {
 
     fn wait(&self, ctx: &Context) {
         if let Some(seconds) = self.init_delay.as_f64().filter(|seconds| *seconds > 0.0) {
+            // Bounded by a day: a huge number would panic in `Duration`.
             ctx.sleep(Duration::from_secs_f64(seconds.min(86_400.0)));
         }
     }
@@ -108,7 +113,7 @@ fn offline(ctx: &Context) -> Result<bool> {
     Ok(has(ctx, "service.offline") && call(ctx, "service.offline", Vec::new(), Map::new())?.truthy())
 }
 
-/// Whether there is such a service; a failure to find out is told.
+/// Returns whether the service exists, or why that cannot be found out.
 fn available(ctx: &Context, name: &str) -> Result<std::result::Result<bool, String>> {
     let found = if has(ctx, "service.available") {
         call(ctx, "service.available", args![name], Map::new())
@@ -128,7 +133,7 @@ fn not_available(name: &str) -> String {
     format!("The named service {name} is not available")
 }
 
-/// Arguments that only systemd's functions take, and which of them take which.
+/// Arguments that only the systemd module takes, by function.
 const SYSTEMD_ONLY: [(&str, &[&str]); 6] = [
     ("service.force_reload", &["no_block", "unmask", "unmask_runtime"]),
     ("service.reload", &["no_block", "unmask", "unmask_runtime"]),
@@ -145,6 +150,8 @@ fn systemd_only(ctx: &Context, fun: &str, kwargs: &Map, ret: &mut Ret) -> Map {
     let mut picked = Map::new();
     for name in given {
         let Some(value) = kwargs.get(name) else { continue };
+        // The same file must work on machines with and without systemd, so elsewhere there is only
+        // a warning.
         if booted(ctx) {
             picked.insert(*name, value.clone());
         } else {
@@ -156,6 +163,7 @@ fn systemd_only(ctx: &Context, fun: &str, kwargs: &Map, ret: &mut Ret) -> Map {
 
 fn booted(ctx: &Context) -> bool {
     #[cfg(test)]
+    // For tests, which replay answers of machines with systemd.
     if let Some(said) = ctx.opts.get("__booted_with_systemd") {
         return said.truthy();
     }
@@ -166,6 +174,7 @@ fn booted(ctx: &Context) -> bool {
 fn warn(ret: &mut Ret, text: String) {
     let warnings = ret.more.entry_or_insert_with("warnings", || Value::List(Vec::new()));
     if let Value::List(warnings) = warnings
+        // Several functions are asked for the same argument, and one warning is enough.
         && !warnings.contains(&Value::from(text.as_str()))
     {
         warnings.push(text.into());

@@ -38,21 +38,26 @@ fn running(
     let status_kwargs = systemd_only(ctx, "service.status", &wish.kwargs, &mut ret);
     let status = wish.status(ctx, args![wish.sig.clone()], &status_kwargs)?;
     let enabled = wish.enabled(ctx)?;
+    // A masked service cannot be started, so this comes first. It happens in test mode, too, and
+    // then only reports.
     let unmask = wish.kwargs.get("unmask").is_some_and(Value::truthy);
     let mut unmasked = String::new();
     if unmask {
         let runtime = wish.kwargs.get("unmask_runtime").cloned().unwrap_or(false.into());
+        // Only the comment is used. Whether it worked shows when the service is started.
         unmasked = masks::unmask(ctx, &wish.name, runtime)?.comment.to_string();
     }
     let with_mask = |text: String| if unmasked.is_empty() { text } else { format!("{text}\n{unmasked}") };
     if status.truthy() {
         let ret = ret.ok(with_mask(format!("The service {} is already running", wish.name)));
+        // A running service is never touched here, whatever its start at boot.
         return wish.toggled_if_needed(ctx, ret, enabled.truthy());
     }
     if ctx.is_test() {
         return Ok(ret.would(with_mask(format!("Service {} is set to start", wish.name))));
     }
     let ret = start(ctx, &wish, ret, &status_kwargs, (status, enabled))?;
+    // The text is only added where Salt adds it: at the very end, and even if it is empty.
     Ok(match (ret.1, unmask) {
         (true, true) => Ret { comment: format!("{}\n{unmasked}", ret.0.comment).into(), ..ret.0 },
         _ => ret.0,
@@ -67,13 +72,17 @@ fn start(ctx: &Context, wish: &Wish, mut ret: Ret, status_kwargs: &Map, before: 
         Ok(done) if done.truthy() => {}
         Ok(_) => {
             let ret = ret.fail(format!("Service {name} failed to start"));
+            // Enabled even though it did not start. It may after a reboot.
             return Ok((wish.toggled(ctx, ret, Some(false), false)?, false));
         }
         Err(error) => return Ok((ret.fail(caught(error)?.text), false)),
     }
+    // Some services report success and die a moment later. The delay lets the status show that.
     wish.wait(ctx);
     let status = wish.status(ctx, args![wish.sig.clone()], status_kwargs)?;
     let enabled = wish.enabled(ctx)?;
+    // A change is claimed only if one was observed: status commands of init scripts are not to be
+    // trusted.
     if before != (status.clone(), enabled) && ret.changes.is_empty() {
         ret.changes.insert(name.as_str(), status.clone());
     }

@@ -20,6 +20,7 @@ fn mod_watch(
     #[default(false)] force: bool,
     kwargs: KwArgs,
 ) -> Result<Ret> {
+    // The start at boot is the state's own business and not touched by a watch.
     let wish = Wish::new(name, Value::Null, sig, init_delay, kwargs.given());
     let name = wish.name.as_str();
     let mut ret = Ret::new(name).ok("");
@@ -31,6 +32,7 @@ fn mod_watch(
     let runs = wish.status(ctx, args![wish.sig.clone()], &status_kwargs)?.truthy();
     let (fun, verb, done) = match (kind, runs) {
         ("dead", true) => ("service.stop", "stop", "stopped".to_owned()),
+        // A watch on `service.dead` stops the service again if something started it.
         ("dead", false) => return Ok(ret.ok("Service is already stopped")),
         (_, false) => ("service.start", "start", "started".to_owned()),
         (_, true) => {
@@ -41,6 +43,7 @@ fn mod_watch(
     if ctx.is_test() {
         return Ok(ret.would(format!("Service is set to be {done}")));
     }
+    // A half-dead service can look stopped and still hold its port or its PID file.
     if verb == "start" && has(ctx, "service.stop") {
         call(ctx, "service.stop", args![name], Map::new())?;
     }
@@ -55,6 +58,7 @@ fn mod_watch(
         false => format!("Failed to {verb} the service"),
     };
     let changes = map! { name => result.clone() };
+    // Salt returns what the function returned, whatever its type.
     Ok(Ret { result: result.as_bool().or(Some(result.truthy())), ..ret.ok(comment) }.changed(changes))
 }
 

@@ -24,6 +24,8 @@ fn absent(
         return Ok(ret.would(format!("User {name} set for removal")));
     }
     let account = name.clone();
+    // Asked before the removal: `userdel` also removes the user's own group, and that is reported
+    // as a change.
     let groups = ctx.blocking(move || modules::accounts::group_names(&account));
     let done = call(ctx, "user.delete", args![name.as_str(), purge, force], map! { "local" => local })?;
     let mut changes = Map::new();

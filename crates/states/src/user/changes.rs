@@ -71,6 +71,7 @@ impl Wish {
     /// # Errors
     /// When numbers would change that may not (`allow_uid_change`, `allow_gid_change`).
     pub fn changes(&self, ctx: &Context, allow_uid: bool, allow_gid: bool) -> Result<Option<Map>> {
+        // Read before the account, as in Salt.
         let secrets = if has(ctx, "shadow.info") { Some(shadow(ctx, &self.name)?) } else { None };
         let account = info(ctx, &self.name, &self.local)?;
         if account.is_empty() {
@@ -97,9 +98,12 @@ impl Wish {
         for group in &own {
             numbers.push(gid_of(ctx, group.as_str().into())?);
         }
+        // One GID can have several names. Comparing names alone would add and remove them for ever.
         let twins = Twins::of(&own, &numbers);
         let all: BTreeSet<String> = [texts(&self.groups), texts(&self.optional_groups)].concat().into_iter().collect();
+        // Sorted and without duplicates, so that the report is stable.
         let mut wanted: Vec<String> = all.into_iter().collect();
+        // Without any list `remove_groups` does nothing: nobody asked for a user without groups.
         if !self.remove_groups || (self.groups.is_null() && !self.optional_groups.truthy()) {
             wanted = wanted.into_iter().chain(own.clone()).collect::<BTreeSet<_>>().into_iter().collect();
         }
@@ -109,6 +113,7 @@ impl Wish {
         let gid = field(account, "gid");
         if !self.gid.is_null() {
             let number = gid_of(ctx, self.gid.clone())?;
+            // `gid` may be a number or a name. Either form counts as equal.
             if !equal(&gid, &self.gid) && !equal(&gid, &number) {
                 change.insert("gid", self.gid.clone());
             }
@@ -119,9 +124,12 @@ impl Wish {
         // The main group is nobody's further group, under whatever name.
         twins.remove(&new_main, &mut own);
         twins.remove(&new_main, &mut wanted);
+        // The old main group must go from the present ones, or making it a further group would look
+        // like no change.
         if old_main != new_main {
             twins.remove(&old_main, &mut own);
         }
+        // A user's private group is usually its main group already and not listed as a further one.
         if !wanted.contains(&self.name) {
             twins.remove(&self.name, &mut own);
         }
@@ -134,6 +142,7 @@ impl Wish {
             change.insert("home", self.home.clone());
         }
         let home = if self.home.truthy() { self.home.clone() } else { field(account, "home") };
+        // Also for an account without `home` in the state: then the directory it has is created.
         if self.createhome && home.as_str().is_some_and(|home| !Path::new(home).is_dir()) {
             change.insert("homeDoesNotExist", home);
         }
@@ -146,6 +155,8 @@ impl Wish {
         let hash = field(secrets, "passwd");
         if self.password.truthy() && !self.empty_password {
             let default = call(ctx, "shadow.default_hash", args![], Map::new())?;
+            // Without `enforce_password` a password is only set on an account that has none, and a
+            // user's own change survives.
             if (hash == default || self.enforce_password) && hash != self.password {
                 change.insert("passwd", self.password.clone());
             }
@@ -155,11 +166,14 @@ impl Wish {
         }
         for (name, key) in AGEING {
             let wanted = field(&self.ageing, name);
+            // Salt tests `expire` for truth and the others for `None`, so an expiry of 0 cannot be
+            // set on an existing account.
             let asked = if name == "expire" { wanted.truthy() } else { !wanted.is_null() };
             if asked && !equal(&field(secrets, key), &wanted) {
                 change.insert(name, wanted);
             }
         }
+        // `passwd -l` puts an exclamation mark in front of the hash.
         let locked = hash.as_str().is_some_and(|hash| hash.starts_with('!'));
         let lock = &self.password_lock;
         if (lock.truthy() && !locked) || (*lock == Value::Bool(false) && locked) {
@@ -170,6 +184,7 @@ impl Wish {
 
     fn person(&self, ctx: &Context, account: &Map, change: &mut Map) {
         for name in ["fullname", "roomnumber", "workphone", "homephone", "other"] {
+            // Not every platform has all fields of GECOS. Those without a function are ignored.
             let known = name == "fullname" || has(ctx, &format!("user.ch{name}"));
             let wanted = field(&self.person, name);
             if known && !wanted.is_null() && field(account, name) != wanted {
@@ -182,6 +197,7 @@ impl Wish {
 fn refuse(change: &Map, account: &Map, allow_uid: bool, allow_gid: bool) -> Result<()> {
     let mut errors = Vec::new();
     for (key, allowed) in [("uid", allow_uid), ("gid", allow_gid)] {
+        // Files keep the old number, so a changed UID can hand a user's files to someone else.
         if let Some(new) = change.get(key).filter(|_| !allowed) {
             errors.push(format!(
                 "Changing {key} ({} -> {new}) not permitted, set allow_{key}_change to True to force this change. Note that \
@@ -198,7 +214,7 @@ fn refuse(change: &Map, account: &Map, allow_uid: bool, allow_gid: bool) -> Resu
     Err(Error::execution(format!("{text}\n\n{errors}")))
 }
 
-/// Groups of an account that are the same under several names.
+/// Sets of group names that share one GID.
 struct Twins(Vec<Vec<String>>);
 
 impl Twins {
@@ -240,11 +256,12 @@ fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove: bool)
         let own = number(name);
         own.is_some() && numbers.iter().any(|(group, gid)| group != name && *gid == own)
     };
+    // A group whose GID is already there under another name is no difference.
     let surplus = surplus.iter().filter(|_| remove);
     Ok(!missing.iter().chain(surplus).all(twin))
 }
 
-/// Shows what is to be changed, the password hidden, as lines.
+/// Shows the changes as lines, with the password hidden.
 pub fn shown(changes: &Map) -> String {
     let hidden = |key: &Value, value: &Value| match key.as_str() {
         Some("passwd") => super::HIDDEN.to_owned(),
@@ -253,7 +270,7 @@ pub fn shown(changes: &Map) -> String {
     changes.iter().map(|(key, value)| format!("{key}: {}\n", hidden(key, value))).collect()
 }
 
-/// The change without the password, to be shown.
+/// The changes with the password hidden, for the result.
 pub fn without_secrets(changes: &Map) -> Map {
     let mut changes = changes.clone();
     if changes.contains_key("passwd") {
@@ -282,6 +299,7 @@ mod tests {
     fn passwords_are_not_shown() {
         let changes = map! { "passwd" => "$6$x", "groups" => list!["a"] };
         assert_eq!(shown(&changes), "passwd: XXX-REDACTED-XXX\ngroups: ['a']\n");
+        // Results go to the master and to returners, so a hash must never get into them.
         assert!(!without_secrets(&changes).values().any(|value| value.to_string().contains("$6$")));
     }
 }

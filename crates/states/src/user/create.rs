@@ -13,6 +13,7 @@ pub fn account(ctx: &Context, wish: &Wish, more: &Map, ret: Ret) -> Result<Ret> 
     let name = wish.name.as_str();
     let mut groups = wish.groups.clone();
     if wish.optional_groups.truthy() {
+        // Optional groups that do not exist were dropped before.
         groups = [items(&wish.groups), items(&wish.optional_groups)].concat().into();
     }
     let own = map! {
@@ -27,10 +28,13 @@ pub fn account(ctx: &Context, wish: &Wish, more: &Map, ret: Ret) -> Result<Ret> 
     };
     let result = call(ctx, "user.add", args![], over(over(own, more), &wish.person))?;
     if result != Value::Bool(true) {
+        // `user.add` answers with a text when it knows the reason.
         let text = result.as_str().map_or(format!("Failed to create new user {name}"), str::to_owned);
         return Ok(ret.fail(text));
     }
     let mut ret = ret.ok(format!("New user {name} created")).changed(info(ctx, name, &wish.local)?);
+    // The account has a home in its entry, but no directory was made. Salt shows that as an empty
+    // text.
     if !wish.createhome {
         ret.changes.insert("home", "");
     }
@@ -48,9 +52,11 @@ fn secrets(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
     };
     if wish.password.truthy() && !wish.empty_password {
         call(ctx, "shadow.set_password", args![name, wish.password.clone()], Map::new())?;
+        // Read back, because some tools accept a hash they do not store.
         if field(&shadow(ctx, name)?, "passwd") != wish.password {
             failed(ret, format!("set password to {HIDDEN}"));
         }
+        // Reported even if it failed, as in Salt. The account itself stays.
         ret.changes.insert("password", HIDDEN);
     }
     if wish.empty_password && !wish.password.truthy() {
@@ -62,6 +68,7 @@ fn secrets(ctx: &Context, wish: &Wish, ret: &mut Ret) -> Result<()> {
     }
     for (key, stored) in AGEING {
         let wanted = field(&wish.ageing, key);
+        // On a new account only `date` may be 0, which forces a change at the first login.
         let asked = if key == "date" { !wanted.is_null() } else { wanted.truthy() };
         if !asked {
             continue;

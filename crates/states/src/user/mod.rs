@@ -20,6 +20,8 @@ const HIDDEN: &str = "XXX-REDACTED-XXX";
 
 fn root(local: &Value) -> Map {
     if local.truthy() {
+        // An explicit root makes the functions read the files in /etc instead of asking NSS, so
+        // accounts of a directory service do not count.
         map! { "root" => "/" }
     } else {
         Map::new()

@@ -52,6 +52,7 @@ fn present(
     #[default(false)] local: Value,
 ) -> Result<Ret> {
     let _ = (win_homedrive, win_profile, win_logonscript, win_description);
+    // The fields of GECOS are text. YAML turns a phone number into an integer.
     let text = |value: Value| if value.is_null() { value } else { Value::from(value.to_string()) };
     let person = map! {
         "fullname" => text(fullname),
@@ -97,6 +98,8 @@ fn present(
 /// Makes a hash of a password in clear text, with the salt of the present one.
 fn hashed(ctx: &Context, name: &str, password: Value) -> Result<Value> {
     let present = field(&shadow(ctx, name)?, "passwd").to_string();
+    // A crypt hash: `$id$salt$hash`. With the salt of the present hash an unchanged password gives
+    // the same hash, so that nothing looks changed.
     let parts: Vec<&str> = present.splitn(5, '$').collect();
     let kwargs = match parts[..] {
         [_, algorithm, salt, _] => {
@@ -104,6 +107,7 @@ fn hashed(ctx: &Context, name: &str, password: Value) -> Result<Value> {
             let algorithm = names.iter().find(|(sign, _)| *sign == algorithm).map(|(_, name)| *name);
             map! { "crypt_salt" => salt, "algorithm" => algorithm }
         }
+        // No hash yet, or one with parameters: a new salt is chosen.
         _ => Map::new(),
     };
     call(ctx, "shadow.gen_password", vec![password], kwargs)
@@ -121,15 +125,19 @@ impl Task {
     fn run(mut self, ctx: &Context) -> Result<Ret> {
         let name = self.wish.name.clone();
         let ret = Ret::new(name.as_str()).ok(format!("User {name} is present and up to date"));
+        // GECOS separates its fields with commas. Salt checks these three only.
         let mut comma = ["fullname", "roomnumber", "workphone"].iter().map(|part| field(&self.wish.person, part));
         if let Some(bad) = comma.find(|text| text.as_str().is_some_and(|text| text.contains(','))) {
             return Ok(ret.fail(format!("Unsupported char ',' in {bad}")));
         }
         self.missing = self.look_for_groups(ctx)?;
+        // In test mode a group may be made by an earlier state.
         if !self.missing.is_empty() && !ctx.is_test() {
             let names = join(&self.missing, ",");
             return Ok(ret.fail(format!("The following group(s) are not present: {names}")));
         }
+        // With `usergroup` the account is compared as if its main group were named after it. The
+        // wish itself stays as given.
         let gid = self.wish.gid.clone();
         let own_group = self.more.get("usergroup").is_some_and(Value::truthy)
             && call(ctx, "file.group_to_gid", args![name.as_str()], Map::new())?.as_str() != Some("");
@@ -190,6 +198,7 @@ impl Task {
             return Ok(ret.would(text));
         }
         let has_shadow = has(ctx, "shadow.info");
+        // Read around the change, so that the report shows what really happened.
         let before = if has_shadow { shadow(ctx, name)? } else { Map::new() };
         let pre = info(ctx, name, &self.wish.local)?;
         self.apply(ctx, changes, &pre)?;
@@ -200,6 +209,7 @@ impl Task {
             new.iter().filter(differs).map(|(key, value)| (key.clone(), value.clone())).collect()
         };
         ret.changes = differing(&post, &pre);
+        // Salt looks for changed password data only if the hash differs from the wanted one.
         if has_shadow && field(&before, "passwd") != self.wish.password {
             let mut after = differing(&shadow(ctx, name)?, &before);
             if after.contains_key("passwd") {
@@ -210,6 +220,8 @@ impl Task {
         if !ret.changes.is_empty() {
             ret.comment = format!("Updated user {name}").into();
         }
+        // The same comparison once more: it must find nothing. Numbers were allowed or refused
+        // before.
         if let Some(left) = self.wish.changes(ctx, true, true)?.filter(|left| !left.is_empty()) {
             let left = value::python::repr_map(&without_secrets(&left));
             return Ok(ret.fail(format!("These values could not be changed: {left}")));
@@ -219,6 +231,7 @@ impl Task {
 
     fn apply(&self, ctx: &Context, mut changes: Map, pre: &Map) -> Result<()> {
         let name = self.wish.name.as_str();
+        // `empty_password` wins over a password.
         if let Some(hash) = changes.remove("passwd").filter(|_| !self.wish.empty_password) {
             call(ctx, "shadow.set_password", args![name, hash], Map::new())?;
         }
@@ -229,6 +242,7 @@ impl Task {
             let fun = if lock.truthy() { "shadow.lock_password" } else { "shadow.unlock_password" };
             call(ctx, fun, args![name], Map::new())?;
         }
+        // `passwd` sets the date of the last change to today, so the wanted date comes after it.
         if let Some(date) = changes.remove("date") {
             call(ctx, "shadow.set_date", args![name, date], Map::new())?;
         }
@@ -238,6 +252,7 @@ impl Task {
                 call(ctx, &format!("shadow.set_{key}"), args![name, value], Map::new())?;
             }
         }
+        // Groups come after a changed main group, which decides what counts as a further group.
         let groups = changes.remove("groups");
         for (key, value) in changes {
             let fun = format!("user.ch{key}");
@@ -256,12 +271,14 @@ impl Task {
         let persist = || map! { "persist" => self.persist_home.clone() };
         let home = changes.remove("home");
         let absent = changes.remove("homeDoesNotExist");
+        // If the new home does not exist, the branch below moves and creates it.
         if let (Some(home), None) = (&home, &absent) {
             call(ctx, "user.chhome", args![name, home.clone()], persist())?;
         }
         if let Some(home) = absent {
             call(ctx, "user.chhome", args![name, home.clone()], persist())?;
             if !std::path::Path::new(&home.to_string()).is_dir() {
+                // Made with the numbers the account had before the change, as in Salt.
                 let args = args![home, field(pre, "uid"), field(pre, "gid"), 0o755];
                 call(ctx, "file.mkdir", args, Map::new())?;
             }
