@@ -36,6 +36,7 @@ fn allowed(perms: &str) -> Option<Allowed> {
         'w' => Some(2),
         'x' | 'X' => Some(1),
         '-' => Some(0),
+        // A digit only counts alone. In `rw4` it would be a mistake.
         digit => digit.to_digit(8).map(i64::from).filter(|_| perms.len() == 1),
     };
     Some(Allowed { octal: perms.chars().map(bit).sum::<Option<i64>>()?, executable_if: perms.ends_with('X') })
@@ -48,6 +49,7 @@ impl Allowed {
 
     /// The same, where `X` may have left a file alone.
     fn may_be(self, octal: i64) -> bool {
+        // `X` sets the bit only on directories and on files that somebody may execute.
         self.is(octal) || self.executable_if && octal == self.octal - 1
     }
 }
@@ -81,6 +83,8 @@ impl<'a> Kind<'a> {
 
     /// Whether a file can have such entries.
     fn is_known(&self, file: &Value) -> bool {
+        // Every file has entries of the plain kinds, while default entries may be missing
+        // altogether.
         self.default || !self.of(file).is_empty()
     }
 
@@ -91,6 +95,7 @@ impl<'a> Kind<'a> {
 
     /// Whom an entry without a name means.
     fn who(&self, file: &Value, name: &str) -> String {
+        // `getfacl` lists the owner in its comment lines, under another name than the kind.
         let key = if self.plain == "user" { "owner" } else { self.plain };
         let owner = || file.get("comment").and_then(|comment| comment.get(key)).map(Value::to_string);
         if name.is_empty() { owner().unwrap_or_default() } else { name.to_owned() }
@@ -133,10 +138,12 @@ impl Wish<'_> {
     fn apply(&self, ctx: &Context, shown: &str) -> Result<std::result::Result<(), String>> {
         let how = map! { "recursive" => self.recurse, "raise_err" => true };
         let mut done = Ok(Value::Null);
+        // All other entries are removed first, so `force` also means "only this one".
         if self.force {
             done = call(ctx, "acl.wipefacls", args![self.name], how.clone());
         }
         for who in &self.who {
+            // The first failure stops the rest, and it is the one that is reported.
             if done.is_ok() {
                 let args = args![self.kind.whole, who.as_str(), self.perms, self.name];
                 done = call(ctx, "acl.modfacl", args, how.clone());
@@ -263,15 +270,18 @@ fn names(value: &Value) -> Vec<String> {
 /// What is to be said of entries for several names, or none when all are as they should be.
 fn told(wish: &Wish<'_>, file: &Value, wanted: Allowed) -> Option<Texts> {
     let found: Vec<Option<i64>> = wish.who.iter().map(|who| wish.kind.octal(file, who)).collect();
+    // Salt reports only the last difference, because its loop overwrites the variable.
     let different = found.iter().copied().flatten().rfind(|octal| !wanted.is(*octal));
     let listed = python::repr(&wish.who.iter().map(String::as_str).collect::<Value>());
     let (joined, perms) = (wish.who.join(", "), wish.perms);
+    // One missing entry makes all of them new in Salt's report.
     if found.is_empty() || found.contains(&None) {
         let would = format!("New permissions will be applied for {listed}: {perms}");
         let done = format!("Applied new permissions for {joined}");
         let changes = map! { "new" => wish.entry(&joined, perms) };
         return Some(Texts { would, done, shown: listed, changes });
     }
+    // Shown as digits here and as letters by `acl.present`, as in Salt.
     let old = different?;
     Some(Texts {
         would: format!("Updated permissions will be applied for {listed}: {old} -> {perms}"),

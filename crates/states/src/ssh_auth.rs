@@ -11,7 +11,7 @@ use crate::{Ret, args};
 /// The module.
 pub static MODULE: Module = Module::new("ssh_auth", "Keys users may sign in with.", &[&ABSENT, &MANAGE, &PRESENT]);
 
-/// What is said of a key.
+/// A key and where it belongs.
 #[derive(Clone)]
 struct Wish {
     name: String,
@@ -34,10 +34,12 @@ enum Remark {
 }
 
 impl Wish {
-    /// Takes kind, key, remark and options out of a name that is a whole line.
+    /// Splits a name that is a whole line into type, key, comment and options.
     fn read_name(&mut self, remark: Remark) {
         let name = self.name.clone();
         let parts: Vec<&str> = match LINE.captures(&name) {
+            // No type in front: the line is a key, maybe with a comment, and its type comes from
+            // `enc`.
             None => {
                 let mut parts = vec![self.enc.as_str()];
                 parts.extend(words(&name, 2, remark));
@@ -45,6 +47,7 @@ impl Wish {
             }
             Some(found) => {
                 let options = found.get(1).map_or("", |part| part.as_str());
+                // Options in the line replace those of the argument.
                 if !options.is_empty() {
                     self.options = options.split(',').collect();
                 }
@@ -57,10 +60,12 @@ impl Wish {
 
     /// Takes kind, key and remark.
     fn take(&mut self, parts: &[String]) {
+        // Nothing is taken from a line that is too short, and the key is then refused as invalid.
         if let [enc, key, ..] = parts {
             self.enc = enc.clone();
             self.name = key.clone();
         }
+        // With more words the comment is dropped. This happens where Salt splits at every blank.
         if let [_, _, comment] = parts {
             self.comment = comment.as_str().into();
         }
@@ -90,6 +95,7 @@ impl Wish {
     }
 
     /// Whether the source can be fetched.
+    // The file is fetched here already, although only its existence matters.
     fn has_source(&self, ctx: &Context) -> Result<bool> {
         let kwargs = map! { "saltenv" => saltenv(ctx) };
         Ok(call(ctx, "cp.get_url", args![self.source.as_str(), Value::Null], kwargs)?.truthy())
@@ -165,6 +171,8 @@ fn set(ctx: &Context, mut wish: Wish) -> Result<Ret> {
         Some("no change") => ret.ok(format!("{key}is already present for user {user}")),
         Some("new") => ret.ok(format!("{key}for user {user} was added")).changed(map! { wish.name.as_str() => "New" }),
         Some("no key") => ret.fail(format!("Failed to add the ssh key. Source file {} is missing", wish.source)),
+        // The execution function knows more than its answer says, and leaves it in the run's
+        // memory.
         Some("fail") => {
             let text = "Failed to add the ssh key. Is the home directory available, and/or does the key file exist?";
             ret.fail(noted(ctx).unwrap_or_else(|| text.to_owned()))
@@ -172,6 +180,7 @@ fn set(ctx: &Context, mut wish: Wish) -> Result<Ret> {
         Some("invalid" | "Invalid public key") => {
             ret.fail("Invalid public ssh key, most likely has spaces or invalid syntax")
         }
+        // An unknown answer counts as success without a word, as in Salt.
         _ => ret.ok(""),
     })
 }
@@ -199,12 +208,15 @@ fn would_set(ctx: &Context, mut wish: Wish, ret: Ret) -> Result<Ret> {
     if !wish.source.is_empty() {
         return of_file(ctx, &wish, ret, "exists", |key, status| format!("Set to {status}: {key}\n"));
     }
+    // Read a second time. In test mode Salt splits at blanks, so a comment of several words looks
+    // different.
     wish.read_name(Remark::Word);
     let (name, user) = (wish.name.clone(), wish.user.clone());
     Ok(match wish.check(ctx)?.as_str() {
         Some("update") => ret.would(format!("Key {name} for user {user} is set to be updated")),
         Some("add") => ret.would(format!("Key {name} for user {user} is set to be added")),
         Some("exists") => ret.ok(format!("The authorized host key {name} is already present for user {user}")),
+        // Salt's fallback shows the comment of the key.
         _ => ret.would(wish.comment),
     })
 }
@@ -246,6 +258,7 @@ fn remove(ctx: &Context, mut wish: Wish) -> Result<Ret> {
         let args = args![wish.user.as_str(), wish.source.as_str(), wish.config.as_str()];
         call(ctx, "ssh.rm_auth_key_from_file", args, wish.with_env(ctx))?
     } else {
+        // Without the file there is nothing that could be removed.
         return Ok(ret);
     };
     Ok(match said.as_str() {
@@ -277,6 +290,8 @@ fn manage(
     let mut kwargs = wish.common();
     kwargs.insert("user", wish.user.as_str());
     let there = call(ctx, "ssh.auth_keys", args![], kwargs)?.into_map().unwrap_or_default();
+    // Every word of a line is taken, so the key is found wherever it stands. A word of a comment
+    // could match by accident.
     let wanted: Vec<&str> = ssh_keys.iter().flat_map(|key| key.split(' ')).collect();
     for key in there.text_keys().filter(|key| !wanted.contains(key)) {
         if ctx.is_test() {
@@ -293,6 +308,7 @@ fn manage(
             comment = format!("{comment}\n{}", done.comment).trim().to_owned();
         }
         ret.changes.update(done.changes);
+        // A later key that succeeds does not undo a failure before it.
         match done.result {
             Some(true) => {}
             other => ret.result = other,

@@ -15,6 +15,7 @@ const NO_PLACE: &str = "If not specifying a \"user\", specify an absolute \"conf
 fn file(user: &Value, config: &Value) -> Option<String> {
     let default = if user.truthy() { ".ssh/known_hosts" } else { "/etc/ssh/ssh_known_hosts" };
     let config = if config.truthy() { config.to_string() } else { default.to_owned() };
+    // A relative path belongs to a home directory, and without a user there is none.
     (user.truthy() || config.starts_with('/')).then_some(config)
 }
 
@@ -43,6 +44,7 @@ fn present(
         "fingerprint_hash_type" => fingerprint_hash_type,
     };
     if ctx.is_test() {
+        // Only checked in test mode. In a real run the execution function checks it.
         if key.truthy() && fingerprint.truthy() {
             return Ok(ret.fail("Specify either \"key\" or \"fingerprint\", not both."));
         }
@@ -67,6 +69,7 @@ fn present(
         _ => {}
     }
     let new = part("new");
+    // One host can have several keys; Salt shows the first.
     let first =
         |field: &str| new.as_list().and_then(|new| new.first()?.get(field)).map(Value::to_string).unwrap_or_default();
     let comment = match (key.truthy(), fingerprint.truthy(), enc.truthy()) {
@@ -80,6 +83,7 @@ fn present(
 
 fn would(ctx: &Context, name: &str, user: Value, config: &str, kwargs: Map, ret: Ret) -> Result<Ret> {
     let result = match call(ctx, "ssh.check_known_host", args![user, name], kwargs) {
+        // ssh-keyscan or ssh-keygen is missing.
         Err(Error::CommandNotFound(why)) => {
             return Ok(ret.fail(format!("ssh.check_known_host error: {why}")));
         }

@@ -43,14 +43,18 @@ impl Plan<'_> {
             ("links", |meta| meta.is_symlink()),
         ] {
             for path in self.paths(kind) {
+                // A leading slash would make `join` throw the target directory away.
                 let full = Path::new(&self.dir).join(path.trim_end_matches('/').trim_start_matches('/'));
                 match full.symlink_metadata() {
+                    // Only existence and kind are compared. A changed file counts as present, as in
+                    // Salt.
                     Ok(meta) if is_kind(&meta) => {}
                     Ok(_) => found.wrong.push(path),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                         found.needed = true;
                         found.missing = true;
                     }
+                    // A parent is a file. That one is reported itself as being of the wrong kind.
                     Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
                     Err(error) => {
                         let text = modules::cmd::os_text(&error, &full.to_string_lossy());
@@ -64,6 +68,7 @@ impl Plan<'_> {
         {
             return Ok(Err(ret));
         }
+        // The hash is compared last, and only if nothing else asks for unpacking.
         if !found.needed
             && self.given.source_hash_update
             && let Some(old) = &self.old_sum
@@ -95,6 +100,7 @@ impl Plan<'_> {
                  and then re-created and the archive would be extracted"
             )));
         }
+        // `clean` removes everything at the top of the archive anyway.
         if self.given.clean {
             return None;
         }
@@ -117,6 +123,7 @@ impl Plan<'_> {
 
     /// Removes what `clean` and `clean_parent` ask for, checks the hash, and says in a test what would be done.
     pub(super) fn prepare(&mut self, found: &Difference) -> Result<Option<crate::Ret>> {
+        // A downloaded archive was checked while it was fetched.
         if self.local && self.given.source_hash.truthy() && !self.given.skip_verify {
             let wanted = self.sum.get("hsum").cloned().unwrap_or_default();
             let arguments = value::map! { "path" => self.source.clone(), "file_hash" => wanted.clone() };
@@ -131,6 +138,7 @@ impl Plan<'_> {
             let text = format!("Archive {} would be extracted to {}{after}{}", self.shown(), self.dir, found.reason());
             return Ok(Some(self.ret.clone().would(text)));
         }
+        // Before `clean`, which would have nothing left to do. Both together are refused earlier.
         if self.given.clean_parent {
             let (removed, errors) = remove_all(std::slice::from_ref(&self.dir));
             if !removed.is_empty() && !self.ret.changes.contains_key("removed") {
@@ -144,6 +152,7 @@ impl Plan<'_> {
             }
         }
         if self.given.clean {
+            // Only what the archive itself brings is removed. Other files in the directory stay.
             let top = [self.paths("top_level_dirs"), self.paths("top_level_files")].concat();
             let full: Vec<String> = top.iter().map(|path| format!("{}{path}", self.dir)).collect();
             let (removed, errors) = remove_all(&full);
@@ -173,6 +182,8 @@ fn remove_all(paths: &[String]) -> (Vec<String>, Vec<String>) {
     for full in paths {
         let path = Path::new(full.trim_end_matches('/'));
         let gone = match path.symlink_metadata() {
+            // The data of the link itself: a link to a directory must not lead to deleting what is
+            // behind it.
             Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
             Ok(_) => std::fs::remove_file(path),
             Err(error) => Err(error),

@@ -21,6 +21,8 @@ impl Owned {
     pub fn tell(&self, ret: &mut Ret, has_if_missing: bool) {
         let mut text = ret.comment.to_string();
         if !self.missing.is_empty() {
+            // With `if_missing` an archive may lack the paths it lists, so missing ones are only
+            // reported.
             if !has_if_missing {
                 ret.result = Some(false);
             }
@@ -49,6 +51,7 @@ impl Plan<'_> {
         let (dirs, files) = match &self.given.enforce_ownership_on {
             Some(path) if Path::new(&path.to_string()).is_dir() => (vec![path.to_string()], Vec::new()),
             Some(path) => (Vec::new(), vec![path.to_string()]),
+            // Only the top is handed over; `file.directory` takes care of what is below.
             None => {
                 let files = [self.paths("top_level_files"), self.paths("top_level_links")].concat();
                 (self.paths("top_level_dirs"), files)
@@ -70,6 +73,7 @@ impl Plan<'_> {
     fn hand_over_directory(&mut self, name: &str, owned: &mut Owned) -> Result<()> {
         let full = self.full(name);
         if !Path::new(&full).is_dir() {
+            // In test mode nothing was unpacked, so missing paths mean nothing.
             if !self.ctx.is_test() {
                 owned.missing.push(full);
             }
@@ -84,6 +88,7 @@ impl Plan<'_> {
         if done.get("changes").is_some_and(Value::truthy) {
             self.ret.changes.insert("updated ownership", true);
         }
+        // Python's `not` takes None for a failure as well.
         if done.get("result") == Some(&Value::Bool(false)) || (done.get("result").is_none_or(Value::is_null)) {
             owned.failed.push(full);
         }
@@ -108,6 +113,8 @@ impl Plan<'_> {
         if !differs {
             return;
         }
+        // `lchown` changes links themselves. Following one would hand over a file outside the
+        // directory.
         if self.ctx.is_test() || lchown(&full, self.uid, self.gid).is_ok() {
             self.ret.changes.insert("updated ownership", true);
         } else {

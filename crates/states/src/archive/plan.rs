@@ -57,6 +57,7 @@ impl<'a> Plan<'a> {
     /// Checks the arguments in the order Salt checks them, and finds the archive.
     pub fn make(ctx: &'a Context, name: Value, mut given: Given) -> Step<Plan<'a>> {
         let mut ret = Ret::new(name.clone());
+        // Each option trusts what the other one leaves to be checked.
         if given.skip_files_list_verify && given.skip_verify {
             let text = r#"Only one of "skip_files_list_verify" and "skip_verify" can be set to True"#;
             return Ok(Err(ret.fail(text)));
@@ -77,6 +78,7 @@ impl<'a> Plan<'a> {
         if given.source_hash_update && !given.source_hash.truthy() {
             warn(&mut ret, "The 'source_hash_update' argument is ignored when 'source_hash' is not also specified.");
         }
+        // Reported like a missing module in Salt, and before anything is fetched.
         if given.signatures {
             let backend = &given.sig_backend;
             let text = format!("Cannot verify signatures because the {backend} module was not loaded");
@@ -95,6 +97,7 @@ impl<'a> Plan<'a> {
             Err(text) => return Ok(Err(ret.fail(text))),
         };
         let trim = match &given.trim_output {
+            // Salt's default number of lines.
             Value::Bool(true) => Some(100),
             other if other.truthy() => other.as_i64().or_else(|| other.as_str()?.parse().ok()),
             _ => None,
@@ -150,6 +153,8 @@ impl<'a> Plan<'a> {
             }
         }
         if self.given.skip_files_list_verify {
+            // The stored hash belongs to the last unpacking, so an equal one means that nothing has
+            // to be listed or compared.
             let known = if self.local { Some(self.source.clone()) } else { self.is_cached()? };
             let old = known.and_then(|path| sums::read(self.ctx, &path, None));
             if let (Some(old), Some(wanted)) = (old.as_ref().and_then(|old| old.get("hsum")), self.sum.get("hsum"))
@@ -167,6 +172,8 @@ impl<'a> Plan<'a> {
         if self.local {
             return Ok(None);
         }
+        // What is in the archive is not known without downloading it, so test mode ends here for a
+        // remote one.
         if self.ctx.is_test() {
             let text = format!(
                 "Archive {} would be cached (if necessary) and checked to discover if extraction is needed",
@@ -181,6 +188,7 @@ impl<'a> Plan<'a> {
         let call = exec::Call { args: vec![self.source.as_str().into()], kwargs };
         match self.ctx.call_state("file.cached", call) {
             Ok(done) if done.get("result") == Some(&Value::Bool(true)) => {}
+            // The result of `file.cached` becomes the result of this state, text and all.
             Ok(refused) => return Ok(Some(Ret::from_value(refused))),
             Err(error) => return Ok(Some(self.fail(format!("Failed to cache {}: {error}", self.shown())))),
         }
@@ -199,10 +207,12 @@ impl<'a> Plan<'a> {
 
     /// Lists the archive and judges what is in it.
     fn look_inside(&mut self) -> Result<Option<Ret>> {
+        // Read before it is overwritten, for the comparison later.
         self.old_sum = sums::read(self.ctx, &self.cached, None);
         if self.given.source_hash.truthy() && self.given.source_hash_update && !self.given.skip_verify {
             sums::update(self.ctx, &self.cached)?;
         }
+        // An encrypted archive can be listed but not unpacked, so it would fail half way.
         if self.format == "zip" && self.given.password.is_none() {
             let arguments = map! { "name" => self.cached.clone(), "saltenv" => saltenv(self.ctx) };
             if let Ok(Value::Bool(true)) = salt(self.ctx, "archive.is_encrypted", arguments) {
@@ -214,6 +224,7 @@ impl<'a> Plan<'a> {
         }
         let arguments = map! {
             "name" => self.cached.clone(), "archive_format" => self.format.clone(),
+            // The listing must show the paths as they will be after unpacking.
             "options" => self.given.list_options.clone(), "strip_components" => self.strip_components(),
             "verbose" => true, "use_etag" => self.given.use_etag,
         };
@@ -223,6 +234,7 @@ impl<'a> Plan<'a> {
             Err(error) => return Err(error),
         }
         let count = |key: &str| self.paths(key).len();
+        // An archive without a single directory at its top would spill its files over the target.
         if self.given.enforce_toplevel && (count("top_level_dirs") > 1 || count("top_level_files") > 0) {
             let (format, dir) = (&self.format, &self.dir);
             return Ok(Some(self.fail(format!(
@@ -246,10 +258,13 @@ impl<'a> Plan<'a> {
     fn strip_components(&self) -> Option<i64> {
         let options = self.given.options.as_deref().filter(|_| self.format == "tar")?;
         let pattern =
+            // tar also accepts the short form `--strip`, and the shell's quotes may still be there.
             Regex::new(r#"--strip(?:-components)?(?:\s+|=)["']?(\d+)["']?"#).expect("the pattern is constant");
         pattern.captures(options)?[1].parse().ok()
     }
 
+    /// The comment for an archive that cannot be listed, with the arguments that would make it
+    /// work.
     fn unlistable(&self, error: &Error) -> String {
         let mut errors = Vec::new();
         if self.given.if_missing.as_ref().is_none_or(|path| !path.truthy()) {
@@ -284,6 +299,7 @@ fn keep_source(ret: &mut Ret, rest: &mut Map) -> bool {
         let text = "Both 'keep_source' and 'keep' were used. Since these both do the same thing, 'keep' was ignored.";
         warn(ret, text);
     }
+    // Both default to keeping the source.
     one.or(other).is_none_or(|keep| keep.truthy())
 }
 
@@ -308,6 +324,8 @@ fn check_paths(given: &Given, dir: &str) -> Option<(bool, String)> {
         return Some((false, "Value for 'enforce_ownership_on' is not an absolute path".into()));
     }
     if let Some(path) = &given.enforce_ownership_on
+        // Compared by path components. Otherwise the state could be told to hand over any file of
+        // the machine.
         && !Path::new(&path.to_string()).starts_with(dir)
     {
         return Some((false, format!("Value for 'enforce_ownership_on' must be within {dir}")));
@@ -356,6 +374,8 @@ fn find_source(ctx: &Context, given: &Given) -> Result<std::result::Result<(Stri
         (Some(rest), Ok(home)) => format!("{home}/{rest}"),
         _ => path.to_owned(),
     };
+    // The hash is stored under the archive's path, so two names for a file must not count as two
+    // archives.
     let real = std::fs::canonicalize(&path).map_or(path, |real| real.to_string_lossy().into_owned());
     if !Path::new(&real).is_file() {
         return Ok(Err(format!("Source file '{}' does not exist", redacted(&real))));
@@ -366,6 +386,7 @@ fn find_source(ctx: &Context, given: &Given) -> Result<std::result::Result<(Stri
 fn format_of(given: &Given, source: &str) -> std::result::Result<String, String> {
     let formats = FORMATS.join(", ");
     let Some(format) = given.archive_format.as_ref().filter(|format| format.truthy()) else {
+        // The extension of an address stands before its query.
         let plain = source.split(['?', '#']).next().unwrap_or_default();
         return modules::archive::guess_format(plain).map(str::to_owned).ok_or_else(|| {
             format!(
@@ -390,6 +411,7 @@ fn check_options(given: &Given, format: &str, ret: &mut Ret) -> std::result::Res
     let mut by_program = given.use_cmd_unzip;
     if format == "zip" {
         if options {
+            // The options are those of the program unzip; the library does not know them.
             if by_program == Some(false) {
                 return Err(
                     "'use_cmd_unzip' cannot be set to False if CLI options are being specified (via the 'options' \
@@ -404,6 +426,7 @@ fn check_options(given: &Given, format: &str, ret: &mut Ret) -> std::result::Res
             }
         }
         if given.password.is_some() && by_program == Some(true) {
+            // The password would appear in the process list.
             let text = "Using a password in combination with setting 'use_cmd_unzip' to True is considered insecure. It is \
                         recommended to remove the 'use_cmd_unzip' argument (or set it to False) and allow Salt to extract \
                         the archive using Python's built-in ZIP file support.";

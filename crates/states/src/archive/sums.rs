@@ -13,6 +13,8 @@ fn hash_type(ctx: &Context) -> String {
 fn place(ctx: &Context, archive: &str) -> PathBuf {
     let base = Path::new(ctx.cachedir());
     let inside = match Path::new(archive).strip_prefix(base) {
+        // Salt's layout below its cache directory, so that its own records are found after a
+        // migration.
         Ok(relative) => format!("{}.hash", relative.display()),
         Err(_) => format!("local/{}", archive.trim_start_matches('/')),
     };
@@ -37,10 +39,12 @@ pub(super) fn update(ctx: &Context, archive: &str) -> Result<()> {
     let hash = modules::hashutil::hex_digest(&kind, &content)?;
     let file = place(ctx, archive);
     let old = std::fs::read_to_string(&file).unwrap_or_default();
+    // Hashes of other types stay, in case `hash_type` is changed back.
     let others = old.lines().filter(|line| line.split_once(':').is_some_and(|(other, _)| other != kind));
     let mut lines: Vec<String> = others.map(str::to_owned).collect();
     lines.push(format!("{kind}:{hash}"));
     let written = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    // At worst the archive is unpacked once more next time.
     if let Err(error) = written.and_then(|()| std::fs::write(&file, lines.join("\n") + "\n")) {
         tracing::warn!("Failed to update checksum for {archive}: {error}");
     }

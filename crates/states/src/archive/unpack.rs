@@ -26,6 +26,7 @@ impl Plan<'_> {
             if let Some(ret) = self.prepare(&found)? {
                 return Ok(ret);
             }
+            // Made by the state function, so that missing parents get the right owner as well.
             if !Path::new(&self.dir).is_dir() {
                 let kwargs = map! { "user" => self.given.user.clone(), "makedirs" => true };
                 self.ctx.call_state("file.directory", Call { args: vec![self.dir.as_str().into()], kwargs })?;
@@ -36,9 +37,11 @@ impl Plan<'_> {
                 Err(ret) => return Ok(ret),
             };
         }
+        // Also without unpacking: the owner may have changed since.
         let owned = self.hand_over()?;
         self.tell(&found, files, made);
         owned.tell(&mut self.ret, self.given.if_missing.is_some());
+        // A local archive belongs to the user and is never deleted.
         if !self.local && !self.keep_source {
             self.forget_source()?;
         }
@@ -47,6 +50,8 @@ impl Plan<'_> {
 
     fn unpack(&mut self) -> Step<Value> {
         let unpacked = match (self.format.as_str(), &self.given.options) {
+            // Options decide for tar only: without any the library does the work, with them the
+            // program has to.
             ("zip", _) => self.unzip(),
             ("rar", _) => {
                 let mut arguments = self.given.rest.clone();
@@ -103,9 +108,11 @@ impl Plan<'_> {
             return Ok(Err(self.fail("tar command not available, it might not be installed on minion")));
         }
         let given = words::split(options).map_err(|error| Error::Other(error.to_string()))?;
+        // Verbose is always on, because its output is the list of files.
         let given = given.into_iter().filter(|word| !["v", "-v", "--verbose"].contains(&word.as_str()));
         let (mut short, mut long) = ("xv".to_owned(), Vec::new());
         for (position, word) in given.enumerate() {
+            // Only the first word may be a bundle of letters without a dash, such as `xzf`.
             if word.starts_with('-') || position > 0 {
                 long.push(word);
             } else {
@@ -118,16 +125,19 @@ impl Plan<'_> {
         let arguments = map! { "cmd" => command, "cwd" => self.dir.clone(), "python_shell" => false };
         let result = salt(self.ctx, "cmd.run_all", arguments)?;
         if result.get("retcode") != Some(&Value::Int(0)) {
+            // Salt puts what the program said into the changes and leaves the comment empty.
             self.ret.changes = result.into_map().unwrap_or_default();
             return Ok(Err(self.fail("")));
         }
         let output = result.get("stdout").and_then(Value::as_str).unwrap_or_default();
         let names = self.trimmed(output.lines().map(str::to_owned).collect());
+        // tar can succeed silently. An empty list would be taken for a failure.
         Ok(Ok(if names.is_empty() { "no tar output so far".into() } else { names.into() }))
     }
 
     fn tell(&mut self, found: &Difference, files: Value, made: bool) {
         if found.needed {
+            // Something was missing, yet nothing was unpacked.
             if !files.truthy() {
                 self.ret.result = Some(false);
                 self.ret.comment = format!("No files were extracted from {}", self.shown()).into();

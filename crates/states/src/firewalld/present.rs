@@ -89,6 +89,7 @@ const FORWARD_FIELDS: [&str; 4] = ["Source port", "Destination port", "Protocol"
 /// What is said in a call about a member of a zone.
 fn call_args(kind: &Kind, zone: &str, member: &Value) -> Vec<Value> {
     match member {
+        // A forwarded port is passed as separate arguments.
         Value::Map(forward) => {
             let fields = FORWARD_FIELDS.map(|field| forward.get(field).cloned().unwrap_or_default());
             std::iter::once(zone.into()).chain(fields).collect()
@@ -104,6 +105,7 @@ fn put_right(ctx: &Context, kind: &Kind, zone: &str, mut list: List, ret: &mut R
         return Ok(());
     }
     let current = listed(ctx, kind.list, args![zone], permanent())?;
+    // An invalid type is only logged, and the others are still set.
     if kind.name == ICMP.name && !list.wanted.is_empty() {
         let valid = listed(ctx, "firewalld.get_icmp_types", Vec::new(), permanent())?;
         for kind in without(&list.wanted, &valid) {
@@ -114,6 +116,7 @@ fn put_right(ctx: &Context, kind: &Kind, zone: &str, mut list: List, ret: &mut R
     let new = without(&list.wanted, &current);
     let old = if list.prune { without(&current, &list.wanted) } else { Vec::new() };
     if !ctx.is_test() {
+        // The functions would otherwise turn masquerading on, which the state decides on its own.
         let hide = map! { "force_masquerade" => false };
         let forced = [PORTS.name, FORWARDED.name].contains(&kind.name);
         let more = if forced { over(permanent(), &hide) } else { permanent() };
@@ -147,6 +150,8 @@ fn forward(text: &Value) -> Result<Value> {
 /// A rich rule with its values in double quotes, as the daemon shows it.
 fn normal_rule(rule: &Value) -> Value {
     let part = |part: &str| {
+        // firewalld shows rules with double quotes. Without the same form a rule would be added on
+        // every run.
         let Some((name, value)) = part.split_once('=') else { return part.to_owned() };
         if value.starts_with('"') || value.ends_with('"') {
             return part.to_owned();
@@ -196,6 +201,7 @@ fn masquerade(ctx: &Context, name: &str, wanted: &Value, ret: &mut Ret) -> Resul
 fn apply(ctx: &Context, name: &str, wish: Wish, ret: &mut Ret) -> Result<()> {
     zone_there(ctx, name, ret)?;
     let mut lists = wish.lists.into_iter();
+    // ICMP comes first and the default zone next: Salt's order, which shows in the changes.
     if let Some((kind, list)) = lists.next() {
         put_right(ctx, kind, name, list, ret)?;
     }
@@ -252,6 +258,7 @@ fn present(
     let wish = Wish { default: default.truthy(), masquerade, lists };
     let outcome = apply(ctx, &name, wish, &mut ret);
     if !settled(&mut ret, outcome)? {
+        // Permanent settings that were made before the failure take effect, as in Salt.
         if !ret.changes.is_empty() {
             reload(ctx)?;
         }

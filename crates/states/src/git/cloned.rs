@@ -34,10 +34,13 @@ fn cloned(
         return Ok(ret.fail("Invalid 'branch' argument"));
     }
     let repo = Repo { user, password, output_encoding, identity, https_user, https_pass };
+    // An empty directory exists, too. It fails at `git status` below, and unlike `git.latest` this
+    // state does not clone into it.
     if !Path::new(&target).exists() {
         return clone(ctx, &repo, ret, &name, &target, branch.as_deref());
     }
     let at = map! { "cwd" => target.clone() };
+    // The cheapest call that fails outside a repository.
     if let Err(error) = repo.git(ctx, "status", at.clone()) {
         return Ok(ret.fail(error.to_string()));
     }
@@ -50,6 +53,8 @@ fn cloned(
     if ctx.is_test() {
         return Ok(ret.would(format!("Branch would be changed to '{branch}'")));
     }
+    // A local branch is checked out as it is. Otherwise one is made from the remote's, which is
+    // assumed to be called origin.
     let known = repo.look(ctx, "rev_parse", map! { "cwd" => target.clone(), "rev" => branch.clone() })?;
     let arguments = match known {
         Some(_) => map! { "cwd" => target.clone(), "rev" => branch.clone() },
@@ -61,6 +66,7 @@ fn cloned(
     match repo.git(ctx, "checkout", arguments) {
         Ok(_) => Ok(ret.ok(format!("Branch changed to '{branch}'"))),
         Err(error @ Error::Execution(_)) => {
+            // The change was noted for test mode before anything was done.
             let ret = ret.changed(Map::new());
             Ok(failed(ret, format!("Failed to change branch to '{branch}': {error}"), &[]))
         }

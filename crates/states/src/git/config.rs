@@ -17,6 +17,8 @@ struct Place {
 impl Place {
     fn read(repo: Repo, cwd: Option<Value>, kwargs: KwArgs, with_all: bool) -> std::result::Result<Self, String> {
         let mut kwargs = kwargs.0;
+        // `global` and `all` are reserved words or builtins in Python, so Salt takes them out of
+        // the keyword arguments.
         let global = kwargs.remove("global").unwrap_or(false.into());
         let all = if with_all { kwargs.remove("all") } else { None }.unwrap_or(false.into());
         if let Some(text) = refused(&kwargs) {
@@ -36,6 +38,7 @@ impl Place {
     }
 
     fn matching(&self, ctx: &Context, key: &str, value: Option<&str>) -> Result<Map> {
+        // git exits with 1 if nothing matches, which is no failure.
         let arguments = map! { "key" => key, "value_regex" => value, "ignore_retcode" => true };
         Ok(self.call(ctx, "config_get_regexp", arguments)?.into_map().unwrap_or_default())
     }
@@ -61,6 +64,7 @@ fn config_unset(
         Err(text) => return Ok(ret.fail(text)),
     };
     let value = value_regex.as_deref();
+    // The name is matched as a whole. Anchors that the user wrote are not doubled.
     let key = format!("^{}$", name.trim_start_matches('^').trim_end_matches('$'));
     let before = place.matching(ctx, &key, value)?;
     if before.is_empty() {
@@ -75,6 +79,8 @@ fn config_unset(
         let text = format!("{} key(s) would have value(s) unset", before.len());
         return Ok(ret.changed(before).would(text));
     }
+    // The change lists what is gone of all values, so those that `value_regex` leaves must be known
+    // before and after.
     let whole = if value.is_none() { before.clone() } else { place.matching(ctx, &key, None)? };
     if let Some(text) = unset_each(ctx, &place, &name, value, &before)? {
         return Ok(ret.fail(text));
@@ -113,6 +119,8 @@ fn several(found: &Map, by_value: bool) -> Option<String> {
 fn unset_each(ctx: &Context, place: &Place, name: &str, value: Option<&str>, found: &Map) -> Result<Option<String>> {
     let mut errors = Vec::new();
     for key in found.keys() {
+        // Salt unsets the name as it was written once for every key found, so a name that is a
+        // regular expression fails here.
         let arguments = map! { "key" => name, "value_regex" => value, "all" => place.all.clone() };
         match place.call(ctx, "config_unset", arguments) {
             Ok(_) => {}
@@ -168,6 +176,7 @@ fn config_set(
         (None, Some(values)) => {
             let values: Value = match values {
                 Value::List(items) => items.iter().map(Value::to_string).collect(),
+                // A text with commas stands for several values.
                 other => other.to_string().split(',').collect(),
             };
             let words = values.to_string();
@@ -175,6 +184,8 @@ fn config_set(
         }
         (None, None) => return Err(Error::Other("neither 'value' nor 'multivar' is given".into())),
     };
+    // All values are read even for a single one: an option that should have one value may have
+    // several.
     let arguments = map! { "key" => name.clone(), "all" => true, "ignore_retcode" => true };
     let before = place.call(ctx, "config_get", arguments)?;
     let (large, small) = if place.global.truthy() { ("Global key ", "global key ") } else { ("", "") };
@@ -183,6 +194,7 @@ fn config_set(
     }
     let how = if before.is_null() { "added as" } else { "set to" };
     if ctx.is_test() {
+        // In test mode Salt leaves out the level with the name.
         let changes = map! { "old" => before, "new" => wanted };
         return Ok(ret.changed(changes).would(format!("{large}'{name}' would be {how} {words}")));
     }
@@ -199,6 +211,7 @@ fn config_set(
     if before != after {
         ret.changes.insert(name.as_str(), map! { "old" => before, "new" => after.clone() });
     }
+    // git answers with what is set now, which can differ if another file sets the option as well.
     if after != wanted {
         return Ok(ret.fail(format!("Failed to set {small}'{name}' to {words}")));
     }

@@ -52,6 +52,7 @@ fn detached(
         return Ok(ret.fail(text));
     }
     if !rev.truthy() || !target.truthy() {
+        // Salt shows the value of `rev` in both cases.
         let argument = if rev.truthy() { "target" } else { "rev" };
         return Ok(ret.fail(format!("'{rev}' is not a valid value for the '{argument}' argument")));
     }
@@ -68,6 +69,8 @@ fn detached(
     }
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
     let credentials = (text(&https_user), text(&https_pass));
+    // Only checked here. git gets the credentials with each command, so that they are never stored
+    // in the state.
     if let Err(error) = modules::git::with_credentials(&name, credentials.0.as_deref(), credentials.1.as_deref()) {
         return Ok(ret.fail(error.to_string()));
     }
@@ -76,6 +79,7 @@ fn detached(
         ctx,
         repo: Repo { user, password, output_encoding, identity, https_user, https_pass },
         name,
+        // git prints hashes in lower case, and they are compared as text.
         rev: if by_hash { rev.to_lowercase() } else { rev },
         by_hash,
         target,
@@ -97,6 +101,7 @@ type Step<T> = Result<std::result::Result<T, Ret>>;
 impl Detached<'_> {
     fn apply(mut self) -> Result<Ret> {
         let at = map! { "cwd" => self.target.clone() };
+        // A worktree has a file `.git` and no directory.
         let there =
             Path::new(&self.target).join(".git").is_dir() || self.repo.git(self.ctx, "is_worktree", at)?.truthy();
         let prepared = if there { self.look()? } else { self.clone()? };
@@ -104,6 +109,7 @@ impl Detached<'_> {
             Ok(found) => found,
             Err(ret) => return Ok(ret),
         };
+        // A hash that is here already needs no fetch. A branch or a tag may have moved.
         if !known
             && self.fetch_remote
             && let Some(ret) = self.fetch()?
@@ -119,6 +125,7 @@ impl Detached<'_> {
                 let text = format!("Hard reset to HEAD would be performed on {}", self.target);
                 return Ok(self.ret.would(text));
             }
+            // Back to HEAD first, so that local changes do not stop the checkout.
             self.here("reset", map! { "opts" => list!["--hard", "HEAD"] })?;
             self.comments.push("Repository was reset to HEAD before checking out revision".into());
         }
@@ -142,8 +149,11 @@ impl Detached<'_> {
             let wanted = map! { "cwd" => self.target.clone(), "rev" => self.rev.clone() };
             return Ok(Ok((old, self.repo.look(self.ctx, "describe", wanted)?.is_some())));
         }
+        // With credentials, because they belong to the address that is compared.
         let remotes = self.here("remotes", map! { "redact_auth" => false })?;
         let current = remotes.get(&self.remote).and_then(|urls| urls.get("fetch")).map(Value::to_string);
+        // Contained and not equal: the stored address may have credentials that the state's has
+        // not.
         if current.as_ref().is_some_and(|url| url.contains(&self.name)) {
             return Ok(Ok((old, false)));
         }
@@ -185,6 +195,8 @@ impl Detached<'_> {
         if self.ctx.is_test() {
             return Ok(Err(self.ret.clone().would(format!("Repository {name} would be cloned to {target}"))));
         }
+        // The wanted commit is checked out afterwards, so checking out the default branch would be
+        // wasted.
         let mut opts = vec!["--no-checkout".to_owned()];
         if self.remote != "origin" {
             opts.extend(["--origin".to_owned(), self.remote.clone()]);
@@ -207,6 +219,7 @@ impl Detached<'_> {
         if self.ctx.is_test() {
             return Ok(Some(self.ret.clone().would(format!("Repository remote {remote} would be fetched"))));
         }
+        // All branches, since the wanted commit can lie on any of them.
         let refspecs = list![format!("refs/heads/*:refs/remotes/{remote}/*"), "+refs/tags/*:refs/tags/*"];
         let arguments = map! {
             "remote" => remote.clone(), "force" => true, "refspecs" => refspecs,
@@ -230,6 +243,8 @@ impl Detached<'_> {
             return Ok(if there { Ok(self.rev.clone()) } else { Err(self.unknown()) });
         }
         let arguments = map! {
+            // The local copy is asked and not the remote: after the fetch it has the same refs, and
+            // one connection less is needed.
             "url" => self.target.clone(), "identity" => self.repo.identity.clone(),
             "https_user" => self.repo.https_user.clone(), "https_pass" => self.repo.https_pass.clone(),
         };
@@ -241,6 +256,7 @@ impl Detached<'_> {
             }
             Err(error) => return Err(error),
         };
+        // A branch wins over a tag of the same name.
         let names = [format!("refs/remotes/{}/{}", self.remote, self.rev), format!("refs/tags/{}", self.rev)];
         let found = names.iter().find_map(|name| refs.get(name)).map(Value::to_string);
         Ok(found.ok_or_else(|| self.unknown()))
@@ -260,6 +276,8 @@ impl Detached<'_> {
             }
             self.here("checkout", map! { "rev" => commit.clone(), "force" => self.force_checkout })?;
             self.comments.push(format!("Commit ID {commit} was checked out at {target}"));
+            // Read back: the commit of a tag is not the hash that was looked up if the tag is
+            // annotated.
             new = self.repo.look(self.ctx, "revision", map! { "cwd" => target })?;
         }
         if self.submodules {

@@ -29,6 +29,7 @@ fn present(
     let path = Path::new(&name);
     if path.is_dir() {
         let there = match is_bare {
+            // A bare repository has no .git, but its HEAD lies at the top.
             true => path.join("HEAD").is_file(),
             false => {
                 path.join(".git").is_dir() || repo.git(ctx, "is_worktree", map! { "cwd" => name.clone() })?.truthy()
@@ -45,6 +46,7 @@ fn present(
                      {kind}repository would be initialized in its place."
                 )));
             }
+            // A link is removed itself, and what it leads to stays.
             let gone = if path.is_symlink() { std::fs::remove_file(path) } else { std::fs::remove_dir_all(path) };
             if let Err(error) = gone {
                 let why = modules::cmd::os_text(&error, &name);

@@ -34,7 +34,7 @@ impl Repo {
         Ok(self.git(ctx, fun, more)?.to_string())
     }
 
-    /// The same, where a failure of git is an answer, too: there is no such thing.
+    /// The same for a question: a failure of git means that there is no such thing.
     pub fn look(&self, ctx: &Context, fun: &str, mut more: Map) -> Result<Option<String>> {
         more.insert("ignore_retcode", true);
         match self.text(ctx, fun, more) {
@@ -50,19 +50,18 @@ impl Repo {
         Ok((self.look(ctx, "revision", at.clone())?, self.look(ctx, "current_branch", at)?))
     }
 
-    /// Checks and completes the ssh keys.
-    ///
-    /// # Errors
-    /// The comment of the state, if they make no sense.
+    /// Checks the SSH keys and expands `~`.
     pub fn identity(value: Option<Value>, begin: &str) -> std::result::Result<Option<Value>, String> {
         let keys = match value {
             None => return Ok(None),
             Some(Value::Str(key)) => vec![Value::Str(key)],
             Some(Value::List(keys)) => keys,
+            // The states differ in the first letter, so the caller supplies it.
             Some(_) => return Err(format!("{begin}dentity must be either a list or a string")),
         };
         let keys: Vec<String> = keys.iter().map(|key| at_home(&key.to_string())).collect();
         for key in &keys {
+            // A key from the file server is fetched by the execution function.
             if !key.contains("salt://") && !key.starts_with('/') {
                 return Err(format!("{begin}dentity '{key}' is not an absolute path"));
             }
@@ -79,19 +78,23 @@ fn at_home(path: &str) -> String {
     }
 }
 
-/// Whether a text can be (the beginning of) the hash of a commit.
+/// Returns whether a text can be a commit hash or the beginning of one.
 pub(super) fn is_hash(rev: &str) -> bool {
+    // No lower bound: `ad` could be a hash and a branch. Refs of the remote are therefore looked up
+    // first.
     rev.len() <= 40 && rev.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Comments as sentences.
 pub(super) fn sentences(comments: &[String]) -> String {
     let text = comments.join(". ");
+    // A single comment stays without a full stop, as in Salt.
     if comments.len() > 1 { text + "." } else { text }
 }
 
 /// What git said, without the command that failed.
 pub(super) fn without_command(error: &Error) -> String {
+    // The command line can be long, and may hold credentials.
     let pattern = Regex::new(r#"^Command ['"].+['"] failed: "#).expect("the pattern is constant");
     pattern.replace(&error.to_string(), "").into_owned()
 }
@@ -106,7 +109,7 @@ pub(super) fn failed(ret: Ret, text: impl Into<String>, comments: &[String]) -> 
     ret.fail(text)
 }
 
-/// Says what was done, or would be, below another text.
+/// Appends what was done, or would be done in test mode.
 pub(super) fn with_made(ctx: &Context, text: String, comments: &[String]) -> String {
     if comments.is_empty() {
         return text;
@@ -135,10 +138,13 @@ pub(super) fn empty(target: &str) -> std::result::Result<(), String> {
     for entry in entries.flatten() {
         let path = entry.path();
         let gone = match entry.file_type() {
+            // The file type of a directory entry does not follow links, so a link to a directory is
+            // only unlinked.
             Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(&path),
             _ => std::fs::remove_file(&path),
         };
         if let Err(error) = gone.or_else(|error| match error.kind() {
+            // Somebody else removed it, which is just as well.
             std::io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         }) {

@@ -17,6 +17,7 @@ fn aggregated(mut low: Map, chunks: Vec<Map>, running: &Map) -> Map {
         chunk.get_str("state") == Some("iptables")
             && !chunk.contains_key("__agg__")
             && chunk.get("fun") == low.get("fun")
+            // Rules that are set already must not be added twice.
             && !running.contains_key(&StateCall::tag(chunk))
     };
     let mut rules: Vec<Value> = Vec::new();

@@ -86,6 +86,8 @@ fn chain_absent(
         let said = said.to_string();
         format!("Failed to {doing} {name} chain in {table} table: {} for {family}", said.trim())
     };
+    // Only an empty chain can be deleted. The answer is what iptables printed, so text means
+    // failure.
     let flushed = call(ctx, "iptables.flush", place.clone(), Map::new())?;
     if flushed.truthy() {
         return Ok(ret.fail(failed("flush", &flushed)));

@@ -33,12 +33,14 @@ impl Rule {
         };
         let name = given.remove("name").ok_or_else(|| Error::Other("'name'".into()))?.to_string();
         let (table, family) = (text("table", "filter", &mut given), text("family", "ipv4", &mut given));
+        // Arguments of the state system must not end up in the rule.
         let ours = |name: &str| name == "__agg__" || is_internal(name);
         given.retain(|name, _| !name.as_str().is_some_and(ours));
         given.update(map! { "name" => name.as_str(), "table" => table.as_str() });
         let base = map! { "family" => family.as_str() };
         let rule = salt(ctx, "iptables.build_rule", over(base.clone(), &given))?;
         let full = match doing {
+            // Salt passes a text here and booleans below. Both are truthy.
             Doing::Append => map! { "full" => "True", "family" => family.as_str(), "command" => "A" },
             Doing::Insert => map! { "full" => true, "family" => family.as_str(), "command" => "I" },
             Doing::Delete => map! { "full" => true, "family" => family.as_str(), "command" => "D" },
@@ -94,6 +96,7 @@ fn appended(ctx: &Context, given: Map) -> Result<Ret> {
         return Ok(ret.would(format!("iptables rule for {name} needs to be set ({command}) for {family}")));
     }
     let place = args![table.as_str(), wanted(&rule.args, "chain")?, rule.text.clone(), family.as_str()];
+    // `append` answers True for success, `insert` and `delete` answer with what was printed.
     if call(ctx, "iptables.append", place, Map::new())?.truthy() {
         let text = format!("Set iptables rule for {name} to: {command} for {family}");
         return rule.done(ctx, ret, "Set and saved", text);
@@ -107,6 +110,7 @@ fn inserted(ctx: &Context, given: Map) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     if rule.is_there(ctx)? {
         let text = format!("iptables rule for {name} already set for {family} ({command})");
+        // The rule is in force, but the file may be older than it.
         return Ok(ret.ok(text + &rule.save_if_new(ctx)?));
     }
     if ctx.is_test() {
@@ -126,6 +130,7 @@ fn deleted(ctx: &Context, given: Map) -> Result<Ret> {
     let Rule { name, table, family, command, .. } = &rule;
     let ret = Ret::new(name.as_str());
     let position = rule.args.get("position");
+    // A position names a rule without its text, so nothing can be looked up.
     if !rule.is_there(ctx)? && position.is_none() {
         return Ok(ret.ok(format!("iptables rule for {name} already absent for {family} ({command})")));
     }
@@ -157,14 +162,17 @@ fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &[Value
     let (mut done, mut comments, mut file) = (Vec::new(), Vec::new(), None);
     for rule in rules {
         let mut rule = rule.as_map().cloned().ok_or_else(|| Error::Other(format!("{rule} is no rule")))?;
+        // A chunk may itself have been joined before; its list must not be set again.
         rule.remove("rules");
         if let Some(wanted) = file_to_save(&rule) {
             file = Some(wanted);
+            // Saved once at the end and not after each rule.
             rule.insert("save", false);
         }
         let one = single(ctx, doing, rule)?;
         done.extend(one.changes.get("locale").cloned());
         comments.push(one.comment.to_string());
+        // The last rule decides, as in Salt.
         ret.result = one.result;
     }
     // What is deleted in one go is not saved, as in Salt.

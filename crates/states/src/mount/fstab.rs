@@ -19,6 +19,7 @@ fn converted(ctx: &Context, device: &str, by: Option<&str>) -> Result<Value> {
         false => salt(ctx, "disk.blkid", map! { "token" => device })?,
     };
     let known = known.into_map().unwrap_or_default();
+    // Several devices can carry one label. An ambiguous name is refused rather than guessed.
     let only = if known.len() == 1 { known.iter().next() } else { None };
     Ok(match only {
         Some((name, _)) if by == "device" => name.clone(),
@@ -64,6 +65,7 @@ fn fstab_present(
         "name" => place, "device" => device, "fstype" => fs_vfstype, "opts" => fs_mntops, "dump" => fs_freq,
         "pass_num" => fs_passno, "config" => config.as_str(),
     };
+    // The execution function then only says what it would do.
     if ctx.is_test() {
         entry.insert("test", true);
     }
@@ -82,6 +84,7 @@ fn fstab_present(
             }
             let (result, text) = match call(ctx, "mount.mount", args![place], Map::new())? {
                 Value::Str(why) => {
+                    // The program puts its own name in front of the message.
                     let why = why.split_once(':').map_or(why.as_str(), |(_, why)| why);
                     (false, format!("Error while mounting {why}"))
                 }
@@ -127,6 +130,7 @@ fn fstab_absent(
     let missing = format!("{place} entry is already missing in {config}.");
     if ctx.is_test() {
         let text = if there { format!("{place} entry will be removed from {config}.") } else { missing };
+        // Salt returns None here even if there is nothing to remove.
         return Ok(comments(ret, None, &[text]));
     }
     if !there {

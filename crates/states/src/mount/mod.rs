@@ -25,6 +25,7 @@ fn active(ctx: &Context) -> Result<Map> {
 
 /// Blanks as the kernel's tables show them.
 fn escaped(path: &str) -> String {
+    // /proc/mounts separates its fields by blanks, so the kernel writes those of a path in octal.
     path.replace(' ', "\\040")
 }
 
@@ -32,6 +33,7 @@ fn escaped(path: &str) -> String {
 fn mapped(device: &str) -> Option<String> {
     let (group, volume) = device.strip_prefix("/dev/")?.split_once('/')?;
     let plain = !group.is_empty() && !volume.is_empty() && !volume.contains('/');
+    // The device mapper joins the two names with a dash and doubles those inside them.
     plain.then(|| format!("/dev/mapper/{}-{}", group.replace('-', "--"), volume.replace('-', "--")))
 }
 
@@ -66,8 +68,10 @@ fn unmounted(
         ret = match &said {
             Value::Str(complaint) => ret.fail(complaint.as_str()),
             Value::Bool(true) => ret.ok("Target was successfully unmounted").changed(map! { "umount" => true }),
+            // Salt's text for an answer that is neither success nor complaint.
             _ => ret.ok("Execute set to False, Target was not unmounted"),
         };
+        // The remembered options belong to the mount that is gone.
         call(ctx, "mount.delete_mount_cache", args![name.as_str()], Map::new())?;
     } else {
         ret.comment = "Target was already unmounted".into();
@@ -83,6 +87,7 @@ fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>, confi
         ret.comment = said(&ret, ". fstab entry not found");
         return Ok(ret);
     };
+    // Another device may be registered for the same place. Its entry must stay.
     if let Some(device) =
         device.as_deref().filter(|device| entry.get("device").and_then(Value::as_str) != Some(*device))
     {

@@ -33,7 +33,7 @@ struct Wish {
 struct Device {
     real: String,
     names: Vec<String>,
-    /// It was found by its label: whatever is mounted counts as it.
+    /// The device was found by its label, so whatever is mounted is accepted.
     labelled: bool,
 }
 
@@ -60,7 +60,11 @@ impl Wish {
         let shown = active.get(&self.shown_name).and_then(|entry| text_of(entry, "device")).unwrap_or_default();
         let mut place = escaped(&self.device);
         let real = if shown.starts_with('/') {
+            // A bind mount shows the device of the file system it comes from, so the nearest
+            // mounted parent is searched.
             while !active.contains_key(&place) {
+                // Without this the loop would never end where / itself is not listed, for instance
+                // in a container.
                 if place == "/" || place.is_empty() {
                     return Err(Error::execution(format!("nothing that is mounted holds {}", self.device)));
                 }
@@ -79,6 +83,7 @@ impl Wish {
         if let Some(Value::List(opts)) =
             active.get_mut(&self.shown_name).and_then(|entry| entry.as_map_mut()?.get_mut("opts"))
         {
+            // The kernel does not list `bind`, but it is wanted and in force.
             opts.push("bind".into());
         }
         Ok(real)
@@ -95,6 +100,8 @@ impl Wish {
         } else if upper.starts_with("UUID=") {
             found.real = behind.trim_matches('"').to_lowercase();
         } else if upper.starts_with("LABEL=") {
+            // Salt runs blkid only to see whether the label exists. It does not use the device it
+            // finds.
             let said = call(ctx, "cmd.run_all", args![format!("blkid -t LABEL={behind}")], Map::new())?;
             if said.get("retcode").and_then(Value::as_i64).is_some_and(|code| code > 0) {
                 return Ok(Err(format!("Unable to find device with label {behind}.")));
@@ -102,8 +109,11 @@ impl Wish {
             found.labelled = true;
         }
         if let Some(mapped) = mapped(&self.device).filter(|path| Path::new(path).exists()) {
+            // /proc/mounts shows logical volumes by their device mapper name.
             found.real = mapped;
         }
+        // `sshfs#user@host:` in fstab: the part in front is the program, the rest is what is listed
+        // as the device.
         let fuse = Regex::new(r"^\w+#(.+)").expect("the pattern is constant");
         if let Some(parts) = fuse.captures(&self.device) {
             found.real = parts[1].to_owned();
@@ -122,10 +132,12 @@ impl Wish {
     /// Mounts it anew since options changed; the error is what failed.
     fn again(&mut self, ctx: &Context, ret: &mut Ret, why: &Why) -> Result<std::result::Result<(), String>> {
         let (place, why_text) = (args![self.real_name.as_str(), self.device.as_str()], why.text());
+        // These file systems do not take new options while mounted.
         let from_scratch = ["nfs", "cvfs"].contains(&self.fstype.as_str()) || self.fstype.starts_with("fuse");
         if !from_scratch {
             ret.changes.insert("umount", format!("Forced remount because options ({why_text}) changed"));
             let said = call(ctx, "mount.remount", place, self.arguments())?;
+            // The execution function adds it to the list, but it must not get into fstab.
             self.opts.retain(|option| option != "remount");
             return Ok(done(&said));
         }
@@ -140,6 +152,8 @@ impl Wish {
                     ),
                 );
             }
+            // Files are still open. A lazy unmount detaches the place now and the device when they
+            // are closed.
             let said = self.unmount(ctx, map! { "lazy" => true })?;
             if !is_true(&said) {
                 return Ok(Err(format!("Unable to unmount {}: {said}.", self.real_name)));
@@ -190,6 +204,7 @@ fn mounted_already(
 ) -> Result<Step> {
     let entry = active.get(&wish.shown_name).cloned().unwrap_or_default();
     device.names.extend(text_of(&entry, "device"));
+    // The device may be listed by a link, such as one below /dev/disk.
     device.names.extend(device.names.first().map(|first| real(first)));
     for name in ["alt_device", "device_uuid", "device_label"] {
         device.names.extend(text_of(&entry, name).filter(|name| !device.names.contains(name)));
@@ -221,6 +236,8 @@ fn options_right(ctx: &Context, wish: &mut Wish, entry: &Map, ret: &mut Ret, rem
         }
         *remember = true;
     }
+    // The options of the last run. They reveal one that was taken out of the state, which the
+    // kernel's list cannot.
     let remembered = call(ctx, "mount.read_mount_cache", args![wish.real_name.as_str()], Map::new())?;
     let Some(remembered) = remembered.get("opts") else {
         *remember = true;
@@ -253,6 +270,7 @@ fn other_device(
 ) -> Result<Step> {
     for pattern in &wish.regexes {
         let pattern = targeting::PyRegex::new(pattern).map_err(|error| Error::execution(error.to_string()))?;
+        // The user says that such devices may change their name, as network mounts do.
         if let Some(name) = device.names.iter().find(|name| pattern.is_match(name)) {
             let text = format!("An umount will not be forced because device matched device_name_regex: {name}");
             *ret = ret.clone().ok(text);
@@ -271,7 +289,9 @@ fn other_device(
     let current = device.names.join(", ");
     let text = format!("Forced unmount because devices don't match. Wanted: {wanted}, current: {current}");
     ret.changes.insert("umount", text);
+    // The answer is not looked at; the list of mounts tells whether it worked.
     wish.unmount(ctx, map! { "user" => wish.user.clone() })?;
+    // Read again, so that the step after this sees the place as free and mounts the device.
     *active = self::active(ctx)?;
     if active.contains_key(&wish.shown_name) {
         *ret = ret.clone().fail("Unable to unmount");
@@ -306,6 +326,8 @@ fn mount_now(ctx: &Context, wish: &Wish, ret: &mut Ret, remember: &mut bool) -> 
         *ret = ret.clone().fail(why);
         return Ok(Step::End);
     }
+    // A successful call without a mount, such as one by an automounter, is reported without a
+    // change.
     if now.contains_key(&wish.shown_name) {
         ret.comment = "Target was successfully mounted".into();
         ret.changes.insert("mount", true);
@@ -386,6 +408,7 @@ fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut Ret, r
         ret.comment = format!("{}. {text}", ret.comment).into();
         return Ok(());
     }
+    // Only after something was mounted: the cache must describe the mount that is in force.
     if remember {
         let place = args![wish.real_name.as_str(), wish.device.as_str()];
         let mut more = wish.arguments();

@@ -8,6 +8,8 @@ use crate::args;
 use crate::support::{call, items};
 
 /// Options that the kernel does not show.
+// Options for the mount program or for fstab's readers. The kernel never reports them, so comparing
+// them would remount for ever.
 const INVISIBLE: [&str; 23] = [
     "_netdev",
     "actimeo",
@@ -64,6 +66,7 @@ fn texts(value: &Value) -> Vec<String> {
 fn kilobytes(option: &str) -> Option<String> {
     let found = Regex::new("^size=([0-9]+)(k|m|g)").expect("the pattern is constant").captures(option)?;
     let size: u64 = found[1].parse().ok()?;
+    // The kernel reports the size of a tmpfs in kilobytes.
     let unit = match &found[2] {
         "m" => 1024,
         "g" => 1024 * 1024,
@@ -87,6 +90,7 @@ fn numbered(ctx: &Context, option: String) -> Result<String> {
     let info = call(ctx, fun, args![given], Map::new())?;
     Ok(match info.get(key) {
         Some(number) => format!("{key}={number}"),
+        // An unknown name stays as it is and then differs, which makes the problem visible.
         None => format!("{key}={given}"),
     })
 }
@@ -105,6 +109,7 @@ impl Known {
     fn ignored(&self, fstype: &str) -> Vec<String> {
         match (self.ignored.get(fstype), fstype) {
             (Some(keys), _) => texts(keys),
+            // ramfs accepts a size and ignores it.
             (None, "ramfs") => vec!["size".into()],
             (None, _) => Vec::new(),
         }
@@ -113,6 +118,7 @@ impl Known {
     fn translated(&self, option: &str) -> String {
         match (self.translated.get(option), option) {
             (Some(other), _) => other.to_string(),
+            // The short forms for NFS. The kernel reports the long one.
             (None, "tcp" | "udp") => format!("proto={option}"),
             (None, plain) => plain.to_owned(),
         }
@@ -134,9 +140,12 @@ impl Known {
             let mut option = self.translated(option);
             let key = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
             if is_key(&key(&option)) {
+                // The value of such an option may be a secret or is rewritten by the kernel, so
+                // only the key is compared.
                 option = key(&option);
             }
             option = kilobytes(&option).unwrap_or(option);
+            // mount.cifs takes `user`, the kernel reports `username`.
             if fstype == "cifs" && key(&option) == "user" {
                 option = format!("username={}", option.split('=').nth(1).unwrap_or_default());
             }

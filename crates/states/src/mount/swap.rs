@@ -19,6 +19,7 @@ fn device(ctx: &Context, name: &str) -> Result<String> {
     if target.starts_with('/') {
         return Ok(target);
     }
+    // A relative link from /dev/disk/by-… points to a node in /dev.
     Ok(format!("/dev/{}", target.rsplit('/').next().unwrap_or_default()))
 }
 
@@ -57,12 +58,14 @@ fn kept(ctx: &Context, mut ret: Ret, name: &str, config: &str, on: &Map) -> Resu
         let named = table.values().any(|entry| entry.get("device").and_then(Value::as_str) == Some(name));
         if !table.contains_key(name) && !named {
             ret.result = None;
+            // Salt's text speaks of activating, although the swap is active in this branch.
             if on.contains_key(name) {
                 ret.comment = format!("Swap {name} is set to be added to the fstab and to be activated").into();
             }
         }
         return Ok(ret);
     }
+    // Swap entries all have `none` as their place, so the table holds only the last of them.
     let field = |key: &str| table.get("none").and_then(|entry| entry.get(key)?.as_str());
     if field("device") == Some(name) && field("fstype") != Some("swap") {
         return Ok(ret);

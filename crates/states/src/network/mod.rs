@@ -21,6 +21,7 @@ pub static MODULE: Module = Module::new(
 /// The settings of a state, and whether it is a test.
 fn settings(ctx: &Context, kwargs: &KwArgs) -> Map {
     let mut settings = kwargs.given();
+    // `test` stays: the functions of `ip` take it as an argument.
     settings.retain(|name, _| !name.as_str().is_some_and(|name| name != "test" && is_internal(name)));
     settings.entry_or_insert_with("test", || ctx.is_test().into());
     settings
@@ -96,6 +97,7 @@ fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kwargs: 
     let test = is_test(&settings);
     let mut ret = Ret::new(name.as_str()).ok(format!("Interface {name} is up to date."));
     let kind = settings.remove("type").map_or_else(|| "eth".to_owned(), |kind| kind.to_string());
+    // `addr` is what the grains call the hardware address, so it gets mixed up.
     if let Some(address) = settings.remove("addr") {
         let known = settings.contains_key("hwaddr");
         settings.entry_or_insert_with("hwaddr", || address);
@@ -109,6 +111,7 @@ fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kwargs: 
         Ok(done) => done,
         Err(failed) => return Ok(failed),
     };
+    // A line that includes other files names no interface that could be brought up.
     if kind == "source" {
         return Ok(ret);
     }
@@ -132,6 +135,7 @@ fn managed(ctx: &Context, name: String, #[default(true)] enabled: bool, kwargs: 
 const ASSIGNED: &str = "its value has been assigned to 'hwaddr' instead.";
 
 fn interface(ctx: &Context, ret: &mut Ret, name: &str, kind: (&str, bool), settings: &Map) -> Result<bool> {
+    // Read before writing; both answers are the lines of the file.
     let old = call(ctx, "ip.get_interface", vec![name.into()], Map::new())?;
     let args = vec![name.into(), kind.0.into(), kind.1.into()];
     let new = call(ctx, "ip.build_interface", args, settings.clone())?;
@@ -181,6 +185,7 @@ impl Interface<'_> {
                 self.enslave(ctx, ret)?;
             }
         }
+        // Addresses have changed, and the grains hold them.
         if !(self.enabled && is_up) {
             call(ctx, "saltutil.refresh_grains", Vec::new(), Map::new())?;
         }
@@ -193,6 +198,8 @@ impl Interface<'_> {
         let status = match (self.enabled, is_up) {
             (true, true) if ret.changes.is_empty() => return Ok(()),
             (true, true) => {
+                // Down and up again, so that the new file is read. The connection to the master may
+                // drop for a moment.
                 go("ip.down")?;
                 go("ip.up")?;
                 format!("Interface {name} restart to validate")
@@ -219,6 +226,7 @@ impl Interface<'_> {
             Some(other) => other.to_string().split_whitespace().map(str::to_owned).collect(),
             None => Vec::new(),
         };
+        // The kernel's own list; a slave that is already in must not be added twice.
         let present = std::fs::read_to_string(format!("/sys/class/net/{name}/bonding/slaves")).unwrap_or_default();
         let missing = wanted.into_iter().filter(|slave| !present.split_whitespace().any(|known| known == slave));
         let missing: Vec<String> = missing.collect();
@@ -226,6 +234,7 @@ impl Interface<'_> {
             return Ok(());
         }
         let Some(program) = modules::util::which("ifenslave") else {
+            // Salt only logs this. The interface itself is up.
             tracing::error!("Command 'ifenslave' not found");
             return Ok(());
         };
@@ -250,6 +259,7 @@ fn is_up(ctx: &Context, name: &str) -> Result<bool> {
     };
     Ok(interfaces.iter().any(|(interface, data)| {
         let of_loopback = || labelled(data.get("inet")) || labelled(data.get("inet6"));
+        // An alias such as `eth0:1` is no interface but an address with a label.
         labelled(data.get("secondary")) || (interface.as_str() == Some("lo") && of_loopback())
     }))
 }
@@ -295,6 +305,7 @@ fn applied(
 fn system(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     const UP_TO_DATE: &str = "Global network settings are up to date.";
     let mut settings = settings(ctx, &kwargs);
+    // Unlike the other two functions this one ignores a `test` argument, as in Salt.
     settings.insert("test", ctx.is_test());
     let mut ret = Ret::new(name.as_str()).ok(UP_TO_DATE);
     let mut write = || {

@@ -91,6 +91,7 @@ fn chain_absent(
     if ctx.is_test() {
         return Ok(ret.would(format!("nftables {name} chain in {table} table needs to be removed {family}")));
     }
+    // nft deletes only empty chains.
     for (fun, doing) in [("nftables.flush", "flush"), ("nftables.delete_chain", "delete")] {
         let said = call(ctx, fun, place.clone(), Map::new())?;
         if !is_so(&said) {
@@ -154,6 +155,7 @@ fn set_policy(
     let (chain, policy) = (wanted(&given, "chain")?, wanted(&given, "policy")?);
     let (table, family) = (table.as_str(), family.as_str());
     let now = call(ctx, "nftables.get_policy", args![table, chain.clone(), family], Map::new())?;
+    // nft knows only lower case, while states often write DROP as for iptables.
     let low = policy.to_string().to_lowercase();
     if now.as_str().unwrap_or_default().to_lowercase() == low {
         return Ok(ret.ok(format!(

@@ -31,6 +31,7 @@ impl Rule {
         let base = map! { "family" => family.as_str() };
         let full = map! { "full" => true, "family" => family.as_str(), "command" => command };
         let mut built = Vec::new();
+        // The bare rule is for the check, the full command for the comments.
         for more in [base, full] {
             let said = salt(ctx, "nftables.build_rule", over(more, &args))?;
             if !is_so(&said) {

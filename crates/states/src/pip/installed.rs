@@ -64,6 +64,7 @@ fn installed(
 ) -> Result<Ret> {
     // Both are accepted and have no effect, as in Salt.
     let _ = (repo, cache_dir);
+    // `pip_bin` is the old name of the argument.
     let bin_env = if pip_bin.truthy() && !bin_env.truthy() { pip_bin } else { bin_env };
     let options = map! {
         "bin_env" => bin_env, "requirements" => requirements, "use_wheel" => use_wheel,
@@ -78,6 +79,7 @@ fn installed(
         "allow_all_external" => allow_all_external, "allow_external" => allow_external,
         "allow_unverified" => allow_unverified, "process_dependency_links" => process_dependency_links,
         "saltenv" => saltenv(ctx), "env_vars" => env_vars, "use_vt" => use_vt, "trusted_host" => trusted_host,
+        // The notice about a new version of pip would get into the output that is read.
         "no_cache_dir" => no_cache_dir, "extra_args" => extra_args, "disable_version_check" => true,
     };
     let names = match names(&name, &pkgs)? {
@@ -130,6 +132,7 @@ impl Task {
     }
 
     fn run(self, ctx: &Context, ret: Ret) -> Result<Ret> {
+        // Asked first: it fails if there is no pip, before anything is done.
         let version = match call(ctx, "pip.version", args![self.option("bin_env").clone()], Map::new()) {
             Ok(version) => version.to_string(),
             Err(error @ (Error::Execution(_) | Error::Detailed { .. } | Error::CommandNotFound(_))) => {
@@ -153,6 +156,7 @@ impl Task {
             return Ok(ret.fail(wrong.join("\n")));
         }
         let user = self.option("user");
+        // pip would only fail once it changes the user, and with a poor message.
         if user.truthy() && has(ctx, "user.info") && !call(ctx, "user.info", args![user.clone()], Map::new())?.truthy()
         {
             return Ok(ret.fail(format!("User {user} does not exist")));
@@ -182,6 +186,8 @@ impl Task {
         let mut plan = Plan::default();
         for package in wanted {
             let there = match package.prefix.is_empty() {
+                // An address without `#egg=` does not tell its package, so it is installed every
+                // time.
                 true => None,
                 false => look.satisfied(ctx, &package, &listed)?,
             };
@@ -260,19 +266,23 @@ impl Task {
         let mut changes = Map::new();
         let mut missing = Vec::new();
         for wanted in &plan.targets {
+            // The name is unknown, so Salt shows the address with a made-up version.
             if wanted.prefix.is_empty() {
                 changes.insert(format!("{}==???", wanted.text), "Installed");
                 continue;
             }
             let place = over(self.some(&["user", "cwd", "env_vars"]), &self.kwargs);
             let own = args![wanted.prefix.as_str(), self.option("bin_env").clone()];
+            // Asked again for each package: pip may install another version than the one wanted.
             let listed = call(ctx, "pip.list", own, place)?;
             if !listed.truthy() {
                 missing.push(format!(
                     "There was no error installing package '{}' although it does not show when calling 'pip.freeze'.",
+                    // Salt's loop variable is the last name by then, whatever package is missing.
                     self.names.last().map(String::as_str).unwrap_or_default()
                 ));
             } else if let Some(version) = there::version_in(&listed, &wanted.prefix)
+                // pip said that the package was there already, so it is no change.
                 && !there.contains(&wanted.prefix)
             {
                 changes.insert(format!("{}=={version}", wanted.prefix), "Installed");

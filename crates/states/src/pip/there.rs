@@ -26,7 +26,10 @@ impl Wanted {
     pub fn read(ctx: &Context, text: &str) -> Result<std::result::Result<Wanted, String>> {
         let found = match pep440::requirement(text) {
             Ok(found) => found,
+            // An address of a version control system names its package only behind `#egg=`, if at
+            // all.
             Err(_) if VCS.iter().any(|vcs| text.starts_with(vcs)) => Requirement::default(),
+            // The most common mistake gets a message of its own.
             Err(_) if text.contains('=') && !text.contains("==") => {
                 let comment =
                     format!("Invalid version specification in package {text}. '=' is not supported, use '==' instead.");
@@ -64,12 +67,14 @@ impl Look {
     /// Says that a package is there as it is wanted, in the words of the comment; nothing when it is to be installed.
     pub fn satisfied(&self, ctx: &Context, wanted: &Wanted, listed: &Value) -> Result<Option<String>> {
         let asked;
+        // Listing everything failed before, so this one package is asked for.
         let listed = if listed.truthy() {
             listed
         } else {
             asked = call(ctx, "pip.list", args![wanted.prefix.as_str()], over(self.place.clone(), &self.kwargs))?;
             &asked
         };
+        // Salt compares with `is False`. Any other value, None as well, counts as on.
         let off = |value: &Value| *value == Value::Bool(false);
         let Some(version) = version_in(listed, &wanted.prefix).filter(|_| off(&self.ignore_installed)) else {
             return Ok(None);
@@ -81,6 +86,7 @@ impl Look {
         if !self.upgrade {
             return Ok(fulfils(&version, &wanted.conditions).then_some(there));
         }
+        // Nothing on offer fits the conditions, so what is installed must do.
         let Some(newest) = self.newest(ctx, wanted)? else {
             let text = "was already installed and\nthe available upgrade doesn't fulfills the version requirements";
             return Ok(Some(format!("Python package {} {text}", wanted.prefix)));
@@ -92,9 +98,11 @@ impl Look {
     fn newest(&self, ctx: &Context, wanted: &Wanted) -> Result<Option<String>> {
         let named = |kind: &str| wanted.conditions.iter().any(|(_, version)| version.contains(kind));
         let early = map! {
+            // Early versions are only considered if the wanted version is one itself.
             "include_alpha" => named("a"), "include_beta" => named("b"), "include_rc" => named("rc"),
         };
         let mut kwargs = over(early, &self.place);
+        // `pip.list_all_versions` does not know the argument.
         kwargs.remove("env_vars");
         kwargs.update(self.index.clone());
         let versions = call(ctx, "pip.list_all_versions", args![wanted.prefix.as_str()], kwargs)?;

@@ -24,6 +24,8 @@ fn joined(
     let ret = Ret::new(name);
     let node = format!("{user}@{host}");
     let status = call(ctx, "rabbitmq.cluster_status", Vec::new(), Map::new())?.to_string();
+    // The status is free text that changes between versions, so only the node's name is searched in
+    // it.
     if status.contains(&node) {
         return Ok(ret.ok("Already in cluster"));
     }

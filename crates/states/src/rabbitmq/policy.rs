@@ -27,9 +27,11 @@ impl Wish {
         if !equal(&is("pattern"), &self.pattern) {
             found.push("Pattern");
         }
+        // Compared as data, because the broker writes its JSON with other blanks.
         if !equal(&read(&is("definition"))?, &read(&self.definition)?) {
             found.push("Definition");
         }
+        // Without a wish the broker's default holds, whatever it is.
         if self.apply_to.truthy() && !equal(&is("apply_to"), &self.apply_to) {
             found.push("Applyto");
         }

@@ -81,6 +81,7 @@ fn present(
 fn parameters(uri: &Value, wishes: &Map) -> Map {
     let mut found = map! { "uri" => uri.clone() };
     found.extend(wishes.iter().map(|(name, wish)| (Value::from(name.to_string().replace('_', "-")), wish.clone())));
+    // The broker leaves out what is not set. `False` is a setting.
     found.retain(|_, wish| matches!(wish, Value::Bool(_)) || wish.truthy());
     found
 }

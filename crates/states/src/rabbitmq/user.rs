@@ -72,6 +72,7 @@ impl Wish<'_> {
         let exists = self.ask(ctx, "rabbitmq.user_exists", args![name])?.truthy();
         let mut other_password = false;
         if exists && !self.password.is_null() {
+            // Passwords cannot be read back, so the broker is asked to try it.
             let same = self.ask(ctx, "rabbitmq.check_password", args![name, self.password.clone()])?;
             other_password = !same.truthy();
         }
@@ -119,6 +120,7 @@ impl Wish<'_> {
             Ok(users) => users,
             Err(error) => {
                 tracing::error!("Error: {}", caught(error)?.text);
+                // Salt goes on as if the user had no tags, which then are set.
                 return Ok(Vec::new());
             }
         };
@@ -153,6 +155,7 @@ impl Wish<'_> {
         let wanted = permissions(&self.perms)?;
         let differs =
             |wanted: &Permission| !existing.get_value(&wanted.vhost).is_some_and(|is| equal(is, &wanted.shown()));
+        // One difference makes Salt set all permissions, also those that are right.
         if !wanted.iter().any(differs) {
             return Ok(());
         }

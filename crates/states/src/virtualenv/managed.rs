@@ -87,6 +87,7 @@ struct Task {
 
 fn is_there(ctx: &Context, python: &str) -> bool {
     #[cfg(test)]
+    // For tests, which replay answers without an environment on the disk.
     if let Some(said) = ctx.opts.get("__venv_exists") {
         return said.truthy();
     }
@@ -104,6 +105,7 @@ impl Task {
                 None => return Ok(ret.fail(format!("pip requirements file '{file}' not found"))),
             }
         }
+        // Noted before clearing, since afterwards nobody can tell what was there.
         if there && self.clear {
             let packages = salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?;
             ret.changes.insert("cleared_packages", packages);
@@ -128,6 +130,8 @@ impl Task {
     }
 
     fn version(&self, ctx: &Context) -> Result<String> {
+        // Python 2 printed its version on stderr. Newer ones use stdout, so the text is empty
+        // there.
         let said = call(ctx, "cmd.run_stderr", args![format!("{} -V", self.python)], Map::new())?;
         Ok(said.to_string().trim_matches('\n').to_owned())
     }
@@ -174,6 +178,7 @@ impl Task {
             Ok(before) => lines(&before),
             Err(error) => return Ok(ret.fail(caught(error)?.without_changes)),
         };
+        // Requirements may refer to other files relative to themselves.
         if let Some(folder) = folder_of(&requirements)? {
             self.install.insert("cwd", folder);
         }
@@ -182,6 +187,8 @@ impl Task {
         if code != 0 {
             ret.result = Some(false);
         }
+        // A negative code, from a signal, fails the state without showing the output. Salt does the
+        // same.
         if code > 0 {
             let part = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
             ret.comment = format!("{}\n{}\n{}", ret.comment, part("stdout"), part("stderr")).into();
@@ -230,6 +237,7 @@ fn cached(ctx: &Context, file: &str) -> Result<Option<String>> {
         path = ask("cp.cache_file", file.to_owned())?;
     }
     if path.truthy() {
+        // The cached copy may be outdated, so its hash is compared with the master's.
         let own = ask("cp.hash_file", file.to_owned())?;
         if own != ask("cp.hash_file", path.to_string())? {
             path = ask("cp.cache_file", file.to_owned())?;

@@ -15,6 +15,7 @@ use crate::support::over;
 /// For how many days a certificate must still be good when nothing is said.
 const DAYS_REMAINING: f64 = 90.0;
 /// Changes for which no certificate is issued anew.
+// These concern only how the certificate is stored, so it keeps its serial number.
 const OF_THE_FILE: [&str; 3] = ["additional_certs", "encoding", "pkcs12_friendlyname"];
 
 /// Makes sure that there is a certificate.
@@ -48,6 +49,7 @@ fn certificate_managed(
     let (of_file, mut others) = sorted(&kwargs);
     let digest = others.remove("algorithm").unwrap_or(digest);
     issue::renamed(&mut others);
+    // A default next to an explicit end would contradict it.
     let days_valid = if days_valid.is_null() && not_after.is_null() { create::DAYS.into() } else { days_valid };
     let args = over(
         others,
@@ -104,9 +106,12 @@ impl State<'_> {
             }
             return Ok((None, changes));
         }
+        // The policy decides many fields, so the comparison must know it. With a CA server it is
+        // fetched from there.
         let policy = policy::get_signing_policy(self.ctx, self.signing_policy.clone(), self.ca_server.clone())?;
         let current = match load::cert(&ready.reference(), self.encoding.passphrase.as_deref()) {
             Ok(current) => current,
+            // The passphrase in the state wins, and the container is written again with it.
             Err(Unloaded::InvalidPassword) => return Ok((None, map! { "pkcs12_passphrase" => true })),
             Err(Unloaded::Unreadable(_)) => return Ok((None, map! { "replaced" => name })),
             Err(why) => return Err(why.into()),
@@ -118,6 +123,7 @@ impl State<'_> {
             remote: !self.ca_server.is_null(),
         };
         let mut args = self.args.clone();
+        // The policy wins over the state, as it does when the certificate is issued.
         policy::lay_over(&policy, &mut args);
         let (changes, order) = changes::of_certificate(&current, &wanted, &args)?;
         Ok((Some((current, order)), changes))

@@ -30,9 +30,11 @@ fn crl_managed(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let (of_file, mut others) = sorted(&kwargs);
+    // An argument of the old module, accepted without effect.
     others.remove("text");
     refuse_unknown(&others)?;
     let mut extensions = extensions.into_map().unwrap_or_default();
+    // `auto` would make every list differ from the one before, so it is handled apart.
     let counts = extensions.get_str("cRLNumber") == Some("auto");
     if counts {
         extensions.remove("cRLNumber");
@@ -95,6 +97,7 @@ impl Wanted {
             found.insert("encoding", self.encoding.as_str());
         }
         let near = |time| changes::is_near(time, self.days_remaining);
+        // 0 switches the check off.
         if self.days_remaining != 0.0 && current.next_update.map_or(Ok(true), near)? {
             found.insert("expiration", true);
         }
@@ -113,6 +116,7 @@ impl Wanted {
             Some(current) if same => current.der,
             current => {
                 if let Some(Value::Map(extensions)) = self.args.get_mut("extensions").filter(|_| self.counts) {
+                    // Numbers have to increase, or clients keep the older list.
                     let last = current.as_ref().and_then(Crl::number);
                     extensions.insert("cRLNumber", last.map_or(1, |last| last + 1));
                 }

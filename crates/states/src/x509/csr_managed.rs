@@ -69,6 +69,7 @@ impl Wanted {
             Err(Unloaded::Unreadable(_)) => return Ok((None, map! { "replaced" => name })),
             Err(why) => return Err(why.into()),
         };
+        // Version 1 is encoded as 0, and there is no other. The former module could write 3.
         if current.version != 0 {
             return Ok((None, map! { "invalid_version" => true, "replaced" => name }));
         }

@@ -35,6 +35,7 @@ const OF_FILES: &[&str] = &[
 
 /// Sorts the further arguments of a state: those of the file, and the others.
 pub fn sorted(kwargs: &KwArgs) -> (Map, Map) {
+    // A difference would show a private key.
     let (mut of_file, mut others) = (map! { "show_changes" => false }, Map::new());
     for (name, value) in kwargs.given() {
         let text = name.to_string();
@@ -149,6 +150,7 @@ impl<'a> Managed<'a> {
     /// # Errors
     /// Those of `file.managed`.
     pub fn look(&self) -> Result<Before> {
+        // Everything that could go wrong with the file is found out before a certificate is issued.
         let test = self.file_managed(true, map! { "replace" => false })?;
         let told = |ret: Ret| with_part(ret, self, test.clone());
         if test.get("result") == Some(&Value::Bool(false)) {
@@ -163,6 +165,7 @@ impl<'a> Managed<'a> {
         let mut ready = Ready { test, path, replaces_link: false };
         if ready.path.is_symlink() {
             if self.args.get("follow_symlinks").is_none_or(Value::truthy) {
+                // The file behind the link is compared and replaced, and the link stays.
                 ready.path = target(&ready.path);
             } else {
                 ready.replaces_link = true;
@@ -189,14 +192,18 @@ impl<'a> Managed<'a> {
             let text = format!("The {} would have been {verb}d", self.what);
             return Ok(with_part(if making { ret.would(text) } else { ret }, self, ready.test));
         }
+        // Owner or mode may still be wrong.
         if !making {
             return self.parts(ret, map! { "replace" => false }, plan.again).map(|(ret, _)| ret);
         }
+        // Made only now, since making a key or asking a CA is expensive and leaves traces.
         let content = make()?;
         if ready.replaces_link {
             std::fs::remove_file(&self.name).map_err(|error| Error::io("remove", &self.name, &error))?;
         }
         let ret = ret.changed(changes).ok(format!("The {} has been {verb}d", self.what));
+        // `file.managed` handles text. Binary files are written beside it below, or it would decode
+        // them.
         if plan.is_text {
             let contents = String::from_utf8_lossy(&content).into_owned();
             let more = map! { "contents" => contents, "replace" => true };
@@ -226,6 +233,7 @@ impl<'a> Managed<'a> {
 
 /// The path a link leads to, also when nothing is there.
 fn target(link: &Path) -> PathBuf {
+    // `canonicalize` fails on a dangling link, whose target is where the file will be made.
     let direct = || std::fs::read_link(link).ok().map(|to| link.parent().unwrap_or(Path::new("/")).join(to));
     link.canonicalize().ok().or_else(direct).unwrap_or_else(|| link.to_owned())
 }

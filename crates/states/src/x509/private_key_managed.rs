@@ -36,11 +36,13 @@ fn private_key_managed(
 ) -> Result<Ret> {
     let (mut of_file, mut others) = sorted(&kwargs);
     let bits = others.remove("bits").and_then(|bits| bits.as_i64());
+    // Arguments of the old module, accepted without effect.
     for old in ["cipher", "verbose", "text"] {
         others.remove(old);
     }
     refuse_unknown(&others)?;
     if !of_file.get("mode").is_some_and(Value::truthy) {
+        // Never with the umask's mode: the key must not be readable for an instant.
         of_file.insert("mode", "0400");
     }
     let wanted = Wanted {
@@ -78,14 +80,18 @@ impl Wanted {
         if !ready.exists() {
             return Ok((None, map! { "created" => name }));
         }
+        // A new key on every run, so what is there is not even read.
         if self.new {
             return Ok((None, map! { "replaced" => name }));
         }
+        // A key that cannot be read may still be in use elsewhere. It is only thrown away on
+        // request.
         let refused = |text: &str| if self.overwrite { Ok(None) } else { Err(Error::execution(text)) };
         let loaded = match keys::private(&ready.reference(), self.passphrase.as_deref()) {
             Ok(found) => Some(found),
             Err(Unloaded::SuperfluousPassword) => {
                 changes.insert("passphrase", true);
+                // The key itself is kept and written again with the passphrase.
                 Some(keys::private(&ready.reference(), None)?)
             }
             Err(Unloaded::InvalidPassword) => {
@@ -116,6 +122,7 @@ impl Wanted {
 
     fn differences(&self, key: &PKey<Private>, encoding: &str) -> Map {
         let mut changes = Map::new();
+        // Salt's defaults. ed25519 and ed448 have a fixed size.
         let size = self.keysize.or(match self.algo.as_str() {
             "rsa" => Some(2048),
             "ec" => Some(256),
@@ -140,6 +147,7 @@ impl Wanted {
             let key = same_key.map_or_else(|| keys::generate(&self.algo, self.keysize), Ok)?;
             keys::encode(&key, &self.encoding, self.passphrase.as_deref(), self.old_container)
         };
+        // RSA keys take seconds to make, which must not block other work.
         ctx.blocking(make)
     }
 }

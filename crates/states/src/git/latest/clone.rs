@@ -34,6 +34,7 @@ impl Latest<'_> {
             _ => "",
         };
         self.comments.push(format!("{} cloned to {}{form}", self.name, self.target));
+        // A bare repository has no files to check out.
         if !self.bare
             && let Some(ret) = self.check_out_clone()?
         {
@@ -45,6 +46,7 @@ impl Latest<'_> {
         {
             return Ok(ret);
         }
+        // Cloning an empty remote leaves a repository without any commit.
         let new = self.look("revision", map! {})?;
         if new.is_some() {
             self.note_revision(None, new.as_deref());
@@ -81,6 +83,7 @@ impl Latest<'_> {
 
     fn run_clone(&mut self) -> Result<Option<Ret>> {
         let mut opts: Vec<String> = Vec::new();
+        // A mirror is bare as well; git refuses both options together.
         if self.mirror {
             opts.push("--mirror".into());
         } else if self.bare {
@@ -89,6 +92,7 @@ impl Latest<'_> {
         if self.remote != "origin" {
             opts.extend(["--origin".to_owned(), self.remote.clone()]);
         }
+        // A shallow clone contains a single branch, so it has to be the wanted one.
         if let Some(depth) = &self.depth {
             opts.extend(["--depth".to_owned(), depth.to_string(), "--branch".to_owned(), self.rev.clone()]);
         }
@@ -109,6 +113,7 @@ impl Latest<'_> {
     /// Brings the new clone to the wanted revision and branch.
     fn check_out_clone(&mut self) -> Result<Option<Ret>> {
         let Some(remote_rev) = self.found.rev.clone() else {
+            // An empty remote has no HEAD either, and there is nothing to complain about.
             if self.rev == "HEAD" {
                 return Ok(None);
             }
@@ -116,10 +121,13 @@ impl Latest<'_> {
                 format!("Repository was cloned but is empty, so {}/{} cannot be checked out", self.remote, self.rev);
             return Ok(Some(self.fail(text)));
         };
+        // The tag was on the remote a moment ago, so a clone without it must have been limited by
+        // its options.
         if self.found.kind == Some(RevType::Tag) && !self.names("list_tags")?.contains(&self.rev) {
             return Ok(Some(self.fail(format!("Revision '{}' does not exist in clone", self.rev))));
         }
         if let Some(branch) = self.branch.clone()
+            // A fresh clone has only the default branch.
             && !self.names("list_branches")?.contains(&branch)
         {
             let start = self.starting_point(&remote_rev);
@@ -128,6 +136,7 @@ impl Latest<'_> {
             self.comments.push(format!("Branch '{branch}' checked out, with {place} as a starting point"));
         }
         let (local_rev, local_branch) = self.repo.head(self.ctx, &self.target)?;
+        // git warns in this case but exits with 0, leaving no branch checked out.
         if local_branch.is_none() && !self.found.has_head {
             let text = "Remote HEAD refers to a ref that does not exist. This can happen when the default branch on the \
                         remote repository is renamed or deleted. If you are unable to fix the remote repository, you can \
@@ -136,6 +145,7 @@ impl Latest<'_> {
             return Ok(Some(self.fail(text)));
         }
         if !revs_equal(local_rev.as_deref(), Some(&remote_rev), self.found.kind) {
+            // Safe in a fresh clone, which has no local changes to lose.
             self.hard_reset(&remote_rev, false)?;
             self.comments.push(format!("Repository was reset to {}", self.found.place));
         }
@@ -151,6 +161,7 @@ impl Latest<'_> {
     /// What a new branch begins at.
     pub(super) fn starting_point(&self, remote_rev: &str) -> String {
         match self.found.upstream.name() {
+            // A branch name would be ambiguous as long as HEAD is what is followed.
             _ if self.rev == "HEAD" => remote_rev.to_owned(),
             Some(upstream) => upstream.to_owned(),
             None => self.rev.clone(),

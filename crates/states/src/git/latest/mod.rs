@@ -97,6 +97,7 @@ fn latest(
             return Ok(ret.fail(text));
         }
     }
+    // Python compares `1 == True`, so numbers pass as well.
     let force_reset = match &force_reset {
         Value::Bool(true) | Value::Int(1) => ForceReset::Yes,
         Value::Bool(false) | Value::Int(0) => ForceReset::No,
@@ -132,6 +133,7 @@ fn latest(
         force_fetch: force_fetch.truthy(),
         force_reset,
         submodules: submodules.truthy(),
+        // A mirror is a bare repository that follows all refs.
         bare: bare.truthy() || mirror,
         mirror,
         remote,
@@ -148,6 +150,7 @@ fn latest(
 
 impl Latest<'_> {
     fn apply(mut self) -> Result<Ret> {
+        // With git LFS, reset and merge download files, and then they need the SSH key.
         let lfs = map! { "key" => r"filter\.lfs\.", "global" => true, "ignore_retcode" => true };
         self.lfs = yes(self.ctx, "git.config_get_regexp", lfs)?;
         if Path::new(&self.target).is_file() {
@@ -157,11 +160,13 @@ impl Latest<'_> {
         if let Some(text) = self.look_at_remote()? {
             return Ok(self.ret.fail(text));
         }
+        // A bare repository has its refs at the top of the directory.
         let inside = if self.bare { "refs" } else { ".git" };
         let there = Path::new(&self.target).join(inside).is_dir() || self.is_worktree()?;
         let done = if there { self.update() } else { self.clone() };
         match done {
             Ok(ret) => Ok(ret),
+            // Steps that do not handle their own errors end up here, with what was done so far.
             Err(error) => Ok(failed(self.ret, without_command(&error), &self.comments)),
         }
     }
@@ -210,7 +215,7 @@ impl Latest<'_> {
         self.here("reset", arguments).map(drop)
     }
 
-    /// Whether the local branch is to change.
+    /// Returns whether another branch has to be checked out.
     fn changes_branch(&self, local: Option<&str>) -> bool {
         self.branch.is_some() && self.branch.as_deref() != local
     }
@@ -238,6 +243,7 @@ impl Latest<'_> {
             "command" => "update", "opts" => value::list!["--init", "--recursive"],
             "identity" => self.repo.identity.clone(),
         };
+        // Salt passes the environment only for existing repositories.
         if with_env {
             arguments.insert("saltenv", self.saltenv());
         }
@@ -263,6 +269,7 @@ fn short(hash: Option<&str>) -> String {
 fn revs_equal(one: Option<&str>, other: Option<&str>, kind: Option<RevType>) -> bool {
     match (one, other) {
         (None, None) => true,
+        // The state may give an abbreviated hash.
         (Some(one), Some(other)) if kind == Some(RevType::Sha1) => one.starts_with(other),
         (one, other) => one == other,
     }

@@ -42,7 +42,7 @@ pub(super) struct Local {
     pub has_remote: bool,
     /// Whether the wanted commit is checked out.
     pub matches: bool,
-    /// Whether files differ from what is checked out.
+    /// Whether there are uncommitted changes.
     pub changed: bool,
     /// Whether the wanted commit is here and the remote's branches as they are there.
     pub has_rev: bool,
@@ -54,6 +54,7 @@ pub(super) struct Local {
 impl Latest<'_> {
     /// Says whether the wanted commit lies ahead.
     pub(super) fn ancestry(&self, local: &Local, quietly: bool) -> Result<Merge> {
+        // Without a local commit there is nothing that could be lost.
         let Some(base) = local.base_rev.clone() else { return Ok(Merge::FastForward) };
         let refs = list![base, self.found.rev.clone()];
         let arguments = map! { "refs" => refs, "is_ancestor" => true, "ignore_retcode" => quietly };
@@ -84,6 +85,7 @@ impl Latest<'_> {
         ))
     }
 
+    /// A hint for the most common cause of a failed fast-forward: another branch is checked out.
     fn branch_hint(&self, local: &str) -> String {
         if self.branch.is_some() {
             return String::new();
@@ -109,6 +111,7 @@ impl Latest<'_> {
     pub(super) fn reconcile(&mut self, local: &mut Local) -> Result<Option<Ret>> {
         let remote_rev = self.found.rev.clone().unwrap_or_default();
         let tracking = self.tracking(local.upstream.as_deref(), &local.branches);
+        // git cannot configure an upstream for a branch without commits.
         if tracking.is_some() && local.branch.is_none() {
             let text = "Cannot set/unset upstream tracking branch, local HEAD refers to nonexistent branch. This may have \
                         been caused by cloning a remote repository for which the default branch was renamed or deleted. \
@@ -133,19 +136,22 @@ impl Latest<'_> {
         if self.submodules { self.update_submodules(true) } else { Ok(None) }
     }
 
-    /// Tags that are new there make a fetch necessary; those that are gone there go here.
+    /// Compares the tags. New ones force a fetch; with `sync_tags` those gone from the remote are
+    /// deleted.
     fn compare_tags(&mut self, local: &mut Local) -> Result<()> {
         let arguments = map! {
             "remote" => self.remote.clone(), "opts" => "--tags", "identity" => self.repo.identity.clone(),
             "saltenv" => self.saltenv(), "ignore_retcode" => true,
         };
         let refs = self.here("ls_remote", arguments)?.into_map().unwrap_or_default();
+        // `^{}` marks the commit behind an annotated tag, which is listed a second time.
         let names = refs.text_keys().filter(|name| !name.contains("^{}"));
         let mut there: Vec<String> = names.map(|name| name.replace("refs/tags/", "")).collect();
         there.sort();
         if there == local.tags {
             return Ok(());
         }
+        // Different tags force a fetch, even if the wanted commit is here.
         local.has_rev = false;
         let new: Vec<String> = there.iter().filter(|tag| !local.tags.contains(tag)).cloned().collect();
         if !new.is_empty() {
@@ -156,6 +162,7 @@ impl Latest<'_> {
             match self.here("tag", map! { "name" => tag.clone(), "opts" => "-d" }) {
                 Ok(_) => gone.push(tag.clone()),
                 Err(error @ Error::Execution(_)) => {
+                    // A stale tag does no harm to the checkout, so it is only a warning.
                     let text = format!("Failed to remove local tag '{tag}':\n\n{error}\n\n");
                     let warnings = self.ret.more.entry_or_insert_with("warnings", || Value::List(Vec::new()));
                     if let Value::List(warnings) = warnings {
@@ -197,6 +204,7 @@ impl Latest<'_> {
             }
             Ok(_) => {}
         }
+        // The fetch may not cover the commit: `refspec_branch` can exclude it.
         match self.here("rev_parse", commit_of(remote_rev)) {
             Ok(_) => {}
             Err(error @ Error::Execution(_)) => {
@@ -209,6 +217,7 @@ impl Latest<'_> {
         if !local.matches && !self.update_head && !self.changes_branch(local.branch.as_deref()) {
             return Ok(Some(self.left_alone(local)));
         }
+        // Only now can it be decided: before the fetch the wanted commit was unknown here.
         local.merge = self.ancestry(local, false)?;
         let blocked = local.merge == Merge::NoFastForward || local.changed;
         if blocked && self.force_reset == ForceReset::No {
@@ -240,6 +249,7 @@ impl Latest<'_> {
     }
 
     fn merge(&mut self, local: &Local, remote_rev: &str, tracking: Option<Tracking>) -> Result<Option<Ret>> {
+        // Only reached with `force_reset`; everything else was refused before.
         if local.merge == Merge::NoFastForward {
             self.hard_reset(remote_rev, true)?;
             self.ret.changes.insert("forced update", true);
@@ -251,6 +261,7 @@ impl Latest<'_> {
             self.here("discard_local_changes", Map::new())?;
             self.comments.push("Uncommitted changes were discarded".into());
         }
+        // Before the merge, which goes by the tracked branch.
         if let Some(tracking) = tracking {
             self.here("branch", map! { "opts" => tracking.opts })?;
             self.comments.push(tracking.comment);
@@ -259,6 +270,7 @@ impl Latest<'_> {
         if local.merge != Merge::FastForward || there {
             return Ok(None);
         }
+        // A tag or a hash has no upstream to merge with, so the branch is moved there.
         if self.found.upstream.name().is_none() && self.rev != "HEAD" {
             let rev = self.rev.clone();
             self.hard_reset(&rev, true)?;
@@ -266,6 +278,7 @@ impl Latest<'_> {
             return Ok(None);
         }
         let head = map! { "ref" => "HEAD", "opts" => list!["--quiet"], "ignore_retcode" => true };
+        // A merge on a detached HEAD would leave the commit on no branch.
         if !self.here("symbolic_ref", head)?.truthy() {
             return Ok(Some(self.fail("Unable to fast-forward, HEAD is detached")));
         }
@@ -281,6 +294,8 @@ impl Latest<'_> {
             let text = format!("Bare repository at {} would be fetched", self.target);
             return Ok(Some(match self.ret.changes.is_empty() {
                 false => self.neutral(text),
+                // A bare fetch has no visible effect in advance, so test mode cannot tell whether
+                // something would change.
                 true => self.up_to_date(&[text], false),
             }));
         }

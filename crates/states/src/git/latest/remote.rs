@@ -66,7 +66,9 @@ impl Latest<'_> {
             Ok(url) => url,
             Err(error) => return Ok(Some(error.to_string())),
         };
+        // Comments and changes show this one; the other goes to git only.
         self.found.redacted_url = redacted(&self.found.url);
+        // Nothing is checked out in a bare repository, so a revision would have no effect.
         if self.rev != "HEAD" && self.bare {
             return Ok(Some("'rev' is not compatible with the 'mirror' and 'bare' arguments".into()));
         }
@@ -79,6 +81,8 @@ impl Latest<'_> {
         };
         let head = refs.get_str("HEAD").map(str::to_owned);
         self.found.has_head = head.is_some();
+        // The refs do not say which branch HEAD points to. The first one with the same commit is
+        // taken, as in Salt.
         self.found.default_branch = refs.iter().find_map(|(name, hash)| {
             let name = name.as_str()?.strip_prefix("refs/heads/")?;
             (hash.as_str() == head.as_deref()).then(|| name.to_owned())
@@ -86,6 +90,7 @@ impl Latest<'_> {
         if !self.bare {
             self.find_revision(&refs, head);
         }
+        // git can only limit the depth of a branch or a tag, not of a hash.
         if self.depth.is_some() && !matches!(self.found.kind, Some(RevType::Branch | RevType::Tag)) {
             let text =
                 "When 'depth' is used, 'rev' must be set to the name of a branch or tag on the remote repository";
@@ -111,6 +116,7 @@ impl Latest<'_> {
         let get = |name: String| refs.get_str(&name).map(str::to_owned);
         let rev = self.rev.clone();
         if rev == "HEAD" {
+            // HEAD is treated like a hash: whichever branch it is now may be another one tomorrow.
             found.kind = head.is_some().then_some(RevType::Sha1);
             if head.is_some() {
                 found.upstream = Upstream::Any;
@@ -121,9 +127,13 @@ impl Latest<'_> {
             found.kind = Some(RevType::Branch);
             found.upstream = Upstream::To(format!("{}/{rev}", self.remote));
         } else if let Some(hash) = get(format!("refs/tags/{rev}^{{}}")).or_else(|| get(format!("refs/tags/{rev}"))) {
+            // For an annotated tag the entry with `^{}` names the commit, and the plain one the tag
+            // object.
             found.rev = Some(hash);
             found.kind = Some(RevType::Tag);
         } else if is_hash(&rev) {
+            // The remote lists only the tips, so a hash cannot be looked up. It is taken on trust and
+            // fails after the fetch if it does not exist.
             self.rev = rev.to_lowercase();
             found.rev = Some(self.rev.clone());
             found.kind = Some(RevType::Sha1);

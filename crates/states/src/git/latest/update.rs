@@ -41,6 +41,8 @@ impl Latest<'_> {
         {
             return Ok(ret);
         }
+        // The final check: whatever the steps above reported, HEAD has to be where it was meant to
+        // be.
         let new = self.look("revision", map! {})?;
         if !self.bare && !revs_equal(new.as_deref(), self.found.rev.as_deref(), self.found.kind) {
             return Ok(self.fail("Failed to update repository"));
@@ -60,10 +62,13 @@ impl Latest<'_> {
         let mut tags = self.names("list_tags")?;
         tags.sort();
         let (rev, branch) = self.repo.head(self.ctx, &self.target)?;
+        // An emptied remote is more likely a mistake than an order to delete all commits.
         if !self.bare && self.found.rev.is_none() && rev.is_some() {
             let text = "Remote repository is empty, cannot update from a non-empty to an empty repository";
             return Ok(Err(self.fail(text)));
         }
+        // The base is where a merge or a reset starts: the present branch, or the one that will be
+        // checked out first.
         let (mut base_rev, mut base_branch) = (rev.clone(), branch.clone());
         if let Some(wanted) = self.branch.clone().filter(|_| self.changes_branch(branch.as_deref())) {
             if branches.contains(&wanted) {
@@ -76,13 +81,16 @@ impl Latest<'_> {
                     }
                 }
             } else {
+                // A new branch starts at the wanted commit, so there is nothing to merge.
                 base_rev = self.found.rev.clone();
             }
         }
+        // With credentials, because they are part of what is compared.
         let remotes = self.here("remotes", map! { "redact_auth" => false })?.into_map().unwrap_or_default();
         let fetch_url = remotes.get(&self.remote).and_then(|urls| urls.get("fetch")).map(Value::to_string);
         let matches = revs_equal(rev.as_deref(), self.found.rev.as_deref(), self.found.kind);
         let changed = !self.bare && self.has_changes()?;
+        // The commit is right, but files were edited. Only `force_reset: True` throws that away.
         if changed && matches {
             if self.force_reset != ForceReset::Yes {
                 let comments = self.comments.clone();
@@ -122,6 +130,7 @@ impl Latest<'_> {
     fn has_changes(&self) -> Result<bool> {
         match self.here("diff", map! { "item1" => "HEAD" }) {
             Ok(text) => Ok(text.truthy()),
+            // Without a commit there is no HEAD to compare with.
             Err(exec::Error::Execution(_)) => {
                 tracing::warn!("git.latest: Unable to determine if {} has local changes", self.target);
                 Ok(false)
@@ -135,10 +144,12 @@ impl Latest<'_> {
         if let Some(ret) = self.find_here(local)? {
             return Ok(Some(ret));
         }
+        // With `remote-changes` local edits alone are no reason to reset.
         local.merge = match local.changed && self.force_reset != ForceReset::RemoteChanges {
             true => Merge::NoFastForward,
             false => Merge::Unknown,
         };
+        // Without the commit the kind of merge is decided after the fetch.
         if local.has_rev {
             if !local.matches && !self.update_head && !self.changes_branch(local.branch.as_deref()) {
                 return Ok(Some(self.left_alone(local)));
@@ -159,6 +170,7 @@ impl Latest<'_> {
     fn find_here(&mut self, local: &mut Local) -> Result<Option<Ret>> {
         let Some(remote_rev) = self.found.rev.clone() else { return Ok(None) };
         let sha = self.found.kind == Some(RevType::Sha1);
+        // No need to ask git: the base is the wanted commit.
         if sha && local.base_rev.as_ref().is_some_and(|base| base.starts_with(&remote_rev)) {
             local.has_rev = true;
             return Ok(None);
@@ -168,6 +180,8 @@ impl Latest<'_> {
         }
         match (self.found.kind, self.found.upstream.name()) {
             (Some(RevType::Branch), Some(upstream)) if local.has_remote => {
+                // The commit may be here while the copy of the remote's branch is behind, after a
+                // forced push for instance. Then a fetch is due.
                 let copy = self.look("rev_parse", map! { "rev" => upstream })?;
                 local.has_rev = copy.as_deref() == Some(remote_rev.as_str());
             }
@@ -176,6 +190,8 @@ impl Latest<'_> {
                 if tag.as_deref() == Some(remote_rev.as_str()) {
                     local.has_rev = true;
                 } else if self.force_reset == ForceReset::No {
+                    // The tag was moved on the remote. A fetch would follow it, but the branch could
+                    // only get there by a reset.
                     let text = format!(
                         "'{}' is a tag, but the remote SHA1 for this tag ({}) doesn't match the local SHA1 ({}). Set \
                          'force_reset' to True to force this update.",
@@ -207,6 +223,7 @@ impl Latest<'_> {
     /// The branch a local one tracks.
     pub(super) fn tracked(&self, branch: Option<&str>) -> Result<Option<String>> {
         let Some(branch) = branch else { return Ok(None) };
+        // Fails for a branch that tracks nothing, which is a valid answer.
         let arguments = map! { "rev" => format!("{branch}@{{upstream}}"), "opts" => value::list!["--abbrev-ref"] };
         Ok(self.look("rev_parse", arguments)?.filter(|name| !name.is_empty()))
     }
@@ -214,6 +231,7 @@ impl Latest<'_> {
     /// How the branch comes to track what it should.
     pub(super) fn tracking(&self, tracked: Option<&str>, branches: &[String]) -> Option<Tracking> {
         let set = |wanted: &str| {
+            // A branch that does not exist yet gets its upstream when it is made.
             let there = self.branch.as_ref().is_none_or(|branch| branches.contains(branch));
             there.then(|| vec!["--set-upstream-to".to_owned(), wanted.to_owned()])
         };
@@ -235,6 +253,7 @@ impl Latest<'_> {
     /// Sets the address of the remote.
     fn set_remote(&mut self, local: &Local) -> Result<Option<Ret>> {
         let Some(remote_rev) = self.found.rev.clone() else { return Ok(None) };
+        // Compared with credentials, so a changed password counts as a new address.
         if local.fetch_url.as_deref() == Some(self.found.url.as_str()) {
             return Ok(None);
         }
@@ -272,6 +291,7 @@ impl Latest<'_> {
         if !self.ret.changes.is_empty() {
             return self.neutral(sentences(actions));
         }
+        // Nothing that counts as a change, but the user should still see what would be done.
         if !local.matches && !self.update_head && !actions.is_empty() {
             return Ret { comment: sentences(actions).into(), ..self.ret.clone() };
         }
@@ -338,6 +358,7 @@ pub(super) fn commit_of(rev: &str) -> value::Map {
 
 /// Python's `capitalize`: the first letter large, all others small.
 fn capitalized(text: &str) -> String {
+    // Salt calls `capitalize`, which lower-cases the rest: "Remote head (…)".
     let mut letters = text.chars();
     letters
         .next()
