@@ -75,9 +75,12 @@ pub fn repack(ctx: &Context, pkgs: &Value, normalize: bool) -> Result<Map> {
         let version = if version.is_null() { version } else { version.to_string().into() };
         found.insert(normalized(ctx, &name.to_string(), normalize)?, version);
     }
+    // Normalizing can make two names one, so the entries are counted and not only compared.
     let given = match pkgs {
         Value::List(items) => items.len(),
         Value::Map(map) => map.len(),
+        // Salt takes `len()` of the argument, which for a text is its number of letters. Texts
+        // practically never pass.
         Value::Str(text) => text.chars().count(),
         _ => found.len(),
     };
@@ -168,6 +171,7 @@ fn with_attributes(ctx: &Context, packages: &Map, attr: &Value) -> Result<Map> {
                 .filter(|key| wanted(key))
                 .filter_map(|key| Some((*key, item.get(key)?.clone())))
                 .collect();
+            // The name carries the architecture only while that is foreign.
             if *kept.get("arch").unwrap_or(&Value::Null) == arch
                 && let Some(bare) = parsed.get("name").filter(|bare| bare.truthy())
             {
@@ -451,6 +455,7 @@ fn parts(version: &str) -> Vec<String> {
         match kind {
             Some(_) if kind == before => parts.last_mut().expect("there is one").push(c),
             Some(_) => parts.push(c.to_string()),
+            // Signs between the parts only separate them.
             None => {}
         }
         before = kind;

@@ -44,6 +44,7 @@ fn shown(line: &str) -> Map {
     let mut shown = map! { "name" => fields[0], "passwd" => fields.get(1).copied().unwrap_or_default() };
     for (place, key) in NUMBERS.into_iter().enumerate() {
         let number = fields.get(place + 2).filter(|text| !text.is_empty());
+        // -1 stands for an empty field, as in Python's `spwd`.
         shown.insert(key, number.map_or(-1, |text| text.parse().unwrap_or(-1)));
     }
     shown
@@ -55,6 +56,8 @@ fn nothing() -> Map {
 
 /// The entry of a user; empty texts if there is none or we may not look.
 fn entry(name: &str, root: Option<&str>) -> Map {
+    // Only root may read the file. Without the right the answer looks like that for an unknown
+    // user, as in Salt.
     let text = std::fs::read_to_string(path(root)).unwrap_or_default();
     let own = text.lines().find(|line| line.split(':').next() == Some(name));
     own.map_or_else(nothing, shown)
@@ -88,6 +91,7 @@ fn default_hash() -> Result<String> {
 #[function]
 fn del_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
     accounts::attempt(ctx, "passwd", &["-d", &name], root.as_deref())?;
+    // The program's exit code is not looked at. What counts is the file.
     let after = look(ctx, &name, root.as_deref())?;
     Ok(after.get_str("passwd") == Some("") && after.get_str("name") == Some(&name))
 }
@@ -149,6 +153,7 @@ fn unlock_password(ctx: &Context, name: String, root: Option<String>) -> Result<
 fn set_lock(ctx: &Context, name: &str, locked: bool, root: Option<&str>) -> Result<bool> {
     let is_locked = |entry: &Map| entry.get_str("passwd").is_some_and(|hash| hash.starts_with('!'));
     let before = look(ctx, name, root)?;
+    // No such user.
     if before.get_str("name") == Some("") {
         return Ok(false);
     }
@@ -255,6 +260,7 @@ fn set_password(
         tracing::warn!("user {name} does not exist, cannot set password");
         return Ok(Value::Bool(false));
     }
+    // Either of them would end the field or the line, and could add an account without a password.
     if password.contains([':', '\n']) {
         return Err(Error::invocation("a password hash holds no colon and no line end"));
     }
@@ -295,6 +301,7 @@ fn with_password(text: &str, name: &str, hash: &str, today: u64) -> String {
         found = true;
         fields.resize(9, "");
         let changed = today.to_string();
+        // The day of the change goes with the password, as passwd does it.
         (fields[1], fields[2]) = (hash, &changed);
         out.push_str(&format!("{}\n", fields.join(":")));
     }

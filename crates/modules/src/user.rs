@@ -38,6 +38,7 @@ pub static MODULE: Module = Module::new(
 const GECOS: [&str; 5] = ["fullname", "roomnumber", "workphone", "homephone", "other"];
 
 fn gecos_parts(gecos: &str) -> [String; 5] {
+    // The last field takes the rest, commas included.
     let mut parts = gecos.splitn(5, ',').map(str::to_owned);
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
@@ -89,6 +90,7 @@ fn add(
     // Login classes are a thing of OpenBSD.
     let _ = loginclass;
     let groups = util::split_input(&groups);
+    // useradd fails if it should make a group that exists. That group then becomes the main one.
     let own_group = groups.contains(&name) && usergroup.is_none();
     let gid = match gid.filter(|gid| !gid.is_empty()) {
         None if own_group => accounts::team(ctx, &name, root.as_deref())?.map(|team| team.gid.to_string()),
@@ -98,6 +100,7 @@ fn add(
     let args = new.args(&name);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let program = if local { "luseradd" } else { "useradd" };
+    // The programs of libuser know no other root.
     let below = root.as_deref().filter(|_| !local);
     if !accounts::change(ctx, program, &args, below)? {
         return Ok(false);
@@ -136,7 +139,9 @@ impl NewUser {
         }
         let flags = [
             ("-U", self.usergroup == Some(true) && filled(&self.gid).is_none() && !self.local),
+            // luseradd spells the option in another way.
             (if self.local { "-n" } else { "-N" }, self.usergroup == Some(false)),
+            // luseradd makes the home by itself.
             ("-m", self.createhome && !self.local),
             ("-M", !self.createhome),
             ("-l", self.nologinit),
@@ -162,6 +167,7 @@ fn set_field(ctx: &Context, name: &str, key: &str, value: &Value, flags: &[&str]
     let mut args = flags.to_vec();
     args.extend([text.as_str(), name]);
     accounts::attempt(ctx, "usermod", &args, root)?;
+    // After a rename the account is found under its new name only.
     let name = if key == "name" { text.as_str() } else { name };
     Ok(accounts::account(ctx, name, root)?.as_ref().is_some_and(same))
 }
@@ -176,6 +182,7 @@ fn set_gecos(ctx: &Context, name: &str, part: &str, value: &str, root: Option<&s
     }
     parts[place] = value.to_owned();
     let joined = parts.join(",");
+    // The empty fields at the end are left out, as people write them.
     accounts::attempt(ctx, "usermod", &["-c", joined.trim_end_matches(','), name], root)?;
     let after = accounts::account(ctx, name, root)?;
     Ok(after.is_some_and(|account| gecos_parts(&account.gecos)[place] == value))
@@ -190,6 +197,7 @@ fn set_groups(ctx: &Context, name: &str, groups: &[String], append: bool, root: 
     let mut wanted = groups.to_vec();
     wanted.sort();
     wanted.dedup();
+    // Also spares a call of usermod on each run of a state.
     if accounts::group_names(name) == wanted {
         return Ok(true);
     }

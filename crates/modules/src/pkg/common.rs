@@ -37,6 +37,7 @@ pub fn in_scope(ctx: &Context, words: Vec<String>) -> Vec<String> {
 pub fn clear_refresh_mark(ctx: &Context) {
     let mark = Path::new(ctx.cachedir()).join("pkg_refresh");
     match std::fs::remove_file(&mark) {
+        // Another state may have removed it first.
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             tracing::warn!("{} cannot be removed: {error}", mark.display());
         }
@@ -82,11 +83,14 @@ pub fn targets(name: Option<&str>, pkgs: &Value, sources: &Value) -> Result<Vec<
 
 /// Splits ">= 1.0" into the sign and the version.
 pub fn split_comparison(text: &str) -> (&str, &str) {
+    // Longer signs come first, or `<` would hide `<=`.
     const SIGNS: [&str; 10] = ["<=>", "!=", ">=", "<=", ">>", "<<", "<>", ">", "<", "="];
     let sign = SIGNS.into_iter().find(|sign| text.starts_with(sign)).unwrap_or_default();
     let rest = &text[sign.len()..];
     let version = rest.strip_prefix(char::is_whitespace).unwrap_or(rest);
     match version.is_empty() || version.contains(['<', '>', '=']) {
+        // Not one comparison but several, or a sign without a version: it is taken as an exact
+        // version.
         true => ("", text),
         false => (sign, version),
     }
@@ -155,6 +159,7 @@ pub fn parse_targets(ctx: &Context, args: Vec<Value>, kwargs: Map) -> Result<Tar
     let all = |items: Vec<Value>| items.iter().map(Value::to_string).collect::<Vec<_>>();
     Ok(match parsed.into_iter().next() {
         Some(Value::Map(packages)) if !packages.is_empty() => {
+            // A dash at the beginning would make it an option of a program that runs as root.
             if let Some(bad) = packages.text_keys().find(|name| name.starts_with('-') || name.is_empty()) {
                 return Err(Error::invocation(format!("'{bad}' is not the name of a package")));
             }

@@ -12,6 +12,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 fn split(version: &str) -> (u64, &str, &str) {
     let version = version.trim();
     let (epoch, rest) = version.split_once(':').unwrap_or(("0", version));
+    // The last dash: upstream versions may contain others.
     let (upstream, revision) = rest.rsplit_once('-').unwrap_or((rest, ""));
     (epoch.parse().unwrap_or(0), upstream, revision)
 }
@@ -44,6 +45,8 @@ fn part(mut a: &str, mut b: &str) -> Ordering {
             b = &b[second.map_or(0, char::len_utf8)..];
         }
         let (left, right) = (take_number(&mut a), take_number(&mut b));
+        // Without leading zeros the longer number is the greater one. Comparing text has no limit
+        // of size.
         let order = left.len().cmp(&right.len()).then_with(|| left.cmp(right));
         if order.is_ne() {
             return order;

@@ -28,11 +28,14 @@ fn succeeds<W: AsRef<str>>(ctx: &Context, words: &[W]) -> Result<bool> {
         Ok(said) => {
             let done = said.retcode == Some(0);
             if !done {
+                // Init scripts report on either stream.
                 let why = if said.stderr.trim().is_empty() { said.stdout.trim() } else { said.stderr.trim() };
                 tracing::debug!("'{}' ended with {:?}: {why}", words.join(" "), said.retcode);
             }
             Ok(done)
         }
+        // Salt's shell would print an error and exit with 127, which counts as a failure and is no
+        // exception.
         Err(Error::CommandNotFound(program)) => {
             tracing::error!("'{}' cannot be run: there is no {program}", words.join(" "));
             Ok(false)
@@ -43,6 +46,7 @@ fn succeeds<W: AsRef<str>>(ctx: &Context, words: &[W]) -> Result<bool> {
 
 /// Refuses names that would be read as an option, or lead out of the directory of scripts.
 fn checked(name: &str) -> Result<&str> {
+    // The name becomes part of a path and an argument of programs that run as root.
     match name.is_empty() || name.starts_with('-') || name.contains('/') {
         true => Err(Error::invocation(format!("'{name}' is not the name of a service"))),
         false => Ok(name),
@@ -52,12 +56,14 @@ fn checked(name: &str) -> Result<&str> {
 /// Whether a name is a pattern.
 fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
+        // An empty pair of brackets is no character class.
         || name.find('[').is_some_and(|place| name[place + 1..].find(']').is_some_and(|end| end > 0))
 }
 
 /// The runlevel the program `runlevel` tells, or the usual one.
 fn runlevel(ctx: &Context, program: &str, usual: &str) -> Result<String> {
     let text = cmd::quiet(ctx, &[program])?.stdout;
+    // The output is the previous and the current runlevel. In a container it is "unknown".
     let level = text.split_whitespace().nth(1).filter(|_| !text.contains("unknown"));
     Ok(level.unwrap_or(usual).to_owned())
 }

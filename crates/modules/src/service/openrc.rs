@@ -49,6 +49,7 @@ fn listed(ctx: &Context) -> Result<BTreeMap<String, Vec<String>>> {
 fn parsed(text: &str) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
     for (name, levels) in text.lines().filter_map(|line| line.split_once('|')) {
+        // Only the columns up to the second bar are runlevels.
         let levels = levels.split('|').next().unwrap_or_default();
         let mut levels: Vec<String> = levels.split_whitespace().map(str::to_owned).collect();
         levels.sort();
@@ -165,9 +166,11 @@ fn update(ctx: &Context, command: &str, name: &str, levels: &[&String]) -> Resul
 #[function]
 fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let Some(wanted) = wanted(&kwargs) else { return update(ctx, "add", &name, &[]) };
+    // Compared first, because rc-update fails on a service that is in the runlevel already.
     let current = current(ctx, &name)?;
     let surplus: Vec<&String> = current.difference(&wanted).collect();
     let missing: Vec<&String> = wanted.difference(&current).collect();
+    // `runlevels` names exactly the wanted ones, so others are removed, too.
     for (command, levels) in [("delete", surplus), ("add", missing)] {
         if !levels.is_empty() && !update(ctx, command, &name, &levels)? {
             return Ok(false);

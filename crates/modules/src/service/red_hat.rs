@@ -46,6 +46,7 @@ const SYSTEMS: [(&str, i64); 14] = [
     ("SUSE", 12),
     ("Amazon", i64::MAX),
     ("ALT", i64::MAX),
+    // The two blanks are in Salt's list as well: it is matched against grains of old versions.
     ("SUSE  Enterprise Server", i64::MAX),
     ("McAfee  OS Server", i64::MAX),
     ("VirtuozzoLinux", i64::MAX),
@@ -73,6 +74,7 @@ fn is_upstart(limit: &str) -> bool {
 
 fn has_script(ctx: &Context, name: &str) -> bool {
     let mode = std::fs::metadata(at(ctx, &format!("/etc/init.d/{name}"))).map(|meta| meta.permissions().mode());
+    // The owner's bit only, as in Salt. Root could execute the script with any of the three.
     mode.is_ok_and(|mode| mode & 0o100 != 0)
 }
 
@@ -91,6 +93,7 @@ fn all(ctx: &Context) -> Result<Vec<String>> {
 fn listed(text: &str) -> Vec<String> {
     let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     words
+        // Services of xinetd are listed below in another form and are no scripts.
         .filter(|words| words.get(1).is_some_and(|word| word.starts_with("0:")))
         .map(|words| words[0].to_owned())
         .collect()
@@ -100,6 +103,7 @@ fn listed(text: &str) -> Vec<String> {
 fn is_on(text: &str, name: &str, level: &str) -> bool {
     text.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
+        // xinetd's services have no runlevels but a plain `on`.
         match line.contains(&format!("{level}:on")) {
             true => words.first() == Some(&name),
             false => words == [name, "on"],
@@ -116,12 +120,14 @@ fn starts(ctx: &Context, name: &str, level: Option<&str>) -> Result<bool> {
     if said.retcode == Some(0) && is_on(&said.stdout, name, &level) {
         return Ok(true);
     }
+    // A service that chkconfig does not manage may still have its links.
     let links = names_in(ctx, &format!("/etc/rc.d/rc{level}.d"))?;
     let is_own = |link: &String| link.starts_with('S') && link.get(3..) == Some(name);
     Ok(links.iter().any(is_own))
 }
 
 fn by_start(ctx: &Context, limit: &str, wanted: bool) -> Result<Vec<String>> {
+    // There is no Upstart here any more, so nothing is known of its jobs.
     if is_upstart(limit) {
         return Ok(Vec::new());
     }
@@ -207,6 +213,7 @@ super::scripts::run_scripts!();
 
 /// Lets chkconfig do something with a service it knows, or is made to know.
 fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {
+    // chkconfig refuses to switch a service it was not told about.
     if !is_known(ctx, name)? && !succeeds(ctx, &["/sbin/chkconfig", "--add", name])? {
         return Ok(false);
     }

@@ -50,6 +50,8 @@ pub static MODULE: Module = Module::new(
 fn installed(_grains: &Map) -> std::result::Result<(), String> {
     let reason = "The systemd execution module failed to load: only available on Linux systems which have been booted \
                   with systemd.";
+    // Images are built in chroots where systemd is installed but does not run. Units can be enabled
+    // there.
     if booted_with_systemd() || stopped().is_some() { Ok(()) } else { Err(reason.into()) }
 }
 
@@ -72,6 +74,7 @@ const SCRIPTS: &str = "/etc/init.d";
 
 /// Returns the whole name of a unit.
 fn unit(name: &str) -> String {
+    // A name may contain dots itself, so only a known kind at its end counts.
     let known = KINDS.iter().any(|kind| name.strip_suffix(kind).is_some_and(|rest| rest.ends_with('.')));
     if known { name.to_owned() } else { format!("{name}.service") }
 }
@@ -100,6 +103,8 @@ struct Call<'a> {
 impl Call<'_> {
     fn run(&self, ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
         let mut words = Vec::new();
+        // Without a scope of its own, systemctl would be killed together with the minion it
+        // restarts.
         let scope = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
         if self.scope && scope && util::which("systemd-run").is_some() {
             words.extend(["systemd-run", "--scope"]);
@@ -111,6 +116,7 @@ impl Call<'_> {
         let name = name.map(unit);
         words.extend(name.as_deref());
         if action.first() == Some(&"status") {
+            // Without lines of the journal, which could contain the words searched for below.
             words.extend(["-n", "0"]);
         }
         cmd::quiet(ctx, &words)
@@ -134,6 +140,7 @@ fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
     let exists = match version {
         // Before 231 the return code told nothing.
         Some(old) if old < 231 => !text.contains("could not be found") && !text.contains("loaded: not-found"),
+        // 0 is active, 3 is inactive, 4 means that there is no such unit.
         _ => said.retcode.is_some_and(|code| (0..4).contains(&code)),
     };
     Ok(UnitStatus { exists, changed: text.contains("'systemctl daemon-reload'") })
@@ -142,10 +149,13 @@ fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
 /// Makes systemd read units anew whose files have changed, and says whether the unit exists.
 fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
     let status = unit_status(ctx, name)?;
+    // A unit file that was written a moment ago by `file.managed` is unknown to systemd until a
+    // reload.
     let untracked = !status.exists && Path::new(LOCAL_PLACE).join(unit(name)).exists();
     if !status.changed && !untracked {
         return Ok(status.exists);
     }
+    // Reloaded without being asked: states change unit files and then start the service.
     systemctl_reload(ctx)?;
     Ok(unit_status(ctx, name)?.exists)
 }
@@ -165,6 +175,7 @@ fn unit_names(root: Option<&str>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for place in SYSTEM_PLACES.into_iter().chain([LOCAL_PLACE]) {
         let place = below(root, place);
+        // Since the merge of /usr, /lib is a link, and every unit would be found twice.
         if Path::new(&place).is_symlink() {
             continue;
         }
@@ -180,6 +191,7 @@ fn scripts(root: Option<&str>, units: &BTreeSet<String>) -> BTreeSet<String> {
     let runnable = entries.filter(|entry| util::is_executable(&entry.path()));
     runnable
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        // A script with a unit of the same name is only a leftover.
         .filter(|name| !units.contains(name))
         .collect()
 }
@@ -190,11 +202,13 @@ fn is_script(root: Option<&str>, name: &str) -> bool {
 
 /// Says whether a script starts in runlevels people work in.
 fn script_enabled(root: Option<&str>, name: &str) -> bool {
+    // 0, 1 and 6 are halt, single user and reboot.
     [2, 3, 4, 5].iter().any(|level| {
         let links = paths::glob(&below(root, &format!("/etc/rc{level}.d/S*{name}")));
         links.iter().any(|link| {
             let file = link.rsplit('/').next().unwrap_or_default();
             let number = file.strip_prefix('S').and_then(|rest| rest.strip_suffix(name));
+            // The glob also finds longer names that end alike.
             number.is_some_and(|number| number.len() <= 2 && number.chars().all(|c| c.is_ascii_digit()))
         })
     })
@@ -202,12 +216,14 @@ fn script_enabled(root: Option<&str>, name: &str) -> bool {
 
 /// Drops the lines that only name the scope a command ran in.
 fn without_scope(text: &str) -> String {
+    // systemd-run announces its scope on stderr, where errors are expected.
     let lines: Vec<&str> = text.lines().filter(|line| !line.ends_with(".scope")).collect();
     lines.join("\n").trim().to_owned()
 }
 
 /// The unit of the minion itself; stopping it must not be waited for.
 fn is_minion(name: &str) -> bool {
+    // Waiting for the stop of the very process that waits would never end.
     ["salt-minion.service", "saltern-minion.service"].contains(&unit(name).as_str())
 }
 
@@ -221,6 +237,7 @@ struct Control<'a> {
 
 impl Control<'_> {
     fn run(&self, ctx: &Context, action: &str) -> Result<bool> {
+        // Before masks are looked at: an outdated unit may still be masked.
         refreshed(ctx, self.name)?;
         for (wanted, runtime) in [(self.unmask, false), (self.unmask_runtime, true)] {
             if wanted {
@@ -266,6 +283,7 @@ fn disable(
     let _ = kwargs;
     refreshed(ctx, &name)?;
     if is_script(root.as_deref(), &name) {
+        // systemctl would only hand the script over to update-rc.d.
         return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "remove"])?.retcode == Some(0));
     }
     let call = Call { root: root.as_deref(), no_block, scope: true };
@@ -309,6 +327,7 @@ fn enable(
         }
     }
     if is_script(root.as_deref(), &name) {
+        // 99 starts it last, after everything that it may need.
         return Ok(cmd::quiet(ctx, &["update-rc.d", "-f", &name, "defaults", "99"])?.retcode == Some(0));
     }
     let call = Call { root: root.as_deref(), no_block, scope: true };
@@ -331,6 +350,7 @@ fn enabled(ctx: &Context, name: String, root: Option<String>, kwargs: KwArgs) ->
 fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<bool> {
     let call = Call { root, ..Call::default() };
     let said = call.run(ctx, &["is-enabled"], Some(name))?;
+    // `is-enabled` exits with 0 for an alias whether or not the unit behind it is enabled.
     let alias = said.stdout.trim() == "alias";
     if said.retcode == Some(0) && !alias {
         return Ok(true);
@@ -339,6 +359,7 @@ fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<bool> {
         let real = call.run(ctx, &["show", "-P", "Id"], Some(name))?.stdout;
         return Ok(call.run(ctx, &["is-enabled"], Some(real.trim()))?.retcode == Some(0));
     }
+    // For an instance of a template older systemds always answer no. Its link tells.
     if name.contains('@') {
         let pattern = format!("{LOCAL_PLACE}/*/{name}");
         return Ok(paths::glob(&pattern).iter().any(|path| Path::new(path).is_symlink()));
@@ -358,6 +379,7 @@ fn execs(ctx: &Context, root: Option<String>) -> Result<Map> {
     let mut found = Map::new();
     for name in all(root.as_deref()) {
         let shown = properties(ctx, &name, root.as_deref())?;
+        // Targets and sockets run nothing.
         if let Some(path) = shown.get("ExecStart").and_then(|start| start.get("path")) {
             found.insert(name, path.clone());
         }
@@ -410,6 +432,7 @@ fn in_state(ctx: &Context, state: &str, root: Option<&str>) -> Result<BTreeSet<S
 }
 
 fn units_in_state(text: &str, state: &str) -> BTreeSet<String> {
+    // A line that is cut short is left out.
     let pairs = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         Some((words.next()?, words.next()?))
@@ -503,6 +526,8 @@ fn mask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Opti
 
 fn is_masked(name: &str, runtime: bool, root: Option<&str>) -> bool {
     let place = below(root, if runtime { "/run/systemd/system" } else { LOCAL_PLACE });
+    // That is what a mask is. systemctl is not asked, so this also works below a root and while
+    // systemd does not run.
     std::fs::read_link(Path::new(&place).join(unit(name))).is_ok_and(|target| target == Path::new("/dev/null"))
 }
 
@@ -593,11 +618,13 @@ fn parse_properties(text: &str) -> Map {
         let value = if value.starts_with('{') {
             let inside = value.replace(['{', '}'], "");
             let pairs = inside.split(" ; ").map(|pair| {
+                // Only what stands before a second equals sign is kept, as in Salt.
                 let mut parts = pair.split('=');
                 (parts.next().unwrap_or_default().trim().to_owned(), parts.next().unwrap_or_default().trim().to_owned())
             });
             Value::Map(pairs.collect())
         } else if ["Before", "After", "Wants"].contains(&name) {
+            // Salt splits these three into lists and leaves all other values as text.
             value.split_whitespace().collect()
         } else {
             Value::from(value)
@@ -684,6 +711,7 @@ fn start(
 ///     salt '*' service.status <service name>
 #[function]
 fn status(ctx: &Context, name: String, sig: Option<String>) -> Result<Value> {
+    // systemd knows better than any list of processes.
     let _ = sig;
     let pattern = name.contains(['*', '?']) || (name.contains('[') && name.contains(']'));
     let names: BTreeSet<String> = if pattern {
@@ -748,6 +776,7 @@ fn unmask(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Op
 }
 
 fn set_unmasked(ctx: &Context, name: &str, runtime: bool, root: Option<&str>) -> Result<bool> {
+    // unmask would succeed anyway, but the call can be spared.
     if !is_masked(name, runtime, root) {
         return Ok(true);
     }

@@ -38,6 +38,7 @@ pub static MODULE: Module = Module::new(
 fn starting(ctx: &Context) -> Result<BTreeSet<String>> {
     let level = runlevel(ctx, "runlevel", "2")?;
     let mut found = BTreeSet::new();
+    // rcS.d holds what starts before every runlevel.
     for level in level.chars().chain(['S']) {
         let links = names_in(ctx, &format!("/etc/rc{level}.d"))?;
         found.extend(links.iter().filter_map(|link| started(link)));
@@ -146,6 +147,7 @@ fn force_reload(ctx: &Context, name: String) -> Result<bool> {
 #[function]
 fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let _ = kwargs;
+    // insserv works out the order from the script's header, which update-rc.d then uses.
     let name = checked(&name)?;
     Ok(succeeds(ctx, &["insserv", name])? && succeeds(ctx, &["update-rc.d", name, "enable"])?)
 }

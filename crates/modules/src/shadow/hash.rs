@@ -40,6 +40,7 @@ pub fn gen_password(
     crypt_salt: Option<String>,
     #[default("sha512")] algorithm: String,
 ) -> Result<String> {
+    // Salt also makes up a password here. Nobody learns it, so the account is locked in effect.
     let password = if password.is_null() { letters(20) } else { password.to_string() };
     let salt = crypt_salt.unwrap_or_else(|| letters(SALT));
     ctx.blocking(move || hash(&algorithm, &password, &salt))
@@ -52,19 +53,23 @@ fn letters(count: usize) -> String {
 }
 
 fn hash(algorithm: &str, password: &str, salt: &str) -> Result<String> {
+    // MD5 and DES are too weak to offer.
     if !matches!(algorithm, "sha256" | "sha512") {
         return Err(Error::invocation(format!(
             "Cannot hash using '{algorithm}' hash algorithm. Natively supported algorithms are: ['sha512', 'sha256']."
         )));
     }
     let (rounds, salt) = rounds(salt)?;
+    // crypt(3) ends the salt at the first dollar sign and ignores what is beyond 16 letters.
     let salt: String = salt.split('$').next().unwrap_or_default().chars().take(SALT).collect();
     let is_bad = |letter: char| {
         letter.is_control() || !letter.is_ascii() || matches!(letter, ':' | ';' | '*' | '!' | '\\' | ' ')
     };
+    // Such a letter would break the line in /etc/shadow.
     if salt.contains(is_bad) {
         return Err(Error::invocation("crypt_salt has letters that no salt may have"));
     }
+    // 5000 is the default of the format, and is then not written into the hash.
     let params = rounds.map_or_else(|| Params::new(5000), Params::new);
     let params = params.map_err(|_| Error::invocation("crypt_salt: rounds must lie between 1000 and 999999999"))?;
     let (sign, text) = match algorithm {
@@ -90,6 +95,7 @@ fn encoded(digest: &[u8], order: &[usize]) -> String {
     let mut text = String::new();
     for three in bytes.chunks(3) {
         let mut bits = three.iter().rev().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        // Three bytes make four letters; one or two left over make two or three.
         for _ in 0..=three.len() {
             text.push(char::from(LETTERS[bits as usize & 63]));
             bits >>= 6;

@@ -21,6 +21,7 @@ use crate::cmd;
 fn autoremove(ctx: &Context, #[default(false)] list_only: bool, #[default(false)] purge: bool) -> Result<Value> {
     let purge = if purge { &["--purge"][..] } else { &[] };
     if list_only {
+        // Answering no makes apt print its plan and stop.
         let words = [&["apt-get", "--assume-no"], purge, &["autoremove"]].concat();
         return Ok(Value::from(to_be_removed(&said(ctx, &words)?)));
     }
@@ -31,6 +32,7 @@ fn autoremove(ctx: &Context, #[default(false)] list_only: bool, #[default(false)
 
 fn to_be_removed(text: &str) -> Vec<String> {
     let after = text.lines().skip_while(|line| !line.contains("The following packages will be REMOVED:")).skip(1);
+    // The names are indented; the list ends with the first line that is not.
     let lines = after.take_while(|line| line.starts_with(' '));
     let mut names: Vec<String> = lines.flat_map(str::split_whitespace).map(str::to_owned).collect();
     names.sort();
@@ -76,6 +78,7 @@ fn hold(
     let _ = kwargs;
     let mut report = Map::new();
     for target in targets(name, &pkgs, &sources)? {
+        // One package at a time, so that one failure leaves the others held.
         let entry = set_held(ctx, &target, true)?;
         report.insert(target, entry);
     }
@@ -112,6 +115,7 @@ pub(super) fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
     let entry = |result: Value, changes: Map, comment: String| {
         map! { "name" => target, "changes" => changes, "result" => result, "comment" => comment }
     };
+    // dpkg has no selection for a package it has never seen.
     if !held && before.is_empty() {
         return Ok(entry(false.into(), Map::new(), format!("Package {target} does not have a state.")));
     }
@@ -136,6 +140,8 @@ pub(super) fn keep_settings(replace: bool) -> Vec<&'static str> {
     if replace {
         return vec!["-o", "DPkg::Options::=--force-confnew"];
     }
+    // `confold` keeps a changed file; `confdef` takes the default where there is one, so that dpkg
+    // never asks.
     vec!["-o", "DPkg::Options::=--force-confold", "-o", "DPkg::Options::=--force-confdef"]
 }
 
@@ -169,12 +175,14 @@ fn uninstall(ctx: &Context, action: &str, name: Option<String>, pkgs: &Value) ->
     let names: Vec<String> = name.iter().flat_map(|name| name.split(',')).map(|name| name.trim().to_owned()).collect();
     let names = if pkgs.truthy() { targets(None, pkgs, &Value::Null)? } else { names };
     let before = query(ctx)?;
+    // A package marked for purging is still installed and can be removed.
     let old: Packages = before.purge_desired.into_iter().chain(before.installed).collect();
     let matching = |packages: &Packages| -> Vec<String> {
         packages.keys().filter(|known| names.iter().any(|name| targeting::fnmatch(known, name))).cloned().collect()
     };
     let mut found = matching(&old);
     if action == "purge" {
+        // Of a removed package the configuration is left, and purging is about that.
         found.extend(matching(&before.removed));
     }
     if found.is_empty() {
@@ -221,6 +229,7 @@ fn refresh_db(
     {
         tracing::warn!("Encountered error removing rtag: {error}");
     }
+    // The directory's own time changes whenever apt renames a new list into it.
     let age = || std::fs::metadata("/var/lib/apt/lists").ok()?.modified().ok();
     let young = |changed: SystemTime| changed.elapsed().is_ok_and(|age| age < Duration::from_secs(cache_valid_time));
     if cache_valid_time > 0 && age().is_some_and(young) {
@@ -250,11 +259,13 @@ fn updated_lists(text: &str) -> Map {
     for line in text.lines() {
         let Some((word, rest)) = line.trim().split_once(' ') else { continue };
         let name = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+        // The size in brackets differs from run to run and is no part of the name.
         let without_size =
             || name.rfind(" [").filter(|_| name.ends_with("B]")).map_or(name.as_str(), |end| &name[..end]).to_owned();
         match word.split(':').next() {
             Some("Get") => lists.insert(without_size(), true),
             Some("Hit") => lists.insert(name, Value::Null),
+            // An ignored list is one that could not be fetched but may be missing.
             Some("Ign" | "Err") => lists.insert(name, false),
             _ => None,
         };

@@ -20,9 +20,11 @@ impl Facts<'_> {
 
     /// The line a `ppa:owner/name` stands for, and owner and name; nothing for other definitions.
     pub fn ppa(&self, repo: &str, auth: Option<&str>) -> Option<(String, String, String)> {
+        // Elsewhere `ppa:` means nothing and is an error of the parser later.
         let (owner, name) = repo.strip_prefix("ppa:").filter(|_| self.has_ppas())?.split_once('/')?;
         let dist = self.codename;
         let line = match auth {
+            // A private archive needs credentials, and those must not travel in plain text.
             Some(auth) => format!("deb https://{auth}@private-ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main"),
             None => format!("deb http://ppa.launchpad.net/{owner}/{name}/ubuntu {dist} main"),
         };
@@ -98,6 +100,7 @@ pub fn expanded(facts: &Facts, repo: &str, kwargs: &Map) -> Result<Map, String> 
     let mut repo = repo.to_owned();
     if let Some((line, owner, name)) = facts.ppa(&repo, auth.as_deref()) {
         repo = line;
+        // The name that add-apt-repository would choose.
         if !kwargs.contains_key("file") {
             kwargs.insert("file", format!("/etc/apt/sources.list.d/{owner}-{name}-{}.list", facts.codename));
         }
@@ -114,6 +117,7 @@ pub fn expanded(facts: &Facts, repo: &str, kwargs: &Map) -> Result<Map, String> 
     match &mut source {
         Source::Line(line) => {
             line.disabled = disabled;
+            // Written anew after the flag, because a disabled line begins with a number sign.
             line.line = line.written();
         }
         Source::Stanza(stanza) => stanza.set_disabled(disabled),
@@ -172,6 +176,7 @@ fn as_stanza(line: &Line, kwargs: &Map, file: &str) -> Result<Stanza, String> {
     if !line.architectures.is_empty() {
         stanza.set("Architectures", line.architectures.join(" "));
     }
+    // The empty line parts the stanza from the one before it.
     stanza.header = vec![String::new()];
     if !line.signedby.is_empty() {
         stanza.set("Signed-By", line.signedby.clone());

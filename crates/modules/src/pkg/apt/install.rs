@@ -39,6 +39,7 @@ fn install(
     if refresh {
         refresh_lists(ctx, &kwargs)?;
     }
+    // The answers must be there before the package's scripts ask.
     if debconf.truthy() {
         ctx.call("debconf.set_file", vec![debconf])?;
     }
@@ -89,9 +90,12 @@ fn asked(
             let asked = packages.into_iter().map(|(name, wanted)| Asked {
                 name: name.to_string(),
                 file: None,
+                // apt installs the newest version anyway.
                 version: version(wanted).filter(|version| version != "latest"),
             });
             let asked: Vec<Asked> = asked.collect();
+            // A name that begins with a dash would be read as an option of a program that runs as
+            // root.
             if let Some(bad) = asked.iter().find(|asked| asked.name.starts_with('-') || asked.name.is_empty()) {
                 return Err(Error::invocation(format!("'{}' is not the name of a package", bad.name)));
             }
@@ -100,6 +104,7 @@ fn asked(
         Some(Value::List(files)) => {
             let mut asked = Vec::new();
             for file in files {
+                // The name in the state is the user's choice; only the file knows the real one.
                 let info = ctx.call("lowpkg.bin_pkg_info", vec![file.clone()])?;
                 let text = |name: &str| info.get(name).map(Value::to_string);
                 asked.push(Asked {
@@ -116,6 +121,7 @@ fn asked(
 
 /// The versions that can be had of packages for which a range is asked.
 fn available(ctx: &Context, asked: &[Asked], from_files: bool) -> Result<Map> {
+    // Only a range needs the list of versions. An exact one is handed to apt as it is.
     let range = |asked: &&Asked| asked.version.as_deref().is_some_and(|version| version.starts_with(['<', '>']));
     let mut words = vec!["apt-cache", "show"];
     words.extend(asked.iter().filter(range).map(|asked| asked.name.as_str()));
@@ -168,6 +174,7 @@ impl Plan {
         let order = there.as_deref().map(|there| debian_version::compare(&version, there));
         match order {
             Some(order) if order.is_eq() && here.reinstall => self.reinstall.push((package.name.clone(), target)),
+            // A pattern cannot be ordered, so apt has to find out itself.
             Some(order) if order.is_lt() && !version.contains('*') => self.downgrade.push(target),
             _ => self.install.push(target),
         }
@@ -180,6 +187,7 @@ fn pick(name: &str, range: &str, here: &Situation) -> std::result::Result<String
     let candidates = here.available.get(name).and_then(Value::as_list).unwrap_or_default();
     let candidates: Vec<String> = candidates.iter().map(Value::to_string).collect();
     let fits = |candidate: &&String| range.split(',').all(|part| in_range(candidate, part.trim(), here.ignore_epoch));
+    // apt lists the newest version first.
     candidates.iter().find(fits).cloned().ok_or_else(|| {
         let shown = if candidates.is_empty() { "None".to_owned() } else { candidates.join(", ") };
         format!("No version matching '{name}{range}' could be found (available: {shown})")
@@ -232,12 +240,14 @@ impl Options {
 fn run(ctx: &Context, plan: &Plan, options: &Options, old: &Packages, from_files: bool) -> Result<Map> {
     let again: Vec<&str> = plan.reinstall.iter().map(|(_, target)| target.as_str()).collect();
     let as_words = |targets: &'_ [String]| targets.iter().map(String::clone).collect::<Vec<_>>();
+    // Three calls, because --allow-downgrades and --reinstall would apply to all packages of one.
     let calls = [
         (None, as_words(&plan.install)),
         (Some("--allow-downgrades"), as_words(&plan.downgrade)),
         ((!from_files).then_some("--reinstall"), again.iter().map(|word| (*word).to_owned()).collect()),
     ];
     let mut errors = plan.errors.clone();
+    // apt refuses to touch held packages.
     let freed = freed(ctx, plan)?;
     for (word, targets) in calls.iter().filter(|(_, targets)| !targets.is_empty()) {
         let mut args = options.words();
@@ -253,6 +263,7 @@ fn run(ctx: &Context, plan: &Plan, options: &Options, old: &Packages, from_files
         changes.insert(name.as_str(), map! { "old" => text(old), "new" => text(&new) });
     }
     for name in &freed {
+        // Also after a failure, or a hold would silently be gone.
         set_held(ctx, name, true)?;
     }
     match errors.is_empty() {

@@ -26,7 +26,9 @@ fn parse_keys(text: &str) -> Map {
         }
         match (item(0).as_str(), keys.last_mut()) {
             (Some("pub"), _) => keys.push(properties(&item)),
+            // Salt keeps only the last subkey.
             (Some("sub"), Some(key)) => drop(key.insert("subkey", properties(&item))),
+            // A fingerprint belongs to the line before it, which is the subkey once there is one.
             (Some("fpr"), Some(key)) => match key.get_mut("subkey").and_then(Value::as_map_mut) {
                 Some(sub) => drop(sub.insert("fingerprint", item(9))),
                 None => drop(key.insert("fingerprint", item(9))),
@@ -53,6 +55,7 @@ fn properties(item: &dyn Fn(usize) -> Value) -> Map {
         "capability" => item(11),
         "date_creation" => item(5),
         "date_expiration" => item(6),
+        // An ID made of digits only was read as a number above.
         "keyid" => item(4).to_string(),
         "validity" => item(1),
     }
@@ -68,6 +71,7 @@ fn properties(item: &dyn Fn(usize) -> Value) -> Map {
 ///     salt '*' pkg.get_repo_keys keydir=/etc/apt/keyrings
 #[function]
 fn get_repo_keys(ctx: &Context, #[default(true)] aptkey: bool, keydir: Option<String>) -> Result<Value> {
+    // apt-key is deprecated and missing from newer releases. Without it each key is a file.
     if aptkey && util::which("apt-key").is_some() {
         let words = [
             "apt-key",
@@ -135,6 +139,7 @@ fn add_repo_key(
     }
     if let Some(keyid) = keyid.as_deref().filter(|keyid| !keyid.is_empty()) {
         let known = get_repo_keys(ctx, aptkey, Some(folder.to_string_lossy().into_owned()))?;
+        // Short IDs are the end of the long ones.
         if known.as_map().is_some_and(|known| known.text_keys().any(|known| known.ends_with(keyid))) {
             return Ok(true);
         }
@@ -172,7 +177,9 @@ impl Key {
         let name = self.keyfile.unwrap_or(name);
         let content = std::fs::read(cached).map_err(|error| Error::io("read", cached, &error))?;
         let armored =
+            // Only the beginning is looked at; a key can be large.
             String::from_utf8_lossy(&content[..content.len().min(64)]).trim_matches('-').starts_with("BEGIN PGP");
+        // apt reads armored keys only from files that end in .asc.
         let content = match armored && !name.ends_with(".asc") {
             true => match dearmored(ctx, cached)? {
                 Some(content) => content,
@@ -181,6 +188,7 @@ impl Key {
             false => content,
         };
         let target = self.folder.join(name);
+        // Readable for all: apt checks signatures as the user _apt.
         util::replace_file(&target, &content, 0o644).map_err(|error| Error::io("write", &target, &error))?;
         Ok(true)
     }
@@ -267,6 +275,7 @@ fn del_repo_key(
         };
     }
     let folder = self::keydir(&keydir);
+    // Anything shorter could match a key of somebody else.
     if ![8, 16].contains(&keyid.len()) {
         tracing::error!("The keyid needs to be either 8 or 16 characters");
         return Ok(Value::Bool(false));
@@ -285,12 +294,14 @@ fn del_repo_key(
 pub(super) fn fetch(ctx: &Context, settings: &mut Map, signedby: &str, saltenv: &str, aptkey: bool) -> Result<()> {
     let signedby = (!signedby.is_empty()).then(|| PathBuf::from(signedby));
     let folder = signedby.as_deref().and_then(Path::parent).map(|folder| folder.to_string_lossy().into_owned());
+    // Of the three ways to name a key the first one given counts.
     if let Some(ids) = settings.remove("keyid") {
         let server = settings.remove("keyserver").filter(Value::truthy).map(|server| server.to_string());
         let (true, Some(server)) = (ids.truthy(), server) else {
             return Err(Error::Other("both keyserver and keyid options required.".into()));
         };
         for id in ids.as_list().map_or(vec![ids.clone()], <[Value]>::to_vec) {
+            // YAML reads an ID without letters as a number.
             let id = id.as_i64().filter(|_| id.as_str().is_none()).map_or(id.to_string(), |id| format!("0x{id:x}"));
             let name = signedby.as_ref().map(|path| path.to_string_lossy().into_owned());
             let env = "base".to_owned();

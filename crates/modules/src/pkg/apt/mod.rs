@@ -71,6 +71,7 @@ pub static MODULE: Module = Module::new(
 
 fn debian(grains: &Map) -> std::result::Result<(), String> {
     let family = grains.get_str("os_family");
+    // Without grains the program decides.
     if family == Some("Debian") || (family.is_none() && util::which("dpkg-query").is_some()) {
         return Ok(());
     }
@@ -78,6 +79,7 @@ fn debian(grains: &Map) -> std::result::Result<(), String> {
 }
 
 /// Keeps maintainer scripts from asking.
+// A question would wait for ever, as there is no terminal.
 const ENVIRONMENT: [&str; 5] = [
     "env",
     "APT_LISTBUGS_FRONTEND=none",
@@ -95,11 +97,14 @@ fn said(ctx: &Context, words: &[&str]) -> Result<String> {
 /// while another one holds the lock.
 fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
     let mut words = Vec::new();
+    // In a scope of its own, because an upgrade may restart the minion, and a dpkg that is killed
+    // half way leaves a broken system.
     let scope = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
     if scope && Path::new("/run/systemd/system").exists() && util::which("systemd-run").is_some() {
         words.extend(["systemd-run", "--scope", "--description", "saltern pkg"]);
     }
     words.extend(ENVIRONMENT);
+    // Unattended upgrades hold the lock for a while after boot.
     words.extend(["apt-get", "-o", "DPkg::Lock::Timeout=120"]);
     words.extend(args);
     cmd::quiet(ctx, &words)
@@ -120,6 +125,7 @@ fn query(ctx: &Context) -> Result<Installed> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
     let text = said(ctx, &["dpkg-query", "--showformat", format, "-W"])?;
     let grain = |name| ctx.grains.get_str(name).unwrap_or_default();
+    // Salt marks foreign packages only on amd64.
     let foreign = grain("cpuarch") == "x86_64" && grain("osarch") == "amd64";
     Ok(parse_query(&text, foreign.then_some("amd64")))
 }
@@ -134,9 +140,11 @@ fn parse_query(text: &str, own: Option<&str>) -> Installed {
         };
         let foreign = arch != "all" && own.is_some_and(|own| own != arch);
         let name = if foreign { format!("{name}:{arch}") } else { name.to_owned() };
+        // "deinstall" means removed with the configuration left.
         let place = if wanted == "deinstall" {
             &mut found.removed
         } else if ["install", "hold"].contains(&wanted) && status.contains("installed") {
+            // `half-configured` contains no "installed" and is left out.
             &mut found.installed
         } else if wanted == "purge" && status == "installed" {
             &mut found.purge_desired
@@ -147,6 +155,7 @@ fn parse_query(text: &str, own: Option<&str>) -> Installed {
     }
     for packages in [&mut found.installed, &mut found.removed, &mut found.purge_desired] {
         for versions in packages.values_mut() {
+            // One package can be listed twice, once for each architecture.
             versions.sort();
             versions.dedup();
         }
@@ -184,6 +193,7 @@ fn problem(what: &str, details: Map) -> Error {
 }
 
 fn failure(said: &Outcome) -> Option<String> {
+    // apt writes some errors to stdout.
     let text = if said.stderr.trim().is_empty() { &said.stdout } else { &said.stderr };
     (said.retcode != Some(0)).then(|| text.trim_end().to_owned())
 }

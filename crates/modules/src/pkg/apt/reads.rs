@@ -39,6 +39,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
 
 fn newest(ctx: &Context, names: &VarArgs, kwargs: &KwArgs) -> Result<Value> {
     let names: Vec<String> = names.0.iter().map(Value::to_string).collect();
+    // Salt refuses the old name of the argument.
     if kwargs.0.contains_key("repo") {
         return Err(Error::invocation("The 'repo' argument is invalid, use 'fromrepo' instead"));
     }
@@ -57,6 +58,7 @@ fn newest(ctx: &Context, names: &VarArgs, kwargs: &KwArgs) -> Result<Value> {
     let show_installed = flag(kwargs, "show_installed", false);
     let newest = |name: &String| {
         let candidate = candidates.get(name).cloned().unwrap_or_default();
+        // "or equal": an installed version that is newer than the candidate needs no update either.
         let newer = |version: &String| debian_version::compare(version, &candidate).is_ge();
         let current = installed.get(name).is_some_and(|versions| versions.iter().any(newer));
         if current && !show_installed { String::new() } else { candidate }
@@ -193,6 +195,7 @@ const INFO_FORMAT: &str = "-f=name:${Package}\\nrevision:${binary:Revision}\\nar
     status:${db:Status-Abbrev}\\ninstall_date:${db-fsys:Last-Modified}\\ndescription:${Description}\\n\\n*/~^\\\\*\\n";
 
 /// What ends a package in the answer.
+// A sequence that no description contains; empty lines do occur in them.
 const INFO_END: &str = "\n*/~^\\*\n";
 
 fn package_info(text: &str) -> Option<(String, Map)> {
@@ -200,6 +203,8 @@ fn package_info(text: &str) -> Option<(String, Map)> {
     let mut info = Map::new();
     for (key, value) in fields.lines().filter_map(|line| line.split_once(':')) {
         match key {
+            // The second letter is the state: only `i` is installed. `rc` is removed with its
+            // configuration left.
             "status" if value.as_bytes().get(1) != Some(&b'i') => return None,
             "status" => {}
             "install_date" => info.extend(value.parse().ok().map(|seconds| (key, utc(seconds)))),
@@ -232,6 +237,7 @@ pub(crate) fn utc(seconds: i64) -> String {
 pub(crate) fn license(name: &str) -> Option<String> {
     let bytes = std::fs::read(format!("/usr/share/doc/{name}/copyright")).ok()?;
     let text = String::from_utf8_lossy(&bytes);
+    // The machine-readable format of Debian's copyright files. Free text yields nothing.
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("License:")).map(str::trim).collect();
     names.sort_unstable();
     names.dedup();
@@ -287,6 +293,7 @@ pub(super) fn repo_versions(text: &str) -> Map {
     for line in text.lines() {
         if let Some(package) = line.strip_prefix("Package: ") {
             name = Some(package.trim());
+        // `dump` indents the versions and `show` does not.
         } else if let (Some(version), Some(name)) = (line.trim().strip_prefix("Version: "), name)
             && let Value::List(versions) = found.entry_or_insert_with(name, || Value::List(Vec::new()))
         {
@@ -325,6 +332,7 @@ fn list_upgrades(
 
 /// Reads lines such as "Conf bash (5.2.15-2+b13 Debian:12/stable [amd64])".
 fn upgrades(text: &str) -> Map {
+    // `Inst` lines show both versions, `Conf` lines only the new one.
     let lines = text.lines().filter_map(|line| line.strip_prefix("Conf ")?.split_once(" ("));
     lines.map(|(name, rest)| (name, rest.split([' ', ')']).next().unwrap_or_default())).collect()
 }
@@ -358,6 +366,7 @@ fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut found = Map::new();
     for path in paths.0.iter().map(Value::to_string) {
         let text = cmd::counted(ctx, &["dpkg", "-S", &path])?.stdout;
+        // A file of several packages lists them with commas before the colon.
         found.insert(path, text.split(':').next().unwrap_or_default());
     }
     Ok(match found.len() {
@@ -468,6 +477,7 @@ fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     }
     let shown = shown(found, as_list);
     Ok(match shown.values().next() {
+        // A pattern is always answered with a map, even if it matches one package.
         Some(single) if shown.len() == 1 && !pattern => single.clone(),
         _ => Value::Map(shown),
     })

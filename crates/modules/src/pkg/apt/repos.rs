@@ -56,6 +56,8 @@ fn get_repo(ctx: &Context, repo: String, kwargs: KwArgs) -> Result<Map> {
 
 fn found(sources: &SourcesList, repo: &str) -> std::result::Result<Map, String> {
     let repos = listed(sources);
+    // Before the definition is parsed, as in Salt: without any source even a wrong definition is
+    // simply not found.
     if repos.is_empty() {
         return Ok(Map::new());
     }
@@ -64,8 +66,10 @@ fn found(sources: &SourcesList, repo: &str) -> std::result::Result<Map, String> 
         let text = |key| shown.get_str(key).unwrap_or_default();
         let comps = shown.get("comps").map(definition::words).unwrap_or_default();
         text("type") == wanted.kind
+            // A slash at the end makes no difference to apt.
             && text("uri").trim_end_matches('/') == wanted.uri.trim_end_matches('/')
             && text("dist") == wanted.dist
+            // One component in common is enough.
             && (wanted.comps.is_empty() || wanted.comps.iter().any(|comp| comps.contains(comp)))
     };
     let all = repos.values().filter_map(Value::as_list).flatten().filter_map(Value::as_map);
@@ -95,6 +99,7 @@ fn removed(root: &Path, repo: &str, is_ppa: bool) -> Result<String> {
     let mut left = Vec::new();
     for mut source in std::mem::take(&mut sources.list) {
         let own = source.architectures() == wanted.architectures && source.is(&wanted.kind, &wanted.uri, &wanted.dist);
+        // A PPA is added with its source packages, and goes with them.
         let of_ppa = is_ppa && wanted.kind == "deb" && source.is("deb-src", &wanted.uri, &wanted.dist);
         if source.invalid() || !(own || of_ppa) {
             left.push(source);
@@ -116,6 +121,7 @@ fn removed(root: &Path, repo: &str, is_ppa: bool) -> Result<String> {
     sources.save().map_err(|error| Error::io("write", MAIN_FILE, &error))?;
     let text = |file: &String| {
         let used = sources.list.iter().any(|source| !source.invalid() && source.file() == file);
+        // The main file stays even if it is empty.
         if !used && file.contains("sources.list.d/") && std::fs::remove_file(sources.real(file)).is_ok() {
             return format!("File {file} containing repo '{repo}' has been removed.");
         }
@@ -128,6 +134,7 @@ fn removed(root: &Path, repo: &str, is_ppa: bool) -> Result<String> {
 fn without(source: &mut Source, wanted: &Line) -> (bool, bool) {
     let same = |a: &[String], b: &[String]| a.iter().all(|x| b.contains(x)) && b.iter().all(|x| a.contains(x));
     let comps = source.comps();
+    // All components are named, so the whole release goes. A stanza may hold others.
     if same(&comps, &wanted.comps) {
         let mut suites = source.suites();
         if let Some(place) = suites.iter().position(|suite| *suite == wanted.dist) {
@@ -174,6 +181,7 @@ fn mod_repo(
         )));
     }
     settings.insert("signedby", entry.signedby.as_str());
+    // The key first: with the source in place but no key, the refresh would fail.
     keys::fetch(ctx, &mut settings, &entry.signedby, &saltenv, aptkey)?;
     let text = repo.clone();
     ctx.blocking(move || changed(Path::new("/"), &text, &entry, &settings, aptkey))?;
@@ -225,6 +233,8 @@ fn changed(root: &Path, repo: &str, entry: &Line, settings: &Map, aptkey: bool) 
         Some(place) => place,
         None => {
             let trusted = settings.get("trusted").map(definition::flag).transpose().map_err(Error::Invocation)?;
+            // Without apt-key there is no common keyring, so the source must say which key it
+            // trusts.
             if !aptkey && entry.signedby.is_empty() && trusted.flatten() != Some(true) {
                 return Err(Error::invocation("missing 'signedby' or 'trusted' option when apt-key is missing"));
             }
@@ -234,6 +244,7 @@ fn changed(root: &Path, repo: &str, entry: &Line, settings: &Map, aptkey: bool) 
     };
     let source = &mut sources.list[place];
     if let Source::Line(line) = source {
+        // Salt replaces the text of the line first and then sets the single fields.
         line.line = format!("{}\n", repo.trim_end_matches('\n'));
     }
     set(source, entry, settings, architectures).map_err(Error::Invocation)?;
@@ -306,6 +317,7 @@ fn set(
             line.disabled = disabled.unwrap_or(line.disabled);
             line.comment = comment.unwrap_or(std::mem::take(&mut line.comment));
             line.dist = text("dist").unwrap_or(std::mem::take(&mut line.dist));
+            // Not kept from before: the definition always says where the key is.
             line.signedby = text("signedby").unwrap_or_default();
             if let Some(trusted) = settings.get("trusted") {
                 line.trusted = definition::flag(trusted)?;
@@ -350,6 +362,8 @@ fn consolidate(sources: &mut SourcesList) {
         if source.file() != MAIN_FILE {
             files.push(sources.real(source.file()));
         }
+        // Stanzas cannot be joined into lines, so Salt drops them. The files they came from are
+        // removed below.
         let Source::Line(line) = source else { continue };
         if line.invalid {
             continue;

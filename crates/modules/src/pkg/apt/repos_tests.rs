@@ -89,6 +89,7 @@ fn sources_are_read_and_changed_as_salt_does_it() {
         }
     }
     let count = wrong.len();
+    // Enough to see what is wrong without flooding the terminal.
     wrong.truncate(15);
     assert!(count == 0, "{count} of {} differ:\n{}", cases.len(), wrong.join("\n"));
 }
