@@ -128,6 +128,7 @@ fn get_hostname() -> Result<String> {
 fn one(ctx: &Context, name: &str) -> Result<std::result::Result<Interface, String>> {
     let interfaces = all(ctx)?;
     let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    // Salt returns the complaint as the answer instead of failing.
     let text = format!("Interface \"{name}\" not in available interfaces: \"{}\"", names.join("\", \""));
     let found = interfaces.into_iter().find(|interface| interface.name == name);
     if found.is_none() {
@@ -178,6 +179,8 @@ fn hardware_address(ctx: &Context, iface: &str) -> Result<String> {
 fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
     let text = cidr.to_string();
     let parts: Vec<&str> = text.split('.').collect();
+    // More than four parts are no beginning of an address. An empty pattern then matches all, as in
+    // Salt.
     let pattern = if parts.len() <= 4 { text.as_str() } else { "" };
     let begins = |interface: &&Interface| {
         let mut v4 = interface.addresses.iter().filter(|address| address.ip.is_ipv4() && !address.secondary);
@@ -195,6 +198,7 @@ fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
 ///     salt '*' network.in_subnet 10.0.0.0/16
 #[function]
 fn in_subnet(ctx: &Context, cidr: String) -> Result<bool> {
+    // Python's `ip_network` refuses host bits, and Salt reports that as False.
     let Some(net) = Net::strict(&cidr) else {
         tracing::error!("Invalid CIDR '{cidr}'");
         return Ok(false);
@@ -264,6 +268,7 @@ impl Wanted {
         let found = grains::network::addresses(&interfaces, self.loopback, self.v6);
         let net = self.cidr.filter(|cidr| !cidr.is_empty());
         let fits = |ip: &IpAddr| match (&net, self.private) {
+            // A network decides alone; the kind of address is then ignored.
             (Some(cidr), _) => Net::strict(cidr).is_some_and(|net| net.contains(*ip)),
             (None, Some(private)) => addresses::private(*ip) == private,
             (None, None) => true,

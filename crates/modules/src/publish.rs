@@ -13,6 +13,7 @@ pub static MODULE: Module = Module::new(
 );
 
 /// How often the master is asked for returns.
+// Salt's interval. The master answers at once, so shorter ones would only load it.
 const INTERVAL: Duration = Duration::from_millis(300);
 
 /// A job for others.
@@ -42,11 +43,13 @@ fn arguments(arg: Option<Value>) -> Vec<Value> {
 /// Whether there is nobody to ask. A call with `--local` knows the masters of the minion beside it and must not use them.
 fn no_master(ctx: &Context) -> bool {
     let on = |name: &str| ctx.opt(name).is_some_and(Value::truthy);
+    // The minion beside a `--local` call may have a master, but that call must not talk to it.
     let alone = on("local") && !on("use_master_when_local");
     alone || (ctx.is_local() && ctx.agent.masters().is_empty())
 }
 
 fn ask(ctx: &Context, load: Map, timeout: f64) -> Result<Value> {
+    // A minute more than the job itself takes, for the way there and back.
     let limit = Duration::try_from_secs_f64(timeout.max(0.0) + 60.0).unwrap_or(Duration::from_secs(60));
     ctx.wait(ctx.agent.request(load, Some(limit)))
 }
@@ -57,6 +60,8 @@ impl Job {
             tracing::error!("Cannot run publish commands without a connection to a salt master. No command sent.");
             return Ok(Map::new().into());
         }
+        // A job that publishes jobs could go round in circles for ever. The master refuses it as
+        // well.
         if self.fun.starts_with("publish.") {
             tracing::info!("Cannot publish publish calls. Returning {{}}");
             return Ok(Map::new().into());
@@ -87,6 +92,7 @@ fn gather(ctx: &Context, jid: Value, expected: &[Value], timeout: f64, clean: bo
     loop {
         let load = map! { "cmd" => "pub_ret", "id" => ctx.id(), "jid" => jid.clone() };
         let returns = ask(ctx, load, timeout)?.into_map().unwrap_or_default();
+        // Nobody has to be waited for once all have answered.
         let complete = expected.iter().all(|id| returns.get_value(id).is_some());
         if complete || begin.elapsed().as_secs_f64() > timeout {
             if !clean {

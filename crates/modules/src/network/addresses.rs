@@ -26,6 +26,8 @@ fn width(ip: IpAddr) -> u8 {
 /// The ones of a mask, then zeros, at the low end of 128 bits.
 fn mask(width: u8, bits: u8) -> u128 {
     let all = if width == 128 { u128::MAX } else { u128::from(u32::MAX) };
+    // Shifting by the full width overflows in Rust, so a prefix as long as the address is a case of
+    // its own.
     all & !all.checked_shr(u32::from(bits)).unwrap_or(0)
 }
 
@@ -87,6 +89,7 @@ impl Net {
     /// Returns it with first address, mask, size and length.
     pub fn details(&self) -> Map {
         let free = u32::from(width(self.first) - self.bits);
+        // The IPv6 Internet has 2^128 addresses, which no machine number holds.
         let count = value::BigInt::from(1) << free;
         map! {
             "address" => self.first.to_string(),
@@ -103,6 +106,7 @@ fn prefix_length(text: &str, width: u8) -> Option<u8> {
         return (bits <= width).then_some(bits);
     }
     let mask = u32::from(text.parse::<Ipv4Addr>().ok()?);
+    // A mask with holes is no prefix.
     let bits = mask.leading_ones();
     (width == 32 && mask.count_ones() == bits).then_some(bits as u8)
 }
@@ -117,6 +121,8 @@ pub fn private(ip: IpAddr) -> bool {
             "127.0.0.0/8",
             "169.254.0.0/16",
             "172.16.0.0/12",
+            // The list of Python's `is_private`. It differs from the RFCs: shared space
+            // 100.64.0.0/10 is missing.
             "192.0.0.0/29",
             "192.0.0.170/31",
             "192.0.2.0/24",

@@ -38,6 +38,7 @@ pub fn get_bufsize(ctx: &Context, iface: String) -> Result<Map> {
 
 fn buffers(said: &str) -> Map {
     let mut found = map! { "result" => false };
+    // Salt's suffix before the first heading, where no number is expected.
     let mut suffix = "max-";
     for line in said.lines() {
         let number = line.split_once(':').and_then(|(name, value)| Some((name, value.trim().parse::<i64>().ok()?)));
@@ -51,6 +52,7 @@ fn buffers(said: &str) -> Map {
             None => {}
         }
     }
+    // Nothing was read, so the output is an error message.
     if found.len() == 1 {
         found.insert("comment", said.trim());
     }
@@ -102,11 +104,13 @@ pub fn mod_hostname(ctx: &Context, hostname: Value) -> Result<bool> {
         return Ok(false);
     }
     let hostname = hostname.to_string();
+    // The name goes to a program and into files that the system reads at boot.
     if hostname.is_empty() || super::probes::sanitized(&hostname) != hostname {
         return Err(Error::execution(format!("{hostname:?} is no name of a machine")));
     }
     let old = match util::which("hostnamectl") {
         Some(_) => {
+            // The static name is what /etc/hosts has; the kernel's may come from DHCP.
             let said = run(ctx, &["hostnamectl", "status"])?;
             let named =
                 said.get("retcode").is_some_and(|code| !code.truthy()).then(|| static_name(&text(&said, "stdout")));
@@ -124,6 +128,7 @@ pub fn mod_hostname(ctx: &Context, hostname: Value) -> Result<bool> {
     };
     let hosts = Path::new("/etc/hosts");
     let before = std::fs::read_to_string(hosts).map_err(|error| Error::io("read", hosts, &error))?;
+    // Without a line in /etc/hosts the machine could not resolve its own new name.
     let after = renamed(&before, &old, &hostname);
     replace(hosts, &after)?;
     remember(ctx.grains.get_str("os_family"), &hostname)?;
@@ -154,6 +159,7 @@ fn remember(family: Option<&str>, hostname: &str) -> Result<()> {
 fn with_name(settings: &str, hostname: &str) -> String {
     let line = |line: &str| match line.strip_prefix("HOSTNAME").and_then(|rest| rest.split_once('=')) {
         Some((_, old)) => {
+            // Quotes stay as the administrator wrote them.
             let first = old.get(..1).filter(|quote| matches!(*quote, "'" | "\"")).unwrap_or_default();
             let quote = if old.len() > 1 && old.trim_end().ends_with(first) { first } else { "" };
             format!("HOSTNAME={quote}{hostname}{quote}\n")

@@ -11,6 +11,7 @@ use crate::{cmd, util};
 /// Leaves of a host name only what may stand in one, so that it is never taken for a flag or two words.
 pub fn sanitized(host: &str) -> String {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || ".-%:_".contains(*c);
+    // What is left is safe as an argument and in a shell. A leading dash would be an option.
     host.chars().filter(allowed).collect::<String>().trim_start_matches('-').to_owned()
 }
 
@@ -32,6 +33,7 @@ pub fn connect(ctx: &Context, host: Value, port: Option<u64>, kwargs: KwArgs) ->
     };
     let proto = if kwargs.0.get_str("proto") == Some("udp") { "udp" } else { "tcp" };
     let family = kwargs.0.get_str("family").unwrap_or_default().to_owned();
+    // Bounded, since an infinite or negative number would panic in `Duration`.
     let seconds = kwargs.0.get("timeout").and_then(Value::as_f64).unwrap_or(5.0).clamp(0.0, 3600.0);
     let fits = move |ip: &IpAddr| match family.as_str() {
         "ipv4" => ip.is_ipv4(),
@@ -44,6 +46,8 @@ pub fn connect(ctx: &Context, host: Value, port: Option<u64>, kwargs: KwArgs) ->
     };
     let limit = Duration::from_secs_f64(seconds);
     let reached = ctx.blocking(|| match proto {
+        // UDP has no connection. Only an answer proves that somebody listens, and most services do
+        // not answer rubbish.
         "udp" => udp_answers(address, limit),
         _ => !limit.is_zero() && TcpStream::connect_timeout(&address, limit).is_ok(),
     });
@@ -107,14 +111,17 @@ pub fn ping(
 ///     salt '*' network.traceroute archlinux.org
 #[function]
 pub fn traceroute(ctx: &Context, host: String) -> Result<Value> {
+    // traceroute waits for every hop that does not answer.
     let limit = Some(Duration::from_secs(120));
     util::needs(ctx, "traceroute")?;
     let said = cmd::quiet_for(ctx, &["traceroute", &sanitized(&host)], limit)?;
+    // The first line is a heading.
     Ok(said.stdout.lines().skip(1).filter(|line| line.contains(' ')).map(hop).collect())
 }
 
 /// Reads a line such as " 1  gw (192.0.2.1)  0.5 ms  0.4 ms  0.3 ms".
 fn hop(line: &str) -> Map {
+    // Two blanks separate the columns; a single one occurs inside them.
     let parts: Vec<&str> = line.trim().split("  ").collect();
     let count = parts[0].trim().parse::<i64>().unwrap_or(0);
     let time = |place: usize| parts.get(place)?.split_whitespace().next()?.parse::<f64>().ok();
@@ -159,6 +166,7 @@ pub fn wol(
 fn magic_packet(mac: &str) -> Option<Vec<u8>> {
     let digits: String = mac.chars().filter(|c| !":-.".contains(*c)).collect();
     let address = hex::decode(digits).ok().filter(|address| address.len() == 6)?;
+    // Wake-on-LAN: six times 0xff, then the address sixteen times.
     Some([vec![0xff; 6], address.repeat(16)].concat())
 }
 

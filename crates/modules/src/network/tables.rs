@@ -79,6 +79,7 @@ fn endpoint(text: &str) -> Option<(IpAddr, u16)> {
     let mut bytes = Vec::with_capacity(16);
     for place in (0..address.len()).step_by(8) {
         let word = u32::from_str_radix(address.get(place..place + 8)?, 16).ok()?;
+        // The kernel prints each 32-bit word in the machine's byte order.
         bytes.extend(word.to_ne_bytes());
     }
     let ip = match bytes.len() {
@@ -117,6 +118,7 @@ pub fn active_tcp(ctx: &Context) -> Result<Map> {
 /// An IPv4 address in IPv6's clothes is shown as what it is.
 fn bare(ip: IpAddr) -> IpAddr {
     match ip {
+        // A dual-stack socket shows IPv4 peers as mapped addresses.
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
         v4 => v4,
     }
@@ -201,6 +203,7 @@ pub fn ipneighs6(ctx: &Context) -> Result<Map> {
 /// Reads "192.0.2.1 dev eth0 lladdr 02:… REACHABLE".
 fn ip_neighbours(text: &str, sign: char) -> Map {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // Entries without a hardware address are shorter.
     lines.filter(|words| words.len() >= 5 && words[0].contains(sign)).map(|words| (words[4], words[0])).collect()
 }
 
@@ -235,6 +238,7 @@ fn routes4(text: &str) -> Vec<Map> {
 /// The letters `netstat` has for the kernel's bits.
 fn flag_letters(hex: &str) -> String {
     let bits = u32::from_str_radix(hex, 16).unwrap_or(0);
+    // The flags of route(8); the bits are those of linux/route.h.
     let letters = [(0x1, 'U'), (0x2, 'G'), (0x4, 'H'), (0x200, '!'), (0x0020_0000, 'n')];
     letters.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, letter)| letter).collect()
 }
@@ -364,11 +368,13 @@ fn socket_owners() -> HashMap<u64, String> {
     let mut owners = HashMap::new();
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        // The process has ended, or belongs to someone else.
         let Ok(links) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         for link in links.flatten() {
             let target = std::fs::read_link(link.path()).unwrap_or_default();
             if target.to_string_lossy().starts_with("socket:")
+                // The inode connects the socket with its line in /proc/net.
                 && let Ok(meta) = std::fs::metadata(link.path())
             {
                 owners.insert(meta.ino(), format!("{pid}/{}", name.trim_end()));

@@ -21,6 +21,7 @@ fn new_table(ctx: &Context, table: String, #[default("ipv4")] family: String) ->
         return Ok(there);
     }
     let Place { table, family, name, .. } = &place;
+    // nft is silent when it succeeds, and Salt takes any output for a failure.
     let worked = run(ctx, format!("nft add table {name} {table}"))?.is_empty();
     let word = if worked { "created" } else { "could not be created" };
     Ok(answer(worked, format!("Table {table} in family {family} {word}")))
@@ -77,11 +78,14 @@ fn new_chain(
     if is_so(&place.chain_there(ctx)?) {
         return Ok(answer(false, said("already exists")));
     }
+    // The two dashes let a negative priority pass.
     let mut line = format!("nft -- add chain {name} {table} {chain}");
     if table_type.truthy() || hook.truthy() || priority.truthy() {
         if !table_type.truthy() || !hook.truthy() {
             return Ok(answer(false, "Table_type, hook, and priority required."));
         }
+        // Salt's escapes for a shell. The line is split into words by `cmd.run`, which removes
+        // them.
         line.push_str(&format!(r" \{{ type {table_type} hook {hook} priority {priority}\; \}}"));
     }
     let worked = run(ctx, line)?.is_empty();
@@ -221,6 +225,7 @@ fn delete(
             }
         }
     };
+    // nft deletes by handle only, so the rule has to be looked up.
     Ok(match run(ctx, format!("nft delete rule {name} {table} {chain} handle {handle}"))?.is_empty() {
         true => answer(true, format!("Deleted rule \"{shown}\" in chain {chain} in table {table} in family {family}.")),
         false => answer(
@@ -295,6 +300,7 @@ fn set_policy(
     let line = format!(
         "nft add chain {name} {table} {chain} \"{{ type {kind} hook {hook} priority {priority}; policy {policy}; }}\""
     );
+    // Here the exit code counts, unlike everywhere else in this module.
     let call = Call { args: vec![line.into()], kwargs: map! { "python_shell" => false } };
     let said = ctx.call_with("cmd.run_all", call)?;
     Ok((!said.get("retcode").is_some_and(Value::truthy)).into())

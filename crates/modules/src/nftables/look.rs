@@ -48,6 +48,7 @@ fn get_saved_rules(ctx: &Context, conf_file: Option<String>) -> Result<Vec<Strin
 fn tables(ctx: &Context, family: &str) -> Result<Vec<Value>> {
     let family = family_name(family)?;
     let text = run(ctx, format!("nft --json --numeric --numeric --numeric list tables {family}"))?;
+    // No rules at all make nft print nothing.
     let data: Value = serde_json::from_str(&text).unwrap_or_default();
     let items = data.get("nftables").and_then(Value::as_list).unwrap_or_default();
     Ok(items.iter().filter_map(|item| item.get("table").cloned()).collect())
@@ -146,6 +147,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
     let _ = family;
     let mut file = saved_file(ctx, filename)?;
     let mut rules = "#! nft -f\n".to_owned();
+    // All families go into the one file, whichever was asked for.
     for family in ["ip", "ip6", "inet", "arp", "bridge", "netdev"] {
         let found = texts(ctx, family)?;
         if !found.is_empty() {
@@ -157,6 +159,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
     if ctx.call("file.directory_exists", vec![file.as_str().into()])?.truthy() {
         file.push_str("/salt-all-in-one.nft");
     }
+    // The file keeps its permissions: firewall rules may be readable by root only.
     let mode = std::fs::metadata(&file)
         .map_or(0o644, |meta| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o7777);
     crate::util::replace_file(Path::new(&file), rules.as_bytes(), mode)

@@ -92,6 +92,7 @@ impl Place {
         if table.is_empty() {
             return Ok(answer(false, "Table needs to be specified"));
         }
+        // A longer name that starts the same matches as well, as in Salt.
         let there = run(ctx, format!("nft list tables {name}"))?.contains(&format!("table {name} {table}"));
         let word = if there { "exists" } else { "does not exist" };
         Ok(answer(there, format!("Table {table} in family {family} {word}")))
@@ -127,6 +128,8 @@ impl Place {
 
 /// A rule as `nft` may print it: braces around a single value are left out. The pattern goes on behind it.
 fn pattern(rule: &str, behind: &str) -> Result<regex::Regex> {
+    // nft drops the braces around a single value, so a rule that was set with them must be found
+    // without.
     let rule = regex::escape(rule).replace(r"\{ ", r"\{? ?").replace(r" \}", r" ?\}?");
     let found = regex::Regex::new(&format!("{rule} #{behind}"));
     found.map_err(|error| Error::execution(format!("the rule cannot be looked for: {error}")))

@@ -38,6 +38,7 @@ impl Rule {
             .iter()
             .map(|port| port.trim().parse::<u32>().map_err(|_| Error::Other(format!("'{port}' of {name} is no port"))));
         let mut ports: Vec<u32> = ports.collect::<Result<_>>()?;
+        // Highest first: Salt builds the rule this way, and it is compared as text later.
         ports.sort_unstable_by(|a, b| b.cmp(a));
         let ports = ports.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         self.text.push_str(&format!("{what} {{ {ports} }} "));
@@ -73,6 +74,7 @@ fn written(args: Map, family: &str) -> Result<String> {
     rule.add("to-destination", |address| format!("{address} "));
     rule.add("reject-with", |how| format!("reject with {how} "));
     let text = rule.text.trim();
+    // Salt puts the protocol in by replacing text, so it also hits `dport` in a name.
     Ok(text.replace("dport", &format!("{protocol} dport")).replace("sport", &format!("{protocol} sport")))
 }
 
@@ -101,6 +103,7 @@ fn build_rule(
     let rule = written(kwargs.given(), family)?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
     let (table, chain, command) = (given(table), given(chain), given(command));
+    // Salt compares with the texts "True" and "true", so the boolean does not count.
     let whole = matches!(full.as_ref().and_then(Value::as_str), Some("True" | "true"));
     let refused = |why: &str| Ok(map! { "comment" => why, "rule" => rule.as_str(), "result" => false });
     let rule = if whole {

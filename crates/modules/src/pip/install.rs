@@ -112,6 +112,7 @@ fn install(
         Err(answer) => return Ok(answer),
     };
     let Some(words) = words(&options, &files, &version)? else {
+        // An empty list must not make pip print its usage as an error.
         return Ok(map! { "retcode" => 0, "stdout" => "No packages to install." });
     };
     let mut more = kwargs.given();
@@ -166,6 +167,7 @@ fn words(options: &Map, files: &[String], version: &str) -> Result<Option<Vec<St
     check(options, version)?;
     let mut words = vec!["install".to_owned()];
     words.extend(files.iter().flat_map(|file| ["--requirement".to_owned(), file.clone()]));
+    // Newer versions have dropped the options and would fail on them.
     let wheels = at_least("1.4") && compare_loosely(version, "9.0.3", false) <= 0;
     for (name, word) in [("use_wheel", "--use-wheel"), ("no_use_wheel", "--no-use-wheel")] {
         words.extend(get(name).filter(|_| wheels).map(|_| word.to_owned()));
@@ -176,6 +178,7 @@ fn words(options: &Map, files: &[String], version: &str) -> Result<Option<Vec<St
     for (name, word) in VALUES {
         words.extend(get(name).into_iter().flat_map(|value| [word.to_owned(), value.to_string()]));
     }
+    // Renamed in pip 6.
     if let Some(folder) = get("cache") {
         let word = if at_least("6.0") { "--cache-dir" } else { "--download-cache" };
         words.extend([word.to_owned(), folder.to_string()]);
@@ -195,6 +198,7 @@ fn words(options: &Map, files: &[String], version: &str) -> Result<Option<Vec<St
     words.extend(packages.iter().map(|package| package.replace(';', ",")));
     for entry in editable {
         let local = entry == "." || entry.starts_with("file://") || entry.starts_with('/');
+        // Without the name of the egg pip cannot tell which package the checkout is.
         if !local && !entry.contains("egg=") {
             return Err(Error::execution("You must specify an egg for this editable"));
         }
@@ -225,6 +229,7 @@ fn check(options: &Map, version: &str) -> Result<()> {
         return refuse(text.into());
     }
     if let Some(action) = get("exists_action").map(Value::to_string)
+        // pip would ask on a terminal that is not there.
         && !["s", "i", "w", "b"].contains(&action.to_lowercase().as_str())
     {
         let text = "The exists_action pip option only supports the values s, i, w, and b.";

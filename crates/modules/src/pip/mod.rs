@@ -56,6 +56,8 @@ fn program(bin_env: Option<&str>) -> Result<Vec<String>> {
         return Ok(module(python.to_string_lossy().into_owned()));
     };
     if Path::new(path).is_dir() {
+        // `python -m pip` and not the script `pip`: its first line breaks when an environment is
+        // moved.
         let names = ["python", "bin/python", "bin/python3"];
         let found = names.iter().map(|name| Path::new(path).join(name)).find(|path| util::is_executable(path));
         let missing = || Error::CommandNotFound(format!("Could not find a pip binary in virtualenv {path}"));
@@ -64,6 +66,7 @@ fn program(bin_env: Option<&str>) -> Result<Vec<String>> {
     if !util::is_executable(Path::new(path)) {
         return Err(Error::CommandNotFound(format!("Access denied to {path}, could not find a pip binary")));
     }
+    // The argument may be a Python or a pip.
     let python = path.rsplit('/').next().is_some_and(|name| name.contains("python"));
     Ok(if python { module(path.to_owned()) } else { vec![path.to_owned()] })
 }
@@ -85,8 +88,10 @@ impl Place {
         let mut words = program(self.bin_env.as_deref())?;
         words.extend(args.iter().cloned());
         let mut env = self.env_vars.as_map().cloned().unwrap_or_default();
+        // The environment takes texts only, while YAML has numbers.
         env = env.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         if let Some(path) = self.bin_env.as_deref().filter(|path| Path::new(path).is_dir()) {
+            // pip and build tools look for the variable that `activate` would set.
             env.insert("VIRTUAL_ENV", path);
         }
         let mut kwargs = map! { "python_shell" => false, "runas" => self.user.clone(), "env" => env };
@@ -150,6 +155,7 @@ impl Place {
 
     fn frozen(&self, ctx: &Context) -> Result<Vec<String>> {
         let args = match compare_loosely(&self.version(ctx)?, "8.0.3", false) {
+            // Without `--all` newer versions hide pip and setuptools.
             order if order < 0 => vec!["freeze"],
             _ => vec!["freeze", "--all"],
         };
@@ -236,6 +242,7 @@ fn list_freeze_parse(
 
 /// Reads a line of `pip freeze`: name and version, or where an editable package comes from.
 fn frozen_package(line: &str) -> Option<(String, String)> {
+    // Options and remarks of `pip freeze`, not packages.
     if line.starts_with("-f") || line.starts_with('#') || line.starts_with("-e hg+not trust") {
         return None;
     }
@@ -346,6 +353,7 @@ fn upgrade(
     let place = Place::of(bin_env, user, cwd, Value::Null);
     let old = place.installed(ctx, None)?;
     let mut problems = Vec::new();
+    // One at a time, so that a failing package does not hold up the others.
     for name in place.upgrades(ctx)?.text_keys() {
         let args = ["install", "-U", name].map(str::to_owned);
         let said = place.run(ctx, &args, Map::new())?;
@@ -391,6 +399,7 @@ fn list_all_versions(
     let said = place.run(ctx, &args, Map::new())?;
     let unwanted = |version: &str| {
         let kind = |sign: &str| version.contains(sign);
+        // Salt looks for the letter anywhere in the version.
         (kind("a") && !include_alpha) || (kind("rc") && !include_rc) || (kind("b") && !include_beta)
     };
     Ok(available(&said.stdout).into_iter().filter(|version| !unwanted(version)).collect())
@@ -401,6 +410,7 @@ fn available(text: &str) -> Vec<String> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("Available versions:")).unwrap_or_default();
     let mut versions: Vec<String> = line.split(',').map(|part| part.trim().to_owned()).collect();
     versions.retain(|version| !version.is_empty());
+    // pip lists the newest first.
     versions.reverse();
     versions
 }

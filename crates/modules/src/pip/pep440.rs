@@ -47,6 +47,8 @@ impl Version {
         });
         Some(Version {
             epoch: number(1).unwrap_or(0),
+            // A number too large for the type counts as the largest, so nothing panics on a hostile
+            // version.
             release: part(2)?.split('.').map(|part| part.parse().unwrap_or(u64::MAX)).collect(),
             pre: pre.map(|kind| (kind, number(4).unwrap_or(0))),
             post: number(5).or_else(|| part(6).map(|_| number(7).unwrap_or(0))),
@@ -61,6 +63,7 @@ impl Version {
     }
 
     fn bare_release(&self) -> &[u64] {
+        // 1.0 and 1.0.0 are equal.
         let end = self.release.iter().rposition(|part| *part != 0).map_or(0, |place| place + 1);
         &self.release[..end]
     }
@@ -69,9 +72,12 @@ impl Version {
     fn rest(&self) -> Rest {
         let pre = match (self.pre, self.post, self.dev) {
             (Some((kind, number)), ..) => (0, kind, number),
+            // A development release without another suffix comes before all pre-releases.
             (None, None, Some(_)) => (-1, ' ', 0),
             (None, ..) => (1, ' ', 0),
         };
+        // No post release comes before the first one; no development release comes after all of
+        // them.
         let post = self.post.map_or((-1, 0), |number| (0, number));
         let dev = self.dev.map_or((1, 0), |number| (0, number));
         (pre, post, dev)
@@ -85,6 +91,7 @@ impl Version {
 
 impl Ord for Version {
     fn cmp(&self, other: &Version) -> Ordering {
+        // In local versions numbers sort above words.
         let key = |part: &String| part.parse::<u64>().map_or((0, 0, part.clone()), |number| (1, number, String::new()));
         let local = |version: &Version| version.local.iter().map(key).collect::<Vec<_>>();
         self.public_order(other).then_with(|| local(self).cmp(&local(other)))
@@ -109,6 +116,7 @@ pub type Condition = (String, String);
 pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     let Some(parsed) = Version::parse(version) else { return false };
     let early = |(_, text): &Condition| Version::parse(text.trim_end_matches(".*")).is_some_and(|v| v.is_prerelease());
+    // PEP 440: pre-releases only count if a condition names one.
     if parsed.is_prerelease() && !conditions.is_empty() && !conditions.iter().any(early) {
         return false;
     }
@@ -129,6 +137,7 @@ fn one(version: &Version, text: &str, sign: &str, wanted: &str) -> bool {
         return if sign == "!=" { !starts } else { starts };
     }
     let Some(wanted) = Version::parse(wanted) else { return false };
+    // A condition without a local part matches any.
     let order = if wanted.local.is_empty() { version.public_order(&wanted) } else { version.cmp(&wanted) };
     match sign {
         "==" => order.is_eq(),
@@ -140,6 +149,7 @@ fn one(version: &Version, text: &str, sign: &str, wanted: &str) -> bool {
         ">" => order.is_gt() && !(version.post.is_some() && wanted.post.is_none() && same_release(version, &wanted)),
         "~=" => {
             let mut start = Version { pre: None, post: None, dev: None, ..wanted.clone() };
+            // `~=1.4.2` means at least 1.4.2, and 1.4.*.
             start.release.pop();
             order.is_ge() && begins(version, &start)
         }
@@ -196,6 +206,7 @@ pub fn requirement(text: &str) -> Result<Requirement, String> {
         return Ok(Requirement { name, conditions: Vec::new() });
     }
     let invalid = || format!("Invalid requirement: '{text}'");
+    // Behind the semicolon stand conditions on the environment.
     let bare = text.split(';').next().unwrap_or_default().trim();
     let found = NAME.captures(bare).ok_or_else(invalid)?;
     let name = Some(found[1].to_owned());

@@ -10,6 +10,7 @@ use wire::msgpack::{self, Decode};
 /// The running jobs but the asking one.
 fn others(ctx: &Context) -> Vec<RunningJob> {
     let me = ctx.job.jid();
+    // The job that asks is not shown. Without a jid, as in salt-call, it is not in the list anyway.
     ctx.agent.running().into_iter().filter(|job| me.is_empty() || job.jid() != me).collect()
 }
 
@@ -35,6 +36,7 @@ pub fn running(ctx: &Context) -> Result<Vec<Map>> {
 #[function]
 pub fn is_running(ctx: &Context, fun: String) -> Result<Vec<Map>> {
     let fits = |job: &RunningJob| match job.load.get("fun") {
+        // A compound command runs several functions.
         Some(Value::List(funs)) => funs.iter().any(|name| targeting::fnmatch(&name.to_string(), &fun)),
         Some(name) => targeting::fnmatch(&name.to_string(), &fun),
         None => targeting::fnmatch("", &fun),
@@ -59,6 +61,7 @@ pub fn find_job(ctx: &Context, jid: String) -> Result<Map> {
 fn waiting(cachedir: &Path, jid: &str) -> Option<Map> {
     let mut homes = vec![cachedir.to_owned()];
     let masters = std::fs::read_dir(cachedir.join("queues")).into_iter().flatten().flatten();
+    // With several masters each has queues of its own.
     homes.extend(masters.map(|entry| entry.path()));
     let suffix = format!("_{jid}.p");
     for (home, queue) in homes.iter().flat_map(|home| ["state_queue", "job_queue"].map(|queue| (home, queue))) {
@@ -87,6 +90,7 @@ fn waiting(cachedir: &Path, jid: &str) -> Option<Map> {
 ///     salt '*' saltutil.find_cached_job 20260102030405060708
 #[function]
 pub fn find_cached_job(ctx: &Context, jid: String) -> Result<Value> {
+    // The jid comes from the caller and becomes a path.
     if jid.contains('/') || jid.starts_with('.') {
         return Err(Error::invocation(format!("'{jid}' is no job id")));
     }
@@ -116,12 +120,14 @@ pub fn find_cached_job(ctx: &Context, jid: String) -> Result<Value> {
 ///     salt '*' saltutil.signal_job 20260102030405060708 15
 #[function]
 pub fn signal_job(ctx: &Context, jid: String, sig: i64) -> Result<String> {
+    // 0 only asks whether the process exists; 64 is the last real-time signal.
     let signal = i32::try_from(sig).ok().filter(|signal| (0..=64).contains(signal));
     let signal = signal.ok_or_else(|| Error::invocation(format!("there is no signal {sig}")))?;
     Ok(send(ctx, &jid, signal))
 }
 
 fn send(ctx: &Context, jid: &str, signal: i32) -> String {
+    // A job cannot signal itself.
     let Some(job) = others(ctx).into_iter().find(|job| job.jid() == jid) else { return String::new() };
     if ctx.agent.signal_job(jid, signal) {
         let pid = job.load.get("pid").map(Value::to_string).unwrap_or_default();

@@ -96,6 +96,7 @@ fn refresh_grains(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
         let text = format!("The following keyword arguments are not valid: {name}={value}");
         return Err(Error::Invocation(text));
     }
+    // The cache on disk would hand the old grains to the next start.
     remove_grains_cache(ctx);
     ctx.wait(ctx.agent.refresh(Refresh::Grains))?;
     if with_pillar && clean {
@@ -154,9 +155,11 @@ fn pillar_refresh(
 
 fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> {
     let what = Refresh::Pillar { clean };
+    // Without `wait` the refresh is only ordered.
     let Some(seconds) = seconds else { return ctx.wait(ctx.agent.refresh(what)) };
     let done = ctx.wait(ctx.agent.refresh_within(what, Duration::from_secs(seconds)))?;
     Ok(done.unwrap_or_else(|| {
+        // Salt only logs a timeout and returns True all the same.
         tracing::warn!("Pillar refresh did not complete within timeout {seconds}");
         true
     }))
@@ -284,6 +287,7 @@ fn remove_files(top: &Path) -> bool {
 #[function]
 fn clear_job_cache(ctx: &Context, #[default(24)] hours: u64) -> Result<bool> {
     let top = Path::new(ctx.cachedir()).join("minion_jobs");
+    // A huge number of hours reaches back beyond the clock's range. Nothing is that old.
     let oldest = SystemTime::now().checked_sub(Duration::from_secs(hours.saturating_mul(3600)));
     let Some(oldest) = oldest else { return Ok(true) };
     for entry in std::fs::read_dir(&top).into_iter().flatten().flatten() {
@@ -327,6 +331,7 @@ fn revoke_auth(ctx: &Context, #[default(false)] preserve_minion_cache: bool) -> 
 fn regen_keys(ctx: &Context) -> Result<()> {
     let folder = PathBuf::from(ctx.opt_str("pki_dir").unwrap_or("/etc/salt/pki/minion"));
     let entries = std::fs::read_dir(&folder).map_err(|error| Error::io("list the keys in", &folder, &error))?;
+    // The running minion keeps its key in memory. It makes a new one when it starts again.
     for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
         std::fs::remove_file(entry.path()).map_err(|error| Error::io("remove the key", entry.path(), &error))?;
     }

@@ -16,6 +16,7 @@ const ELSEWHERE: &str = "This command can only be executed on a minion that is l
 /// The directory with the master's configuration.
 fn config_dir(ctx: &Context) -> Result<PathBuf> {
     let conf = Path::new(ctx.opt_str("conf_file").unwrap_or("/etc/salt/minion"));
+    // The option may name the directory itself.
     let folder = if conf.is_dir() { conf } else { conf.parent().unwrap_or(Path::new("/etc/salt")) };
     let here = folder.join("master").exists() || folder.join("master.d").is_dir();
     if here { Ok(folder.to_owned()) } else { Err(Error::execution(ELSEWHERE)) }
@@ -24,6 +25,7 @@ fn config_dir(ctx: &Context) -> Result<PathBuf> {
 /// Runs one of our programs.
 fn program(ctx: &Context, program: &str, words: Vec<String>) -> Result<Outcome> {
     let folder = config_dir(ctx)?;
+    // The same binary holds the master's programs, so nothing has to be found in the PATH.
     let exe =
         std::env::current_exe().map_err(|error| Error::execution(format!("failed to find this program: {error}")))?;
     let (exe, folder) = (exe.to_string_lossy().into_owned(), folder.to_string_lossy().into_owned());
@@ -42,6 +44,7 @@ fn ask(ctx: &Context, name: &str, words: Vec<String>) -> Result<Value> {
     let outcome = program(ctx, name, words)?;
     match serde_json::from_str(&outcome.stdout) {
         Ok(answer) => Ok(answer),
+        // A runner that returns nothing prints nothing.
         Err(_) if outcome.retcode == Some(0) && outcome.stdout.trim().is_empty() => Ok(Value::Null),
         Err(_) => Err(failed(name, outcome)),
     }
@@ -50,6 +53,8 @@ fn ask(ctx: &Context, name: &str, words: Vec<String>) -> Result<Value> {
 /// Writes an argument so that the command line reads the same value.
 fn word(value: &Value) -> String {
     match value {
+        // The command line is parsed as YAML again. A text that would turn into a number has to be
+        // quoted.
         Value::Str(text) if yaml::args::parse_cli_arg(text) == *value => text.clone(),
         other => serde_json::to_string(other).unwrap_or_else(|_| other.to_string()),
     }
@@ -86,6 +91,7 @@ pub fn runner(
     all.extend(words(&arg.unwrap_or_default(), &named));
     let answer = ask(ctx, "salt-run", all)?;
     if full_return {
+        // A failure has become an error before.
         return Ok(map! { "fun" => format!("runner.{name}"), "return" => answer, "success" => true }.into());
     }
     Ok(answer)
@@ -136,6 +142,7 @@ impl Publication {
             Value::List(ids) => ids.iter().map(Value::to_string).collect::<Vec<_>>().join(","),
             other => other.to_string(),
         };
+        // A target may begin with a dash.
         all.extend(["--".to_owned(), target, self.fun]);
         all.extend(words(&self.arg, &self.kwarg.unwrap_or_default()));
         let answer = ask(ctx, "salt", all)?.into_map().unwrap_or_default();
@@ -155,6 +162,7 @@ fn target_flag(kind: &str) -> Result<Option<String>> {
         "compound" => "--compound",
         "nodegroup" => "--nodegroup",
         "ipcidr" => "--ipcidr",
+        // Unknown kinds are not passed on as a glob, which could match every minion.
         other => return Err(Error::invocation(format!("there is no kind of target '{other}'"))),
     };
     Ok(Some(flag.to_owned()))

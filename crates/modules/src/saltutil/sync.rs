@@ -35,6 +35,8 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.file_type() {
+                // The file type does not follow links, so a link to a directory cannot lead in a
+                // circle.
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(_) => files.push(entry.path()),
                 Err(error) => tracing::warn!("failed to look at {}: {error}", entry.path().display()),
@@ -53,6 +55,7 @@ impl Sync {
         for env in self.environments(ctx) {
             for (inside, cached) in self.fetch(ctx, &env)? {
                 let name = module_name(&inside);
+                // Not in the list of wanted files, so a copy from before is removed.
                 if !self.allows(ctx, &name) {
                     continue;
                 }
@@ -62,6 +65,7 @@ impl Sync {
                 }
             }
         }
+        // Modules that are gone from the server must go, or they would stay in use.
         if ctx.opts.get("clean_dynamic_modules") != Some(&Value::Bool(false)) {
             remove_others(&folder, &wanted)?;
         }
@@ -82,6 +86,7 @@ impl Sync {
     fn fetch(&self, ctx: &Context, env: &str) -> Result<Vec<(PathBuf, PathBuf)>> {
         let how = CachedDir {
             saltenv: env.to_owned(),
+            // Salt copies these kinds only.
             include: Some(r"E@\.(pyx?|so|zip)$".to_owned()),
             ..CachedDir::default()
         };
@@ -96,6 +101,7 @@ impl Sync {
 
     fn allows(&self, ctx: &Context, name: &str) -> bool {
         let listed = |given: &Option<Value>, option: &str| match given.as_ref().or_else(|| ctx.opt(option)) {
+            // The options list names by kind, the arguments of a call only names.
             Some(Value::Map(kinds)) => {
                 kinds.get(self.form).map(|names| util::split_input(names).iter().any(|n| n == name))
             }
@@ -117,6 +123,7 @@ fn module_name(inside: &Path) -> String {
 /// Copies a file that is new or different, and says whether it was.
 fn bring(from: &Path, to: &Path) -> Result<bool> {
     let content = std::fs::read(from).map_err(|error| Error::io("read", from, &error))?;
+    // An untouched file keeps its times, and is not reported.
     if std::fs::read(to).is_ok_and(|known| known == content) {
         return Ok(false);
     }
@@ -275,6 +282,7 @@ sync!(SYNC_UTILS, "sync_utils", "utils", [true], MODULES);
 sync!(SYNC_WRAPPER, "sync_wrapper", "wrapper", [true], MODULES);
 
 /// The kinds `sync_all` brings, under the names it returns them by; the first and the last two for masterless minions.
+// In Salt's order, which is that of the result.
 const ALL_KINDS: [(&str, &str); 21] = [
     ("tops", "tops"),
     ("clouds", "clouds"),
@@ -321,6 +329,7 @@ pub fn sync_all(
 ) -> Result<Map> {
     let mut changed = Map::new();
     for (name, form) in ALL_KINDS {
+        // Left out silently here; asked for by itself it is an error.
         if check_masterless(ctx, form).is_err() {
             continue;
         }
@@ -328,6 +337,7 @@ pub fn sync_all(
         changed.insert(name, Sync { form, saltenv, whitelist, blacklist }.run(ctx)?);
     }
     if refresh {
+        // One refresh at the end, and not one for each kind.
         After::Refresh(Refresh::Pillar { clean: clean_pillar_cache }).run(ctx)?;
     }
     Ok(changed)

@@ -91,6 +91,7 @@ fn old_returns_are_found_and_removed() {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("return.p"), msgpack::pack(&map! { "return" => 1 }.into(), Packing::Wire)).unwrap();
     assert_eq!(place.call("find_cached_job", list![5], map! {}), map! { "return" => 1 }.into());
+    // A jid must not lead out of the cache.
     assert!(place.ctx.call("saltutil.find_cached_job", vec!["../x".into()]).is_err());
     assert_eq!(place.call("clear_job_cache", list![], map! {}), true.into());
     assert!(folder.exists());

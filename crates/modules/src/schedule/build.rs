@@ -23,6 +23,7 @@ const PLAIN: [&str; 12] = [
 
 /// Says whether intervals and times of day are mixed.
 pub(super) fn mixes_units(kwargs: &Map) -> bool {
+    // An interval and fixed times contradict each other.
     let by_day = kwargs.contains_key("when") || kwargs.contains_key("cron");
     by_day && UNITS.iter().any(|unit| kwargs.contains_key(unit))
 }
@@ -53,6 +54,7 @@ pub(super) fn build(name: &str, kwargs: &Map) -> Result<Map> {
     if name.is_empty() {
         return Ok(refused("Job name is required."));
     }
+    // The text of Python's KeyError.
     let function = kwargs.get("function").cloned().ok_or_else(|| Error::Other("KeyError: 'function'".to_owned()))?;
     let mut job = map! { "function" => function };
     if mixes_units(kwargs) {
@@ -81,6 +83,7 @@ pub(super) fn build(name: &str, kwargs: &Map) -> Result<Map> {
         }
     }
     let or = |key: &str, default: Value| kwargs.get(key).cloned().unwrap_or(default);
+    // One by default, so that a slow job does not pile up.
     job.insert("maxrunning", or("maxrunning", 1.into()));
     job.insert("name", or("name", name.into()));
     job.insert("enabled", or("enabled", true.into()));
@@ -101,6 +104,7 @@ pub(super) fn build(name: &str, kwargs: &Map) -> Result<Map> {
 
 /// The first entry of `when` that is no date.
 fn bad_when(when: &Value) -> Option<&Value> {
+    // Any day will do: only the form of the text is checked.
     let today = schedule::jiff::civil::date(2024, 1, 1);
     let is_bad = |entry: &&Value| match entry {
         Value::DateTime(_) => false,

@@ -21,6 +21,8 @@ fn persist(kwargs: &Map) -> Value {
 
 /// Where a job is defined, as far as it can be changed.
 fn source_of(ctx: &Context, name: &str) -> Result<Option<&'static str>> {
+    // A job of the pillar cannot be saved in the minion's file, so it has to be known where it is
+    // from.
     for source in ["opts", "pillar"] {
         let (jobs, _) = listed(ctx, Wanted { source: Some(source), ..Wanted::default() })?;
         if jobs.contains_key(name) {
@@ -35,6 +37,8 @@ fn request(func: &str, name: &str, source: &str, kwargs: &Map) -> Map {
     let mut request = map! { "name" => name, "func" => func };
     if source == "pillar" {
         request.insert("where", "pillar");
+        // The pillar comes back with the next refresh; saving it would make a copy that never
+        // changes.
         request.insert("persist", false);
     } else {
         request.insert("persist", persist(kwargs));
@@ -55,6 +59,7 @@ fn purge(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() })?;
     let names: Vec<String> = jobs.keys().map(Value::to_string).collect();
     let (mut comments, mut changes) = (Vec::new(), Map::new());
+    // Names with underscores are jobs of the minion itself, such as the mine's.
     for name in names.iter().filter(|name| *name != "enabled" && !name.starts_with("__")) {
         if is_set(kwargs, "test") {
             comments.push(format!("Job: {name} would be deleted from schedule."));
@@ -64,6 +69,7 @@ fn purge(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
             jobs.remove(name).is_some()
         } else {
             let question = map! { "name" => name.as_str(), "func" => "delete", "persist" => persist(kwargs) };
+            // Salt says nothing about a job for which no answer comes.
             let Some(answer) = ask(ctx, question, "delete_complete")? else { continue };
             !holds(&answer, name)
         };
@@ -194,6 +200,7 @@ fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
         return Ok(told(format!("Job {name} does not exist in schedule."), false));
     };
     if !kwargs.contains_key("function") {
+        // A change of the interval alone need not repeat the function.
         kwargs.insert("function", current.get("function").cloned());
     }
     let new = build(&name, &kwargs)?;
@@ -210,6 +217,7 @@ fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     }
     if offline {
         let mut job = current;
+        // Offline the definitions are merged; a running minion replaces the whole job.
         job.update(new);
         jobs.insert(name.as_str(), job);
         write(ctx, jobs)?;
@@ -233,6 +241,7 @@ fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 ///     salt '*' schedule.enable_job job1
 #[function]
 fn enable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
+    // Salt looks at the minion's test mode here, and at the argument for `disable_job`.
     switch_job(ctx, &name, &kwargs.0, true, ctx.is_test())
 }
 
@@ -346,6 +355,7 @@ fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Re
         return Ok(told(format!("Job {name} does not exist."), false));
     };
     let mut args = vec![Value::from(name)];
+    // As words of a command line, so the target's minion parses them as YAML again.
     args.extend(job.iter().filter(|(key, _)| key.as_str() != Some("name")).map(|(key, value)| {
         let key = match key.as_str() {
             Some("args") => "job_args",
@@ -357,6 +367,7 @@ fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Re
     let call = Call { args: vec![target.into(), "schedule.add".into(), Value::List(args)], kwargs: Map::new() };
     let response = ctx.call_with("publish.publish", call)?.into_map().unwrap_or_default();
     if response.is_empty() {
+        // A success in Salt, although nothing was moved.
         return Ok(told("no servers answered the published schedule.add command".to_owned(), true));
     }
     let names = |only_failed: bool| -> Vec<Value> {
@@ -366,6 +377,7 @@ fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Re
     let (comment, minions) = if !failed.is_empty() {
         ("the following minions return False".to_owned(), failed)
     } else if away {
+        // Only after all have taken it. One that returned False keeps the job here.
         delete_job(ctx, name, &Map::new())?;
         (format!("Moved Job {name} from schedule."), names(false))
     } else {

@@ -83,6 +83,8 @@ const HIDDEN: [&str; 3] = ["enabled", "skip_function", "skip_during_range"];
 /// Asks the minion's schedule; nothing when no minion answers that it is done.
 fn ask(ctx: &Context, question: Map, answer: &str) -> Result<Option<Map>> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
+    // The schedule lives in the minion's main process. It is asked by an event and answers with
+    // one.
     let answer = ctx.wait(ctx.agent.ask_minion("manage_schedule", question, &tag, PATIENCE))?;
     Ok(answer.filter(|answer| answer.get("complete").is_some_and(Value::truthy)))
 }
@@ -143,6 +145,7 @@ fn listed(ctx: &Context, wanted: Wanted<'_>) -> Result<(Map, Map)> {
     };
     jobs.retain(|name, job| {
         let name = name.to_string();
+        // These are switches of the whole schedule, not jobs.
         if HIDDEN.contains(&name.as_str()) {
             return true;
         }
@@ -161,10 +164,12 @@ fn tidy(job: &mut Map) {
     }
     job.retain(|key, value| {
         match value.as_str() {
+            // Salt turns such texts into booleans before it shows a job.
             Some("true") => *value = true.into(),
             Some("false") => *value = false.into(),
             _ => {}
         }
+        // Computed by the scheduler from the units, and not part of the definition.
         key.as_str().is_some_and(|key| SHOWN.contains(&key) && key != "_seconds") && !value.is_null()
     });
 }
@@ -278,6 +283,7 @@ fn reload(ctx: &Context) -> Result<Map> {
             "Failed to reload schedule from pillar on minion."
         });
     }
+    // Another name than the file that is written. Salt reads and writes different files, too.
     let path = file(ctx, "schedule.conf");
     if path.is_file() {
         let text = std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;

@@ -15,6 +15,7 @@ pub(super) fn written(time: &value::DateTime, format: &str) -> String {
         time.year, time.month, time.day, time.hour, time.minute, time.second
     );
     let parsed: std::result::Result<schedule::jiff::civil::DateTime, _> = seconds.parse();
+    // A format that cannot be applied falls back to the plain one.
     parsed.ok().and_then(|time| strtime::format(format, time).ok()).unwrap_or(seconds)
 }
 

@@ -12,6 +12,7 @@ use crate::accounts;
 fn file_of(ctx: &Context, user: &str, config: &str) -> Result<PathBuf> {
     let account = account(ctx, user)?;
     let path = expanded(config, user, &account.home)?;
+    // An absolute path replaces the home directory, as sshd reads its option.
     Ok(Path::new(&account.home).join(path))
 }
 
@@ -24,6 +25,7 @@ fn read(path: &Path) -> Result<String> {
 fn current(ctx: &Context, user: &str, config: &str, hash: Option<&str>) -> Result<Map> {
     match file_of(ctx, user, config) {
         Ok(path) if path.is_file() => listed(&read(&path)?, hash),
+        // A missing file or user has no keys.
         Ok(_) | Err(Error::Execution(_)) => Ok(Map::new()),
         Err(error) => Err(error),
     }
@@ -72,6 +74,7 @@ fn status(ctx: &Context, user: &str, key: &Key, config: &str, hash: Option<&str>
         comment: text("comment"),
         options: options.iter().map(Value::to_string).collect(),
     };
+    // Compared as lines, so a changed comment or option is an update.
     Ok(if known.line() == key.line() { "exists" } else { "update" })
 }
 
@@ -105,6 +108,7 @@ fn from_file(ctx: &Context, source: &str, saltenv: &str) -> Result<Option<Vec<Ke
     let Some(path) = cached.as_str().filter(|path| !path.is_empty()) else { return Ok(None) };
     let found: Vec<Key> = read(Path::new(path))?.lines().filter_map(Key::parse).collect();
     let found: Vec<Key> =
+        // A line without a real key is skipped and does not spoil the others.
         found.into_iter().filter(|key| keys::fingerprint(&key.key, None).is_ok_and(|sum| sum.is_some())).collect();
     if found.is_empty() {
         let text = format!("No keys detected in {source}. Is file properly formatted?");
@@ -145,6 +149,7 @@ fn remove(ctx: &Context, user: &str, key: &str, config: &str) -> Result<&'static
     }
     let path = file_of(ctx, user, config)?;
     let text = read(&path)?;
+    // Lines that cannot be read are dropped together with the key, as in Salt. Comments stay.
     let keep =
         |line: &&str| line.trim_start().starts_with('#') || Key::parse(line).is_some_and(|known| known.key != key);
     let lines: String = text.lines().filter(keep).map(|line| format!("{}\n", line.trim())).collect();
@@ -202,11 +207,13 @@ fn rm_auth_key_from_file(
     for key in &keys {
         done.push(remove(ctx, &user, &key.key, &config)?);
     }
+    // The worst answer of all keys is the answer of the call.
     let said = ["Key not removed", "Key removed"].into_iter().find(|text| done.contains(text));
     Ok(said.unwrap_or("Key not present").to_owned())
 }
 
 fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option<&str>) -> Result<&'static str> {
+    // A key with a blank would put a second field into the file.
     if key.key.split_whitespace().count() > 1 {
         return Ok("invalid");
     }
@@ -228,11 +235,13 @@ fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option<&str>
             Ok("replace")
         }
         _ => {
+            // A home that is not there yet, for instance not mounted, must not be created by this.
             if path.starts_with(&owner.home) && !Path::new(&owner.home).is_dir() {
                 return Ok("fail");
             }
             make_folder(&path, Some(&owner))?;
             let mut text = if path.is_file() { read(&path)? } else { String::new() };
+            // Otherwise the new key would be glued to the last one.
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }

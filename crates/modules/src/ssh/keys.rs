@@ -34,6 +34,7 @@ impl Key {
         let found = LINE.captures(line)?;
         let mut words = found[2].split_whitespace();
         let (enc, key) = (words.next()?.to_owned(), words.next()?.to_owned());
+        // Split at every comma, also inside quotes. Writing joins them again, so nothing is lost.
         let options = if found[1].is_empty() { vec![] } else { found[1].split(',').map(str::to_owned).collect() };
         Some(Key { key, enc, comment: words.collect::<Vec<_>>().join(" "), options })
     }
@@ -74,6 +75,7 @@ pub fn fingerprint(key: &str, hash: Option<&str>) -> Result<Option<String>> {
     let Some(digest) = digest else {
         return Err(Error::execution(format!("The fingerprint_hash_type {kind} is not supported.")));
     };
+    // Not base64, so it is no key.
     let Ok(raw) = base64::engine::general_purpose::STANDARD.decode(key) else { return Ok(None) };
     let sum = openssl::hash::hash(digest, &raw).map_err(|error| Error::execution(error.to_string()))?;
     Ok(Some(sum.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")))
@@ -185,6 +187,7 @@ fn is_encrypted(text: &str) -> Option<bool> {
     let (_, behind) = text.split_once("-----BEGIN ")?;
     let (kind, body) = behind.split_once("PRIVATE KEY-----")?;
     if kind != "OPENSSH " {
+        // The older formats say so in their header.
         return Some(text.contains("ENCRYPTED"));
     }
     // PROTOCOL.key of OpenSSH: a magic word, then the length and the name of the cipher.
@@ -192,6 +195,7 @@ fn is_encrypted(text: &str) -> Option<bool> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(letters).ok()?;
     let behind = bytes.strip_prefix(b"openssh-key-v1\0")?;
     let size = u32::from_be_bytes(behind.get(..4)?.try_into().ok()?) as usize;
+    // Lengths are read with `get`, since the file may be cut short or made up.
     Some(behind.get(4..)?.get(..size)? != b"none")
 }
 

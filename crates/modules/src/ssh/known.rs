@@ -29,6 +29,7 @@ fn file_of(ctx: &Context, user: Option<&str>, config: Option<&str>) -> Result<st
 }
 
 fn named(hostname: &str, port: Option<i64>) -> String {
+    // OpenSSH writes brackets only for another port than 22.
     match port.filter(|port| ![0, 22].contains(port)) {
         Some(port) => format!("[{hostname}]:{port}"),
         None => hostname.to_owned(),
@@ -106,8 +107,10 @@ impl Scan<'_> {
         words.extend(port.iter().flat_map(|port| ["-p", port.as_str()]));
         words.extend(self.enc.into_iter().flat_map(|enc| ["-t", enc]));
         words.extend(self.hashed.then_some("-H"));
+        // The name comes from a state and must not become an option.
         words.extend(["-T", &timeout, "--", self.hostname]);
         let mut found = Vec::new();
+        // ssh-keyscan sometimes comes back empty without an error. Salt tries five times, too.
         for _ in 0..5 {
             let said = cmd::quiet(ctx, &words)?;
             found = hosts(&said.stdout, self.hash)?;
@@ -180,6 +183,7 @@ fn check_known_host(
         _ if known.is_empty() => return Ok("add".into()),
         (Some(key), _) => has("key", key),
         (None, Some(fingerprint)) => has("fingerprint", fingerprint),
+        // Any key will do if none was named.
         (None, None) => true,
     };
     Ok(if fine { "exists" } else { "update" }.into())
@@ -275,6 +279,7 @@ fn set_known_host(
     let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
         return Ok(refused("hostname argument required"));
     };
+    // The hash covers the bare name, so the port would be lost.
     if hash_known_hosts && port.is_some_and(|port| port != 22) {
         return Ok(refused("argument port can not be used in conjunction with argument hash_known_hosts"));
     }
@@ -305,6 +310,7 @@ fn set_known_host(
             if remote.is_empty() {
                 return Ok(refused("Unable to receive remote host keys"));
             }
+            // The fingerprint in the state is what protects against a stranger on the line.
             if missing(&fields(&remote, "fingerprint", None), &fingerprint) {
                 let text =
                     "Remote host public keys found but none of their fingerprints match the one you have provided";
@@ -325,6 +331,7 @@ fn set_known_host(
     store(&place.path, text.as_bytes(), owner.as_ref())?;
     if key.is_some() && hash_known_hosts {
         let path = place.path.to_string_lossy().into_owned();
+        // A key from the state is written in clear first. The scan would have hashed it itself.
         edited(ctx, user, Some(&path), &["-H"])?.ok();
     }
     Ok(map! { "status" => "updated", "old" => none_if_empty(stored), "new" => remote })
@@ -359,6 +366,7 @@ fn matched_lines(text: &str, enc: Option<&str>) -> Vec<usize> {
         let kind = pair.get(1)?.split_whitespace().rev().nth(1)?;
         enc.is_none_or(|enc| enc == kind).then_some(number)
     };
+    // ssh-keygen prints a remark with the line number and then the line.
     lines.chunks(2).filter_map(number).collect()
 }
 

@@ -54,8 +54,10 @@ fn account(ctx: &Context, user: &str) -> Result<Account> {
 /// Writes a file in one step; a new one belongs to the user, an old one keeps owner and mode.
 fn store(path: &Path, content: &[u8], owner: Option<&Account>) -> Result<()> {
     let before = std::fs::metadata(path).ok();
+    // sshd ignores a file that others may write to.
     let mode = before.as_ref().map_or(0o600, |meta| meta.permissions().mode() & 0o7777);
     util::replace_file(path, content, mode).map_err(|error| Error::io("write", path, &error))?;
+    // A file that exists keeps its owner.
     let ids = before.map(|meta| (meta.uid(), meta.gid())).or_else(|| owner.and_then(ids));
     if let Some((uid, gid)) = ids.filter(|_| nix::unistd::geteuid().is_root()) {
         chown(path, Some(uid), Some(gid)).map_err(|error| Error::io("change", path, &error))?;
@@ -108,6 +110,7 @@ fn host_keys(
             let wanted = match end {
                 "-cert.pub" => certs,
                 ".pub" => true,
+                // Private keys are only returned on request: what is returned goes to the master.
                 _ => private,
             };
             if wanted {
@@ -143,6 +146,7 @@ fn user_keys(
     let kinds = ["id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
     let files = |given: &Value, end: &str| match given {
         given if given.truthy() => vec![given.to_string()],
+        // `prvfile=False` leaves private keys out, while None means the usual names.
         Value::Bool(false) => Vec::new(),
         _ => kinds.iter().map(|kind| format!("{kind}{end}")).collect(),
     };

@@ -40,6 +40,7 @@ pub(super) fn applied(ctx: &Context, mods: Option<Value>, mut kwargs: Map) -> Re
     let mut take = |key: &str| kwargs.remove(key).filter(|value| !value.is_null());
     let (test, queue, state_events) = (take("test"), take("queue"), take("state_events"));
     match mods.filter(Value::truthy) {
+        // With names it is `state.sls`, without any the highstate.
         Some(mods) => {
             let (exclude, sync_mods) = (take("exclude"), take("sync_mods"));
             let args = Args { test, queue, state_events, kwargs };
@@ -60,6 +61,7 @@ pub(super) fn applied(ctx: &Context, mods: Option<Value>, mut kwargs: Map) -> Re
 #[function(out = "highstate")]
 pub fn test(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.0;
+    // `state.test` is nothing but `state.apply` in test mode.
     kwargs.insert("test", true);
     let mods = args.0.into_iter().next().or_else(|| kwargs.remove("mods"));
     applied(ctx, mods, kwargs)
@@ -85,6 +87,8 @@ pub fn highstate(
 }
 
 fn apply_top(ctx: &Context, args: Args) -> Result<Value> {
+    // Looked up before the lock is taken, unlike in `state.sls`. The result is the text "False" in
+    // Salt, too.
     if !disabled::of(ctx, &["highstate".to_owned()]).is_empty() {
         return Ok(map! {
             "name" => "Salt highstate run is disabled. To re-enable, run state.enable highstate",
@@ -117,6 +121,7 @@ pub fn top(ctx: &Context, topfn: String, test: Option<Value>, queue: Option<Valu
         return Ok(refusal);
     }
     let mut opts = (*session.ctx.opts).clone();
+    // Only for this session: the minion's own options stay as they are.
     opts.insert("state_top", topfn);
     if let Some(saltenv) = args.get("saltenv") {
         opts.insert("state_top_saltenv", saltenv.clone());
@@ -137,6 +142,7 @@ fn no_states(comment: impl Into<Value>) -> Map {
 /// Gathers by the top files, writes the high data down, and runs it.
 fn from_top(session: &Session, args: &Args) -> Result<Value> {
     let cache = cache_path(&session.ctx, args);
+    // `cache=True` applies the compiled data of the last run without asking the master.
     if args.is("cache")
         && let Some(Value::Map(high)) = disk::read_value(&cache).map_err(stored)?
     {
@@ -146,11 +152,14 @@ fn from_top(session: &Session, args: &Args) -> Result<Value> {
     let mut gatherer = session.gatherer(&files);
     let top = match gatherer.top() {
         Ok(top) => top,
+        // A broken top file is reported as a failed state, while an unreachable master is a
+        // compiler error, which is a list.
         Err(TopError::Render(why)) => {
             return Ok(finish(session, no_states(format!("Unable to render top file: {why}")).into()));
         }
         Err(TopError::Unreachable(why)) => return Ok(finish(session, list![why])),
     };
+    // Collected and not returned at once, so that all mistakes are shown together.
     let mut errors = gather::verify(&top);
     let matches = match gatherer.matches(&top, session.minion()) {
         Ok(matches) => matches,
@@ -161,6 +170,7 @@ fn from_top(session: &Session, args: &Args) -> Result<Value> {
         return Ok(finish(session, no_states(comment).into()));
     }
     let matches = gather::only(matches, &args.get("whitelist").map(split_input).unwrap_or_default());
+    // Before SLS files are rendered: they may use the modules that are fetched here.
     sync_dynamic(session, &matches);
     let (mut high, more) = gatherer.high(&matches);
     errors.extend(more);
@@ -168,6 +178,7 @@ fn from_top(session: &Session, args: &Args) -> Result<Value> {
         return Ok(finish(session, errors.into()));
     }
     exclude(&mut high, args.get("exclude"));
+    // Excludes alone are no states.
     if high.iter().all(|(id, _)| id.as_str() == Some("__exclude__")) {
         return Ok(finish(session, no_states("No states found for this minion").into()));
     }
@@ -185,8 +196,10 @@ fn sync_dynamic(session: &Session, matches: &Map) {
     if !session.ctx.opt("autoload_dynamic_modules").is_none_or(Value::truthy) || session.ctx.is_local() {
         return;
     }
+    // Modules of all environments that the top file matched, not only of the minion's own.
     let envs: Value = matches.keys().cloned().collect();
     let call = exec::Call { args: vec![envs], kwargs: map! { "refresh" => false } };
+    // States without custom modules still work, so this is no reason to fail.
     if let Err(error) = session.ctx.call_with("saltutil.sync_all", call) {
         tracing::debug!("custom modules were not fetched: {error}");
     }
@@ -209,6 +222,7 @@ fn exclude(high: &mut Map, excluded: Option<&Value>) {
 
 fn cache_path(ctx: &Context, args: &Args) -> std::path::PathBuf {
     let name = args.get("cache_name").map_or_else(|| "highstate".to_owned(), Value::to_string);
+    // The name comes from the caller and must not lead out of the cache directory.
     Path::new(ctx.cachedir()).join(format!("{}.cache.p", name.replace('/', "_")))
 }
 
@@ -228,6 +242,7 @@ fn terse(ctx: &Context, args: &Args, result: Value) -> Value {
     let wanted = args.is("terse") || ctx.opt_str("state_data") == Some("terse");
     match result {
         Value::Map(running) if wanted => {
+            // `terse` drops what succeeded without a change.
             let loud = |ret: &Value| {
                 !ret.get("result").is_some_and(Value::truthy) || ret.get("changes").is_some_and(Value::truthy)
             };
@@ -271,6 +286,8 @@ fn apply_sls(
         Begun::Mine(held) => held,
         Begun::Answer(answer) => return Ok(answer),
     };
+    // Inside the lock, as in Salt: a run that waits in the queue is refused only when its turn
+    // comes.
     let off = disabled::of(ctx, &names);
     if !off.is_empty() {
         ctx.set_retcode(COMPILER_ERROR);
@@ -313,6 +330,7 @@ fn sync(session: &Session, kinds: Option<Value>) {
         let call = exec::Call { args: Vec::new(), kwargs: map! { "saltenv" => session.saltenv() } };
         match session.ctx.call_with(&format!("saltutil.sync_{kind}"), call) {
             Ok(_) => {}
+            // A misspelt kind must not keep the states from being applied.
             Err(Error::NotAvailable(_)) => tracing::warn!("Invalid custom module type '{kind}', ignoring"),
             Err(error) => tracing::warn!("custom modules were not fetched: {error}"),
         }
@@ -346,6 +364,7 @@ pub fn sls_id(
     let matches = map! { session.saltenv() => split_input(&mods) };
     let (high, mut errors) = session.gatherer(&files).high(&matches);
     let mut high = Value::Map(high);
+    // Verified before requisites are resolved, which relies on the structure being right.
     errors.extend(::state::high::verify_high(&high));
     let settings = session.settings();
     if let Some(high) = high.as_map_mut() {
@@ -358,6 +377,8 @@ pub fn sls_id(
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }
+    // Only the states with the ID are run, together with nothing they require. Salt's `sls_id` does
+    // the same.
     let result = session.run().only(chunks, &id__);
     if result.is_empty() {
         return Err(Error::invocation(format!(
@@ -390,10 +411,12 @@ pub fn single(
         ctx.set_retcode(COMPILER_ERROR);
         return Ok("Invalid function passed".into());
     };
+    // Salt splits at every dot and uses the first two parts.
     let function = function.split('.').next().unwrap_or(function);
     let mut low = args.kwargs.clone();
     low.update(map! { "state" => module, "fun" => function, "__id__" => name.clone(), "name" => name });
     let mut run = session.run();
+    // On a copy, because verifying fills in defaults that must not show in the result.
     let errors = run.verify(&mut low.clone());
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
@@ -455,6 +478,7 @@ pub fn template(ctx: &Context, tem: String, queue: Option<Value>, kwargs: KwArgs
     let session = session!(ctx, &args, false);
     session.require_pillar(&args)?;
     let path = if tem.ends_with(".sls") { tem } else { format!("{tem}.sls") };
+    // A path on this machine. The file server is not asked.
     let Ok(text) = std::fs::read_to_string(&path) else {
         return Ok(finish(&session, list![format!("Specified SLS {path} on local filesystem cannot be found.")]));
     };

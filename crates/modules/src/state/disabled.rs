@@ -5,6 +5,7 @@ use value::{Map, Value, map};
 
 use crate::util::split_input;
 
+// A grain outlives a restart of the minion and shows on the master. Salt keeps the list there, too.
 const GRAIN: &str = "state_runs_disabled";
 
 fn off(ctx: &Context) -> Vec<String> {
@@ -18,6 +19,7 @@ pub fn of(ctx: &Context, names: &[String]) -> Vec<String> {
     let mut texts = Vec::new();
     for name in names {
         for pattern in &off {
+            // `a.*` disables the SLS files of a directory, but not `a` itself.
             match pattern.contains(".*").then(|| pattern.split('.').next().unwrap_or_default()) {
                 Some(module) if name.starts_with(&format!("{module}.")) => texts.push(format!(
                     "The state file \"{name}\" is currently disabled by \"{pattern}\", to re-enable, run state.enable {pattern}."
@@ -78,6 +80,7 @@ fn change(ctx: &Context, names: Vec<String>, told: Vec<String>) -> Result<Map> {
         let call = Call { args: vec![GRAIN.into(), names.into()], kwargs: Map::new() };
         ctx.call_with("grains.setval", call)?;
     }
+    // The grain was written to a file. The running minion would go on with the old list.
     ctx.wait(ctx.agent.refresh(exec::Refresh::Grains))?;
     Ok(map! { "res" => true, "msg" => told.join("\n") })
 }

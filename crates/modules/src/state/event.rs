@@ -45,12 +45,15 @@ pub async fn event(
             continue;
         }
         if !quiet {
+            // Tags and data come from others. Control characters in them could give commands to the
+            // terminal.
             let line = format!("{}\t{}\n", shown::for_terminal(event.tag()), json(event.data(), pretty)?);
             let mut out = std::io::stdout().lock();
             if let Err(error) = out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
                 return Err(Error::execution(format!("failed to print an event: {error}")));
             }
         }
+        // A negative count never reaches zero, so it waits without end.
         left -= i64::from(left > 0);
     }
     Ok(())
@@ -64,6 +67,7 @@ fn endpoints(opts: &Map, sock_dir: Option<String>, node: &str) -> Result<Endpoin
     let port = |name: &str| opts.get(name).and_then(Value::as_i64).and_then(|port| u16::try_from(port).ok());
     match node {
         "master" => Ok(Endpoints::master(&directory)),
+        // TCP is for systems without Unix sockets.
         "minion" => match (text("ipc_mode").as_deref(), port("tcp_pub_port"), port("tcp_pull_port")) {
             (Some("tcp"), Some(publish), Some(pull)) => {
                 Ok(Endpoints::tcp(publish, pull, opts.get("ipv6").and_then(Value::as_bool) == Some(true)))
@@ -75,6 +79,7 @@ fn endpoints(opts: &Map, sock_dir: Option<String>, node: &str) -> Result<Endpoin
 }
 
 fn minion(opts: &Map, directory: &Path) -> Endpoints {
+    // Several minions on one machine share the directory; the hash keeps their sockets apart.
     let id = opts.get_str("hash_id").or_else(|| opts.get_str("id")).unwrap_or_default();
     let kind = opts.get_str("hash_type").and_then(|name| name.parse().ok()).unwrap_or_default();
     Endpoints::minion(directory, &crypto::socket_hash(id, kind))
@@ -91,6 +96,7 @@ fn printable(value: &Value) -> Value {
     match value {
         Value::Map(map) => Value::Map(map.iter().map(|(key, value)| (key.clone(), printable(value))).collect()),
         Value::List(items) => items.iter().map(printable).collect(),
+        // JSON knows no bytes.
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
         Value::DateTime(_) | Value::Constant(_) => value.to_string().into(),
         other => other.clone(),

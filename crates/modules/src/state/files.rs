@@ -25,6 +25,7 @@ impl Files {
     pub fn new(ctx: &Context) -> Result<Self> {
         let (client, renderer) = (cp::client(ctx)?, Arc::new(templates::renderer(ctx)));
         let top = ctx.opt_str("state_top").unwrap_or("top.sls");
+        // The option is an address in Salt's own default, but a plain path is common.
         let top = top.strip_prefix("salt://").unwrap_or(top).trim_start_matches('/').to_owned();
         Ok(Files { ctx: ctx.clone(), client, renderer, top })
     }
@@ -43,6 +44,7 @@ impl Files {
                 Request { text: &text, path: path.as_deref(), sls: &sls, saltenv: &saltenv, ..Request::default() };
             renderer.render(&request).map_err(|error| error.to_string())
         };
+        // Rendering is computation in the main and can take seconds for a large SLS file.
         self.ctx.blocking(work)
     }
 
@@ -72,6 +74,7 @@ impl Sources for Files {
         // A name may end with a dot: `a.` is `a/init.sls`, as an include of `.` in `a/b.sls` means.
         let path = sls.replace('.', "/");
         let folder = path.trim_end_matches('/');
+        // `a.sls` wins over `a/init.sls`.
         let places = [(format!("{path}.sls"), false), (format!("{folder}/init.sls"), true)];
         for (path, is_init) in places.into_iter().filter(|(path, _)| !path.ends_with("/.sls")) {
             if let Some(file) = self.cached(&path, saltenv).map_err(Failed::Unreachable)? {
@@ -91,11 +94,13 @@ impl Sources for Files {
 
     fn master_tops(&self) -> std::result::Result<Map, String> {
         if self.ctx.is_local() {
+            // Without a master the minion asks its own tops.
             let (option, id) = (self.ctx.opts.get("master_tops").cloned(), self.ctx.id().to_owned());
             let work = move || ::state::tops::tops(option.as_ref(), &id);
             return Ok(self.ctx.blocking(work));
         }
         let mut opts = (*self.ctx.opts).clone();
+        // The master's tops choose by grains, which it has no current copy of.
         opts.insert("grains", (*self.ctx.grains).clone());
         let load = map! { "cmd" => "_master_tops", "id" => self.ctx.id(), "opts" => opts };
         let answer = self.ctx.wait(self.ctx.agent.request(load, None)).map_err(|error| error.to_string())?;

@@ -14,6 +14,8 @@ use nix::fcntl::{Flock, FlockArg};
 use value::{Map, Value, map};
 
 /// How often a run that waits looks whether it is its turn.
+// The lock of another process cannot be awaited together with the queue, so it is looked at in
+// intervals.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The beginning of the names of those that wait, which sorts them by the time they came.
@@ -33,6 +35,7 @@ struct Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
+        // Removed before the lock is dropped, so that nobody finds a file without an owner.
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!("failed to remove {}: {error}", self.path.display());
         }
@@ -63,6 +66,7 @@ impl Queue {
     pub fn read(given: Option<&Value>, option: Option<&Value>) -> Self {
         match given.filter(|given| !given.is_null()).or(option) {
             Some(Value::Bool(true)) => Queue::Wait,
+            // A number limits how many runs may wait.
             Some(Value::Int(most)) if *most >= 0 => Queue::AtMost(*most as u64),
             Some(Value::Str(word)) if word.eq_ignore_ascii_case("true") => Queue::Wait,
             _ => Queue::No,
@@ -82,6 +86,8 @@ impl Runs {
     /// Takes the place of a run, waits for it, or tells who has it. With `concurrent` others are no hindrance.
     pub fn take(&self, ctx: &Context, queue: Queue, concurrent: bool) -> Result<Place> {
         let me = me(ctx);
+        // A ticket fixes the place in the queue at the time of asking. Without it whoever looks
+        // first would go first.
         let ticket = match queue {
             Queue::No => None,
             Queue::Wait | Queue::AtMost(_) => Some(self.ticket(&me)?),
@@ -94,6 +100,7 @@ impl Runs {
                     let gives_up = match queue {
                         Queue::No => true,
                         Queue::Wait => false,
+                        // Only decided on arrival: who waits already is not turned away later.
                         Queue::AtMost(most) => first && most > 0 && others.len() as u64 >= most,
                     };
                     if gives_up {
@@ -117,6 +124,7 @@ impl Runs {
     fn once(&self, me: &Map, concurrent: bool, ticket: Option<&str>) -> Result<std::result::Result<Held, Vec<Map>>> {
         let _gate = self.gate()?;
         let name = name_of(me);
+        // A state that applies other states runs within its own job and must not wait for itself.
         if self.is_locked(&self.0.join(&name))? {
             return Ok(Ok(Held { _file: None }));
         }
@@ -133,6 +141,7 @@ impl Runs {
     fn ticket(&self, me: &Map) -> Result<(String, Own)> {
         let _gate = self.gate()?;
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        // Padded with zeros, so that the names sort by time.
         let name = format!("{WAITING}{:020}_{}", since.as_micros(), name_of(me));
         let own = self.own(&name, me)?;
         Ok((name, own))
@@ -157,6 +166,8 @@ impl Runs {
         names.sort();
         let mut found = Vec::new();
         for path in names.iter().map(|name| self.0.join(name)) {
+            // The lock ends with its process, even with one that was killed. A file without a lock
+            // is left over.
             if !self.is_locked(&path)? {
                 let _ = std::fs::remove_file(&path);
                 continue;
@@ -176,6 +187,8 @@ impl Runs {
             Err(error) => return Err(Error::io("open", path, &error)),
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            // The lock taken for the question is dropped at once. The gate keeps others from seeing
+            // it.
             Ok(_) => Ok(false),
             Err((_, Errno::EWOULDBLOCK)) => Ok(true),
             Err((_, errno)) => Err(Error::io("lock", path, &errno.into())),
@@ -199,6 +212,7 @@ impl Runs {
         let path = self.0.join(".gate");
         let file = store::disk::private_file().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|error| Error::io("open", &path, &error))?;
+        // Held for the length of a look at the directory only, so waiting here is short.
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| Error::io("lock", &path, &errno.into()))
     }
 }
@@ -207,6 +221,7 @@ impl Runs {
 fn me(ctx: &Context) -> Map {
     let fun = ctx.job.load.get("fun").map_or_else(|| "state".to_owned(), Value::to_string);
     let jid = match ctx.job.jid() {
+        // salt-call without a master has no job id.
         "" => format!("local-{}", std::process::id()),
         jid => jid.to_owned(),
     };
@@ -219,6 +234,7 @@ fn me(ctx: &Context) -> Map {
 
 fn name_of(me: &Map) -> String {
     let jid = me.get_str("jid").unwrap_or_default();
+    // The jid comes from the network and becomes a file name.
     jid.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect()
 }
 

@@ -22,6 +22,7 @@ pub fn orchestrate(
     pillar: Option<Value>,
     pillarenv: Option<Value>,
 ) -> Result<Map> {
+    // With a master the orchestration belongs there: only the master can command other minions.
     if !ctx.is_local() {
         return Err(Error::execution(
             "not supported: state.orchestrate on a minion that has a master; run salt-run state.orchestrate there",

@@ -34,9 +34,12 @@ pub fn pkg(
 ) -> Result<Value> {
     let mut kwargs = kwargs.0;
     let queue = kwargs.remove("queue");
+    // Hashing and unpacking take a while for a large package.
     let package = ctx.blocking(move || Package::open(&pkg_path, &pkg_sum.to_string(), &hash_type))?;
     match &package.pillar {
         Some(pillar) => drop(kwargs.insert("pillar", pillar.clone())),
+        // A package without a pillar has none; one from the caller would not be what it was
+        // compiled with.
         None => drop(kwargs.remove("pillar")),
     }
     let args = Args { test, queue, kwargs, ..Args::default() };
@@ -44,6 +47,7 @@ pub fn pkg(
     package.lay_over(&mut session.ctx)?;
     let result = apply(&session, package.lows.clone());
     set_retcode(&session.ctx, &result, None);
+    // Dropping removes the unpacked files.
     ctx.blocking(move || drop(package));
     Ok(result)
 }
@@ -72,6 +76,7 @@ struct Package {
 impl Package {
     fn open(path: &str, sum: &str, hash_type: &str) -> Result<Self> {
         let found = of_file(path, hash_type)?;
+        // Checked before anything is unpacked: the package decides what is run as root.
         if found != sum {
             return Err(Error::execution(format!("{path} has the {hash_type} sum {found}, not {sum}")));
         }
@@ -114,6 +119,7 @@ impl Package {
     fn lay_over(&self, ctx: &mut Context) -> Result<()> {
         let mut opts = (*ctx.opts).clone();
         opts.update(map! {
+            // The states must take their files from the package and not from a master.
             "file_client" => "local", "fileserver_backend" => value::list!["roots"], "file_roots" => self.roots()?,
         });
         ctx.opts = Arc::new(opts);
@@ -217,6 +223,7 @@ mod tests {
             (vec![("lowstate.json", "{")], None, "is no JSON"),
             (vec![("lowstate.json", "{}")], None, "is no list"),
             (vec![("lowstate.json", LOW), ("pillar.json", "[]")], None, "is no dictionary"),
+            // A member must not be able to write anywhere but below the temporary directory.
             (vec![("../lowstate.json", LOW)], None, "would lie outside"),
         ];
         for (members, sum, why) in cases {

@@ -19,6 +19,7 @@ fn read(pauses: &Pauses) -> Result<Map> {
 fn change(ctx: &Context, jid: &str, state_id: Option<String>, key: &str, value: Value) -> Result<()> {
     let pauses = Pauses::new(ctx.cachedir(), jid);
     let mut data = read(&pauses)?;
+    // Without an ID the whole run is paused.
     let entry = data.entry_or_insert_with(state_id.unwrap_or_else(|| ALL.into()), || Map::new().into());
     if let Some(entry) = entry.as_map_mut().filter(|_| !key.is_empty()) {
         entry.insert(key, value);
@@ -36,6 +37,7 @@ fn change(ctx: &Context, jid: &str, state_id: Option<String>, key: &str, value: 
 ///     salt '*' state.pause 20171130110407769519 vim duration=20
 #[function]
 pub fn pause(ctx: &Context, jid: String, state_id: Option<String>, duration: Option<i64>) -> Result<()> {
+    // 0 means until `state.resume`, like no duration.
     match duration.filter(|duration| *duration != 0) {
         Some(seconds) => change(ctx, &jid, state_id, "duration", seconds.into()),
         None => change(ctx, &jid, state_id, "", Value::Null),
@@ -68,6 +70,7 @@ pub fn resume(ctx: &Context, jid: String, state_id: Option<String>) -> Result<()
     let pauses = Pauses::new(ctx.cachedir(), &jid);
     let data = match state_id {
         None => Map::new(),
+        // Resuming everything also ends the pauses of single states.
         Some(id) if id == ALL => Map::new(),
         Some(id) => {
             let mut data = read(&pauses)?;
@@ -94,6 +97,7 @@ pub fn get_pauses(ctx: &Context, jid: Option<Value>) -> Result<Map> {
         None => {
             let entries = std::fs::read_dir(pauses_path(ctx.cachedir())).into_iter().flatten().flatten();
             let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            // Files that are being written.
             names.filter(|name| !name.ends_with(".tmp")).collect()
         }
     };
@@ -105,6 +109,7 @@ pub fn get_pauses(ctx: &Context, jid: Option<Value>) -> Result<Map> {
         if active.iter().any(|job| job.get("jid").is_some_and(|active| active.to_string() == jid)) {
             found.insert(jid, read(&pauses)?);
         } else {
+            // The job has ended, so its pauses can go.
             pauses.forget();
         }
     }

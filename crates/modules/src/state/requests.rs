@@ -9,6 +9,7 @@ use value::{Map, Value, map};
 use super::apply::applied;
 
 fn file(ctx: &Context) -> PathBuf {
+    // Salt's file and format, so a request survives a change of the program.
     Path::new(ctx.cachedir()).join("req_state.p")
 }
 
@@ -35,6 +36,7 @@ fn write(ctx: &Context, requests: Map) -> Result<()> {
 #[function(out = "highstate")]
 pub fn request(ctx: &Context, mods: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let mut kwargs = kwargs.0;
+    // A request shows what would happen; `run_request` later does it.
     kwargs.insert("test", true);
     let ret = applied(ctx, mods.clone(), kwargs.clone())?;
     let name = kwargs.get("name").map_or_else(|| "default".to_owned(), Value::to_string);
@@ -98,9 +100,11 @@ pub fn run_request(ctx: &Context, #[default("default")] name: String, kwargs: Kw
     let Some(Value::Map(mut given)) = kept.remove("kwargs") else {
         return Ok(Map::new().into());
     };
+    // Arguments of now win over those of the request.
     given.update(kwargs.0);
     given.remove("test");
     let ret = applied(ctx, kept.remove("mods"), given)?;
+    // All requests go, as in Salt, and not only the one that was run.
     disk::remove(&file(ctx)).map_err(failed)?;
     Ok(ret)
 }

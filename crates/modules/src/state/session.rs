@@ -19,6 +19,7 @@ pub const STATE_FAILURE: i64 = 2;
 pub const PILLAR_FAILURE: i64 = 5;
 
 /// Options of the master that states follow.
+// Options that decide how SLS files are read. They must be the same on all minions of a master.
 const OF_MASTER: [&str; 13] = [
     "renderer",
     "failhard",
@@ -100,6 +101,7 @@ impl Session {
         let mut opts = own_options(ctx, args)?;
         add_master_options(ctx, &mut opts);
         opts.insert("test", test_value(ctx, args));
+        // The highstate leaves the environment open, because the top file decides it.
         if needs_env && opts.get("saltenv").is_none_or(Value::is_null) {
             opts.insert("saltenv", "base");
         }
@@ -124,6 +126,7 @@ impl Session {
 
     /// Returns what is wrong with the pillar, unless the caller does not mind.
     pub fn pillar_errors(&self, args: &Args) -> Option<Vec<Value>> {
+        // States applied with half a pillar could do damage; `force=True` does so nevertheless.
         let errors = self.ctx.pillar.get("_errors").filter(|errors| errors.truthy() && !args.is("force"))?;
         self.ctx.set_retcode(PILLAR_FAILURE);
         Some(errors.as_list().map_or_else(|| vec![errors.clone()], <[Value]>::to_vec))
@@ -209,10 +212,12 @@ fn own_options(ctx: &Context, args: &Args) -> Result<Map> {
         let text = std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;
         let local = yaml::load(&text, &path).map_err(|error| Error::execution(format!("{path}: {error}")))?;
         opts.update(local.into_map().unwrap_or_default());
+        // A local configuration replaces everything else, as in Salt, even an explicit saltenv.
         return Ok(opts);
     }
     if let Some(saltenv) = args.get("saltenv") {
         let saltenv = saltenv.to_string();
+        // For minions that must stay in one environment, whatever the caller says.
         if ctx.opt("lock_saltenv").is_some_and(Value::truthy) && ctx.opt_str("saltenv") != Some(&saltenv) {
             return Err(Error::execution("lock_saltenv is enabled, saltenv cannot be changed"));
         }
@@ -238,6 +243,7 @@ fn add_master_options(ctx: &Context, opts: &mut Map) {
     let asked = ctx.wait(ctx.agent.request(map! { "cmd" => "_master_opts" }, None));
     let theirs = match asked {
         Ok(Value::Map(theirs)) => theirs,
+        // An older master answers something else to a command it does not know.
         Ok(_) => return,
         Err(error) => {
             tracing::warn!("the master does not tell its options: {error}");
@@ -250,6 +256,7 @@ fn add_master_options(ctx: &Context, opts: &mut Map) {
         }
     }
     for key in OF_EITHER {
+        // Either side can switch these on.
         let value = opts.get(key).filter(|own| own.truthy()).or_else(|| theirs.get(key)).cloned();
         opts.insert(key, value.filter(Value::truthy).unwrap_or(Value::Bool(false)));
     }
@@ -259,12 +266,14 @@ fn add_master_options(ctx: &Context, opts: &mut Map) {
 fn test_value(ctx: &Context, args: &Args) -> Value {
     match &args.test {
         Some(Value::Null) | None => {}
+        // An explicit `test=False` wins over the configuration. Any other value counts as true.
         Some(Value::Bool(false)) => return false.into(),
         Some(_) => return true.into(),
     }
     let named = |(key, value): (&Value, &Value)| {
         key.as_str().is_some_and(|key| key.eq_ignore_ascii_case("test")) && util::is_true(value)
     };
+    // A grain or a pillar can put a machine into test mode for good.
     let elsewhere = [&*ctx.grains, &*ctx.pillar].iter().any(|map| map.get("test") == Some(&Value::Bool(true)));
     if args.kwargs.iter().any(named) || elsewhere {
         return true.into();
@@ -284,6 +293,7 @@ fn pillar(ctx: &Context, opts: &Map, args: &Args) -> Result<Map> {
         return Err(Error::execution("not supported: pillar_enc"));
     }
     let same_env = opts.get("pillarenv") == ctx.opts.get("pillarenv");
+    // salt-call has compiled its pillar a moment ago. In a running minion it may be hours old.
     if over.is_none() && same_env && ctx.opt_str("__cli") == Some("salt-call") {
         return Ok((*ctx.pillar).clone());
     }
@@ -295,6 +305,7 @@ fn pillar(ctx: &Context, opts: &Map, args: &Args) -> Result<Map> {
     let mut pillar = ctx.wait(ctx.agent.compile_pillar(request))?;
     if let Some(Value::Map(over)) = over {
         let lists = ctx.opt("pillar_merge_lists").is_some_and(Value::truthy);
+        // Merged once more, as in Salt: the override must win whatever the master made of it.
         util::merge_maps(&mut pillar, over, lists);
     }
     Ok(pillar)

@@ -135,6 +135,7 @@ pub fn show_states(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Resul
     session.require_pillar(&args)?;
     Ok(match lows_of_top(&session)? {
         Ok(lows) => {
+            // In order of their first appearance, each once.
             let mut names: Vec<Value> = Vec::new();
             for name in lows.iter().filter_map(|low| low.get("__sls__")) {
                 if !names.contains(name) {
@@ -258,6 +259,7 @@ pub fn sls_exists(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let shown = shown_sls(ctx, mods, Args::with_test(test, queue, kwargs))?;
+    // Errors are lists, so a map means that the SLS exists and renders.
     Ok(shown.as_map().is_some().into())
 }
 
@@ -322,6 +324,7 @@ pub fn graph_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> R
 /// The graph is there even if something is wrong with it: that is what one looks at it for.
 fn dot(session: &Session, high: Map) -> Value {
     let (chunks, errors) = low::compile_high_data(high, &session.settings());
+    // A graph of what could be compiled is still of use.
     for error in errors {
         tracing::error!("{error}");
     }
