@@ -33,12 +33,16 @@ pub fn build(name: &str, value: &Value, around: Around<'_>) -> Result<Extension>
         "policyConstraints" => policies::policy_constraints(value),
         "inhibitAnyPolicy" => policies::inhibit_any_policy(value),
         "nameConstraints" => policies::name_constraints(value),
+        // The content of this extension is always NULL (RFC 6960, 4.2.2.2.1). Only whether it is
+        // critical can be chosen.
         "noCheck" => Ok((der::tlv(tag::NULL, &[]), value.to_string().contains("critical"))),
         "tlsfeature" => tls_features(value),
         "cRLNumber" => crl_number(value).map(|body| (body, false)),
         "deltaCRLIndicator" => delta_indicator(value),
         "CRLReason" => crl_reason(value),
         "invalidityDate" => invalidity_date(value),
+        // Netscape's old extensions. Salt refuses them in these words since it builds on
+        // `cryptography`.
         "nsComment" | "nsCertType" => Err(Error::invocation(format!("{name} is currently not implemented."))),
         _ => Err(Error::execution(format!("Unknown extension {name}"))),
     }?;
@@ -59,6 +63,8 @@ fn map_of(words: Vec<(String, String)>) -> Map {
 fn basic_constraints(value: &Value) -> Built {
     let (given, critical) = match value {
         Value::Str(text) => {
+            // Text is the style of OpenSSL's configuration, `CA:TRUE, pathlen:0`, so case does not
+            // count here.
             let (words, critical) = words(&text.to_lowercase());
             let mut given = map_of(words);
             let wrong = |what: String| refused(format!("Invalid configuration for basicContraints: {what}"));
@@ -79,10 +85,13 @@ fn basic_constraints(value: &Value) -> Built {
     let Value::Bool(ca) = *ca else { return Err(refused("ca must be a boolean value")) };
     let length = match given.get("pathlen") {
         None | Some(Value::Null) => None,
+        // The checks below are those of `cryptography`'s `BasicConstraints`, whose texts users
+        // know.
         Some(_) if !ca => return Err(refused("path_length must be None when ca is False")),
         Some(Value::Int(length)) if *length >= 0 => Some(*length as u64),
         Some(_) => return Err(refused("path_length must be a non-negative integer or None")),
     };
+    // DER leaves defaults out, and FALSE is the default of `cA`.
     let ca = if ca { der::tlv(tag::BOOLEAN, &[0xff]) } else { Vec::new() };
     Ok((der::sequence(&[ca, length.map(der::integer).unwrap_or_default()]), critical))
 }
@@ -105,6 +114,7 @@ fn key_usage(value: &Value) -> Built {
         return Err(Error::Other(format!("keyUsage must be a text, a list or a map, not {value}")));
     }
     let bits = KEY_USAGES.map(|usage| mentions(value, usage));
+    // RFC 5280 leaves these two undefined without `keyAgreement`.
     if (bits[7] || bits[8]) && !bits[4] {
         return Err(refused("encipher_only and decipher_only can only be true when key_agreement is true"));
     }
@@ -122,6 +132,7 @@ fn extended_key_usage(value: &Value) -> Built {
     };
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for usage in usages.iter().filter(|usage| *usage != "critical") {
+        // A usage without a name of its own may be given by its dotted identifier.
         let known = oids::named(oids::USAGES, usage).map(str::to_owned);
         let oid = known.map_or_else(|| oid(usage), Ok)?;
         parts.push(der::oid(&oid).expect("it was checked"));
@@ -130,6 +141,7 @@ fn extended_key_usage(value: &Value) -> Built {
 }
 
 fn subject_key_id(value: &Value, around: Around<'_>) -> Result<Vec<u8>> {
+    // RFC 5280, 4.2.1.2: conforming authorities must mark it as non-critical.
     if mentions(value, "critical") {
         return Err(refused("subjectKeyIdentifier must be marked as non-critical"));
     }
@@ -156,11 +168,14 @@ fn authority_key_id(value: &Value, around: Around<'_>) -> Result<Vec<u8>> {
         Value::Map(map) => map.clone(),
         _ => return Err(Error::Other("list indices must be integers or slices, not str".into())),
     };
+    // As in OpenSSL, `keyid` without `always` means "if it can be told".
     let always = |what: &str| wanted.get_str(what) == Some("always");
     let of_issuer = || match around.issuer {
         Some(issuer) => {
             let named = find(&issuer.extensions, oids::SUBJECT_KEY_ID);
             let named = named.and_then(|id| Some(der::Reader::new(&id.value).expect(tag::OCTET_STRING)?.body.to_vec()));
+            // An issuer without an identifier in its certificate gets the one that would have been
+            // computed for it.
             Some(named.unwrap_or_else(|| key_id(&issuer.key)))
         }
         None => around.issuer_key.map(key_id),
@@ -169,6 +184,7 @@ fn authority_key_id(value: &Value, around: Around<'_>) -> Result<Vec<u8>> {
     if id.is_none() && always("keyid") {
         return Err(Error::execution("Could not retrieve authorityKeyIdentifier keyid, but it was set to always"));
     }
+    // `issuer` alone is only a fallback for a missing key identifier.
     let with_issuer = always("issuer") || (wanted.contains_key("issuer") && id.is_none());
     let issuer = around.issuer.filter(|_| with_issuer);
     if issuer.is_none() && always("issuer") {
@@ -178,6 +194,7 @@ fn authority_key_id(value: &Value, around: Around<'_>) -> Result<Vec<u8>> {
     }
     let id = id.map(|id| der::tlv(field(0), &id)).unwrap_or_default();
     let name = issuer.map(|issuer| der::tlv(fields(1), &General::Directory(issuer.issuer.clone()).to_der()));
+    // The two stand together or not at all (RFC 5280, 4.2.1.1), hence both come from `issuer`.
     let serial = issuer.map(|issuer| der::tlv(field(2), &der::unsigned(&issuer.serial)));
     Ok(der::sequence(&[id, name.unwrap_or_default(), serial.unwrap_or_default()]))
 }
@@ -203,6 +220,7 @@ fn named(value: &Value) -> Result<(Vec<(String, Value)>, bool)> {
             });
             Ok((names.collect(), mentions(value, "critical")))
         }
+        // Iterating a dict yields its keys, which Salt then fails to unpack. The text is Python's.
         Value::Map(_) => Err(Error::Other("too many values to unpack (expected 2)".into())),
         other => Err(Error::Other(format!("names must be a text or a list, not {other}"))),
     }
@@ -216,6 +234,7 @@ pub fn pair(text: &str) -> Option<(String, Value)> {
 fn issuer_names(value: &Value, around: Around<'_>) -> Built {
     let (mut names, critical) = named(value)?;
     let mut copied = Vec::new();
+    // `issuer:copy` is OpenSSL's word for taking over the alternative names of the issuer.
     if names.iter().any(|(kind, name)| kind == "issuer" && name.as_str() == Some("copy")) {
         let missing = || Error::Other("Need CA certificate to copy to issuerAltName".into());
         let issuer = around.issuer.ok_or_else(missing)?;
@@ -235,6 +254,8 @@ fn info_access(value: &Value) -> Result<Vec<u8>> {
     let unpacked = |count: usize| Error::Other(format!("not enough values to unpack (expected 2, got {count})"));
     let pairs: Vec<(String, String)> = match value {
         Value::Str(text) => {
+            // OpenSSL's style again: `OCSP;URI:http://…`. The semicolon parts the method from the
+            // name.
             let items = text.split(',').map(str::trim).filter(|item| *item != "critical");
             let pair = |item: &str| match item.split(';').collect::<Vec<_>>()[..] {
                 [access, name] => Ok((access.to_owned(), name.to_owned())),
@@ -263,6 +284,7 @@ fn access_pairs(map: &Map) -> Vec<(String, String)> {
 }
 
 /// Features of TLS by their numbers (RFC 7633).
+// The numbers are those of the TLS extensions (RFC 6066 and RFC 6961).
 pub const TLS_FEATURES: &[(&str, u64)] = &[("status_request", 5), ("status_request_v2", 17)];
 
 fn tls_features(value: &Value) -> Built {
@@ -287,6 +309,7 @@ fn crl_number(value: &Value) -> Result<Vec<u8>> {
 
 fn delta_indicator(value: &Value) -> Built {
     let text = value.to_string();
+    // Salt searches the text for digits, so `critical, 4` works, and two numbers are refused.
     let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let number = numbers.next().and_then(|digits| digits.parse().ok()).filter(|_| numbers.next().is_none());
     let wrong = || refused("deltaCRLIndicator must contain a single integer pointing to a cRLNumber");
@@ -307,6 +330,7 @@ fn crl_reason(value: &Value) -> Built {
     let reason = reason.ok_or_else(|| refused("CRLReason must name a reason"))?;
     let known = points::REASONS.iter().find(|(name, ..)| name == reason);
     let wrong = || refused(format!("{} is not a valid ReasonFlags", python::repr_str(reason)));
+    // An entry holds one reason as a number, while distribution points hold a set of bits.
     let (_, number, _) = known.ok_or_else(wrong)?;
     Ok((der::tlv(tag::ENUMERATED, &[*number]), critical))
 }

@@ -61,6 +61,7 @@ impl Cert {
         let (not_before, not_after) = (times::read(validity.next()?)?, times::read(validity.next()?)?);
         let subject = Name::read(body.inside(tag::SEQUENCE)?)?;
         let key = body.expect(tag::SEQUENCE)?.whole.to_vec();
+        // The unique identifiers of version 2. Nobody uses them, but they may stand here.
         body.optional(field(1));
         body.optional(field(2));
         let extensions = body.optional(fields(3));
@@ -72,6 +73,8 @@ impl Cert {
 
     /// Says whether a key has signed this certificate.
     pub fn is_signed_by(&self, key: &PKey<Public>) -> bool {
+        // Only the cryptography itself is OpenSSL's. The fields are read by our own reader, which
+        // keeps them byte for byte.
         X509::from_der(&self.der).and_then(|cert| cert.verify(key)).unwrap_or(false)
     }
 }
@@ -105,6 +108,7 @@ impl Csr {
         if let Some(attributes) = body.optional(fields(0)) {
             for attribute in attributes.inside().all()? {
                 let mut attribute = attribute.inside();
+                // Other attributes, such as a challenge password, are of no interest here.
                 if attribute.expect(tag::OID)?.oid()? == oids::EXTENSION_REQUEST {
                     extensions = Extension::read_all(attribute.inside(tag::SET)?.inside(tag::SEQUENCE)?)?;
                 }
@@ -149,10 +153,12 @@ impl Crl {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (body, algorithm) = signed(bytes)?;
         let mut body = body.inside();
+        // The version is missing in CRLs of version 1.
         body.optional(tag::INTEGER);
         body.expect(tag::SEQUENCE)?;
         let issuer = Name::read(body.inside(tag::SEQUENCE)?)?;
         let last_update = times::read(body.next()?)?;
+        // `nextUpdate` is optional, and what follows is told apart by its tag alone.
         let next_update = body.optional(tag::UTC_TIME).or_else(|| body.optional(tag::GENERALIZED_TIME));
         let next_update = next_update.map_or(Some(None), |item| times::read(item).map(Some))?;
         let mut revoked = Vec::new();
@@ -172,6 +178,7 @@ impl Crl {
 
     /// The number of this list.
     pub fn number(&self) -> Option<i64> {
+        // A number of up to 20 bytes is allowed. One that does not fit counts as none.
         let number = Reader::new(&self.number_extension()?.value).expect(tag::INTEGER)?.small()?;
         i64::try_from(number).ok()
     }
@@ -253,14 +260,17 @@ impl NewCert {
     pub fn sign(&self, key: &PKey<Private>, digest: &str) -> Result<Vec<u8>> {
         let algorithm = Algorithm::of(key, digest)?;
         let mut parts = vec![
+            // Version 3 is written as 2, since versions count from zero. Extensions need version 3.
             der::tlv(fields(0), &der::integer(2)),
             der::tlv(tag::INTEGER, &der::unsigned(&self.serial)),
+            // The algorithm stands inside the signed part, too, so that nobody can exchange it.
             algorithm.to_der(),
             self.issuer.to_der(),
             der::sequence(&[times::to_der(self.not_before), times::to_der(self.not_after)]),
             self.subject.to_der(),
             self.key.clone(),
         ];
+        // An empty sequence of extensions is forbidden, so the whole field goes.
         if !self.extensions.is_empty() {
             parts.push(der::tlv(fields(3), &Extension::all_to_der(&self.extensions)));
         }
@@ -281,6 +291,8 @@ impl NewCsr {
             let oid = der::oid(oids::EXTENSION_REQUEST).expect("it is one");
             der::sequence(&[oid, der::set(vec![Extension::all_to_der(&self.extensions)])])
         };
+        // The only version of requests there is. The field of attributes must stand even when it is
+        // empty.
         let parts = [der::integer(0), self.subject.to_der(), self.key.clone(), der::tlv(fields(0), &attributes)];
         finished(der::sequence(&parts), key, &algorithm)
     }
@@ -293,14 +305,18 @@ impl NewCrl {
     /// The digest cannot be used with this key, or there is no issuer.
     pub fn sign(&self, key: &PKey<Private>, digest: &str) -> Result<Vec<u8>> {
         let algorithm = Algorithm::of(key, digest)?;
+        // `signing_cert` is optional for Salt's function, but nothing else tells the issuer. The
+        // text is `cryptography`'s.
         let issuer = self.issuer.as_ref().ok_or_else(|| Error::Other("A CRL must have an issuer name".into()))?;
         let mut parts = vec![
+            // Version 2, the one with extensions.
             der::integer(1),
             algorithm.to_der(),
             issuer.to_der(),
             times::to_der(self.last_update),
             times::to_der(self.next_update),
         ];
+        // Without revoked certificates the list must be absent (RFC 5280, 5.1.2.6).
         if !self.revoked.is_empty() {
             parts.push(der::sequence(&self.revoked.iter().map(entry).collect::<Vec<_>>()));
         }

@@ -29,6 +29,7 @@ pub struct Wanted<'a> {
 /// # Errors
 /// What is wrong with the arguments.
 pub fn of_certificate(current: &Bundle, wanted: &Wanted<'_>, args: &Map) -> Result<(Map, Order)> {
+    // The keys are those of Salt's `x509.certificate_managed`, whose reports people read and match.
     let mut changes = Map::new();
     let friendly_name = wanted.encoding.friendly_name.clone().filter(|name| !name.is_empty());
     if wanted.encoding.name != current.encoding {
@@ -42,11 +43,14 @@ pub fn of_certificate(current: &Bundle, wanted: &Wanted<'_>, args: &Map) -> Resu
     if cert.not_after < times::in_days(wanted.days_remaining)? {
         changes.insert("expiration", true);
     }
+    // The order of the chain counts: clients check it from the first to the last.
     let chain = wanted.encoding.append.iter().map(|cert| Ok(load::cert(cert, None)?.cert.der));
     let chain: Vec<Vec<u8>> = chain.collect::<Result<_>>()?;
     if !chain.iter().eq(current.chain.iter().map(|cert| &cert.der)) {
         changes.insert("additional_certs", true);
     }
+    // Everything the new certificate would have is made, only the signature is not, since that
+    // costs most.
     let order = issue::certificate(args, wanted.remote)?;
     if differs(&cert.algorithm, &issue::digest(args))? {
         changes.insert("digest", wanted.digest.clone());
@@ -59,6 +63,7 @@ fn of_contents(cert: &Cert, order: &Order, args: &Map) -> Result<Map> {
     let mut changes = Map::new();
     let new = &order.cert;
     let number = |bytes: &[u8]| super::der::unsigned(bytes);
+    // Without a fixed number every certificate gets a random one, which is no change.
     if let Some(serial) = args.get("serial_number").filter(|serial| !serial.is_null())
         && number(&new.serial) != number(&cert.serial)
     {
@@ -68,6 +73,7 @@ fn of_contents(cert: &Cert, order: &Order, args: &Map) -> Result<Map> {
         changes.insert("private_key", true);
     }
     if let Some(signing_cert) = &order.signing_cert
+        // The name of an issuer may stay the same when its key is replaced.
         && !keys::from_der(&signing_cert.key).is_some_and(|key| cert.is_signed_by(&key))
     {
         changes.insert("signing_private_key", true);
@@ -88,6 +94,7 @@ fn of_contents(cert: &Cert, order: &Order, args: &Map) -> Result<Map> {
 /// There is no such digest.
 pub fn differs(algorithm: &Algorithm, digest: &str) -> Result<bool> {
     match algorithm.digest() {
+        // Ed25519 and Ed448 bring their own digest, whatever was asked for.
         Digest::Own => Ok(false),
         _ if !sign::NAMES.contains(&digest.to_lowercase().as_str()) => {
             Err(Error::execution("The selected hashing algorithm does not exist in the cryptography python library"))
@@ -110,6 +117,7 @@ fn of_extensions(current: &[Extension], new: &[Extension]) -> Map {
             Some(_) => {}
         }
     }
+    // The order of extensions makes no difference, so they are matched by identifier.
     removed.extend(current.iter().filter(|before| find(new, &before.oid).is_none()).map(Extension::shown));
     if added.is_empty() && changed.is_empty() && removed.is_empty() {
         return Map::new();
@@ -143,6 +151,7 @@ pub fn of_revocations(current: &Crl, new: &NewCrl, key: &[u8]) -> Map {
     if !keys::from_der(key).is_some_and(|key| current.is_signed_by(&key)) {
         changes.insert("public_key", true);
     }
+    // Leading zero bytes make no difference between serial numbers.
     let number = |bytes: &[u8]| super::der::unsigned(bytes);
     let (mut added, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
     for entry in &new.revoked {
@@ -152,6 +161,7 @@ pub fn of_revocations(current: &Crl, new: &NewCrl, key: &[u8]) -> Map {
             Some(known) => {
                 let other = |of: &Extension, among: &[Extension]| find(among, &of.oid) != Some(of);
                 let lost = |of: &&Extension| find(&entry.extensions, &of.oid).is_none();
+                // Salt names the serial number once per extension that differs.
                 let count = entry.extensions.iter().filter(|of| other(of, &known.extensions)).count()
                     + known.extensions.iter().filter(lost).count();
                 changed.extend(std::iter::repeat_n(shown, count));

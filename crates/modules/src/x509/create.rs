@@ -43,6 +43,7 @@ pub fn create_certificate(
     let mut args = kwargs.given();
     renamed(&mut args);
     if !args.contains_key("days_valid") && !args.contains_key("not_after") {
+        // Salt announced 30 days for later versions. Until then it is a year.
         args.insert("days_valid", DAYS);
     }
     let encoding = Encoding {
@@ -52,6 +53,7 @@ pub fn create_certificate(
         old: pkcs12_encryption_compat,
         friendly_name: pkcs12_friendlyname,
     };
+    // Wrong arguments must show before a certificate authority has signed anything.
     encode::check(&encoding.name, encode::OF_CERTIFICATES)?;
     sign::check_digest(&issue::digest(&args))?;
     encoding.check()?;
@@ -59,12 +61,14 @@ pub fn create_certificate(
     if !args.contains_key("signing_private_key") && remote.is_none() {
         return Err(Error::invocation("Creating a certificate locally at least requires a signing private key."));
     }
+    // A text and no error, as in Salt: a certificate that is there is fine.
     if let Some(path) = path.as_deref().filter(|path| !overwrite && Path::new(path).is_file()) {
         return Ok(format!("The file at {path} exists and overwrite was set to false").into());
     }
     let (cert, key) = match remote {
         Some(server) => elsewhere(ctx, &server, &signing_policy, args)?,
         None => {
+            // A policy wins over the arguments, also for a certificate that is signed here.
             policy::lay_over(&policy::local(ctx, &signing_policy)?, &mut args);
             if encoding.name == "pkcs12" && !args.contains_key("private_key") && args.contains_key("signing_cert") {
                 return Err(encode::no_key());
@@ -120,12 +124,14 @@ pub fn signed_here(args: &Map) -> Result<(Cert, Option<PKey<Private>>)> {
 }
 
 fn keep_copy(cert: &Cert, folder: &str, prepend: bool) -> Result<()> {
+    // The name comes from whoever asked for the certificate and must not lead out of the folder.
     let name = cert.subject.first(oids::COMMON_NAME).filter(|_| prepend);
     if name.is_some_and(|name| name.contains('/')) {
         return Err(Error::invocation("The common name has a slash and cannot be part of the name of a file"));
     }
     let prefix = name.map(|name| format!("{name}-")).unwrap_or_default();
     let digits = hex::encode(&cert.serial);
+    // Python's `{:x}` has no leading zeros.
     let digits = digits.trim_start_matches('0');
     let digits = if digits.is_empty() { "0" } else { digits };
     let path = Path::new(folder).join(format!("{prefix}{digits}.crt"));
@@ -244,12 +250,15 @@ pub fn create_private_key(
     kwargs: KwArgs,
 ) -> Result<Value> {
     super::refuse_unknown(&kwargs, &["bits", "cipher", "verbose", "text"])?;
+    // `bits` is the name of the argument in Salt's old module `x509`.
     let bits = kwargs.0.get("bits").and_then(Value::as_i64);
     encode::check(&encoding, encode::OF_KEYS)?;
+    // A large RSA key takes seconds, in which the minion must answer others.
     let key = ctx.blocking(move || keys::generate(&algo, bits.or(keysize)))?;
     let bytes = keys::encode(&key, &encoding, passphrase.as_deref(), pkcs12_encryption_compat)?;
     let Some(path) = path else { return Ok(encode::returned(bytes, encoding == "pem", raw)) };
     if encoding == "pem" {
+        // `write_pem` opens the file with mode 0600 before the key is in it.
         return pem::write_pem(text(bytes), path, true, Some(pem::PRIVATE_KEY.into())).map(Value::from);
     }
     pem::write(&path, &bytes, 0o600)?;

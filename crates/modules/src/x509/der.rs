@@ -22,6 +22,8 @@ pub mod tag {
 }
 
 /// The tag of a field by its number, holding a plain value.
+// Class "context-specific" in the two highest bits, and for `fields` also the bit of constructed
+// values.
 pub const fn field(number: u8) -> u8 {
     0x80 | number
 }
@@ -36,6 +38,7 @@ pub const fn fields(number: u8) -> u8 {
 /// A value with its tag and length.
 pub fn tlv(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
+    // DER asks for the shortest form of a length.
     if body.len() < 0x80 {
         out.push(body.len() as u8);
     } else {
@@ -60,6 +63,7 @@ pub fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
 
 /// A set, its members in their order.
 pub fn set(mut parts: Vec<Vec<u8>>) -> Vec<u8> {
+    // DER orders the members of a SET by their encoding.
     parts.sort();
     constructed(tag::SET, &parts)
 }
@@ -68,6 +72,8 @@ pub fn set(mut parts: Vec<Vec<u8>>) -> Vec<u8> {
 pub fn unsigned(bytes: &[u8]) -> Vec<u8> {
     let used = &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..];
     let mut body = Vec::with_capacity(used.len() + 1);
+    // Integers are signed. Without a zero byte before it, a set top bit would make the number
+    // negative.
     if used.first().is_none_or(|first| first & 0x80 != 0) {
         body.push(0);
     }
@@ -89,12 +95,14 @@ pub fn oid(dotted: &str) -> Option<Vec<u8>> {
         return None;
     }
     let mut body = Vec::new();
+    // The first two arcs share one number, a trick of the standard to save a byte.
     push_arc(&mut body, (first * 40).checked_add(second)?);
     rest.iter().for_each(|arc| push_arc(&mut body, *arc));
     Some(tlv(tag::OID, &body))
 }
 
 fn push_arc(body: &mut Vec<u8>, arc: u64) {
+    // Seven bits to a byte. The top bit says that more bytes follow.
     let groups = (64 - arc.leading_zeros()).div_ceil(7).max(1);
     for group in (0..groups).rev() {
         let bits = (arc >> (7 * group)) as u8 & 0x7f;
@@ -104,6 +112,8 @@ fn push_arc(body: &mut Vec<u8>, arc: u64) {
 
 /// The body of a list of named bits, the first bit first; zeros at the end are left out.
 pub fn named_bits(bits: &[bool]) -> Vec<u8> {
+    // In DER named bits end with the last one that is set. The first byte counts the unused bits at
+    // the end.
     let used = bits.iter().rposition(|bit| *bit).map_or(0, |last| last + 1);
     let mut body = vec![(used.div_ceil(8) * 8 - used) as u8];
     for byte in bits[..used].chunks(8) {
@@ -155,12 +165,15 @@ impl<'a> Reader<'a> {
         let (&short, rest) = rest.split_first()?;
         let (length, rest) = match short {
             0..=0x7f => (usize::from(short), rest),
+            // Four bytes of length are more than any certificate has. The indefinite lengths of BER
+            // (0x80) are not allowed in DER.
             0x81..=0x84 => {
                 let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
                 (digits.iter().fold(0, |sum, digit| sum << 8 | usize::from(*digit)), rest)
             }
             _ => return None,
         };
+        // Lengths come from strangers, so none is believed unless that many bytes are there.
         let (body, rest) = rest.split_at_checked(length)?;
         let whole = &self.rest[..self.rest.len() - rest.len()];
         self.rest = rest;
@@ -206,6 +219,7 @@ impl<'a> Item<'a> {
     /// A small number without a sign.
     pub fn small(&self) -> Option<u64> {
         let bytes = &self.body[self.body.iter().take_while(|byte| **byte == 0).count()..];
+        // A negative number is none of ours.
         (!self.body.is_empty() && bytes.len() <= 8 && self.body[0] & 0x80 == 0)
             .then(|| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
@@ -231,9 +245,11 @@ fn read_oid(body: &[u8]) -> Option<String> {
             arc = 0;
         }
     }
+    // The last arc is cut off.
     if body.last()? & 0x80 != 0 {
         return None;
     }
+    // Below arc 2 there may be more than 40 arcs, hence everything from 80 on belongs to it.
     let first = arcs[0].min(80) / 40;
     let mut text = format!("{first}.{}", arcs[0] - first * 40);
     arcs[1..].iter().for_each(|arc| text.push_str(&format!(".{arc}")));

@@ -16,6 +16,8 @@ pub struct Allow {
 /// # Errors
 /// What is wrong with it.
 pub fn encode(name: &str, allow: Allow) -> Result<String> {
+    // Name constraints begin with a dot, certificates for whole domains with `*.`. IDNA knows
+    // neither.
     let (prefix, rest) = if name.starts_with('.') {
         if !allow.dot {
             return Err(Error::execution("Leading dots are not allowed in this context"));
@@ -37,6 +39,7 @@ pub fn encode(name: &str, allow: Allow) -> Result<String> {
     if body.is_empty() {
         return Err(Error::execution("Empty domain"));
     }
+    // IDNA takes the full stops of East Asian scripts for dots.
     let labels: Vec<String> = body.split(['.', '。', '．', '｡']).map(label).collect::<Result<_>>()?;
     let joined = labels.join(".");
     if joined.len() > 253 {
@@ -50,6 +53,7 @@ fn label(text: &str) -> Result<String> {
         return Err(Error::execution("Empty Label"));
     }
     let lower = if text.is_ascii() { text.to_ascii_lowercase() } else { text.to_owned() };
+    // These places are reserved for prefixes such as `xn--`.
     if lower.get(2..4) == Some("--") && !lower.starts_with("xn--") {
         return Err(Error::execution("Label has disallowed hyphens in 3rd and 4th position"));
     }
@@ -65,6 +69,7 @@ fn label(text: &str) -> Result<String> {
             place + 1
         )));
     }
+    // The case of an ASCII name is kept, as Salt keeps it.
     let encoded = if text.is_ascii() { text.to_owned() } else { format!("xn--{}", punycode(text)) };
     if encoded.len() > 63 { Err(Error::execution("Label too long")) } else { Ok(encoded) }
 }
@@ -76,6 +81,8 @@ fn is_letter(c: char) -> bool {
 
 /// The letters of ASCII first, then where the others belong (RFC 3492, section 6.3).
 fn punycode(text: &str) -> String {
+    // Punycode (RFC 3492, 6.3), with the parameters of its section 5. There is no need for a whole
+    // crate.
     const INITIAL: u32 = 128;
     let mut out: String = text.chars().filter(char::is_ascii).collect();
     let basic = out.len() as u32;

@@ -51,6 +51,7 @@ pub fn pem(label: &str, der: &[u8]) -> String {
 /// Bytes as functions return them: text, or base64; as they are on demand.
 pub fn returned(bytes: Vec<u8>, is_text: bool, raw: bool) -> Value {
     if raw {
+        // Raw bytes cannot be shown by every outputter, so they are only returned on demand.
         return Value::bytes(bytes);
     }
     let text = if is_text { String::from_utf8_lossy(&bytes).into_owned() } else { BASE64_STANDARD.encode(&bytes) };
@@ -80,6 +81,7 @@ impl Encoding {
     pub fn check(&self) -> Result<()> {
         check(&self.name, OF_CERTIFICATES)?;
         if self.name == "der" && !self.append.is_empty() {
+            // A DER file holds exactly one value.
             return Err(Error::invocation("Cannot encode a certificate chain in DER"));
         }
         Ok(())
@@ -117,10 +119,13 @@ pub fn no_key() -> Error {
 /// A message that carries nothing but certificates.
 fn pkcs7(certs: &[&[u8]]) -> Vec<u8> {
     let oid = |text: &str| der::oid(text).expect("it is one");
+    // Certificates of PKCS #7 are a SET, too, and so have no order of their own.
     let mut certs: Vec<Vec<u8>> = certs.iter().map(|cert| cert.to_vec()).collect();
     certs.sort();
     let signed = der::sequence(&[
         der::integer(1),
+        // A message that nobody signed over no data, only there to carry certificates
+        // ("certs-only").
         der::tlv(tag::SET, &[]),
         der::sequence(&[oid(DATA)]),
         der::constructed(fields(0), &certs),

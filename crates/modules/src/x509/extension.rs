@@ -84,10 +84,12 @@ pub const PRESENT: &str = "__present__";
 
 /// Reads a value as OpenSSL's configuration writes it: words, with values behind colons, and whether `critical` stands first.
 pub fn words(text: &str) -> (Vec<(String, String)>, bool) {
+    // OpenSSL wants `critical` to be the first word. Salt relies on that for texts.
     let critical = text.starts_with("critical");
     let text = if critical { text["critical".len()..].trim_matches(',').trim() } else { text };
     let word = |word: &str| match word.trim().split_once(':') {
         Some((name, value)) => (name.trim().to_owned(), value.trim().to_owned()),
+        // Salt's parser puts this marker where a word has no value.
         None => (word.trim().to_owned(), PRESENT.to_owned()),
     };
     (text.split(',').map(word).collect(), critical)

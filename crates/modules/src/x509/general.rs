@@ -50,6 +50,7 @@ impl General {
             "dirname" => Name::from_value(value).map(General::Directory),
             "ip" => ip(&value.to_string()).map(General::Ip),
             "rid" => oid(&value.to_string()).map(General::Registered),
+            // Salt has not implemented it either, and the text is Salt's.
             "othername" => Err(Error::invocation("otherName is currently not implemented")),
             _ => Err(Error::execution(format!("GeneralName type {kind} is invalid"))),
         }
@@ -72,10 +73,12 @@ impl General {
             General::Email(text) => der::tlv(field(1), text.as_bytes()),
             General::Dns(text) => der::tlv(field(2), text.as_bytes()),
             General::Uri(text) => der::tlv(field(6), text.as_bytes()),
+            // A name is a choice itself, so its tag is explicit and the sequence stays.
             General::Directory(name) => der::tlv(fields(4), &name.to_der()),
             General::Ip(bytes) => der::tlv(field(7), bytes),
             General::Registered(oid) => {
                 let whole = der::oid(oid).expect("it was checked when the name was made");
+                // The tag of the choice replaces the one of the identifier ("implicit" tagging).
                 der::tlv(field(8), Reader::new(&whole).next().map_or(&[], |item| item.body))
             }
             General::Other(whole) => whole.clone(),
@@ -90,6 +93,7 @@ impl General {
             0x82 => General::Dns(text()?),
             0x86 => General::Uri(text()?),
             0xa4 => General::Directory(Name::read(item.inside().inside(tag::SEQUENCE)?)?),
+            // Four and sixteen bytes are addresses, twice as many are networks with their masks.
             0x87 if [4, 8, 16, 32].contains(&item.body.len()) => General::Ip(item.body.to_vec()),
             0x88 => General::Registered(item.oid()?),
             _ => General::Other(item.whole.to_vec()),
@@ -170,6 +174,8 @@ pub fn oid(text: &str) -> Result<String> {
 }
 
 fn email(text: &str) -> Result<General> {
+    // Only the domain can be encoded. A text without `@` is a host or a domain in a name
+    // constraint.
     let none = domains::Allow { dot: false, wildcard: false };
     Ok(General::Email(match text.rsplit_once('@') {
         Some((user, domain)) => format!("{user}@{}", domains::encode(domain, none)?),
@@ -183,6 +189,7 @@ fn uri(text: &str) -> Result<String> {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     };
+    // What is no address with a host, such as a URN, is left alone.
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return Ok(text.to_owned());
     };
@@ -192,6 +199,7 @@ fn uri(text: &str) -> Result<String> {
         return Ok(text.to_owned());
     }
     let host = domains::encode(host, domains::Allow { dot: false, wildcard: false })?;
+    // Python's `urlunsplit` drops an empty fragment and an empty query.
     let path = path.strip_suffix('#').unwrap_or(path);
     let path = if path.contains('#') { path } else { path.strip_suffix('?').unwrap_or(path) };
     Ok(format!("{}://{host}{path}", scheme.to_lowercase()))
@@ -207,11 +215,14 @@ fn ip(text: &str) -> Result<Vec<u8>> {
     let address = bytes(address.parse().map_err(|_| wrong())?);
     let width = address.len() as u32 * 8;
     let prefix = match mask.parse::<u32>() {
+        // Python's `ip_network` also takes masks and, for IPv4, inverted masks as Cisco writes
+        // them.
         Ok(prefix) if prefix <= width => prefix,
         _ => prefix_of(mask).filter(|_| width == 32).ok_or_else(wrong)?,
     };
     let mask: Vec<u8> =
         (0..width / 8).map(|place| (0xff00_u16 >> prefix.saturating_sub(place * 8).min(8)) as u8).collect();
+    // `ip_network` is strict: bits of hosts are an error.
     if address.iter().zip(&mask).any(|(byte, mask)| byte & !mask != 0) {
         return Err(wrong());
     }
@@ -236,6 +247,7 @@ fn address(bytes: &[u8], exploded: bool) -> String {
         if matches!(bytes.len(), 8 | 32) { bytes.split_at(bytes.len() / 2) } else { (bytes, &[][..]) };
     let text = match (<[u8; 4]>::try_from(address), <[u8; 16]>::try_from(address)) {
         (Ok(four), _) => Ipv4Addr::from(four).to_string(),
+        // Salt shows IPv6 addresses in full in lists of names and short elsewhere.
         (_, Ok(sixteen)) if exploded => {
             let groups: Vec<String> =
                 Ipv6Addr::from(sixteen).segments().iter().map(|group| format!("{group:04x}")).collect();

@@ -48,6 +48,8 @@ fn private_key(args: &Map, name: &str) -> Result<PKey<Private>> {
 /// # Errors
 /// What is wrong with the arguments.
 pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
+    // When another minion signs, its key never comes here, and so only what can be told without it
+    // is made.
     let signing_key = if remote { None } else { Some(private_key(args, "signing_private_key")?) };
     let serial = serial::from_value(args.get("serial_number"))?;
     let csr = given(args, "csr").map(load::csr).transpose()?.map(|(csr, _)| csr);
@@ -55,10 +57,12 @@ pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
     let signing_cert = signing_cert.map(|bundle| bundle.cert);
     let mut own_key = None;
     let key = match (&signing_cert, &signing_key) {
+        // Without a certificate of the issuer the certificate is self-signed.
         (None, Some(signing_key)) => {
             own_key = Some(signing_key.clone());
             keys::public_der(signing_key)?
         }
+        // Nothing is left to derive a key from.
         (None, None) => return Err(Error::execution("The signing policy has no signing_cert")),
         _ if given(args, "private_key").is_some() => {
             let key = private_key(args, "private_key")?;
@@ -66,6 +70,7 @@ pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
             own_key = Some(key);
             public
         }
+        // Salt looks at a private key first, then at a public one, and at the request last.
         _ => match (given(args, "public_key"), &csr) {
             (Some(key), _) => {
                 let key = keys::public(key)?;
@@ -76,6 +81,7 @@ pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
         },
     };
     if let (Some(cert), Some(signing_key)) = (&signing_cert, &signing_key)
+        // Such a certificate would look right and fail at every client.
         && !keys::same(&cert.key, &keys::public_der(signing_key)?)?
     {
         return Err(mismatch());
@@ -92,9 +98,11 @@ pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
         let text = "The not valid after date must be after the not valid before date.";
         return Err(Error::Other(text.into()));
     }
+    // In a self-signed certificate the identifiers of subject and authority are the same.
     let own = if signing_cert.is_none() { Some(key.as_slice()) } else { None };
     let around = Around { subject_key: Some(&key), issuer: signing_cert.as_ref(), issuer_key: own };
     let mut extensions = wanted(args, around, oids::in_certificate)?;
+    // A policy or an argument wins over what the request asks for.
     if let Some(csr) = &csr {
         add_requested(&mut extensions, &csr.extensions);
     }
@@ -128,6 +136,8 @@ fn subject(args: &Map) -> Result<Name> {
 /// The extensions that arguments ask for; one that is nothing is not there.
 fn wanted(args: &Map, around: Around<'_>, allowed: fn(&str) -> bool) -> Result<Vec<Extension>> {
     let names = oids::EXTENSIONS.iter().map(|(name, _)| *name).filter(|name| allowed(name));
+    // The order is the fixed one of Salt's table, so that a certificate does not depend on the
+    // order of arguments.
     let asked = names.filter_map(|name| Some((name, args.get(name).filter(|value| !value.is_null())?)));
     asked.map(|(name, value)| build::build(name, value, around)).collect()
 }
@@ -170,6 +180,7 @@ pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
     {
         return Err(mismatch());
     }
+    // Expired certificates are refused anyway, so that they need not be in the list.
     let include_expired = given(args, "include_expired").is_some();
     let mut revoked = Vec::new();
     for entry in args.get("revoked").and_then(Value::as_list).unwrap_or_default() {
@@ -181,6 +192,7 @@ pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
     for (name, value) in args.get("extensions").and_then(Value::as_map).into_iter().flatten() {
         let name = name.to_string();
         if !oids::CRL_EXTENSIONS.contains(&name.as_str()) {
+            // Salt warns, too, and goes on.
             tracing::warn!("Ignoring invalid CRL extension: {name}");
             continue;
         }
@@ -210,6 +222,7 @@ fn revocation(entry: &Map, include_expired: bool) -> Result<Option<Revoked>> {
         let cert = load::cert(reference, None)?.cert;
         not_after = Some(cert.not_after);
         serial = Some(cert.serial);
+        // Only so that the check below passes: the serial number is already known.
         number = Value::Bool(true);
     }
     if !number.truthy() {
@@ -237,12 +250,15 @@ pub fn revoked_list(revoked: &Value) -> Result<Vec<Value>> {
     let items = revoked.as_list().ok_or_else(|| Error::invocation("revoked must be a list"))?;
     let entry = |item: &Value| {
         let mut entry = item.as_map().cloned().unwrap_or_default();
+        // In SLS files an entry may be a name with a list of parts, the usual style of Salt's
+        // arguments.
         if entry.len() == 1
             && let Some(Value::List(parts)) = entry.values().next()
         {
             let parts = parts.iter().filter_map(Value::as_map).flat_map(|part| part.clone());
             entry = parts.collect();
         }
+        // The old module had `reason` beside the serial number.
         if let Some(reason) = entry.remove("reason") {
             let extensions = entry.entry_or_insert_with("extensions", || Map::new().into());
             if let Some(extensions) = extensions.as_map_mut() {

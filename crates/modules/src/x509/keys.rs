@@ -16,6 +16,7 @@ use super::load::{self, Loaded, Unloaded};
 /// Loads a private key and tells how it was encoded: PEM, DER or PKCS#12.
 pub fn private(value: &Value, passphrase: Option<&str>) -> Loaded<(PKey<Private>, &'static str)> {
     let bytes = load::bytes(value).map_err(Unloaded::Source)?;
+    // The order of attempts is Salt's: PEM, PKCS #12, DER.
     if load::is_pem(&bytes) {
         return private_pem(&bytes, passphrase).map(|key| (key, "pem"));
     }
@@ -38,6 +39,8 @@ fn private_pem(bytes: &[u8], passphrase: Option<&str>) -> Loaded<PKey<Private>> 
     if !head.contains("ENCRYPTED") {
         // Without a password nobody must be asked for one.
         let key = PKey::private_key_from_pem_passphrase(bytes, b"").map_err(|_| unreadable())?;
+        // Salt refuses a passphrase that is not needed, so that nobody believes a key to be
+        // encrypted that is not.
         return if passphrase.is_some() { Err(Unloaded::SuperfluousPassword) } else { Ok(key) };
     }
     let passphrase = passphrase.ok_or(Unloaded::MissingPassword)?;
@@ -51,6 +54,7 @@ fn private_der(bytes: &[u8], passphrase: Option<&str>) -> Loaded<PKey<Private>> 
             .map_err(|_| Unloaded::InvalidPassword);
     }
     let wrong = "Could not deserialize binary data, neither as DER nor PKCS#12.";
+    // OpenSSL would also try other formats. Only a sequence can be a key in DER.
     let plain =
         if Reader::new(bytes).inside(tag::SEQUENCE).is_some() { PKey::private_key_from_der(bytes).ok() } else { None };
     let key = plain.ok_or_else(|| Unloaded::Unreadable(wrong.to_owned()))?;
@@ -61,6 +65,8 @@ fn private_der(bytes: &[u8], passphrase: Option<&str>) -> Loaded<PKey<Private>> 
 fn is_encrypted(bytes: &[u8]) -> bool {
     let read = || {
         let mut inside = Reader::new(bytes).inside(tag::SEQUENCE)?;
+        // EncryptedPrivateKeyInfo is an algorithm and an octet string. Any plain key begins with a
+        // version.
         inside.inside(tag::SEQUENCE)?.expect(tag::OID)?;
         inside.expect(tag::OCTET_STRING)?;
         Some(inside.is_empty())
@@ -77,6 +83,7 @@ pub fn public(value: &Value) -> Loaded<PKey<Public>> {
         if has("-----BEGIN PUBLIC KEY") {
             return PKey::public_key_from_pem(&bytes).map_err(|_| unreadable("PEM"));
         }
+        // The old format of RSA (PKCS #1), which OpenSSL reads with a function of its own.
         let old = has("-----BEGIN RSA PUBLIC KEY").then(|| Rsa::public_key_from_pem_pkcs1(&bytes).ok()).flatten();
         return old.and_then(|key| PKey::from_rsa(key).ok()).ok_or_else(|| unreadable("PEM"));
     }
@@ -99,6 +106,8 @@ pub fn key_id(der: &[u8]) -> Vec<u8> {
     let bits = || {
         let mut inside = Reader::new(der).inside(tag::SEQUENCE)?;
         inside.expect(tag::SEQUENCE)?;
+        // Method 1 of RFC 5280, 4.2.1.2: the key alone, without the byte that counts unused bits.
+        // Here SHA-1 only names and protects nothing.
         inside.expect(tag::BIT_STRING)?.body.get(1..)
     };
     hash(MessageDigest::sha1(), bits().unwrap_or(der)).expect("SHA-1 is there").to_vec()
@@ -127,6 +136,7 @@ pub fn size<T: openssl::pkey::HasPublic>(key: &PKeyRef<T>) -> Option<i64> {
 pub fn same(a: &[u8], b: &[u8]) -> Result<bool> {
     let unknown = || Error::invocation("Did not recognize key type");
     let (a, b) = (from_der(a).ok_or_else(unknown)?, from_der(b).ok_or_else(unknown)?);
+    // `public_eq` alone would complain about keys of different kinds.
     let (first, second) = (kind(&a).ok_or_else(unknown)?, kind(&b).ok_or_else(unknown)?);
     Ok(first == second && a.public_eq(&b))
 }
@@ -139,6 +149,7 @@ pub fn generate(algo: &str, keysize: Option<i64>) -> Result<PKey<Private>> {
     let made = match (algo, keysize.filter(|size| *size != 0)) {
         ("rsa", size) => {
             let size = size.unwrap_or(2048);
+            // Salt's list. Smaller keys are unsafe, and odd sizes trouble some devices.
             if ![2048, 3072, 4096].contains(&size) {
                 return Err(Error::invocation("RSA key size must be either 2048, 3072 or 4096 bits."));
             }
@@ -195,6 +206,7 @@ pub fn encode(key: &PKey<Private>, encoding: &str, passphrase: Option<&str>, old
 /// OpenSSL cannot.
 pub fn pkcs12(key: &PKey<Private>, contents: Contents<'_>, passphrase: Option<&str>, old: bool) -> Result<Vec<u8>> {
     let name = contents.name.unwrap_or_default();
+    // OpenSSL takes C strings and would cut them off.
     if name.contains('\0') || passphrase.is_some_and(|pass| pass.contains('\0')) {
         return Err(Error::invocation("Names and passphrases of PKCS#12 containers must not hold zero bytes"));
     }
@@ -213,7 +225,11 @@ pub fn pkcs12(key: &PKey<Private>, contents: Contents<'_>, passphrase: Option<&s
             builder.ca(chain);
         }
         let (cipher, rounds, digest) = match passphrase {
+            // -1 is OpenSSL's "no encryption". There is no passphrase to stretch, so one round will
+            // do.
             None => (Nid::from_raw(-1), 1, MessageDigest::sha256()),
+            // What old Windows and Java versions can read. The numbers of rounds are
+            // `cryptography`'s.
             Some(_) if old => (Nid::PBE_WITHSHA1AND3_KEY_TRIPLEDES_CBC, 50_000, MessageDigest::sha1()),
             Some(_) => (Nid::AES_256_CBC, 20_000, MessageDigest::sha256()),
         };

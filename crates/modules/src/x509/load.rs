@@ -27,6 +27,8 @@ pub enum Unloaded {
     Source(Error),
 }
 
+// States look at the kind of failure, for example to replace a key whose passphrase is wrong.
+// Functions only show its text.
 impl From<Unloaded> for Error {
     fn from(why: Unloaded) -> Error {
         Error::invocation(match why {
@@ -77,12 +79,14 @@ fn no_source() -> Error {
 }
 
 fn text_bytes(text: &str) -> Result<Vec<u8>> {
+    // Salt's mark for base64 that could be hex just as well.
     if let Some(encoded) = text.strip_prefix("b64:") {
         return base64_bytes(encoded).ok_or_else(|| Error::Other("Incorrect padding".into()));
     }
     if is_pem(text.as_bytes()) {
         return Ok(text.as_bytes().to_vec());
     }
+    // Python's `bytes.fromhex` skips blanks.
     let packed: String = text.split_ascii_whitespace().collect();
     hex::decode(&packed).ok().or_else(|| base64_bytes(text)).ok_or_else(no_source)
 }
@@ -90,6 +94,7 @@ fn text_bytes(text: &str) -> Result<Vec<u8>> {
 /// Decodes base64 and passes over what does not belong to it.
 pub fn base64_bytes(text: &str) -> Option<Vec<u8>> {
     let is_digit = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
+    // Python's `b64decode` skips what is no digit and only insists on the padding.
     let digits: String = text.chars().filter(is_digit).collect();
     let padding = text.chars().filter(|c| *c == '=').count();
     let enough = matches!((digits.len() % 4, padding), (0, _) | (2, 2..) | (3, 1..));
@@ -110,6 +115,8 @@ fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
         } else if line.starts_with(END) {
             let block = current.take();
             let decoded = block.and_then(|(label, body)| Some((label, base64_bytes(&body)?)));
+            // A broken block keeps its place, since "the first block" must not silently become the
+            // second.
             found.push(decoded.unwrap_or_default());
         } else if let Some((_, body)) = &mut current {
             body.push_str(&String::from_utf8_lossy(line));
@@ -150,6 +157,7 @@ pub fn cert(value: &Value, passphrase: Option<&str>) -> Loaded<Bundle> {
             return found.map_or_else(|| unreadable("Could not load PEM-encoded PKCS#7 blob"), Ok);
         }
         let is_cert = |label: &str| matches!(label, "CERTIFICATE" | "X509 CERTIFICATE");
+        // The first block is the certificate, the others are its chain.
         let first = blocks.first().filter(|(label, _)| is_cert(label)).and_then(|(_, content)| Cert::read(content));
         let Some(first) = first else { return unreadable("Could not load PEM-encoded certificate.") };
         let others =
@@ -157,6 +165,7 @@ pub fn cert(value: &Value, passphrase: Option<&str>) -> Loaded<Bundle> {
         let chain = others.collect();
         return Ok(Bundle { cert: first, encoding: "pem", chain, friendly_name: None });
     }
+    // DER first: it is the only one of the three that is cheap to tell.
     if let Some(cert) = Cert::read(&bytes) {
         return Ok(Bundle { cert, encoding: "der", chain: Vec::new(), friendly_name: None });
     }
@@ -176,11 +185,13 @@ pub fn cert(value: &Value, passphrase: Option<&str>) -> Loaded<Bundle> {
 pub fn container(bytes: &[u8], passphrase: Option<&str>) -> Loaded<Option<openssl::pkcs12::ParsedPkcs12_2>> {
     let Ok(container) = Pkcs12::from_der(bytes) else { return Ok(None) };
     let passphrase = passphrase.unwrap_or_default();
+    // No container can have such a passphrase, see `keys::pkcs12`.
     if passphrase.contains('\0') {
         return Err(Unloaded::InvalidPassword);
     }
     container.parse2(passphrase).map(Some).map_err(|stack| {
         let reasons: Vec<&str> = stack.errors().iter().filter_map(openssl::error::Error::reason).collect();
+        // RC2 is in the legacy provider of OpenSSL 3, which is not loaded here.
         if reasons.contains(&"unsupported") || reasons.contains(&"unknown digest algorithm") {
             return Unloaded::Source(Error::execution("not supported: a PKCS#12 container encrypted with RC2"));
         }

@@ -88,6 +88,7 @@ pub fn listed(value: &Value) -> Vec<Value> {
 /// Refuses arguments a function does not know. Some of earlier releases are passed over.
 fn refuse_unknown(kwargs: &KwArgs, old: &[&str]) -> Result<()> {
     let given = kwargs.given();
+    // Arguments of the old module are swallowed, as Salt does, and so are the `__pub_…` ones.
     let mut unknown = given.text_keys().filter(|name| !old.contains(name) && !name.starts_with('_')).peekable();
     if unknown.peek().is_none() {
         return Ok(());

@@ -42,6 +42,7 @@ pub struct Name(pub Vec<Step>);
 
 impl Attribute {
     fn new(oid: &str, value: &str) -> std::result::Result<Self, String> {
+        // The limits that `cryptography` checks. Other attributes have none there.
         let limits = match oid {
             oids::COUNTRY | oids::JURISDICTION_COUNTRY => Some((2, 2)),
             oids::COMMON_NAME => Some((1, 64)),
@@ -53,6 +54,7 @@ impl Attribute {
             let length = value.len();
             return Err(format!("Attribute's length must be >= {least} and <= {most}, but it was {length}"));
         }
+        // RFC 5280 demands these types of text. Everything else is UTF-8.
         let tag = match oid {
             oids::EMAIL | oids::DOMAIN_COMPONENT => tag::IA5,
             oid if oids::PRINTABLE.contains(&oid) => tag::PRINTABLE,
@@ -90,7 +92,9 @@ impl Attribute {
                 let letter = |four: &[u8]| char::from_u32(u32::from_be_bytes(four.try_into().ok()?));
                 text.body.chunks_exact(4).map(letter).collect::<Option<String>>()?
             }
+            // T.61 is read as Latin-1, as everybody does.
             tag::T61 => text.body.iter().map(|byte| char::from(*byte)).collect(),
+            // Only `x500UniqueIdentifier` is no text. RFC 4514 shows its bytes behind `#`.
             tag::BIT_STRING => format!("#{}", hex::encode(text.body)),
             _ => std::str::from_utf8(text.body).ok()?.to_owned(),
         };

@@ -20,6 +20,7 @@ pub const PRIVATE_KEY: &str = "(?:(RSA|ENCRYPTED) )?PRIVATE KEY";
 /// # Errors
 /// There is none.
 pub fn entry(text: &str, pem_type: Option<&str>) -> Result<String> {
+    // Pillars and the command line often bring PEM with literal `\n` or in one line.
     let text = unfolded(&text.replace("\\n", "\n"));
     let invalid = || {
         Error::invocation(match pem_type {
@@ -42,6 +43,7 @@ pub fn entry(text: &str, pem_type: Option<&str>) -> Result<String> {
         out += &format!("{line}\n\n");
     }
     let body: String = part("body").unwrap_or_default().split_whitespace().collect();
+    // OpenSSL insists on lines of at most 64 characters.
     let letters: Vec<char> = body.chars().collect();
     for line in letters.chunks(64) {
         out.extend(line);
@@ -53,6 +55,7 @@ pub fn entry(text: &str, pem_type: Option<&str>) -> Result<String> {
 
 /// A text for a message; what may be a private key is not repeated.
 fn hidden(text: &str) -> &str {
+    // Errors end up in logs and in the job cache of the master.
     if text.contains("PRIVATE KEY") { "(a private key)" } else { text }
 }
 
@@ -129,6 +132,8 @@ pub fn write_pem(
     let is_certificate = pem_type.as_deref() == Some("CERTIFICATE");
     let before = if is_certificate && !overwrite { std::fs::read_to_string(&path).ok() } else { None };
     let kept = |pem_type: &str| before.as_ref().and_then(|before| entry(before, Some(pem_type)).ok());
+    // Web servers like key, certificate and DH parameters in one file. Replacing the certificate
+    // must not lose the others.
     content.extend(kept("(?:RSA )?PRIVATE KEY"));
     content += &pem;
     content.extend(kept("DH PARAMETERS"));

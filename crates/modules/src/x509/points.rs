@@ -11,6 +11,7 @@ use super::names::Step;
 
 /// Reasons to revoke a certificate: the name, the number in an entry, the bit at a point of distribution.
 pub const REASONS: &[(&str, u8, Option<usize>)] = &[
+    // `None` stands for reasons that exist for entries but not as bits of a set.
     ("unspecified", 0, None),
     ("keyCompromise", 1, Some(1)),
     ("cACompromise", 2, Some(2)),
@@ -28,6 +29,7 @@ pub fn distribution_points(value: &Value) -> Result<(Vec<u8>, bool)> {
     let (points, critical) = match value {
         Value::Str(text) => {
             let (words, critical) = words(text);
+            // In a text every name becomes a point of its own.
             let full = words.iter().map(|(kind, name)| full_name(&[General::new(kind, &name.as_str().into())?]));
             (full.collect::<Result<Vec<_>>>()?, critical)
         }
@@ -50,6 +52,7 @@ fn listed(item: &Value) -> Result<Vec<u8>> {
     let place = place(part("fullname"), part("relativename"))?;
     let issuer = part("crlissuer").map(several).transpose()?;
     let reasons = part("reasons").map(|given| reasons(given, "DistributionPoint")).transpose()?;
+    // A point with reasons only would lead nowhere (RFC 5280, 4.2.1.13).
     if place.is_none() && issuer.is_none() {
         return Err(Error::invocation("Either full_name, relative_name or crl_issuer must be provided."));
     }
@@ -112,6 +115,7 @@ fn reasons(given: &Value, of: &str) -> Result<Vec<u8>> {
 }
 
 fn of_what(of: &str) -> String {
+    // The texts are `cryptography`'s.
     let article = if of.starts_with('I') { "an" } else { "a" };
     format!("{article} {of}")
 }
@@ -125,6 +129,7 @@ pub fn issuing_point(value: &Value) -> Result<(Vec<u8>, bool)> {
     let flags = ["onlyuser", "onlyCA", "indirectCRL", "onlyAA"].map(|name| part(name).is_some());
     let place = place(part("fullname"), part("relativename"))?;
     let some = part("onlysomereasons").map(|given| reasons(given, "IssuingDistributionPoint")).transpose()?;
+    // The list would be about nothing at all.
     if flags.iter().filter(|flag| **flag).count() > 1 {
         return Err(Error::invocation(
             "Only one of the following can be set to True: only_contains_user_certs, only_contains_ca_certs, \
