@@ -27,6 +27,7 @@ impl RepoFile {
     fn parse(text: &str, path: &str, strict: bool) -> Result<RepoFile> {
         let mut reader = Reader { path, strict, found: RepoFile::default(), section: None, option: None };
         for (place, line) in text.lines().enumerate() {
+            // Salt leaves out the whole file then.
             if !reader.take(line, place + 1)? {
                 tracing::error!("{path} has a setting before the first section and is left out");
                 return Ok(RepoFile::default());
@@ -67,6 +68,7 @@ impl Reader<'_> {
         if bare.is_empty() || bare.starts_with(';') {
             return Ok(true);
         }
+        // As in Python's `configparser`: an indented line belongs to the value above it.
         let goes_on = line.starts_with(char::is_whitespace);
         if let Some(option) = self.option.clone().filter(|_| goes_on) {
             if let Some(settings) = self.settings() {
@@ -137,7 +139,9 @@ pub fn names_in(folder: &str, end: &str) -> Result<Vec<String>> {
 /// Settings as lines, each between two texts. Remarks are left out.
 pub fn written(settings: &Map, before: &str, behind: &str) -> String {
     let shown = |value: &Value| match value {
+        // Yum's files have 1 and 0 where SLS files have booleans.
         Value::Bool(on) => if *on { "1" } else { "0" }.to_owned(),
+        // Without the blank the second address would be read as an option of its own.
         other => other.to_string().replace('\n', "\n "),
     };
     let settings = settings.iter().filter(|(key, _)| key.as_str() != Some("comments"));
@@ -160,6 +164,7 @@ pub fn remarks(list: Option<&Value>) -> String {
 /// When it cannot be written.
 pub fn store(path: &str, text: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
+    // A file with a password in an address may have been closed to others.
     let mode = std::fs::metadata(path).map_or(0o644, |meta| meta.permissions().mode() & 0o7777);
     util::replace_file(std::path::Path::new(path), text.as_bytes(), mode)
         .map_err(|error| Error::io("write", path, &error))

@@ -165,7 +165,7 @@ pub fn cert(value: &Value, passphrase: Option<&str>) -> Loaded<Bundle> {
         let chain = others.collect();
         return Ok(Bundle { cert: first, encoding: "pem", chain, friendly_name: None });
     }
-    // DER first: it is the only one of the three that is cheap to tell.
+    // DER first, then PKCS #12 and PKCS #7, as in Salt.
     if let Some(cert) = Cert::read(&bytes) {
         return Ok(Bundle { cert, encoding: "der", chain: Vec::new(), friendly_name: None });
     }

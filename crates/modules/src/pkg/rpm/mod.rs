@@ -62,6 +62,8 @@ pub fn osarch(ctx: &Context) -> &str {
 
 /// The name a package has in lists: that of a foreign architecture has it behind its name.
 pub fn resolve_name(name: &str, arch: &str, osarch: &str) -> String {
+    // Salt shows the architecture only of packages that are foreign to the system, such as
+    // `glibc.i686`.
     let own = arch == osarch || arch == "noarch" || (PC_64.contains(&arch) && PC_64.contains(&osarch));
     if own || both_32(arch, osarch) { name.to_owned() } else { format!("{name}.{arch}") }
 }
@@ -83,6 +85,8 @@ pub fn normalize_name(name: &str, osarch: &str) -> String {
 }
 
 /// The fields rpm is asked for, with a mark between them.
+// `_|-` is Salt's separator, which no field contains. The format is shared with `repoquery`, which
+// knows `REPOID`.
 pub const FIELDS: &str = "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-%{REPOID}_|-%{INSTALLTIME}";
 
 /// A package as rpm tells of it.
@@ -110,6 +114,7 @@ impl Info {
         if !release.is_empty() {
             version = format!("{version}-{release}");
         }
+        // Epoch 0 and no epoch are the same to rpm.
         if !["(none)", "0"].contains(&epoch) {
             version = format!("{epoch}:{version}");
         }
@@ -121,6 +126,7 @@ impl Info {
     /// The date of the installation as Salt writes it, with both ways to say UTC.
     pub fn install_date(&self) -> Option<String> {
         let time = jiff::Timestamp::from_second(self.installed?).ok()?;
+        // Salt appends "Z" to a time that has its offset already.
         Some(format!("{}+00:00Z", time.strftime("%Y-%m-%dT%H:%M:%S")))
     }
 
@@ -154,15 +160,19 @@ pub fn changed(ctx: &Context) {
 fn known(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) -> Result<Map> {
     let memo = ctx.memo.get::<Known>();
     if root.is_none()
+        // Listing takes seconds on big systems and is asked for by every `pkg` state. `changed`
+        // forgets the list.
         && remembered
         && let Some(packages) = memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     {
         return Ok(packages);
     }
+    // An rpm itself knows nothing of repos.
     let format = FIELDS.replace("%{REPOID}", "(none)") + "\n";
     let mut words = vec!["rpm"];
     words.extend(root.iter().flat_map(|root| ["--root", root]));
     words.push("-qa");
+    // Checking signatures of everything that is installed takes long and tells nothing here.
     words.extend((!suse).then_some(["--nodigest", "--nosignature"]).into_iter().flatten());
     words.extend(["--queryformat", &format]);
     let packages = listed(&common::output(ctx, &words, true)?, osarch(ctx));
@@ -181,6 +191,7 @@ fn listed(text: &str, osarch: &str) -> Map {
     }
     for (_, versions) in packages.iter_mut() {
         if let Value::List(versions) = versions {
+            // Salt sorts by text here, so 10 comes before 9.
             versions.sort_by_key(|entry| entry.get("version").map(Value::to_string));
         }
     }
@@ -217,6 +228,7 @@ impl Listing {
 /// Returns what is installed, with all that is known of each version.
 pub fn entries(ctx: &Context, wanted: &Listing) -> Result<Map> {
     let mut packages = known(ctx, wanted.root.as_deref(), !wanted.anew, wanted.suse)?;
+    // Imported keys are packages to rpm. Only Salt's module for SUSE leaves them out.
     packages.retain(|name, _| !wanted.suse || !name.as_str().is_some_and(|name| name.starts_with("gpg-pubkey")));
     Ok(packages)
 }

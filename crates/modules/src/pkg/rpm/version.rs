@@ -27,6 +27,7 @@ impl<'a> Evr<'a> {
 pub fn compare(a: &str, b: &str, ignore_epoch: bool) -> Ordering {
     let bare = |text| if ignore_epoch { str::split_once(text, ':').map_or(text, |(_, rest)| rest) } else { text };
     let (mut a, mut b) = (Evr::parse(bare(a)), Evr::parse(bare(b)));
+    // A version without a release stands for all releases.
     if a.release.is_empty() || b.release.is_empty() {
         (a.release, b.release) = ("", "");
     }
@@ -46,6 +47,7 @@ pub fn compare_evr(a: Evr, b: Evr) -> Ordering {
 fn compare_parts(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
+        // Separators part, but which ones makes no difference: `1.0` equals `1_0`.
         let separator = |c: char| !c.is_alphanumeric() && c != '~' && c != '^';
         (a, b) = (a.trim_start_matches(separator), b.trim_start_matches(separator));
         match (a.strip_prefix('~'), b.strip_prefix('~')) {
@@ -53,6 +55,7 @@ fn compare_parts(a: &str, b: &str) -> Ordering {
                 (a, b) = (rest_a, rest_b);
                 continue;
             }
+            // `~` sorts before everything, even the end: `1.0~rc1` is older than `1.0`.
             (Some(_), None) => return Ordering::Less,
             (None, Some(_)) => return Ordering::Greater,
             (None, None) => {}
@@ -62,6 +65,8 @@ fn compare_parts(a: &str, b: &str) -> Ordering {
                 (a, b) = (rest_a, rest_b);
                 continue;
             }
+            // `^` sorts behind the end but before anything else: `1.0^git1` is newer than `1.0` and
+            // older than `1.0.1`.
             (Some(_), None) => return if b.is_empty() { Ordering::Greater } else { Ordering::Less },
             (None, Some(_)) => return if a.is_empty() { Ordering::Less } else { Ordering::Greater },
             (None, None) => {}
@@ -74,6 +79,7 @@ fn compare_parts(a: &str, b: &str) -> Ordering {
         let run = |text: &'_ str| text.find(|c| !same_kind(c)).unwrap_or(text.len());
         let (end_a, end_b) = (run(a), run(b));
         if end_b == 0 {
+            // A number is newer than letters.
             return if numbers { Ordering::Greater } else { Ordering::Less };
         }
         let order = match numbers {
@@ -88,6 +94,7 @@ fn compare_parts(a: &str, b: &str) -> Ordering {
 }
 
 fn compare_numbers(a: &str, b: &str) -> Ordering {
+    // Dates as versions are longer than any integer type, so the digits are compared.
     let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }

@@ -6,7 +6,9 @@ use regex::Regex;
 
 use super::{MAIN_FILE, yes_or_no};
 
+// Brackets without `=` may stand in a URI, as in the names of CDs.
 static OPTIONS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[(.*?=.*?)\]").expect("the pattern is fixed"));
+// The name of a disc has blanks, so it cannot be split at them.
 static DISC: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(.*)(cdrom:.*/)(.*)").expect("the pattern is fixed"));
 
 /// A line of a file of sources.
@@ -51,6 +53,7 @@ fn settings(line: &str) -> Vec<Setting> {
     for word in found.as_str().trim_matches(['[', ']']).split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let name = match key {
+            // `arch+=` and `arch-=` are treated like `arch=`, as in Salt's copy of aptsources.
             _ if word.starts_with("arch") => "arch",
             _ if word.starts_with("signed-by") => "signedby",
             other => other,
@@ -95,6 +98,8 @@ impl Line {
             self.invalid = true;
             return Vec::new();
         }
+        // A comment that reads like a source is a source that was turned off. Any other is invalid,
+        // and so stays as it is.
         if let Some(rest) = text.strip_prefix('#') {
             self.disabled = true;
             text = rest;
@@ -134,6 +139,8 @@ impl Line {
 
     /// The options in brackets, as they are now.
     fn options(&self) -> Vec<String> {
+        // Options that nobody asks about (`by-hash`, `lang` …) come from the old line and keep
+        // their order.
         let mut all = settings(&self.line);
         let mut put = |name: &str, key: &str, value: String| {
             let full = format!("{key}={value}");
@@ -151,12 +158,14 @@ impl Line {
         if self.trusted == Some(true) {
             put("trusted", "trusted", "yes".into());
         }
+        // `trusted=no` is the default of apt and not worth an option.
         all.retain(|setting| setting.name != "trusted" || setting.value != "no");
         all.into_iter().map(|setting| setting.full).filter(|full| !full.is_empty()).collect()
     }
 
     /// The line as it is to be written, with its end.
     pub fn written(&self) -> String {
+        // Comments and whatever else is no source must survive a rewriting of the file.
         if self.invalid {
             return self.line.clone();
         }

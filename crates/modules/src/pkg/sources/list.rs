@@ -6,6 +6,7 @@ use super::{Line, MAIN_FILE, Source, Stanza};
 use crate::util;
 
 /// What is written when nothing is left.
+// The words that aptsources, and so Salt, leaves in a file without sources.
 const EMPTY: &str = "## See sources.list(5) for more information\n# Remember that you can only use http, ftp or file URIs\n\
     # CDROMs are managed through the apt-cdrom tool.\n";
 
@@ -28,6 +29,7 @@ impl SourcesList {
             .filter(|name| name.ends_with(".list") || name.ends_with(".sources"))
             .collect();
         files.sort();
+        // Apt reads the main file first.
         files.insert(0, MAIN_FILE.to_owned());
         for file in files {
             sources.load(&file);
@@ -53,6 +55,7 @@ impl SourcesList {
             match Line::parse(line, Some(file)) {
                 Ok(line) => self.list.push(Source::Line(line)),
                 Err(reason) => {
+                    // The rest of the file is not read, as in Salt.
                     tracing::error!("Could not parse source file '{file}': {reason}");
                     return;
                 }
@@ -73,6 +76,7 @@ impl SourcesList {
             let text = format!("{source}\n");
             match files.iter_mut().find(|(file, _)| *file == source.file()) {
                 Some((_, content)) => {
+                    // Stanzas of deb822 are parted by an empty line.
                     if matches!(source, Source::Stanza(_)) {
                         content.push('\n');
                     }
@@ -86,6 +90,7 @@ impl SourcesList {
 
     fn write(&self, file: &str, content: &str) -> std::io::Result<()> {
         let path = self.real(file);
+        // An unchanged file keeps its time and inode, which apt and others look at.
         if std::fs::read(&path).is_ok_and(|known| known == content.as_bytes()) {
             return Ok(());
         }

@@ -26,6 +26,7 @@ pub enum Source {
 ///
 /// # Errors
 /// For any other word.
+// apt's own words for booleans.
 pub fn yes_or_no(text: &str) -> Result<bool, String> {
     match text.to_lowercase().as_str() {
         "no" | "false" | "without" | "off" | "disable" | "0" => Ok(false),
@@ -142,6 +143,7 @@ impl Source {
 
     /// Says whether kind, address and release are these.
     pub fn is(&self, kind: &str, uri: &str, dist: &str) -> bool {
+        // To apt a slash at the end makes no difference.
         let bare = |uri: &str| uri.trim_end_matches('/').to_owned();
         self.kind().split_whitespace().any(|own| own == kind)
             && self.uris().iter().any(|own| bare(own) == bare(uri))

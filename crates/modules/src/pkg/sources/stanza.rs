@@ -23,6 +23,8 @@ impl Stanza {
         let mut begun = false;
         for line in text.lines() {
             if line.starts_with('#') {
+                // Only the place before or behind the fields is kept, since a comment may stand
+                // anywhere.
                 let remarks = if begun { &mut stanza.footer } else { &mut stanza.header };
                 remarks.push(line.to_owned());
                 continue;
@@ -32,6 +34,7 @@ impl Stanza {
                 line.split_once(':').filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace));
             match (field, stanza.tags.last_mut()) {
                 (Some((name, value)), _) => stanza.tags.push((name.to_owned(), value.trim_start().to_owned())),
+                // A line that goes on, as the key in `Signed-By` does. Its indentation must stay.
                 (None, Some((_, value))) => {
                     value.push('\n');
                     value.push_str(line);
@@ -82,6 +85,7 @@ impl Stanza {
     /// Uses it or not.
     pub fn set_disabled(&mut self, disabled: bool) {
         match disabled {
+            // `yes` is the default, so the field goes.
             true => self.set("Enabled", "no".into()),
             false => self.unset("Enabled"),
         }
@@ -94,6 +98,7 @@ impl Stanza {
 
     /// Sets the remarks before it.
     pub fn set_comment(&mut self, comment: &str) {
+        // The caller may have written the `#` or not.
         let marked = comment.lines().all(|line| line.starts_with('#'));
         self.header = comment.lines().map(|line| if marked { line.to_owned() } else { format!("#{line}") }).collect();
     }

@@ -20,12 +20,15 @@ pub(super) struct Offered {
 }
 
 /// Lines above lists.
+// The titles that yum and dnf print between packages. They are not always left out with `--quiet`.
 const HEADERS: [&str; 5] =
     ["installed packages", "available packages", "available upgrades", "updated packages", "upgraded packages"];
 
 /// Reads name, version and source of packages; a long name may break its line.
 pub(super) fn offered(text: &str, osarch: &str) -> Vec<Offered> {
     let lines = text.split('\n').filter(|line| !HEADERS.contains(&line.to_lowercase().as_str()));
+    // Yum breaks long lines at its idea of the width of a terminal. So the lines are joined and
+    // every three words are a package.
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     words
         .chunks_exact(3)
@@ -35,6 +38,7 @@ pub(super) fn offered(text: &str, osarch: &str) -> Vec<Offered> {
                 name: rpm::resolve_name(bare, arch, osarch),
                 arch: arch.to_owned(),
                 version: three[1].trim_end_matches('-').to_owned(),
+                // `@` marks the repo of an installed package.
                 repo: three[2].trim_start_matches('@').to_owned(),
             }
         })
@@ -80,14 +84,17 @@ fn newest(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
         updates = offered(&said.stdout, &osarch);
         updates.sort_by_key(|package| std::cmp::Reverse(Loose(package.version.clone())));
     } else if !said.stderr.is_empty() && !names.iter().all(|name| installed.contains_key(name)) {
+        // With everything up to date the answer is an error, too: "No matching Packages to list".
         tracing::error!("the newest versions of {} cannot be told: {}", names.join(", "), said.stderr);
     }
+    // A kernel may be there in several versions, and only a version above all of them is new.
     let is_new = |package: &&Offered| {
         let there = rpm::versions(&installed, &package.name);
         !there.iter().any(|version| rpm::compare(version, &package.version, false).is_ge())
     };
     let mut found = Map::new();
     for name in names {
+        // The caller may ask for `glibc.i686`.
         let arch = name.rsplit('.').next().filter(|arch| rpm::is_arch(arch)).unwrap_or(&osarch);
         let fits = |package: &&Offered| {
             package.name == *name
@@ -164,6 +171,7 @@ pub(super) fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Re
             }
         }
     };
+    // Before 3.4.3 yum could not list a single repo, so everything is listed and sorted out here.
     if let Some(flags) = old_yum(ctx, manager)? {
         for kind in ["installed", "available"] {
             let mut words = flags.clone();
@@ -184,6 +192,8 @@ pub(super) fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Re
             words.extend(cached.then_some("-C"));
             words.extend(names.iter().map(String::as_str));
             let said = call(ctx, &words, false)?;
+            // A repo without a matching package ends with an error code, but says so only on
+            // stderr.
             if said.retcode == Some(0) || !said.stdout.contains("Error:") {
                 add(&said.stdout, false);
             }
@@ -221,6 +231,7 @@ fn old_yum(ctx: &Context, manager: Manager) -> Result<Option<Vec<&'static str>>>
     let version = text.lines().next().unwrap_or_default().trim();
     let before = |other: &str| compare_loosely(version, other, false) < 0;
     Ok(match (before("3.2.13"), before("3.4.3")) {
+        // Very old yums did not know `--showduplicates`, either.
         (true, _) => Some(vec!["--quiet"]),
         (false, true) => Some(vec!["--quiet", "--showduplicates"]),
         (false, false) => None,
@@ -231,6 +242,7 @@ fn old_yum(ctx: &Context, manager: Manager) -> Result<Option<Vec<&'static str>>>
 fn chosen_repos(ctx: &Context, kwargs: &Map) -> Result<Vec<String>> {
     let named = |name: &str| common::texts(kwargs.get(name).filter(|value| value.truthy()));
     let from = named("fromrepo");
+    // `fromrepo` turns every other repo off, so nothing else needs a look.
     if !from.is_empty() {
         return Ok(from);
     }
@@ -258,6 +270,7 @@ fn refresh_db(ctx: &Context, kwargs: KwArgs) -> Result<Value> {
 }
 
 pub(super) fn refresh(ctx: &Context, kwargs: &Map, check: bool) -> Result<Value> {
+    // The mark tells later states that the lists are still old. Whatever comes now, this was a try.
     common::clear_refresh_mark(ctx);
     let check = check && kwargs.get("check_update").is_none_or(Value::truthy);
     let options = options(kwargs);
@@ -268,12 +281,15 @@ pub(super) fn refresh(ctx: &Context, kwargs: &Map, check: bool) -> Result<Value>
         return Ok(true.into());
     }
     let mut words = vec!["--quiet", "--assumeyes", "check-update"];
+    // On version 7 yum would also look at the running kernel, which nobody reads and which takes
+    // long with big repos.
     let seven = ctx.grains.get("osmajorrelease").and_then(Value::as_i64) == Some(7);
     if seven && ctx.grains.get_str("os_family") == Some("RedHat") {
         words.push("--setopt=autocheck_running_kernel=false");
     }
     words.extend(options);
     Ok(match call(ctx, &words, false)?.retcode {
+        // 100 means "there are updates", which is the success of `check-update`. 0 means "none".
         Some(100) => true.into(),
         Some(0) => Value::Null,
         _ => false.into(),

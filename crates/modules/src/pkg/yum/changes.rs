@@ -74,6 +74,8 @@ fn upgraded(ctx: &Context, name: Option<String>, pkgs: Value, how: How, mut kwar
     let dnf = Manager::of(ctx)?.is_dnf();
     if dnf && !how.obsoletes {
         let mut settings = common::texts(kwargs.get("setopt"));
+        // Dnf has no verb for "without what replaces them" and does it with a setting. Yum has
+        // `update` for it.
         settings.retain(|setting| !setting.starts_with("obsoletes="));
         settings.push("obsoletes=False".into());
         kwargs.insert("setopt", settings);
@@ -98,6 +100,7 @@ fn upgraded(ctx: &Context, name: Option<String>, pkgs: Value, how: How, mut kwar
     let changes = common::differences(&old, &rpm::list(ctx, listing())?);
     if said.retcode != Some(0) {
         let info = map! { "changes" => changes, "result" => said.into_map() };
+        // Part of an upgrade may have happened, and the changes must not get lost.
         return Err(Error::detailed("Problem encountered upgrading packages", info));
     }
     Ok(changes)
@@ -145,6 +148,7 @@ fn removed(ctx: &Context, name: Option<String>, pkgs: Value, splits: bool) -> Re
     };
     let old = rpm::list(ctx, Listing::default())?;
     let mut words = vec!["-y".to_owned(), "remove".into()];
+    // Patterns such as `php*` stand for what is installed.
     for (name, version) in common::widened(&old, wanted) {
         let name = name.to_string();
         let Some(there) = old.get_str(&name) else { continue };
@@ -155,14 +159,17 @@ fn removed(ctx: &Context, name: Option<String>, pkgs: Value, splits: bool) -> Re
         let version = version.to_string();
         if there.split(',').any(|other| other == version) {
             let (bare, arch) = split(ctx, &name, splits);
+            // Yum takes no epoch in this place.
             let version = version.split_once(':').map_or(version.as_str(), |(_, rest)| rest);
             words.push(format!("{bare}-{version}{arch}"));
         }
     }
+    // Only "-y remove". Without names yum would complain.
     if words.len() == 2 {
         return Ok(Map::new());
     }
     let said = call(ctx, &words, false)?;
+    // As in Salt, a bad code without a message counts as success.
     let failed = said.retcode != Some(0) && !said.stderr.is_empty();
     rpm::changed(ctx);
     let changes = common::differences(&old, &rpm::list(ctx, Listing::default())?);

@@ -94,6 +94,7 @@ fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     }
     let folder = format!("/var/cache/{}/packages", Manager::of(ctx)?.name());
     std::fs::create_dir_all(&folder).map_err(|error| Error::io("make", &folder, &error))?;
+    // Older downloads of the same packages would be taken for the new ones.
     for file in file_names(&folder)?.iter().filter(|file| names.iter().any(|name| is_of(file, name))) {
         let path = format!("{folder}/{file}");
         std::fs::remove_file(&path).map_err(|error| Error::io("remove", &path, &error))?;
@@ -120,6 +121,8 @@ fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
 }
 
 fn is_of(file: &str, package: &str) -> bool {
+    // The dash keeps `python` from matching `python3-…`, though not `python-devel-…`. Salt has the
+    // same weakness.
     file.strip_prefix(package).is_some_and(|rest| rest.starts_with('-'))
 }
 

@@ -69,6 +69,7 @@ fn listed(text: &str) -> Map {
         if lower == "done" {
             break;
         }
+        // A title is no name of a group.
         let named = SECTIONS.iter().find(|(title, _)| *title == lower).map(|(_, section)| *section);
         if named.is_some() && named != section {
             section = named;
@@ -86,6 +87,8 @@ fn listed_by_dnf5(text: &str) -> Map {
         if words.len() < 3 {
             continue;
         }
+        // Dnf5 prints a table: ID, name, and whether it is installed. The name has blanks, so only
+        // the first and last words are sure.
         match words[words.len() - 1].to_lowercase().as_str() {
             "yes" => push(&mut found, "installed", words[0]),
             "no" => push(&mut found, "available", words[0]),
@@ -137,10 +140,12 @@ fn info(ctx: &Context, name: &str, expand: bool, done: &mut Vec<String>, kwargs:
         let groups: Vec<String> = KINDS.iter().flat_map(|kind| members_of(&text, kind)).collect();
         KINDS.iter().for_each(|kind| drop(members.insert(kind, Default::default())));
         for group in groups {
+            // Groups may contain each other.
             if done.contains(&group) {
                 continue;
             }
             done.push(group.clone());
+            // The `@` makes sure that a group of this name is meant. Some versions refuse it.
             let below = match info(ctx, &format!("@{group}"), true, done, &Map::new()) {
                 Err(Error::Execution(_)) => info(ctx, &group, true, done, &Map::new())?,
                 found => found?,
@@ -173,6 +178,7 @@ fn head(text: &str) -> Option<Map> {
         // Salt gives the last one looked for, whatever it is.
         given.or_else(|| fields.get(names[2])).cloned().unwrap_or_default()
     };
+    // The names of the fields differ between yum, dnf and dnf5.
     let (group, id) = (first(["environment group", "group", "name"]), first(["environment-id", "group-id", "id"]));
     if !group.truthy() && !id.truthy() {
         return None;
@@ -193,6 +199,7 @@ fn members_of(text: &str, kind: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut inside = false;
     for line in text.split('\n') {
+        // Yum puts signs such as `+` and `-` before members that would or would not be installed.
         let line = line.trim().trim_start_matches(|c: char| c.is_ascii_punctuation()).trim();
         let member = match TITLE.captures(line) {
             Some(_) if inside => break,
@@ -263,6 +270,7 @@ fn group_install(
         let members = |kind: &str| -> Vec<String> {
             group.get(kind).and_then(Value::as_list).unwrap_or_default().iter().map(Value::to_string).collect()
         };
+        // Packages and not the group are installed, so that `skip` and `include` can have a say.
         targets.extend(members("mandatory"));
         targets.extend(members("default").into_iter().filter(|member| !skip.contains(member)));
     }

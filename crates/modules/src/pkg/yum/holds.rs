@@ -21,6 +21,7 @@ fn plugin(ctx: &Context, manager: Manager) -> Result<&'static str> {
     let number = |name: &str| ctx.grains.get(name).and_then(|value| value.to_string().parse::<i64>().ok());
     Ok(match manager {
         Manager::Tdnf => return Err(Error::invocation("Cannot proceed, no versionlock for tdnf")),
+        // The name of the package with the plug-in changed with nearly every release.
         Manager::Yum => "yum-plugin-versionlock",
         _ if ctx.grains.get_str("os").is_some_and(|os| os.eq_ignore_ascii_case("fedora")) => {
             match number("osrelease").is_none_or(|release| release >= 26) {
@@ -86,6 +87,7 @@ fn unhold(
 /// Holds packages or lets them go, and tells what became of each.
 pub(super) fn change(ctx: &Context, targets: &[String], held: bool) -> Result<Map> {
     let manager = Manager::of(ctx)?;
+    // Yum deletes a lock only by its full entry with epoch and version. Dnf takes the name.
     let whole = !held && manager == Manager::Yum;
     let locks = locks(ctx, PATTERN, whole)?;
     let mut report = Map::new();
@@ -94,6 +96,8 @@ pub(super) fn change(ctx: &Context, targets: &[String], held: bool) -> Result<Ma
             false => locks.iter().filter(|lock| *lock == target).cloned().collect(),
             true => {
                 let is_own = |lock: &&String| {
+                    // The cheap test comes first, since the other one compiles a pattern for every
+                    // lock.
                     lock.contains(target.as_str()) && lock_in(lock, PATTERN, false, manager).as_ref() == Some(target)
                 };
                 locks.iter().filter(is_own).cloned().collect()
@@ -109,6 +113,7 @@ fn one(ctx: &Context, target: &str, locks: Vec<String>, held: bool) -> Result<Ma
         let comment = format!("Package {target} {comment}");
         map! { "name" => target, "changes" => changes, "result" => result, "comment" => comment }
     };
+    // To hold what is held or to let go what is free is no change.
     if locks.is_empty() != held {
         let text = if held { "is already set to be held." } else { "is not being held." };
         return Ok(entry(true.into(), Map::new(), text));
@@ -152,6 +157,7 @@ pub(super) fn names(ctx: &Context) -> Result<Vec<String>> {
 
 fn locks(ctx: &Context, pattern: &str, full: bool) -> Result<Vec<String>> {
     let manager = Manager::of(ctx)?;
+    // Dnf5 prints its locks in a form for people, so its file is read.
     if manager == Manager::Dnf5 {
         return locks_of_dnf5(ctx, full);
     }
@@ -173,6 +179,7 @@ fn lock_in(line: &str, pattern: &str, full: bool, manager: Manager) -> Option<St
         return Some(found);
     }
     let before = |text: &str, sign: char| text.rsplit_once(sign).map_or(text.to_owned(), |(bare, _)| bare.to_owned());
+    // `name-version-release.arch`: what stands behind the last dot and the last two dashes goes.
     Some(before(&before(&before(&found, '.'), '-'), '-'))
 }
 
@@ -196,6 +203,7 @@ fn locks_of_dnf5(ctx: &Context, full: bool) -> Result<Vec<String>> {
         match version {
             _ if !full && !found.contains(&name) => found.push(name),
             Some(version) if full => {
+                // The other managers always show an epoch, also the usual 0.
                 let epoch = if version.contains(':') { "" } else { "0:" };
                 found.push(format!("{name}-{epoch}{version}.*"));
             }
@@ -209,6 +217,7 @@ fn locks_of_dnf5(ctx: &Context, full: bool) -> Result<Vec<String>> {
 fn locked(text: &str) -> Vec<(String, Option<String>)> {
     let mut packages: Vec<(String, Option<String>)> = Vec::new();
     let mut condition = Map::new();
+    // Just enough TOML for this file: tables of packages, each with conditions as tables or inline.
     let mut in_condition = false;
     let keys = |line: &str| -> Vec<(String, String)> {
         let pairs = KEY.captures_iter(line).map(|found| {
@@ -234,6 +243,7 @@ fn locked(text: &str) -> Vec<(String, Option<String>)> {
             }
             condition.insert(key, value);
             let is = |name: &str, wanted: &str| condition.get_str(name) == Some(wanted);
+            // Only a condition "is exactly this version" makes a hold of one version.
             if is("key", "evr") && is("comparator", "=") && package.1.is_none() {
                 package.1 = condition.get_str("value").map(str::to_owned);
             }

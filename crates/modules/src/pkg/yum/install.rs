@@ -40,6 +40,7 @@ pub(super) fn install(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let mut kwargs = kwargs.given();
+    // YAML turns `version: 1.0` into a number.
     if let Some(version) = kwargs.get("version").filter(|version| !version.is_null()).map(Value::to_string) {
         kwargs.insert("version", version);
     }
@@ -58,6 +59,7 @@ pub(super) fn install(
     let plan = wanted.plan(ctx, targets, &before)?;
     let mut words = options(&kwargs);
     words.extend(skip_verify.then(|| "--nogpgcheck".to_owned()));
+    // Dnf5 knows the option only behind the verb.
     words.extend((downloadonly && Manager::of(ctx)? != Manager::Dnf5).then(|| "--downloadonly".to_owned()));
     plan.run(ctx, &words, update_holds, &before)
 }
@@ -119,6 +121,8 @@ impl Wanted<'_> {
                 for file in files {
                     match lowpkg::info_of_file(ctx, &file)? {
                         Some(info) => self.place(&info.name, &info.version, file, before, &mut plan),
+                        // A file that rpm cannot read is left to the package manager, which tells
+                        // why.
                         None => {
                             tracing::error!("{file} tells no version, so none is compared");
                             plan.install.push((String::new(), file));
@@ -140,6 +144,7 @@ impl Wanted<'_> {
     }
 
     fn add_packages(&self, ctx: &Context, packages: Map, before: &Before, plan: &mut Plan) -> Result<()> {
+        // Only patterns and comparisons need the list of what is on offer, which is slow.
         let open =
             |version: &Value| version.as_str().is_some_and(|text| text.contains('*') || text.starts_with(['<', '>']));
         let asked: Vec<String> =
@@ -186,6 +191,7 @@ impl Wanted<'_> {
             version = found.clone();
         }
         let bare = |version: &str| version.split_once(':').map_or(version, |(_, rest)| rest).to_owned();
+        // Yum does not know what to do with an epoch in a name.
         if Manager::of(ctx)? == Manager::Yum && self.ignore_epoch {
             version = bare(&version);
         }
@@ -199,6 +205,7 @@ impl Wanted<'_> {
             };
             version = found.clone();
         }
+        // The package manager finds `name-version` in every epoch.
         let shown = if self.ignore_epoch { version.clone() } else { bare(&version) };
         Ok(Ok((name.to_owned(), version, format!("{name}-{shown}{arch}"))))
     }
@@ -213,11 +220,14 @@ impl Wanted<'_> {
         let order = |other: &&str| rpm::compare(version, other, self.ignore_epoch);
         let pair = (name.to_owned(), word);
         if self.reinstall && !there.is_empty() {
+            // Any other version than the installed one cannot be "reinstalled" and is left out, as
+            // Salt does.
             if there.iter().any(|other| order(other).is_eq()) {
                 plan.reinstall.push(pair);
             }
         } else if there.is_empty()
             || there.iter().any(|other| order(other).is_ge())
+            // Kernels stand beside each other. An older one is installed, not downgraded to.
             || ["kernel", "kernel-devel"].contains(&name)
         {
             plan.install.push(pair);
@@ -257,6 +267,8 @@ impl Plan {
             Err(error) => return Err(error),
         };
         let mut held = Held { names, let_go: update_holds, prevented: Vec::new() };
+        // Without `--best` dnf succeeds silently when it cannot install what was asked for. Dnf5
+        // takes the options only behind the verb.
         let best = ["--best", "--allowerasing"].map(str::to_owned);
         let manager = Manager::of(ctx)?;
         let mut first = vec!["-y".to_owned()];
@@ -277,6 +289,8 @@ impl Plan {
         rpm::changed(ctx);
         let new = shown(ctx, &before.attr, before.downloaded)?;
         let mut changes = common::differences(&before.shown, &new);
+        // A reinstalled package has the same version before and after, so a comparison shows
+        // nothing.
         for (name, _) in &again {
             let part = |list: &Map| list.get(name).cloned().unwrap_or_else(|| "".into());
             changes.insert(name.as_str(), map! { "old" => part(&before.shown), "new" => part(&new) });
@@ -296,6 +310,8 @@ impl Plan {
     fn step(&mut self, ctx: &Context, start: Vec<String>, pairs: &[Pair], held: &mut Held) -> Result<()> {
         let (kept, mut free): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|(name, _)| held.names.contains(name));
         let kept_names: Vec<String> = kept.iter().map(|(name, _)| name.clone()).collect();
+        // Held packages are kept out of the call. The package manager would leave them alone
+        // without a word or fail as a whole.
         if !held.let_go {
             held.prevented.extend(kept_names);
             return self.call(ctx, start, &free);
@@ -318,6 +334,7 @@ impl Plan {
                 self.errors.push(format!("Error encountered unholding packages {names}: {error}"));
             }
         }
+        // The holds come back whatever happened between.
         holds::change(ctx, &kept_names, true).map(drop)
     }
 

@@ -82,6 +82,7 @@ static GROUPINSTALL: Function = Function { name: "groupinstall", ..groups::GROUP
 static LIST_UPDATES: Function = Function { name: "list_updates", ..available::LIST_UPGRADES };
 
 /// Systems with dnf or yum that are of no family, or of one of their own.
+// Systems that Salt knows by their names, because their grains name another family.
 const RELATIVES: [&str; 8] =
     ["amazon", "xcp", "xenserver", "virtuozzolinux", "virtuozzo", "issabel pbx", "openeuler", "vmware photon os"];
 
@@ -109,6 +110,7 @@ enum Manager {
 }
 
 impl Manager {
+    // In the order of preference: `dnf` and `yum` are often links to something newer.
     const ALL: [Manager; 4] = [Manager::Dnf5, Manager::Dnf, Manager::Tdnf, Manager::Yum];
 
     fn name(self) -> &'static str {
@@ -144,6 +146,8 @@ impl Manager {
 /// Runs dnf or yum; with `merged` its messages are in the output.
 fn call<W: AsRef<str>>(ctx: &Context, words: &[W], merged: bool) -> Result<Outcome> {
     let own = [Manager::of(ctx)?.name()].into_iter().chain(words.iter().map(AsRef::as_ref));
+    // An update of the minion's own package restarts its service, which would kill the package
+    // manager halfway.
     let words = common::in_scope(ctx, own.map(str::to_owned).collect());
     common::run(ctx, &words, Extra { merge: merged, ..Extra::default() })
 }
@@ -153,6 +157,7 @@ fn options(kwargs: &Map) -> Vec<String> {
     let text = |name: &str| kwargs.get(name).filter(|value| value.truthy());
     let mut words = Vec::new();
     if let Some(repo) = text("fromrepo").or_else(|| text("repo")) {
+        // `fromrepo` wins over the other two.
         words.extend(["--disablerepo=*".to_owned(), format!("--enablerepo={repo}")]);
     } else {
         for name in ["disablerepo", "enablerepo"] {
@@ -180,6 +185,7 @@ fn all_options(kwargs: &Map) -> Vec<String> {
     let mut more: Vec<(&str, &Value)> = kwargs
         .iter()
         .filter_map(|(key, value)| Some((key.as_str()?, value)))
+        // Salt passes on whatever else was given as an option of the command.
         .filter(|(key, _)| !key.starts_with("__") && !OPTIONS.contains(key) && *key != "get_extra_options")
         .collect();
     more.sort_by_key(|(key, _)| *key);

@@ -64,6 +64,7 @@ fn parsed(text: &str) -> Map {
         let entry = found
             .entry_or_insert_with(&parts[2], || map! { "installed" => true, "summary" => Vec::<String>::new() }.into());
         let Value::Map(entry) = entry else { continue };
+        // An advisory has a line for every package and counts as installed only if every line does.
         if !installed {
             entry.insert("installed", false);
         }
@@ -104,6 +105,7 @@ fn service_of(pid: u32) -> Option<String> {
 }
 
 fn service_in(groups: &str) -> Option<String> {
+    // The deepest unit that is a service. Processes of users and sessions are in scopes.
     let units = groups.lines().flat_map(|line| line.rsplit('/')).find_map(|part| part.strip_suffix(".service"));
     units.map(str::to_owned)
 }

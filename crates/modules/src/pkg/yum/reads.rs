@@ -24,6 +24,7 @@ use crate::{pkg_resource, util};
 ///     salt '*' pkg.list_pkgs attr='["version", "arch"]'
 #[function]
 pub(super) fn list_pkgs(ctx: &Context, #[default(false)] versions_as_list: Value, kwargs: KwArgs) -> Result<Map> {
+    // These belong to apt. Rpm leaves nothing behind, so nothing is in such a state.
     if ["removed", "purge_desired"].iter().any(|name| super::is_on(&kwargs.0, name, false)) {
         return Ok(Map::new());
     }
@@ -103,6 +104,8 @@ pub(crate) fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> R
         if let Value::Map(entry) = entry {
             let pairs = std::mem::take(entry).into_iter();
             *entry = pairs
+                // `pkg.info_installed` has the same keys on every system, `lowpkg` has those of
+                // rpm.
                 .map(|(key, value)| (if key.as_str() == Some("source_rpm") { "source".into() } else { key }, value))
                 .collect();
         }
@@ -141,6 +144,7 @@ pub(crate) fn downloaded(ctx: &Context, folder: &Path) -> Result<Map> {
         };
         let meta = path.metadata()?;
         let time = jiff::Timestamp::from_second(meta.ctime()).map_err(|error| exec::Error::Other(error.to_string()))?;
+        // Python's `fromtimestamp` without a zone gives local time.
         let local = time.to_zoned(jiff::tz::TimeZone::system());
         let entry = map! {
             "path" => text, "size" => meta.size() as i64, "creation_date_time_t" => meta.ctime(),

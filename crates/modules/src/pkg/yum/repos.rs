@@ -27,6 +27,7 @@ fn folders(given: Option<&Value>, strict: bool) -> Result<Vec<String>> {
         return Err(Error::execution(format!("No suitable yum config file found in: ({})", all.join(", "))));
     };
     let settings = RepoFile::read(path, strict)?;
+    // The settings of dnf or yum may move the folder.
     let set = settings.sections.get("main").and_then(|main| main.get("reposdir")).map(Value::to_string);
     Ok(match set {
         Some(folders) => folders.split(',').map(|part| part.trim().to_owned()).collect(),
@@ -76,6 +77,7 @@ fn named(repo: &str) -> Result<String> {
     let Some(project) = repo.strip_prefix("copr:") else { return Ok(repo.to_owned()) };
     let (owner, name) =
         project.split_once('/').ok_or_else(|| Error::invocation(format!("'{repo}' is no copr:<owner>/<project>")))?;
+    // This is the name that dnf's plug-in gives the section.
     Ok(format!("copr:copr.fedorainfracloud.org:{owner}:{name}"))
 }
 
@@ -112,6 +114,7 @@ fn del_repo(_ctx: &Context, repo: String, #[default(Value::Null)] basedir: Value
         let shown: Vec<String> = folders.iter().map(|folder| format!("'{folder}'")).collect();
         return Ok(format!("Error: the {repo} repo does not exist in [{}]", shown.join(", ")));
     };
+    // A file without repos would only confuse, so it goes with its last one.
     let alone = repos.iter().filter(|(_, settings)| file_of(settings) == file).count() == 1;
     if alone {
         std::fs::remove_file(&file).map_err(|error| Error::io("remove", &file, &error))?;
@@ -145,6 +148,7 @@ const LINKS: [&str; 3] = ["baseurl", "mirrorlist", "metalink"];
 fn mod_repo(ctx: &Context, repo: String, #[default(Value::Null)] basedir: Value, kwargs: KwArgs) -> Result<Map> {
     let mut settings = kwargs.given();
     settings.remove("saltenv");
+    // With several of them it would depend on the version which one counts.
     if LINKS.iter().filter(|link| settings.contains_key(link)).count() >= 2 {
         return Err(Error::invocation(format!("One and only one of {} can be used", LINKS.join(", "))));
     }
@@ -182,11 +186,13 @@ fn file_of(repos: &Map, name: &str) -> Option<String> {
 
 /// Takes empty settings out and returns their names, with the links that another one replaces.
 fn taken_away(settings: &mut Map) -> Vec<String> {
+    // An empty value takes a setting away, but `0` and `False` are values.
     let empty = |value: &Value| !value.truthy() && !matches!(value, Value::Int(_) | Value::Float(_) | Value::Bool(_));
     let mut away: Vec<String> =
         settings.iter().filter(|(_, value)| empty(value)).map(|(key, _)| key.to_string()).collect();
     settings.retain(|_, value| !empty(value));
     if let Some(link) = LINKS.iter().find(|link| settings.contains_key(link)) {
+        // The new address replaces the old one, of whatever kind that was.
         away.extend(LINKS.iter().filter(|other| *other != link).map(|other| (*other).to_owned()));
     }
     away
@@ -235,6 +241,7 @@ fn made(
     if !LINKS.iter().any(|link| settings.contains_key(link)) {
         return refuse(format!("{start} none of {} was given", LINKS.join(", ")));
     }
+    // The name becomes the name of a file.
     if name.contains('/') {
         return refuse(format!("'{name}' cannot be the name of a repo"));
     }

@@ -26,6 +26,8 @@ pub struct Zypper {
 }
 
 /// Exit codes that are no failures; the last two kinds are warnings.
+// 100 to 103 are news (updates are there, restart), 6 is "no repositories", 106 and 107 are a
+// skipped repo and a failed script.
 const FINE: [i64; 8] = [0, 100, 101, 102, 103, 6, 106, 107];
 
 /// Exit codes that say that all is well.
@@ -52,6 +54,8 @@ impl Zypper {
     fn words(&self, args: &[&str]) -> Vec<String> {
         let mut words = vec!["zypper", "--non-interactive"];
         words.extend(self.xml.then_some("--xmlout"));
+        // Zypper would otherwise refresh every repo whose lists are old, in the middle of a simple
+        // question.
         words.extend((!self.refreshes && !args.contains(&"--no-refresh")).then_some("--no-refresh"));
         words.extend(self.root.iter().flat_map(|root| ["--root", root.as_str()]));
         words.extend(args);
@@ -68,6 +72,7 @@ impl Zypper {
         let words = if self.scope { common::in_scope(ctx, words) } else { words };
         let begun = Instant::now();
         let mut blocked = false;
+        // Only one zypper can run, and YaST or the automatic updates may be faster.
         let said = loop {
             let mut extra = Extra::default();
             // A call that only looks works without the lock.
@@ -81,6 +86,7 @@ impl Zypper {
             if begun.elapsed() > PATIENCE {
                 return Err(Error::execution("zypper is locked by another process for more than ten minutes"));
             }
+            // Salt tells the master once, so that somebody can look at what holds the lock.
             if !blocked {
                 tell(ctx, map! { "info" => "Zypper is locked.", "success" => false }, "zypper/blocked")?;
             }
@@ -107,6 +113,7 @@ impl Zypper {
         let text = if !self.xml {
             format!("{stderr}{stdout}")
         } else if let Ok(found) = roxmltree::Document::parse(stdout) {
+            // With `--xmlout` errors are messages in the answer, and stderr is empty.
             let errors = found.descendants().filter(|node| node.has_tag_name("message"));
             let errors = errors.filter(|node| node.attribute("type") == Some("error")).filter_map(|node| node.text());
             errors.collect::<Vec<_>>().join("\n")
@@ -125,6 +132,7 @@ impl Zypper {
 }
 
 fn tell(ctx: &Context, data: Map, tag: &str) -> Result<()> {
+    // `salt-call --local` has no master. That must not stop the installation.
     match ctx.call("event.fire_master", vec![data.into(), tag.into()]) {
         Err(error) => {
             tracing::debug!("the event {tag} was not sent: {error}");

@@ -42,6 +42,7 @@ fn upgrade(
     words.push(if dist_upgrade { "dist-upgrade" } else { "update" }.to_owned());
     words.push("--auto-agree-with-licenses".to_owned());
     words.extend(dryrun.then(|| "--dry-run".to_owned()));
+    // The same option has another name for each verb.
     let choose = if dist_upgrade { "--from" } else { "--repo" };
     let repos = if fromrepo.truthy() { common::texts(Some(&fromrepo)) } else { Vec::new() };
     words.extend(repos.into_iter().flat_map(|repo| [choose.to_owned(), repo]));
@@ -50,6 +51,7 @@ fn upgrade(
         words.extend((novendorchange && is_newer_than_11(ctx)).then(|| "--no-allow-vendor-change".to_owned()));
         words.extend(no_recommends.then(|| "--no-recommends".to_owned()));
         if dryrun {
+            // Salt lets the solver write down its thoughts before the rehearsal itself.
             zypper.call(ctx, &[&words[..], &["--debug-solver".to_owned()]].concat())?;
         }
     } else if (name.is_some() || pkgs.truthy())
@@ -75,6 +77,7 @@ fn upgrade(
 /// Older versions of zypper cannot be told about vendors.
 fn is_newer_than_11(ctx: &Context) -> bool {
     let release = ctx.grains.get("osrelease_info").and_then(Value::as_list).and_then(<[Value]>::first);
+    // The option came with SLES 12.
     let newer = release.and_then(Value::as_i64).is_some_and(|release| release > 11);
     if !newer {
         tracing::warn!("this version of zypper cannot keep the vendors of packages");
@@ -126,6 +129,7 @@ fn removed(ctx: &Context, name: Option<String>, pkgs: Value, root: Option<String
         return Ok(Map::new());
     };
     let names: Vec<String> = wanted.text_keys().map(str::to_owned).collect();
+    // SUSE's temporary fixes (PTF) hold each other, and only a verb of their own removes them.
     let fixes = temporary_fixes(ctx, &names, root.as_deref())?;
     let includes = kinds(&names);
     let listing = || Listing { root: root.clone(), ..Listing::default() };

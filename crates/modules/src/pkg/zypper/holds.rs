@@ -34,6 +34,7 @@ fn locks(ctx: &Context, root: Option<&str>) -> Result<Map> {
 
 fn parsed(text: &str) -> Map {
     let mut found = Map::new();
+    // The file has a paragraph for every lock.
     for part in text.split("\n\n") {
         let pairs = part.lines().filter_map(|line| line.split_once(':'));
         let mut lock: Map = pairs.map(|(key, value)| (key.trim(), value.trim())).collect();
@@ -80,6 +81,7 @@ fn list_holds(
         };
         let packages = match search::search(ctx, name, false, KwArgs(how)) {
             Ok(packages) => packages,
+            // A lock may be for a package that is not installed.
             Err(Error::Execution(_)) => continue,
             Err(error) => return Err(error),
         };
@@ -119,6 +121,7 @@ fn clean_locks(ctx: &Context, root: Option<String>) -> Result<Map> {
     let said = Zypper { xml: true, ..Zypper::at(root.as_deref()) }.call(ctx, &["cl"])?;
     let answer = super::call::parsed(&said.stdout)?;
     let texts = answer.descendants().filter(|node| node.has_tag_name("message")).filter_map(|node| node.text());
+    // The message is "Removed 3 locks.", and the number stays a text, as in Salt.
     let count = texts.map(str::to_lowercase).find(|text| text.starts_with("removed"));
     let count = count.and_then(|text| text.split(' ').nth(1).map(str::to_owned));
     Ok(map! { "removed" => count.map_or(Value::Int(0), Value::from) })
@@ -212,6 +215,7 @@ fn unhold(
             report.insert(target.as_str(), entry(&target, text, Map::new(), false));
             continue;
         }
+        // A lock of one version is only removed with that version.
         words.push(match held.filter(|held| !held.is_empty()) {
             Some(held) => format!("{target}={held}"),
             None => target.clone(),

@@ -12,6 +12,7 @@ use crate::pkg::common::{self, Loose, Targets};
 use crate::pkg::rpm::{self, Listing};
 
 /// How many packages are handed over in one call.
+// As in Salt. A line of arguments has its limits, and so has the patience of the solver.
 pub(super) const BATCH: usize = 500;
 
 /// Installs or upgrades packages; returns what changed.
@@ -50,6 +51,7 @@ fn install(
     if matches!(asked, Targets::None) {
         return Ok(Map::new());
     }
+    // A version beside several packages would mean all of them, so it is left out.
     if let Some(name) = name.filter(|_| version.truthy()) {
         let found = chosen_version(ctx, &name, &version.to_string(), root.as_deref())?;
         match found.filter(|_| !several) {
@@ -69,6 +71,7 @@ fn install(
     words.push(if capability { "--capability" } else { "--name" }.to_owned());
     words.extend(download.then(|| "--download-only".to_owned()));
     if fromrepo.truthy() {
+        // Without force zypper would not exchange a package for the same version of another repo.
         words.extend(["--force", "--force-resolution", "--from"].map(str::to_owned));
         words.push(fromrepo.to_string());
     }
@@ -101,6 +104,7 @@ impl Look {
 /// The kinds of things that are no packages among names such as `pattern:base`.
 pub(super) fn kinds(names: &[String]) -> Vec<String> {
     let kind = |name: &String| match name.split(':').collect::<Vec<_>>()[..] {
+        // `pattern:base` or `patch:…`: things that rpm does not list and zypper has to.
         [kind, _, ..] => Some(kind.to_owned()),
         _ => None,
     };
@@ -146,6 +150,8 @@ fn run(ctx: &Context, zypper: &Zypper, words: &[String], targets: &[String]) -> 
         let said = zypper.call(ctx, &[words, batch].concat())?;
         lower.extend(said.stdout.lines().filter_map(|line| Some(LOWER.captures(line)?[1].to_owned())));
     }
+    // Zypper refuses to go back without `--force` but ends well. So its answer is searched and it
+    // is called again.
     for batch in lower.chunks(BATCH) {
         let forced = [words, &["--force".to_owned()], batch].concat();
         Zypper { scope: false, ..zypper.clone() }.call(ctx, &forced)?;
@@ -155,6 +161,7 @@ fn run(ctx: &Context, zypper: &Zypper, words: &[String], targets: &[String]) -> 
 
 /// The newest version that fits a pattern such as `>1.2*`, with its sign.
 fn chosen_version(ctx: &Context, name: &str, wanted: &str, root: Option<&str>) -> Result<Option<String>> {
+    // The wanted version may have a pattern, which zypper does not know.
     let exact: String = wanted.chars().filter(|c| !"<>=+".contains(*c)).collect();
     let sign = wanted.replace(&exact, "");
     if !["", "<", "<=", "=", ">=", ">"].contains(&sign.as_str()) {

@@ -81,9 +81,11 @@ fn list_installed_patterns(ctx: &Context, root: Option<String>) -> Result<Map> {
 pub(super) fn installed_patterns(ctx: &Context, root: Option<&str>) -> Result<Map> {
     let mut words = vec!["rpm"];
     words.extend(root.iter().flat_map(|root| ["--root", root]));
+    // Zypper does not show the hidden patterns, but rpm knows what was installed for them.
     words.extend(["-q", "--provides", "--whatprovides", "pattern()"]);
     let text = common::output(ctx, &words, true)?;
     let names = text.lines().filter(|line| line.starts_with("pattern() = "));
+    // A leading dot marks internal patterns.
     let names = names.filter_map(|line| line.rsplit('=').next()).map(str::trim).filter(|name| !name.starts_with('.'));
     let names: BTreeSet<String> = names.map(str::to_owned).collect();
     let mut all = found(ctx, "pattern", false, root)?;

@@ -32,6 +32,7 @@ fn list_products(
 }
 
 pub(super) fn products(ctx: &Context, all: bool, root: Option<&str>) -> Result<Vec<Map>> {
+    // Without the repos the answer comes at once and names what is installed.
     let words: &[&str] = if all { &["products"] } else { &["--disable-repositories", "products", "-i"] };
     let said = Zypper::looking(root).call(ctx, words)?;
     let answer = parsed(&said.stdout)?;
@@ -40,6 +41,7 @@ pub(super) fn products(ctx: &Context, all: bool, root: Option<&str>) -> Result<V
     };
     let mut found: Vec<Map> = list.descendants().filter(|node| node.has_tag_name("product")).map(product).collect();
     for product in &mut found {
+        // Registered OEM products keep their release in a file of their own.
         if let Some(line) = product.get_str("productline") {
             let path = below(ctx, root, &format!("/var/lib/suseRegister/OEM/{line}"));
             let release = std::fs::read_to_string(&path).unwrap_or_default();
@@ -104,6 +106,7 @@ fn download(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
         let path = entry.get("path").cloned().unwrap_or_default();
         let how = KwArgs(map! { "root" => root.clone() });
         let right = lowpkg::checksum(ctx, VarArgs(vec![path]), how)?;
+        // A broken download is treated as none.
         if right.values().all(Value::truthy) {
             found.insert(name, entry);
         }

@@ -72,6 +72,7 @@ fn others(ctx: &Context, kind: &str, root: Option<&str>) -> Result<Vec<(String, 
     };
     let mut found = Vec::new();
     for name in names.text_keys() {
+        // Patterns and patches have no entry in rpm's database, so zypper tells their versions.
         let info = search::available(ctx, &[format!("{kind}:{name}")], root)?;
         let info = info.get(name).and_then(Value::as_map).cloned().unwrap_or_default();
         found.push((name.to_owned(), entry(Value::Null, part(&info, "version"), Value::Null, part(&info, "arch"))));
@@ -97,6 +98,7 @@ fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     let root = super::root_of(&kwargs);
     let installed = list_pkgs(ctx, true.into(), root, Value::Null, KwArgs(kwargs))?;
     let found = pkg_resource::versions_of(&installed, &names.0, as_list);
+    // On SUSE Salt answers with an empty map where other systems have an empty text.
     Ok(if found.truthy() { found } else { Map::new().into() })
 }
 

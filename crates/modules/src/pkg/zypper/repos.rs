@@ -17,6 +17,7 @@ fn all(ctx: &Context, root: Option<&str>) -> Result<Map> {
             settings.remove("comments");
             settings.insert("alias", alias.clone());
             for (_, value) in settings.iter_mut() {
+                // Salt shows the flags as booleans and `NONE`, zypper's "no value", as None.
                 let shown = match value.as_str() {
                     Some(number @ ("0" | "1")) => Value::Bool(number == "1"),
                     Some("NONE") => Value::Null,
@@ -77,6 +78,7 @@ fn removed(ctx: &Context, repo: &str, root: Option<&str>) -> Result<Map> {
         let zypper = Zypper { xml: true, ..Zypper::at(root) };
         let said = zypper.call(ctx, &["rr", "--loose-auth", "--loose-query", repo])?;
         let answer = parsed(&said.stdout)?;
+        // The progress in the answer is the only sign that something was removed.
         let has_progress = answer.descendants().any(|node| node.has_tag_name("progress"));
         let message = answer.descendants().find(|node| node.has_tag_name("message")).and_then(|node| node.text());
         if let Some(message) = message.filter(|_| has_progress) {
@@ -125,6 +127,7 @@ fn changed(ctx: &Context, repo: &str, root: Option<&str>, mut kwargs: Map) -> Re
         let mut words = vec!["mr".to_owned()];
         words.extend(options.iter().cloned());
         words.push(repo.to_owned());
+        // Without the global `--no-refresh`, which has the name of one of the options of `mr`.
         Zypper { xml: true, refreshes: true, ..Zypper::at(root) }.call(ctx, &words)?;
     }
     let mut comment = None;
@@ -152,11 +155,13 @@ fn add(ctx: &Context, repo: &str, root: Option<&str>, kwargs: &Map) -> Result<()
     }
     for (alias, settings) in &all(ctx, root)? {
         let there = settings.get("baseurl").map(Value::to_string).unwrap_or_default();
+        // Two names for one address would make every package be there twice.
         if there == with_path(&url) {
             return Err(Error::execution(format!("Repository '{repo}' already exists as '{alias}'.")));
         }
     }
     Zypper { xml: true, ..Zypper::at(root) }.call(ctx, &["ar", &url, repo])?;
+    // Zypper may end well without having added anything.
     if all(ctx, root)?.contains_key(repo) {
         return Ok(());
     }
@@ -167,6 +172,7 @@ fn add(ctx: &Context, repo: &str, root: Option<&str>, kwargs: &Map) -> Result<()
 /// An address of a host alone has a path all the same.
 fn with_path(url: &str) -> String {
     match url.split_once("://") {
+        // Zypper stores an address without a path with a slash.
         Some((_, rest)) if !rest.is_empty() && !rest.contains(['/', '?', '#']) => format!("{url}/"),
         _ => url.to_owned(),
     }
@@ -185,6 +191,7 @@ fn options(kwargs: &Map) -> Vec<String> {
         words.extend(kwargs.get(name).map(|value| if value.truthy() { on } else { off }.to_owned()));
     }
     words.extend(kwargs.get("priority").map(|priority| format!("--priority={priority}")));
+    // The quotes are Salt's and end up in the name.
     words.extend(kwargs.get("humanname").map(|name| format!("--name='{name}'")));
     words.extend(kwargs.get("name").into_iter().flat_map(|name| ["--name".to_owned(), name.to_string()]));
     words
@@ -235,6 +242,7 @@ pub(super) fn refresh(ctx: &Context, root: Option<&str>, kwargs: &Map) -> Result
 fn refreshed(text: &str) -> Map {
     let mut found = Map::new();
     for line in text.lines().map(str::trim) {
+        // The only place where zypper tells which repo was new is this text.
         let Some(name) = line.split('\'').nth(1).map(str::trim) else { continue };
         if line.starts_with("Repository") && line.contains("is up to date") {
             found.insert(name, false);

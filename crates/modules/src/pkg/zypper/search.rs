@@ -59,6 +59,7 @@ const BATCH: usize = 200;
 
 pub(super) fn available(ctx: &Context, names: &[String], root: Option<&str>) -> Result<Map> {
     let mut found = Map::new();
+    // Salt's number, which keeps the line of arguments short.
     for batch in names.chunks(BATCH) {
         let mut words = vec!["info", "-t", "package"];
         words.extend(batch.iter().map(String::as_str));
@@ -76,6 +77,7 @@ fn told(text: &str) -> Map {
     for part in BETWEEN.split(text) {
         let mut info = Map::new();
         let lines = part.split('\n').filter(|line| !line.starts_with("-----"));
+        // There is no XML for `info`, so the text is read: one `Key : Value` to a line.
         for (key, value) in lines.filter_map(|line| line.split_once(':')) {
             if !value.trim().is_empty() {
                 info.insert(key.trim().to_lowercase(), value.trim());
@@ -109,6 +111,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
     for name in &asked {
         let part = |key: &str| infos.get(name).and_then(|info| info.get(key)).cloned();
         let status = part("status").map(|status| status.to_string().to_lowercase()).unwrap_or_default();
+        // Only then is there something newer than what is installed.
         let new = status.contains("not installed") || status.contains("out-of-date");
         found.insert(name.as_str(), if new { part("version").unwrap_or_default() } else { "".into() });
     }
@@ -242,6 +245,7 @@ fn list_provides(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Result<
     let text = common::output(ctx, &words, true)?;
     let mut found = Map::new();
     for (capability, name) in text.lines().filter_map(|line| line.split_once("_|-")) {
+        // Every package provides itself.
         if capability == name {
             continue;
         }
@@ -294,6 +298,7 @@ fn provider(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Stri
         KwArgs(kwargs)
     };
     match search(ctx, name.to_owned(), false, exact(Map::new())) {
+        // Nothing of this name, so it may be a capability.
         Err(Error::Execution(_)) => {}
         found => return found.map(|_| None),
     }
