@@ -19,6 +19,8 @@ const ROOT: &str = "/proc/sys";
 /// Dots and slashes change places: `net.ipv4.conf.eth0/1` is `net/ipv4/conf/eth0.1`. A name whose first sign of these is a
 /// slash is a path already.
 fn path(name: &str) -> Option<PathBuf> {
+    // As `sysctl` reads names: the first separator tells whether dots or slashes part them. The
+    // other one is part of a name, such as the dot of `eth0.100`.
     let is_path = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));
     let swap = |c| match c {
         '.' if !is_path => '/',
@@ -26,6 +28,7 @@ fn path(name: &str) -> Option<PathBuf> {
         c => c,
     };
     let swapped: String = name.chars().map(swap).collect();
+    // Names come from state files and must not lead out of `/proc/sys`.
     let inside = !swapped.is_empty() && !swapped.split('/').any(|part| part.is_empty() || part == "..");
     inside.then(|| Path::new(ROOT).join(swapped))
 }
@@ -37,6 +40,7 @@ fn read(name: &str) -> Option<String> {
 
 /// White space between the numbers of a setting does not matter.
 fn same(a: &str, b: &str) -> bool {
+    // The kernel parts several numbers by tabs, people write blanks.
     a.split_whitespace().eq(b.split_whitespace())
 }
 
@@ -45,6 +49,7 @@ fn set(name: &str, value: &str) -> Result<String> {
     let path = path(name).filter(|path| path.is_file()).ok_or_else(missing)?;
     let refused = |error: std::io::Error| Error::execution(format!("sysctl -w failed: {name}: {error}"));
     std::fs::write(&path, format!("{value}\n")).map_err(refused)?;
+    // The kernel may round what was written.
     Ok(read(name).unwrap_or_default())
 }
 
@@ -64,6 +69,7 @@ fn assign(ctx: &Context, name: String, value: Value) -> Result<Map> {
 }
 
 fn default_file() -> &'static str {
+    // systemd does not read `/etc/sysctl.conf`.
     if Path::new("/run/systemd/system").exists() { "/etc/sysctl.d/99-salt.conf" } else { "/etc/sysctl.conf" }
 }
 
@@ -91,6 +97,7 @@ fn get(ctx: &Context, name: String) -> Result<String> {
     let asked = name.clone();
     let found = ctx.blocking(move || read(&asked));
     Ok(found.unwrap_or_else(|| {
+        // Salt returns whatever `sysctl -n` prints, the error too.
         ctx.set_retcode(1);
         let place = path(&name).map_or_else(|| name.clone(), |path| path.to_string_lossy().into_owned());
         format!("sysctl: cannot stat {place}: No such file or directory")
@@ -115,6 +122,7 @@ fn persist(ctx: &Context, name: String, value: Value, config: Option<String>) ->
             }
             done => done.map_err(|error| Error::io("read", &file, &error))?,
         };
+        // The file is right, so only the running kernel may differ.
         let Some(changed) = with_setting(&text, &name, &value) else {
             if read(&name).is_some_and(|now| same(&now, &value)) {
                 return Ok("Already set".to_owned());
@@ -180,10 +188,12 @@ fn collect(directory: &Path, prefix: &str, found: &mut Map) {
     let mut entries: Vec<_> = std::fs::read_dir(directory).into_iter().flatten().flatten().collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
+        // In a name with dots between its parts, a dot within a part is written as a slash.
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy().replace('.', "/"));
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             collect(&entry.path(), &format!("{name}."), found);
         } else if let Some(value) = read(&name) {
+            // Some settings can only be written.
             found.insert(name, value);
         }
     }

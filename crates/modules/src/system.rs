@@ -69,7 +69,9 @@ fn get_computer_desc(ctx: &Context) -> Result<Value> {
 }
 
 fn description(text: &str) -> Option<String> {
+    // The last line counts, as for a shell that reads the file.
     let value = text.lines().filter_map(|line| line.trim().strip_prefix("PRETTY_HOSTNAME=")).next_back()?.trim();
+    // The file has the quoting of a shell.
     let bare = value.strip_prefix(['"', '\'']).map_or(value, |rest| rest.strip_suffix(['"', '\'']).unwrap_or(rest));
     Some(bare.replace("\\\\", "\\").replace("\\\"", "\"").replace("\\n", "\n").replace("\\t", "\t"))
 }

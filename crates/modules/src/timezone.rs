@@ -20,6 +20,7 @@ const ZONES: &str = "/usr/share/zoneinfo";
 /// content.
 fn zone(root: &Path) -> Option<String> {
     let localtime = root.join("etc/localtime");
+    // The link is what the C library follows. `/etc/timezone` may be stale.
     if let Ok(target) = std::fs::read_link(&localtime) {
         let path = crate::file::paths::normalize(&Path::new("/etc").join(target).to_string_lossy());
         if let Some((_, name)) = path.split_once("/zoneinfo/") {
@@ -29,6 +30,7 @@ fn zone(root: &Path) -> Option<String> {
     let named = std::fs::read_to_string(root.join("etc/timezone")).ok().map(|text| text.trim().to_owned());
     named
         .filter(|name| !name.is_empty())
+        // `/etc/localtime` may be a copy, and then only its content tells the zone.
         .or_else(|| same_zone(&std::fs::read(localtime).ok()?, &root.join(&ZONES[1..]), ""))
 }
 
@@ -38,6 +40,7 @@ fn same_zone(content: &[u8], directory: &Path, prefix: &str) -> Option<String> {
     entries.sort_by_key(std::fs::DirEntry::file_name);
     entries.into_iter().find_map(|entry| {
         let name = entry.file_name().to_string_lossy().into_owned();
+        // Leaves out `posix/`, `right/` and the tables.
         if !name.starts_with(|c: char| c.is_ascii_uppercase()) {
             return None;
         }
@@ -62,6 +65,7 @@ fn current(ctx: &Context) -> Result<String> {
 #[function]
 fn get_hwclock(ctx: &Context) -> Result<String> {
     let text = ctx.blocking(|| std::fs::read_to_string("/etc/adjtime").unwrap_or_default());
+    // The third line of adjtime(5), and UTC when there is none.
     let local = text.lines().nth(2).is_some_and(|line| line.trim() == "LOCAL");
     Ok(if local { "localtime" } else { "UTC" }.into())
 }
@@ -156,6 +160,7 @@ fn set_zone(ctx: &Context, timezone: String) -> Result<value::Value> {
 
 /// Replaces the link in one step.
 fn link_zone(target: &str) -> std::io::Result<()> {
+    // A rename replaces the link in one step, so that no program ever finds none.
     let beside = tempfile::Builder::new().make_in("/etc", |path| std::os::unix::fs::symlink(target, path))?;
     beside.into_temp_path().persist("/etc/localtime").map_err(|error| error.error)
 }

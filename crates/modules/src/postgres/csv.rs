@@ -7,13 +7,16 @@ pub(super) fn rows(text: &str) -> Vec<Vec<String>> {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
+            // A quote within quotes is written twice.
             '"' if quoted && chars.next_if_eq(&'"').is_some() => field.push('"'),
             '"' if quoted => quoted = false,
             '"' if field.is_empty() => (quoted, begun) = (true, true),
             ',' if !quoted => {
                 row.push(std::mem::take(&mut field));
+                // A comma promises another field, even an empty one.
                 begun = true;
             }
+            // A line break within quotes belongs to the field.
             '\n' if !quoted => {
                 if begun || !field.is_empty() {
                     row.push(std::mem::take(&mut field));

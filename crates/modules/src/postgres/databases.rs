@@ -81,6 +81,7 @@ fn db_create(
     let options = [
         ("TABLESPACE", tablespace.map(|name| quoted(&name, '"')).transpose()?),
         ("OWNER", owner.map(|name| quoted(&name, '"')).transpose()?),
+        // Salt does not quote the template.
         ("TEMPLATE", template),
         ("ENCODING", encoding.map(|name| quoted(&name, '\'')).transpose()?),
         ("LC_COLLATE", lc_collate.map(|name| quoted(&name, '\'')).transpose()?),
@@ -117,6 +118,8 @@ fn db_alter(
     let name = identifier(&name);
     let mut well = true;
     if let Some(owner) = owner.filter(|owner| !owner.is_empty()) {
+        // Everything in the database changes hands in one transaction, and the tablespace is left
+        // alone, as in Salt.
         if owner_recurse {
             let dbname = name.trim_matches('"').to_owned();
             return Ok(super::owner::give(ctx, &server, &dbname, &owner)?.get("retcode") == Some(&0.into()));
@@ -150,6 +153,8 @@ fn db_remove(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let queries = [
+        // A database with open connections cannot be dropped. So nobody new gets in, those inside
+        // are thrown out, and then it goes.
         format!("REVOKE CONNECT ON DATABASE {} FROM public;", identifier(&name)),
         format!(
             "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {} AND pid <> pg_backend_pid();",

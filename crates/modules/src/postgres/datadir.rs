@@ -56,6 +56,7 @@ fn datadir_init(
     words.extend(locale.map(|locale| format!("--locale={locale}")));
     words.extend(waldir.into_iter().flat_map(|folder| ["-X".to_owned(), folder]));
     words.extend(checksums.then(|| "--data-checksums".to_owned()));
+    // In the arguments every user of the machine could read the password.
     let secret = match &password {
         Some(password) => Some(secret_file(ctx, password, Some(&runas))?),
         None => None,
@@ -63,6 +64,7 @@ fn datadir_init(
     words.extend(secret.iter().map(|file| format!("--pwfile={}", file.display())));
     let words: Vec<Value> = words.into_iter().map(Value::from).collect();
     let said = run(ctx, words.into(), map! { "runas" => runas });
+    // The file goes before any error of the command is looked at.
     if let Some(file) = secret {
         remove_secret(ctx, file)?;
     }

@@ -6,6 +6,7 @@ use value::{Map, Value};
 use super::server::{Server, identifier};
 use crate::pkg_resource::compare_loosely;
 
+// Salt's names, which `postgres_extension.present` knows, too.
 const MISSING: &str = "EXTENSION NOT INSTALLED";
 const INSTALLED: &str = "EXTENSION INSTALLED";
 const OLD: &str = "EXTENSION TO UPGRADE";
@@ -13,6 +14,7 @@ const ELSEWHERE: &str = "EXTENSION TO MOVE";
 
 /// The rows that have both keys, by the first one.
 fn listed(rows: Vec<Map>, name: &str, version: &str) -> Map {
+    // A row without the column is a message of psql and no extension.
     let rows = rows.into_iter().filter(|row| row.contains_key(version));
     rows.filter_map(|row| Some((row.get_str(name)?.to_owned(), row))).collect()
 }
@@ -40,6 +42,7 @@ fn metadata(
     let Some(known) = known.get(name).and_then(Value::as_map) else { return Ok(vec![MISSING]) };
     let mut found = vec![INSTALLED];
     let has = known.get_str("extversion").unwrap_or_default();
+    // A version that is newer than wanted is left alone, as in Salt.
     if version.is_some_and(|wanted| compare_loosely(has, wanted, false) < 0) {
         found.push(OLD);
     }
@@ -231,6 +234,7 @@ fn drop_extension(
     let mut words = vec!["DROP EXTENSION"];
     words.extend(on(if_exists, false).then_some("IF EXISTS"));
     let quoted = identifier(&name);
+    // Without quotes PostgreSQL folds a name to lower case. Names such as `uuid-ossp` need them.
     words.push(if name.contains(|c: char| c != '_' && !c.is_ascii_alphanumeric()) { &quoted } else { &name });
     words.extend(on(cascade, true).then_some("CASCADE"));
     words.extend(on(restrict, false).then_some("RESTRICT"));
@@ -274,6 +278,8 @@ fn create_extension(
         }
         false => change(&name, &before, place, version),
     };
+    // Without the files of the extension the statement would fail. The result tells then that
+    // nothing was done.
     if can && !query.is_empty() {
         server.run(ctx, &query)?;
     }

@@ -145,6 +145,7 @@ fn option(ctx: &Context, name: &str) -> Option<String> {
 fn program(ctx: &Context, name: &str) -> Option<String> {
     let there = option(ctx, "postgres.bins_dir").map(|folder| format!("{}/{name}", folder.trim_end_matches('/')));
     there
+        // Debian keeps the tools of every version in a folder of its own, out of the PATH.
         .and_then(|path| util::which(&path))
         .map(|path| path.to_string_lossy().into_owned())
         .or_else(|| util::program(ctx, name))
@@ -153,6 +154,7 @@ fn program(ctx: &Context, name: &str) -> Option<String> {
 /// The user that PostgreSQL runs as.
 fn system_user(ctx: &Context) -> String {
     let open = ctx.grains.get_str("os_family").is_some_and(|family| family.contains("OpenBSD"));
+    // The user that owns the server and may connect without a password.
     if open { "_postgresql" } else { "postgres" }.to_owned()
 }
 
@@ -160,6 +162,8 @@ fn system_user(ctx: &Context) -> String {
 fn secret_file(ctx: &Context, text: &str, user: Option<&str>) -> Result<tempfile::TempPath> {
     use std::io::Write;
     let failed = |error: std::io::Error| Error::execution(format!("failed to write a file for a password: {error}"));
+    // Temporary files are readable by their owner only. The owner changes after the secret is
+    // inside.
     let mut file = tempfile::Builder::new().prefix("salt-").tempfile().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     let file = file.into_temp_path();
@@ -179,6 +183,7 @@ fn remove_secret(ctx: &Context, file: tempfile::TempPath) -> Result<()> {
 /// What `cmd.run_all` says of a command.
 fn run(ctx: &Context, command: Value, more: Map) -> Result<Map> {
     let timeout = util::config_get(ctx, "postgres.timeout").unwrap_or(0.into());
+    // A clean environment: `PGHOST` and the like of the minion must not lead elsewhere.
     let mut kwargs = map! { "python_shell" => false, "clean_env" => true, "timeout" => timeout };
     kwargs.update(more);
     let said = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?;

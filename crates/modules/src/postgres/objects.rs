@@ -6,6 +6,7 @@ use value::{Map, Value};
 use super::server::{identifier, literal};
 
 /// The letters that privileges are kept as.
+// The letters of access lists as psql's `\dp` shows them.
 const LETTERS: [(char, &str); 14] = [
     ('a', "INSERT"),
     ('C', "CREATE"),
@@ -103,6 +104,7 @@ impl<'a> Object<'a> {
     pub fn query(&self) -> String {
         let (name, schema) = (literal(self.name), literal(self.schema));
         match self.kind {
+            // Views are granted like tables.
             Kind::Table => relation(&name, &schema, "AND relkind in ('r', 'v')"),
             Kind::Sequence => relation(&name, &schema, "AND relkind = 'S'"),
             Kind::Schema => {
@@ -132,6 +134,7 @@ impl<'a> Object<'a> {
     pub fn owner_query(&self) -> Option<String> {
         let (name, schema) = (literal(self.name), literal(self.schema));
         Some(match self.kind {
+            // To be the owner of a role is not to be a member.
             Kind::Group => return None,
             Kind::Table => {
                 format!("SELECT tableowner AS name FROM pg_tables WHERE schemaname = {schema} AND tablename = {name}")
@@ -196,10 +199,12 @@ fn entries(text: &str) -> Vec<(String, Map)> {
             let mut held: Vec<(&str, bool)> = Vec::new();
             for letter in letters.chars() {
                 match (letter, held.last_mut()) {
+                    // A star follows a privilege that may be passed on.
                     ('*', Some(last)) => last.1 = true,
                     (letter, _) => held.extend(word(letter).map(|word| (word, false))),
                 }
             }
+            // An empty name stands for everybody.
             let role = if role.is_empty() { "public" } else { role };
             Some((role.to_owned(), held.into_iter().collect()))
         })
@@ -234,10 +239,12 @@ impl<'a> Wanted<'a> {
 
     /// Whether what a role holds is enough.
     pub fn holds(&self, held: &Value, grant: bool) -> bool {
+        // Of a group only "with admin option" or not is known.
         let Some(held) = held.as_map() else { return !grant || held.truthy() };
         let all = self.object.kind.privileges();
         let whole = held.len() == all.len() && all.iter().all(|word| held.contains_key(word));
         if grant {
+            // With the option to grant, Salt looks only whether everything is held that way.
             return whole && held.values().all(Value::truthy);
         }
         match self.privileges.iter().any(|word| word == "ALL") {
@@ -254,6 +261,7 @@ impl<'a> Wanted<'a> {
             return format!("GRANT {} TO {role}{option}", object.name);
         }
         let option = if grant { " WITH GRANT OPTION" } else { "" };
+        // `ALL` as a name means every table, sequence or function of the schema.
         let target = match object.kind.in_schema() && object.name.eq_ignore_ascii_case("all") {
             true => format!("ALL {}S IN SCHEMA {}", object.kind.name().to_uppercase(), object.schema),
             false => object.target(),

@@ -6,6 +6,8 @@ use value::{Map, Value};
 use super::server::{Server, identifier};
 
 /// What is given: the statement, and the query for what it is given for.
+// `REASSIGN OWNED` would also take what the old owner has elsewhere, so every object is named.
+// `quote_ident` does the quoting.
 const PARTS: [(&str, &str); 4] = [
     (
         "schema",
@@ -39,6 +41,7 @@ pub(super) fn give(ctx: &Context, server: &Server, dbname: &str, owner: &str) ->
             script.push_str(&format!("alter {kind} {name} owner to {owner};\n"));
         }
     }
+    // All or nothing: half of the objects with another owner would be worse than before.
     script.push_str("commit;\n");
     server.script(ctx, &script)
 }

@@ -10,6 +10,7 @@ use openssl::sign::Signer;
 use value::Value;
 
 /// How often the digest of a new password is taken.
+// PostgreSQL's own number (`scram_iterations`).
 const ROUNDS: usize = 4096;
 
 /// How a password is kept.
@@ -24,6 +25,7 @@ impl Method {
     /// Reads what a user asks for: none is md5.
     pub fn of(encrypted: &Value) -> Result<Self> {
         match encrypted {
+            // The default of Salt's module, whatever newer servers prefer.
             Value::Null | Value::Bool(true) => Ok(Method::Md5),
             Value::Bool(false) => Ok(Method::Plain),
             other => match other.as_str() {
@@ -42,6 +44,7 @@ fn failed(error: openssl::error::ErrorStack) -> Error {
 /// Returns a password as the server is to keep it; one that is a digest already stays as it is.
 pub(super) fn kept(role: &str, password: &str, method: Method) -> Result<String> {
     match method {
+        // A password that is a verifier already is stored as it is.
         Method::Scram if !password.starts_with("SCRAM-SHA-256") => {
             let mut salt = [0; 16];
             openssl::rand::rand_bytes(&mut salt).map_err(failed)?;
@@ -49,6 +52,7 @@ pub(super) fn kept(role: &str, password: &str, method: Method) -> Result<String>
         }
         Method::Md5 if !password.starts_with("md5") => {
             tracing::warn!("The md5 password algorithm was deprecated in PostgreSQL 10");
+            // The name of the role is PostgreSQL's salt for md5.
             let digest = hash(MessageDigest::md5(), format!("{password}{role}").as_bytes()).map_err(failed)?;
             Ok(format!("md5{}", hex::encode(digest)))
         }
@@ -62,12 +66,15 @@ pub(super) fn kept(role: &str, password: &str, method: Method) -> Result<String>
 
 /// Says whether a password is the one that is kept.
 pub(super) fn fits(role: &str, password: &str, known: &str, method: Method) -> Result<bool> {
+    // A salted verifier differs every time, so the password is tried with the salt of the known
+    // one.
     if method != Method::Scram || password.starts_with("SCRAM-SHA-256") {
         return Ok(kept(role, password, method)? == known);
     }
     let parts = known.strip_prefix("SCRAM-SHA-256$").and_then(|rest| rest.split_once('$')?.0.split_once(':'));
     let Some((rounds, salt)) = parts else { return Ok(false) };
     match (rounds.parse(), STANDARD.decode(salt)) {
+        // A number from a database must not keep the minion busy for hours.
         (Ok(rounds), Ok(salt)) if (1..=10_000_000).contains(&rounds) => Ok(scram(password, &salt, rounds)? == known),
         _ => Ok(false),
     }
@@ -75,6 +82,7 @@ pub(super) fn fits(role: &str, password: &str, known: &str, method: Method) -> R
 
 /// The verifier of a password (RFC 5803, as PostgreSQL writes it).
 pub(super) fn scram(password: &str, salt: &[u8], rounds: usize) -> Result<String> {
+    // PostgreSQL also takes a password as it is when SASLprep refuses it.
     let password = stringprep::saslprep(password).unwrap_or_else(|_| password.into());
     let mut salted = [0; 32];
     pbkdf2_hmac(password.as_bytes(), salt, rounds, MessageDigest::sha256(), &mut salted).map_err(failed)?;

@@ -13,6 +13,7 @@ fn listed(ctx: &Context, server: &Server, object: &Object<'_>) -> Result<Map> {
 fn has(ctx: &Context, server: &Server, role: &str, wanted: &Wanted<'_>, grant: bool) -> Result<bool> {
     if let Some(query) = wanted.object.owner_query() {
         let rows = server.query(ctx, &query)?;
+        // An owner can do everything, but the access list may not say so.
         if rows.first().and_then(|row| row.get_str("name")) == Some(role) {
             return Ok(true);
         }

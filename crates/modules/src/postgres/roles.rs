@@ -49,6 +49,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 }
 
 fn listing(version: (u32, u32), with_password: bool) -> String {
+    // Columns that older servers lack, or newer ones do no longer have, are NULL.
     let catalogs = if version >= (9, 5) { "NULL" } else { "pg_roles.rolcatupdate" };
     let replication = if version >= (9, 1) { "pg_roles.rolreplication" } else { "NULL" };
     let secret = |text| if with_password { text } else { "" };
@@ -95,6 +96,7 @@ fn described(row: &Map, with_password: bool) -> Map {
     if with_password {
         role.insert("password", text("password"));
     }
+    // The text form of a PostgreSQL array quotes like CSV.
     let groups = csv::rows(text("groups").trim_matches(['{', '}'])).into_iter().next();
     role.insert("groups", groups.unwrap_or_default());
     role
@@ -102,6 +104,7 @@ fn described(row: &Map, with_password: bool) -> Map {
 
 /// Returns all roles by name; none if the server does not answer.
 pub(super) fn list(ctx: &Context, server: &Server, with_password: bool) -> Result<Option<Map>> {
+    // The query depends on the version, so without one there is nothing to ask.
     let Some(version) = numbers(&server.version(ctx)?) else {
         tracing::error!("Could not retrieve Postgres version. Is Postgresql server running?");
         return Ok(None);
@@ -124,10 +127,13 @@ impl Wish {
             wish => wish.clone(),
         };
         let same = known.and_then(|known| known.get("superuser"));
+        // Salt does not name the flag when it does not change. On managed servers only a superuser
+        // may mention it.
         let superuser = match same.is_some_and(|has| has.truthy() == self.superuser.truthy()) {
             true => Value::Null,
             false => self.superuser.clone(),
         };
+        // A new user may log in and a new group may not. On a change only what was given counts.
         let login = usual(&self.login, kind.map(|kind| kind == Kind::User));
         let mut text = String::new();
         for (word, wish) in [
@@ -162,6 +168,7 @@ impl Wish {
 
     fn password(&self, name: &str) -> Result<String> {
         if self.rolepassword == Value::Bool(false) {
+            // `False` takes the password away, None leaves it alone.
             return Ok(" PASSWORD NULL".to_owned());
         }
         let Some(password) = self.secret() else { return Ok(String::new()) };
@@ -178,6 +185,7 @@ impl Wish {
     /// Runs the statement with its clauses.
     fn carry_out(&self, ctx: &Context, server: &Server, statement: &str) -> Result<bool> {
         match self.secret() {
+            // A statement with a password must stay out of the arguments and of the log.
             Some(_) => server.run_secret(ctx, &format!("{statement};\n")),
             None => server.run(ctx, statement),
         }

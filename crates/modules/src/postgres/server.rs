@@ -23,6 +23,7 @@ fn given(text: &Option<String>) -> Option<String> {
 
 /// Puts backslashes before what separates the fields of a password file.
 fn field(text: &str) -> String {
+    // The escapes of `.pgpass`.
     text.replace('\\', "\\\\").replace(':', "\\:")
 }
 
@@ -40,6 +41,8 @@ impl Server {
     fn command(&self, ctx: &Context) -> Result<Vec<Value>> {
         let psql = program(ctx, "psql").ok_or_else(|| Error::CommandNotFound("psql".into()))?;
         let mut words: Vec<Value> =
+            // The settings of the user must not change the output, and nobody is there to type a
+            // password.
             list![psql, "--no-align", "--no-readline", "--no-psqlrc", "--no-password"].into_list().unwrap_or_default();
         for (flag, value, name) in [
             ("--username", &self.user, "postgres.user"),
@@ -51,6 +54,7 @@ impl Server {
             }
         }
         let db = given(&self.maintenance_db).or_else(|| option(ctx, "postgres.maintenance_db"));
+        // Any database will do to ask about the server. `postgres` is there nearly always.
         words.extend(["--dbname".into(), db.unwrap_or_else(|| "postgres".to_owned()).into()]);
         Ok(words)
     }
@@ -66,15 +70,20 @@ impl Server {
         let (mut host, mut runas) = (self.host.clone(), self.runas.clone());
         if runas.is_none() {
             host = given(&host).or_else(|| option(ctx, "postgres.host"));
+            // Over a local socket the server trusts the system's user of that name ("peer"), so
+            // psql must run as that user.
             if host.as_deref().is_none_or(|host| host.starts_with('/')) {
                 runas = Some(system_user(ctx));
             }
         }
         let user = self.user.clone().or_else(|| runas.clone());
+        // `.pgpass` calls every local socket `localhost`.
         let host = given(&host).filter(|host| !host.starts_with('/')).unwrap_or_else(|| "localhost".to_owned());
         let any =
             |text: Option<String>| text.filter(|text| !text.is_empty()).map_or("*".to_owned(), |text| field(&text));
         let password = self.password.clone().or_else(|| option(ctx, "postgres.pass")).unwrap_or_default();
+        // The password goes into a file, since both arguments and environment can be seen by
+        // others.
         let line = format!("{}:{}:*:{}:{}", field(&host), any(self.port.clone()), any(user), field(&password));
         let file = secret_file(ctx, &line, runas.as_deref())?;
         let env = map! { "PGPASSFILE" => file.to_string_lossy().into_owned() };
@@ -84,6 +93,7 @@ impl Server {
         }
         kwargs.update(more);
         let said = run(ctx, command.into(), kwargs);
+        // Before errors are looked at, so that the password never stays on the disk.
         remove_secret(ctx, file)?;
         let said = said?;
         if !succeeded(&said) {
@@ -99,6 +109,7 @@ impl Server {
 
     /// Runs a statement that nobody may see among the arguments of a program.
     pub fn run_secret(&self, ctx: &Context, statement: &str) -> Result<bool> {
+        // Standard input is the only way that no list of processes shows.
         let words = ["--set", "ON_ERROR_STOP=1", "--single-transaction", "--quiet", "--file", "-"];
         let more = map! { "stdin" => statement, "output_loglevel" => "quiet" };
         Ok(succeeded(&self.psql_with(ctx, &words, more)?))
@@ -124,6 +135,7 @@ impl Server {
     }
 
     fn rows(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
+        // The style of dates may be another one for this user or database.
         let said = self.psql(ctx, &["-v", "datestyle=ISO,MDY", "-c", query])?;
         let failed = said.get("retcode").and_then(Value::as_i64).is_some_and(|code| code > 0);
         let text = said.get_str("stdout").filter(|_| !failed).unwrap_or_default();
@@ -142,6 +154,7 @@ impl Server {
 
 /// A query whose rows are printed as CSV.
 fn copied(query: &str) -> String {
+    // CSV is the only output of psql whose fields can be told apart whatever they hold.
     format!("COPY ({}) TO STDOUT WITH CSV HEADER", query.trim().trim_end_matches(';'))
 }
 

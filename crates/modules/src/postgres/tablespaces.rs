@@ -26,6 +26,7 @@ fn tablespace_list(
     let query = "SELECT spcname as \"Name\", pga.rolname as \"Owner\", spcacl as \"ACL\", spcoptions as \"Opts\", \
                  pg_tablespace_location(pgts.oid) as \"Location\" FROM pg_tablespace pgts, pg_roles pga WHERE pga.oid = \
                  pgts.spcowner";
+    // Through the public function, as in Salt.
     let call = exec::Call { args: vec![query.into()], kwargs: server.kwargs() };
     let rows = ctx.call_with("postgres.psql_query", call)?.into_list().unwrap_or_default();
     Ok(by_name(rows.into_iter().filter_map(Value::into_map).collect(), "Name"))

@@ -69,6 +69,7 @@ fn proc_info(ctx: &Context, pid: i64, attrs: Option<Vec<String>>) -> Result<Map>
 }
 
 fn info(process: Process, wanted: &[String]) -> Result<Map> {
+    // psutil checks the names before anything else, in these words.
     let unknown = |name: &&String| !ATTRIBUTES.iter().any(|(known, _)| known == name);
     let wrong: Vec<String> = wanted.iter().filter(unknown).map(|name| format!("'{name}'")).collect();
     if !wrong.is_empty() {
@@ -86,7 +87,9 @@ fn info(process: Process, wanted: &[String]) -> Result<Map> {
         }
         let value = match attribute(process) {
             Ok(value) => value,
+            // Processes end while they are looked at.
             Err(_) if !process.is_there() => return Err(gone()),
+            // psutil's `ad_value`, None.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Value::Null,
             Err(error) => return Err(Error::io("read", process.path(name), &error)),
         };
@@ -135,6 +138,7 @@ pub(super) fn memory(process: Process) -> io::Result<Vec<Value>> {
     let text = process.read("statm")?;
     let mut pages: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
     pages.resize(MEMORY.len(), 0);
+    // The kernel tells the virtual size first, psutil the resident one.
     pages.swap(0, 1);
     Ok(pages.into_iter().map(|pages| (pages * page()).into()).collect())
 }
@@ -146,6 +150,7 @@ fn amount(text: &str, name: &str) -> u64 {
 }
 
 fn memory_full_info(process: Process) -> io::Result<Value> {
+    // The sum is quicker, but kernels before 4.14 have no such file.
     let all = process.read("smaps_rollup").or_else(|_| process.read("smaps"))?;
     let own = amount(&all, "Private_Clean") + amount(&all, "Private_Dirty") + amount(&all, "Private_Hugetlb");
     let mut full = memory(process)?;
@@ -178,6 +183,8 @@ fn mapped(smaps: &str) -> Vec<Value> {
     for line in smaps.lines() {
         let first = line.split_whitespace().next().unwrap_or_default();
         match first.strip_suffix(':') {
+            // A line with a colon behind its first word is a number of the current mapping, any
+            // other begins a new one.
             Some(name) => {
                 let Some(place) = MAPPED.iter().position(|known| *known == name) else { continue };
                 files.entry(current.clone()).or_default()[place] += amount(line, name);
@@ -203,7 +210,9 @@ fn memory_percent(process: Process) -> io::Result<Value> {
 /// Where a link leads; nothing for threads of the kernel, which have none.
 fn link(process: Process, name: &str) -> io::Result<Value> {
     match std::fs::read_link(process.path(name)) {
+        // The kernel adds this to what is no longer there.
         Ok(path) => Ok(path.to_string_lossy().trim_end_matches(" (deleted)").into()),
+        // Threads of the kernel have no program.
         Err(error) if error.kind() == io::ErrorKind::NotFound && process.is_there() => Ok("".into()),
         Err(error) => Err(error),
     }
@@ -232,6 +241,7 @@ fn ionice(process: Process) -> io::Result<Value> {
     if found < 0 {
         return Err(io::Error::last_os_error());
     }
+    // The class is in the upper bits, the level in the lower ones.
     Ok(list![found >> 13, found & 0x1fff])
 }
 
@@ -241,6 +251,7 @@ fn connections(process: Process) -> io::Result<Value> {
     const DATAGRAM: i64 = 2;
     let mut held = std::collections::HashMap::new();
     for (number, target) in descriptors(process)? {
+        // The tables of sockets name inodes, and only the descriptors tell whose they are.
         let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
         held.extend(inode.and_then(|inode| inode.parse::<u64>().ok()).map(|inode| (inode, number)));
     }
@@ -277,11 +288,13 @@ fn descriptors(process: Process) -> io::Result<Vec<(i64, String)>> {
 /// Path, descriptor, position, mode and flags of each open file.
 fn open_files(process: Process) -> io::Result<Value> {
     let shown = |(number, path): (i64, String)| {
+        // Pipes, sockets and devices are no files to psutil.
         if !path.starts_with('/') || !Path::new(&path).is_file() {
             return None;
         }
         let notes = process.read(&format!("fdinfo/{number}")).ok()?;
         let of = |name: &str| notes.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        // The kernel tells the flags in octal.
         let flags = i64::from_str_radix(of("flags:")?, 8).ok()?;
         Some(list![path, number, of("pos:")?.parse::<i64>().ok()?, mode(flags), flags])
     };

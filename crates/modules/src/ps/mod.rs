@@ -54,6 +54,7 @@ fn read(path: &str) -> Result<String> {
 
 /// Rounds to one digit behind the point, as shares are shown.
 fn share(part: f64, whole: f64) -> f64 {
+    // One decimal, as psutil rounds.
     if whole > 0.0 { (part / whole * 1000.0).round() / 10.0 } else { 0.0 }
 }
 
@@ -114,6 +115,8 @@ fn partitions(mounts: &str, kinds: &str, all: bool) -> Vec<Map> {
     let lines = mounts.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
         .filter(|fields| {
+            // Only kinds with a device behind them, as psutil decides. zfs is marked `nodev` though
+            // it is one.
             fields.len() >= 4 && (all || (fields[0] != "none" && (real.contains(&fields[2]) || fields[2] == "zfs")))
         })
         .map(
@@ -161,6 +164,7 @@ fn usage(path: &str) -> Result<Map> {
     let block = found.fragment_size();
     let (total, free) = (found.blocks() * block, found.blocks_available() * block);
     let used = total - found.blocks_free() * block;
+    // What only root may use counts neither as used nor as free, just as in `df`.
     let percent = share(used as f64, (used + free) as f64);
     Ok(map! { "total" => total, "used" => used, "free" => free, "percent" => percent })
 }
@@ -206,6 +210,7 @@ fn kill_pid(pid: i64, #[default(15)] signal: i64) -> Result<bool> {
 fn send(pid: i32, signal: i64) -> Result<bool> {
     let number = i32::try_from(signal).unwrap_or(0);
     let unknown = |_| Error::invocation(format!("{signal} is not the number of a signal"));
+    // Signal 0 only asks whether the process is there.
     let signal = if number == 0 { None } else { Some(Signal::try_from(number).map_err(unknown)?) };
     match kill(Pid::from_raw(pid), signal) {
         Ok(()) => Ok(true),
@@ -354,6 +359,7 @@ fn pkill(
 fn psaux(ctx: &Context, name: String) -> Result<Value> {
     let regex = targeting::PyRegex::search(&name).map_err(|error| Error::Other(error.to_string()))?;
     let said = cmd::quiet(ctx, &["ps", "aux"])?;
+    // The call itself must not be in its answer.
     let own = |line: &&str| line.contains("salt") && line.contains("ps.psaux");
     let found: Vec<&str> = said.stdout.lines().filter(|line| regex.is_match(line) && !own(line)).collect();
     let count = format!("{} occurrence(s).", found.len());
@@ -385,6 +391,7 @@ fn swap(memory: &str, pages: &str) -> Map {
     let of = |name: &str| memory.get(name).copied().unwrap_or(0);
     let moved = |name: &str| {
         let number = pages.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        // The kernel counts pages. psutil takes 4 KiB for all of them.
         number.unwrap_or(0) * 4096
     };
     let (total, free) = (of("SwapTotal"), of("SwapFree"));
@@ -439,6 +446,7 @@ fn memory(text: &str) -> Map {
         "active" => of("Active"),
         "inactive" => of("Inactive"),
         "buffers" => of("Buffers"),
+        // As `free` does since procps 3.3.10.
         "cached" => of("Cached") + of("SReclaimable"),
         "shared" => of("Shmem"),
         "slab" => of("Slab"),

@@ -133,6 +133,7 @@ impl Process {
     /// Its name; the kernel cuts names at fifteen letters, the command may know the rest.
     pub fn name(self) -> io::Result<String> {
         let name = self.stat()?.name;
+        // The kernel keeps 15 characters. A longer name is taken from the command line.
         if name.len() < 15 {
             return Ok(name);
         }

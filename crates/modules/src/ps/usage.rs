@@ -9,6 +9,8 @@ use super::process::{Process, boot_time};
 use super::{TIMES, cpu_lines, detail, read};
 
 /// How long Salt looks when nothing is said, in seconds.
+// psutil compares with the last call when there is no interval, but here every call is the first
+// one.
 const MOMENT: f64 = 0.1;
 
 fn times(ctx: &Context) -> Result<Vec<Map>> {
@@ -29,6 +31,7 @@ fn pause(ctx: &Context, seconds: f64) -> Result<()> {
 fn busy(before: &Map, after: &Map) -> f64 {
     let of = |name: &str| {
         let number = |map: &Map| map.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        // Counters may go back when a processor is taken away.
         (number(after) - number(before)).max(0.0)
     };
     // Guests' time is part of the users'.
@@ -56,6 +59,7 @@ fn cpu_percent(ctx: &Context, #[default(MOMENT)] interval: f64, #[default(false)
 const COUNTERS: [(&str, usize, u64); 9] = [
     ("read_count", 0, 1),
     ("write_count", 4, 1),
+    // Sectors are 512 bytes here, whatever the disk has.
     ("read_bytes", 2, 512),
     ("write_bytes", 6, 512),
     ("read_time", 3, 1),

@@ -6,6 +6,8 @@ use value::{Map, Value};
 
 /// Whether a line is part of a table.
 pub(super) fn is_data(line: &str) -> bool {
+    // Some versions print titles and warnings even with `-q`. A name may begin with "Listing", but
+    // then a tab follows.
     let heading = line.starts_with("Listing") && (line.ends_with("...") || !line.contains('\t'));
     !(line.is_empty() || heading || line.contains("...done") || line.starts_with("WARNING:"))
 }
@@ -31,6 +33,7 @@ pub(super) fn columns(rest: &str) -> Value {
 /// Tags of a user, such as `[administrator, monitoring]`.
 pub(super) fn tags(rest: &str) -> Value {
     let mut letters = rest.chars();
+    // Tags stand in brackets, such as `[administrator, monitoring]`.
     letters.next();
     letters.next_back();
     let inner = letters.as_str();
@@ -65,6 +68,7 @@ pub(super) fn keyed(json: &str, key: &str) -> Result<Map> {
 
 /// The numbers a version begins with: `3.10.8-1` is 3, 10, 8. None if it is no version.
 pub(super) fn version(text: &str) -> Option<Vec<u32>> {
+    // What follows is the revision of the package.
     let plain = text.split('-').next()?;
     // Packages may have an epoch.
     let plain = plain.split_once(':').map_or(plain, |(_, rest)| rest);

@@ -51,8 +51,11 @@ fn join_cluster(
         command.push("--ram");
     }
     command.push(&node);
+    // A running node cannot join a cluster.
     control(ctx, ["stop_app"], &runas)?.output()?;
     let joined = control(ctx, command, &runas)?;
+    // Also after a failed join: a node that stays down would be a second problem. Only then is the
+    // failure told.
     control(ctx, ["start_app"], &runas)?.output()?;
     joined.under("Join")
 }

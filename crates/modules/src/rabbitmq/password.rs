@@ -26,9 +26,12 @@ fn reads_passwords(ctx: &Context, runas: &Option<String>) -> Result<bool> {
         return Ok(reads);
     }
     let mut more = unlogged();
+    // Older versions do not know `version` and fail, which is an answer, too.
     more.insert("ignore_retcode", true);
     let said = control_with(ctx, words(["version"]), runas, more)?;
     let version = splitlines(&said.stdout).last().and_then(|line| answer::version(line));
+    // Since 3.8 `rabbitmqctl` reads a missing password from standard input, where no list of
+    // processes shows it.
     let reads = said.code == 0 && version.is_some_and(|version| version >= vec![3, 8]);
     *lock() = Some(reads);
     Ok(reads)
@@ -64,12 +67,15 @@ fn without_prompt(printed: &str) -> String {
 
 /// Evaluates the check of a password within the broker, for versions before 3.5.7.
 pub(super) fn evaluate(ctx: &Context, name: &str, password: &str, runas: &Option<String>) -> Result<Map> {
+    // Before 3.5.7 there is no `authenticate_user`, so the broker's own function is called in
+    // Erlang.
     let said = control_with(ctx, words(["eval", &check(name, password)]), runas, unlogged())?;
     said.under("password-check")
 }
 
 /// The check as Erlang has it, in which names and passwords stay texts whatever stands in them.
 fn check(name: &str, password: &str) -> String {
+    // The quotes of Erlang. A password must not become code.
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     format!(
         "rabbit_auth_backend_internal:check_user_login(<<\"{}\">>, [{{password, <<\"{}\">>}}]).",

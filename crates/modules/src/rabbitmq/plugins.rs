@@ -12,6 +12,7 @@ fn program(ctx: &Context) -> Result<String> {
     if let Some(path) = util::program(ctx, "rabbitmq-plugins") {
         return Ok(path);
     }
+    // Old packages keep the tool beside the server only.
     let version = ctx.call("pkg.version", vec!["rabbitmq-server".into()])?.to_string();
     let version = version.split('-').next().unwrap_or_default();
     Ok(format!("/usr/lib/rabbitmq/lib/rabbitmq_server-{version}/sbin/rabbitmq-plugins"))

@@ -20,11 +20,14 @@ fn policies(ctx: &Context, vhost: &str, runas: &Option<String>) -> Result<Map> {
     let mut found = Map::new();
     for line in answer::lines(&listed) {
         let columns: Vec<&str> = line.split('\t').collect();
+        // Salt skips what is no policy. Very old versions have no column "apply to".
         if !(5..=6).contains(&columns.len()) {
             continue;
         }
         let unknown =
             || Error::Other(format!("the package of RabbitMQ has no version to read policies by: {version:?}"));
+        // 3.7 exchanged the columns of the pattern and of what it applies to, and only the version
+        // tells which is which.
         let switched = answer::version(&version).ok_or_else(unknown)? >= vec![3, 7];
         let policy =
             policy(&columns[2..], switched).ok_or_else(|| Error::Other(format!("a policy lacks something: {line}")))?;

@@ -15,6 +15,7 @@ pub(super) struct Said {
 
 impl Said {
     pub fn failed(&self) -> bool {
+        // Old versions fail with code 0 and tell it on stderr only.
         self.code != 0 || !self.stderr.is_empty()
     }
 
@@ -58,6 +59,7 @@ pub(super) fn program(ctx: &Context) -> Result<String> {
 
 /// What is said about each run.
 pub(super) fn usual(runas: &Option<String>) -> Map {
+    // Salt always names a user. `cmd.run` without one would do the same here.
     let runas = runas.clone().unwrap_or_else(config::host::current_user);
     map! { "reset_system_locale" => false, "runas" => runas, "python_shell" => false }
 }

@@ -9,6 +9,7 @@ use super::tool::{control, control_with, unlogged, words};
 
 /// All parameters of the broker; the addresses in them may have passwords.
 fn upstreams(ctx: &Context, runas: &Option<String>) -> Result<Map> {
+    // The address of an upstream may hold a password, hence no log.
     let said = control_with(ctx, words(["list_parameters", "-q"]), runas, unlogged())?;
     let mut found = Map::new();
     for line in said.stdout.split('\n').filter(|line| answer::is_data(line)) {
@@ -79,6 +80,7 @@ fn set_upstream(
         "trust-user-id" => trust_user_id, "exchange" => exchange, "max-hops" => max_hops, "expires" => expires,
         "message-ttl" => message_ttl, "ha-policy" => ha_policy, "queue" => queue,
     };
+    // `trust-user-id: false` is a wish, an empty text is none.
     wishes.retain(|_, wish| matches!(wish, Value::Bool(_)) || wish.truthy());
     let definition = dumps(&wishes.into(), &Style::default()).map_err(Error::Other)?;
     let command = words(["set_parameter", "federation-upstream", &name, &definition]);

@@ -47,6 +47,7 @@ fn user_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<boo
 #[function]
 fn add_user(ctx: &Context, name: String, password: Option<String>, runas: Option<String>) -> Result<Map> {
     let clear = password.is_none();
+    // `rabbitmqctl` makes no user without a password, so one is set and taken away again.
     let password = password.unwrap_or_else(passing_password);
     let said = password::control(ctx, "add_user", &name, &password, &runas)?;
     if clear && let Err(error) = cleared(ctx, &name, &runas) {

@@ -31,6 +31,7 @@ fn banner(
     if room <= 0 {
         return Err(Error::Other("Width is too small to render banner".into()));
     }
+    // A width by mistake must not eat the memory.
     let room = room.min(10_000) as usize;
     let repeated = |text: &str, times: i64| text.repeat(usize::try_from(times).unwrap_or(0).min(10_000));
     let first: String = borderchar.chars().take(1).collect();
@@ -53,6 +54,7 @@ fn banner(
 /// Python's `str.center()`: an odd blank goes to the left when the width is odd.
 fn centered(text: &str, width: usize) -> String {
     let margin = width.saturating_sub(text.chars().count());
+    // Python's `str.center` gives an odd blank to the left only if the width is odd, too.
     let left = margin / 2 + (margin & width & 1);
     format!("{}{text}{}", " ".repeat(left), " ".repeat(margin - left))
 }
@@ -72,6 +74,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         if !line.is_empty() {
             lines.push(std::mem::take(&mut line));
         }
+        // Python's `textwrap` breaks words that are longer than a line.
         while word.len() > width {
             lines.push(word.drain(..width).collect());
         }

@@ -96,9 +96,12 @@ fn merge_all(
 
 fn merged(a: Value, b: Value, strategy: &str, renderer: &str, join_lists: bool) -> Result<Map> {
     let (Value::Map(mut a), Value::Map(b)) = (a, b) else { return Err(no_maps()) };
+    // To Salt "smart" means "aggregate" for yamlex and "recurse" for everything else.
     let extended = renderer.rsplit('|').next() == Some("yamlex") || renderer.starts_with("yamlex_");
     match strategy {
+        // Keys of the second map alone get lost, as in Salt's `merge_list`.
         "list" => return Ok(pairs(a, &b)),
+        // Aggregation is a matter of yamlex objects. Plain maps are simply updated.
         "aggregate" => a.update(b),
         "smart" if extended => a.update(b),
         "smart" | "recurse" => merge_maps(&mut a, b, join_lists),
@@ -141,6 +144,7 @@ fn renderer(
     let mut take = |name: &str| given.remove(name).filter(Value::truthy).map(|value| value.to_string());
     let saltenv = take("saltenv").unwrap_or_else(|| "base".into());
     let sls = take("sls").unwrap_or_default();
+    // Salt takes variables both as keyword arguments and as `context`.
     if let Some(Value::Map(context)) = given.remove("context") {
         given.update(context);
     }
@@ -156,6 +160,7 @@ fn renderer(
             };
             let place = ctx.call_with("cp.get_url", call)?;
             let Some(place) = place.as_str().filter(|place| std::path::Path::new(place).is_file()) else {
+                // Salt logs the problem and goes on with empty data.
                 tracing::error!("Template does not exist: {address}");
                 return Ok(Map::new().into());
             };
@@ -254,6 +259,7 @@ fn findup(ctx: &Context, startpath: String, filenames: Value, #[default("base")]
         if start.is_empty() {
             return Err(Error::execution("File pattern(s) not found in path ancestry"));
         }
+        // An empty start is the root, which is looked at last.
         start.truncate(start.rfind('/').unwrap_or(0));
     }
 }

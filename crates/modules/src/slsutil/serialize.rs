@@ -6,6 +6,7 @@ use value::{Map, Value};
 use yaml::{Flow, Style};
 
 /// Serializers of Salt that are not here.
+// Salt has these. The error should say that it is our fault and no typing mistake.
 const MISSING: [&str; 5] = ["configparser", "msgpack", "python", "toml", "yamlex"];
 
 fn unknown(serializer: &str) -> Error {
@@ -65,6 +66,7 @@ fn to_yaml(value: &Value, options: &Map) -> Result<String> {
     };
     let style = Style {
         flow: match options.get("default_flow_style") {
+            // PyYAML's None: innermost collections in one line, the rest as blocks.
             None | Some(Value::Null) => Flow::Leaves,
             Some(flow) if flow.truthy() => Flow::All,
             Some(_) => Flow::Block,
@@ -75,6 +77,7 @@ fn to_yaml(value: &Value, options: &Map) -> Result<String> {
         unicode: options.get("allow_unicode").is_some_and(Value::truthy),
     };
     let text = yaml::dump_with(value, style).map_err(|error| Error::Other(error.to_string()))?;
+    // PyYAML ends a plain scalar with `...`, which Salt's serializer strips.
     let plain = text.strip_suffix("\n...\n").or_else(|| text.strip_suffix('\n'));
     Ok(plain.unwrap_or(&text).to_owned())
 }

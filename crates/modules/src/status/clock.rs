@@ -22,6 +22,7 @@ pub(super) fn uptime(ctx: &Context) -> Result<Map> {
     let seconds: u64 = seconds.ok_or_else(|| Error::execution(format!("failed to read /proc/uptime: {text:?}")))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut result = since(now.saturating_sub(Duration::from_secs(seconds)), seconds);
+    // Containers often have no `who`. Then there is no number.
     match cmd::quiet(ctx, &["who", "-s"]) {
         Ok(outcome) => drop(result.insert("users", outcome.stdout.lines().count())),
         Err(Error::CommandNotFound(_)) => {}
@@ -43,6 +44,7 @@ pub(super) fn since(boot: Duration, seconds: u64) -> Map {
 
 /// The date of a number of days since 1970, by Howard Hinnant's `civil_from_days`.
 pub(super) fn civil(days: i64) -> (i64, i64, i64) {
+    // Counting from 1 March of year 0 puts the leap day at the end of a year (Hinnant's algorithm).
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -64,6 +66,7 @@ pub(super) fn civil(days: i64) -> (i64, i64, i64) {
 ///     salt '*' status.time '%s'
 #[function]
 pub(super) fn time(ctx: &Context, #[default("%A, %d. %B %Y %I:%M%p")] format: String) -> Result<String> {
+    // The formats of `strftime` are many. `date` knows them all, and the language, too.
     let outcome = cmd::quiet(ctx, &["date", &format!("+{format}")])?;
     match outcome.retcode {
         Some(0) => Ok(outcome.stdout.trim_end_matches('\n').to_owned()),

@@ -72,6 +72,7 @@ pub(super) fn mount_points(words: &[String], mounts: &str) -> Vec<String> {
             let mut fields = line.split_whitespace().skip(1);
             let (Some(place), Some(kind)) = (fields.next(), fields.next()) else { continue };
             let place = unescaped(place);
+            // Words that begin with a slash are paths, all others kinds of file systems.
             if (globs.is_empty() || globs.iter().any(|glob| glob.matches(kind))) && !paths.contains(&place) {
                 paths.push(place);
             }
@@ -82,6 +83,7 @@ pub(super) fn mount_points(words: &[String], mounts: &str) -> Vec<String> {
 
 /// The kernel writes white space in paths as octal numbers.
 pub(super) fn unescaped(path: &str) -> String {
+    // The kernel writes blanks in paths as octal numbers.
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 

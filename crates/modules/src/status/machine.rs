@@ -23,6 +23,7 @@ pub(super) fn parse_cpuinfo(text: &str) -> Map {
 }
 
 pub(super) fn words_or_text(name: &str, value: &str) -> Value {
+    // Only this line is a list. Of several processors the last one counts, as in Salt.
     if name == "flags" { value.split_whitespace().collect() } else { value.into() }
 }
 

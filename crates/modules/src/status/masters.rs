@@ -27,6 +27,8 @@ pub(super) fn connected_to(
             || status.ip.is_some_and(|ip| master.parse().is_ok_and(|wanted: std::net::IpAddr| wanted == ip));
         named && status.state == MasterState::Live
     });
+    // The event makes the minion's own loop connect or fail over. The job in the schedule only
+    // looks.
     if is_live != connected {
         let tag = if is_live { "__master_connected" } else { "__master_disconnected" };
         ctx.wait(ctx.agent.fire_local(tag, map! { "master" => &master }))?;
@@ -51,6 +53,7 @@ pub(super) fn ping_master(ctx: &Context, master: Value) -> Result<bool> {
     let limit = Duration::try_from_secs_f64(limit).unwrap_or(Duration::from_secs(60));
     let answered = ctx.wait(ctx.agent.ping_master(&master, limit));
     if answered {
+        // The preferred master is back.
         ctx.wait(ctx.agent.fire_local("__master_failback", map! { "master" => &master }))?;
     }
     Ok(answered)
@@ -65,6 +68,7 @@ pub(super) fn ping_master(ctx: &Context, master: Value) -> Result<bool> {
 ///     salt '*' status.proxy_reconnect rest_sample
 #[function]
 pub(super) fn proxy_reconnect(proxy_name: String, opts: Option<Value>) -> Result<bool> {
+    // There are no proxies here, which is what False says in Salt.
     let _ = (proxy_name, opts);
     Ok(false)
 }

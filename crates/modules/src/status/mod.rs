@@ -110,7 +110,9 @@ fn all_status(ctx: &Context) -> Result<Map> {
 fn custom(ctx: &Context) -> Result<Map> {
     let mut result = Map::new();
     for (option, wanted) in config::starting_with(ctx, "status.") {
+        // The option is `status.cpustats.custom` for the function `status.cpustats`.
         let Some((function, _)) = option.rsplit_once('.') else { continue };
+        // It would call itself forever.
         if function == "status.custom" || function == "status" {
             continue;
         }

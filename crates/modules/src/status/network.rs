@@ -37,6 +37,7 @@ pub(super) fn parse_netdev(text: &str) -> Map {
         "tx_compressed",
     ];
     let mut interfaces = Map::new();
+    // An alias such as `eth0:1` has a colon in its name.
     for (name, counters) in text.lines().filter_map(|line| line.rsplit_once(':')) {
         let mut fields: Vec<(&str, Value)> = FIELDS.into_iter().zip(counters.split_whitespace().map(number)).collect();
         fields.sort_by_key(|(name, _)| *name);
@@ -66,6 +67,7 @@ pub(super) fn parse_netstats(text: &str) -> Map {
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some(group) = words.first() else { continue };
+        // Every group has two lines of the same name: the columns and the numbers.
         if names.first() == Some(group) {
             let row: Map = names.iter().skip(1).copied().zip(words.iter().skip(1).map(|word| number(word))).collect();
             groups.insert(group.replace(':', ""), row);

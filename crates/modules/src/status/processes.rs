@@ -36,6 +36,7 @@ pub(super) fn login(line: &str) -> Option<Map> {
 
 /// The lines of the process list, with the names of the columns first.
 pub(super) fn process_lines(ctx: &Context) -> Result<Vec<String>> {
+    // The grain has the options for this system, and administrators may change it.
     let command = ctx.grains.get_str("ps").filter(|command| !command.is_empty()).unwrap_or("ps -efHww");
     let outcome = cmd::quiet(ctx, &["/bin/sh", "-c", command])?;
     if outcome.retcode != Some(0) {
@@ -87,6 +88,7 @@ pub(super) fn pid(ctx: &Context, sig: String) -> Result<String> {
 
 /// Leaves out this process and what it started to look around.
 pub(super) fn matching_pids(lines: &[String], pattern: &Regex, me: &str) -> Vec<String> {
+    // Neither the minion itself nor the `ps` it started is meant.
     let ours = |words: &[&str]| words.iter().skip(1).take(2).any(|word| *word == me);
     let found = lines.iter().skip(1).filter(|line| pattern.is_match(line)).filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
