@@ -23,6 +23,7 @@ fn masked(value: Value) -> Value {
     match value {
         Value::Map(map) => map.into_iter().map(|(key, value)| (key, masked(value))).collect::<Map>().into(),
         Value::List(items) => items.into_iter().map(masked).collect(),
+        // Empty values are no secret, and to see that one is empty helps to find mistakes.
         Value::Bytes(bytes) if !bytes.is_empty() => Value::bytes(MASK.as_bytes()),
         Value::Str(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Bool(_) if value.truthy() => {
             MASK.into()
@@ -44,6 +45,8 @@ struct Envs {
 impl Envs {
     /// The pillar in memory, or one compiled for the named environment.
     fn pillar(&self, ctx: &Context) -> Result<Map> {
+        // Without another environment the pillar in memory will do. To compile one costs the master
+        // a lot.
         if self.pillarenv.is_none() && self.saltenv.is_none() {
             return Ok((*ctx.pillar).clone());
         }
@@ -56,6 +59,7 @@ impl Envs {
         let option = |name: &str| ctx.opt_str(name).map(str::to_owned);
         let pillarenv = match &self.pillarenv {
             Some(pillarenv) => Some(pillarenv.clone()),
+            // The option makes `saltenv` count for the pillar as well.
             None if from_saltenv => self.saltenv.clone().or_else(|| option("saltenv")),
             None => option("pillarenv"),
         };
@@ -75,6 +79,8 @@ impl Envs {
 pub fn compiled(ctx: &Context, pillarenv: Option<String>, over: Value) -> Result<Map> {
     let mut pillar = Envs { pillarenv, saltenv: None }.compiled(ctx, Some(over.clone()))?;
     if let Value::Map(over) = over {
+        // The master knows the override for its templates. Laid over once more, it also wins over
+        // what they made.
         pillar.update(over);
     }
     Ok(pillar)
@@ -134,6 +140,7 @@ fn fetch(
 struct NotSet;
 
 /// How Salt's programs show that default.
+// `default=None` is a default, so "not given" needs a value of its own. This is how Salt shows it.
 const NOT_SET: &str = "<Constant.NOT_SET>";
 
 impl From<NotSet> for Value {
@@ -156,6 +163,7 @@ impl Lookup {
         let found = util::traverse(&pillar, &self.key, &self.delimiter).cloned();
         let given = (self.default.as_str() != Some(NOT_SET)).then_some(self.default);
         let option = || ctx.opt("pillar_merge_lists").is_some_and(Value::truthy);
+        // Types that do not fit are logged and not merged, and the pillar's value wins.
         if self.merge
             && let Some(merged) =
                 laid_over(given.as_ref(), found.as_ref(), self.merge_nested_lists.unwrap_or_else(option))
@@ -164,6 +172,7 @@ impl Lookup {
         }
         match found.or(given) {
             Some(value) => Ok(shown(value, unmask)),
+            // Salt raises a KeyError here.
             None if ctx.opt("pillar_raise_on_missing").is_some_and(Value::truthy) => {
                 Err(Error::Other(format!("Pillar key not found: {}", self.key)))
             }
@@ -307,6 +316,7 @@ impl Request {
         if !self.args.is_empty() {
             return Ok(chosen(&self.envs.pillar(ctx)?, &self.args, &"".into(), ":"));
         }
+        // To ignore it would compile a pillar without the override and look right.
         if self.encrypted.is_some_and(|encrypted| encrypted.truthy()) {
             return Err(Error::execution("not supported: pillar_enc, an encrypted pillar override"));
         }
@@ -363,6 +373,7 @@ fn raw(ctx: &Context, key: Option<String>, unmask: Option<bool>) -> Result<Value
         Some(key) => ctx.pillar.get(&key).cloned().unwrap_or_else(|| Map::new().into()),
         None => (*ctx.pillar).clone().into(),
     };
+    // Templates read the pillar by this function, so it shows everything unless asked not to.
     Ok(shown(found, unmask.or(Some(true))))
 }
 
@@ -419,6 +430,7 @@ fn ext(ctx: &Context, external: Value, pillar: Option<Value>, unmask: Option<boo
 ///     salt-call --local pillar.file_exists users/init.sls
 #[function]
 fn file_exists(ctx: &Context, path: String, saltenv: Option<String>) -> Result<bool> {
+    // Only a masterless minion has the files of the pillar.
     let roots = ctx.opt("pillar_roots").and_then(Value::as_map).filter(|roots| !roots.is_empty());
     let roots = roots.ok_or_else(|| Error::execution("No pillar_roots found. Are you running this on the master?"))?;
     let wanted = |env: &Value| saltenv.as_deref().is_none_or(|wanted| env.as_str() == Some(wanted));

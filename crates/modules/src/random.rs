@@ -22,6 +22,7 @@ const WHITESPACE: &str = " \t\n\r\x0b\x0c";
 fn seeded(seed: &Value) -> Result<Option<Random>> {
     match seed {
         Value::Null => Ok(None),
+        // To Python booleans are numbers.
         Value::Bool(seed) => Ok(Some(Random::of_number(i64::from(*seed)))),
         Value::Int(seed) => Ok(Some(Random::of_number(*seed))),
         Value::Str(seed) => Ok(Some(Random::of_text(seed))),
@@ -33,6 +34,8 @@ fn seeded(seed: &Value) -> Result<Option<Random>> {
 fn seeded_choice(seed: &Value) -> Result<Option<Random>> {
     match seed {
         Value::Null => Ok(None),
+        // Salt seeds choices with a checksum of the text, unlike numbers. The same seed must give
+        // the same choice on every minion.
         Value::Str(seed) => Ok(Some(Random::of_checksum(seed))),
         _ => Err(Error::Other("object supporting the buffer API required".into())),
     }
@@ -69,6 +72,7 @@ fn get_str(
     if letters.is_empty() {
         return Err(Error::execution("no characters to choose from"));
     }
+    // A mistake on the command line must not take the memory of every minion.
     if length > 1 << 20 {
         return Err(Error::invocation(format!("a text of {length} characters is too long")));
     }
@@ -120,6 +124,8 @@ fn rand_int(#[default(1)] start: i64, #[default(10)] end: i64, #[default(Value::
 fn seed(ctx: &Context, #[default(10)] range: i64, #[default(Value::Null)] hash: Value) -> Result<u64> {
     let limit = u64::try_from(range).ok().filter(|range| *range > 0);
     let limit = limit.ok_or_else(|| Error::Other("empty range for randrange()".into()))?;
+    // Each minion gets a number of its own that stays the same, for example for the minute of a
+    // cron job.
     let own = ctx.grains.get_str("id").unwrap_or_else(|| ctx.id());
     let mut random = seeded(&hash)?.unwrap_or_else(|| Random::of_text(own));
     Ok(random.below(limit))

@@ -30,16 +30,19 @@ pub fn answer(ctx: &Context, launch: &Launch) -> Option<Result<Outcome>> {
     let mut tape = tape.lock().unwrap();
     let tape = tape.as_mut()?;
     let words: Value = launch.words.iter().map(String::as_str).collect();
+    // The same question has another answer once something was changed.
     let stage = Value::from(tape.changes as i64);
     let fits = |entry: &&Map| entry.get("words") == Some(&words) && entry.get("stage") == Some(&stage);
     let Some(entry) = tape.answers.iter().find(fits) else {
         let text = format!("asked {words} (after {stage} changes)");
+        // The module may well catch the error, so the problem is kept for the end.
         tape.strange.push(text.clone());
         return Some(Err(Error::Other(text)));
     };
     let text = |name: &str| entry.get(name).map(Value::to_string).unwrap_or_default();
     let (mut stdout, mut stderr) = (text("stdout"), text("stderr"));
     if launch.merge {
+        // The recording has both apart. Mixed output comes in this order there.
         stdout = stderr + &stdout;
         stderr = String::new();
     }
@@ -47,6 +50,7 @@ pub fn answer(ctx: &Context, launch: &Launch) -> Option<Result<Outcome>> {
     if entry.get("changes").is_some_and(Value::truthy) {
         let env = entry.get("env").cloned().unwrap_or_default();
         let given = |name: &Value| launch.env.iter().rev().find(|(known, _)| *known == name.to_string());
+        // The later value of a variable wins, as in the environment of a process.
         let differs = |(name, value): &(&Value, &Value)| given(name).is_none_or(|(_, ours)| *ours != value.to_string());
         if let Some((name, _)) = env.as_map().and_then(|env| env.iter().find(differs)) {
             tape.strange.push(format!("{words} without the variable {name}"));
@@ -78,6 +82,8 @@ const ROOT: &str = "/@root@";
 /// The modules a provider works with.
 fn modules(provider: &str) -> Vec<&'static Module> {
     let named = crate::ALL.iter().copied().filter(|module| module.provider == Some(provider));
+    // The modules that others call. All the rest is left out, so that a case depends on nothing
+    // else.
     let helpers = crate::ALL.iter().copied().filter(|module| {
         ["pkg_resource", "config", "file", "cp"].contains(&module.name)
             || (module.name == "lowpkg" && module.provider == Some("rpm_lowpkg") && provider != "rpm_lowpkg")
@@ -89,6 +95,7 @@ fn write_files(root: &str, files: &Map) {
     for (path, content) in files {
         let path = std::path::PathBuf::from(format!("{root}{path}"));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // Scripts must be executable.
         let mode = if content.to_string().starts_with("#!") { 0o755 } else { 0o644 };
         util::replace_file(&path, content.to_string().as_bytes(), mode).unwrap();
     }
@@ -112,6 +119,7 @@ fn difference(case: &Map) -> Option<String> {
     let modules = modules(provider);
     let always: Vec<&'static Module> = modules
         .into_iter()
+        // The machine of the test is not the recorded one, so every module is taken as fitting.
         .map(|module| -> &'static Module { Box::leak(Box::new(module.clone().only_if(|_| Ok(())))) })
         .collect();
     let (ctx, _agent) = exec::testing::context(&always, opts, part("grains"), part("pillar"));
@@ -125,6 +133,7 @@ fn difference(case: &Map) -> Option<String> {
     let mut wrong = tape.strange;
     wrong.extend(compare(&case, ours));
     let made = Value::List(tape.made);
+    // A first difference explains the others, so only that is shown.
     if wrong.is_empty() && Some(&made) != case.get("made") {
         wrong.push(format!("did {made}\n      Salt {}", case.get("made").cloned().unwrap_or_default()));
     }
@@ -157,6 +166,7 @@ fn replay(file: &str, at_least: usize) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/programs").join(file);
     let cases: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let cases = cases.into_list().unwrap();
+    // A truncated file of cases must not pass.
     assert!(cases.len() >= at_least, "{file} has {} cases", cases.len());
     let mut wrong = Vec::new();
     for case in &cases {

@@ -30,6 +30,7 @@ fn error(failure: &Value) -> Error {
 fn fits(recorded: &Value, ours: &Value) -> bool {
     match (recorded, ours) {
         (Value::Str(recorded), Value::Str(ours)) => match recorded.split_once("{any}") {
+            // `{any}` stands for what is random, such as the name of a temporary file.
             Some((start, end)) => ours.starts_with(start) && ours.ends_with(end),
             None => recorded == ours,
         },
@@ -53,6 +54,7 @@ fn play(ctx: &Context, fun: &str, bound: Bound) -> exec::Result<Value> {
     match expected.filter(same) {
         Some(entry) => {
             tape.next += 1;
+            // Fake functions set the return code as the real ones did.
             if let Some(code) = entry.get("retcode").and_then(Value::as_i64) {
                 ctx.set_retcode(code);
             }
@@ -64,6 +66,7 @@ fn play(ctx: &Context, fun: &str, bound: Bound) -> exec::Result<Value> {
         None => {
             let wanted = Value::from(tape.calls.get(tape.next).cloned().map(Value::from));
             let text = format!("called {fun} {args:?} {kwargs:?}\n      not {wanted}");
+            // The module may catch the error, so it is kept for the end.
             tape.wrong.push(text.clone());
             Err(Error::Other(text))
         }
@@ -124,6 +127,7 @@ fn tested(fun: &str, grains: &Map) -> &'static Function {
     let (module, name) = fun.split_once('.').unwrap();
     let mut modules: Vec<_> = crate::ALL.iter().filter(|ours| ours.name == module).collect();
     if modules.len() > 1 {
+        // Several modules have this name, and the grains of the case choose.
         modules.retain(|module| (module.virtual_)(grains).is_ok());
     }
     let found = modules.iter().find_map(|module| module.functions.iter().find(|function| function.name == name));
@@ -157,6 +161,7 @@ fn files_below(folder: &Path, root: &Path, found: &mut Map) {
 fn changed(root: &Path, before: &Map) -> Map {
     let mut now = Map::new();
     files_below(root, root, &mut now);
+    // A file that is gone is recorded as None.
     let gone = before.keys().filter(|name| now.get_value(name).is_none()).map(|name| (name.clone(), Value::Null));
     let gone: Vec<_> = gone.collect();
     now.retain(|name, text| before.get_value(name) != Some(text));
@@ -167,6 +172,7 @@ fn changed(root: &Path, before: &Map) -> Map {
 /// The differences between a recording and what ours does; none when all is the same.
 fn differences(recorded: &Map) -> Option<String> {
     let scratch = tempfile::tempdir().unwrap();
+    // The recorded paths are without links.
     let root = scratch.path().canonicalize().unwrap();
     let case = replaced(&recorded.clone().into(), "{dir}", root.to_str().unwrap()).into_map().unwrap();
     let part = |name: &str| case.get(name).and_then(Value::as_map).cloned().unwrap_or_default();
@@ -201,6 +207,7 @@ fn differences(recorded: &Map) -> Option<String> {
     let tape = tape.lock().unwrap();
     let mut wrong = tape.wrong.clone();
     wrong.extend(compare(&case, ours).filter(|_| tape.wrong.is_empty()));
+    // Cases that end early never make their last calls.
     if wrong.is_empty() && tape.next < tape.calls.len() && case.get_str("ends").is_none() {
         wrong.push(format!("not called: {:?}", &tape.calls[tape.next..]));
     }
@@ -219,6 +226,7 @@ fn differences(recorded: &Map) -> Option<String> {
 fn with_keys_of_text(value: &Value) -> Value {
     match value {
         Value::List(items) => items.iter().map(with_keys_of_text).collect(),
+        // JSON, in which the recording is, has only text as keys.
         Value::Map(map) => {
             map.iter().map(|(key, value)| (key.to_string(), with_keys_of_text(value))).collect::<Map>().into()
         }

@@ -56,6 +56,7 @@ impl Selection {
     fn of_names(words: &[Value]) -> Self {
         let read = |word: &Value| {
             let word = word.to_string();
+            // `test` means all of the module, `test.ping` one function.
             if word.contains('*') || word.contains('.') {
                 Wanted::Glob(Glob::new(&word))
             } else {
@@ -96,17 +97,20 @@ fn doc(ctx: &Context, args: VarArgs) -> Result<Map> {
 
 /// "cp" and "cp." both mean all of cp, and not what begins alike.
 fn doc_pattern(word: &str) -> String {
+    // `sys.doc test` must not show `test_other.…`.
     if word.contains('*') { word.to_owned() } else { format!("{}.*", word.trim_end_matches('.')) }
 }
 
 /// Lays a documentation out as a Python docstring of a function, which programs that show it expect: a line break
 /// first, all lines indented; without the marks of reStructuredText.
 fn as_docstring(doc: &str) -> String {
+    // Salt strips the directive, since `CLI Example` reads well without it.
     let directive = Regex::new(r" *\.\. code-block:: \S+\n{1,2}").expect("the pattern is constant");
     let plain = directive.replace_all(doc, "");
     let lines = plain.trim_end().lines();
     let indented: String =
         lines.map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect();
+    // The shape of a Python docstring, which the outputters and other tools expect.
     format!("\n{indented}    ")
 }
 
@@ -176,6 +180,7 @@ fn argspec(ctx: &Context, #[default("")] module: String) -> Result<Map> {
 /// The entry of one function in an argument specification.
 pub fn specification(function: &Function) -> Map {
     let given = |yes: bool| yes.then_some(true);
+    // The form of Python's `ArgSpec`: defaults belong to the last parameters.
     let names: Vec<&str> = function.params.iter().map(|param| param.name).collect();
     let defaults: Vec<Value> = function.params.iter().filter_map(|param| param.default.map(|make| make())).collect();
     map! {
@@ -355,6 +360,7 @@ fn state_doc(ctx: &Context, args: VarArgs) -> Result<Map> {
         for function in module.functions {
             let name = format!("{}.{}", module.name, function.name);
             if wanted(&name) {
+                // The text of the module itself stands before its first function.
                 docs.entry_or_insert_with(module.name, || as_docstring(module.doc).into());
                 docs.insert(name, as_docstring(function.doc));
             }
@@ -406,6 +412,7 @@ fn schema(name: &str, function: &Function) -> Map {
         if let Some(make) = param.default {
             property.insert("default", make());
         }
+        // Nothing but the default tells the type, as in Salt.
         let mut kind = map! { "type" => "string" };
         match param.default.map(|make| make()) {
             Some(Value::Bool(_)) => drop(kind.insert("type", "boolean")),

@@ -30,6 +30,8 @@ impl Loader for Served {
         let lock = || asked.0.lock().unwrap_or_else(PoisonError::into_inner);
         let saltenv = if saltenv.is_empty() { "base" } else { saltenv };
         let key = (path.to_owned(), saltenv.to_owned());
+        // A template imports the same file again and again, and during one run all should see the
+        // same text.
         if let Some(known) = lock().get(&key) {
             return Ok(known.clone());
         }
@@ -79,6 +81,7 @@ pub struct Sls {
 /// What is wrong with the text, as Salt words it.
 pub fn data(ctx: &Context, sls: Sls) -> Result<Value> {
     let renderer = renderer(ctx);
+    // Templates may call any function and run for long.
     let rendered = ctx.blocking(move || {
         renderer.render(&Request {
             text: &sls.text,
@@ -122,6 +125,7 @@ pub fn text(
 }
 
 /// The engines Salt knows.
+// Names that Salt knows. Any other is a mistake of the user and deserves another message.
 const ENGINES: [&str; 7] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah", "file_pattern"];
 
 /// Renders paths or commands, for functions with an argument `template`.

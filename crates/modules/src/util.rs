@@ -22,6 +22,8 @@ pub fn split_input(value: &Value) -> Vec<String> {
 /// Says whether a value means yes, as Salt reads words and numbers.
 pub fn is_true(value: &Value) -> bool {
     match value {
+        // Salt's `is_true`: texts of numbers count like numbers, and of all others only "true" is
+        // true.
         Value::Str(text) => match text.trim().parse::<f64>() {
             Ok(number) => number > 0.0,
             Err(_) => text.eq_ignore_ascii_case("true"),
@@ -34,6 +36,7 @@ pub fn is_true(value: &Value) -> bool {
 
 /// Says whether a path is a file we may run.
 pub fn is_executable(path: &Path) -> bool {
+    // For root `access` says yes to any file with some execute bit.
     nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
         && path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
@@ -54,6 +57,7 @@ pub fn which(name: &str) -> Option<PathBuf> {
 fn search_path(path: Option<OsString>) -> impl Iterator<Item = PathBuf> {
     let mut folders: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
     let usual = ["/sbin", "/bin", "/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"].map(PathBuf::from);
+    // A service may have a short PATH, without `sbin`.
     let lacking: Vec<PathBuf> = usual.into_iter().filter(|folder| !folders.contains(folder)).collect();
     folders.extend(lacking);
     folders.into_iter()
@@ -86,6 +90,7 @@ pub fn needs(ctx: &Context, program_name: &str) -> Result<()> {
 
 /// Returns an option as `config.get` finds it: options, grains, pillar, and the master's options in the pillar.
 pub fn config_get(ctx: &Context, name: &str) -> Option<Value> {
+    // With `pillar_opts` the master's configuration is part of the pillar.
     let in_pillar = ctx.pillar.get("master").and_then(Value::as_map);
     let places = [Some(&*ctx.opts), Some(&*ctx.grains), Some(&*ctx.pillar), in_pillar];
     places.into_iter().flatten().find_map(|map| map.get(name).cloned())
@@ -93,6 +98,7 @@ pub fn config_get(ctx: &Context, name: &str) -> Option<Value> {
 
 /// Follows a path of keys in a map.
 pub fn traverse<'a>(map: &'a Map, path: &str, delimiter: &str) -> Option<&'a Value> {
+    // A key that has the delimiter itself cannot be found, as in Salt.
     if delimiter.is_empty() || !path.contains(delimiter) {
         return map.get(path).or_else(|| step(map, path));
     }
@@ -101,6 +107,7 @@ pub fn traverse<'a>(map: &'a Map, path: &str, delimiter: &str) -> Option<&'a Val
 }
 
 fn step<'a>(map: &'a Map, key: &str) -> Option<&'a Value> {
+    // YAML makes numbers of keys such as `80`, but a path is text.
     map.get(key).or_else(|| map.get_value(&Value::Int(key.parse().ok()?)))
 }
 
@@ -110,6 +117,7 @@ pub fn merge_maps(base: &mut Map, over: Map, join_lists: bool) {
         match (base.get_value_mut(&key), value) {
             (Some(Value::Map(below)), Value::Map(above)) => merge_maps(below, above, join_lists),
             (Some(Value::List(below)), Value::List(above)) if join_lists => {
+                // Salt appends only what is not there yet.
                 let new: Vec<Value> = above.into_iter().filter(|item| !below.contains(item)).collect();
                 below.extend(new);
             }
@@ -144,6 +152,7 @@ impl FilterBy {
             let hit = self.lookup.iter().find(|(key, _)| targeting::fnmatch(&text, &key.to_string()));
             hit.map(|(_, entry)| entry).filter(|entry| !entry.is_null())
         };
+        // A grain may be a list, and the first of its items that fits decides.
         let picked = values.iter().find_map(fits).or_else(|| self.lookup.get_value(&self.default));
         let mut result = picked.cloned().unwrap_or_default();
         if let Some(base) = self.base.as_deref().and_then(|base| self.lookup.get(base)) {

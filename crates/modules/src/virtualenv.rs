@@ -17,6 +17,7 @@ pub static MODULE: Module = Module::new(
     &[&CREATE, &GET_DISTRIBUTION_PATH, &GET_RESOURCE_CONTENT, &GET_RESOURCE_PATH, &GET_SITE_PACKAGES, &VIRTUALENV_VER],
 );
 
+// An interpreter as `venv_bin` means its own module `venv`.
 static INTERPRETER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^(python|pypy)[0-9.]*(\.exe)?$").expect("the pattern is fixed"));
 
@@ -50,6 +51,7 @@ fn maker(program: &str, python: Option<&str>) -> Result<Maker> {
         let missing = || Error::execution(format!("Cannot find requested python ({python})."));
         util::which(python).map(|_| Maker::Interpreter(python.to_owned())).ok_or_else(missing)
     };
+    // `venv` is no program but a module, so some Python has to run it.
     if program == "venv" {
         let own = || util::which("python3").or_else(|| util::which("python"));
         return match python {
@@ -67,11 +69,14 @@ fn maker(program: &str, python: Option<&str>) -> Result<Maker> {
         return found(program);
     }
     let program = program.to_owned();
+    // Salt looks for `venv` in the name, too: `pyvenv` and the like take other options than
+    // virtualenv.
     Ok(if program.contains("venv") { Maker::Venv(program) } else { Maker::Virtualenv(program) })
 }
 
 /// The program that is used when none is named.
 fn usual_program(ctx: &Context) -> String {
+    // The pillar wins over the minion's configuration, as in Salt.
     let set = ctx.pillar.get("venv_bin").filter(|set| set.truthy()).or_else(|| ctx.opt("venv_bin"));
     if let Some(set) = set {
         return set.to_string();
@@ -127,6 +132,7 @@ fn create(
         system: system_site_packages == Value::Bool(true),
     };
     options.check(&program, &maker)?;
+    // The options of virtualenv came and went, while those of venv are the same everywhere.
     let version = match maker.takes_venv_options() {
         true => Vec::new(),
         false => version_of(ctx, &program, &user, &kwargs.given())?,
@@ -181,6 +187,7 @@ impl Options {
                 [("upgrade", !self.upgrade.is_null()), ("symlinks", !self.symlinks.is_null())].to_vec()
             }
             _ => vec![
+                // With the module `venv` the option chooses the interpreter that runs it.
                 ("python", matches!(maker, Maker::Venv(_)) && self.python.is_some()),
                 ("extra_search_dir", searched),
                 ("never_download", !self.never_download.is_null()),
@@ -204,16 +211,19 @@ impl Options {
             words.extend(yes(&self.symlinks).then(|| "--symlinks".to_owned()));
             words.extend(self.prompt.iter().flat_map(|prompt| ["--prompt".to_owned(), prompt.clone()]));
         } else {
+            // distribute and setuptools became one again with virtualenv 1.10.
             words.extend((self.distribute && version < &[1, 10][..]).then(|| "--distribute".to_owned()));
             words.extend(self.python.iter().map(|python| format!("--python={python}")));
             let folders = util::split_input(&self.extra_search_dir);
             words.extend(folders.iter().filter(|f| !f.is_empty()).map(|folder| format!("--extra-search-dir={folder}")));
+            // Between 1.10 and 14 the option was gone.
             let ignored = version >= &[1, 10][..] && version < &[14, 0, 0][..];
             if yes(&self.never_download) {
                 words.extend((!ignored).then(|| "--never-download".to_owned()));
             } else if self.never_download == Value::Bool(false) && version >= &[20, 0][..] {
                 words.push("--download".to_owned());
             }
+            // The quotes are Salt's and become part of the prompt.
             words.extend(self.prompt.iter().map(|prompt| format!("--prompt='{prompt}'")));
         }
         words.extend(self.clear.then(|| "--clear".to_owned()));
@@ -233,6 +243,7 @@ struct Bootstrap {
 /// Sees to setuptools and pip, where the program leaves them out.
 fn bootstrap(ctx: &Context, wanted: Bootstrap, mut said: Map) -> Result<Map> {
     let folder = Path::new(&wanted.path).join("bin");
+    // Old environments come without setuptools, which pip needs.
     if wanted.setuptools && !folder.join("easy_install").exists() {
         installed_by_script(ctx, "https://bootstrap.pypa.io/ez_setup.py", &wanted)?;
     }
@@ -254,6 +265,7 @@ fn installed_by_script(ctx: &Context, source: &str, wanted: &Bootstrap) -> Resul
     let Some(cached) = cached.as_str().filter(|path| !path.is_empty()) else {
         return Err(Error::execution(format!("{source} could not be fetched")));
     };
+    // A copy, since the user may not be able to read the cache of the minion.
     let script = tempfile::Builder::new().prefix("bootstrap-").suffix(".py").tempfile_in(&wanted.path)?;
     std::fs::copy(cached, script.path()).map_err(|error| Error::io("copy", cached, &error))?;
     std::fs::set_permissions(script.path(), std::fs::Permissions::from_mode(0o500))?;
@@ -304,6 +316,7 @@ fn version_of(ctx: &Context, program: &str, user: &Value, kwargs: &Map) -> Resul
 /// Reads "virtualenv 20.17.1 from …" or "15.0.1".
 fn version_in(text: &str) -> Option<Vec<u64>> {
     let word = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    // Debian appends `+ds` to the version.
     let bare = word.split("rc").next()?.split("+ds").next()?;
     bare.split('.').map(|part| part.parse().ok()).collect()
 }
@@ -330,6 +343,7 @@ fn told(ctx: &Context, venv: &str, code: String) -> Result<Value> {
 
 /// Names that go into a piece of Python.
 fn quoted(text: &str) -> Result<String> {
+    // Salt's own list of words. The text becomes part of a program.
     let bad = ["import", ";", "subprocess", "eval", "open", "file", "exec", "input"];
     if bad.iter().any(|bad| text.contains(bad)) {
         return Err(Error::invocation(format!("Unsafe python code detected in '{text}'")));

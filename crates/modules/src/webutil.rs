@@ -18,6 +18,7 @@ pub static MODULE: Module =
 
 /// Runs `htpasswd` with letters of options. The password goes to its standard input, where nobody else sees it.
 fn fed(ctx: &Context, letters: String, file: &str, user: &str, password: &str, runas: Option<String>) -> Result<Value> {
+    // `htpasswd -i` reads one line, and the rest would silently be lost.
     if password.contains(['\n', '\0']) {
         return Err(Error::invocation("a password for htpasswd is one line"));
     }
@@ -46,6 +47,7 @@ fn useradd(
     #[default("")] opts: String,
     runas: Option<String>,
 ) -> Result<Value> {
+    // `-c` would empty a file that is there.
     let create = if Path::new(&pwfile).exists() { "" } else { "c" };
     fed(ctx, format!("-i{opts}{create}"), &pwfile, &user, &password, runas)
 }

@@ -13,6 +13,7 @@ pub const EXT_NODES: &str = "ext_nodes";
 /// names none, and the log says why. It blocks until the programs have ended.
 pub fn tops(option: Option<&Value>, id: &str) -> Map {
     let command = option.and_then(|sources| sources.get(EXT_NODES)).filter(|command| command.truthy());
+    // A broken source of tops must not take the top file with it.
     let Some(command) = command.map(Value::to_string) else { return Map::new() };
     match ext_nodes(&command, id) {
         Ok(found) => found,
@@ -25,12 +26,14 @@ pub fn tops(option: Option<&Value>, id: &str) -> Map {
 
 /// Runs the program with the minion's id as its last argument, and reads what it prints.
 fn ext_nodes(command: &str, id: &str) -> Result<Map, String> {
+    // An id comes from a minion.
     if id.starts_with('-') {
         return Err("the program would read the id as an option".to_owned());
     }
     let words = shlex::split(command).map_err(|error| error.to_string())?;
     let (program, arguments) = words.split_first().ok_or("the command is empty")?;
     let mut command = Command::new(program);
+    // Salt quotes the words although no shell reads them. Here they are passed as they are.
     command.args(arguments).arg(id).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("{program}: {error}"))?;
     if !output.status.success() {

@@ -64,6 +64,7 @@ fn installed(ctx: &Context, remembered: bool) -> Result<Map> {
 
 /// Splits `busybox-extras-1.36.1-r5` into name and version.
 fn split(line: &str) -> Option<(&str, &str)> {
+    // `name-version-r1`: the last part is the revision of the package and belongs to the version.
     let (rest, _) = line.rsplit_once('-')?;
     let (name, _) = rest.rsplit_once('-')?;
     Some((name, &line[name.len() + 1..]))
@@ -125,6 +126,7 @@ fn refresh(ctx: &Context) -> Result<()> {
     match said.retcode {
         Some(0) => Ok(()),
         _ => {
+            // The text is Salt's, though nothing was to be installed.
             let info = map! { "errors" => vec![said.stdout], "changes" => false };
             Err(Error::detailed("Problem encountered installing package(s)", info))
         }
@@ -134,6 +136,7 @@ fn refresh(ctx: &Context) -> Result<()> {
 /// Reads lines such as `(1/2) Upgrading busybox (1.36.1-r4 -> 1.36.1-r5)`: the packages with their new versions.
 fn upgrades(text: &str) -> Vec<(String, String)> {
     let words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    // The lines look like `(1/2) Upgrading name (1.0-r0 -> 1.1-r0)`.
     let found = words.filter_map(|words| Some((words.get(2)?.to_string(), words.get(5)?.trim_matches(')').to_owned())));
     found.collect()
 }
@@ -161,6 +164,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
             found.insert(name, version);
         }
     }
+    // What is not installed does not show among the upgrades and has to be searched for.
     for name in &names {
         if found.get(name).is_some_and(Value::truthy) {
             continue;
@@ -206,6 +210,7 @@ fn names(name: Option<String>) -> Vec<String> {
 
 fn checked(names: Vec<String>) -> Result<Vec<String>> {
     match names.iter().find(|name| name.is_empty() || name.starts_with('-')) {
+        // Names may come from pillars, and apk would read these as options.
         Some(bad) => Err(Error::invocation(format!("'{bad}' is not the name of a package"))),
         None => Ok(names),
     }
@@ -260,6 +265,7 @@ fn install(
         self::refresh(ctx)?;
     }
     let mut words = vec!["apk".to_owned(), "add".into()];
+    // `add` leaves an installed package at its version unless told to upgrade.
     words.extend(wanted.iter().any(|name| old.contains_key(name)).then(|| "-u".to_owned()));
     words.extend(wanted);
     change(ctx, &words, "installing")
@@ -338,6 +344,7 @@ fn upgrade(
     let words: Vec<&str> = verb.iter().copied().chain(wanted.iter().map(String::as_str)).collect();
     let said = common::run(ctx, &words, Extra { merge: true, ..Extra::default() })?;
     ctx.memo.forget::<Known>();
+    // Unlike other modules, Salt's returns a failed upgrade and does not raise.
     let done = said.retcode == Some(0);
     let comment = if done { String::new() } else { said.stdout };
     let changes = common::differences(&old, &shown(ctx)?);
@@ -372,6 +379,7 @@ fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> 
     let mut found = Map::new();
     for name in checked(packages.0.iter().map(Value::to_string).collect())? {
         let text = common::output(ctx, &["apk", "info", "-L", &name], false)?;
+        // The title of the list.
         let files: Vec<&str> = text.lines().filter(|line| !line.ends_with("contains:")).collect();
         if !files.is_empty() {
             found.insert(name, files);

@@ -11,6 +11,7 @@ fn printed(ctx: &Context, line: &str) -> Result<String> {
 
 /// Lines such as "virt_use_usb  (on   ,   on)  Allow virt to use usb".
 fn booleans(text: &str) -> Map {
+    // The first line is a title. A row is `name (on , off) text`.
     let lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
         .filter(|words| words.len() >= 4)
@@ -30,6 +31,7 @@ fn modules(text: &str) -> Map {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
         .filter(|words| words.len() >= 2)
+        // `priority name format`, and `disabled` as a fourth word. Versions are no longer told.
         .map(|words| (words[1], map! { "Enabled" => words.len() != 4, "Version" => () }))
         .collect()
 }

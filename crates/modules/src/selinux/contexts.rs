@@ -68,8 +68,11 @@ fn fcontext_get_policy(
 ) -> Result<Value> {
     let kind = filetype.filter(|code| !code.is_empty()).map(|code| kind(&code)).transpose()?;
     let name = quotable(Some(name))?.unwrap_or_default();
+    // A part that was not given may be anything, but not beyond its colon.
     let any = |part: Option<String>| Ok::<_, Error>(quotable(part)?.unwrap_or_else(|| "[^:]+".into()));
     let (sel_user, sel_type, sel_level) = (any(sel_user)?, any(sel_type)?, any(sel_level)?);
+    // The whole list is searched by `grep`, as in Salt. Quotes are refused before, and the rest is
+    // escaped.
     let line = format!(
         "semanage fcontext --list | grep -E '^{}[ ]+{}[ ]+{sel_user}:[^:]+:{sel_type}:{sel_level}[ |\t]*$'",
         escaped(&name),
@@ -100,11 +103,13 @@ fn change(ctx: &Context, mut doing: &str, policy: Policy) -> Result<Value> {
     let name = quotable(Some(policy.name))?.unwrap_or_default();
     if doing == "add" {
         let line = format!("semanage fcontext --list | grep -E '{} '", escaped(&name));
+        // `semanage` refuses to add a rule twice.
         if !shell(ctx, line)?.is_empty() {
             doing = "modify";
         }
     }
     let mut line = format!("semanage fcontext --{doing}");
+    // "All files" is the default and has no letter for `--ftype` in old versions.
     if let Some(code) = policy.filetype.filter(|code| code != "a") {
         kind(&code)?;
         line.push_str(&format!(" --ftype {code}"));
@@ -194,6 +199,7 @@ fn difference(old: &str, new: &str) -> Result<Map> {
 ///     salt '*' selinux.fcontext_apply_policy /srv/www recursive=True
 #[function]
 fn fcontext_apply_policy(ctx: &Context, name: String, #[default(false)] recursive: bool) -> Result<Map> {
+    // The rehearsal is the only one that tells old and new contexts, so its text makes the report.
     let expected = differences(ctx, &name, recursive)?;
     let option = if recursive { "-R " } else { "" };
     let line = format!("restorecon -v -F {option}{}", escaped(&name));
@@ -201,6 +207,7 @@ fn fcontext_apply_policy(ctx: &Context, name: String, #[default(false)] recursiv
     if said.get("retcode").is_some_and(Value::truthy) {
         return Ok(said);
     }
+    // The text changed with version 2.7 or so of the tools.
     let pattern = if expected.starts_with("Would relabel") {
         "(?m)Would relabel (.*) from (.*) to (.*)$"
     } else if expected.starts_with("restorecon reset") {

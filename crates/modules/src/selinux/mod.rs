@@ -43,12 +43,14 @@ pub static MODULE: Module = Module::new(
 .only_if(installed);
 
 fn installed(_grains: &Map) -> std::result::Result<(), String> {
+    // All three come with the package of tools, without which nothing here works.
     let missing = ["semanage", "setsebool", "semodule"].into_iter().find(|name| util::which(name).is_none());
     missing.map_or(Ok(()), |name| Err(format!("{name} is not in the path")))
 }
 
 /// Runs a line of a shell, which may find nothing, and returns what it printed.
 fn shell(ctx: &Context, line: String) -> Result<String> {
+    // `grep` ends with 1 when it finds nothing, which is no error.
     let kwargs = map! { "ignore_retcode" => true };
     Ok(ctx.call_with("cmd.shell", Call { args: vec![line.into()], kwargs })?.to_string())
 }
@@ -56,6 +58,7 @@ fn shell(ctx: &Context, line: String) -> Result<String> {
 /// Puts backslashes in front of what means something in a pattern, as Python does it.
 fn escaped(text: &str) -> String {
     text.chars()
+        // The letters that Python's `re.escape` escapes.
         .flat_map(|c| "()[]{}?*+-|^$\\.&~# \t\n\r\x0b\x0c".contains(c).then_some('\\').into_iter().chain([c]))
         .collect()
 }

@@ -8,6 +8,7 @@ use regex::Regex;
 const CONFIG: &str = "/etc/selinux/config";
 
 fn control() -> Option<PathBuf> {
+    // Very old kernels mount it at the root.
     ["/sys/fs/selinux", "/selinux"]
         .iter()
         .map(Path::new)
@@ -34,6 +35,7 @@ fn configured(text: &str) -> Option<String> {
 
 /// The configuration with another mode.
 fn with_mode(text: &str, mode: &str) -> String {
+    // Salt's pattern: it leaves `SELINUXTYPE` alone, and also a setting in the first line.
     let pattern = Regex::new(r"\nSELINUX=.*\n").expect("the pattern is constant");
     pattern.replace_all(text, format!("\nSELINUX={mode}\n")).into_owned()
 }
@@ -86,6 +88,7 @@ fn setenforce(ctx: &Context, mode: String) -> Result<String> {
     let (number, word) = match mode.to_lowercase().as_str() {
         "enforcing" => ("1", "enforcing"),
         "permissive" => ("0", "permissive"),
+        // SELinux cannot be turned off before the next start. Until then permissive comes closest.
         "disabled" => ("0", "disabled"),
         _ => return Err(Error::invocation(format!("Invalid mode {mode}"))),
     };

@@ -8,6 +8,7 @@ use super::{quotable, shell};
 
 /// Protocol and port from a name such as "tcp/8080" or "udp/20-21", else as they are given.
 fn parted(name: &str, protocol: &Value, port: &Value) -> Result<(String, String)> {
+    // Salt's pattern, which wants two digits at least.
     let pattern = Regex::new(r"^(tcp|udp)/([0-9]+-?[0-9]+)$").expect("the pattern is constant");
     let given = format!("{protocol}/{port}");
     let found = pattern.captures(name).or_else(|| pattern.captures(&given)).ok_or_else(|| {
@@ -36,6 +37,7 @@ fn port_get_policy(
 ) -> Result<Value> {
     let (protocol, port) = parted(&name, &protocol, &port)?;
     let kind = quotable(sel_type)?.unwrap_or_else(|| r"\w+".into());
+    // A type may own several ports in one row, parted by commas.
     let line = format!("semanage port --list | grep -E '^{kind}[ ]+{protocol}[ ]+((.*)*)[ ]{port}($|,)'");
     let text = shell(ctx, line)?;
     if text.is_empty() {

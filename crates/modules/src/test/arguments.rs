@@ -43,6 +43,7 @@ pub(super) fn arg_repr(args: VarArgs, kwargs: KwArgs) -> Result<Map> {
 pub(super) fn tuple(items: &[Value]) -> String {
     let inner: Vec<String> = items.iter().map(python::repr).collect();
     match inner.as_slice() {
+        // Python writes a tuple of one with a comma.
         [one] => format!("({one},)"),
         all => format!("({})", all.join(", ")),
     }

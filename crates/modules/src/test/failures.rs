@@ -34,6 +34,7 @@ pub(super) fn try_(
 ) -> Result<Value> {
     let call = Call { args: Vec::new(), kwargs: kwargs.given() };
     match ctx.call_permitted(&module, call) {
+        // To Salt a missing function is a missing key of a dict.
         Err(Error::NotAvailable(_)) if return_try_exception => Ok(format!("KeyError('{module}')").into()),
         Err(error) if return_try_exception => Ok(error.to_string().into()),
         Err(_) => Ok(Value::Null),
@@ -111,6 +112,7 @@ pub(super) fn raise_exception(name: String, args: VarArgs, kwargs: KwArgs) -> Re
     }
     let text = match args.0.as_slice() {
         [] => String::new(),
+        // Python shows the argument of this one exception with its quotes.
         [one] if name == "KeyError" => python::repr(one),
         [one] => one.to_string(),
         several => tuple(several),
@@ -122,6 +124,7 @@ pub(super) fn raise_exception(name: String, args: VarArgs, kwargs: KwArgs) -> Re
         "TypeError" => Err(Error::Arguments(text)),
         known if EXCEPTIONS.contains(&known) => Err(Error::Other(format!("{known}: {text}"))),
         unknown => {
+            // Salt logs it and returns False.
             tracing::error!("No such exception: {unknown}");
             Ok(false)
         }

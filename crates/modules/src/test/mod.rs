@@ -215,6 +215,7 @@ async fn sleep(ctx: &Context, length: Value) -> Result<bool> {
 /// Python's `int()` of an argument.
 fn seconds(length: &Value) -> Result<u64> {
     let whole = match length {
+        // Python's `int()`: floats are cut off, and texts must be whole numbers.
         Value::Float(number) => Some(number.trunc() as i64),
         Value::Str(text) => text.trim().parse().ok(),
         other => other.as_i64(),
@@ -229,6 +230,7 @@ fn seconds(length: &Value) -> Result<u64> {
 async fn rest(ctx: &Context, seconds: u64) -> Result<bool> {
     tokio::select! {
         () = tokio::time::sleep(Duration::from_secs(seconds)) => Ok(true),
+        // A killed job must not sleep on.
         () = ctx.job.cancel.cancelled() => Err(Error::Terminated),
     }
 }
@@ -301,6 +303,7 @@ fn module_report(ctx: &Context) -> Result<Map> {
         "function_subs" => functions,
         "modules" => modules.clone(),
         "module_attrs" => modules,
+        // Salt compares two ways to look up functions. Here there is only one.
         "missing_attrs" => list![],
         "missing_subs" => list![],
     })

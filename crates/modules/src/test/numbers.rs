@@ -21,6 +21,7 @@ pub(super) fn fib(ctx: &Context, num: i64) -> Result<Value> {
     let (mut previous, mut current) = (BigInt::from(0), BigInt::from(1));
     for step in 1..num {
         (previous, current) = (current.clone(), previous + current);
+        // Such a loop never waits for anything, so it has to look for itself whether it was killed.
         if step % 1000 == 0 {
             ctx.unless_killed();
         }

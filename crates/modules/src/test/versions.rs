@@ -17,6 +17,7 @@ pub(super) fn version() -> Result<String> {
 
 /// The version in a form that tools made for Salt can parse.
 pub fn version_text() -> String {
+    // Tools compare this with versions of Salt, and "+" begins a local part that they ignore.
     format!("{}+saltern.{}", exec::SALT_LINE, exec::VERSION)
 }
 
@@ -89,6 +90,7 @@ pub(super) fn report(information: &Map) -> String {
     for (name, section) in sections() {
         lines.push(format!("{name}:"));
         let mut entries: Vec<(&Value, &Value)> = section.iter().collect();
+        // Salt sorts without regard to case.
         entries.sort_by_key(|(name, _)| name.to_string().to_lowercase());
         for (name, version) in entries {
             let shown = if version.is_null() { "Not Installed".to_owned() } else { version.to_string() };

@@ -26,6 +26,7 @@ pub(super) fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
     common::clear_refresh_mark(ctx);
     let mut words = vec!["pacman", "-Sy"];
     words.extend(root.iter().flat_map(|root| ["-r", root]));
+    // The answer is read as text, so it must not be translated.
     let extra = Extra { env: vec![("LANG".to_owned(), "C".to_owned())], ..Extra::default() };
     let said = common::run(ctx, &words, extra)?;
     if said.retcode != Some(0) {
@@ -36,6 +37,7 @@ pub(super) fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [name, ..] if line.contains("is up to date") => drop(found.insert(name, false)),
+            // The name of the file stands for the repo, such as `core.db`.
             [_, name, ..] if line.contains("downloading") => {
                 found.insert(name.split('.').next().unwrap_or_default(), true);
             }
@@ -67,6 +69,7 @@ fn install(
 ) -> Result<Map> {
     let kwargs = kwargs.given();
     let targets = common::parse_targets(ctx, vec![name.into(), pkgs, sources], kwargs.clone())?;
+    // Salt compares with True here and nothing else.
     let yes = |value: &Value| *value == Value::Bool(true);
     let mut words = vec!["pacman".to_owned()];
     match targets {
@@ -81,8 +84,10 @@ fn install(
         Targets::Packages(packages) => {
             let chosen = chosen(ctx, &packages, &refresh)?;
             words.push("-S".to_owned());
+            // Looking for a version may have refreshed already.
             words.extend((yes(&refresh) && !chosen.refreshed).then(|| "-y".to_owned()));
             words.extend(yes(&sysupgrade).then(|| "-u".to_owned()));
+            // Without `--needed` pacman would install anew what is there.
             words.extend(["--noprogressbar", "--noconfirm", "--needed"].map(str::to_owned));
             if !chosen.errors.is_empty() {
                 return common::outcome("Problem encountered installing package(s)", chosen.errors, Map::new());
@@ -116,6 +121,8 @@ fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen> {
         let sign = if sign.is_empty() { "=" } else { sign };
         match version.contains('*') {
             false => chosen.words.push(format!("{name}{sign}{version}")),
+            // Pacman knows no patterns in versions, so they are looked up first. "At least 1.*"
+            // makes no sense.
             true if sign == "=" => patterns.push((name.to_string(), version.to_owned())),
             true => chosen.errors.push(format!("Invalid wildcard for {name}{sign}{version}")),
         }
@@ -171,6 +178,7 @@ fn upgrade(ctx: &Context, #[default(false)] refresh: Value, root: Option<String>
     let changes = common::differences(&old, &shown(ctx)?);
     if said.retcode != Some(0) {
         let info = map! { "changes" => changes, "result" => said.into_map() };
+        // Even a failed upgrade may have changed something.
         return Err(Error::detailed("Problem encountered upgrading packages", info));
     }
     Ok(changes)
@@ -208,6 +216,7 @@ fn removed(ctx: &Context, name: Option<String>, pkgs: Value, how: &str) -> Resul
         return Ok(Map::new());
     };
     let old = shown(ctx)?;
+    // Pacman refuses the whole call when one package is missing.
     let there: Vec<String> = wanted.text_keys().filter(|name| old.contains_key(name)).map(str::to_owned).collect();
     if there.is_empty() {
         return Ok(Map::new());

@@ -31,6 +31,7 @@ fn group_list(ctx: &Context) -> Result<Map> {
     let (mut whole, mut partly) = (Vec::new(), Vec::new());
     for (group, packages) in installed {
         match available.remove(&group) {
+            // A group is nothing but a list of packages, so it is there when all of them are.
             Some(all) if all.len() == packages.len() => whole.push(group),
             Some(_) => partly.push(group),
             None => tracing::error!("the group {group} is installed, but pacman does not know it"),
@@ -57,6 +58,7 @@ fn members(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
 #[function]
 fn group_info(ctx: &Context, name: String) -> Result<Map> {
     let members = members(ctx, &name)?;
+    // Pacman has no kinds of members. Salt calls all of them "default".
     let of = |kind: &str| if kind == "default" { members.iter().cloned().collect() } else { Value::List(Vec::new()) };
     Ok(KINDS.iter().map(|kind| (*kind, of(kind))).collect())
 }

@@ -100,6 +100,7 @@ pub(super) fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> R
     if kwargs.0.get("refresh").is_some_and(is_true) {
         refresh(ctx, None)?;
     }
+    // `--print-format` only shows what would be installed, so what is up to date is left out.
     let mut words = vec!["pacman", "-Sp", "--needed", "--print-format", "%n %v"];
     words.extend(names.iter().map(String::as_str));
     words.extend(kwargs.0.get_str("root").iter().flat_map(|root| ["-r", root]));
@@ -152,6 +153,7 @@ fn list_upgrades(ctx: &Context, #[default(false)] refresh: bool, root: Option<St
     let mut found = Map::new();
     for line in said.stdout.lines() {
         if let [name, version] = line.split_whitespace().collect::<Vec<_>>()[..]
+            // With `-y` the progress of the lists is printed, too.
             && !(name.eq_ignore_ascii_case("downloading") && version.to_lowercase().contains(".db"))
         {
             found.insert(name, version);
@@ -227,6 +229,7 @@ fn file_lines(ctx: &Context, packages: &VarArgs) -> Result<(Vec<String>, Owned)>
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["pacman", "-Ql"];
     let rest = match names.split_first() {
+        // Salt takes a first argument that is a path for another root.
         Some((root, rest)) if Path::new(root).exists() => {
             words.extend(["-r", root]);
             rest
@@ -238,6 +241,7 @@ fn file_lines(ctx: &Context, packages: &VarArgs) -> Result<(Vec<String>, Owned)>
     let (errors, lines): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("error"));
     let file = |line: &str| {
         let (package, path) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        // Salt splits at blanks and joins with one.
         (package.to_owned(), path.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     Ok((errors.into_iter().map(str::to_owned).collect(), lines.into_iter().map(file).collect()))
