@@ -124,7 +124,7 @@ fn get_hostname() -> Result<String> {
     Ok(hostname())
 }
 
-/// One interface, or what to say when there is none.
+/// Returns an interface. The inner error is Salt's text for one that is not there.
 fn one(ctx: &Context, name: &str) -> Result<std::result::Result<Interface, String>> {
     let interfaces = all(ctx)?;
     let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
@@ -253,7 +253,7 @@ fn interfaces(ctx: &Context) -> Result<Map> {
     Ok(all(ctx)?.iter().map(|interface| (interface.name.as_str(), interface.to_map())).collect())
 }
 
-/// What `ip_addrs` and its kin are asked for.
+/// The arguments that `ip_addrs` and its relatives have in common.
 struct Wanted {
     interface: Value,
     loopback: bool,

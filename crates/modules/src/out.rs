@@ -25,7 +25,7 @@ const TABLE: [&str; 11] = [
     "title",
 ];
 
-/// What is asked for, whatever is done with the escape sequences.
+/// The arguments that all functions of this module share.
 struct Wanted {
     data: Value,
     out: String,

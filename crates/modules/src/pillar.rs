@@ -15,7 +15,7 @@ pub static MODULE: Module = Module::new(
     &[&DATA, &EXT, &FETCH, &FILE_EXISTS, &FILTER_BY, &GET, &ITEM, &ITEMS, &KEYS, &LS, &OBFUSCATE, &RAW],
 );
 
-/// What stands for a value that is not shown.
+/// Stands in for every value that is masked.
 const MASK: &str = "**********";
 
 /// Replaces all values but empty ones.
@@ -36,7 +36,7 @@ fn shown(value: Value, unmask: Option<bool>) -> Value {
     if unmask == Some(true) { value } else { masked(value) }
 }
 
-/// Where pillar data come from: environments as the caller named them.
+/// The environments that the caller named. They decide where the pillar comes from.
 struct Envs {
     pillarenv: Option<String>,
     saltenv: Option<String>,

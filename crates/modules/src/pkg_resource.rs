@@ -309,7 +309,7 @@ fn source_files(ctx: &Context, sources: &Value, saltenv: &str, normalize: bool) 
     Ok(Some(files).filter(|files| !files.is_empty()))
 }
 
-/// Where files can come from.
+/// The kinds of addresses that files can be fetched from.
 const SCHEMES: [&str; 7] = ["salt", "http", "https", "ftp", "s3", "swift", "file"];
 
 /// Returns the map with the versions of each package sorted, each once.

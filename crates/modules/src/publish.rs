@@ -12,7 +12,7 @@ pub static MODULE: Module = Module::new(
     &[&FULL_DATA, &PUBLISH, &RUNNER],
 );
 
-/// How often the master is asked for returns.
+/// The pause between two questions for returns.
 // Salt's interval. The master answers at once, so shorter ones would only load it.
 const INTERVAL: Duration = Duration::from_millis(300);
 

@@ -11,12 +11,12 @@ use crate::cmd::Outcome;
 use crate::cmd::process::Launch;
 use crate::util;
 
-/// What programs answer on a recorded machine.
+/// The recorded answers of programs, and what our code did.
 #[derive(Default)]
 struct Tape {
-    /// What is answered, after so many changes.
+    /// The answers. Each belongs to the time after some number of changes.
     answers: Vec<Map>,
-    /// How commands that change something begin.
+    /// The number of changes so far.
     changes: usize,
     made: Vec<Value>,
     strange: Vec<String>,

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use exec::{Body, Bound, Call, Context, Error, Function, Module};
 use value::{Map, Value, map};
 
-/// What other functions were asked and answered.
+/// The recorded calls of other functions with their answers.
 #[derive(Default)]
 struct Tape {
     calls: Vec<Map>,

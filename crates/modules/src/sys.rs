@@ -35,7 +35,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// What renders files here.
+/// The renderers that `sys.list_renderers` names.
 const RENDERERS: [&str; 1] = ["yaml"];
 
 /// All functions, by full name.
@@ -43,7 +43,7 @@ fn functions(registry: &Registry) -> impl Iterator<Item = (String, &'static Func
     registry.functions().map(|(module, function)| (format!("{module}.{}", function.name), function))
 }
 
-/// Which functions a word means: a glob or a full name, else a whole module.
+/// The functions that words stand for: globs, full names or whole modules.
 struct Selection(Vec<Wanted>);
 
 enum Wanted {

@@ -18,7 +18,7 @@ pub static MODULE: Module = Module::new(
 /// The most bytes that are read of an attribute; the kernel gives no more than a page of most.
 const LARGEST: u64 = 16 << 20;
 
-/// Where a path leads, if it is there.
+/// Returns the real path below `/sys`, if it exists.
 fn resolved(key: &str) -> Option<PathBuf> {
     let path = if key.starts_with("/sys") { PathBuf::from(key) } else { Path::new("/sys").join(key) };
     path.canonicalize().inspect_err(|_| tracing::debug!("Unknown SysFS key {}", path.display())).ok()

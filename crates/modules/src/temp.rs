@@ -11,7 +11,7 @@ use tempfile::Builder;
 pub static MODULE: Module =
     Module::new("temp", "Functions that make files and directories for a while.", &[&DIR, &FILE]);
 
-/// Where they go when nobody says: what the environment names, else `/tmp`.
+/// Returns the folder for temporary files: the given one, that of the environment, or `/tmp`.
 fn folder(parent: Option<String>) -> PathBuf {
     parent.map_or_else(std::env::temp_dir, PathBuf::from)
 }

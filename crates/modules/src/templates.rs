@@ -78,7 +78,7 @@ pub struct Sls {
 /// Runs a text through its renderers on a thread of its own.
 ///
 /// # Errors
-/// What is wrong with the text, as Salt words it.
+/// The text or its data are wrong, in Salt's words.
 pub fn data(ctx: &Context, sls: Sls) -> Result<Value> {
     let renderer = renderer(ctx);
     // Templates may call any function and run for long.
@@ -99,7 +99,7 @@ pub fn data(ctx: &Context, sls: Sls) -> Result<Value> {
 /// Runs the text of a file through a template engine on a thread of its own. Without an engine it stays as it is.
 ///
 /// # Errors
-/// What is wrong with the text, as Salt words it.
+/// The text is wrong, in Salt's words.
 pub fn text(
     ctx: &Context,
     engine: Option<&str>,

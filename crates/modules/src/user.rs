@@ -116,7 +116,7 @@ fn add(
     Ok(true)
 }
 
-/// What `useradd` is told.
+/// The arguments for `useradd`.
 struct NewUser {
     uid: Option<String>,
     gid: Option<String>,

@@ -126,7 +126,7 @@ pub fn merge_maps(base: &mut Map, over: Map, join_lists: bool) {
     }
 }
 
-/// What `filter_by` of grains and pillar works on.
+/// The arguments of `filter_by` of grains and pillar.
 #[derive(Debug, Default)]
 pub struct FilterBy {
     /// Patterns and what they stand for.

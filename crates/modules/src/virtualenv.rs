@@ -21,7 +21,7 @@ pub static MODULE: Module = Module::new(
 static INTERPRETER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)^(python|pypy)[0-9.]*(\.exe)?$").expect("the pattern is fixed"));
 
-/// What makes the environment.
+/// The program that makes an environment.
 #[derive(Debug, PartialEq, Eq)]
 enum Maker {
     /// An interpreter with its module `venv`.

@@ -363,7 +363,7 @@ impl Socket {
     }
 }
 
-/// Which program holds which socket: `1234/sshd`.
+/// Returns the owners of sockets by inode, each as `1234/sshd`.
 fn socket_owners() -> HashMap<u64, String> {
     let mut owners = HashMap::new();
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();

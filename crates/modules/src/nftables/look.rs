@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 
 use super::{Place, answer, family_name, is_so, pattern, run};
 
-/// Where rules are saved.
+/// Returns the file that rules are saved to.
 fn saved_file(ctx: &Context, file: Option<String>) -> Result<String> {
     let grain = |name: &str| ctx.grains.get_str(name).unwrap_or_default();
     let known = ["RedHat", "Arch", "Debian"].contains(&grain("os_family")) || grain("os") == "Gentoo";

@@ -63,7 +63,7 @@ fn run(ctx: &Context, line: String) -> Result<String> {
     Ok(ctx.call_with("cmd.run", call)?.to_string())
 }
 
-/// What a function says: whether it is so, or worked, and a sentence about it.
+/// Makes the usual answer of this module: a `result` and a `comment`.
 fn answer(result: bool, comment: impl Into<String>) -> Map {
     map! { "comment" => comment.into(), "result" => result }
 }
@@ -72,7 +72,7 @@ fn is_so(answer: &Map) -> bool {
     answer.get("result").is_some_and(Value::truthy)
 }
 
-/// Where something is.
+/// A table and a chain of one family.
 struct Place {
     table: String,
     chain: String,

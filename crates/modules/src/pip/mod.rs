@@ -34,7 +34,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Where pip runs: of which environment, as whom, in which directory.
+/// The place to run pip in: an environment, a user and a directory.
 #[derive(Clone, Default)]
 struct Place {
     bin_env: Option<String>,
@@ -71,7 +71,7 @@ fn program(bin_env: Option<&str>) -> Result<Vec<String>> {
     Ok(if python { module(path.to_owned()) } else { vec![path.to_owned()] })
 }
 
-/// What pip said.
+/// The outcome of a run of pip.
 struct Said {
     code: i64,
     stdout: String,

@@ -68,7 +68,7 @@ impl Version {
         &self.release[..end]
     }
 
-    /// What decides behind the release: dev before pre before final before post.
+    /// The key for versions of the same release: dev, then pre-release, final and post-release.
     fn rest(&self) -> Rest {
         let pre = match (self.pre, self.post, self.dev) {
             (Some((kind, number)), ..) => (0, kind, number),
@@ -179,7 +179,7 @@ pub fn normalize(name: &str) -> String {
     text
 }
 
-/// What is asked of a package.
+/// A requirement such as `name[extra]>=1.0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     /// The name; nothing for addresses and paths that do not tell it.

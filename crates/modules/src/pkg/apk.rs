@@ -35,7 +35,7 @@ pub static MODULE: Module = Module::new(
 })
 .provided_by("apkpkg");
 
-/// What is installed, as the functions of one run remember it for each other.
+/// The installed packages, kept until something is changed.
 #[derive(Default)]
 struct Known(Mutex<Option<Map>>);
 

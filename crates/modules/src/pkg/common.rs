@@ -45,7 +45,7 @@ pub fn clear_refresh_mark(ctx: &Context) {
     }
 }
 
-/// What differs between two lists: the old and the new entry of each package.
+/// Returns the packages that differ between two lists, each with its `old` and its `new` entry.
 pub fn differences(old: &Map, new: &Map) -> Map {
     let part = |list: &Map, name: &Value| list.get_value(name).cloned().unwrap_or_else(|| "".into());
     let names = old.keys().chain(new.keys().filter(|name| old.get_value(name).is_none()));

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use crate::util;
 
-/// What is in a file.
+/// The content of a file of repos.
 #[derive(Debug, Default, PartialEq)]
 pub struct RepoFile {
     /// The remarks before the first section.

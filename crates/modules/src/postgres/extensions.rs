@@ -30,7 +30,7 @@ fn installed(ctx: &Context, server: &Server) -> Result<Map> {
     Ok(listed(server.query(ctx, query)?, "extname", "extversion"))
 }
 
-/// What is to be done with an extension.
+/// Compares an installed extension with the wanted one, in Salt's words.
 fn metadata(
     ctx: &Context,
     server: &Server,

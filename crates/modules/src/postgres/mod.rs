@@ -180,7 +180,7 @@ fn remove_secret(ctx: &Context, file: tempfile::TempPath) -> Result<()> {
     Ok(())
 }
 
-/// What `cmd.run_all` says of a command.
+/// Runs a command with `cmd.run_all` and a clean environment.
 fn run(ctx: &Context, command: Value, more: Map) -> Result<Map> {
     let timeout = util::config_get(ctx, "postgres.timeout").unwrap_or(0.into());
     // A clean environment: `PGHOST` and the like of the minion must not lead elsewhere.

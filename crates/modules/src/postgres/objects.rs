@@ -173,7 +173,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// It, in a statement.
+    /// Returns the object as it stands behind `ON` in a statement.
     fn target(&self) -> String {
         let kind = self.kind.name().to_uppercase();
         match self.kind.in_schema() {

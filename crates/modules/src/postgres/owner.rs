@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::server::{Server, identifier};
 
-/// What is given: the statement, and the query for what it is given for.
+/// The kinds of objects with the queries that list them.
 // `REASSIGN OWNED` would also take what the old owner has elsewhere, so every object is named.
 // `quote_ident` does the quoting.
 const PARTS: [(&str, &str); 4] = [

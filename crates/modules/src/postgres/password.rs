@@ -9,11 +9,11 @@ use openssl::pkey::PKey;
 use openssl::sign::Signer;
 use value::Value;
 
-/// How often the digest of a new password is taken.
+/// The number of rounds for a new SCRAM verifier.
 // PostgreSQL's own number (`scram_iterations`).
 const ROUNDS: usize = 4096;
 
-/// How a password is kept.
+/// The form in which the server stores a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Plain,

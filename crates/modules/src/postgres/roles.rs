@@ -7,14 +7,14 @@ use super::csv;
 use super::password::{self, Method};
 use super::server::{Server, identifier, literal};
 
-/// What a role is made as.
+/// The two kinds of roles. Only users may log in by default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     User,
     Group,
 }
 
-/// What a role is to be able to do; what is None stays as it is.
+/// The wanted attributes of a role. None leaves an attribute alone.
 #[derive(Default)]
 pub(super) struct Wish {
     pub createdb: Value,

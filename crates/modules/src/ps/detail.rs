@@ -158,7 +158,7 @@ fn memory_full_info(process: Process) -> io::Result<Value> {
     Ok(full.into())
 }
 
-/// What is told of each file that is mapped, behind its path.
+/// The numbers of a mapping, in psutil's order.
 const MAPPED: [&str; 10] = [
     "Rss",
     "Size",
@@ -207,7 +207,7 @@ fn memory_percent(process: Process) -> io::Result<Value> {
     Ok(if total == 0 { 0.0 } else { resident / total as f64 * 100.0 }.into())
 }
 
-/// Where a link leads; nothing for threads of the kernel, which have none.
+/// Returns the target of a link. It is empty for threads of the kernel.
 fn link(process: Process, name: &str) -> io::Result<Value> {
     match std::fs::read_link(process.path(name)) {
         // The kernel adds this to what is no longer there.
@@ -301,7 +301,7 @@ fn open_files(process: Process) -> io::Result<Value> {
     Ok(descriptors(process)?.into_iter().filter_map(shown).collect())
 }
 
-/// How Python would open a file that was opened with these flags.
+/// Returns Python's mode for the flags of an open file.
 fn mode(flags: i64) -> &'static str {
     let appended = flags & i64::from(nix::libc::O_APPEND) != 0;
     match (flags & i64::from(nix::libc::O_ACCMODE), appended) {

@@ -273,7 +273,7 @@ fn num_cpus(ctx: &Context) -> Result<u64> {
     Ok(cpu_lines(&text, 1.0).len().saturating_sub(1) as u64)
 }
 
-/// Which processes are meant.
+/// The conditions of `pgrep` and `pkill`.
 struct Search {
     pattern: String,
     regex: Option<targeting::PyRegex>,

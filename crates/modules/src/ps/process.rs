@@ -12,10 +12,10 @@ use crate::file::facts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process(pub i32);
 
-/// What the file `stat` tells.
+/// The content of the file `stat`.
 pub(super) struct Stat {
     name: String,
-    /// What stands behind the name, from the letter of the state on.
+    /// The fields behind the name. The first one is the letter of the state.
     fields: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ const STATES: [(char, &str); 13] = [
     ('P', "parked"),
 ];
 
-/// How many ticks of the kernel's clock make a second.
+/// Returns the ticks of the kernel's clock per second.
 pub(super) fn ticks() -> f64 {
     nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64
 }
@@ -113,7 +113,7 @@ impl Process {
         self.0 > 0 && self.path("").exists()
     }
 
-    /// One of its files as text.
+    /// Returns one of the files of the process as text.
     pub fn read(self, name: &str) -> io::Result<String> {
         std::fs::read(self.path(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }

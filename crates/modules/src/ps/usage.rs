@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::process::{Process, boot_time};
 use super::{TIMES, cpu_lines, detail, read};
 
-/// How long Salt looks when nothing is said, in seconds.
+/// The interval in seconds if none is given.
 // psutil compares with the last call when there is no interval, but here every call is the first
 // one.
 const MOMENT: f64 = 0.1;

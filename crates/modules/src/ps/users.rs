@@ -5,7 +5,7 @@ use std::path::Path;
 use exec::{Context, Error, Result, function};
 use value::{Map, Value, map};
 
-/// Where logins are noted (utmp(5)).
+/// The file of the logins (utmp(5)).
 const NOTES: &str = "/var/run/utmp";
 
 /// Returns the users who are logged in.

@@ -12,7 +12,7 @@ use value::{Map, map};
 use super::answer;
 use super::tool::{Said, control_with, unlogged, words};
 
-/// What `rabbitmqctl` prints when it waits for a password.
+/// The prompt of `rabbitmqctl`.
 const PROMPT: &str = "Password: ";
 
 /// Whether `rabbitmqctl` reads passwords, once that is known.
@@ -57,7 +57,7 @@ pub(super) fn control(
     Ok(said)
 }
 
-/// What a command with the password among its arguments would have printed.
+/// Removes the prompt, so that the output is the same whichever way the password went.
 fn without_prompt(printed: &str) -> String {
     let lines = splitlines(printed).into_iter();
     let told = lines.map(|line| line.strip_prefix(PROMPT).unwrap_or(line)).filter(|line| *line != PROMPT.trim_end());

@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use crate::util;
 
-/// What a program said.
+/// The outcome of a run of a program.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub code: i64,
@@ -19,7 +19,7 @@ impl Said {
         self.code != 0 || !self.stderr.is_empty()
     }
 
-    /// What was printed, if the program did what it was to do.
+    /// Returns the output, or an error if the run failed.
     pub fn output(self) -> Result<String> {
         match self.failed() {
             true => Err(Error::execution(format!("RabbitMQ command failed: {}", self.stderr))),
@@ -57,7 +57,7 @@ pub(super) fn program(ctx: &Context) -> Result<String> {
     util::program(ctx, "rabbitmqctl").ok_or_else(|| Error::CommandNotFound("rabbitmqctl".into()))
 }
 
-/// What is said about each run.
+/// Returns the keyword arguments for every run.
 pub(super) fn usual(runas: &Option<String>) -> Map {
     // Salt always names a user. `cmd.run` without one would do the same here.
     let runas = runas.clone().unwrap_or_else(config::host::current_user);
@@ -84,7 +84,7 @@ pub(super) fn run(
     })
 }
 
-/// What keeps a command and its output out of the log.
+/// Returns the keyword argument that keeps a command and its output out of the log.
 pub(super) fn unlogged() -> Map {
     map! { "output_loglevel" => "quiet" }
 }

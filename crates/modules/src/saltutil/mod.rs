@@ -165,7 +165,7 @@ fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> 
     }))
 }
 
-/// How long ``saltutil.refresh_modules async=False`` waits.
+/// The longest wait of ``saltutil.refresh_modules async=False``.
 const MODULES_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Loads the modules anew, with the grains they depend on. With ``async=False`` the minion is waited for.

@@ -10,7 +10,7 @@ use value::{Map, Value, map};
 
 use crate::cmd::{self as commands, Outcome};
 
-/// What Salt says where there is no master.
+/// Salt's text on a machine without a master.
 const ELSEWHERE: &str = "This command can only be executed on a minion that is located on the master.";
 
 /// The directory with the master's configuration.

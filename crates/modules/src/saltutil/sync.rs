@@ -12,7 +12,7 @@ use value::{Map, Value};
 
 use crate::{cp, util};
 
-/// What to bring.
+/// The settings of a sync.
 struct Sync {
     /// The directory on the server without its underscore, and here.
     form: &'static str,
@@ -22,7 +22,7 @@ struct Sync {
     blacklist: Option<Value>,
 }
 
-/// Where custom modules are kept.
+/// Returns the folder of the custom modules.
 pub fn extension_modules(ctx: &Context) -> PathBuf {
     let option = ctx.opt_str("extension_modules").map(PathBuf::from);
     option.unwrap_or_else(|| Path::new(ctx.cachedir()).join("extmods"))
@@ -151,7 +151,7 @@ fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// What is loaded anew after a sync.
+/// The part of the minion to load anew after a sync.
 #[derive(Clone, Copy)]
 enum After {
     Nothing,

@@ -19,7 +19,7 @@ fn persist(kwargs: &Map) -> Value {
     kwargs.get("persist").cloned().unwrap_or_else(|| true.into())
 }
 
-/// Where a job is defined, as far as it can be changed.
+/// Returns where a job is defined, `opts` or `pillar`.
 fn source_of(ctx: &Context, name: &str) -> Result<Option<&'static str>> {
     // A job of the pillar cannot be saved in the minion's file, so it has to be known where it is
     // from.

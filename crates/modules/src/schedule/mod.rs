@@ -42,10 +42,10 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// How long the minion may take to answer.
+/// The longest wait for an answer of the minion.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What `schedule.list` shows of a job.
+/// The keys of a job that `schedule.list` shows.
 const SHOWN: [&str; 28] = [
     "name",
     "maxrunning",
@@ -77,7 +77,7 @@ const SHOWN: [&str; 28] = [
     "run_after_skip_range",
 ];
 
-/// What is no job but holds for all of them.
+/// Keys beside the jobs that hold for the whole schedule.
 const HIDDEN: [&str; 3] = ["enabled", "skip_function", "skip_during_range"];
 
 /// Asks the minion's schedule; nothing when no minion answers that it is done.
@@ -98,7 +98,7 @@ fn file(ctx: &Context, name: &str) -> PathBuf {
     schedule::beside(&ctx.opts, name)
 }
 
-/// What is on the disk for the next start.
+/// Returns the schedule in the minion's file, which the next start reads.
 fn saved(ctx: &Context) -> Result<Map> {
     let path = file(ctx, "_schedule.conf");
     let text = match std::fs::read_to_string(&path) {
@@ -119,7 +119,7 @@ fn write(ctx: &Context, jobs: Map) -> Result<()> {
     written.map_err(|error| Error::io("write", &path, &error))
 }
 
-/// What a list is asked for.
+/// The arguments of `schedule.list`.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     all: bool,

@@ -20,7 +20,7 @@ impl World {
         World { ctx, agent, directory }
     }
 
-    /// What the minion answers next.
+    /// Sets the next answer of the minion.
     fn answer(&self, answer: Map) {
         let mut complete = map! { "complete" => true };
         complete.update(answer);

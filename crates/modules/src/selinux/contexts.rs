@@ -178,7 +178,7 @@ fn fcontext_policy_is_applied(ctx: &Context, name: String, #[default(false)] rec
     differences(ctx, &name, recursive)
 }
 
-/// What differs between two contexts.
+/// Returns the parts in which two contexts differ.
 fn difference(old: &str, new: &str) -> Result<Map> {
     let (mut old, mut new) = (parts(old)?, parts(new)?);
     for name in PARTS {

@@ -73,7 +73,7 @@ fn runs_as(ctx: &Context, sig: &Value) -> Result<Value> {
     Ok(ctx.call("status.pid", vec![sig.clone()])?.truthy().into())
 }
 
-/// One answer for a name, a map for a pattern.
+/// Returns a single answer for a name and a map for a pattern.
 fn answer(name: &str, found: Vec<(String, bool)>) -> Value {
     match is_pattern(name) {
         true => found.into_iter().collect::<Map>().into(),

@@ -63,13 +63,13 @@ fn stopped() -> Option<String> {
 /// Kinds of units; a service is named without its kind.
 const KINDS: [&str; 9] = ["service", "socket", "device", "mount", "automount", "swap", "target", "path", "timer"];
 
-/// Where packages put units.
+/// The folders for units of packages.
 const SYSTEM_PLACES: [&str; 2] = ["/lib/systemd/system", "/usr/lib/systemd/system"];
 
-/// Where operators put units.
+/// The folder for units of the administrator.
 const LOCAL_PLACE: &str = "/etc/systemd/system";
 
-/// Where scripts of the older init system lie.
+/// The folder for scripts of System V.
 const SCRIPTS: &str = "/etc/init.d";
 
 /// Returns the whole name of a unit.
@@ -127,7 +127,7 @@ fn systemctl(ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outco
     Call::default().run(ctx, action, name)
 }
 
-/// What `systemctl status` tells of a unit.
+/// The outcome of `systemctl status`.
 struct UnitStatus {
     exists: bool,
     changed: bool,

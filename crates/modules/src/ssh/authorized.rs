@@ -62,7 +62,7 @@ fn auth_keys(
     Ok(found)
 }
 
-/// How a key is: there, there but different, or not.
+/// Compares a key with the file. Returns `exists`, `update` or `add`.
 fn status(ctx: &Context, user: &str, key: &Key, config: &str, hash: Option<&str>) -> Result<&'static str> {
     let current = current(ctx, user, config, hash)?;
     let Some(known) = current.get(&key.key) else { return Ok("add") };

@@ -20,7 +20,7 @@ pub struct Key {
     pub enc: String,
     /// The remark behind it.
     pub comment: String,
-    /// What it may do.
+    /// The options before the key, such as `no-pty`.
     pub options: Vec<String>,
 }
 

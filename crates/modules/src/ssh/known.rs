@@ -10,7 +10,7 @@ use super::{make_folder, store};
 use crate::accounts::{self, Account};
 use crate::{cmd, util};
 
-/// What Salt answers instead of raising an error.
+/// Returns Salt's map for an error that is not raised.
 fn refused(reason: impl Into<String>) -> Map {
     map! { "status" => "error", "error" => reason.into() }
 }
@@ -36,7 +36,7 @@ fn named(hostname: &str, port: Option<i64>) -> String {
     }
 }
 
-/// Whose file it is, where, and about which host.
+/// A file of known hosts and the host in question.
 struct Place {
     path: PathBuf,
     host: String,
@@ -90,7 +90,7 @@ fn get_known_host_entries(
     Ok(none_if_empty(place.entries(ctx, fingerprint_hash_type.as_deref())?))
 }
 
-/// How a host is scanned.
+/// The arguments for `ssh-keyscan`.
 struct Scan<'a> {
     hostname: &'a str,
     enc: Option<&'a str>,

@@ -130,7 +130,7 @@ pub fn top(ctx: &Context, topfn: String, test: Option<Value>, queue: Option<Valu
     from_top(&session, &args)
 }
 
-/// What stands for a highstate without states.
+/// Makes the answer of a highstate without states.
 fn no_states(comment: impl Into<Value>) -> Map {
     map! {
         "no_|-states_|-states_|-None" => map! {

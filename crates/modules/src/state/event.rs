@@ -59,7 +59,7 @@ pub async fn event(
     Ok(())
 }
 
-/// Where the bus is.
+/// Returns the addresses of the bus.
 fn endpoints(opts: &Map, sock_dir: Option<String>, node: &str) -> Result<Endpoints> {
     let text = |name: &str| opts.get_str(name).map(str::to_owned);
     let default = if node == "master" { "/var/run/salt/master" } else { "/var/run/salt/minion" };

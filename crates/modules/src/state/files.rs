@@ -21,7 +21,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those that a context can see.
+    /// Makes the files of the environments that a context can see.
     pub fn new(ctx: &Context) -> Result<Self> {
         let (client, renderer) = (cp::client(ctx)?, Arc::new(templates::renderer(ctx)));
         let top = ctx.opt_str("state_top").unwrap_or("top.sls");

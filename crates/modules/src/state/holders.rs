@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use value::{Map, Value, map};
 
-/// How often a run that waits looks whether it is its turn.
+/// The pause between two looks at the queue.
 // The lock of another process cannot be awaited together with the queue, so it is looked at in
 // intervals.
 const LOOK: Duration = Duration::from_millis(100);
@@ -44,20 +44,20 @@ impl Drop for Own {
 
 /// Whether a run takes its place.
 pub enum Place {
-    /// It does.
+    /// The run may begin.
     Mine(Held),
     /// Others are at work; what is told of them.
     Taken(Vec<String>),
 }
 
-/// How a run deals with others.
+/// The argument `queue`: what to do while another run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// It does not wait.
+    /// Fail at once.
     No,
-    /// It waits for its turn.
+    /// Wait, however many others do.
     Wait,
-    /// It waits if fewer than so many are before it; none is no bound.
+    /// Wait only if fewer than so many are before it. 0 is no bound.
     AtMost(u64),
 }
 
@@ -217,7 +217,7 @@ impl Runs {
     }
 }
 
-/// What is told of the run of this job.
+/// Describes the run of this job for others.
 fn me(ctx: &Context) -> Map {
     let fun = ctx.job.load.get("fun").map_or_else(|| "state".to_owned(), Value::to_string);
     let jid = match ctx.job.jid() {

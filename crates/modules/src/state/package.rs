@@ -66,7 +66,7 @@ fn apply(session: &Session, lows: Vec<Value>) -> Value {
 
 /// A package that was unpacked.
 struct Package {
-    /// Where its files are, as long as it lives.
+    /// The folder with the unpacked files. It goes with this value.
     folder: tempfile::TempDir,
     lows: Vec<Value>,
     pillar: Option<Value>,

@@ -11,7 +11,7 @@ use super::files::Files;
 use super::holders::{Held, Place, Queue, Runs};
 use crate::util;
 
-/// Something is wrong with the states.
+/// The return code if the states are wrong.
 pub const COMPILER_ERROR: i64 = 1;
 /// A state failed.
 pub const STATE_FAILURE: i64 = 2;
@@ -49,12 +49,12 @@ pub struct Args {
 }
 
 impl Args {
-    /// Those of a function without `test`.
+    /// Takes the arguments of a function without `test`.
     pub fn new(queue: Option<Value>, kwargs: KwArgs) -> Self {
         Args { queue, kwargs: kwargs.0, ..Args::default() }
     }
 
-    /// Those of a function with `test`.
+    /// Takes the arguments of a function with `test`.
     pub fn with_test(test: Option<Value>, queue: Option<Value>, kwargs: KwArgs) -> Self {
         Args { test, queue, kwargs: kwargs.0, ..Args::default() }
     }

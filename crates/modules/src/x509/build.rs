@@ -12,7 +12,7 @@ use super::{oids, points, policies};
 /// Makes the extension of this name.
 ///
 /// # Errors
-/// What is wrong with the argument.
+/// The value does not fit the extension.
 pub fn build(name: &str, value: &Value, around: Around<'_>) -> Result<Extension> {
     let (body, critical) = match name {
         "basicConstraints" => basic_constraints(value),
@@ -96,7 +96,7 @@ fn basic_constraints(value: &Value) -> Built {
     Ok((der::sequence(&[ca, length.map(der::integer).unwrap_or_default()]), critical))
 }
 
-/// What a key may be used for, by the number of the bit.
+/// The usages of keys, in the order of their bits.
 pub const KEY_USAGES: [&str; 9] = [
     "digitalSignature",
     "nonRepudiation",

@@ -21,9 +21,9 @@ pub struct Cert {
     pub version: u64,
     /// The serial number's bytes, the highest first.
     pub serial: Vec<u8>,
-    /// How it was signed.
+    /// The algorithm of the signature.
     pub algorithm: Algorithm,
-    /// Who issued it.
+    /// The issuer.
     pub issuer: Name,
     /// Whom it is about.
     pub subject: Name,
@@ -33,7 +33,7 @@ pub struct Cert {
     pub not_after: DateTime,
     /// The public key, as DER.
     pub key: Vec<u8>,
-    /// What else it says.
+    /// The extensions.
     pub extensions: Vec<Extension>,
 }
 
@@ -86,13 +86,13 @@ pub struct Csr {
     pub der: Vec<u8>,
     /// 0 in all that follow the standard.
     pub version: u64,
-    /// How it was signed.
+    /// The algorithm of the signature.
     pub algorithm: Algorithm,
     /// Whom it is about.
     pub subject: Name,
     /// The public key, as DER.
     pub key: Vec<u8>,
-    /// What else it says.
+    /// The extensions that are asked for.
     pub extensions: Vec<Extension>,
 }
 
@@ -125,7 +125,7 @@ pub struct Revoked {
     pub serial: Vec<u8>,
     /// When it was revoked.
     pub date: DateTime,
-    /// What else it says.
+    /// The extensions of the entry.
     pub extensions: Vec<Extension>,
 }
 
@@ -134,9 +134,9 @@ pub struct Revoked {
 pub struct Crl {
     /// All of it.
     pub der: Vec<u8>,
-    /// How it was signed.
+    /// The algorithm of the signature.
     pub algorithm: Algorithm,
-    /// Who issued it.
+    /// The issuer.
     pub issuer: Name,
     /// When the list was made.
     pub last_update: DateTime,
@@ -144,7 +144,7 @@ pub struct Crl {
     pub next_update: Option<DateTime>,
     /// The revoked certificates.
     pub revoked: Vec<Revoked>,
-    /// What else it says.
+    /// The extensions.
     pub extensions: Vec<Extension>,
 }
 
@@ -207,7 +207,7 @@ fn read_revoked(item: Item) -> Option<Revoked> {
 pub struct NewCert {
     /// The serial number's bytes, the highest first.
     pub serial: Vec<u8>,
-    /// Who issued it.
+    /// The issuer.
     pub issuer: Name,
     /// Whom it is about.
     pub subject: Name,
@@ -217,7 +217,7 @@ pub struct NewCert {
     pub not_after: DateTime,
     /// The public key, as DER.
     pub key: Vec<u8>,
-    /// What else it says.
+    /// The extensions.
     pub extensions: Vec<Extension>,
 }
 
@@ -228,14 +228,14 @@ pub struct NewCsr {
     pub subject: Name,
     /// The public key, as DER.
     pub key: Vec<u8>,
-    /// What else it says.
+    /// The extensions to ask for.
     pub extensions: Vec<Extension>,
 }
 
 /// A list that is not signed yet.
 #[derive(Clone, Debug)]
 pub struct NewCrl {
-    /// Who issued it.
+    /// The issuer.
     pub issuer: Option<Name>,
     /// When the list was made.
     pub last_update: DateTime,
@@ -243,7 +243,7 @@ pub struct NewCrl {
     pub next_update: DateTime,
     /// The revoked certificates.
     pub revoked: Vec<Revoked>,
-    /// What else it says.
+    /// The extensions.
     pub extensions: Vec<Extension>,
 }
 

@@ -11,10 +11,10 @@ use super::load::Bundle;
 use super::sign::{self, Algorithm, Digest};
 use super::{decimal_to_hex, keys, load, times};
 
-/// What is wanted of a certificate beside what it says.
+/// The wishes about a certificate that are not part of its content.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// How it is to be written.
+    /// The encoding of the file.
     pub encoding: &'a super::encode::Encoding,
     /// For how many days it must still be good.
     pub days_remaining: f64,
@@ -27,7 +27,7 @@ pub struct Wanted<'a> {
 /// The differences of a certificate from what the arguments, with the policy laid over them, ask for.
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// The arguments are wrong.
 pub fn of_certificate(current: &Bundle, wanted: &Wanted<'_>, args: &Map) -> Result<(Map, Order)> {
     // The keys are those of Salt's `x509.certificate_managed`, whose reports people read and match.
     let mut changes = Map::new();

@@ -111,7 +111,7 @@ fn renamed(args: &mut Map) {
 /// Signs a certificate with a key of this minion. The private key is the one that belongs to it, if it was given.
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// The arguments are wrong.
 pub fn signed_here(args: &Map) -> Result<(Cert, Option<PKey<Private>>)> {
     let order = issue::certificate(args, false)?;
     let key = order.signing_key.as_ref().expect("it is loaded unless another minion signs");
@@ -176,7 +176,7 @@ pub fn create_crl(
 /// Signs a list of revoked certificates and returns it as DER.
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// The arguments are wrong.
 pub fn list(args: &Map, digest: &str) -> Result<Vec<u8>> {
     sign::check_digest(digest)?;
     let (list, key) = issue::revocations(args)?;
@@ -186,14 +186,14 @@ pub fn list(args: &Map, digest: &str) -> Result<Vec<u8>> {
 /// Signs a request for a certificate and returns it as DER.
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// The arguments are wrong.
 pub fn request(args: &Map, digest: &str) -> Result<Vec<u8>> {
     sign::check_digest(digest)?;
     let (request, key) = issue::request(args)?;
     request.sign(&key, digest)
 }
 
-/// What was made, returned or written.
+/// Returns what was made, or writes it to `path` and says so.
 fn finished(label: &str, what: &str, der: Vec<u8>, encoding: &str, path: Option<String>, raw: bool) -> Result<Value> {
     let Some(path) = path else { return Ok(encode::written(label, der, encoding, raw)) };
     if encoding == "pem" {

@@ -142,7 +142,7 @@ pub struct Reader<'a> {
 pub struct Item<'a> {
     /// Its tag.
     pub tag: u8,
-    /// What it holds.
+    /// The content without tag and length.
     pub body: &'a [u8],
     /// All of it, with tag and length.
     pub whole: &'a [u8],
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         if self.rest.first() == Some(&tag) { self.next() } else { None }
     }
 
-    /// What the next value holds, which has this tag.
+    /// Steps into the next value, which must have this tag.
     pub fn inside(&mut self, tag: u8) -> Option<Reader<'a>> {
         self.expect(tag).map(|item| item.inside())
     }

@@ -2,7 +2,7 @@
 
 use exec::{Error, Result};
 
-/// What a name may begin with.
+/// The special beginnings that are allowed for a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Allow {
     /// A dot: all names below.
@@ -14,7 +14,7 @@ pub struct Allow {
 /// Checks a name and puts it into letters of ASCII.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The name is no valid domain.
 pub fn encode(name: &str, allow: Allow) -> Result<String> {
     // Name constraints begin with a dot, certificates for whole domains with `*.`. IDNA knows
     // neither.

@@ -24,7 +24,7 @@ pub const OF_KEYS: &[&str] = &["der", "pem", "pkcs12"];
 /// Refuses an encoding there is not.
 ///
 /// # Errors
-/// It is none of them.
+/// The encoding is not among them.
 pub fn check(encoding: &str, known: &[&str]) -> Result<()> {
     if known.contains(&encoding) {
         return Ok(());
@@ -58,10 +58,10 @@ pub fn returned(bytes: Vec<u8>, is_text: bool, raw: bool) -> Value {
     text.into()
 }
 
-/// How a certificate is to be written.
+/// The encoding of a certificate, with all that goes into the file.
 #[derive(Clone, Debug)]
 pub struct Encoding {
-    /// One of [`OF_CERTIFICATES`].
+    /// The name, one of [`OF_CERTIFICATES`].
     pub name: String,
     /// References to the certificates behind it.
     pub append: Vec<Value>,

@@ -9,15 +9,15 @@ use super::oids;
 /// An extension: what it holds is DER.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extension {
-    /// What it is.
+    /// The identifier.
     pub oid: String,
     /// Whether those who do not know it must refuse the certificate.
     pub critical: bool,
-    /// What it holds.
+    /// The content, as DER.
     pub value: Vec<u8>,
 }
 
-/// What an extension may be made from beside its argument.
+/// The keys and certificates that extensions may be derived from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around<'a> {
     /// The public key the certificate is for, as DER.
@@ -79,7 +79,7 @@ pub fn mentions(value: &Value, word: &str) -> bool {
     }
 }
 
-/// What stands for the value of a word without one.
+/// Stands for the value of a word that has none.
 pub const PRESENT: &str = "__present__";
 
 /// Reads a value as OpenSSL's configuration writes it: words, with values behind colons, and whether `critical` stands first.

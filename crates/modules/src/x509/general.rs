@@ -33,7 +33,7 @@ impl General {
     /// Makes a name of a kind from an argument.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The value does not fit the kind of name.
     pub fn new(kind: &str, value: &Value) -> Result<Self> {
         let kind = kind.to_lowercase();
         let text = || match value {
@@ -59,7 +59,7 @@ impl General {
     /// Makes a name from its kind and value with a colon between.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is no name of this kind.
     pub fn from_text(text: &str) -> Result<Self> {
         match text.split_once(':') {
             Some((kind, value)) => General::new(kind, &value.into()),
@@ -165,7 +165,7 @@ fn python_type(value: &Value) -> &'static str {
 /// An object identifier that was given as an argument.
 ///
 /// # Errors
-/// It is none.
+/// The text is no identifier.
 pub fn oid(text: &str) -> Result<String> {
     match der::oid(text) {
         Some(_) => Ok(text.to_owned()),

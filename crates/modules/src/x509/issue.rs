@@ -46,7 +46,7 @@ fn private_key(args: &Map, name: &str) -> Result<PKey<Private>> {
 /// Puts together what a certificate is to be. `remote` is one that another minion signs.
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// The arguments are wrong or do not fit together.
 pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
     // When another minion signs, its key never comes here, and so only what can be told without it
     // is made.
@@ -142,7 +142,7 @@ fn wanted(args: &Map, around: Around<'_>, allowed: fn(&str) -> bool) -> Result<V
     asked.map(|(name, value)| build::build(name, value, around)).collect()
 }
 
-/// What a request asks for beside, as far as it may.
+/// Adds the extensions of a request that nothing else has set.
 fn add_requested(extensions: &mut Vec<Extension>, requested: &[Extension]) {
     for (name, oid) in oids::EXTENSIONS.iter().filter(|(name, oid)| oids::in_request(name) && !oid.is_empty()) {
         let _ = name;
@@ -157,7 +157,7 @@ fn add_requested(extensions: &mut Vec<Extension>, requested: &[Extension]) {
 /// Puts together what a request is to be, with the key that signs it.
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// The arguments are wrong.
 pub fn request(args: &Map) -> Result<(NewCsr, PKey<Private>)> {
     let private = private_key(args, "private_key")?;
     let key = keys::public_der(&private)?;
@@ -170,7 +170,7 @@ pub fn request(args: &Map) -> Result<(NewCsr, PKey<Private>)> {
 /// Puts together what a list of revoked certificates is to be, with the key that signs it.
 ///
 /// # Errors
-/// What is wrong with the arguments.
+/// The arguments are wrong.
 pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
     let signing_cert = given(args, "signing_cert").map(|cert| load::cert(cert, None)).transpose()?;
     let signing_cert = signing_cert.map(|bundle| bundle.cert);

@@ -132,7 +132,7 @@ pub fn size<T: openssl::pkey::HasPublic>(key: &PKeyRef<T>) -> Option<i64> {
 /// Says whether two public keys, as DER, are the same.
 ///
 /// # Errors
-/// One of them is of a kind we do not know.
+/// One of the keys is of an unknown kind.
 pub fn same(a: &[u8], b: &[u8]) -> Result<bool> {
     let unknown = || Error::invocation("Did not recognize key type");
     let (a, b) = (from_der(a).ok_or_else(unknown)?, from_der(b).ok_or_else(unknown)?);
@@ -175,7 +175,7 @@ pub fn generate(algo: &str, keysize: Option<i64>) -> Result<PKey<Private>> {
     made.map_err(|error| Error::execution(format!("failed to make a private key: {error}")))
 }
 
-/// What goes into a PKCS#12 container beside the key.
+/// The content of a PKCS#12 container beside the key.
 #[derive(Default)]
 pub struct Contents<'a> {
     /// The certificate, and those behind it, as DER.

@@ -17,13 +17,13 @@ use super::der::{Reader, fields, tag};
 pub enum Unloaded {
     /// The password opens it not.
     InvalidPassword,
-    /// It needs a password.
+    /// A passphrase is needed.
     MissingPassword,
-    /// It has no password.
+    /// A passphrase was given, but the key is not encrypted.
     SuperfluousPassword,
-    /// It is something else.
+    /// The content is something else.
     Unreadable(String),
-    /// It is not there, or it lacks what is asked for.
+    /// The source is missing or lacks what is asked for.
     Source(Error),
 }
 
@@ -41,7 +41,7 @@ impl From<Unloaded> for Error {
     }
 }
 
-/// What was loaded, or why it was not.
+/// The loaded thing, or the reason why there is none.
 pub type Loaded<T> = std::result::Result<T, Unloaded>;
 
 const BEGIN: &[u8] = b"-----BEGIN";
@@ -60,7 +60,7 @@ pub fn is_file(value: &Value) -> bool {
 /// The bytes an argument means.
 ///
 /// # Errors
-/// It means none, or the file cannot be read.
+/// The value is no source, or the file cannot be read.
 pub fn bytes(value: &Value) -> Result<Vec<u8>> {
     match value {
         Value::Str(path) if is_file(value) => {
@@ -130,7 +130,7 @@ fn blocks(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
 pub struct Bundle {
     /// The certificate.
     pub cert: Cert,
-    /// How it was encoded.
+    /// The encoding it was found in.
     pub encoding: &'static str,
     /// The certificates behind it.
     pub chain: Vec<Cert>,

@@ -11,7 +11,7 @@ use super::pretty_hex;
 /// A part of a name.
 #[derive(Clone, Debug)]
 pub struct Attribute {
-    /// What it names.
+    /// The kind of attribute.
     pub oid: String,
     /// Its text.
     pub value: String,
@@ -118,7 +118,7 @@ impl Step {
         self.0.iter().map(Attribute::text).collect::<Vec<_>>().join("+")
     }
 
-    /// What a set of attributes holds, as DER without its tag.
+    /// Returns the attributes as the content of a SET, without its tag.
     pub fn body(&self) -> Vec<u8> {
         let mut parts: Vec<_> = self.0.iter().map(Attribute::to_der).collect();
         parts.sort();
@@ -151,7 +151,7 @@ impl Name {
     /// Reads an argument: the text of RFC 4514, a list of such texts, or a map of attributes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The value is no name.
     pub fn from_value(value: &Value) -> Result<Self> {
         match value {
             Value::Str(text) => parse(text).map_err(|_| Error::execution("Failed parsing rfc4514 dirName string")),
@@ -166,7 +166,7 @@ impl Name {
     /// Takes the attributes out of the arguments of a function.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// An attribute is not allowed to have this value.
     pub fn from_map(map: &Map) -> Result<Self> {
         let mut steps = Vec::new();
         for (name, oid) in oids::ATTRIBUTES {

@@ -16,7 +16,7 @@ pub const ATTRIBUTES: &[(&str, &str)] = &[
     ("SERIALNUMBER", "2.5.4.5"),
 ];
 
-/// What names of attributes are called in the text form of a name (RFC 4514).
+/// The short names of attributes in the text form of a name (RFC 4514).
 pub const ATTRIBUTES_IN_TEXT: &[(&str, &str)] = &[
     ("CN", "2.5.4.3"),
     ("L", "2.5.4.7"),
@@ -134,7 +134,7 @@ pub fn in_request(name: &str) -> bool {
     in_certificate(name) && !NOT_REQUESTED.contains(&name)
 }
 
-/// What keys may be used for, as arguments name it.
+/// The extended usages of keys by their names in arguments.
 pub const USAGES: &[(&str, &str)] = &[
     ("serverAuth", "1.3.6.1.5.5.7.3.1"),
     ("clientAuth", "1.3.6.1.5.5.7.3.2"),

@@ -10,9 +10,9 @@ use value::{Map, Value};
 
 use super::load;
 
-/// What a PEM may be called when nothing else is said.
+/// Matches any label of a PEM.
 const ANY: &str = "[0-9A-Z ]+";
-/// What a private key may be called.
+/// Matches the labels of private keys.
 pub const PRIVATE_KEY: &str = "(?:(RSA|ENCRYPTED) )?PRIVATE KEY";
 
 /// Finds the first PEM of a type, a regular expression, and puts it in order: lines of 64 letters, no other space.
@@ -144,7 +144,7 @@ pub fn write_pem(
 /// Writes a file, which a new one's owner alone may read if the mode says so.
 ///
 /// # Errors
-/// What the system says.
+/// The file cannot be written.
 pub fn write(path: &str, content: &[u8], mode: u32) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(mode);

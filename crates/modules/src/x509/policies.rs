@@ -74,7 +74,7 @@ fn user_notice(notice: &Map) -> Result<Option<Vec<u8>>> {
     Ok(Some(der::sequence(&[encoded(oids::USER_NOTICE), der::sequence(&[reference, text])])))
 }
 
-/// How many steps below policies may be left out or mapped.
+/// Builds `policyConstraints`, the depths from which policies must be explicit or unmapped.
 pub fn policy_constraints(value: &Value) -> Built {
     let (given, critical) = match value {
         Value::Str(text) => {
@@ -102,7 +102,7 @@ pub fn policy_constraints(value: &Value) -> Built {
     Ok((der::sequence(&[part(0, explicit), part(1, mapping)]), critical))
 }
 
-/// How many steps below the policy for anything counts.
+/// Builds `inhibitAnyPolicy`, the depth from which `anyPolicy` no longer counts.
 pub fn inhibit_any_policy(value: &Value) -> Built {
     let (number, critical) = match value {
         Value::Str(text) => {

@@ -11,10 +11,10 @@ use super::{encode, issue, keys, load, oids};
 /// Policies that were asked for during this run, by minion and name.
 type Remembered = Mutex<HashMap<(String, String), Map>>;
 
-/// How long another minion may take to sign, in seconds.
+/// The longest wait for a signature of another minion, in seconds.
 const PATIENCE: i64 = 60;
 
-/// What only the policy says: which key signs, and where copies are kept on this machine.
+/// The keys of a policy that are never sent: the signing key and the places of copies.
 const NOT_FOR_OTHERS: &[&str] =
     &["ca_server", "signing_private_key", "signing_private_key_passphrase", "copypath", "prepend_cn"];
 
@@ -98,7 +98,7 @@ fn ask(ctx: &Context, ca_server: &str, policy: &Value, args: Map, policy_only: b
 /// Has another minion sign a certificate, which is returned as DER.
 ///
 /// # Errors
-/// What is wrong with the arguments, or what the other minion says.
+/// The arguments are wrong, or the other minion refuses.
 pub fn signed_elsewhere(
     ctx: &Context,
     ca_server: &str,
@@ -223,7 +223,7 @@ fn permitted(ctx: &Context, name: &Value, asker: Option<&str>) -> Result<std::re
     Ok(Ok(policy))
 }
 
-/// What another minion may know of a policy.
+/// Removes from a policy what another minion must not know.
 fn without_secrets(mut policy: Map) -> Result<Map> {
     policy.remove("signing_private_key");
     policy.remove("signing_private_key_passphrase");

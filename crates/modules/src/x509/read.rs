@@ -155,7 +155,7 @@ fn is_over(cert: &Cert, days: f64) -> Result<bool> {
     Ok(cert.not_after == times::in_days(days)? || changes::is_near(cert.not_after, days)?)
 }
 
-/// What is told of a certificate beside whether it is over.
+/// Describes a certificate, except for whether it has expired.
 fn about(certificate: &Value, cert: &Cert) -> Map {
     let mut about = Map::new();
     if load::is_file(certificate) {
@@ -215,7 +215,7 @@ fn get_private_key_size(private_key: Value, passphrase: Option<String>) -> Resul
 /// Finds the public key in a public key, a certificate, a private key or a request, as DER.
 ///
 /// # Errors
-/// It is none of these, or its password is wrong.
+/// The key is of none of these kinds, or the passphrase is wrong.
 pub fn public_key(key: &Value, passphrase: Option<&str>) -> Result<Vec<u8>> {
     // A path that is none is the same for all of them.
     if let Ok(public) = keys::public(key) {

@@ -17,7 +17,7 @@ pub fn extensions(extensions: &[Extension], table: &[(&str, &str)]) -> Map {
     known.map(|(name, extension)| (Value::from(name), Value::from(shown(name, extension)))).collect()
 }
 
-/// What an extension holds; what cannot be read is shown as it is.
+/// Returns the fields of an extension for people. An unreadable one is shown as it is.
 fn shown(name: &str, extension: &Extension) -> Map {
     let mut shown = map! { "critical" => extension.critical };
     let content = Reader::new(&extension.value).next().and_then(|item| content(name, item));

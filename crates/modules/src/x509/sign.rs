@@ -10,7 +10,7 @@ use super::der::{self, Item, tag};
 /// An algorithm of a signature: its identifier, and further values as DER.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Algorithm {
-    /// What it is.
+    /// The identifier.
     pub oid: String,
     parameters: Vec<u8>,
 }
@@ -68,7 +68,7 @@ pub const NAMES: [&str; 11] = [
 /// Refuses the name of a digest there is not.
 ///
 /// # Errors
-/// It is none.
+/// The name is no digest.
 pub fn check_digest(digest: &str) -> Result<()> {
     if NAMES.contains(&digest.to_lowercase().as_str()) {
         return Ok(());
@@ -76,7 +76,7 @@ pub fn check_digest(digest: &str) -> Result<()> {
     Err(Error::execution(format!("Invalid value '{digest}' for digest. Valid: {}", NAMES.join(", "))))
 }
 
-/// How an algorithm makes a digest of what it signs.
+/// The digest that a signature is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Digest {
     /// By one of this name.

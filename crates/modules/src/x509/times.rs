@@ -7,7 +7,7 @@ use value::python;
 
 use super::der::{self, Item, tag};
 
-/// How times are written in arguments and results.
+/// The format of times in arguments and results.
 pub const FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 
 /// This moment.
@@ -33,7 +33,7 @@ fn out_of_range(_: jiff::Error) -> Error {
 /// Reads a time from an argument.
 ///
 /// # Errors
-/// It is none.
+/// The text is no time.
 pub fn parse(text: &str) -> Result<DateTime> {
     DateTime::strptime(FORMAT, text)
         .map_err(|_| Error::Other(format!("time data {} does not match format '{FORMAT}'", python::repr_str(text))))

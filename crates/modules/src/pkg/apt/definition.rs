@@ -4,7 +4,7 @@ use value::{Map, Value, map};
 
 use crate::pkg::sources::{Line, MAIN_FILE, Source, Stanza, yes_or_no};
 
-/// What must be known of the machine.
+/// The facts about the machine that a definition depends on.
 pub struct Facts<'a> {
     /// The grain `os`.
     pub os: &'a str,
@@ -40,7 +40,7 @@ pub fn split(repo: &str) -> Result<Line, String> {
     Line::parse(repo, None)
 }
 
-/// What may be set in a line from outside.
+/// Lays the arguments of a call over a line.
 fn apply(line: &mut Line, kwargs: &Map) -> Result<(), String> {
     let text = |name: &str| kwargs.get(name).filter(|value| !value.is_null()).map(Value::to_string);
     let list = |name: &str| kwargs.get(name).map(words);

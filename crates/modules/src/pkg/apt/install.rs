@@ -136,7 +136,7 @@ struct Situation<'a> {
     from_files: bool,
 }
 
-/// What is handed to apt, in three calls.
+/// The packages by what is to be done with them. Each list takes a call of its own.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     install: Vec<String>,
@@ -212,7 +212,7 @@ fn in_range(version: &str, part: &str, ignore_epoch: bool) -> bool {
     }
 }
 
-/// How apt is called.
+/// The options of a call of apt.
 struct Options {
     settings: Vec<&'static str>,
     recommends: Option<bool>,

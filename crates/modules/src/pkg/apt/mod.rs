@@ -110,10 +110,10 @@ fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
     cmd::quiet(ctx, &words)
 }
 
-/// What is installed, by name; the versions of each.
+/// The versions of the installed packages by name.
 type Packages = BTreeMap<String, Vec<String>>;
 
-/// What dpkg knows.
+/// The content of dpkg's database.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Installed {
     installed: Packages,
@@ -175,7 +175,7 @@ fn shown(packages: Packages, as_list: bool) -> Map {
     packages.into_iter().map(|(name, versions)| (name, text(versions))).collect()
 }
 
-/// What differs: the old and the new version of each package.
+/// Returns the packages that differ, each with its `old` and its `new` version.
 fn differences(old: &Packages, new: &Packages) -> Map {
     let text =
         |packages: &Packages, name: &String| packages.get(name).map_or(String::new(), |versions| versions.join(","));

@@ -188,7 +188,7 @@ fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> 
     Ok(ctx.blocking(move || said.stdout.split(INFO_END).filter_map(package_info).collect()))
 }
 
-/// What is asked of dpkg, one field a line; the description, which has several lines, comes last.
+/// The format for `dpkg-query`. The description comes last because it has several lines.
 const INFO_FORMAT: &str = "-f=name:${Package}\\nrevision:${binary:Revision}\\narchitecture:${Architecture}\\n\
     packager:${Maintainer}\\nsummary:${Summary}\\nsource:${source:Package}\\nversion:${Version}\\ngroup:${Section}\\n\
     size:${Size}\\nMD5:${MD5sum}\\nSHA1:${SHA1}\\nSHA256:${SHA256}\\nvendor:${Origin}\\nurl:${Homepage}\\n\

@@ -43,7 +43,7 @@ pub static MODULE: Module = Module::new(
 
 static AVAILABLE_VERSION: Function = Function { name: "available_version", ..reads::LATEST_VERSION };
 
-/// What is installed, with the versions of each as one text.
+/// Returns the installed packages, each with its versions as one text.
 fn shown(ctx: &Context) -> Result<Map> {
     pkg_resource::stringify(reads::installed(ctx, None, true)?)
 }

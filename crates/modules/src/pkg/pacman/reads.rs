@@ -13,7 +13,7 @@ use crate::cmd::Extra;
 use crate::pkg_resource;
 use crate::util::is_true;
 
-/// What is installed, as the functions of one run remember it for each other.
+/// The installed packages, kept until something is changed.
 #[derive(Default)]
 struct Known(Mutex<Option<Map>>);
 

@@ -98,7 +98,7 @@ pub struct Info {
     pub version: String,
     /// The architecture.
     pub arch: String,
-    /// Where it is from.
+    /// The repo it comes from.
     pub repoid: String,
     /// When it was installed, in seconds since 1970.
     pub installed: Option<i64>,
@@ -137,7 +137,7 @@ impl Info {
         (epoch, version, release)
     }
 
-    /// What lists hold of an installed package.
+    /// Returns the attributes that `pkg.list_pkgs attr=…` can show.
     pub fn attributes(&self) -> Map {
         let (epoch, version, release) = self.parts();
         map! {
@@ -147,7 +147,7 @@ impl Info {
     }
 }
 
-/// What is installed, as the functions of one run remember it for each other.
+/// The installed packages, kept until something is changed.
 #[derive(Default)]
 struct Known(Mutex<Option<Map>>);
 
@@ -198,12 +198,12 @@ fn listed(text: &str, osarch: &str) -> Map {
     packages
 }
 
-/// How a list of installed packages is wanted.
+/// The settings of a listing of the installed packages.
 #[derive(Clone, Default)]
 pub struct Listing {
     /// Versions as lists, not as one text.
     pub as_list: bool,
-    /// What is told of each package, instead of its versions.
+    /// The attributes to list instead of plain versions.
     pub attr: Value,
     /// Another root directory.
     pub root: Option<String>,

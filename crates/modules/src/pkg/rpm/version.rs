@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// Epoch, version and release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evr<'a> {
-    /// What counts before all else.
+    /// The epoch. It outweighs everything else.
     pub epoch: u64,
     /// The version.
     pub version: &'a str,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Line, MAIN_FILE, Source, Stanza};
 use crate::util;
 
-/// What is written when nothing is left.
+/// The content of a file without any source.
 // The words that aptsources, and so Salt, leaves in a file without sources.
 const EMPTY: &str = "## See sources.list(5) for more information\n# Remember that you can only use http, ftp or file URIs\n\
     # CDROMs are managed through the apt-cdrom tool.\n";
@@ -37,7 +37,7 @@ impl SourcesList {
         sources
     }
 
-    /// Where a file really lies.
+    /// Returns the path of a file below the root.
     pub fn real(&self, file: &str) -> PathBuf {
         self.root.join(file.trim_start_matches('/'))
     }

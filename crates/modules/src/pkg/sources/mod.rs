@@ -13,7 +13,7 @@ use value::{Map, Value, map};
 /// The file sources go to when no other is named.
 pub const MAIN_FILE: &str = "/etc/apt/sources.list";
 
-/// One entry of a file of sources.
+/// One entry, in the older form or the newer one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A line.

@@ -103,7 +103,7 @@ impl Stanza {
         self.header = comment.lines().map(|line| if marked { line.to_owned() } else { format!("#{line}") }).collect();
     }
 
-    /// What one combination of it would be in the older form.
+    /// Returns one combination of address, suite and type as a line of the older form.
     pub fn as_line(&self, uri: &str, suite: &str, kind: &str) -> Line {
         let text = format!("{kind} {uri} {suite} {}", self.words("Components").join(" "));
         let mut line = Line::parse(&text, None).unwrap_or_default();

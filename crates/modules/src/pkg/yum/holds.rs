@@ -10,10 +10,10 @@ use super::{Manager, call};
 use crate::pkg::common;
 use crate::pkg::rpm::{self, Listing};
 
-/// How names and versions in the list of locks look.
+/// Matches the name and version of an entry in the list of locks. It is the default of Salt's `pattern`.
 const PATTERN: &str = r"[\w+]+(?:[.-][^-]+)*";
 
-/// Where dnf5 keeps its locks.
+/// The file in which dnf5 keeps its locks.
 const LOCKS: &str = "/etc/dnf/versionlock.toml";
 
 /// The package the plug-in comes in.

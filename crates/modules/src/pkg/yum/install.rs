@@ -64,7 +64,7 @@ pub(super) fn install(
     plan.run(ctx, &words, update_holds, &before)
 }
 
-/// What was there before.
+/// The installed packages before anything was done.
 struct Before {
     shown: Map,
     versions: Map,
@@ -91,7 +91,7 @@ fn shown(ctx: &Context, attr: &Value, downloaded: bool) -> Result<Map> {
     }
 }
 
-/// How packages are wanted.
+/// The arguments of `install` that decide how a package is installed.
 struct Wanted<'a> {
     reinstall: bool,
     ignore_epoch: bool,
@@ -102,7 +102,7 @@ struct Wanted<'a> {
 /// A package by its name in lists, and what is handed to dnf for it.
 type Pair = (String, String);
 
-/// What is handed to dnf, in three calls.
+/// The packages by what is to be done with them. Each list takes a call of its own.
 #[derive(Debug, Default)]
 struct Plan {
     install: Vec<Pair>,
@@ -251,7 +251,7 @@ fn without(kwargs: &Map, name: &str) -> Map {
     kwargs
 }
 
-/// What is held, and what became of it.
+/// The held packages, whether they are let go, and those that were left out.
 struct Held {
     names: Vec<String>,
     let_go: bool,
@@ -306,7 +306,7 @@ impl Plan {
         common::outcome(&format!("Error occurred installing{kind} package(s)"), self.errors, changes)
     }
 
-    /// One call, around which held packages are let go if that is wanted.
+    /// Makes one call of the manager. Held packages are released for it or left out.
     fn step(&mut self, ctx: &Context, start: Vec<String>, pairs: &[Pair], held: &mut Held) -> Result<()> {
         let (kept, mut free): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|(name, _)| held.names.contains(name));
         let kept_names: Vec<String> = kept.iter().map(|(name, _)| name.clone()).collect();

@@ -126,7 +126,7 @@ impl Manager {
         Manager::ALL.into_iter().find(|manager| util::which(manager.name()).is_some())
     }
 
-    /// The one of this machine: the first directory of the path that has one, and there the newest.
+    /// Returns the manager of this machine, the newest that is installed.
     fn of(ctx: &Context) -> Result<Manager> {
         #[cfg(test)]
         if let Some(name) = ctx.opts.get("__manager") {

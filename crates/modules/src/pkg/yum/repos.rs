@@ -9,7 +9,7 @@ use super::{Manager, call};
 use crate::pkg::repo_file::{self, RepoFile, written};
 use crate::pkg_resource;
 
-/// Where the settings of dnf and yum can be.
+/// The files that may hold the settings of dnf or yum.
 const SETTINGS: [&str; 4] = ["/etc/yum/yum.conf", "/etc/yum.conf", "/etc/dnf/dnf.conf", "/etc/tdnf/tdnf.conf"];
 
 /// The directories with files of sources: those given, those of the settings, the usual ones.

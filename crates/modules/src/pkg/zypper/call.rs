@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use crate::cmd::{Extra, Outcome};
 use crate::pkg::common;
 
-/// How zypper is called.
+/// The settings of a call of zypper.
 #[derive(Clone, Default)]
 pub struct Zypper {
     /// Another root directory.
@@ -36,7 +36,7 @@ pub const WELL: [i64; 5] = [0, 100, 101, 102, 103];
 /// Another one holds zypper's lock.
 const LOCKED: i64 = 7;
 
-/// How long the lock is waited for, and how often it is looked at.
+/// The longest wait for the lock. `PAUSE` is the time between two attempts.
 const PATIENCE: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -104,7 +104,7 @@ impl Zypper {
         }
     }
 
-    /// What went wrong, in zypper's words.
+    /// Returns zypper's error message, or None if the call went well.
     fn problem(&self, said: &Outcome) -> Option<String> {
         if said.retcode.is_some_and(|code| FINE.contains(&code)) {
             return None;

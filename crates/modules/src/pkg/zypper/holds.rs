@@ -8,7 +8,7 @@ use super::call::Zypper;
 use super::{below, search};
 use crate::pkg::yum;
 
-/// Where zypper keeps its locks.
+/// The file in which zypper keeps its locks.
 const LOCKS: &str = "/etc/zypp/locks";
 
 /// Returns the locks, by the name of the package.

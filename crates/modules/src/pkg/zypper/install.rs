@@ -11,7 +11,7 @@ use super::{patches, products, reads, repos};
 use crate::pkg::common::{self, Loose, Targets};
 use crate::pkg::rpm::{self, Listing};
 
-/// How many packages are handed over in one call.
+/// The number of packages in one call.
 // As in Salt. A line of arguments has its limits, and so has the patience of the solver.
 pub(super) const BATCH: usize = 500;
 
@@ -83,7 +83,7 @@ fn install(
     Ok(common::differences(&old, &look.list(ctx)?))
 }
 
-/// How what is there is listed before and after.
+/// The settings of the two listings, before and after an installation.
 struct Look {
     attr: Option<Value>,
     root: Option<String>,
@@ -114,7 +114,7 @@ pub(super) fn kinds(names: &[String]) -> Vec<String> {
     kinds
 }
 
-/// What is handed to zypper, and whether these are advisories.
+/// Returns the words for zypper and whether they are ids of advisories.
 fn targets(ctx: &Context, asked: Targets, root: Option<&str>) -> Result<(Vec<String>, bool)> {
     match asked {
         Targets::Packages(packages) => {

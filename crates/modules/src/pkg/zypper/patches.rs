@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::call::{Zypper, attribute};
 use super::{common, repos};
 
-/// What a search for one kind of thing finds: whether it is installed, and its summary.
+/// Searches for one kind of thing and returns its summary and whether it is installed.
 fn found(ctx: &Context, kind: &str, installed_only: bool, root: Option<&str>) -> Result<Map> {
     let all = Zypper::looking(root).elements(ctx, &["se", "-t", kind], "solvable")?;
     let there = |one: &&Map| !installed_only || attribute(one, "status") == "installed";

@@ -35,7 +35,7 @@ pub(super) fn list_pkgs(
     installed(ctx, wanted.with(kwargs.0.get("attr")), &includes)
 }
 
-/// What is installed, with the kinds of other things that are named.
+/// Returns the installed packages together with the patterns, patches or products of `includes`.
 pub(super) fn installed(ctx: &Context, wanted: Listing, includes: &[String]) -> Result<Map> {
     let root = wanted.root.clone();
     let wanted = Listing { suse: true, ..wanted };

@@ -54,7 +54,7 @@ fn info_available(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> 
     available(ctx, &names.into_iter().collect::<Vec<_>>(), root.as_deref())
 }
 
-/// How many packages are asked for in one call.
+/// The number of packages in one call of `zypper info`.
 const BATCH: usize = 200;
 
 pub(super) fn available(ctx: &Context, names: &[String], root: Option<&str>) -> Result<Map> {
@@ -290,7 +290,7 @@ fn resolve_capabilities(
     Ok(found)
 }
 
-/// The one package that provides something that is no package itself.
+/// Returns the package that provides a capability, if exactly one does.
 fn provider(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<String>> {
     let exact = |more: Map| {
         let mut kwargs = map! { "root" => root, "match" => "exact" };
