@@ -22,7 +22,7 @@ pub static MODULE: Module = Module::new(
 
 const AS_WISHED: &str = "Permissions are in the desired state";
 
-/// What an entry allows, as a number and whether `X` leaves it open if a file can be executed.
+/// Permissions as a number. `X` depends on whether the file can be executed by anybody.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Allowed {
     octal: i64,
@@ -88,7 +88,7 @@ impl<'a> Kind<'a> {
         self.default || !self.of(file).is_empty()
     }
 
-    /// What somebody may do with a file; the last entry counts.
+    /// Returns the permissions of somebody. The last entry counts.
     fn octal(&self, file: &Value, who: &str) -> Option<i64> {
         self.of(file).iter().rev().find_map(|entry| entry.get(who)?.get("octal")?.as_i64())
     }
@@ -123,7 +123,7 @@ fn lists(ctx: &Context, name: &str, kwargs: Map) -> Result<std::result::Result<L
     })
 }
 
-/// What is to be done with which file.
+/// The arguments of the state.
 struct Wish<'a> {
     name: &'a str,
     kind: Kind<'a>,
@@ -160,7 +160,7 @@ impl Wish<'_> {
     }
 }
 
-/// What a state says before and after it sets entries.
+/// The comments of a state, before and after it sets entries.
 struct Texts {
     would: String,
     done: String,
@@ -267,7 +267,7 @@ fn names(value: &Value) -> Vec<String> {
     items(value).iter().map(Value::to_string).collect()
 }
 
-/// What is to be said of entries for several names, or none when all are as they should be.
+/// Returns the comments for entries of several names, or None if all entries are right.
 fn told(wish: &Wish<'_>, file: &Value, wanted: Allowed) -> Option<Texts> {
     let found: Vec<Option<i64>> = wish.who.iter().map(|who| wish.kind.octal(file, who)).collect();
     // Salt reports only the last difference, because its loop overwrites the variable.

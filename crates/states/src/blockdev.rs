@@ -23,7 +23,7 @@ fn fact(setting: &str) -> Option<&'static str> {
     })
 }
 
-/// What changed of a setting.
+/// Returns the change of a setting as a text, if it did change.
 fn change(setting: &str, wanted: &Value, old: &Value, new: &Value) -> Option<String> {
     if old == new {
         return None;
@@ -72,7 +72,7 @@ fn file_system(ctx: &Context, device: &str) -> Result<String> {
     Ok(if said.truthy() { said.to_string() } else { String::new() })
 }
 
-/// How often, and how far apart, a new file system is looked for: udev may need its time.
+/// The number of looks for a new file system. udev may need its time.
 const LOOKS: u32 = 10;
 const BETWEEN: Duration = Duration::from_secs(3);
 

@@ -28,7 +28,7 @@ fn bound(name: &str, value: &Value, absolute: bool) -> std::result::Result<i64, 
     }
 }
 
-/// How much is used and how much is not, as it is shown.
+/// The used and the free space, in the unit of the limits.
 struct Room {
     used: Value,
     available: Value,
@@ -42,7 +42,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// What is wrong with the room there is.
+    /// Returns the comment on a limit that is not kept.
     fn broken(&self, room: &Room) -> Option<String> {
         let unit = if self.absolute { "KB" } else { "%" };
         let (what, room) = if self.free { ("available", &room.available) } else { ("used", &room.used) };

@@ -48,7 +48,7 @@ fn setenv(
     }
 }
 
-/// What setting these would change.
+/// Returns the changes that setting these variables would make.
 fn pending(wanted: &Map, unsets: bool, clear_all: bool) -> Map {
     let current = modules::environ::variables();
     let gone = if unsets { Value::Null } else { "".into() };

@@ -10,7 +10,7 @@ use crate::support::salt;
 pub static MODULE: Module =
     Module::new("event", "Events on the bus of the masters.", &[&FIRE_MASTER, &MOD_WATCH, &SEND, &WAIT]);
 
-/// What an event carries.
+/// The content of an event.
 struct Sending {
     data: Option<Value>,
     preload: Option<Value>,

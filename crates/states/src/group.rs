@@ -33,7 +33,7 @@ impl Wish {
         Ok(info.into_map().unwrap_or_default())
     }
 
-    /// What is not as wanted; nothing at all if there is no such group.
+    /// Returns the attributes that differ, or None if there is no such group.
     fn changes(&self, ctx: &Context) -> Result<Option<Map>> {
         let group = self.info(ctx)?;
         if group.is_empty() {

@@ -9,7 +9,7 @@ use crate::{Ret, args};
 /// The module.
 pub static MODULE: Module = Module::new("host", "Names of addresses in the hosts file.", &[&ABSENT, &ONLY, &PRESENT]);
 
-/// What is to be done with names of addresses.
+/// The changes to the hosts file.
 #[derive(Default)]
 struct Plan {
     add: Vec<String>,

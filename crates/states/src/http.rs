@@ -12,7 +12,7 @@ use crate::Ret;
 pub static MODULE: Module =
     Module::new("http", "What web servers answer, watched over.", &[&QUERY, &WAIT_FOR_SUCCESSFUL_QUERY]);
 
-/// What an answer must have.
+/// The conditions for an answer.
 struct Expected {
     matching: Option<Value>,
     match_type: String,

@@ -41,7 +41,7 @@ fn done(what: &str, names: &[String]) -> Option<String> {
     }
 }
 
-/// What came of loading or removing modules.
+/// The outcome of loading or removing modules.
 #[derive(Default)]
 struct Outcome {
     yes: Vec<String>,

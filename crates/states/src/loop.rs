@@ -28,7 +28,7 @@ fn seconds(value: &Value) -> Option<Duration> {
     Some(Duration::from_secs_f64(if number.is_nan() { 0.0 } else { number.clamp(0.0, LONGEST) }))
 }
 
-/// How long to go on, and how long to wait between two calls.
+/// The timeout and the pause between two calls.
 struct Pace {
     until: Instant,
     period: Duration,
@@ -139,7 +139,7 @@ fn until(
     Ok(ret.fail(format!("Timed out while waiting for condition {condition}")))
 }
 
-/// How an answer is compared with what is expected.
+/// The comparison of an answer with the expected one.
 enum Comparison<'a> {
     Condition(&'static str),
     Function(&'a str),

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use exec::{Body, Bound, Context, Error, Function, Module, StateCall};
 use value::{Map, Value, map};
 
-/// What execution functions were asked and answered.
+/// The recorded calls of execution functions with their answers.
 #[derive(Default)]
 struct Tape {
     calls: Vec<Map>,

@@ -2,16 +2,16 @@
 
 use value::{Map, Value, map};
 
-/// What a state came to. Begins as Salt's usual start: failed, nothing changed, nothing said.
+/// The result of a state. It begins as a failure without changes and comments, as in Salt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ret {
     /// The name of the state.
     pub name: Value,
     /// Done, failed, or nothing: something would be done.
     pub result: Option<bool>,
-    /// What changed.
+    /// The changes.
     pub changes: Map,
-    /// What to tell about it.
+    /// The comment, a text or a list of texts.
     pub comment: Value,
     /// Further entries (`warnings`, `pchanges`, …).
     pub more: Map,

@@ -64,7 +64,7 @@ fn present(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     Ok(ret.changed(done.changes).ok(format!("Modifying job {name} in schedule")))
 }
 
-/// How a state changes a job that is there.
+/// The call that changes an existing job.
 struct Change {
     fun: &'static str,
     done: &'static str,

@@ -24,7 +24,7 @@ struct Wish {
     hash: Value,
 }
 
-/// How the remark behind a key is read.
+/// The two ways to read the remark behind a key.
 #[derive(Clone, Copy, PartialEq)]
 enum Remark {
     /// All words.
@@ -185,7 +185,7 @@ fn set(ctx: &Context, mut wish: Wish) -> Result<Ret> {
     })
 }
 
-/// What is told of the keys of a file: those that are not as they should be.
+/// Finishes a test run for the keys of a file.
 fn of_file(ctx: &Context, wish: &Wish, ret: Ret, fine: &str, line: fn(&Value, &str) -> String) -> Result<Ret> {
     let mut text = String::new();
     for (key, status) in &wish.check_file(ctx)? {

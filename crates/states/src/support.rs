@@ -59,7 +59,7 @@ pub struct Caught {
     pub text: String,
     /// The text without what was changed.
     pub without_changes: String,
-    /// What was changed all the same.
+    /// The changes before the failure.
     pub changes: Map,
     /// Whether there is more than a text.
     pub detailed: bool,

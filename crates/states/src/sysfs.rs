@@ -13,7 +13,7 @@ use crate::{Ret, args};
 pub static MODULE: Module =
     Module::new("sysfs", "Attributes of the kernel's objects have certain values.", &[&PRESENT]);
 
-/// What is chosen in a text such as `always [madvise] never`.
+/// Returns the choice in a text such as `always [madvise] never`.
 fn chosen(text: &str) -> String {
     static AROUND: LazyLock<Regex> = LazyLock::new(|| Regex::new(r".*\[|\].*").expect("the pattern is constant"));
     AROUND.replace_all(text, "").into_owned()

@@ -22,7 +22,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// What the states pretend to have changed.
+/// Returns the changes that the states of this module pretend to make.
 fn pretended() -> Map {
     map! { "testing" => map! { "old" => "Unchanged", "new" => "Something pretended to change" } }
 }

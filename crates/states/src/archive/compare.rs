@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::{Step, sums};
 use crate::support::yes;
 
-/// What comparing came to.
+/// The outcome of comparing an archive with the disk.
 #[derive(Default)]
 pub(super) struct Difference {
     /// Whether the archive is to be unpacked.
@@ -80,7 +80,7 @@ impl Plan<'_> {
         Ok(Ok(found))
     }
 
-    /// What becomes of paths that are something else; the end of the state, if there is one.
+    /// Deals with paths that are of another kind. May end the state.
     fn handle_wrong(&mut self, found: &mut Difference) -> Option<crate::Ret> {
         let paths = found.wrong.iter().map(|path| format!("- {path}")).collect::<Vec<_>>().join("\n");
         let begin = format!(

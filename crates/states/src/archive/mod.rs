@@ -18,7 +18,7 @@ use plan::Plan;
 /// The module.
 pub static MODULE: Module = Module::new("archive", "Archives that are unpacked.", &[&EXTRACTED]);
 
-/// What a step came to: the end of the state, or what comes next.
+/// The outcome of a step. The inner error ends the state.
 type Step<T> = Result<std::result::Result<T, Ret>>;
 
 /// The arguments, as they came.

@@ -9,7 +9,7 @@ use value::{Value, map};
 use super::plan::Plan;
 use crate::Ret;
 
-/// What did not become whose it should be.
+/// The paths that did not get the right owner.
 #[derive(Default)]
 pub(super) struct Owned {
     missing: Vec<String>,

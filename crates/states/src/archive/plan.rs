@@ -18,14 +18,14 @@ pub(super) struct Plan<'a> {
     pub ret: Ret,
     /// The directory, with a slash at its end.
     pub dir: String,
-    /// Where the archive comes from.
+    /// The address of the archive.
     pub source: String,
     /// Whether it lies on this machine.
     pub local: bool,
     /// The archive on this machine.
     pub cached: String,
     pub format: String,
-    /// Whose the files become; nobody's if none.
+    /// The owner of the files. None leaves them to whoever unpacks.
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     /// Whether the program unzip is used.
@@ -37,7 +37,7 @@ pub(super) struct Plan<'a> {
     pub sum: Map,
     /// The hash the archive had when it was last unpacked.
     pub old_sum: Option<Map>,
-    /// What is in it.
+    /// The content of the archive.
     pub contents: Map,
 }
 

@@ -9,7 +9,7 @@ fn hash_type(ctx: &Context) -> String {
     ctx.opt_str("hash_type").unwrap_or("sha256").to_owned()
 }
 
-/// Where the hash of an archive is kept.
+/// Returns the file with the hash of an archive.
 fn place(ctx: &Context, archive: &str) -> PathBuf {
     let base = Path::new(ctx.cachedir());
     let inside = match Path::new(archive).strip_prefix(base) {

@@ -249,7 +249,7 @@ fn script(
     outcome.finish(ctx, stateful.on)
 }
 
-/// What the template of a script sees: the context over the defaults.
+/// Returns the variables of the template of a script. The context wins over the defaults.
 fn template_context(defaults: Option<Value>, context: Option<Value>) -> std::result::Result<Map, String> {
     let read = |value: Option<Value>, name: &str| match value.filter(Value::truthy) {
         None => Ok(Map::new()),

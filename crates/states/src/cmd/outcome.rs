@@ -8,13 +8,13 @@ use crate::Ret;
 
 /// A state whose command has run.
 pub(super) struct Outcome {
-    /// What it came to so far.
+    /// The result so far.
     pub ret: Ret,
     code: Value,
 }
 
 impl Outcome {
-    /// What the command returned is what changed.
+    /// Takes what the command returned for the changes.
     pub fn of(ret: Ret, changes: Map, comment: String) -> Self {
         // The code may already be turned to 0 by `success_retcodes`.
         let code = changes.get("retcode").cloned().unwrap_or_default();

@@ -36,7 +36,7 @@ impl Stateful {
 const NOT_AN_OBJECT: &str = "script JSON output must be a JSON object (e.g., {})!";
 const NEITHER: &str = "Failed parsing script output! Stdout must be JSON or a line of name=value pairs.";
 
-/// What the command said, read from its output.
+/// The state line of a command.
 struct Said {
     data: Map,
     is_json: bool,

@@ -19,7 +19,7 @@ struct Wish {
 }
 
 impl Wish {
-    /// How the job is in a table.
+    /// Compares the job with a crontab.
     fn status(&self, table: &Map) -> Status {
         let identifier = (!self.identifier.is_null()).then(|| self.identifier.to_string());
         let kind = if self.special.is_null() { "crons" } else { "special" };

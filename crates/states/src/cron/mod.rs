@@ -18,14 +18,14 @@ pub static MODULE: Module = Module::new(
 )
 .only_if(|_| needs(&["crontab"], "cron module could not be loaded"));
 
-/// How a thing in a crontab is.
+/// The status of a job or a variable: there, missing, or different.
 enum Status {
     Absent,
     Present,
     Update,
 }
 
-/// What is told of a thing that should be there, when nothing may be changed.
+/// Finishes a test run for something that should be present.
 fn would_set(ret: Ret, what: &str, status: Status) -> Ret {
     match status {
         Status::Absent => ret.would(format!("{what} is set to be added")),
@@ -46,7 +46,7 @@ fn changed(user: &str, name: &str) -> Map {
     map! { user => name }
 }
 
-/// What came of setting a thing.
+/// Finishes a state by the answer of a function that sets something.
 fn set(ret: Ret, what: &str, user: &str, name: &str, answer: &Value) -> Ret {
     match answer.as_str() {
         Some("present") => ret.ok(format!("{what} already present")),
@@ -56,7 +56,7 @@ fn set(ret: Ret, what: &str, user: &str, name: &str, answer: &Value) -> Ret {
     }
 }
 
-/// What came of removing a thing.
+/// Finishes a state by the answer of a function that removes something.
 fn removed(ret: Ret, what: &str, user: &str, name: &str, answer: &Value) -> Ret {
     match answer.as_str() {
         Some("absent") => ret.ok(format!("{what} already absent")),

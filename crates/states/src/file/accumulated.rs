@@ -9,7 +9,7 @@ use value::{Map, Value};
 use super::common::start;
 use crate::Ret;
 
-/// What was gathered in this run.
+/// The texts that were gathered in this run.
 #[derive(Default)]
 struct Gathered(Mutex<Accumulators>);
 

@@ -45,7 +45,7 @@ fn without_chance(text: &str) -> String {
     pid.replace_all(&pattern.replace_all(text, "TMP"), "PID").into_owned()
 }
 
-/// What has no order in Salt gets one here: lines of comments and lists of paths.
+/// Sorts what Salt leaves unsorted, lines of comments and lists of paths, so that it can be compared.
 fn canonical(value: Value, unordered: bool) -> Value {
     match value {
         Value::Str(text) if unordered => {

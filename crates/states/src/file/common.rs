@@ -135,7 +135,7 @@ pub fn lexists(path: &str) -> bool {
 
 /// Sources and their checksums, as several functions take them.
 pub struct Sources {
-    /// One source.
+    /// The chosen source.
     pub source: Value,
     /// Its checksum.
     pub source_hash: Value,
@@ -227,7 +227,7 @@ pub fn for_real(ctx: &Context) -> Context {
     Context { opts: opts.into(), ..ctx.clone() }
 }
 
-/// What a text file differs by, as states say it: nothing, a word for binary files, or the difference.
+/// Returns the entry `diff` of the changes: a difference, or Salt's text in place of one.
 pub fn text_difference(name: &str, difference: String, show: bool) -> Value {
     // A difference of binary data would put raw bytes into the job's return.
     if !modules::file::text::is_text(name) {

@@ -11,11 +11,11 @@ use super::common::text_list;
 pub struct Given {
     /// The contents themselves.
     pub contents: Value,
-    /// Where they stand in the pillar.
+    /// The key in the pillar.
     pub pillar: Value,
-    /// Where they stand in the grains.
+    /// The key in the grains.
     pub grains: Value,
-    /// What parts the keys of a path.
+    /// The separator of keys.
     pub delimiter: String,
     /// Whether they end with a line end.
     pub newline: bool,
@@ -26,7 +26,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// How many of the three were given.
+    /// Returns how many of `contents` and its two relatives were given.
     pub fn count(&self) -> usize {
         [&self.contents, &self.pillar, &self.grains].iter().filter(|given| !given.is_null()).count()
     }

@@ -117,7 +117,7 @@ fn transfer(source: &str, name: &str, (user, group): (&Value, &Value)) -> std::i
     give_below(to, uid_of(user), gid_of(group))
 }
 
-/// How deep a directory may be.
+/// The deepest nesting of directories.
 const DEPTH_LIMIT: usize = 1_000;
 
 fn copy_tree(from: &Path, to: &Path, level: usize) -> std::io::Result<()> {

@@ -20,7 +20,7 @@ use crate::Ret;
 
 const RECURSE_TYPES: [&str; 6] = ["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"];
 
-/// What a directory is to be.
+/// The arguments of the state.
 struct Order {
     name: String,
     user: Value,
@@ -114,7 +114,7 @@ pub fn directory(
     order.settle(ctx, ret)
 }
 
-/// What becomes of what is in the place of a directory.
+/// The arguments that decide about something else in the place of a directory.
 struct Way {
     force: bool,
     backup: Option<String>,
@@ -190,7 +190,7 @@ fn recurse_set(recurse: &Value) -> std::result::Result<BTreeSet<String>, String>
     Ok(set)
 }
 
-/// What would change of owner and permissions.
+/// Returns the changes of owner and permissions that are needed.
 fn metadata_changes(path: &str, user: &Value, group: &Value, mode: Option<&String>, follow: bool) -> Map {
     let Ok(stats) = facts::of(path, None, follow) else { return map! { "directory" => "new" } };
     let mut changes = Map::new();
@@ -211,7 +211,7 @@ impl Order {
         walk::down(&self.name, self.depth)
     }
 
-    /// What would change; the words of an argument that is wrong.
+    /// Returns the changes that are needed. The inner error is the comment on a wrong argument.
     fn check(&self, ctx: &Context) -> Result<std::result::Result<Map, String>> {
         let mut changes = Map::new();
         let (mut user, mut group, mut dir_mode, mut file_mode) =

@@ -129,7 +129,7 @@ pub fn recurse(
 struct Work<'a> {
     ctx: &'a Context,
     ret: Ret,
-    /// What was said about which path.
+    /// The comments by path.
     said: Vec<(String, Vec<String>)>,
     clean: bool,
     replace: bool,

@@ -57,7 +57,7 @@ fn split(source: &str, env: &str) -> (String, String) {
     (path.to_owned(), own.unwrap_or(env).to_owned())
 }
 
-/// What is to be made of which sources.
+/// The arguments that decide what is made from which sources.
 pub struct Plan {
     /// The directory on this machine.
     pub name: String,
@@ -69,7 +69,7 @@ pub struct Plan {
     pub include: Value,
     /// Patterns of what is not.
     pub exclude: Value,
-    /// How many directories deep.
+    /// The argument `maxdepth`.
     pub depth: Option<i64>,
     /// Whether empty directories are made.
     pub include_empty: bool,
@@ -77,7 +77,7 @@ pub struct Plan {
     pub merge: bool,
 }
 
-/// What is made.
+/// All that is to be made, by its path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Made {
     /// Files, and the address of each.

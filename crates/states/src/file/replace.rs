@@ -61,7 +61,7 @@ pub fn replace(
     Ok(told(ctx, ret, changes, "Changes would have been made"))
 }
 
-/// What is said about changes: that they were made, would be, or are not needed.
+/// Finishes a state with Salt's comment on its changes: made, to be made, or not needed.
 pub fn told(ctx: &Context, mut ret: Ret, changes: Value, would: &str) -> Ret {
     if !changes.truthy() {
         return ret.ok("No changes needed to be made");

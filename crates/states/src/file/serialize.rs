@@ -138,7 +138,7 @@ fn laid_over(existing: &Value, dataset: Value) -> Result<Value> {
     }
 }
 
-/// What differs between new and old data, key by key; keys that are gone do not count.
+/// Returns the keys that differ between new and old data. Removed keys do not count.
 fn differences(new: &Map, old: &Map) -> Map {
     let mut found = Map::new();
     for (key, value) in new {

@@ -26,7 +26,7 @@ pub enum Serializer {
 /// Arguments of a serializer.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What the user gave.
+    /// The options of the user.
     pub given: Map,
     /// Whether the file has an encoding of its own, so that letters outside ASCII can be written as they are.
     pub unicode: bool,

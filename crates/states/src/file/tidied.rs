@@ -15,7 +15,7 @@ use super::symlink::remove;
 use super::walk;
 use crate::Ret;
 
-/// Which files are too old, or too large.
+/// The conditions for a file to be removed.
 struct Rule {
     age: i64,
     size: i64,

@@ -7,7 +7,7 @@ use value::Value;
 
 use super::common::join;
 
-/// One directory: its path, the names of directories (links to directories included) and of files in it.
+/// One step of Python's `os.walk`: a directory with the names of its directories and of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The path.
@@ -18,7 +18,7 @@ pub struct Step {
     pub files: Vec<String>,
 }
 
-/// How deep we go at most, whatever a file system claims.
+/// The deepest nesting, so that a broken file system cannot keep us forever.
 const DEPTH_LIMIT: usize = 1_000;
 
 /// Reads one directory; nothing where it cannot be read.

@@ -23,7 +23,7 @@ impl List {
     }
 }
 
-/// How the members of a zone are asked for and changed.
+/// The functions for one kind of members of a zone.
 struct Kind {
     /// The key in the changes.
     name: &'static str,
@@ -86,7 +86,7 @@ const RICH_RULES: Kind = Kind {
 
 const FORWARD_FIELDS: [&str; 4] = ["Source port", "Destination port", "Protocol", "Destination address"];
 
-/// What is said in a call about a member of a zone.
+/// Returns the arguments of a call about a member of a zone.
 fn call_args(kind: &Kind, zone: &str, member: &Value) -> Vec<Value> {
     match member {
         // A forwarded port is passed as separate arguments.
@@ -163,7 +163,7 @@ fn normal_rule(rule: &Value) -> Value {
     rule.split(' ').map(part).collect::<Vec<_>>().join(" ").trim_start().into()
 }
 
-/// What is wanted of a zone.
+/// The arguments about the zone.
 struct Wish {
     default: bool,
     masquerade: Value,

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use super::repo::{Repo, refused, without_command};
 use crate::Ret;
 
-/// Whose options are meant, and the rest of the keyword arguments.
+/// The file or repository of the options, and the other keyword arguments.
 struct Place {
     repo: Repo,
     cwd: Option<Value>,

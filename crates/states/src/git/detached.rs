@@ -142,7 +142,7 @@ impl Detached<'_> {
         failed(self.ret.clone(), text, &self.comments)
     }
 
-    /// What is checked out, and whether the wanted commit is here already.
+    /// Returns the commit that is checked out, and whether the wanted one is known locally.
     fn look(&mut self) -> Step<(Option<String>, bool)> {
         let (old, _) = self.repo.head(self.ctx, &self.target)?;
         if self.by_hash {

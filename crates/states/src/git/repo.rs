@@ -7,7 +7,7 @@ use value::{Map, Value};
 use crate::Ret;
 use crate::support::salt;
 
-/// Who asks git, and how.
+/// A repository with the user and the options of all git calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repo {
     pub user: Option<Value>,
@@ -92,7 +92,7 @@ pub(super) fn sentences(comments: &[String]) -> String {
     if comments.len() > 1 { text + "." } else { text }
 }
 
-/// What git said, without the command that failed.
+/// Returns git's message without the line about the command that failed.
 pub(super) fn without_command(error: &Error) -> String {
     // The command line can be long, and may hold credentials.
     let pattern = Regex::new(r#"^Command ['"].+['"] failed: "#).expect("the pattern is constant");

@@ -31,9 +31,9 @@ fn contains(list: &[Value], value: &Value) -> bool {
     list.iter().any(|item| python::equal(item, value))
 }
 
-/// What is left to add of the wanted values.
+/// The values that are still missing.
 enum Wanted {
-    /// Nothing.
+    /// None at all.
     Nothing,
     /// These, and these are there already.
     Some(Value, Vec<Value>),

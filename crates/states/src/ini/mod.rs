@@ -127,7 +127,7 @@ fn would_remove(ctx: &Context, file: &File, sections: &Map) -> Result<Ret> {
     Ok(announced(file, text, changes))
 }
 
-/// What a test says: nothing to do is a success.
+/// Finishes a test run. Without changes it is a success.
 fn announced(file: &File, text: String, changes: bool) -> Ret {
     let text = if text.is_empty() { "No changes detected.".to_owned() } else { text };
     let ret = Ret::new(file.name.clone());

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use super::{File, section_map, within};
 use crate::Ret;
 
-/// What a run of the state knows and has done so far.
+/// The arguments and the results so far.
 struct Work<'a> {
     ctx: &'a Context,
     file: File,
@@ -15,7 +15,7 @@ struct Work<'a> {
     /// The file before.
     before: Map,
     changes: Map,
-    /// What a test tells.
+    /// The comment of a test run.
     text: String,
     would_change: bool,
 }

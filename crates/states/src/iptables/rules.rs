@@ -15,7 +15,7 @@ enum Doing {
     Delete,
 }
 
-/// One rule.
+/// A rule with its table, chain and family.
 struct Rule {
     name: String,
     table: String,
@@ -68,7 +68,7 @@ impl Rule {
         Ok(format!("\nSaved iptables rule {} for {family}\n{}\n{said}", self.name, self.command))
     }
 
-    /// What is said of a rule that was set or deleted, and saved if that is wanted.
+    /// Finishes a state after a rule was set or deleted. Saves the rules if that is wanted.
     fn done(&self, ctx: &Context, ret: Ret, saved: &str, unsaved: String) -> Result<Ret> {
         let ret = ret.changed(map! { "locale" => self.name.as_str() });
         let Some(file) = file_to_save(&self.args) else { return Ok(ret.ok(unsaved)) };

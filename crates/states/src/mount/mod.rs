@@ -18,7 +18,7 @@ pub static MODULE: Module = Module::new(
     &[&fstab::FSTAB_ABSENT, &fstab::FSTAB_PRESENT, &MOD_WATCH, &mounted::MOUNTED, &swap::SWAP, &UNMOUNTED],
 );
 
-/// What is mounted, in detail.
+/// Returns all mounts with their details.
 fn active(ctx: &Context) -> Result<Map> {
     Ok(salt(ctx, "mount.active", map! { "extended" => true })?.into_map().unwrap_or_default())
 }

@@ -12,7 +12,7 @@ use super::{active, escaped, is_true, mapped, swap};
 use crate::support::{call, items};
 use crate::{Ret, args};
 
-/// What is to be mounted.
+/// The arguments of the state.
 struct Wish {
     name: String,
     /// The name without links, and as the kernel's tables show it.
@@ -185,7 +185,7 @@ impl Why {
     }
 }
 
-/// How far the state has come.
+/// Whether the state goes on.
 enum Step {
     /// On with the next.
     On,

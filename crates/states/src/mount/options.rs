@@ -95,7 +95,7 @@ fn numbered(ctx: &Context, option: String) -> Result<String> {
     })
 }
 
-/// What differs.
+/// The differing options.
 #[derive(Debug, Default)]
 pub struct Differing {
     /// The options that are not in force.

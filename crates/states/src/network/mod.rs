@@ -47,15 +47,15 @@ fn difference(old: &Value, new: &Value) -> String {
     parts.into_iter().enumerate().map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// How a file is told of.
+/// The words for reports on a file.
 struct Told<'a> {
-    /// What it is, at the start of a sentence: `Interface eth0`.
+    /// The subject of sentences, such as `Interface eth0`.
     what: String,
     /// The verb that fits.
     verb: &'a str,
     /// The key of the change.
     key: &'a str,
-    /// What the change is when there was none before.
+    /// The text of the change for a new file.
     added: String,
 }
 

@@ -90,7 +90,7 @@ fn installed(
     Task { name, names, options, kwargs: kwargs.given() }.run(ctx, ret)
 }
 
-/// What is asked for; nothing when `pkgs` is no list.
+/// Returns the wanted packages, or None if `pkgs` is no list.
 fn names(name: &str, pkgs: &Value) -> Result<Option<Vec<String>>> {
     let list = match pkgs {
         Value::List(list) if !list.is_empty() => list,
@@ -105,12 +105,12 @@ fn names(name: &str, pkgs: &Value) -> Result<Option<Vec<String>>> {
 struct Task {
     name: String,
     names: Vec<String>,
-    /// What is handed to `pip.install`.
+    /// The arguments for `pip.install`.
     options: Map,
     kwargs: Map,
 }
 
-/// What is to be installed, and the comments on what is there already.
+/// The packages to install, and the comments on those that are there.
 #[derive(Default)]
 struct Plan {
     targets: Vec<Wanted>,
@@ -171,7 +171,7 @@ impl Task {
         self.apply(ctx, plan, ret)
     }
 
-    /// What is to be done; the error is what the state comes to without doing anything.
+    /// Decides what to install. The inner error ends the state.
     fn plan(&self, ctx: &Context, wanted: Vec<Wanted>, ret: Ret) -> Result<std::result::Result<Plan, Ret>> {
         let look = Look {
             place: self.some(&["bin_env", "user", "cwd", "env_vars"]),
@@ -325,7 +325,7 @@ fn outcome(said: &Map) -> Outcome {
     })
 }
 
-/// How lines begin that tell of no change.
+/// Lines of pip's output with these beginnings tell of no change.
 const NO_CHANGE: [&str; 7] = [
     "Requirement already satisfied",
     "Requirement already up-to-date",

@@ -13,7 +13,7 @@ use crate::support::{call, over, salt};
 pub struct Wanted {
     /// Its name made alike; empty for addresses that do not tell it.
     pub prefix: String,
-    /// What was written.
+    /// The requirement as it was written.
     pub text: String,
     /// The conditions on the version.
     pub conditions: Vec<Condition>,
@@ -46,7 +46,7 @@ impl Wanted {
     }
 }
 
-/// How packages are to be looked at.
+/// The arguments for looking at installed packages.
 pub struct Look {
     pub place: Map,
     pub index: Map,
@@ -117,7 +117,7 @@ fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     conditions.iter().all(|condition| pep440::meets(version, condition))
 }
 
-/// What is installed at a place, or nothing with a warning: then each package is asked for by itself.
+/// Lists the packages of a place. After a warning None, and then packages are asked for one by one.
 pub fn listed(ctx: &Context, place: &Map) -> Result<Value> {
     match salt(ctx, "pip.list", place.clone()) {
         Err(error) => {

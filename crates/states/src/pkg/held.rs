@@ -8,7 +8,7 @@ use super::{empty_list, failed};
 use crate::Ret;
 use crate::support::{call, has};
 
-/// What is kept, by package, and whether versions of it are known.
+/// The held packages, and whether their versions are known.
 struct Locks {
     entries: Map,
     with_versions: bool,

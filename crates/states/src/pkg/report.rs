@@ -8,12 +8,12 @@ use super::{failed, shown};
 use crate::Ret;
 use crate::support::{call, caught_or_refused, has};
 
-/// What came of an installation.
+/// The outcome of an installation.
 #[derive(Default)]
 pub struct Report {
     /// Lines to tell.
     pub comment: Vec<String>,
-    /// What changed.
+    /// The changes.
     pub changes: Map,
     /// Packages that were installed.
     pub modified: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Report {
     pub failed: bool,
 }
 
-/// What came of holding packages, by entry of the answer.
+/// The answers about holding packages, by their results.
 #[derive(Default)]
 pub struct Holds {
     modified: Vec<Map>,

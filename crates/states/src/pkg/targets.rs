@@ -35,7 +35,7 @@ pub struct Wish {
     pub kwargs: Map,
 }
 
-/// How the files of packages are checked.
+/// The settings for checking the files of packages.
 #[derive(Default)]
 pub struct Verify {
     /// Whether verification is on.
@@ -64,20 +64,20 @@ impl Verify {
     }
 }
 
-/// What `pkg.installed` has to do.
+/// The tasks of `pkg.installed`.
 #[derive(Default)]
 pub struct Plan {
     /// All packages with the versions asked for.
     pub desired: Map,
-    /// Those to be installed.
+    /// The packages to install.
     pub targets: Map,
-    /// Those marked for purging by dpkg, which must be unmarked.
+    /// The packages that dpkg has marked for purging. The mark must go.
     pub unpurge: Vec<String>,
-    /// Those to be installed again.
+    /// The packages to install again.
     pub reinstall: Map,
-    /// What is wrong with the files of those.
+    /// The packages whose files were altered, with the problems found.
     pub altered: Map,
-    /// What else to tell.
+    /// Further comments.
     pub warnings: Vec<String>,
     /// Whether planning has already refreshed the package lists.
     pub refreshed: bool,
@@ -558,7 +558,7 @@ pub fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
     Ok(Ok(targets))
 }
 
-/// What would be installed: the versions of each package before and after.
+/// Returns the versions of each package before and after an installation that is only pretended.
 pub fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<Map> {
     // Salt asks for the newest version even when there is nothing to ask for.
     let newest: Vec<String> =

@@ -22,7 +22,7 @@ fn facts(ctx: &Context) -> Facts<'_> {
     Facts { os: grain(ctx, "os"), codename: grain(ctx, "oscodename") }
 }
 
-/// What is told when nothing may be changed.
+/// Returns the comment of a test run.
 fn would_differ(name: &str, done: &str) -> String {
     format!(
         "Package repo '{name}' {done}. This may cause pkg states to behave differently than stated if this action is \

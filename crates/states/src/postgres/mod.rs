@@ -26,7 +26,7 @@ fn good(name: &str) -> Ret {
     Ret { result: Some(true), ..Ret::new(name) }
 }
 
-/// What is to go, and how it is called in comments.
+/// Something to remove, with its name for comments.
 struct Removal<'a> {
     /// Such as `Database shop`.
     what: &'a str,

@@ -7,14 +7,14 @@ use super::good;
 use crate::support::call;
 use crate::{Ret, args};
 
-/// What a role is made as.
+/// The two kinds of roles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     User,
     Group,
 }
 
-/// What a role is to be; what is None stays as it is.
+/// The wanted attributes of a role. None leaves an attribute alone.
 #[derive(Default)]
 pub(super) struct Wish {
     pub createdb: Value,
@@ -79,7 +79,7 @@ impl Wish {
         }
     }
 
-    /// What of a role that exists is to change.
+    /// Returns the attributes of an existing role that must change.
     fn changes(&self, ctx: &Context, known: &Map, password: &Value, db: &Map) -> Result<Map> {
         let mut update = Map::new();
         for (wish, name, key) in [

@@ -18,12 +18,12 @@ fn installed(_grains: &Map) -> std::result::Result<(), String> {
     needs(&["rabbitmqctl"], "Command not found: rabbitmqctl")
 }
 
-/// What a function failed with, as the comment of the state; other errors go on.
+/// Turns Salt's own errors into a failed result. Other errors are passed on.
 fn failed(ret: Ret, error: Error) -> Result<Ret> {
     Ok(ret.fail(format!("Error: {}", caught(error)?.text)))
 }
 
-/// What a function told under a name, or that it failed.
+/// Takes the comment from the answer of a function, or fails with its error.
 fn told(ret: Ret, answer: &Value, name: &str) -> Ret {
     match answer.get("Error") {
         Some(error) => ret.fail(error.clone()),

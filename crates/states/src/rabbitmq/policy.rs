@@ -46,7 +46,7 @@ impl Wish {
     }
 }
 
-/// What a definition says: JSON, or data.
+/// Reads a definition, which is JSON or data.
 fn read(definition: &Value) -> Result<Value> {
     match definition {
         Value::Str(text) if !text.is_empty() => serde_json::from_str(text)

@@ -12,7 +12,7 @@ pub static MODULE: Module =
     Module::new("rabbitmq_upstream", "Brokers whose messages are taken over.", &[&ABSENT, &PRESENT])
         .only_if(|_| needs(&["rabbitmqctl"], "rabbitmq module could not be loaded"));
 
-/// What is in one of two maps alone, or there with another value.
+/// Returns the entries that are in one map only or differ.
 fn difference(old: &Map, new: &Map) -> Map {
     let without = |one: &Map, other: &Map| -> Map {
         let alone = one.iter().filter(|(key, value)| other.get_value(key).is_none_or(|there| !equal(there, value)));
@@ -77,7 +77,7 @@ fn present(
     })
 }
 
-/// What the broker will have for these wishes.
+/// Returns the parameters as the broker will store them.
 fn parameters(uri: &Value, wishes: &Map) -> Map {
     let mut found = map! { "uri" => uri.clone() };
     found.extend(wishes.iter().map(|(name, wish)| (Value::from(name.to_string().replace('_', "-")), wish.clone())));

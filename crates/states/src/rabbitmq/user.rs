@@ -173,7 +173,7 @@ impl Wish<'_> {
     }
 }
 
-/// What a user may do in a virtual host.
+/// The permissions of a user in one virtual host.
 struct Permission {
     vhost: Value,
     patterns: [Value; 3],

@@ -95,7 +95,7 @@ fn function(
     Ok(state)
 }
 
-/// What a minion returned, and whether that is a success.
+/// Returns the return of a minion, and whether it counts as a success.
 fn judged(ctx: &Context, data: &Value, judge: Option<&str>) -> Result<(Value, bool)> {
     if data.get("failed").is_some_and(Value::truthy) {
         return Ok((false.into(), false));

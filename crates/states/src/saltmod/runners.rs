@@ -17,7 +17,7 @@ fn with_orchestration(ctx: &Context, kwargs: Map) -> Map {
     all
 }
 
-/// What running came to.
+/// Makes the result of a state from the output of a runner or wheel function.
 fn told(name: Value, kind: &str, out: Value) -> Ret {
     let returned = out.get("return").cloned().unwrap_or_default();
     // Some failures come back as a map with the key `Error` and not as an exception.
@@ -159,7 +159,7 @@ fn gathered(ret: Ret, outputs: Map) -> Ret {
     ret
 }
 
-/// What changed, found as deep as it lies.
+/// Searches an output for `changes`, however deep they are.
 fn changes_in(value: &Value) -> Value {
     let Value::Map(map) = value else { return Map::new().into() };
     if let Some(changes) = map.get("changes") {

@@ -134,7 +134,7 @@ fn here(ctx: &Context, fun: &str, mut command: Map) -> Result<Map> {
     Ok(map! { ctx.id() => map! { "ret" => ret, "out" => out } })
 }
 
-/// What the minions' returns come to.
+/// The sum of the returns of all minions.
 #[derive(Default)]
 struct Tally {
     changes: Map,

@@ -33,7 +33,7 @@ fn combined(value: &Value, list: &Value, names_need_value: bool) -> Map {
     found
 }
 
-/// What has to change: the booleans with their old and new values.
+/// The booleans to change, with their old and new values.
 #[derive(Default)]
 struct Change {
     correct: Vec<String>,

@@ -32,7 +32,7 @@ fn says(result: Option<bool>, comment: String) -> Part {
     Part { result: Some(result), changes: None, comment: Some(comment) }
 }
 
-/// How the service is beside that: `started` says whether it runs; unknown means as wanted.
+/// Returns the words for a service that runs or not. None, unknown, counts as wanted.
 fn beside(started: Option<bool>) -> &'static str {
     match started {
         Some(true) => "is running",

@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-/// What a state wants of a service beside its name.
+/// The arguments of a state beside the name.
 struct Wish {
     name: String,
     enable: Value,
@@ -181,7 +181,7 @@ fn warn(ret: &mut Ret, text: String) {
     }
 }
 
-/// What a function of `service` needs beside the name.
+/// Returns the arguments that functions of `service` need beside the name.
 fn with(kwargs: &Map) -> Map {
     over(Map::new(), kwargs)
 }

@@ -10,7 +10,7 @@ use super::{field, info, shadow};
 use crate::args;
 use crate::support::{call, equal, has, items};
 
-/// How an account should be.
+/// The wanted attributes of an account.
 #[derive(Clone, Default)]
 pub struct Wish {
     /// The name.
@@ -37,9 +37,9 @@ pub struct Wish {
     pub empty_password: bool,
     /// The shell.
     pub shell: Value,
-    /// What is told of the person, by field: `fullname`, `roomnumber`, `workphone`, `homephone`, `other`.
+    /// The fields of GECOS: `fullname`, `roomnumber`, `workphone`, `homephone` and `other`.
     pub person: Map,
-    /// How long passwords live, by field: `date`, `mindays`, `maxdays`, `inactdays`, `warndays`, `expire`.
+    /// The fields of the shadow file: `date`, `mindays`, `maxdays`, `inactdays`, `warndays` and `expire`.
     pub ageing: Map,
     /// Whether the password is locked.
     pub password_lock: Value,

@@ -15,7 +15,7 @@ use crate::support::call;
 pub static MODULE: Module =
     Module::new("user", "Accounts are there, as described, or not.", &[&absent::ABSENT, &present::PRESENT]);
 
-/// What is shown in place of a password.
+/// Shown in place of a password.
 const HIDDEN: &str = "XXX-REDACTED-XXX";
 
 fn root(local: &Value) -> Map {

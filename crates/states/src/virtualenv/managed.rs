@@ -78,9 +78,9 @@ struct Task {
     /// The program that shows that the environment is there.
     python: String,
     clear: bool,
-    /// What is handed to `virtualenv.create`.
+    /// The arguments for `virtualenv.create`.
     create: Map,
-    /// What is handed to `pip.install`.
+    /// The arguments for `pip.install`.
     install: Map,
     kwargs: Map,
 }

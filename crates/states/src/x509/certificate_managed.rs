@@ -75,7 +75,7 @@ fn certificate_managed(
     reported(&name, state.settle(&file))
 }
 
-/// What a certificate is to be.
+/// The arguments about the certificate.
 struct State<'a> {
     ctx: &'a Context,
     args: Map,

@@ -51,7 +51,7 @@ fn crl_managed(
     reported(&name, wanted.settle(&file))
 }
 
-/// What a list is to be.
+/// The arguments about the list.
 struct Wanted {
     args: Map,
     digest: String,

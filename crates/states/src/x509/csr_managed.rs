@@ -36,7 +36,7 @@ fn csr_managed(
     reported(&name, wanted.settle(&file))
 }
 
-/// What a request is to be.
+/// The arguments about the request.
 struct Wanted {
     args: Map,
     digest: String,

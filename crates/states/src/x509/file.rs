@@ -66,22 +66,22 @@ pub struct Managed<'a> {
     ctx: &'a Context,
     /// Its path.
     pub name: String,
-    /// What is made: `certificate`.
+    /// The kind of file, such as `certificate`.
     what: &'static str,
     args: Map,
 }
 
-/// What was found before anything is made.
+/// The facts before anything is made.
 pub enum Before {
     /// There is nothing to do, or nothing can be done.
     Done(Ret),
-    /// It goes on.
+    /// The state goes on.
     Ready(Ready),
 }
 
 /// A file that can be written.
 pub struct Ready {
-    /// What `file.managed` would do.
+    /// The result of `file.managed` in test mode.
     test: Map,
     /// The path behind links.
     pub path: PathBuf,
@@ -101,9 +101,9 @@ impl Ready {
     }
 }
 
-/// What is to be done.
+/// The changes to make.
 pub struct Plan {
-    /// What changes.
+    /// The changes of the content.
     pub changes: Map,
     /// Whether there was one of its kind before.
     pub again: bool,
@@ -117,7 +117,7 @@ impl<'a> Managed<'a> {
         Managed { ctx, name: name.to_owned(), what, args }
     }
 
-    /// What the state begins with.
+    /// Makes the result that the state begins with.
     pub fn start(&self) -> Ret {
         Ret::new(self.name.as_str()).ok(format!("The {} is in the correct state", self.what))
     }

@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use super::file::{Before, Managed, Plan, Ready, refuse_unknown, reported, sorted};
 use crate::Ret;
 
-/// What a private key is to be.
+/// The arguments about the key.
 struct Wanted {
     algo: String,
     keysize: Option<i64>,

@@ -7,7 +7,7 @@ use super::Options;
 
 const DEFAULT: &str = "DEFAULT";
 
-/// How often a value may refer to another one.
+/// The longest chain of references from value to value.
 const DEPTH_LIMIT: usize = 10;
 
 /// Writes sections.

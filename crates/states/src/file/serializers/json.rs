@@ -8,11 +8,11 @@ use super::Options;
 
 const KNOWN: [&str; 4] = ["indent", "separators", "sort_keys", "ensure_ascii"];
 
-/// How deep data may nest.
+/// The deepest nesting of data.
 const DEPTH_LIMIT: usize = 250;
 
 struct Writer {
-    /// What one level is indented by; nothing for one line.
+    /// The indent of one level. None puts everything in one line.
     indent: Option<String>,
     item: String,
     key: String,

@@ -158,7 +158,7 @@ impl Latest<'_> {
         Ok(None)
     }
 
-    /// What a new branch begins at.
+    /// Returns the commit that a new branch begins at.
     pub(super) fn starting_point(&self, remote_rev: &str) -> String {
         match self.found.upstream.name() {
             // A branch name would be ambiguous as long as HEAD is what is followed.

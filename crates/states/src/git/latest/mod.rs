@@ -24,7 +24,7 @@ enum ForceReset {
     RemoteChanges,
 }
 
-/// What is wanted, what is known, and what was done so far.
+/// The arguments of the state, the facts so far and the result so far.
 struct Latest<'a> {
     ctx: &'a Context,
     repo: Repo,
@@ -199,7 +199,7 @@ impl Latest<'_> {
         Ok(list.iter().map(Value::to_string).collect())
     }
 
-    /// What resetting and merging are given when git stores large files elsewhere.
+    /// Returns the options for resetting and merging in a repository with git-lfs.
     fn lfs_options(&self) -> Map {
         if self.lfs {
             map! { "identity" => self.repo.identity.clone() }

@@ -8,7 +8,7 @@ use super::update::{Tracking, commit_of};
 use super::{ForceReset, Latest, revs_equal, short};
 use crate::Ret;
 
-/// How the wanted commit is reached.
+/// The way to the wanted commit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Merge {
     Unknown,
@@ -26,15 +26,15 @@ impl Merge {
     }
 }
 
-/// What is there.
+/// The facts about the local repository.
 pub(super) struct Local {
     pub branches: Vec<String>,
     /// In alphabetical order.
     pub tags: Vec<String>,
-    /// What is checked out.
+    /// The commit that is checked out.
     pub rev: Option<String>,
     pub branch: Option<String>,
-    /// What will be updated: that, or the other branch.
+    /// The commit to update: that of the checkout, or of the other branch.
     pub base_rev: Option<String>,
     pub base_branch: Option<String>,
     /// The address of the remote.
@@ -47,7 +47,7 @@ pub(super) struct Local {
     /// Whether the wanted commit is here and the remote's branches as they are there.
     pub has_rev: bool,
     pub merge: Merge,
-    /// What the branch tracks.
+    /// The branch that the local one tracks.
     pub upstream: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 use super::super::repo::{is_hash, without_command};
 use super::{Latest, short};
 
-/// What kind of thing the wanted revision is.
+/// The kind of the wanted revision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum RevType {
     Branch,
@@ -15,7 +15,7 @@ pub(super) enum RevType {
     Sha1,
 }
 
-/// Which branch of the remote the local one is to track.
+/// The branch of the remote for the local one to track.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Upstream {
     /// None; a tracked one is forgotten.
@@ -36,7 +36,7 @@ impl Upstream {
     }
 }
 
-/// What was found out about the remote.
+/// The facts about the remote.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// The address with credentials.
@@ -49,9 +49,9 @@ pub(super) struct Found {
     pub default_branch: Option<String>,
     /// The wanted commit.
     pub rev: Option<String>,
-    /// What it is there.
+    /// The kind of the revision in the remote, if it is there.
     pub kind: Option<RevType>,
-    /// What the local branch is to track.
+    /// The branch for the local one to track.
     pub upstream: Upstream,
     /// The wanted commit in words.
     pub place: String,

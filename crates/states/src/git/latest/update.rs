@@ -10,7 +10,7 @@ use super::remote::{RevType, Upstream};
 use super::{ForceReset, Latest, revs_equal, short};
 use crate::Ret;
 
-/// How the local branch comes to track another.
+/// The call that makes the local branch track another.
 pub(super) struct Tracking {
     pub opts: Vec<String>,
     pub comment: String,
@@ -56,7 +56,7 @@ impl Latest<'_> {
         Ok(Ret { comment: text.into(), ..self.ret.clone() })
     }
 
-    /// What is there; or the end of the state.
+    /// Gathers the facts about the local repository, or ends the state.
     fn survey(&mut self) -> Result<std::result::Result<Local, Ret>> {
         let branches = self.names("list_branches")?;
         let mut tags = self.names("list_tags")?;
@@ -228,7 +228,7 @@ impl Latest<'_> {
         Ok(self.look("rev_parse", arguments)?.filter(|name| !name.is_empty()))
     }
 
-    /// How the branch comes to track what it should.
+    /// Returns the call that is needed for the right tracking, if any.
     pub(super) fn tracking(&self, tracked: Option<&str>, branches: &[String]) -> Option<Tracking> {
         let set = |wanted: &str| {
             // A branch that does not exist yet gets its upstream when it is made.
@@ -298,7 +298,7 @@ impl Latest<'_> {
         self.up_to_date(actions, false)
     }
 
-    /// What a test tells.
+    /// Finishes a test run.
     fn announce(&mut self, local: &Local) -> Ret {
         let remote_rev = self.found.rev.clone();
         let new = short(remote_rev.as_deref());
