@@ -106,7 +106,7 @@ fn read_files(root: &str, files: &Map) -> Map {
     files.keys().map(|path| (path.clone(), Value::from(content(path)))).collect()
 }
 
-/// The differences between a recording and what ours does; none when all is the same.
+/// Returns the differences between a recording and our code, or None if there are none.
 fn difference(case: &Map) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap().to_owned();

@@ -26,7 +26,7 @@ fn error(failure: &Value) -> Error {
     }
 }
 
-/// Says whether an argument is as it was recorded; `{any}` stands for a text that is another one each time.
+/// Returns whether an argument is as it was recorded; `{any}` stands for a text that is another one each time.
 fn fits(recorded: &Value, ours: &Value) -> bool {
     match (recorded, ours) {
         (Value::Str(recorded), Value::Str(ours)) => match recorded.split_once("{any}") {
@@ -169,7 +169,7 @@ fn changed(root: &Path, before: &Map) -> Map {
     now
 }
 
-/// The differences between a recording and what ours does; none when all is the same.
+/// Returns the differences between a recording and our code, or None if there are none.
 fn differences(recorded: &Map) -> Option<String> {
     let scratch = tempfile::tempdir().unwrap();
     // The recorded paths are without links.

@@ -136,7 +136,7 @@ fn persist(ctx: &Context, name: String, value: Value, config: Option<String>) ->
     })
 }
 
-/// The text with the setting; nothing if it has it already.
+/// Returns the text with the setting, or None if it has it already.
 fn with_setting(text: &str, name: &str, value: &str) -> Option<String> {
     let mut out = String::new();
     let mut found = false;

@@ -36,7 +36,7 @@ fn value_of(text: &str) -> Value {
     text.parse::<f64>().map_or_else(|_| text.into(), Value::from)
 }
 
-/// Reads an attribute; nothing for those that are empty or cannot be read. Some are pipes, which must not block.
+/// Reads an attribute. Returns None for those that are empty or cannot be read. Some are pipes, which must not block.
 fn attribute(path: &Path) -> Option<Value> {
     let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
     let mut text = String::new();

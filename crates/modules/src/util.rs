@@ -19,7 +19,7 @@ pub fn split_input(value: &Value) -> Vec<String> {
     }
 }
 
-/// Says whether a value means yes, as Salt reads words and numbers.
+/// Returns whether a value means yes, as Salt reads words and numbers.
 pub fn is_true(value: &Value) -> bool {
     match value {
         // Salt's `is_true`: texts of numbers count like numbers, and of all others only "true" is
@@ -34,7 +34,7 @@ pub fn is_true(value: &Value) -> bool {
     }
 }
 
-/// Says whether a path is a file we may run.
+/// Returns whether a path is a file we may run.
 pub fn is_executable(path: &Path) -> bool {
     // For root `access` says yes to any file with some execute bit.
     nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
@@ -63,7 +63,7 @@ fn search_path(path: Option<OsString>) -> impl Iterator<Item = PathBuf> {
     folders.into_iter()
 }
 
-/// Says whether a module has the program it needs. In tests all programs are there.
+/// Returns whether a module has the program it needs. In tests all programs are there.
 pub fn is_installed(program: &str) -> bool {
     cfg!(test) || which(program).is_some()
 }
@@ -129,13 +129,13 @@ pub fn merge_maps(base: &mut Map, over: Map, join_lists: bool) {
 /// The arguments of `filter_by` of grains and pillar.
 #[derive(Debug, Default)]
 pub struct FilterBy {
-    /// Patterns and what they stand for.
+    /// The entries by pattern.
     pub lookup: Map,
     /// Laid over what was found.
     pub merge: Option<Value>,
     /// The key that is taken when nothing fits.
     pub default: Value,
-    /// The key whose value lies below what was found.
+    /// The key of the entry that the found one is merged into.
     pub base: Option<String>,
 }
 

@@ -134,7 +134,7 @@ struct Wish<'a> {
 }
 
 impl Wish<'_> {
-    /// Sets the entries; a failure is told as Salt tells it.
+    /// Sets the entries. The inner error is the failure in Salt's words.
     fn apply(&self, ctx: &Context, shown: &str) -> Result<std::result::Result<(), String>> {
         let how = map! { "recursive" => self.recurse, "raise_err" => true };
         let mut done = Ok(Value::Null);

@@ -84,7 +84,7 @@ fn present(
     add(ctx, Wish { name, timespec, tag, user, job, unique_tag })
 }
 
-/// The job with a number; the answer is what the state says, or nothing when other jobs are asked for.
+/// Removes the job of a number.
 fn single(ctx: &Context, ret: Ret, jobid: &Value) -> Result<Ret> {
     let known = jobs(&call(ctx, "at.atq", args![jobid.clone()], Map::new())?);
     match known.len() {

@@ -36,7 +36,7 @@ fn refused(ctx: &Context, ret: &Ret, answer: &Map) -> Option<Ret> {
     failed.then(|| Ret { result, comment: comment_of(answer), ..ret.clone() })
 }
 
-/// Adds what saving comes to.
+/// Saves the beacons if wanted and adds the outcome to the comment.
 fn saved(ctx: &Context, name: &Value, save: bool, mut comments: Vec<String>, ret: Ret) -> Result<Ret> {
     if save {
         if ctx.is_test() {

@@ -11,7 +11,7 @@ use crate::{Ret, args};
 /// The module.
 pub static MODULE: Module = Module::new("disk", "File systems have room.", &[&STATUS]);
 
-/// A bound as a number; the error says what is wrong with it.
+/// Reads a limit. The inner error is the comment on a wrong one.
 fn bound(name: &str, value: &Value, absolute: bool) -> std::result::Result<i64, String> {
     let marks: &[char] = if absolute { &[' ', 'K', 'B'] } else { &[' ', '%'] };
     let number = match value {

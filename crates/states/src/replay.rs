@@ -104,7 +104,7 @@ fn grains(case: &Map) -> Map {
     grains
 }
 
-/// The differences between a recording and what ours does; none when all is the same.
+/// Returns the differences between a recording and our code, or None if there are none.
 fn differences(case: &Map) -> Option<String> {
     let list = |name: &str| case.get(name).and_then(Value::as_list).unwrap_or_default().to_vec();
     let maps = |name: &str| list(name).into_iter().filter_map(Value::into_map).collect::<Vec<_>>();

@@ -11,7 +11,7 @@ pub static MODULE: Module = Module::new("ssh_known_hosts", "Keys of other hosts.
 
 const NO_PLACE: &str = "If not specifying a \"user\", specify an absolute \"config\".";
 
-/// The file of hosts; nothing when it is not clear whose.
+/// Returns the file of hosts, or None for a relative path without a user.
 fn file(user: &Value, config: &Value) -> Option<String> {
     let default = if user.truthy() { ".ssh/known_hosts" } else { "/etc/ssh/ssh_known_hosts" };
     let config = if config.truthy() { config.to_string() } else { default.to_owned() };

@@ -9,7 +9,7 @@ macro_rules! args {
     ($($value:expr),* $(,)?) => { vec![$( ::value::Value::from($value) ),*] };
 }
 
-/// Says whether there is such an execution function on this machine.
+/// Returns whether there is such an execution function on this machine.
 pub fn has(ctx: &Context, fun: &str) -> bool {
     ctx.agent.registry().find(fun).is_ok()
 }
@@ -111,7 +111,7 @@ pub fn items(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Says whether two values are equal as Python compares them.
+/// Returns whether two values are equal as Python compares them.
 pub fn equal(a: &Value, b: &Value) -> bool {
     value::python::equal(a, b)
 }

@@ -67,12 +67,12 @@ impl Net {
         (net.first == given).then_some(net)
     }
 
-    /// Says whether an address lies in it.
+    /// Returns whether an address lies in it.
     pub fn contains(&self, ip: IpAddr) -> bool {
         ip.is_ipv4() == self.first.is_ipv4() && Net::around(ip, self.bits) == *self
     }
 
-    /// Says whether all of it lies in the loopback network.
+    /// Returns whether all of it lies in the loopback network.
     pub fn is_loopback(&self) -> bool {
         self.first.is_loopback() && self.last().is_loopback()
     }
@@ -111,7 +111,7 @@ fn prefix_length(text: &str, width: u8) -> Option<u8> {
     (width == 32 && mask.count_ones() == bits).then_some(bits as u8)
 }
 
-/// Says whether an address is of no use outside, as Python's `is_private` does.
+/// Returns whether an address is of no use outside, as Python's `is_private` does.
 pub fn private(ip: IpAddr) -> bool {
     let within = |nets: &[&str]| nets.iter().filter_map(|net| Net::loose(net)).any(|net| net.contains(ip));
     match ip {

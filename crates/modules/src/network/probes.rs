@@ -55,7 +55,7 @@ pub fn connect(ctx: &Context, host: Value, port: Option<u64>, kwargs: KwArgs) ->
     Ok(answer(reached, format!("{words} {host} ({}) on {proto} port {port}", address.ip())))
 }
 
-/// Says whether anything comes back from a port.
+/// Returns whether anything comes back from a port.
 fn udp_answers(address: SocketAddr, limit: Duration) -> bool {
     let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let asked = UdpSocket::bind(any).and_then(|socket| {

@@ -108,7 +108,7 @@ impl Place {
         Ok(answer(there, format!("Chain {chain} in table {table} in family {family} {word}")))
     }
 
-    /// The table and the chain; the answer is what is missing.
+    /// Checks the table and the chain. Returns the answer for a missing one.
     fn missing(&self, ctx: &Context) -> Result<Option<Map>> {
         let table = self.table_there(ctx)?;
         if !is_so(&table) {

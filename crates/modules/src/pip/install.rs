@@ -160,7 +160,7 @@ const LISTS: [(&str, &str); 5] = [
     ("allow_unverified", "--allow-unverified"),
 ];
 
-/// The words for pip; nothing when there is nothing to install.
+/// Returns the words for pip, or None if there is nothing to install.
 fn words(options: &Map, files: &[String], version: &str) -> Result<Option<Vec<String>>> {
     let get = |name: &str| options.get(name).filter(|value| value.truthy());
     let at_least = |wanted: &str| compare_loosely(version, wanted, false) >= 0;

@@ -35,7 +35,7 @@ pub struct Version {
 type Rest = ((i8, char, u64), (i8, u64), (i8, u64));
 
 impl Version {
-    /// Reads a version; nothing for what is none.
+    /// Reads a version. Returns None for anything else.
     pub fn parse(text: &str) -> Option<Version> {
         let found = VERSION.captures(text)?;
         let part = |place: usize| found.get(place).map(|part| part.as_str().to_lowercase());
@@ -104,7 +104,7 @@ impl PartialOrd for Version {
     }
 }
 
-/// Compares two versions; nothing when one of them is none.
+/// Compares two versions. Returns None if one of them is none.
 pub fn compare(a: &str, b: &str) -> Option<Ordering> {
     Some(Version::parse(a)?.cmp(&Version::parse(b)?))
 }
@@ -112,7 +112,7 @@ pub fn compare(a: &str, b: &str) -> Option<Ordering> {
 /// A sign and a version.
 pub type Condition = (String, String);
 
-/// Says whether a version fulfils all conditions. Early versions do so only if a condition names one.
+/// Returns whether a version fulfils all conditions. Early versions do so only if a condition names one.
 pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     let Some(parsed) = Version::parse(version) else { return false };
     let early = |(_, text): &Condition| Version::parse(text.trim_end_matches(".*")).is_some_and(|v| v.is_prerelease());
@@ -123,7 +123,7 @@ pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     conditions.iter().all(|(sign, text)| one(&parsed, version, sign, text))
 }
 
-/// Says whether a version fulfils a condition; early versions count as others do.
+/// Returns whether a version fulfils a condition; early versions count as others do.
 pub fn meets(version: &str, (sign, text): &Condition) -> bool {
     Version::parse(version).is_some_and(|parsed| one(&parsed, version, sign, text))
 }

@@ -128,7 +128,7 @@ pub fn kept_password(role: &str, password: &str, encrypted: &Value) -> Result<St
     password::kept(role, password, password::Method::of(encrypted)?)
 }
 
-/// Says whether a password is the one the server keeps.
+/// Returns whether a password is the one the server keeps.
 ///
 /// # Errors
 /// For a method that the server does not know.

@@ -64,7 +64,7 @@ pub(super) fn kept(role: &str, password: &str, method: Method) -> Result<String>
     }
 }
 
-/// Says whether a password is the one that is kept.
+/// Returns whether a password fits its stored form.
 pub(super) fn fits(role: &str, password: &str, known: &str, method: Method) -> Result<bool> {
     // A salted verifier differs every time, so the password is tried with the salt of the known
     // one.

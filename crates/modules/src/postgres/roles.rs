@@ -102,7 +102,7 @@ fn described(row: &Map, with_password: bool) -> Map {
     role
 }
 
-/// Returns all roles by name; none if the server does not answer.
+/// Returns all roles by name. Returns None if the server does not answer.
 pub(super) fn list(ctx: &Context, server: &Server, with_password: bool) -> Result<Option<Map>> {
     // The query depends on the version, so without one there is nothing to ask.
     let Some(version) = numbers(&server.version(ctx)?) else {

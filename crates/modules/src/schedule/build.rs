@@ -21,14 +21,14 @@ const PLAIN: [&str; 12] = [
     "skip_during_range",
 ];
 
-/// Says whether intervals and times of day are mixed.
+/// Returns whether intervals and times of day are mixed.
 pub(super) fn mixes_units(kwargs: &Map) -> bool {
     // An interval and fixed times contradict each other.
     let by_day = kwargs.contains_key("when") || kwargs.contains_key("cron");
     by_day && UNITS.iter().any(|unit| kwargs.contains_key(unit))
 }
 
-/// Says whether `when` and `cron` are both given.
+/// Returns whether `when` and `cron` are both given.
 pub(super) fn mixes_times(kwargs: &Map) -> bool {
     kwargs.contains_key("when") && kwargs.contains_key("cron")
 }

@@ -80,7 +80,7 @@ const SHOWN: [&str; 28] = [
 /// Keys beside the jobs that hold for the whole schedule.
 const HIDDEN: [&str; 3] = ["enabled", "skip_function", "skip_during_range"];
 
-/// Asks the minion's schedule; nothing when no minion answers that it is done.
+/// Asks the minion's schedule. Returns None if no minion answers that it is done.
 fn ask(ctx: &Context, question: Map, answer: &str) -> Result<Option<Map>> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
     // The schedule lives in the minion's main process. It is asked by an event and answers with

@@ -68,7 +68,7 @@ fn check(name: &str, times: &[(&Value, &str)], kwargs: &Map) -> Asked {
     Asked::Format(format.to_owned())
 }
 
-/// Sends a request about a run and tells what came of it.
+/// Sends a request about a run and returns the usual answer.
 fn change(ctx: &Context, name: &str, request: Map, tag: &str, words: (&str, &str)) -> Result<Map> {
     let told = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
     let (jobs, _) = listed(ctx, Wanted::default())?;

@@ -46,7 +46,7 @@ pub static MODULE: Module = Module::new(
 .only_if(installed)
 .provided_by("systemd_service");
 
-/// Says whether systemd is there; it need not run, as in the building of images.
+/// Checks whether systemd is there; it need not run, as in the building of images.
 fn installed(_grains: &Map) -> std::result::Result<(), String> {
     let reason = "The systemd execution module failed to load: only available on Linux systems which have been booted \
                   with systemd.";
@@ -79,7 +79,7 @@ fn unit(name: &str) -> String {
     if known { name.to_owned() } else { format!("{name}.service") }
 }
 
-/// Returns the name a unit is listed under; nothing for kinds that are not listed.
+/// Returns the name a unit is listed under. Returns None for kinds that are not listed.
 fn listed(full: &str) -> Option<String> {
     let (name, kind) = full.rsplit_once('.')?;
     KINDS.contains(&kind).then(|| if kind == "service" { name.to_owned() } else { full.to_owned() })
@@ -160,7 +160,7 @@ fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
     Ok(unit_status(ctx, name)?.exists)
 }
 
-/// Says whether systemd knows a unit; it can only be asked while it runs.
+/// Returns whether systemd knows a unit; it can only be asked while it runs.
 fn known(ctx: &Context, name: &str) -> Result<bool> {
     match stopped() {
         None => refreshed(ctx, name),
@@ -200,7 +200,7 @@ fn is_script(root: Option<&str>, name: &str) -> bool {
     scripts(root, &unit_names(root)).contains(name)
 }
 
-/// Says whether a script starts in runlevels people work in.
+/// Returns whether a script starts in runlevels people work in.
 fn script_enabled(root: Option<&str>, name: &str) -> bool {
     // 0, 1 and 6 are halt, single user and reboot.
     [2, 3, 4, 5].iter().any(|level| {

@@ -25,7 +25,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Reads a line; nothing for remarks and lines without a key.
+    /// Reads a line. Returns None for remarks and lines without a key.
     pub fn parse(line: &str) -> Option<Key> {
         let line = line.trim();
         if line.starts_with('#') {
@@ -65,7 +65,7 @@ pub fn listed(text: &str, hash: Option<&str>) -> Result<Map> {
     Ok(found)
 }
 
-/// Returns the fingerprint of a key, as pairs of digits with colons; nothing for what is no key.
+/// Returns the fingerprint of a key, as pairs of digits with colons. Returns None for what is no key.
 ///
 /// # Errors
 /// When there is no such kind of fingerprint.
@@ -182,7 +182,7 @@ fn key_is_encrypted(ctx: &Context, key: String) -> Result<bool> {
         .ok_or_else(|| Error::execution(format!("{key} is not a private key")))
 }
 
-/// Looks into the text of a private key; nothing when it is none.
+/// Looks into the text of a private key. Returns None if it is none.
 fn is_encrypted(text: &str) -> Option<bool> {
     let (_, behind) = text.split_once("-----BEGIN ")?;
     let (kind, body) = behind.split_once("PRIVATE KEY-----")?;

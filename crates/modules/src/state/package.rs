@@ -130,7 +130,7 @@ impl Package {
     }
 }
 
-/// Reads a file of a package; nothing when there is none.
+/// Reads a file of a package. Returns None if there is none.
 fn read_json(path: &Path, package: &str, name: &str) -> Result<Option<Value>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

@@ -64,7 +64,7 @@ impl Args {
         self.kwargs.get(key).filter(|value| !value.is_null())
     }
 
-    /// Says whether a keyword argument is given and true.
+    /// Returns whether a keyword argument is given and true.
     pub fn is(&self, key: &str) -> bool {
         self.get(key).is_some_and(Value::truthy)
     }

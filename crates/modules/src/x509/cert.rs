@@ -48,7 +48,7 @@ fn signed(bytes: &[u8]) -> Option<(Item<'_>, Algorithm)> {
 }
 
 impl Cert {
-    /// Reads a certificate; nothing when it is none.
+    /// Reads a certificate. Returns None if it is none.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (body, algorithm) = signed(bytes)?;
         let mut body = body.inside();
@@ -71,7 +71,7 @@ impl Cert {
         Some(Cert { der, version, serial, algorithm, issuer, subject, not_before, not_after, key, extensions })
     }
 
-    /// Says whether a key has signed this certificate.
+    /// Returns whether a key has signed this certificate.
     pub fn is_signed_by(&self, key: &PKey<Public>) -> bool {
         // Only the cryptography itself is OpenSSL's. The fields are read by our own reader, which
         // keeps them byte for byte.
@@ -97,7 +97,7 @@ pub struct Csr {
 }
 
 impl Csr {
-    /// Reads a request; nothing when it is none.
+    /// Reads a request. Returns None if it is none.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (body, algorithm) = signed(bytes)?;
         let mut body = body.inside();
@@ -149,7 +149,7 @@ pub struct Crl {
 }
 
 impl Crl {
-    /// Reads a list; nothing when it is none.
+    /// Reads a list. Returns None if it is none.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (body, algorithm) = signed(bytes)?;
         let mut body = body.inside();
@@ -183,7 +183,7 @@ impl Crl {
         i64::try_from(number).ok()
     }
 
-    /// Says whether a key has signed this list.
+    /// Returns whether a key has signed this list.
     pub fn is_signed_by(&self, key: &PKey<Public>) -> bool {
         X509Crl::from_der(&self.der).and_then(|crl| crl.verify(key)).unwrap_or(false)
     }

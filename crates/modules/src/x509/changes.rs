@@ -88,7 +88,7 @@ fn of_contents(cert: &Cert, order: &Order, args: &Map) -> Result<Map> {
     Ok(changes)
 }
 
-/// Says whether a signature was made with another digest; those that make their own never were.
+/// Returns whether a signature was made with another digest; those that make their own never were.
 ///
 /// # Errors
 /// There is no such digest.
@@ -180,7 +180,7 @@ pub fn of_revocations(current: &Crl, new: &NewCrl, key: &[u8]) -> Map {
     changes
 }
 
-/// Says whether a moment comes within so many days.
+/// Returns whether a moment comes within so many days.
 ///
 /// # Errors
 /// There is no such moment.

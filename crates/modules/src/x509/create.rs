@@ -10,9 +10,9 @@ use super::cert::Cert;
 use super::encode::{self, Encoding};
 use super::{issue, keys, oids, pem, policy, sign};
 
-/// The days a certificate is good for when nothing is said.
+/// The default of `days_valid` for certificates.
 pub const DAYS: i64 = 365;
-/// The days a list is good for when nothing is said.
+/// The default of `days_valid` for lists.
 pub const DAYS_OF_LIST: i64 = 100;
 
 /// Makes a certificate and returns it, or writes it to ``path``.

@@ -86,7 +86,7 @@ pub fn integer(number: u64) -> Vec<u8> {
     tlv(tag::INTEGER, &unsigned(&number.to_be_bytes()))
 }
 
-/// An object identifier from its text; nothing when it is none.
+/// Writes an object identifier. Returns None if the text is none.
 pub fn oid(dotted: &str) -> Option<Vec<u8>> {
     let arcs: Vec<u64> = dotted.split('.').map(|arc| arc.parse().ok()).collect::<Option<_>>()?;
     let (&[first, second], rest) =
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// Says whether all has been read.
+    /// Returns whether all has been read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         self.expect(tag).map(|item| item.inside())
     }
 
-    /// All that is left; nothing when it is not all DER.
+    /// Reads all values that are left. Returns None if they are not all DER.
     pub fn all(mut self) -> Option<Vec<Item<'a>>> {
         let mut items = Vec::new();
         while !self.is_empty() {

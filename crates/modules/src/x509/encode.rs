@@ -32,7 +32,7 @@ pub fn check(encoding: &str, known: &[&str]) -> Result<()> {
     Err(Error::execution(format!("Invalid value '{encoding}' for encoding. Valid: {}", known.join(", "))))
 }
 
-/// Says whether an encoding is text.
+/// Returns whether an encoding is text.
 pub fn is_text(encoding: &str) -> bool {
     matches!(encoding, "pem" | "pkcs7_pem")
 }

@@ -213,7 +213,7 @@ pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
     Ok((crl, private))
 }
 
-/// A certificate to be revoked; nothing when it is over anyway.
+/// Reads an entry for the list. Returns None for a certificate that has expired anyway.
 fn revocation(entry: &Map, include_expired: bool) -> Result<Option<Revoked>> {
     let mut number = entry.get("serial_number").cloned().unwrap_or_default();
     let mut not_after = entry.get("not_after").map(|time| times::parse(&time.to_string())).transpose()?;

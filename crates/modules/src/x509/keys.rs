@@ -61,7 +61,7 @@ fn private_der(bytes: &[u8], passphrase: Option<&str>) -> Loaded<PKey<Private>> 
     if passphrase.is_some() { Err(Unloaded::SuperfluousPassword) } else { Ok(key) }
 }
 
-/// Says whether this is a key behind a password (RFC 5958, section 3).
+/// Returns whether this is a key behind a password (RFC 5958, section 3).
 fn is_encrypted(bytes: &[u8]) -> bool {
     let read = || {
         let mut inside = Reader::new(bytes).inside(tag::SEQUENCE)?;
@@ -129,7 +129,7 @@ pub fn size<T: openssl::pkey::HasPublic>(key: &PKeyRef<T>) -> Option<i64> {
     matches!(kind(key), Some("rsa" | "ec")).then(|| i64::from(key.bits()))
 }
 
-/// Says whether two public keys, as DER, are the same.
+/// Returns whether two public keys, as DER, are the same.
 ///
 /// # Errors
 /// One of the keys is of an unknown kind.

@@ -47,12 +47,12 @@ pub type Loaded<T> = std::result::Result<T, Unloaded>;
 const BEGIN: &[u8] = b"-----BEGIN";
 const END: &[u8] = b"-----END";
 
-/// Says whether bytes hold a PEM.
+/// Returns whether bytes hold a PEM.
 pub fn is_pem(bytes: &[u8]) -> bool {
     bytes.windows(BEGIN.len()).any(|window| window == BEGIN)
 }
 
-/// Says whether an argument is the path of a file.
+/// Returns whether an argument is the path of a file.
 pub fn is_file(value: &Value) -> bool {
     value.as_str().is_some_and(|path| !path.contains('\0') && Path::new(path).is_file())
 }
@@ -181,7 +181,7 @@ pub fn cert(value: &Value, passphrase: Option<&str>) -> Loaded<Bundle> {
     found.map_or_else(|| unreadable("Could not deserialize binary data, neither as DER nor PKCS#7, PKCS#12."), Ok)
 }
 
-/// Opens a PKCS#12 container; nothing when it is none.
+/// Opens a PKCS#12 container. Returns None if it is none.
 pub fn container(bytes: &[u8], passphrase: Option<&str>) -> Loaded<Option<openssl::pkcs12::ParsedPkcs12_2>> {
     let Ok(container) = Pkcs12::from_der(bytes) else { return Ok(None) };
     let passphrase = passphrase.unwrap_or_default();

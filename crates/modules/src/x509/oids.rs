@@ -124,12 +124,12 @@ const ONLY_CRL: &[&str] = &["issuingDistributionPoint", "cRLNumber", "deltaCRLIn
 const NOT_REQUESTED: &[&str] =
     &["authorityInfoAccess", "authorityKeyIdentifier", "issuerAltName", "crlDistributionPoints"];
 
-/// Says whether certificates have an extension.
+/// Returns whether certificates have an extension.
 pub fn in_certificate(name: &str) -> bool {
     !ONLY_CRL.contains(&name)
 }
 
-/// Says whether requests may ask for an extension.
+/// Returns whether requests may ask for an extension.
 pub fn in_request(name: &str) -> bool {
     in_certificate(name) && !NOT_REQUESTED.contains(&name)
 }

@@ -234,7 +234,7 @@ fn without_secrets(mut policy: Map) -> Result<Map> {
     Ok(policy)
 }
 
-/// Says whether a policy is for a minion. The master is asked about expressions that are more than a glob.
+/// Returns whether a policy is for a minion. The master is asked about expressions that are more than a glob.
 fn is_meant(ctx: &Context, test: &str, minion: &str) -> Result<bool> {
     if !test.contains('@') {
         return Ok(ctx.call("match.glob", vec![test.into(), minion.into()])?.truthy());

@@ -315,7 +315,7 @@ fn directory(name: &Value) -> std::result::Result<String, String> {
     Ok(format!("{plain}/"))
 }
 
-/// Looks at the other paths; the end of the state, if there is one.
+/// Checks the other paths. Returns result and comment if the state ends here.
 fn check_paths(given: &Given, dir: &str) -> Option<(bool, String)> {
     if !is_absolute(given.if_missing.as_ref()) {
         return Some((false, "Value for 'if_missing' is not an absolute path".into()));

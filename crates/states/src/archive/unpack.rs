@@ -14,7 +14,7 @@ use crate::Ret;
 use crate::support::{salt, saltenv};
 
 impl Plan<'_> {
-    /// Does what is to be done.
+    /// Carries out the plan.
     pub(super) fn apply(mut self) -> Result<Ret> {
         let found = match self.compare()? {
             Ok(found) => found,

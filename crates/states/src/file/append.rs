@@ -104,7 +104,7 @@ pub struct Ready {
     pub name: String,
     /// The state so far.
     pub ret: Ret,
-    /// The texts; nothing if none were given.
+    /// The texts, or None if none were given.
     pub texts: Option<Vec<String>>,
 }
 

@@ -163,7 +163,7 @@ impl Sources {
     }
 }
 
-/// Fetches and renders sources; the text of each, or the state that failed.
+/// Fetches and renders sources. Returns their texts, or the failed result.
 pub fn rendered_sources(
     ctx: &Context,
     sources: &[String],

@@ -121,7 +121,7 @@ struct Way {
 }
 
 impl Way {
-    /// Moves away what is in the place; returns what the state comes to if that ends it.
+    /// Clears the place of the directory. Returns a result if that ends the state.
     fn make(&self, ctx: &Context, name: &str, ret: &mut Ret) -> Result<Option<Ret>> {
         // From here on test mode only records what would be done.
         let test = ctx.is_test();

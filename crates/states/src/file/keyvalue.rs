@@ -16,7 +16,7 @@ struct Order {
     append: bool,
     prepend: bool,
     count: i64,
-    /// Characters taken from the beginning of lines; nothing for blanks.
+    /// The characters that mark a comment. None stands for blanks.
     uncomment: Option<String>,
     key_ignore_case: bool,
     value_ignore_case: bool,

@@ -183,7 +183,7 @@ pub fn managed(
     file.settle(ctx, ret, replace, &check)
 }
 
-/// Returns the contents with their template rendered, if they are one; inside, what the state says when that fails.
+/// Renders the contents if they are a template. The inner error is the comment of the failure.
 fn rendered(
     ctx: &Context,
     contents: Value,

@@ -65,9 +65,9 @@ pub struct Plan {
     pub sources: Vec<String>,
     /// Whether links of the file server become links.
     pub keep_symlinks: bool,
-    /// Patterns of what is meant.
+    /// The patterns of wanted paths.
     pub include: Value,
-    /// Patterns of what is not.
+    /// The patterns of unwanted paths.
     pub exclude: Value,
     /// The argument `maxdepth`.
     pub depth: Option<i64>,
@@ -138,7 +138,7 @@ impl Plan {
         Ok(made)
     }
 
-    /// The path below the root, if it is meant.
+    /// Returns the path below the root unless the patterns exclude it.
     fn relative(&self, path: &str, root: &str) -> Option<String> {
         if path.trim().is_empty() {
             return None;

@@ -183,7 +183,7 @@ fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
     Ok(ret.would(format!("Dataset will be serialized and stored into {name}")))
 }
 
-/// Writes the file beside and lets a command look at it; what the state comes to if it is refused.
+/// Lets a command check the new content. Returns a failed result if the command refuses it.
 fn try_out(
     ctx: &Context,
     ret: &Ret,

@@ -160,7 +160,7 @@ impl Reader<'_> {
     }
 }
 
-/// Says whether all directives of a pattern are known.
+/// Returns whether all directives of a pattern are known.
 pub fn is_known(pattern: &str) -> bool {
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
@@ -171,7 +171,7 @@ pub fn is_known(pattern: &str) -> bool {
     true
 }
 
-/// Reads a time; nothing if the text does not fit the pattern.
+/// Reads a time. Returns None if the text does not fit the pattern.
 pub fn parse(text: &str, pattern: &str) -> Option<Time> {
     let time = Time { year: 1900, month: 1, day: 1, hour: 0, minute: 0, second: 0, micro: 0 };
     let mut reader = Reader { rest: text, time, afternoon: None, year_day: None };

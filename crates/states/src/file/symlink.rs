@@ -13,7 +13,7 @@ use value::Value;
 use super::common::{default_owner, join, lexists, parent, preflight, start, user_or_owner};
 use crate::Ret;
 
-/// A link and what it is to be.
+/// A link with its wanted target and owner.
 struct Link {
     name: String,
     target: String,

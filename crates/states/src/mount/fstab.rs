@@ -7,7 +7,7 @@ use super::is_true;
 use crate::support::{call, salt};
 use crate::{Ret, args};
 
-/// The device by the name the table is to have for it; nothing if it cannot be found.
+/// Returns the name of the device for the table, such as its UUID, or None if there is none.
 fn converted(ctx: &Context, device: &str, by: Option<&str>) -> Result<Value> {
     let Some(by) = by.filter(|by| !by.is_empty()) else { return Ok(device.into()) };
     let key = by.to_uppercase();

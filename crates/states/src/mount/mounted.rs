@@ -89,7 +89,7 @@ impl Wish {
         Ok(real)
     }
 
-    /// Finds the device; the error is what the state says when there is none.
+    /// Finds the device. The inner error is the comment if there is none.
     fn device(&mut self, ctx: &Context, active: &mut Map) -> Result<std::result::Result<Device, String>> {
         let mut found = Device { real: self.device.clone(), ..Device::default() };
         let upper = self.device.to_uppercase();
@@ -129,7 +129,7 @@ impl Wish {
         call(ctx, "mount.umount", args![self.real_name.as_str()], more)
     }
 
-    /// Mounts it anew since options changed; the error is what failed.
+    /// Mounts the device anew because its options changed. The inner error is the failure.
     fn again(&mut self, ctx: &Context, ret: &mut Ret, why: &Why) -> Result<std::result::Result<(), String>> {
         let (place, why_text) = (args![self.real_name.as_str(), self.device.as_str()], why.text());
         // These file systems do not take new options while mounted.

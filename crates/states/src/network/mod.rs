@@ -247,7 +247,7 @@ impl Interface<'_> {
     }
 }
 
-/// Says whether an interface, or an address with a label, is there and up.
+/// Returns whether an interface, or an address with a label, is there and up.
 fn is_up(ctx: &Context, name: &str) -> Result<bool> {
     let interfaces = call(ctx, "network.interfaces", Vec::new(), Map::new())?.into_map().unwrap_or_default();
     if let Some(interface) = interfaces.get(name) {

@@ -18,7 +18,7 @@ struct Rule {
 }
 
 impl Rule {
-    /// Builds the rule; the error is what is wrong with it.
+    /// Builds the rule. The inner error is the comment on a wrong one.
     fn build(
         ctx: &Context,
         name: String,

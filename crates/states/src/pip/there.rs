@@ -22,7 +22,7 @@ pub struct Wanted {
 const VCS: [&str; 4] = ["git+", "svn+", "hg+", "bzr+"];
 
 impl Wanted {
-    /// Reads what is wanted; the error is the comment to give.
+    /// Reads a requirement. The inner error is the comment on a wrong one.
     pub fn read(ctx: &Context, text: &str) -> Result<std::result::Result<Wanted, String>> {
         let found = match pep440::requirement(text) {
             Ok(found) => found,
@@ -64,7 +64,7 @@ pub fn version_in(list: &Value, name: &str) -> Option<String> {
 }
 
 impl Look {
-    /// Says that a package is there as it is wanted, in the words of the comment; nothing when it is to be installed.
+    /// Returns the comment on a package that is there as wanted, or None if it must be installed.
     pub fn satisfied(&self, ctx: &Context, wanted: &Wanted, listed: &Value) -> Result<Option<String>> {
         let asked;
         // Listing everything failed before, so this one package is asked for.

@@ -102,7 +102,7 @@ pub fn hold_done(ctx: &Context, wish: &Wish, kwargs: &Map, ret: Ret) -> Result<R
 }
 
 impl Report {
-    /// Writes down what came of it.
+    /// Turns the outcome into comments and changes.
     pub fn tell(&mut self, wish: &Wish, plan: &Plan, holds: &Holds) {
         let summary = |names: &[String]| {
             let text = |name: &String| if wish.sources.truthy() { name.clone() } else { shown(name, &plan.desired) };

@@ -90,7 +90,7 @@ fn invalid(name: &str, what: &str) -> Ret {
     failed(name, format!("Invalidly formatted {what} parameter. See minion log."))
 }
 
-/// Finds what is to be installed.
+/// Finds the packages that `installed` must install.
 pub fn install(ctx: &Context, wish: &Wish) -> Result<Found<Plan>> {
     let name = &wish.name;
     if wish.pkgs.truthy() && wish.sources.truthy() {
@@ -471,7 +471,7 @@ impl Others<'_> {
     }
 }
 
-/// Finds what is to be removed.
+/// Finds the packages that `removed` or `purged` must remove.
 pub fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> {
     let own = map! { "versions_as_list" => true };
     let current = listed(ctx, "pkg.list_pkgs", over(own, others.kwargs))?;
@@ -511,7 +511,7 @@ pub fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> 
     Ok(Ok(targets))
 }
 
-/// Finds what is to be fetched.
+/// Finds the packages that `downloaded` must fetch.
 pub fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
     let name = others.name;
     let current = listed(ctx, "pkg.list_downloaded", others.kwargs.clone())?;

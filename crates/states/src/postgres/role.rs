@@ -62,7 +62,7 @@ impl Wish {
         Ok(ret.ok(format!("The {title} {name} has been {mode}d")).changed(map! { name => changes }))
     }
 
-    /// The password as it is to be kept; None when it is right already, or is not to be touched.
+    /// Returns the password in its stored form, or None if it needs no change.
     fn new_password(&self, name: &str, known: Option<&Map>) -> Result<Value> {
         let given = match (&self.password, known) {
             (Value::Null, None) => &self.default_password,

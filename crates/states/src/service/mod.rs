@@ -65,7 +65,7 @@ impl Wish {
         Wish { name, enable, sig, init_delay, kwargs }
     }
 
-    /// Enables or disables the service as wanted and lays what came of it over the result.
+    /// Enables or disables the service as wanted and merges the outcome into the result.
     fn toggled(&self, ctx: &Context, ret: Ret, started: Option<bool>, result: bool) -> Result<Ret> {
         let part = match self.enable {
             Value::Bool(true) => boot::enable(ctx, &self.name, started, result, &self.kwargs)?,

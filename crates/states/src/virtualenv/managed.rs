@@ -136,7 +136,7 @@ impl Task {
         Ok(said.to_string().trim_matches('\n').to_owned())
     }
 
-    /// Makes the environment; the error is what the state comes to.
+    /// Makes the environment. The inner error ends the state.
     fn made(&self, ctx: &Context, mut ret: Ret) -> Result<std::result::Result<Ret, Ret>> {
         let options = over(self.create.clone(), &self.kwargs);
         let said = match call(ctx, "virtualenv.create", args![self.name.as_str()], options) {

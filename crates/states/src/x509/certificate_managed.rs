@@ -12,7 +12,7 @@ use super::file::{Before, Managed, Plan, Ready, reported, sorted};
 use crate::Ret;
 use crate::support::over;
 
-/// For how many days a certificate must still be good when nothing is said.
+/// The default of `days_remaining`.
 const DAYS_REMAINING: f64 = 90.0;
 /// Changes for which no certificate is issued anew.
 // These concern only how the certificate is stored, so it keeps its serial number.

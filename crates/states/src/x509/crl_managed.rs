@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use super::file::{Before, Managed, Plan, Ready, refuse_unknown, reported, sorted};
 use crate::Ret;
 
-/// For how many days a list must still be good when nothing is said.
+/// The default of `days_remaining`.
 const DAYS_REMAINING: f64 = 30.0;
 
 /// Makes sure that there is a list of revoked certificates.

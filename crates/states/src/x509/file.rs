@@ -90,7 +90,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Says whether there is a file.
+    /// Returns whether there is a file.
     pub fn exists(&self) -> bool {
         !self.replaces_link && self.path.is_file()
     }
@@ -238,7 +238,7 @@ fn target(link: &Path) -> PathBuf {
     link.canonicalize().ok().or_else(direct).unwrap_or_else(|| link.to_owned())
 }
 
-/// Adds what `file.managed` came to, which is told as a state of its own.
+/// Adds the result of `file.managed` as a sub-state.
 fn with_part(mut ret: Ret, file: &Managed<'_>, mut part: Map) -> Ret {
     let id = file.ctx.state.as_ref().and_then(|state| state.low.get("__id__").cloned());
     let id = id.unwrap_or_else(|| file.name.as_str().into());

@@ -14,7 +14,7 @@ use crate::Ret;
 
 const ROOT: &str = "/@root@";
 
-/// Steps that come to something else on purpose, by the name of the file and a word of the arguments.
+/// Steps that differ on purpose, by the name of the file and a word of the arguments.
 const DIFFERENT: &[(&str, &str)] = &[];
 
 fn located(value: &Value, from: &str, to: &str) -> Value {

@@ -18,7 +18,7 @@ impl Facts<'_> {
         ["Ubuntu", "Mint", "neon"].contains(&self.os)
     }
 
-    /// The line a `ppa:owner/name` stands for, and owner and name; nothing for other definitions.
+    /// Returns the line a `ppa:owner/name` stands for, with owner and name. Other definitions give None.
     pub fn ppa(&self, repo: &str, auth: Option<&str>) -> Option<(String, String, String)> {
         // Elsewhere `ppa:` means nothing and is an error of the parser later.
         let (owner, name) = repo.strip_prefix("ppa:").filter(|_| self.has_ppas())?.split_once('/')?;
@@ -80,7 +80,7 @@ pub fn words(value: &Value) -> Vec<String> {
     }
 }
 
-/// Reads yes or no; nothing for anything else.
+/// Reads yes or no. Returns None for anything else.
 pub fn flag(value: &Value) -> Result<Option<bool>, String> {
     Ok(match value {
         Value::Bool(on) => Some(*on),

@@ -45,12 +45,12 @@ const OTHERS: [&str; 26] = [
     "sh4a",
 ];
 
-/// Says whether a word is the name of an architecture.
+/// Returns whether a word is the name of an architecture.
 pub fn is_arch(word: &str) -> bool {
     [&PC_64[..], &BITS_32, &ARM_32, &OTHERS].iter().any(|list| list.contains(&word))
 }
 
-/// Says whether two architectures are 32-bit ones of one family.
+/// Returns whether two architectures are 32-bit ones of one family.
 pub fn both_32(a: &str, b: &str) -> bool {
     [&BITS_32[..], &ARM_32].iter().any(|list| list.contains(&a) && list.contains(&b))
 }
@@ -105,7 +105,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Reads the answer to [`FIELDS`]; nothing for lines that are none.
+    /// Reads the answer to [`FIELDS`]. Returns None for lines that are none.
     pub fn parse(line: &str, osarch: &str) -> Option<Info> {
         let [name, epoch, version, release, arch, repoid, time] = line.split("_|-").collect::<Vec<_>>()[..] else {
             return None;

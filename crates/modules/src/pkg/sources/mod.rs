@@ -141,7 +141,7 @@ impl Source {
         }
     }
 
-    /// Says whether kind, address and release are these.
+    /// Returns whether kind, address and release are these.
     pub fn is(&self, kind: &str, uri: &str, dist: &str) -> bool {
         // To apt a slash at the end makes no difference.
         let bare = |uri: &str| uri.trim_end_matches('/').to_owned();

@@ -160,7 +160,7 @@ fn info(ctx: &Context, name: &str, expand: bool, done: &mut Vec<String>, kwargs:
     Ok(found)
 }
 
-/// Kind, name, id and description of a group; nothing when there is no such group.
+/// Reads kind, name, id and description of a group. Returns None if there is no such group.
 fn head(text: &str) -> Option<Map> {
     let mut fields = Map::new();
     for line in text.split('\n') {

@@ -20,7 +20,7 @@ use crate::Ret;
 use crate::file::accumulated;
 use crate::file::common::start;
 
-/// A file and what it is to be.
+/// A file with the wanted content and metadata.
 pub struct File {
     pub name: String,
     pub source: Value,
@@ -108,7 +108,7 @@ impl File {
         done
     }
 
-    /// Says whether the file already is what a web server's checksum says.
+    /// Returns whether the file already is what a web server's checksum says.
     fn is_there(&mut self, ctx: &Context) -> Result<bool> {
         let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env)?;
         (self.source, self.source_hash) = (source, hash);

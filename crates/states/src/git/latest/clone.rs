@@ -55,7 +55,7 @@ impl Latest<'_> {
         Ok(Ret { comment: text.into(), ..self.ret.clone() })
     }
 
-    /// Empties the directory when that is wanted; the end of the state if it stays full.
+    /// Empties the directory if that is wanted. Returns a result if it stays full.
     fn make_room(&mut self, arrow: &str) -> Option<Ret> {
         let target = self.target.clone();
         if self.force_clone {

@@ -52,7 +52,7 @@ pub(super) struct Local {
 }
 
 impl Latest<'_> {
-    /// Says whether the wanted commit lies ahead.
+    /// Returns whether the wanted commit lies ahead.
     pub(super) fn ancestry(&self, local: &Local, quietly: bool) -> Result<Merge> {
         // Without a local commit there is nothing that could be lost.
         let Some(base) = local.base_rev.clone() else { return Ok(Merge::FastForward) };
@@ -107,7 +107,7 @@ impl Latest<'_> {
         }
     }
 
-    /// Does everything to bring the repository to the wanted commit; the end of the state if that fails.
+    /// Brings the repository to the wanted commit. Returns a result if that fails.
     pub(super) fn reconcile(&mut self, local: &mut Local) -> Result<Option<Ret>> {
         let remote_rev = self.found.rev.clone().unwrap_or_default();
         let tracking = self.tracking(local.upstream.as_deref(), &local.branches);

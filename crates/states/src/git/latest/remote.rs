@@ -58,7 +58,7 @@ pub(super) struct Found {
 }
 
 impl Latest<'_> {
-    /// Asks the remote for its refs and looks the wanted revision up; the comment of a failure.
+    /// Asks the remote for its refs and looks up the wanted revision. Returns the comment of a failure.
     pub(super) fn look_at_remote(&mut self) -> Result<Option<String>> {
         let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
         let (user, password) = (text(&self.repo.https_user), text(&self.repo.https_pass));
