@@ -1,4 +1,4 @@
-//! Which of Salt's files a module of ours stands for: state trees ask for it to tell service managers apart.
+//! The names of Salt's files for our modules: state trees compare them to tell service managers apart.
 
 use exec::Module;
 

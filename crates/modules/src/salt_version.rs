@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use exec::{Error, Module, Result, function};
 use value::Value;
 
-/// The module.
+/// The execution module `salt_version`.
 pub static MODULE: Module = Module::new(
     "salt_version",
     "Functions that compare the minion's release with a code name of Salt's releases.",
@@ -28,7 +28,7 @@ const BY_DATE: [(&str, u32, u32); 9] = [
 /// The first release that has one number only.
 const FIRST_PLAIN: u32 = 3000;
 
-/// The releases from [`FIRST_PLAIN`] on: the elements after fluorine, without those of which somebody thought otherwise.
+/// The releases from [`FIRST_PLAIN`] on, by the elements after fluorine. Salt left some elements out.
 const PLAIN: &str = "neon sodium magnesium aluminium silicon phosphorus sulfur chlorine argon potassium calcium scandium \
     titanium vanadium chromium manganese iron cobalt nickel copper zinc gallium germanium arsenic selenium bromine krypton \
     rubidium strontium yttrium zirconium niobium molybdenum technetium ruthenium rhodium palladium silver cadmium indium \
@@ -41,6 +41,7 @@ const PLAIN: &str = "neon sodium magnesium aluminium silicon phosphorus sulfur c
 
 /// A release as numbers that compare: the year and month, or the number alone.
 fn numbers(name: &Value) -> Result<Option<(u32, Option<u32>)>> {
+    // Salt's error for this case; other arguments are checked by their type.
     let Some(name) = name.as_str() else {
         return Err(Error::execution("'name' argument must be a string"));
     };
@@ -48,6 +49,7 @@ fn numbers(name: &Value) -> Result<Option<(u32, Option<u32>)>> {
     let dated = BY_DATE.iter().find(|(known, ..)| *known == name).map(|(_, year, month)| (*year, Some(*month)));
     let plain = || PLAIN.split_whitespace().zip(FIRST_PLAIN..).find(|(known, _)| *known == name);
     let found = dated.or_else(|| plain().map(|(_, number)| (number, None)));
+    // A name of the future is no error: a template may be written for a later release.
     if found.is_none() {
         tracing::info!("no release is called {name}");
     }
@@ -56,7 +58,9 @@ fn numbers(name: &Value) -> Result<Option<(u32, Option<u32>)>> {
 
 /// Compares the line of this minion with a release; `None` if there is none of that name.
 fn compared(name: &Value) -> Result<Option<Ordering>> {
+    // Only the number before the dot has a code name.
     let line = exec::SALT_LINE.split('.').next().and_then(|number| number.parse().ok()).unwrap_or(FIRST_PLAIN);
+    // Years compare below 3000, so releases by date are older than all others.
     Ok(numbers(name)?.map(|other| (line, None).cmp(&other)))
 }
 

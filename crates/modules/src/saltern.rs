@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 
 use crate::status::iso;
 
-/// The module.
+/// The execution module `saltern`.
 pub static MODULE: Module = Module::new("saltern", "The masters of this minion.", &[&MASTERS]);
 
 /// Tells of each master of this minion, by address as configured: its id (if it said so), what it is to the minion (`hot`,
@@ -36,6 +36,7 @@ fn entry(status: &MasterStatus) -> Map {
         "state" => status.state.word(),
         "since" => shown(status.since),
         "last_heard" => status.last_heard.map(shown),
+        // Hundredths of a millisecond: finer numbers are noise.
         "round_trip_ms" => status.round_trip.map(|time| (time.as_secs_f64() * 1e5).round() / 100.0),
         "key" => status.fingerprint.clone(),
         "jobs" => status.jobs,
@@ -45,6 +46,7 @@ fn entry(status: &MasterStatus) -> Map {
 }
 
 fn shown(time: SystemTime) -> Value {
+    // A clock before 1970 must not fail the call.
     iso(time.duration_since(UNIX_EPOCH).unwrap_or_default()).into()
 }
 

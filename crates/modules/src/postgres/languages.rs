@@ -76,6 +76,7 @@ fn language_create(
         tracing::info!("the language {name} already exists");
         return Ok(false);
     }
+    // A language's name is not quoted in Salt, so that `plpgsql` in any case works.
     server.run(ctx, &format!("CREATE LANGUAGE {name}"))
 }
 

@@ -6,6 +6,7 @@ use value::{Map, Value};
 use super::server::{Server, identifier};
 
 fn list(ctx: &Context, server: &Server) -> Result<Map> {
+    // A left join, so that a schema whose owner is gone still shows.
     let query = "SELECT pg_namespace.nspname as \"name\",pg_namespace.nspacl as \"acl\", pg_roles.rolname as \"owner\" \
                  FROM pg_namespace LEFT JOIN pg_roles ON pg_roles.oid = pg_namespace.nspowner ";
     let rows = server.query(ctx, query)?;
@@ -132,6 +133,7 @@ fn schema_create(
         runas: user,
     };
     if list(ctx, &server)?.contains_key(&name) {
+        // False means that nothing was made, not that it failed; the states look first.
         tracing::info!("the schema '{name}' already exists");
         return Ok(false);
     }
@@ -169,6 +171,7 @@ fn schema_remove(
         tracing::info!("there is no schema '{name}'");
         return Ok(false);
     }
+    // Without CASCADE, so the server refuses to drop a schema that still has tables; hence the second look.
     server.run(ctx, &format!("DROP SCHEMA {}", identifier(&name)))?;
     Ok(!list(ctx, &server)?.contains_key(&name))
 }

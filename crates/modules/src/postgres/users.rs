@@ -26,6 +26,7 @@ fn user_list(
     #[default(false)] return_password: bool,
 ) -> Result<Value> {
     let server = Server { user, host, port, maintenance_db, password, runas };
+    // As in Salt a server that does not answer is false, not an error.
     Ok(list(ctx, &server, return_password)?.map_or(false.into(), Value::from))
 }
 
@@ -50,6 +51,7 @@ fn role_get(
 ) -> Result<Value> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let all = list(ctx, &server, return_password)?;
+    // Null also when the server does not answer, as in Salt.
     Ok(all.and_then(|all| all.get(&name).cloned()).unwrap_or_default())
 }
 
@@ -72,6 +74,7 @@ fn user_exists(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
+    // Nobody exists on a server that does not answer, so `postgres_user.absent` succeeds there, as in Salt.
     Ok(list(ctx, &server, false)?.is_some_and(|all| all.contains_key(&name)))
 }
 
@@ -118,6 +121,7 @@ fn user_create(
         valid_until,
         groups,
     };
+    // The kind only decides whether the role may log in when `login` is not given.
     create(ctx, &server, &username, Kind::User, &wish)
 }
 
@@ -164,6 +168,7 @@ fn user_update(
         valid_until,
         groups,
     };
+    // No kind: an update leaves `login` and `inherit` alone when they are not given.
     update(ctx, &server, &username, &wish)
 }
 
@@ -227,6 +232,7 @@ fn group_create(
         replication,
         rolepassword,
         groups,
+        // Salt's groups take no limit of connections and no date of expiry: both matter only to a role that logs in.
         ..Wish::default()
     };
     create(ctx, &server, &groupname, Kind::Group, &wish)
@@ -294,5 +300,6 @@ fn group_remove(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
+    // A group is a role, so this would remove a user of that name too, as in Salt.
     remove(ctx, &server, &groupname)
 }

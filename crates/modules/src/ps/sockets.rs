@@ -15,6 +15,7 @@ use crate::{cmd, util};
 #[function]
 fn lsof(ctx: &Context, name: String) -> Result<Value> {
     let said = cmd::quiet(ctx, &["lsof", "-c", &name])?;
+    // The exit code becomes that of the job, as in Salt.
     ctx.set_retcode(said.retcode.unwrap_or(1));
     Ok(list![name, said.stdout])
 }

@@ -16,7 +16,7 @@ use exec::Module;
 
 use crate::util;
 
-/// The module.
+/// The execution module `rabbitmq`.
 pub static MODULE: Module = Module::new(
     "rabbitmq",
     "Functions that look at the message broker RabbitMQ and change it.",

@@ -28,7 +28,7 @@ use show::{
     SHOW_STATES, SHOW_TOP, SLS_EXISTS,
 };
 
-/// The module.
+/// The execution module `state`.
 pub static MODULE: Module = Module::new(
     "state",
     "Applying states on this machine, and showing what would be applied.",

@@ -66,6 +66,7 @@ fn failures_have_the_kind_that_was_asked_for() {
 
 #[test]
 fn sleeping_ends_when_killed() {
+    // The cancelled token must win against a sleep that would outlast the test.
     assert_eq!(call("test.sleep", list!["0"], map! {}).unwrap(), true.into());
     let ctx = ctx();
     ctx.job.cancel.cancel();
@@ -86,6 +87,7 @@ fn versions_can_be_read_by_tools_and_people() {
     let version = call("test.version", list![], map! {}).unwrap().to_string();
     assert!(version.starts_with("3008.5+saltern."), "{version}");
     let report = call("test.versions_report", list![], map! {}).unwrap().to_string();
+    // Tools made for Salt cut the version at the plus sign, so the Salt release stands first.
     let lines: Vec<&str> = report.lines().collect();
     assert_eq!(lines[0], "Salt Version:");
     assert_eq!(lines[1], format!("          Salt: {version}"));

@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use exec::{Call, Context, Error};
 use value::{Map, Value, map};
 
+// Paths in the recording begin with this in place of Salt's temporary directory.
 const ROOT: &str = "/@root@";
 
 /// Differences on purpose, by the function and a word of its arguments.
@@ -30,6 +31,7 @@ fn located(value: &Value, from: &str, to: &str) -> Value {
 /// Bytes in the form the recording has.
 fn plain(value: Value) -> Value {
     match value {
+        // Python's bytes are not JSON. The script that recorded them chose between these two forms in the same way.
         Value::Bytes(bytes) => match std::str::from_utf8(&bytes) {
             Ok(text) if text.is_ascii() => map! { "bytes" => text }.into(),
             _ => map! { "base64" => BASE64_STANDARD.encode(&**bytes) }.into(),
@@ -90,6 +92,7 @@ fn all_is_made_and_read_as_salt_does() {
     for case in cases {
         wrong.extend(difference(&ctx, case.as_map().unwrap(), root));
     }
+    // A recording that was cut short must not pass for success.
     assert!(cases.len() > 400, "only {} cases were recorded", cases.len());
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }

@@ -29,6 +29,7 @@ fn services_need_restart(ctx: &Context, kwargs: KwArgs) -> Result<Vec<String>> {
 /// Reads lines such as `SERVICE:cron,1234,/usr/sbin/cron`.
 fn services(text: &str) -> Vec<String> {
     let named = text.lines().filter_map(|line| Some(line.strip_prefix("SERVICE:")?.split(',').next()?.to_owned()));
+    // A set: one service has many processes.
     named.collect::<BTreeSet<_>>().into_iter().collect()
 }
 

@@ -25,6 +25,7 @@ fn set_selections(
     #[default("base")] saltenv: String,
 ) -> Result<Map> {
     let wanted = match (path.filter(|path| !path.is_empty()), selection) {
+        // Salt's own text, which names both arguments.
         (Some(_), selection) if selection.truthy() => {
             return Err(Error::invocation(
                 "The 'selection' and 'path' arguments to pkg.set_selections are mutually exclusive, and cannot be specified \
@@ -47,6 +48,7 @@ fn set_selections(
     if !bad.is_empty() {
         return Err(Error::invocation(format!("Invalid state(s): {}", bad.join(", "))));
     }
+    // Not in test mode: this deletes what dpkg knows of all packages.
     if clear && !wanted.is_empty() && !ctx.is_test() {
         let said = cmd::quiet(ctx, &["dpkg", "--clear-selections"])?;
         if let Some(why) = failure(&said) {
@@ -69,6 +71,7 @@ fn set_all(ctx: &Context, wanted: &Map, known: &Map) -> Result<Map> {
             if old == *state || ctx.is_test() {
                 continue;
             }
+            // dpkg reads selections from its standard input.
             let said = cmd::fed(ctx, &["dpkg", "--set-selections"], format!("{name} {state}\n").into_bytes())?;
             if said.retcode == Some(0) {
                 changes.insert(name.clone(), map! { "old" => old, "new" => state.clone() });
@@ -116,6 +119,7 @@ fn list_downloaded(ctx: &Context, root: Option<String>, kwargs: KwArgs) -> Resul
 fn packages_below(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
+        // Links may lead in circles.
         if path.is_dir() && !path.is_symlink() {
             packages_below(&path, found);
         } else if path.extension().is_some_and(|end| end == "deb") {

@@ -16,7 +16,7 @@ use value::{Map, Value};
 use super::common;
 use crate::util;
 
-/// The module.
+/// The execution module `pkg`.
 pub static MODULE: Module = Module::new(
     "pkg",
     "Functions that look at packages and change what is installed, with rpm and zypper.",
@@ -74,6 +74,7 @@ static AVAILABLE_VERSION: Function = Function { name: "available_version", ..sea
 static LIST_UPDATES: Function = Function { name: "list_updates", ..search::LIST_UPGRADES };
 
 fn suse(grains: &Map) -> std::result::Result<(), String> {
+    // The grain is "Suse" for openSUSE as well.
     if grains.get_str("os_family") != Some("Suse") {
         return Err("Module zypper: non SUSE OS not supported by zypper package manager".into());
     }
