@@ -238,7 +238,6 @@ fn setvals(
     };
     let written = {
         // The lock ends before `finish`, which waits for the minion and must not block other writers.
-        // The lock ends before `finish`, which waits for the minion and must not block other writers.
         let _one_at_a_time = ctx.wait(WRITING.lock());
         write(ctx, new, destructive)?
     };

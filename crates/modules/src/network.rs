@@ -64,12 +64,12 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// All interfaces, looked up without holding others up.
+/// Returns all interfaces.
 fn all(ctx: &Context) -> Result<Vec<Interface>> {
     Ok(ctx.blocking(grains::network::interfaces))
 }
 
-/// The interfaces a text or list of shell patterns names; all for nothing.
+/// Returns the interfaces that match the patterns, a text or a list; all without patterns.
 fn chosen(ctx: &Context, patterns: &Value) -> Result<Vec<Interface>> {
     let patterns = crate::util::split_input(patterns);
     let fits = |name: &str| patterns.is_empty() || patterns.iter().any(|pattern| targeting::fnmatch(name, pattern));
@@ -268,7 +268,7 @@ impl Wanted {
         let found = grains::network::addresses(&interfaces, self.loopback, self.v6);
         let net = self.cidr.filter(|cidr| !cidr.is_empty());
         let fits = |ip: &IpAddr| match (&net, self.private) {
-            // A network decides alone; the kind of address is then ignored.
+            // With a network, the kind of address does not count.
             (Some(cidr), _) => Net::strict(cidr).is_some_and(|net| net.contains(*ip)),
             (None, Some(private)) => addresses::private(*ip) == private,
             (None, None) => true,

@@ -139,8 +139,7 @@ fn fetch(
 /// The default that tells "not given" from "given as None".
 struct NotSet;
 
-/// How Salt's programs show that default.
-// `default=None` is a default, so "not given" needs a value of its own. This is how Salt shows it.
+/// How Salt shows that default.
 const NOT_SET: &str = "<Constant.NOT_SET>";
 
 impl From<NotSet> for Value {

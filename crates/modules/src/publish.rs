@@ -40,10 +40,9 @@ fn arguments(arg: Option<Value>) -> Vec<Value> {
     }
 }
 
-/// Whether there is nobody to ask. A call with `--local` knows the masters of the minion beside it and must not use them.
+/// Returns whether there is no master to ask. A call with `--local` must not use the masters of the minion beside it.
 fn no_master(ctx: &Context) -> bool {
     let on = |name: &str| ctx.opt(name).is_some_and(Value::truthy);
-    // The minion beside a `--local` call may have a master, but that call must not talk to it.
     let alone = on("local") && !on("use_master_when_local");
     alone || (ctx.is_local() && ctx.agent.masters().is_empty())
 }

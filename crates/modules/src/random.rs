@@ -131,7 +131,7 @@ fn seed(ctx: &Context, #[default(10)] range: i64, #[default(Value::Null)] hash: 
     Ok(random.below(limit))
 }
 
-/// Returns the hash of a password as /etc/shadow holds it; without one, that of a password by chance.
+/// Returns the hash of a password as /etc/shadow holds it; without one, that of a random password.
 ///
 /// CLI Example:
 ///

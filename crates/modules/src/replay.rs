@@ -157,11 +157,10 @@ fn files_below(folder: &Path, root: &Path, found: &mut Map) {
     }
 }
 
-/// The files that are not as they were; those that are gone are None.
+/// Returns the files that changed. Those that are gone are None, as in the recording.
 fn changed(root: &Path, before: &Map) -> Map {
     let mut now = Map::new();
     files_below(root, root, &mut now);
-    // A file that is gone is recorded as None.
     let gone = before.keys().filter(|name| now.get_value(name).is_none()).map(|name| (name.clone(), Value::Null));
     let gone: Vec<_> = gone.collect();
     now.retain(|name, text| before.get_value(name) != Some(text));
@@ -222,11 +221,10 @@ fn differences(recorded: &Map) -> Option<String> {
         .then(|| format!("{fun} {} {}\n      {}", asked("args"), asked("kwargs"), wrong.join("\n      ")))
 }
 
-/// As the recording has it: keys are texts in JSON.
+/// Returns the value as the recording has it: in JSON all keys are text.
 fn with_keys_of_text(value: &Value) -> Value {
     match value {
         Value::List(items) => items.iter().map(with_keys_of_text).collect(),
-        // JSON, in which the recording is, has only text as keys.
         Value::Map(map) => {
             map.iter().map(|(key, value)| (key.to_string(), with_keys_of_text(value))).collect::<Map>().into()
         }

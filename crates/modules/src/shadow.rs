@@ -63,7 +63,7 @@ fn entry(name: &str, root: Option<&str>) -> Map {
     own.map_or_else(nothing, shown)
 }
 
-/// Returns the entry of a user, not blocking others meanwhile.
+/// Returns the entry of a user.
 fn look(ctx: &Context, name: &str, root: Option<&str>) -> Result<Map> {
     let (name, root) = (name.to_owned(), root.map(str::to_owned));
     Ok(ctx.blocking(move || entry(&name, root.as_deref())))

@@ -1,6 +1,6 @@
 //! `sys` — what can be called here, with which arguments, and what it says about itself.
 //!
-//! Returners and runners are listed as far as this program has them. Runners live on the master.
+//! Returners are listed as far as this program has them. Functions about runners are refused: runners live on the master.
 
 use exec::{Context, Error, Function, KwArgs, Module, Refresh, Registry, Result, VarArgs, function};
 use regex::Regex;

@@ -16,11 +16,9 @@ pub static MODULE: Module = Module::new(
 
 const ROOT: &str = "/proc/sys";
 
-/// Dots and slashes change places: `net.ipv4.conf.eth0/1` is `net/ipv4/conf/eth0.1`. A name whose first sign of these is a
-/// slash is a path already.
+/// Returns the path of a setting. As in `sysctl`, the first separator tells whether dots or slashes separate the parts; the
+/// other one is part of a name: `net.ipv4.conf.eth0/1` is `net/ipv4/conf/eth0.1`.
 fn path(name: &str) -> Option<PathBuf> {
-    // As `sysctl` reads names: the first separator tells whether dots or slashes part them. The
-    // other one is part of a name, such as the dot of `eth0.100`.
     let is_path = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));
     let swap = |c| match c {
         '.' if !is_path => '/',

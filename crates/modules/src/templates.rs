@@ -10,8 +10,8 @@ use exec::{Context, Error, Result};
 use render::{Loader, Renderer, Request, Source, Template};
 use value::{Map, Value};
 
-/// Returns what renders with the options, grains, pillar and functions of a context. It blocks: use it on a thread for
-/// blocking work ([`Context::blocking`]).
+/// Returns a renderer with the options, grains, pillar and functions of a context. It blocks: asynchronous code calls it
+/// through [`Context::apart`].
 pub fn renderer(ctx: &Context) -> Renderer {
     Renderer::new(ctx.clone(), Arc::new(Served(ctx.clone())))
 }
@@ -75,13 +75,13 @@ pub struct Sls {
     pub context: Map,
 }
 
-/// Runs a text through its renderers on a thread of its own.
+/// Runs a text through its renderers.
 ///
 /// # Errors
 /// The text or its data are wrong, in Salt's words.
 pub fn data(ctx: &Context, sls: Sls) -> Result<Value> {
     let renderer = renderer(ctx);
-    // Templates may call any function and run for long.
+    // Templates may call any function and run for long; a killed job ends after it.
     let rendered = ctx.blocking(move || {
         renderer.render(&Request {
             text: &sls.text,
@@ -96,7 +96,7 @@ pub fn data(ctx: &Context, sls: Sls) -> Result<Value> {
     rendered.map_err(|error| Error::Other(error.to_string()))
 }
 
-/// Runs the text of a file through a template engine on a thread of its own. Without an engine it stays as it is.
+/// Runs the text of a file through a template engine. Without an engine it stays as it is.
 ///
 /// # Errors
 /// The text is wrong, in Salt's words.
@@ -124,8 +124,7 @@ pub fn text(
     rendered.map_err(|error| Error::Other(error.to_string()))
 }
 
-/// The engines Salt knows.
-// Names that Salt knows. Any other is a mistake of the user and deserves another message.
+/// The engines that Salt knows. Any other name is a mistake of the user and gets another message.
 const ENGINES: [&str; 7] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah", "file_pattern"];
 
 /// Renders paths or commands, for functions with an argument `template`.

@@ -158,9 +158,8 @@ fn set_zone(ctx: &Context, timezone: String) -> Result<value::Value> {
     })
 }
 
-/// Replaces the link in one step.
+/// Replaces the link by a rename, so that no program ever finds none.
 fn link_zone(target: &str) -> std::io::Result<()> {
-    // A rename replaces the link in one step, so that no program ever finds none.
     let beside = tempfile::Builder::new().make_in("/etc", |path| std::os::unix::fs::symlink(target, path))?;
     beside.into_temp_path().persist("/etc/localtime").map_err(|error| error.error)
 }

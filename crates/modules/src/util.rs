@@ -189,7 +189,7 @@ fn laid_over(result: Value, merge: Value) -> Result<Value> {
     }
 }
 
-/// The engines Salt knows; ours come with the states.
+/// The template engines that Salt knows. Only Jinja exists here.
 const ENGINES: [&str; 7] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah", "file_pattern"];
 
 /// Checks that a text does not need the template engine it is to go through: text without jinja's marks renders to

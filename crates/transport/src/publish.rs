@@ -167,11 +167,10 @@ impl Subscriber {
         introduced.or_else(|| self.proven.confirm(self.claimed.as_deref()?, self.peer.ip()))
     }
 
-    /// What is published is encrypted and each minion sees for itself whether it is meant, so a claim is enough.
+    /// Returns whether this is one of these minions. A claimed name is enough: what is published is encrypted.
     fn is_one_of(&self, ids: &HashSet<MinionId>) -> bool {
         match lock(&self.introduced).as_ref() {
             Some(minion) => ids.contains(minion),
-            // A claimed name is good enough to receive: what is published is encrypted.
             None => self.claimed.as_deref().is_some_and(|claimed| ids.contains(claimed)),
         }
     }

@@ -37,7 +37,7 @@ fn topics(publication: &Map) -> Audience {
     Audience::Topics(topics)
 }
 
-/// Returns whether an id is targeted.
+/// A test of whether an id is targeted.
 type IsMeant = Box<dyn Fn(&str) -> bool>;
 
 /// Returns the test for a target that depends on ids alone, as minions evaluate it. `None` if minions have to decide,

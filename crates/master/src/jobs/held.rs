@@ -44,6 +44,7 @@ impl HeldFiles {
 
     /// Writes a job.
     ///
+    /// # Errors
     /// If the disk does not take it.
     pub fn write(&self, job: &HeldJob) -> store::Result<()> {
         disk::make_directory(&self.directory)?;

@@ -152,6 +152,7 @@ impl Ledger {
 
     /// Enters a job.
     ///
+    /// # Errors
     /// If it is to be held and there is no room.
     pub fn enter(&mut self, job: NewJob) -> Result<(), Full> {
         let mut targets: Vec<(Box<str>, Progress)> =

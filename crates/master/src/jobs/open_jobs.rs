@@ -118,6 +118,7 @@ impl OpenJobs {
 
     /// Enters a job just before its publication.
     ///
+    /// # Errors
     /// If it is to be held and cannot be.
     pub fn enter(&self, job: &Opening<'_>, now: SystemTime) -> Result<(), CannotHold> {
         let publication = Arc::new(job.publication.clone());

@@ -35,7 +35,7 @@ impl Counter {
     }
 }
 
-/// Numbers by name. Names may come from outside, so their number is bounded.
+/// Numbers by name. Callers pass known names only; the bounds are a second guard.
 #[derive(Debug, Default)]
 pub struct Named(Mutex<BTreeMap<String, u64>>);
 
@@ -47,7 +47,7 @@ impl Named {
             *number += 1;
         } else {
             let name = if all.len() < NAMES { name } else { "other" };
-            // Function names come from minions and may be of any length.
+            // As above: no name that is passed today is longer.
             *all.entry(name.chars().take(100).collect()).or_default() += 1;
         }
     }

@@ -26,6 +26,7 @@ const TIME: Duration = Duration::from_secs(10);
 /// Returns where to serve metrics: as in Salt, `metrics` with `enabled: True` and `exporter: prometheus`, at `host`
 /// and `port` of its `prometheus`.
 ///
+/// # Errors
 /// If an option has an invalid value.
 pub fn place(options: &Map) -> Result<Option<(String, u16)>, Error> {
     let Some(metrics) = options.get("metrics").and_then(|metrics| metrics.as_map()) else { return Ok(None) };
@@ -51,6 +52,7 @@ pub fn place(options: &Map) -> Result<Option<(String, u16)>, Error> {
 
 /// Opens the port and serves the page until told to stop.
 ///
+/// # Errors
 /// If the port cannot be opened.
 pub async fn open(shared: &Arc<Shared>, stop: CancellationToken) -> Result<Option<SocketAddr>, Error> {
     let Some((host, port)) = place(&shared.stores.config.raw)? else { return Ok(None) };

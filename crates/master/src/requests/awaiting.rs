@@ -1,7 +1,6 @@
-//! Minions of ours whose key waits for an operator: each has asked to be told at once.
+//! Sign-ins of Saltern minions whose keys wait for an operator: they are answered when somebody decides.
 //!
-//! Nothing is computed for them while they wait, and one who does not wait here tries again as ever: so there is little to be
-//! had, and the bounds are small.
+//! A waiting sign-in costs no computation, and a minion that finds no room here retries as usual. So the bounds can be small.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,10 +17,10 @@ use wire::MinionId;
 
 use crate::Shared;
 
-/// Most that wait at a time.
+/// The largest number of waiting sign-ins.
 const MOST: usize = 1024;
 
-/// Most of them from one address.
+/// The largest number of them from one address.
 const MOST_OF_ONE: usize = 256;
 
 /// The longest that one waits; it may ask again then.
@@ -73,7 +72,7 @@ impl Drop for Seat {
 }
 
 impl Awaiting {
-    /// Gives a minion a seat, if there is room and the kernel tells of decisions. What was decided before is not told.
+    /// Gives a minion a seat, if there is room and the kernel reports decisions. Earlier decisions are not reported.
     pub fn sit(&self, shared: &Arc<Shared>, id: &MinionId, from: IpAddr) -> Option<Seat> {
         let (seat, unwatched) = self.enter(id, from)?;
         if unwatched && !self.watch(shared) {

@@ -49,7 +49,7 @@ pub struct Desk {
     tasks: TaskTracker,
 }
 
-/// A request of so many bytes is large.
+/// The size in bytes from which a request is large.
 const LARGE: usize = 16 << 10;
 
 /// What goes along with a request until it is answered.
@@ -96,7 +96,7 @@ const SHARE: usize = 16 << 20;
 /// The most costly requests of one sender that wait. Honest ones have some dozen; who has more is not answered and tries again.
 const MOST_COSTLY: usize = 2048;
 
-/// What is left to do after the blocking part.
+/// What follows the blocking part of a request.
 enum Step {
     Done(Option<Value>),
     /// The request of a minion is to be handled.
@@ -145,7 +145,7 @@ impl Desk {
         self.tasks.wait().await;
     }
 
-    /// What the master is at, for somebody who looks into a trouble.
+    /// Describes the load of the master, for somebody who looks for a problem.
     pub fn report(&self) -> String {
         let shared = &self.shared;
         let subscribers = shared.publisher.subscribers();
@@ -220,7 +220,7 @@ impl Desk {
                 let (Costly::Closed(_, ticket) | Costly::Opened(_, ticket)) = costly;
                 tracing::debug!(peer = %ticket.peer, "a request is not answered: {MOST_COSTLY} of its sender wait already");
             }
-            // The processors have more than enough to do then, and a ping asks for little of them.
+            // At a lower priority: costly requests keep the processors busy, and a ping needs little of them.
             Entered::Start => {
                 let (desk, begun) = (self.clone(), self.tasks.token());
                 self.shared.stores.rt.behind_others(move || {

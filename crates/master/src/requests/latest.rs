@@ -1,12 +1,12 @@
-//! Who came last is served first, by some threads that take one after the other.
+//! A queue that serves the latest item first.
 //!
-//! In a storm more come than can be served in time. In the order of arrival each would be served when it is about to give up;
-//! this way those are served who have just come, and the others when the storm is over, if they still wait.
+//! In a storm of sign-ins not all can be served in time. In the order of arrival each would be served when it is about to give
+//! up. Here the latest are served at once, and the others when the storm is over, if they still wait.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Some threads at most, and those who wait for one.
+/// Threads, up to a limit, and the items that wait for them.
 pub struct Latest<T> {
     threads: usize,
     room: usize,
@@ -19,22 +19,22 @@ struct Standing<T> {
     working: usize,
 }
 
-/// What follows when somebody comes.
+/// What follows when an item is entered.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entered<T> {
     /// A thread must be started that calls [`Latest::next`].
     pub start: bool,
-    /// Who came first, and had to make room.
+    /// The oldest item, which had to make room.
     pub passed_over: Option<T>,
 }
 
 impl<T> Latest<T> {
-    /// So many threads, and room for so many who wait.
+    /// Creates a queue for `threads` threads with room for `room` waiting items.
     pub fn new(threads: usize, room: usize) -> Self {
         Latest { threads, room, standing: Mutex::new(Standing { waiting: VecDeque::new(), working: 0 }) }
     }
 
-    /// Somebody comes.
+    /// Puts an item into the queue.
     #[must_use]
     pub fn enter(&self, item: T) -> Entered<T> {
         let mut standing = self.standing();
@@ -64,7 +64,7 @@ impl<T> Latest<T> {
         self.standing().waiting.len() > self.threads
     }
 
-    /// Sends away all who wait.
+    /// Drops all waiting items.
     pub fn clear(&self) {
         // What is dropped may take its time.
         let waiting = std::mem::take(&mut self.standing().waiting);

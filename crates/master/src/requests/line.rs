@@ -1,7 +1,7 @@
-//! Requests in a line, and the threads that take them: each takes one after the other and goes when there are none left.
+//! A queue of requests and its threads: a thread takes one request after the other, and ends when none is left.
 //!
-//! A thread that is at work is not woken for the next request, and nobody is told when it has done one: with thousands of small
-//! requests at once that costs more than what is done for them.
+//! A working thread need not be woken for the next request, and nobody is told when one is done. With thousands of small
+//! requests at once, both would cost more than the requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

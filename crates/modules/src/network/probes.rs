@@ -162,11 +162,10 @@ pub fn wol(
     })
 }
 
-/// Six bytes of ones, then the address sixteen times.
+/// Returns the packet of Wake-on-LAN: six times 0xff, then the address sixteen times.
 fn magic_packet(mac: &str) -> Option<Vec<u8>> {
     let digits: String = mac.chars().filter(|c| !":-.".contains(*c)).collect();
     let address = hex::decode(digits).ok().filter(|address| address.len() == 6)?;
-    // Wake-on-LAN: six times 0xff, then the address sixteen times.
     Some([vec![0xff; 6], address.repeat(16)].concat())
 }
 

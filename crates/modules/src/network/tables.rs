@@ -115,7 +115,7 @@ pub fn active_tcp(ctx: &Context) -> Result<Map> {
         .collect())
 }
 
-/// An IPv4 address in IPv6's clothes is shown as what it is.
+/// Returns the IPv4 address that an IPv6 address maps, or the address itself.
 fn bare(ip: IpAddr) -> IpAddr {
     match ip {
         // A dual-stack socket shows IPv4 peers as mapped addresses.

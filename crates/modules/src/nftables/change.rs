@@ -128,7 +128,7 @@ fn add(ctx: &Context, place: &Place, rule: Option<String>, how: impl Fn(&Place, 
     let Some(rule) = rule.filter(|rule| !rule.is_empty()) else {
         return Ok(answer(false, "Rule needs to be specified"));
     };
-    // Asked twice, as the question for the rule asks for its place again.
+    // Salt checks the place here, and `rule_there` checks it again.
     if let Some(missing) = place.missing(ctx)? {
         return Ok(missing);
     }

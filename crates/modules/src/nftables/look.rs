@@ -255,7 +255,7 @@ fn get_rule_handle(
     #[default("ipv4")] family: String,
 ) -> Result<Map> {
     let place = Place::new(table, chain, family)?;
-    // The question for the rule asks for its place again.
+    // Salt checks the place here, and `rule_there` checks it again.
     let complete = !place.chain.is_empty() && rule.as_deref().is_some_and(|rule| !rule.is_empty());
     if let Some(missing) = if complete { place.missing(ctx)? } else { None } {
         return Ok(missing);

@@ -118,7 +118,7 @@ impl Place {
         Ok((!is_so(&chain)).then_some(chain))
     }
 
-    /// The lines of the chain, with the handles of rules.
+    /// Returns whether the chain has the rule.
     fn has_rule(&self, ctx: &Context, rule: &str) -> Result<bool> {
         let Place { table, chain, name, .. } = self;
         let text = run(ctx, format!("nft --handle list chain {name} {table} {chain}"))?;
@@ -126,10 +126,8 @@ impl Place {
     }
 }
 
-/// A rule as `nft` may print it: braces around a single value are left out. The pattern goes on behind it.
+/// Matches a rule as `nft` prints it, which drops the braces around a single value; `behind` continues the pattern.
 fn pattern(rule: &str, behind: &str) -> Result<regex::Regex> {
-    // nft drops the braces around a single value, so a rule that was set with them must be found
-    // without.
     let rule = regex::escape(rule).replace(r"\{ ", r"\{? ?").replace(r" \}", r" ?\}?");
     let found = regex::Regex::new(&format!("{rule} #{behind}"));
     found.map_err(|error| Error::execution(format!("the rule cannot be looked for: {error}")))

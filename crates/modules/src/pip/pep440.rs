@@ -112,11 +112,10 @@ pub fn compare(a: &str, b: &str) -> Option<Ordering> {
 /// A sign and a version.
 pub type Condition = (String, String);
 
-/// Returns whether a version fulfils all conditions. Early versions do so only if a condition names one.
+/// Returns whether a version fulfils all conditions. As in PEP 440, pre-releases only do if a condition names one.
 pub fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     let Some(parsed) = Version::parse(version) else { return false };
     let early = |(_, text): &Condition| Version::parse(text.trim_end_matches(".*")).is_some_and(|v| v.is_prerelease());
-    // PEP 440: pre-releases only count if a condition names one.
     if parsed.is_prerelease() && !conditions.is_empty() && !conditions.iter().any(early) {
         return false;
     }

@@ -136,7 +136,6 @@ fn refresh(ctx: &Context) -> Result<()> {
 /// Reads lines such as `(1/2) Upgrading busybox (1.36.1-r4 -> 1.36.1-r5)`: the packages with their new versions.
 fn upgrades(text: &str) -> Vec<(String, String)> {
     let words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    // The lines look like `(1/2) Upgrading name (1.0-r0 -> 1.1-r0)`.
     let found = words.filter_map(|words| Some((words.get(2)?.to_string(), words.get(5)?.trim_matches(')').to_owned())));
     found.collect()
 }

@@ -41,10 +41,9 @@ fn failed(error: openssl::error::ErrorStack) -> Error {
     Error::Other(format!("the digest of a password cannot be made: {error}"))
 }
 
-/// Returns a password as the server is to keep it; one that is a digest already stays as it is.
+/// Returns a password as the server stores it; one that is a verifier already stays as it is.
 pub(super) fn kept(role: &str, password: &str, method: Method) -> Result<String> {
     match method {
-        // A password that is a verifier already is stored as it is.
         Method::Scram if !password.starts_with("SCRAM-SHA-256") => {
             let mut salt = [0; 16];
             openssl::rand::rand_bytes(&mut salt).map_err(failed)?;

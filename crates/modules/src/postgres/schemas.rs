@@ -141,7 +141,7 @@ fn schema_create(
     server.run(ctx, &format!("CREATE SCHEMA {}{owner}", identifier(&name)))
 }
 
-/// Removes a schema, and says whether it is gone now; of one that does not exist it is not said.
+/// Removes a schema. Returns whether it was removed: False if it did not exist.
 ///
 /// CLI Example:
 ///

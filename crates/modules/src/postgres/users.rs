@@ -172,7 +172,7 @@ fn user_update(
     update(ctx, &server, &username, &wish)
 }
 
-/// Removes a user, and says whether it is gone now; of one that does not exist it is not said.
+/// Removes a user. Returns whether it was removed: False if it did not exist.
 ///
 /// CLI Example:
 ///
@@ -281,7 +281,7 @@ fn group_update(
     update(ctx, &server, &groupname, &wish)
 }
 
-/// Removes a group, and says whether it is gone now; of one that does not exist it is not said.
+/// Removes a group. Returns whether it was removed: False if it did not exist.
 ///
 /// CLI Example:
 ///

@@ -17,7 +17,7 @@ const ATTRIBUTES: [(&str, Attribute); 30] = [
     ("cmdline", |process| process.cmdline().map(Value::from)),
     ("cpu_affinity", |process| Ok(numbers(&process.noted("Cpus_allowed_list")?).into())),
     ("cpu_num", |process| Ok(process.stat()?.number(place::PROCESSOR).into())),
-    // What was used since the last look, and there was none.
+    // psutil measures since the last call; this is always the first one.
     ("cpu_percent", |_| Ok(0.0.into())),
     ("cpu_times", |process| Ok(cpu_times(&process.stat()?).into())),
     ("create_time", |process| {

@@ -25,9 +25,7 @@ fn get_users(ctx: &Context) -> Result<Vec<Map>> {
     ctx.blocking(read)
 }
 
-/// The size of a record, and where in it the second of the login stands; the numbers behind the host have 64 bits where they
-/// never had 32.
-// The size of a record and where its time is. glibc has 64-bit fields on newer architectures.
+/// The size of a record, and where the time of the login is in it. glibc has 64-bit fields on newer architectures.
 const LAYOUT: (usize, usize) =
     if cfg!(any(target_arch = "aarch64", target_arch = "riscv64")) { (400, 344) } else { (384, 340) };
 /// The kind of record that is a login.

@@ -30,10 +30,9 @@ pub(super) fn columns(rest: &str) -> Value {
     rest.split('\t').collect()
 }
 
-/// Tags of a user, such as `[administrator, monitoring]`.
+/// Reads the tags of a user, which stand in brackets: `[administrator, monitoring]`.
 pub(super) fn tags(rest: &str) -> Value {
     let mut letters = rest.chars();
-    // Tags stand in brackets, such as `[administrator, monitoring]`.
     letters.next();
     letters.next_back();
     let inner = letters.as_str();

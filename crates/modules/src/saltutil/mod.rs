@@ -102,7 +102,7 @@ fn refresh_grains(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
     if with_pillar && clean {
         ctx.wait(ctx.agent.refresh(Refresh::Pillar { clean }))?;
     }
-    // Salt tells nothing of what became of it either.
+    // As in Salt, the outcome of the refresh is not reported.
     Ok(true)
 }
 

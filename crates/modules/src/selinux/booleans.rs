@@ -9,9 +9,9 @@ fn printed(ctx: &Context, line: &str) -> Result<String> {
     Ok(ctx.call("cmd.run", vec![line.into()])?.to_string())
 }
 
-/// Lines such as "virt_use_usb  (on   ,   on)  Allow virt to use usb".
+/// Reads rows such as "virt_use_usb  (on   ,   on)  Allow virt to use usb".
 fn booleans(text: &str) -> Map {
-    // The first line is a title. A row is `name (on , off) text`.
+    // The first line is a title.
     let lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
         .filter(|words| words.len() >= 4)

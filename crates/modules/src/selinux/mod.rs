@@ -73,7 +73,7 @@ fn quotable(value: Option<String>) -> Result<Option<String>> {
     }
 }
 
-/// Runs a command, which shall succeed.
+/// Runs a command. Returns whether it succeeded.
 fn works(ctx: &Context, command: Value, kwargs: Map) -> Result<bool> {
     Ok(!ctx.call_with("cmd.retcode", Call { args: vec![command], kwargs })?.truthy())
 }

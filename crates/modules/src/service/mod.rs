@@ -21,7 +21,7 @@ fn booted_with_systemd() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// Runs a program and says whether it was content; one that is not there is not.
+/// Runs a program. Returns whether it succeeded; a missing one did not.
 fn succeeds<W: AsRef<str>>(ctx: &Context, words: &[W]) -> Result<bool> {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match cmd::quiet(ctx, &words) {

@@ -67,7 +67,7 @@ fn old_red_hat(grains: &Map) -> std::result::Result<(), String> {
     }
 }
 
-/// What is asked for of services of one init system.
+/// Returns whether the argument `limit` asks for Upstart's services.
 fn is_upstart(limit: &str) -> bool {
     limit.eq_ignore_ascii_case("upstart")
 }

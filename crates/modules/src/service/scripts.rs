@@ -2,7 +2,6 @@
 
 /// Defines `start`, `stop`, `restart`, `reload` and `status` of a module. The place of use must have `script(ctx, name,
 /// command)`, which runs a script and returns whether it succeeded, and `all(ctx)`, the names of services.
-/// `script(ctx, name, command)`, which runs a script and says whether it was content, and `all(ctx)`, the names of services.
 // A macro and no function, since the functions' tables must be in each module.
 macro_rules! run_scripts {
     () => {

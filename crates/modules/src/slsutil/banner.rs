@@ -51,10 +51,9 @@ fn banner(
     Ok(block.join("\n") + if newline { "\n" } else { "" })
 }
 
-/// Python's `str.center()`: an odd blank goes to the left when the width is odd.
+/// Python's `str.center()`: an odd blank goes to the left only if the width is odd, too.
 fn centered(text: &str, width: usize) -> String {
     let margin = width.saturating_sub(text.chars().count());
-    // Python's `str.center` gives an odd blank to the left only if the width is odd, too.
     let left = margin / 2 + (margin & width & 1);
     format!("{}{text}{}", " ".repeat(left), " ".repeat(margin - left))
 }

@@ -237,12 +237,11 @@ fn stored(error: store::Error) -> Error {
     Error::execution(error.to_string())
 }
 
-/// Leaves out what is well and changed nothing, if that is asked for.
+/// Drops what succeeded without a change, if the argument or the option asks for it.
 fn terse(ctx: &Context, args: &Args, result: Value) -> Value {
     let wanted = args.is("terse") || ctx.opt_str("state_data") == Some("terse");
     match result {
         Value::Map(running) if wanted => {
-            // `terse` drops what succeeded without a change.
             let loud = |ret: &Value| {
                 !ret.get("result").is_some_and(Value::truthy) || ret.get("changes").is_some_and(Value::truthy)
             };
@@ -377,8 +376,7 @@ pub fn sls_id(
     if !errors.is_empty() {
         return Ok(finish(&session, errors.into()));
     }
-    // Only the states with the ID are run, together with nothing they require. Salt's `sls_id` does
-    // the same.
+    // The states with the ID are run, together with what they require.
     let result = session.run().only(chunks, &id__);
     if result.is_empty() {
         return Err(Error::invocation(format!(

@@ -44,7 +44,7 @@ impl Files {
                 Request { text: &text, path: path.as_deref(), sls: &sls, saltenv: &saltenv, ..Request::default() };
             renderer.render(&request).map_err(|error| error.to_string())
         };
-        // Rendering is computation in the main and can take seconds for a large SLS file.
+        // Rendering a large SLS file can take seconds and cannot be interrupted.
         self.ctx.blocking(work)
     }
 

@@ -156,7 +156,7 @@ impl Runs {
         self.locked(|name| !name.starts_with(WAITING) && name != me)
     }
 
-    /// Returns what stands in the files that are locked. Those that are not are left behind by the dead, and removed.
+    /// Returns the content of the locked files. Unlocked ones belong to ended processes and are removed.
     fn locked(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<Map>> {
         let mut names: Vec<String> = std::fs::read_dir(&self.0)
             .map_err(|error| Error::io("read", &self.0, &error))?

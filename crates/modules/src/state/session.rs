@@ -18,8 +18,7 @@ pub const STATE_FAILURE: i64 = 2;
 /// The pillar does not render.
 pub const PILLAR_FAILURE: i64 = 5;
 
-/// Options of the master that states follow.
-// Options that decide how SLS files are read. They must be the same on all minions of a master.
+/// Options of the master that states follow: they decide how SLS files are read, which must not differ between minions.
 const OF_MASTER: [&str; 13] = [
     "renderer",
     "failhard",

@@ -81,9 +81,8 @@ pub(super) fn mount_points(words: &[String], mounts: &str) -> Vec<String> {
     paths
 }
 
-/// The kernel writes white space in paths as octal numbers.
+/// Decodes a path from the kernel, which writes white space and backslashes as octal numbers.
 pub(super) fn unescaped(path: &str) -> String {
-    // The kernel writes blanks in paths as octal numbers.
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 

@@ -283,8 +283,7 @@ fn access_pairs(map: &Map) -> Vec<(String, String)> {
     pairs.filter(|(access, _)| access != "critical").collect()
 }
 
-/// Features of TLS by their numbers (RFC 7633).
-// The numbers are those of the TLS extensions (RFC 6066 and RFC 6961).
+/// Features of TLS (RFC 7633), by the numbers of the TLS extensions (RFC 6066 and RFC 6961).
 pub const TLS_FEATURES: &[(&str, u64)] = &[("status_request", 5), ("status_request_v2", 17)];
 
 fn tls_features(value: &Value) -> Built {

@@ -253,7 +253,7 @@ pub fn create_private_key(
     // `bits` is the name of the argument in Salt's old module `x509`.
     let bits = kwargs.0.get("bits").and_then(Value::as_i64);
     encode::check(&encoding, encode::OF_KEYS)?;
-    // A large RSA key takes seconds, in which the minion must answer others.
+    // A large RSA key takes seconds and cannot be interrupted.
     let key = ctx.blocking(move || keys::generate(&algo, bits.or(keysize)))?;
     let bytes = keys::encode(&key, &encoding, passphrase.as_deref(), pkcs12_encryption_compat)?;
     let Some(path) = path else { return Ok(encode::returned(bytes, encoding == "pem", raw)) };

@@ -61,9 +61,8 @@ pub fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
     constructed(tag::SEQUENCE, parts)
 }
 
-/// A set, its members in their order.
+/// A set. DER orders the members by their encoding.
 pub fn set(mut parts: Vec<Vec<u8>>) -> Vec<u8> {
-    // DER orders the members of a SET by their encoding.
     parts.sort();
     constructed(tag::SET, &parts)
 }

@@ -15,7 +15,7 @@ use super::der::{Reader, fields, tag};
 /// Why something could not be loaded.
 #[derive(Debug)]
 pub enum Unloaded {
-    /// The password opens it not.
+    /// The password is wrong.
     InvalidPassword,
     /// A passphrase is needed.
     MissingPassword,

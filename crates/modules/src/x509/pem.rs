@@ -141,7 +141,7 @@ pub fn write_pem(
     Ok(format!("PEM written to {path}"))
 }
 
-/// Writes a file, which a new one's owner alone may read if the mode says so.
+/// Writes a file in place. `mode` is the mode of a new file.
 ///
 /// # Errors
 /// The file cannot be written.

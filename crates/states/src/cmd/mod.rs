@@ -28,9 +28,8 @@ fn is_environment(env: &Value) -> bool {
 }
 
 /// Runs a command only when a watched state changes something.
+// The `wait` functions do nothing by themselves. `mod_watch` below does the work when a watched state has changed something.
 #[function]
-// The `wait` functions do nothing by themselves. `mod_watch` below does the work when a watched
-// state has changed something.
 fn wait(
     name: Value,
     cwd: Option<Value>,

@@ -45,7 +45,7 @@ pub fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     }
 }
 
-/// Is content if there is such a path.
+/// Succeeds if the path exists.
 #[function]
 pub fn exists(name: String, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;
@@ -58,7 +58,7 @@ pub fn exists(name: String, kwargs: KwArgs) -> Result<Ret> {
     })
 }
 
-/// Is content if there is no such path.
+/// Succeeds if the path does not exist.
 #[function]
 pub fn missing(name: String, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;

@@ -11,7 +11,7 @@ use value::Value;
 use super::common::{check_file, note_diff, read_text, start, text_difference};
 use crate::Ret;
 
-/// Takes leading flags, `^` and `$` off a pattern.
+/// Matches a pattern with its leading flags, `^` and `$`; the second group is what is left without them.
 // The state builds patterns of its own around the user's, so anchors of the user would end up in
 // the middle and never match.
 static ANCHORS: LazyLock<Option<fancy_regex::Regex>> =

@@ -147,7 +147,7 @@ impl Wanted {
             let key = same_key.map_or_else(|| keys::generate(&self.algo, self.keysize), Ok)?;
             keys::encode(&key, &self.encoding, self.passphrase.as_deref(), self.old_container)
         };
-        // RSA keys take seconds to make, which must not block other work.
+        // RSA keys take seconds to make, which cannot be interrupted.
         ctx.blocking(make)
     }
 }

@@ -135,7 +135,7 @@ pub(super) fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
     Ok(entry(true.into(), map! { "old" => old, "new" => new }, format!("Package {target} {comment}.")))
 }
 
-/// Whether settings an operator changed stay, or are replaced by the package's.
+/// Returns dpkg's options for configuration files: the package's own, or those that were changed.
 pub(super) fn keep_settings(replace: bool) -> Vec<&'static str> {
     if replace {
         return vec!["-o", "DPkg::Options::=--force-confnew"];

@@ -306,7 +306,7 @@ impl Plan {
         common::outcome(&format!("Error occurred installing{kind} package(s)"), self.errors, changes)
     }
 
-    /// Makes one call of the manager. Held packages are released for it or left out.
+    /// Makes one call of the manager.
     fn step(&mut self, ctx: &Context, start: Vec<String>, pairs: &[Pair], held: &mut Held) -> Result<()> {
         let (kept, mut free): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|(name, _)| held.names.contains(name));
         let kept_names: Vec<String> = kept.iter().map(|(name, _)| name.clone()).collect();

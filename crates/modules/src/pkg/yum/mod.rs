@@ -81,8 +81,7 @@ static GET_LOCKED_PACKAGES: Function = Function { name: "get_locked_packages", .
 static GROUPINSTALL: Function = Function { name: "groupinstall", ..groups::GROUP_INSTALL };
 static LIST_UPDATES: Function = Function { name: "list_updates", ..available::LIST_UPGRADES };
 
-/// Systems with dnf or yum that are of no family, or of one of their own.
-// Systems that Salt knows by their names, because their grains name another family.
+/// Systems that Salt knows by their names, because their grains name another family or none.
 const RELATIVES: [&str; 8] =
     ["amazon", "xcp", "xenserver", "virtuozzolinux", "virtuozzo", "issabel pbx", "openeuler", "vmware photon os"];
 
