@@ -1,35 +1,77 @@
 //! The permissions that a thread takes from new files.
 
+use std::sync::{Mutex, Once, PoisonError};
+
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, umask};
 
 /// Does work under a umask. Programs that it starts inherit the umask; other threads do not see it.
 ///
 /// The kernel keeps one umask for all threads of a process. `unshare(CLONE_FS)` gives this thread its own, for as long as the
 /// thread lives. Some containers forbid this call (Docker's default seccomp profile does): there the umask is that of the whole
-/// process until the work is done.
+/// process until the last such work is done.
 pub fn with<T>(mask: u32, work: impl FnOnce() -> T) -> T {
-    struct Before(Mode);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            nix::sys::stat::umask(self.0);
+    let mask = Mode::from_bits_truncate(mask);
+    // The guards restore the umask even after a panic.
+    match unshare(CloneFlags::CLONE_FS) {
+        Ok(()) => {
+            let _before = Before(umask(mask));
+            work()
+        }
+        Err(reason) => {
+            warn_once(reason);
+            let _shared = SharedMask::set(mask);
+            work()
         }
     }
-    give_own_umask();
-    // The guard restores it even after a panic.
-    let _before = Before(nix::sys::stat::umask(Mode::from_bits_truncate(mask)));
-    work()
 }
 
-fn give_own_umask() {
-    static WARNED: std::sync::Once = std::sync::Once::new();
-    if let Err(reason) = unshare(CloneFlags::CLONE_FS) {
-        WARNED.call_once(|| {
-            tracing::warn!(
-                "a job cannot have a umask of its own here ({reason}): the umask of a state applies to all jobs"
-            );
-        });
+/// The umask of a thread before its work.
+struct Before(Mode);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        umask(self.0);
     }
+}
+
+/// A umask of the whole process. Work that overlaps does not end in the order in which it began, so the last one restores the
+/// umask from before the first one.
+struct SharedMask;
+
+/// The number of users of a shared umask, and the umask from before them.
+static SHARED: Mutex<(usize, Mode)> = Mutex::new((0, Mode::empty()));
+
+impl SharedMask {
+    fn set(mask: Mode) -> Self {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = umask(mask);
+        if shared.0 == 0 {
+            shared.1 = before;
+        }
+        shared.0 += 1;
+        SharedMask
+    }
+}
+
+impl Drop for SharedMask {
+    fn drop(&mut self) {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.0 -= 1;
+        if shared.0 == 0 {
+            umask(shared.1);
+        }
+    }
+}
+
+fn warn_once(reason: Errno) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
+        tracing::warn!(
+            "a job cannot have a umask of its own here ({reason}): the umask of a state applies to all jobs"
+        );
+    });
 }
 
 #[cfg(test)]
@@ -66,6 +108,27 @@ mod tests {
             assert_eq!(open.join().unwrap(), (0o664, common));
         });
         assert_eq!(mode_of_new_file(&dir.path().join("after")), common);
+    }
+
+    #[test]
+    fn the_last_user_of_a_shared_umask_restores_the_first_one() {
+        // On a thread with a umask of its own: the other tests create files meanwhile.
+        let masks = std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_FS).unwrap();
+            let current = || {
+                let mask = umask(Mode::empty());
+                umask(mask);
+                mask.bits()
+            };
+            let before = current();
+            let (first, second) = (SharedMask::set(Mode::from_bits_truncate(0o077)), SharedMask::set(Mode::S_IWOTH));
+            drop(first);
+            let between = current();
+            drop(second);
+            (before, between, current())
+        });
+        let (before, between, after) = masks.join().unwrap();
+        assert_eq!((between, after), (0o002, before));
     }
 
     #[test]
