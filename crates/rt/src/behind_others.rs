@@ -15,8 +15,9 @@ pub(crate) fn behind_others(work: impl FnOnce() + Send + 'static) {
     let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (entered, taken) = (runtime.clone(), work.clone());
     let thread = std::thread::Builder::new().name("behind-others".to_owned()).spawn(move || {
-        // On Linux the priority belongs to a thread. If this fails, the work only gets more processor time.
-        let _ = rustix::process::getpriority_process(None)
+        // On Linux the priority belongs to a thread, and a new thread inherits that of its creator, which may be such a thread
+        // itself. So the value is relative to the main thread. If this fails, the work only gets more processor time.
+        let _ = rustix::process::getpriority_process(Some(rustix::process::getpid()))
             .and_then(|priority| rustix::process::setpriority_process(None, priority + NICE_VALUE));
         // The work may spawn tasks and sleep as on a thread of the runtime.
         let _runtime = entered.enter();
@@ -41,9 +42,12 @@ mod tests {
         let own = rustix::process::getpriority_process(None).unwrap();
         behind_others(move || {
             Handle::current();
-            let _ = done.send(rustix::process::getpriority_process(None).unwrap());
+            let first = rustix::process::getpriority_process(None).unwrap();
+            // Work that starts more work does not make it wait longer and longer.
+            behind_others(move || drop(done.send((first, rustix::process::getpriority_process(None).unwrap()))));
         });
-        assert_eq!(is_done.await.unwrap(), (own + NICE_VALUE).min(19));
+        let lower = (own + NICE_VALUE).min(19);
+        assert_eq!(is_done.await.unwrap(), (lower, lower));
         // The caller's own thread keeps its priority.
         assert_eq!(rustix::process::getpriority_process(None).unwrap(), own);
     }
