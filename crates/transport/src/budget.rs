@@ -231,6 +231,13 @@ pub(crate) struct Kept {
     unproven: bool,
 }
 
+impl Kept {
+    /// Returns whether it uses a part of the budget.
+    pub(crate) fn is_charged(&self) -> bool {
+        self.budget.is_some() && self.bytes > 0
+    }
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Some(budget) = &self.budget {

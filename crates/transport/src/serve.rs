@@ -57,6 +57,11 @@ impl Reply {
         self.guest.prove();
     }
 
+    /// Returns whether the request counts against the bound on unanswered ones.
+    pub fn is_charged(&self) -> bool {
+        self.held.is_charged()
+    }
+
     /// Returns whether the peer still waits for the answer.
     pub fn is_awaited(&self) -> bool {
         !self.answer.is_closed()

@@ -52,6 +52,9 @@ struct Senders {
     most: usize,
 }
 
+/// The most requests of one sender that hold room or wait for it. Each waits with what it has sent.
+const MOST_OF_ONE: usize = 64;
+
 /// How many senders are remembered at least.
 const REMEMBERED: usize = 64;
 
@@ -83,6 +86,12 @@ impl AnswerRoom {
         let of_one = own.acquire_many_owned(count).await.ok()?;
         let of_all = self.all.clone().acquire_many_owned(count).await.ok()?;
         Some(Room { of_one, of_all })
+    }
+
+    /// Returns whether a sender has too many requests that hold room or wait for it.
+    pub fn is_crowded(&self, sender: &Sender) -> bool {
+        // Every one of them holds the semaphore, and so do the map and this function.
+        Arc::strong_count(&self.own(sender)) > MOST_OF_ONE + 2
     }
 
     fn own(&self, sender: &Sender) -> Arc<Semaphore> {
@@ -147,6 +156,26 @@ mod tests {
         assert!(room.try_reserve(&sender(2), OF_ONE).is_some(), "others are not concerned");
         drop(first);
         assert!(room.try_reserve(&sender(1), 10 * MIB).is_some());
+    }
+
+    #[test]
+    fn the_requests_of_one_sender_that_wait_are_bounded() {
+        let room = AnswerRoom::new();
+        let _held = room.try_reserve(&sender(1), OF_ONE).unwrap();
+        let (one, two) = (sender(1), sender(2));
+        let waiting: Vec<_> = (1..MOST_OF_ONE)
+            .map(|_| {
+                let mut waiting = Box::pin(room.reserve(&one, KIB));
+                assert!(waiting.as_mut().now_or_never().is_none());
+                waiting
+            })
+            .collect();
+        assert!(!room.is_crowded(&one));
+        let mut last = Box::pin(room.reserve(&one, KIB));
+        assert!(last.as_mut().now_or_never().is_none());
+        assert!(room.is_crowded(&one) && !room.is_crowded(&two));
+        drop((waiting, last));
+        assert!(!room.is_crowded(&one));
     }
 
     #[test]

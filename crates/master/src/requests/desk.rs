@@ -96,6 +96,12 @@ const SHARE: usize = 16 << 20;
 /// The most costly requests of one sender that wait. Honest ones have some dozen; who has more is not answered and tries again.
 const MOST_COSTLY: usize = 2048;
 
+/// The size from which an opened question does not wait for room, as [`crate::bounds::size`] measures it.
+const MOST_OPENED: u64 = 4 << 20;
+
+/// How long a question waits for room.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What follows the blocking part of a request.
 enum Step {
     Done(Option<Value>),
@@ -203,7 +209,8 @@ impl Desk {
         let Ok(Envelope::Sealed(sealed)) = &envelope else { return };
         let bytes = sealed.load.len();
         let waiting = self.costly.waiting_bytes(&sender);
-        let place = match waiting > 0 && waiting.saturating_add(bytes) > SHARE {
+        // Also its first one: a request that takes all the room would stop everybody until this sender's turn is over.
+        let place = match waiting.saturating_add(bytes) > SHARE {
             true => None,
             false => {
                 self.large.clone().acquire_many_owned(u32::try_from(bytes.min(MOST_LARGE)).unwrap_or(0)).await.ok()
@@ -324,6 +331,11 @@ impl Desk {
                 false => self.handle(request, ticket),
             };
         }
+        // What was opened takes several times the memory of its bytes. A question comes again, so it need not wait here.
+        if self.room.is_crowded(&sender) || crate::bounds::map_size(&request.load) > MOST_OPENED {
+            tracing::debug!(peer = %ticket.peer, "a request is not answered: there is no room for its answer");
+            return;
+        }
         // Who waits for itself must not keep others from their place.
         ticket.place = None;
         let desk = self.clone();
@@ -332,6 +344,9 @@ impl Desk {
                 biased;
                 () = desk.closing.cancelled() => return,
                 () = ticket.reply.gone() => return,
+                // Answers of a connection are sent in the order of its requests, so a request may wait for room that answers
+                // behind it hold. The minion asks again.
+                () = tokio::time::sleep(ROOM_TIMEOUT) => return,
                 room = desk.room.reserve(&sender, wanted) => room,
             };
             match is_costly(&request, ticket.bytes) {
@@ -355,7 +370,8 @@ impl Desk {
     fn await_key(self: &Arc<Self>, mut request: Clear, time: Duration, answer: Value, at: (SocketAddr, Reply)) {
         let (peer, mut reply) = at;
         request.load.remove(AWAIT_FIELD);
-        let small = pack(&request.load.clone().into(), Packing::Wire).len() <= awaiting::LARGEST;
+        // What a stranger sends beside the load, or many values in it, must not occupy the budget for a minute.
+        let small = !reply.is_charged() && pack(&request.load.clone().into(), Packing::Wire).len() <= awaiting::LARGEST;
         let id = request.load.get_str("id").and_then(|id| MinionId::new(id).ok()).filter(|_| small);
         let seat = id.as_ref().and_then(|id| self.awaiting.sit(&self.shared, id, peer.ip().to_canonical()));
         let (Some(id), Some(mut seat)) = (id, seat) else { return reply.send(answer) };
@@ -387,6 +403,11 @@ impl Desk {
             Ok(Opened::Sealed(request)) => {
                 if is_proven(&request) {
                     reply.prove();
+                    // Here and not when its turn comes: what a newer request has shown must not be overwritten.
+                    if let Some(id) = &request.id {
+                        self.shared.publisher.heard(id, peer.ip());
+                        self.shared.presence.note_sender(id, &request.sender);
+                    }
                 }
                 Step::Handle(request)
             }
@@ -413,10 +434,6 @@ impl Desk {
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
         let proven = request.id.as_ref().filter(|_| is_proven(&request));
         let _caused = proven.map(|id| tracing::info_span!("log.peer", peer = id.as_str(), known = true).entered());
-        if let Some(id) = proven {
-            self.shared.publisher.heard(id, peer.ip());
-            self.shared.presence.note_sender(id, &request.sender);
-        }
         let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
             self.not_exposed(&request.cmd, peer);
             return self.step(nothing(), Some(request));
