@@ -155,6 +155,8 @@ where
 {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(plan.threads)
+        .thread_stack_size(crate::prepare::STACK)
+        .max_blocking_threads(crate::prepare::JOB_THREADS)
         .enable_all()
         .build()
         .context("failed to start threads")?;

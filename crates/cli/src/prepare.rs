@@ -252,6 +252,13 @@ pub fn fail(program: Program, error: &anyhow::Error) -> ExitCode {
     ExitCode::from(exit_codes::GENERIC)
 }
 
+/// The size of the stacks of threads that run jobs: room for forty state runs inside each other. Unused parts take no memory.
+pub const STACK: usize = 16 << 20;
+
+/// The most threads for jobs and for short work that blocks. Each job holds one, and some wait for short work, so the number
+/// must be larger than that of jobs; `process_count_max` bounds those.
+pub const JOB_THREADS: usize = 16_384;
+
 /// Returns a runtime with one thread, for a program that soon ends.
 pub fn small_runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()

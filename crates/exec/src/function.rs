@@ -109,6 +109,8 @@ impl Function {
     /// # Errors
     /// Those of the function.
     pub fn call(&self, ctx: &Context, bound: Bound) -> Result<Value> {
+        // Each call is a place where a killed job ends, so it begins nothing new.
+        ctx.unless_killed();
         match self.body {
             Body::Plain(call) => call(ctx, bound),
             Body::Async(call) => ctx.wait(call(ctx, bound)),

@@ -44,7 +44,9 @@ mod tests {
             Handle::current();
             let first = rustix::process::getpriority_process(None).unwrap();
             // Work that starts more work does not make it wait longer and longer.
-            behind_others(move || drop(done.send((first, rustix::process::getpriority_process(None).unwrap()))));
+            behind_others(move || {
+                let _ = done.send((first, rustix::process::getpriority_process(None).unwrap()));
+            });
         });
         let lower = (own + NICE_VALUE).min(19);
         assert_eq!(is_done.await.unwrap(), (lower, lower));

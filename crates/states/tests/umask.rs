@@ -32,7 +32,8 @@ fn states_at_once_do_not_see_each_others_umask() {
     std::fs::write(dir("srv/t.sls"), sls(root.path())).unwrap();
     let opts = map! {
         "id" => "m1", "file_client" => "local", "cachedir" => dir("cache"), "root_dir" => dir(""), "local" => true,
-        "file_roots" => map! { "base" => list![dir("srv")] }, "renderer" => "jinja|yaml", "state_top" => "top.sls",
+        "file_roots" => map! { "base" => list![dir("srv")] }, "pillar_roots" => map! { "base" => list![dir("pillar")] },
+        "__cli" => "salt-call", "renderer" => "jinja|yaml", "state_top" => "top.sls",
     };
     let grains = map! { "id" => "m1", "os" => "Debian", "kernel" => "Linux", "shell" => "/bin/sh" };
     let (ctx, _) = testing::with_states(modules::ALL, saltern_states::ALL, opts, grains, map! {});

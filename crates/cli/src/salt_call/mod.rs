@@ -140,6 +140,8 @@ fn run(prepared: OnMinion) -> Result<u8> {
     // Functions may block, so they do not share their thread with the connection to the master.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        .thread_stack_size(crate::prepare::STACK)
+        .max_blocking_threads(crate::prepare::JOB_THREADS)
         .enable_all()
         .build()
         .context("failed to start")?;

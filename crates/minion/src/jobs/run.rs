@@ -71,6 +71,10 @@ pub async fn run_alone(rt: &Rt, ctx: &Context, fun: &str, call: Call) -> Result<
 }
 
 async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'_>) -> Outcome {
+    if ctx.job.cancel.is_cancelled() {
+        // Killed during an earlier function of the same job.
+        return failed(ctx, call.fun, "", &Error::Terminated);
+    }
     let registry = ctx.agent.registry();
     if let Err(error) = check_executors(job.load(), &ctx.opts).and_then(|()| refuse_in_blackout(ctx, call.fun)) {
         return failed(ctx, call.fun, "", &error);
@@ -98,7 +102,8 @@ async fn on_a_thread(rt: &Rt, ctx: &Context, function: &'static Function, bound:
     ctx.set_retcode(0);
     let (inside, span) = (ctx.clone(), tracing::Span::current());
     let mut running = match function.body {
-        Body::Plain(call) => rt.blocking(move || span.in_scope(|| exec::caught(|| call(&inside, bound)))),
+        // The job may have been killed while it waited for the thread.
+        Body::Plain(_) => rt.blocking(move || span.in_scope(|| exec::caught(|| function.call(&inside, bound)))),
         Body::Async(call) => {
             let unless_killed = async move {
                 tokio::select! {

@@ -18,8 +18,8 @@ pub fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
     if !root.is_absolute() || !root.is_dir() {
         return Err(Error::execution(format!("the root '{}' is not an absolute path of a directory", root.display())));
     }
-    let mut mounted = Vec::new();
-    let outcome = match mount_all(ctx, &root, given.value("binds"), &mut mounted) {
+    let mut mounts = Mounts { root: &root, places: Vec::new() };
+    let outcome = match mount_all(ctx, &root, given.value("binds"), &mut mounts.places) {
         Ok(()) => match options(ctx, given, &root) {
             Ok(options) => run::run(ctx, &options),
             Err(error) => Err(error),
@@ -30,10 +30,32 @@ pub fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
     end_processes(&root);
     // In reverse, since a bind mount may lie below another one. What was mounted is unmounted even when a later mount
     // failed.
-    for place in mounted.iter().rev() {
-        unmount(ctx, place);
+    while let Some(place) = mounts.places.pop() {
+        unmount(ctx, &place);
     }
     outcome
+}
+
+/// The mounts of a command. Those that are left when the job is killed are removed without the context of the job, in which
+/// nothing can wait any more.
+struct Mounts<'a> {
+    root: &'a Path,
+    places: Vec<PathBuf>,
+}
+
+impl Drop for Mounts<'_> {
+    fn drop(&mut self) {
+        if self.places.is_empty() {
+            return;
+        }
+        end_processes(self.root);
+        for place in self.places.iter().rev() {
+            let done = std::process::Command::new("umount").arg(place).status();
+            if !done.as_ref().is_ok_and(std::process::ExitStatus::success) {
+                tracing::error!("failed to unmount {} of a killed job: {done:?}", place.display());
+            }
+        }
+    }
 }
 
 fn options(ctx: &Context, given: &Given, root: &Path) -> Result<Options> {

@@ -1,5 +1,6 @@
 //! What every function that works with states does first: options, place among other runs, pillar.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use ::state::gather::{Gatherer, Minion, Options};
@@ -92,11 +93,43 @@ pub struct Session {
     pub ctx: Context,
     pub how: How,
     _held: Option<Held>,
+    _nested: Nested,
+}
+
+/// The most runs inside each other on one thread. A run that applies itself would otherwise overflow the stack, which ends
+/// the whole minion. Salt stops at about as many, when Python's recursion limit is reached.
+const DEEPEST: usize = 40;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a run on this thread until it is dropped.
+struct Nested;
+
+impl Nested {
+    fn enter() -> Result<Self> {
+        let depth = DEPTH.get();
+        if depth >= DEEPEST {
+            return Err(Error::execution(format!(
+                "maximum recursion depth exceeded: {DEEPEST} state runs inside each other; an SLS file applies or shows itself"
+            )));
+        }
+        DEPTH.set(depth + 1);
+        Ok(Nested)
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get().saturating_sub(1));
+    }
 }
 
 impl Session {
     /// Prepares options and pillar. `needs_env`: without an environment it is `base`.
     pub fn new(ctx: &Context, args: &Args, held: Held, needs_env: bool) -> Result<Self> {
+        let nested = Nested::enter()?;
         let mut opts = own_options(ctx, args)?;
         add_master_options(ctx, &mut opts);
         opts.insert("test", test_value(ctx, args));
@@ -120,7 +153,7 @@ impl Session {
         let mut ctx = ctx.clone();
         ctx.opts = Arc::new(opts);
         ctx.pillar = Arc::new(pillar);
-        Ok(Session { ctx, how, _held: Some(held) })
+        Ok(Session { ctx, how, _held: Some(held), _nested: nested })
     }
 
     /// Returns what is wrong with the pillar, unless the caller does not mind.

@@ -16,6 +16,9 @@ use crate::tag;
 
 const STARTED: &str = "Started in a separate process";
 
+/// The size of the stack of a parallel state, which may apply states itself. Unused parts take no memory.
+const STACK: usize = 16 << 20;
+
 /// What a parallel state does.
 type Work = Box<dyn FnOnce() -> Map + Send>;
 
@@ -58,12 +61,20 @@ impl Run {
     fn start(&self, tag: &str, work: Work) -> Task {
         let (leave, tag) = (self.done.leave.clone(), tag.to_owned());
         let (runtime, span) = (tokio::runtime::Handle::try_current().ok(), tracing::Span::current());
-        thread::spawn(move || {
+        let unstarted = (leave.clone(), tag.clone());
+        let thread = thread::Builder::new().stack_size(STACK);
+        // A refused thread fails this state, as the panic of its work does, and not the run.
+        let spawned = thread.spawn(move || {
             let _runtime = runtime.as_ref().map(tokio::runtime::Handle::enter);
             let ret = catch_unwind(AssertUnwindSafe(|| span.in_scope(work))).ok();
             // Nobody takes the result when the job was killed.
             let _ = leave.send((tag, ret));
         });
+        if let Err(error) = spawned {
+            tracing::error!("failed to start a thread for a parallel state: {error}");
+            let (leave, tag) = unstarted;
+            let _ = leave.send((tag, None));
+        }
         Task::Working
     }
 
