@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
@@ -49,6 +49,9 @@ impl Pace {
 pub(crate) struct ReadBuffer {
     /// The bytes. Whoever decodes them removes them from the front.
     pub(crate) bytes: BytesMut,
+    /// The largest capacity of `bytes` since it was last replaced. When a message is taken off the front, the rest reports a
+    /// small capacity but keeps the whole allocation.
+    allocated: usize,
     room: usize,
     share: Share,
     pace: Option<Pace>,
@@ -56,7 +59,7 @@ pub(crate) struct ReadBuffer {
 
 impl ReadBuffer {
     pub(crate) fn new(budget: Option<(Arc<Budget>, Arc<Guest>)>) -> Self {
-        ReadBuffer { bytes: BytesMut::new(), room: LEAST, share: Share::of(budget), pace: None }
+        ReadBuffer { bytes: BytesMut::new(), allocated: 0, room: LEAST, share: Share::of(budget), pace: None }
     }
 
     /// Reads once, with room for `missing` bytes if that number is known to come. `elsewhere` bytes of the same
@@ -68,18 +71,19 @@ impl ReadBuffer {
         elsewhere: usize,
     ) -> Result<(), Error> {
         self.make_room(missing);
-        let spare = self.bytes.capacity() - self.bytes.len();
+        // At most `room` bytes beyond a large message: they are moved cheaply, and may be kept without a charge (`settle`).
+        let most = missing.max(self.room).min(self.bytes.capacity() - self.bytes.len());
         let count = if self.share.is_held() {
             // It needs timers, which idle connections by the thousand shall have no room for.
-            Box::pin(self.read_in_time(stream)).await?
+            Box::pin(self.read_in_time(stream, most)).await?
         } else {
             self.pace = None;
-            stream.read_buf(&mut self.bytes).await?
+            stream.read_buf(&mut (&mut self.bytes).limit(most)).await?
         };
         if missing == 0 {
             // Twice the room after a full read, back to the least after a short one: most connections are idle, and
             // there are thousands.
-            self.room = if count == spare { (self.room * 2).min(BUSY) } else { LEAST };
+            self.room = if count == most { (self.room * 2).min(BUSY) } else { LEAST };
         }
         // Before the end of the stream is reported: a half message is given up together with its share.
         self.share.hold(self.bytes.len().saturating_add(elsewhere))?;
@@ -87,7 +91,7 @@ impl ReadBuffer {
     }
 
     /// Reads more of a large message, as long as it arrives fast enough and nobody else needs its memory.
-    async fn read_in_time(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<usize, Error> {
+    async fn read_in_time(&mut self, stream: &mut (impl AsyncRead + Unpin), most: usize) -> Result<usize, Error> {
         let guest = self.share.guest().cloned();
         let time = Pace::time(guest.as_ref());
         loop {
@@ -101,10 +105,11 @@ impl ReadBuffer {
                     None => std::future::pending().await,
                 }
             };
+            let mut place = (&mut self.bytes).limit(most);
             tokio::select! {
                 biased;
                 () = over_budget => return Err(Error::Displaced),
-                read = timeout_at(*until, stream.read_buf(&mut self.bytes)) => match read {
+                read = timeout_at(*until, stream.read_buf(&mut place)) => match read {
                     Ok(read) => {
                         let count = read?;
                         *bytes = bytes.saturating_add(count);
@@ -118,9 +123,9 @@ impl ReadBuffer {
     }
 
     fn make_room(&mut self, missing: usize) {
-        if self.bytes.is_empty() && !(LEAST / 4..=self.room * 2).contains(&self.bytes.capacity()) {
+        if self.bytes.is_empty() && (self.bytes.capacity() < LEAST / 4 || self.allocated > self.room * 2) {
             // A new one, because the old one keeps the memory of past messages.
-            self.bytes = BytesMut::with_capacity(self.room);
+            self.replace(self.room);
         }
         let (len, spare) = (self.bytes.len(), self.bytes.capacity() - self.bytes.len());
         let short = match missing {
@@ -131,12 +136,26 @@ impl ReadBuffer {
         if short {
             // Believe a peer that has sent much to send as much again.
             self.bytes.reserve(missing.clamp(self.room, ANNOUNCED.max(len)));
+            self.allocated = self.allocated.max(self.bytes.capacity());
         }
     }
 
-    /// Returns to the budget what was held for the bytes that were removed.
+    /// Returns to the budget what was held for the message that was removed. Keeps none of its memory if it was large.
     pub(crate) fn settle(&mut self) {
         self.share.release();
+        let rest = self.bytes.len();
+        // Not while much of it is in use: many messages that arrive at once would be copied once for each of them.
+        if self.allocated > self.room * 2 && rest < self.allocated / 2 {
+            self.replace(rest);
+        }
+    }
+
+    /// Moves the bytes to memory of their own, of at least this size.
+    fn replace(&mut self, size: usize) {
+        let mut bytes = BytesMut::with_capacity(size);
+        bytes.extend_from_slice(&self.bytes);
+        self.allocated = bytes.capacity();
+        self.bytes = bytes;
     }
 
     /// Returns the share of the budget under which complete messages are kept.
@@ -187,6 +206,10 @@ pub(crate) async fn write_once(stream: &mut (impl AsyncWrite + Unpin), bytes: &m
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use futures_util::FutureExt as _;
+    use wire::zmtp::{Decoder, Incoming, encode_message};
+
     use super::*;
 
     #[tokio::test]
@@ -206,6 +229,56 @@ mod tests {
         far.1.write_all(b"x").await.unwrap();
         buffer.fill(&mut far.0, 0, 0).await.unwrap();
         assert!(buffer.bytes.capacity() <= 2 * BUSY);
+    }
+
+    /// Receives these bytes in two pieces, the second of this length, and waits for more. Returns the buffer, and the
+    /// messages that were complete.
+    async fn received(bytes: &[u8], second: usize) -> (ReadBuffer, Vec<Bytes>) {
+        let (mut near, mut far) = tokio::io::duplex(bytes.len());
+        let (mut buffer, mut decoder, mut messages) = (ReadBuffer::new(None), Decoder::new(bytes.len()), Vec::new());
+        let (first, second) = bytes.split_at(bytes.len() - second);
+        let mut pieces = [first, second].into_iter();
+        loop {
+            while let Some(Incoming::Message(mut frames)) = decoder.decode(&mut buffer.bytes).unwrap() {
+                buffer.settle();
+                assert!(buffer.bytes.len() <= BUSY, "{} bytes after a message", buffer.bytes.len());
+                messages.extend(frames.pop());
+            }
+            let missing = decoder.missing(&buffer.bytes);
+            // Unconstrained, because Tokio interrupts a task that reads much, which would look like the end of a piece.
+            match tokio::task::unconstrained(buffer.fill(&mut near, missing, decoder.held())).now_or_never() {
+                Some(read) => read.unwrap(),
+                None => match pieces.next() {
+                    Some(piece) => far.write_all(piece).await.unwrap(),
+                    None => return (buffer, messages),
+                },
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_open_connection_keeps_nothing_of_a_large_message() {
+        // Those that just fit leave some room behind them, which is enough for the next message.
+        for size in [1 << 20, (5 << 20) + 1, (8 << 20) - 1000, 8 << 20, (8 << 20) + 1000, (8 << 20) + 2000] {
+            let message = encode_message(&[vec![7; size]]);
+            for (follows, second) in [(&b""[..], 0), (b"", 500), (&[0], 0), (&[0], 500), (&[0, 200, 7, 7], 500)] {
+                let (mut buffer, messages) = received(&[&message[..], follows].concat(), second).await;
+                assert_eq!((messages.len(), &buffer.bytes[..]), (1, follows));
+                drop(messages);
+                // This allocates nothing, so it succeeds only if the memory of the message is still there.
+                assert!(!buffer.bytes.try_reclaim(4 * BUSY), "{size} bytes, {second} of them late, and {follows:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn small_messages_keep_nothing_of_a_large_one_before_them() {
+        let (large, small) = (encode_message(&[vec![7; (5 << 20) + 1]]), encode_message(&[[7; 1000]]));
+        let (buffer, mut messages) = received(&[&large[..], &small.repeat(3000)].concat(), 0).await;
+        assert_eq!((messages.len(), messages[0].len(), messages[3000].len()), (3001, (5 << 20) + 1, 1000));
+        let first = messages.swap_remove(1);
+        drop((buffer, messages));
+        assert!(!first.try_into_mut().unwrap().try_reclaim(4 * BUSY));
     }
 
     #[tokio::test]

@@ -114,11 +114,13 @@ impl Decoder {
                 return Err(Error::TooManyParts);
             }
             self.size = self.size.saturating_add(body.len());
-            self.parts.push(body);
             if flags & MORE == 0 {
                 self.size = 0;
+                self.parts.push(body);
                 return Ok(Some(Incoming::Message(std::mem::take(&mut self.parts))));
             }
+            // A copy, because a few bytes that wait for the last frame, and for the answer, would keep the whole buffer.
+            self.parts.push(Bytes::copy_from_slice(&body));
         }
         Ok(None)
     }

@@ -183,6 +183,18 @@ fn commands_may_stand_between_frames() {
 }
 
 #[test]
+fn frames_that_wait_for_the_last_one_keep_no_memory_but_their_own() {
+    let mut buffer = BytesMut::with_capacity(1 << 20);
+    buffer.extend_from_slice(b"\x01\x01a\x01\x00\x00\x01");
+    let mut decoder = Decoder::new(100);
+    assert_eq!((decoder.decode(&mut buffer), decoder.held()), (Ok(None), 1));
+    // This allocates nothing, so it succeeds only if nobody else holds a part of the memory.
+    assert!(buffer.try_reclaim((1 << 20) - 2));
+    buffer.extend_from_slice(b"b");
+    assert_eq!(decoder.decode(&mut buffer), Ok(Some(Incoming::Message(vec!["a".into(), Bytes::new(), "b".into()]))));
+}
+
+#[test]
 fn hostile_frames_are_refused() {
     let refused = |input: &[u8]| Decoder::new(1000).decode(&mut BytesMut::from(input)).unwrap_err();
     assert_eq!(refused(b"\x02\0\0\0\0\x7f\xff\xff\xff"), Error::TooLarge { size: 0x7fff_ffff, limit: 1000 });
