@@ -7,8 +7,9 @@ use crate::args::{Parsed, Program};
 /// Runs a program with its parsed command line.
 pub fn run(program: Program, parsed: Parsed) -> ExitCode {
     // A master has many threads that allocate; the others are short or mostly idle.
-    if program != Program::SaltMaster {
-        daemon::share_one_heap();
+    match program {
+        Program::SaltMaster => daemon::return_large_blocks(),
+        _ => daemon::share_one_heap(),
     }
     match program {
         Program::Salt => crate::salt::main(parsed),

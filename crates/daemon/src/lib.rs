@@ -22,7 +22,7 @@ use std::path::PathBuf;
 pub use background::{Launch, go_to_background};
 pub use env::{Directories, verify_env};
 pub use limits::{check_open_files, raise_open_files};
-pub use memory::{map_only_what_is_used, share_one_heap};
+pub use memory::{map_only_what_is_used, return_large_blocks, share_one_heap};
 pub use notify::{notify_ready, notify_stopping};
 pub use pidfile::PidFile;
 pub use report::{Report, Reports};
