@@ -45,7 +45,7 @@ impl Group {
     fn bounds(self) -> Bounds {
         match self {
             // Strangers can have any number of addresses.
-            Group::Strangers => Bounds { share: 4 << 10, all: 32 << 10, peers: 256, message: 512 },
+            Group::Strangers => Bounds { share: 16 << 10, all: 64 << 10, peers: 256, message: 512 },
             // There are as many of them as an operator has accepted.
             Group::Known => Bounds { share: 24 << 10, all: 16 << 20, peers: 65_536, message: 4096 },
             Group::Warnings => Bounds { share: 24 << 10, all: 1 << 20, peers: 65_536, message: 4096 },
