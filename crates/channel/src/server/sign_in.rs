@@ -174,7 +174,7 @@ impl Server {
             session: Some(encrypt(session.key.expose().as_bytes())?),
             sig: Some(generation.proof(&self.identity.key).map_err(say)?.into()),
             nonce: request.nonce.map(str::to_owned),
-            // In every answer: nothing in the request, which is not signed, may make a minion of ours believe that this
+            // In every answer: nothing in the request, which is not signed, may make a Saltern minion believe that this
             // master does not sign its publications.
             extra: value::map! { ABILITIES_FIELD => self.settings.abilities.to_value() },
         };

@@ -209,7 +209,7 @@ impl Desk {
         let Ok(Envelope::Sealed(sealed)) = &envelope else { return };
         let bytes = sealed.load.len();
         let waiting = self.costly.waiting_bytes(&sender);
-        // Also its first one: a request that takes all the room would stop everybody until this sender's turn is over.
+        // Also its first one: a request that takes all the room would stop everybody until this sender has been served.
         let place = match waiting.saturating_add(bytes) > SHARE {
             true => None,
             false => {

@@ -1,7 +1,7 @@
 //! A queue that serves the latest item first.
 //!
 //! In a storm of sign-ins not all can be served in time. In the order of arrival each would be served when it is about to give
-//! up. Here the latest are served at once, and the others when the storm is over, if they still wait.
+//! up. Here the latest are served at once, and the others after the storm, if they still wait.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -151,7 +151,7 @@ fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The part of the minion to load anew after a sync.
+/// The part of the minion to reload after a sync.
 #[derive(Clone, Copy)]
 enum After {
     Nothing,

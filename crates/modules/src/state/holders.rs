@@ -57,7 +57,7 @@ pub enum Queue {
     No,
     /// Wait, however many others do.
     Wait,
-    /// Wait only if fewer than so many are before it. 0 is no bound.
+    /// Wait only if fewer than this number are ahead of it. 0 is no bound.
     AtMost(u64),
 }
 

@@ -180,7 +180,7 @@ pub fn of_revocations(current: &Crl, new: &NewCrl, key: &[u8]) -> Map {
     changes
 }
 
-/// Returns whether a moment comes within so many days.
+/// Returns whether a moment lies within this number of days.
 ///
 /// # Errors
 /// There is no such moment.

@@ -117,7 +117,7 @@ pub fn expanded(facts: &Facts, repo: &str, kwargs: &Map) -> Result<Map, String> 
     match &mut source {
         Source::Line(line) => {
             line.disabled = disabled;
-            // Written anew after the flag, because a disabled line begins with a number sign.
+            // Written again after the flag, because a disabled line begins with a number sign.
             line.line = line.written();
         }
         Source::Stanza(stanza) => stanza.set_disabled(disabled),

@@ -87,7 +87,7 @@ fn install(
             // Looking for a version may have refreshed already.
             words.extend((yes(&refresh) && !chosen.refreshed).then(|| "-y".to_owned()));
             words.extend(yes(&sysupgrade).then(|| "-u".to_owned()));
-            // Without `--needed` pacman would install anew what is there.
+            // Without `--needed` pacman would reinstall what is there.
             words.extend(["--noprogressbar", "--noconfirm", "--needed"].map(str::to_owned));
             if !chosen.errors.is_empty() {
                 return common::outcome("Problem encountered installing package(s)", chosen.errors, Map::new());
