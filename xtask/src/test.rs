@@ -12,6 +12,9 @@ use crate::{fuzz, instructions, packages, real_salt};
 /// Storms of the simulation in a full run; the short one leaves the number to the test.
 const STORMS: &str = "500";
 
+/// How many random histories of shared records a full run checks.
+const HISTORIES: &str = "100000";
+
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
@@ -74,7 +77,7 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
     let step = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]);
     let step = match scope {
         Scope::Short => step,
-        Scope::Full => step.env("SALTERN_STORMS", STORMS),
+        Scope::Full => step.env("SALTERN_STORMS", STORMS).env("SALTERN_HISTORIES", HISTORIES),
     };
     follow(tally, step)
 }

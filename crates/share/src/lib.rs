@@ -5,7 +5,21 @@
 //! socket or a file, or reads a clock: time and messages come in as arguments, and what is to be done goes out as values.
 
 mod carrier;
+mod class;
+mod decision;
+mod digest;
+mod entry;
+mod fields;
+mod files;
+mod key;
 mod stamp;
 
 pub use carrier::{Carrier, Incoming, Lane, SendResult, To};
+pub use class::Class;
+pub use decision::{By, Decision, MAX_CONTENT, MAX_DECISION, Seen, SignedDecision, State};
+pub use digest::Digest;
+pub use entry::{Entry, Wish};
+pub use fields::Malformed;
+pub use files::{FileVerdict, KeyFile, LossWatch, Lost, judge};
+pub use key::Key;
 pub use stamp::{HybridClock, Node, Stamp};
