@@ -4,7 +4,7 @@ use bytes::Bytes;
 use value::Value;
 use wire::msgpack::{Decode, Packing, pack, unpack_within};
 
-use crate::{Class, Key, Node, Stamp};
+use crate::{Class, Digest, Key, Node, Stamp};
 
 /// Bytes of a member that are not what they should be. The error does not repeat them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,14 +40,37 @@ impl Fields {
     }
 
     pub fn number(&mut self, what: &'static str) -> Result<u64, Malformed> {
-        match self.next(what)? {
-            Value::Int(number) => u64::try_from(number).map_err(|_| Malformed(what)),
-            _ => Err(Malformed(what)),
-        }
+        number_of(&self.next(what)?, what)
+    }
+
+    pub fn flag(&mut self, what: &'static str) -> Result<bool, Malformed> {
+        self.next(what)?.as_bool().ok_or(Malformed(what))
     }
 
     pub fn bytes(&mut self, what: &'static str, max: usize) -> Result<Bytes, Malformed> {
         bytes(self.next(what)?, what, max)
+    }
+
+    /// Reads bytes that may be absent.
+    pub fn optional_bytes(&mut self, what: &'static str, max: usize) -> Result<Option<Bytes>, Malformed> {
+        match self.next(what)? {
+            Value::Null => Ok(None),
+            value => bytes(value, what, max).map(Some),
+        }
+    }
+
+    /// Reads a text that may be absent.
+    pub fn optional_text(&mut self, what: &'static str, max: usize) -> Result<Option<String>, Malformed> {
+        let text = self.optional_bytes(what, max)?;
+        text.map(|text| String::from_utf8(text.into()).map_err(|_| Malformed(what))).transpose()
+    }
+
+    /// Reads a number that may be absent.
+    pub fn optional_number(&mut self, what: &'static str) -> Result<Option<u64>, Malformed> {
+        match self.next(what)? {
+            Value::Null => Ok(None),
+            value => number_of(&value, what).map(Some),
+        }
     }
 
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
@@ -67,6 +90,10 @@ impl Fields {
         self.array("a node").map(Node)
     }
 
+    pub fn digest(&mut self) -> Result<Digest, Malformed> {
+        self.array("a digest").map(Digest)
+    }
+
     pub fn stamp(&mut self) -> Result<Stamp, Malformed> {
         Ok(Stamp { time: self.number("a time")?, node: self.node()? })
     }
@@ -79,6 +106,13 @@ impl Fields {
     pub fn key(&mut self) -> Result<Key, Malformed> {
         let text = self.bytes("a key", Key::MAX_LEN)?;
         std::str::from_utf8(&text).ok().and_then(Key::new).ok_or(Malformed("a key"))
+    }
+}
+
+fn number_of(value: &Value, what: &'static str) -> Result<u64, Malformed> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).map_err(|_| Malformed(what)),
+        _ => Err(Malformed(what)),
     }
 }
 
@@ -103,10 +137,18 @@ pub(crate) fn node(node: Node) -> Value {
     Value::bytes(Bytes::copy_from_slice(&node.0))
 }
 
+pub(crate) fn digest(digest: Digest) -> Value {
+    Value::bytes(Bytes::copy_from_slice(&digest.0))
+}
+
 pub(crate) fn key(key: &Key) -> Value {
     Value::from(key.as_str())
 }
 
 pub(crate) fn class(class: Class) -> Value {
     number(u64::from(class.number()))
+}
+
+pub(crate) fn optional(bytes: Option<&Bytes>) -> Value {
+    bytes.map_or(Value::Null, |bytes| Value::bytes(bytes.clone()))
 }

@@ -2,8 +2,11 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::time::UNIX_EPOCH;
 
-use crate::Node;
+use wire::{Jid, MinionId};
+
+use crate::{Class, Node};
 
 /// The key of a record within its class: a minion id, a job id, or several such parts with `/` between them.
 ///
@@ -18,6 +21,11 @@ impl Key {
     /// Returns the text as a key; `None` if it is empty or too long.
     pub fn new(text: &str) -> Option<Key> {
         (!text.is_empty() && text.len() <= Key::MAX_LEN).then(|| Key(text.into()))
+    }
+
+    /// Returns what is less than every key.
+    pub(crate) fn first() -> Key {
+        Key("".into())
     }
 
     /// Returns the key of a member.
@@ -38,6 +46,28 @@ impl Key {
     /// Returns the two parts of a key that has two.
     pub fn parts(&self) -> Option<(&str, &str)> {
         self.0.split_once('/')
+    }
+
+    /// Returns the minute since 1970 of the job id at the start of the key.
+    pub fn minute(&self) -> Option<u32> {
+        let jid = self.parts().map_or(self.as_str(), |(jid, _)| jid);
+        let since = Jid::new(jid).ok()?.time()?.duration_since(UNIX_EPOCH).ok()?;
+        u32::try_from(since.as_secs() / 60).ok()
+    }
+
+    /// Returns whether this can be a key of the class. Keys become names of files and rows, so others are refused.
+    pub fn fits(&self, class: Class) -> bool {
+        let minion = |id: &str| MinionId::new(id).is_ok();
+        match class {
+            Class::Members => self.node().is_some(),
+            Class::Keys | Class::Denied => minion(&self.0),
+            Class::Job | Class::Expected | Class::End => self.minute().is_some() && self.parts().is_none(),
+            Class::Return => self.minute().is_some() && self.parts().is_some_and(|(_, id)| minion(id)),
+            // A pillar's minion has its environment behind a colon.
+            Class::Data => self.parts().is_some_and(|(_, id)| minion(id.split(':').next().unwrap_or(id))),
+            Class::Token => self.0.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+            Class::Claim => self.parts().is_some(),
+        }
     }
 
     /// Returns the node of the key of a member.
@@ -79,6 +109,20 @@ mod tests {
         assert_eq!(key.node(), None);
         assert_eq!(Key::new(""), None);
         assert_eq!(Key::new(&"x".repeat(513)), None);
+    }
+
+    #[test]
+    fn keys_fit_their_class() {
+        let jid = "20240229131415678901";
+        let fits = |class, text: &str| Key::new(text).unwrap().fits(class);
+        assert!(fits(Class::Return, &format!("{jid}/web1")) && !fits(Class::Return, jid));
+        assert!(fits(Class::Job, jid) && !fits(Class::Job, "20241399131415678901"));
+        assert!(!fits(Class::Return, &format!("{jid}/../x")));
+        assert!(fits(Class::Keys, "web1") && !fits(Class::Keys, "../x") && !fits(Class::Keys, "a/b"));
+        assert!(fits(Class::Data, "pillar/web1:prod") && !fits(Class::Data, "web1"));
+        assert!(fits(Class::Token, "5ec7e7") && !fits(Class::Token, "../5ec7e7"));
+        assert!(fits(Class::Members, "0101010101010101") && !fits(Class::Members, "m1"));
+        assert_eq!(Key::new(jid).unwrap().minute(), Some(28_486_874));
     }
 
     #[test]

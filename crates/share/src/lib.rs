@@ -6,13 +6,18 @@
 
 mod carrier;
 mod class;
+pub mod compare;
 mod decision;
 mod digest;
 mod entry;
 mod fields;
 mod files;
 mod key;
+pub mod message;
+mod record;
+mod records;
 mod stamp;
+mod sums;
 
 pub use carrier::{Carrier, Incoming, Lane, SendResult, To};
 pub use class::Class;
@@ -22,4 +27,8 @@ pub use entry::{Entry, Wish};
 pub use fields::Malformed;
 pub use files::{FileVerdict, KeyFile, LossWatch, Lost, judge};
 pub use key::Key;
+pub use message::Message;
+pub use record::{Claim, Content, Record, Return};
+pub use records::{Index, MemoryRecords, Records, StoreFailed};
 pub use stamp::{HybridClock, Node, Stamp};
+pub use sums::{ItemHash, Level, Sum, Sums, leaf_of};

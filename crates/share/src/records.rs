@@ -1,0 +1,127 @@
+//! Where a member's records are: on disk in a master, in memory in tests.
+//!
+//! The model reads and writes records through this and knows no file. What it needs to compare copies is asked for by part, so
+//! that a store may keep sums with its rows and never has to read all of them.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use crate::sums::{ItemHash, Level, Sum, Sums, leaf_of};
+use crate::{Class, Digest, Key, Record};
+
+/// What of the records is needed to compare copies.
+pub trait Index {
+    /// Returns the sum of a class from the finest part `since` on.
+    fn root(&self, class: Class, since: u32) -> Sum;
+
+    /// Returns the sums of the parts of a level within some finest parts, without the empty ones, in ascending order.
+    fn parts(&self, class: Class, level: Level, within: RangeInclusive<u32>) -> Vec<(u32, Sum)>;
+
+    /// Returns the records of these finest parts.
+    fn items(&self, class: Class, within: RangeInclusive<u32>) -> Vec<(Key, Digest)>;
+}
+
+/// The records of a member.
+pub trait Records: Index {
+    /// Returns a record.
+    fn get(&self, class: Class, key: &Key) -> Option<Record>;
+
+    /// Returns when a record arrived, by the clock of this host.
+    fn arrived(&self, class: Class, key: &Key) -> Option<u64>;
+
+    /// Stores a record in place of the earlier one with its key. Returns once it is as safe as this member's own.
+    fn put(&mut self, record: Record, arrived: u64) -> Result<(), StoreFailed>;
+
+    /// Removes a record.
+    fn remove(&mut self, class: Class, key: &Key);
+
+    /// Returns the keys of tombstones that arrived before a time.
+    fn tombstones(&self, before: u64) -> Vec<(Class, Key)>;
+}
+
+/// A record could not be stored: the disk is full, or fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreFailed(pub String);
+
+/// Records in memory: for tests and simulations.
+#[derive(Clone, Default)]
+pub struct MemoryRecords {
+    classes: BTreeMap<Class, ClassRecords>,
+}
+
+#[derive(Clone, Default)]
+struct ClassRecords {
+    sums: Sums,
+    records: BTreeMap<(u32, Key), (Record, u64)>,
+}
+
+impl ClassRecords {
+    fn remove(&mut self, class: Class, key: &Key) {
+        let leaf = leaf_of(class, key);
+        if let Some((old, _)) = self.records.remove(&(leaf, key.clone())) {
+            self.sums.remove(leaf, ItemHash::of(class, key, old.digest));
+        }
+    }
+}
+
+impl MemoryRecords {
+    /// Returns all records of a class.
+    pub fn all(&self, class: Class) -> impl Iterator<Item = &Record> {
+        self.classes.get(&class).into_iter().flat_map(|found| found.records.values().map(|(record, _)| record))
+    }
+
+    fn find(&self, class: Class, key: &Key) -> Option<&(Record, u64)> {
+        self.classes.get(&class)?.records.get(&(leaf_of(class, key), key.clone()))
+    }
+}
+
+impl Index for MemoryRecords {
+    fn root(&self, class: Class, since: u32) -> Sum {
+        self.classes.get(&class).map_or_else(Sum::default, |found| found.sums.root(since))
+    }
+
+    fn parts(&self, class: Class, level: Level, within: RangeInclusive<u32>) -> Vec<(u32, Sum)> {
+        self.classes.get(&class).map_or_else(Vec::new, |found| found.sums.parts(level, within))
+    }
+
+    fn items(&self, class: Class, within: RangeInclusive<u32>) -> Vec<(Key, Digest)> {
+        let Some(found) = self.classes.get(&class) else { return Vec::new() };
+        let (first, last) = within.into_inner();
+        let from = found.records.range((first, Key::first())..);
+        let inside = from.take_while(|((leaf, _), _)| *leaf <= last);
+        inside.map(|((_, key), (record, _))| (key.clone(), record.digest)).collect()
+    }
+}
+
+impl Records for MemoryRecords {
+    fn get(&self, class: Class, key: &Key) -> Option<Record> {
+        self.find(class, key).map(|(record, _)| record.clone())
+    }
+
+    fn arrived(&self, class: Class, key: &Key) -> Option<u64> {
+        self.find(class, key).map(|(_, arrived)| *arrived)
+    }
+
+    fn put(&mut self, record: Record, arrived: u64) -> Result<(), StoreFailed> {
+        let (class, key) = (record.class(), record.key.clone());
+        let found = self.classes.entry(class).or_default();
+        found.remove(class, &key);
+        let leaf = leaf_of(class, &key);
+        found.sums.add(leaf, ItemHash::of(class, &key, record.digest));
+        found.records.insert((leaf, key), (record, arrived));
+        Ok(())
+    }
+
+    fn remove(&mut self, class: Class, key: &Key) {
+        if let Some(found) = self.classes.get_mut(&class) {
+            found.remove(class, key);
+        }
+    }
+
+    fn tombstones(&self, before: u64) -> Vec<(Class, Key)> {
+        let all = self.classes.iter().flat_map(|(class, found)| found.records.values().map(move |one| (*class, one)));
+        let old = all.filter(|(_, (record, arrived))| record.is_tombstone() && *arrived < before);
+        old.map(|(class, (record, _))| (class, record.key.clone())).collect()
+    }
+}
