@@ -112,6 +112,11 @@ impl LossWatch {
         self.held = true;
     }
 
+    /// Returns whether nothing waits for a decision.
+    pub fn is_empty(&self) -> bool {
+        self.gone.is_empty()
+    }
+
     /// Returns when to call [`LossWatch::settle`].
     pub fn next(&self) -> Option<u64> {
         let oldest = self.gone.values().min().filter(|_| !self.held)?;

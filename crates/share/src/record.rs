@@ -62,6 +62,11 @@ impl Record {
         }
     }
 
+    /// Returns roughly how many bytes the record takes in a message.
+    pub fn size(&self) -> usize {
+        64 + self.key.as_str().len() + self.content.size()
+    }
+
     /// Returns the fields of the record in a message. `age` is for how long it has been known in milliseconds: a tombstone must
     /// not become young by being sent.
     pub(crate) fn to_value(&self, age: u64) -> Value {

@@ -35,8 +35,8 @@ pub trait Records: Index {
     /// Removes a record.
     fn remove(&mut self, class: Class, key: &Key);
 
-    /// Returns the keys of tombstones that arrived before a time.
-    fn tombstones(&self, before: u64) -> Vec<(Class, Key)>;
+    /// Returns the keys of tombstones of a class that arrived at a time or before.
+    fn tombstones(&self, class: Class, until: u64) -> Vec<Key>;
 }
 
 /// A record could not be stored: the disk is full, or fails.
@@ -119,9 +119,9 @@ impl Records for MemoryRecords {
         }
     }
 
-    fn tombstones(&self, before: u64) -> Vec<(Class, Key)> {
-        let all = self.classes.iter().flat_map(|(class, found)| found.records.values().map(move |one| (*class, one)));
-        let old = all.filter(|(_, (record, arrived))| record.is_tombstone() && *arrived < before);
-        old.map(|(class, (record, _))| (class, record.key.clone())).collect()
+    fn tombstones(&self, class: Class, until: u64) -> Vec<Key> {
+        let all = self.classes.get(&class).into_iter().flat_map(|found| found.records.values());
+        let old = all.filter(|(record, arrived)| record.is_tombstone() && *arrived <= until);
+        old.map(|(record, _)| record.key.clone()).collect()
     }
 }

@@ -67,6 +67,13 @@ pub struct Claim {
     pub done: Option<u64>,
 }
 
+/// Shows no content: returns and tokens are nobody's business.
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Content({})", self.class())
+    }
+}
+
 impl Content {
     /// Returns the class.
     pub fn class(&self) -> Class {
@@ -96,6 +103,20 @@ impl Content {
     /// a digest of its own; the others are kept in a form that may differ from the one that was sent.
     pub(super) fn is_canonical(&self) -> bool {
         !matches!(self, Content::Job { .. } | Content::Return(_) | Content::Data(_) | Content::Token { .. })
+    }
+
+    /// Returns roughly how many bytes the packed content takes.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Content::Decided(_, entry) => entry.decisions().iter().map(|one| one.packed().len() + 72).sum(),
+            Content::Denied(key) => key.len(),
+            Content::Job { load, .. } => load.len(),
+            Content::Expected(sets) => sets.values().flatten().map(|minion| minion.len() + 2).sum(),
+            Content::Return(Return { packed, .. }) => packed.len() + 16,
+            Content::Data(value) => value.as_ref().map_or(0, Bytes::len),
+            Content::Token { token, .. } => token.as_ref().map_or(0, Bytes::len) + 16,
+            Content::End(_) | Content::Claim(_) => 32,
+        }
     }
 
     pub(super) fn pack(&self) -> Bytes {

@@ -1,0 +1,169 @@
+//! What the set knows of a member: the content of a decision about it.
+
+use std::fmt;
+
+use bytes::Bytes;
+use crypto::{MEMBER_KEY_LEN, MemberPublicKey};
+use value::Value;
+
+use crate::fields::{self, Fields, MAX_NAME, Malformed};
+use crate::{Class, Node};
+
+/// A master of the set, or a witness.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its short name, which no two members share.
+    pub name: String,
+    /// Its raw public key. The node follows from it.
+    pub key: [u8; MEMBER_KEY_LEN],
+    /// Where others reach it.
+    pub addresses: Vec<String>,
+    /// What it does.
+    pub role: Role,
+    /// What the others believe it.
+    pub may: Rights,
+    /// The last two digits of its job ids.
+    pub slot: u8,
+}
+
+/// What a member does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// Serves minions.
+    Master = 1,
+    /// Only votes.
+    Witness = 2,
+    /// Gets everything, decides and votes nothing.
+    Reader = 3,
+}
+
+/// Something that a member may be allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Right {
+    /// Decide about members.
+    Members = 0,
+    /// Decide about minion keys.
+    Keys = 1,
+    /// Publish jobs and store returns.
+    Jobs = 2,
+    /// Store grains, pillar and mine.
+    Data = 3,
+    /// Make tokens.
+    Tokens = 4,
+    /// Fire events on other members.
+    Events = 5,
+    /// Hold and grant leases.
+    Lease = 6,
+}
+
+impl Right {
+    /// Returns the right that a record of this class needs.
+    pub fn of_class(class: Class) -> Right {
+        match class {
+            Class::Members => Right::Members,
+            Class::Keys | Class::Denied => Right::Keys,
+            Class::Job | Class::Expected | Class::Return | Class::End => Right::Jobs,
+            Class::Data => Right::Data,
+            Class::Token => Right::Tokens,
+            Class::Claim => Right::Lease,
+        }
+    }
+
+    /// Returns the name, as messages to people show it.
+    pub fn name(self) -> &'static str {
+        ["members", "keys", "jobs", "data", "tokens", "events", "lease"][self as usize]
+    }
+}
+
+/// What a member is allowed to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Rights(u32);
+
+impl Rights {
+    /// Everything, also what later versions add.
+    pub const ALL: Rights = Rights(u32::MAX);
+
+    /// Returns exactly these rights.
+    pub fn only(rights: &[Right]) -> Rights {
+        Rights(rights.iter().fold(0, |all, right| all | 1 << *right as u32))
+    }
+
+    /// Returns whether a right is among them.
+    pub fn contains(self, right: Right) -> bool {
+        self.0 & 1 << right as u32 != 0
+    }
+}
+
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rights({:#b})", self.0)
+    }
+}
+
+/// The maximum number of addresses of a member.
+const MOST_ADDRESSES: usize = 64;
+
+impl Member {
+    /// Returns the node.
+    pub fn node(&self) -> Node {
+        Node::of_key(&self.key)
+    }
+
+    /// Packs the content of a decision about the member.
+    pub fn pack(&self) -> Bytes {
+        let addresses = self.addresses.iter().map(|address| Value::from(address.as_str())).collect();
+        fields::packed(vec![
+            Value::from(self.name.as_str()),
+            Value::bytes(Bytes::copy_from_slice(&self.key)),
+            Value::List(addresses),
+            fields::number(self.role as u64),
+            fields::number(u64::from(self.may.0)),
+            fields::number(u64::from(self.slot)),
+        ])
+    }
+
+    /// Reads the content of a decision about a member.
+    pub fn unpack(packed: &Bytes) -> Result<Member, Malformed> {
+        let mut fields = Fields::open(packed, 256, "a member")?;
+        let name = fields.text("the name of a member", MAX_NAME)?;
+        let key = fields.array("the key of a member")?;
+        let mut list = fields.list("addresses", MOST_ADDRESSES)?;
+        let mut addresses = Vec::new();
+        while list.left() > 0 {
+            addresses.push(list.text("an address", MAX_NAME)?);
+        }
+        let role = match fields.number("a role")? {
+            1 => Role::Master,
+            2 => Role::Witness,
+            3 => Role::Reader,
+            _ => return Err(Malformed("a role")),
+        };
+        let may = Rights(fields.number("rights")? as u32);
+        let slot = fields.number("a slot")?;
+        let slot = u8::try_from(slot).ok().filter(|slot| *slot < 99).ok_or(Malformed("a slot"))?;
+        Ok(Member { name, key, addresses, role, may, slot })
+    }
+
+    /// Returns the key, ready to verify.
+    pub fn public_key(&self) -> Option<MemberPublicKey> {
+        MemberPublicKey::from_raw(&self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_comes_back_as_it_was() {
+        let may = Rights::only(&[Right::Keys, Right::Lease]);
+        let addresses = vec!["10.0.3.7:4520".into()];
+        let member = Member { name: "m1".into(), key: [7; 32], addresses, role: Role::Witness, may, slot: 98 };
+        assert_eq!(Member::unpack(&member.pack()), Ok(member.clone()));
+        assert!(Member::unpack(&Member { slot: 99, ..member }.pack()).is_err());
+        assert!(may.contains(Right::Keys) && !may.contains(Right::Jobs));
+        assert_eq!(Right::Lease.name(), "lease");
+    }
+}

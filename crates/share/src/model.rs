@@ -1,0 +1,240 @@
+//! The model of one member: what it hears and does goes in, what is to be done comes out.
+//!
+//! A carrier reports members and messages to [`Model::hear`], the master its own changes to [`Model::local`], and the clock calls
+//! [`Model::tick`]. Each returns [`Action`]s, in order. Nothing here waits, and a lost message is repaired by comparing.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use crypto::MemberKey;
+
+use crate::records::Records;
+use crate::{Class, Digest, Entry, HybridClock, Incoming, Key, LossWatch, Message, Node, Record, Stamp};
+
+mod action;
+mod change;
+mod comparing;
+mod members;
+mod outbox;
+mod peer;
+mod receive;
+mod retention;
+
+pub use action::Action;
+pub use change::Change;
+use members::Members;
+use outbox::Outbox;
+use peer::Peer;
+
+/// The time, from two clocks of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Milliseconds since 1970. May jump.
+    pub wall: u64,
+    /// Milliseconds of a clock that never jumps: all waiting is measured with it.
+    pub steady: u64,
+}
+
+/// What the options of the master say.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// For how long jobs are kept, in milliseconds (`keep_jobs_seconds`); 0 for ever.
+    pub keep_jobs: u64,
+    /// For how long deletions are remembered, in milliseconds (`cluster_tombstone_days`).
+    pub keep_tombstones: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        const DAY: u64 = 86_400_000;
+        Settings { keep_jobs: DAY, keep_tombstones: 90 * DAY }
+    }
+}
+
+/// The model of one member.
+pub struct Model<R> {
+    node: Node,
+    key: MemberKey,
+    settings: Settings,
+    clock: HybridClock,
+    records: R,
+    members: Members,
+    peers: BTreeMap<Node, Peer>,
+    outbox: Outbox,
+    /// Data of minions that changed here and will be announced.
+    announcements: BTreeMap<Key, Announcement>,
+    losses: LossWatch,
+    /// When each member was last found to have equal copies, by the wall clock.
+    compared: BTreeMap<Node, u64>,
+    /// The number of the last message that wants an answer.
+    number: u64,
+    /// When tombstones are looked through next.
+    sweep: u64,
+}
+
+struct Announcement {
+    digest: Digest,
+    stamp: Stamp,
+    due: u64,
+}
+
+/// How long a member waits with an announcement: a minion that sends its data to all masters has done so by then.
+const ANNOUNCE_AFTER: u64 = 200;
+
+/// How far in the future a stamp may be, in milliseconds. Clocks follow stamps, and one that is far off would lead them all astray.
+const MOST_AHEAD: u64 = 86_400_000;
+
+impl<R: Records> Model<R> {
+    /// Creates the model of the member with this key. `last` is the highest time that it wrote down.
+    pub fn new(key: MemberKey, records: R, settings: Settings, last: u64) -> Model<R> {
+        let node = Node::of_key(&key.public());
+        let mut model = Model {
+            node,
+            key,
+            settings,
+            clock: HybridClock::new(node, last),
+            records,
+            members: Members::default(),
+            peers: BTreeMap::new(),
+            outbox: Outbox::default(),
+            announcements: BTreeMap::new(),
+            losses: LossWatch::default(),
+            compared: BTreeMap::new(),
+            number: 0,
+            sweep: 0,
+        };
+        for (key, _) in model.records.items(Class::Members, 0..=u32::MAX) {
+            if let Some(record) = model.records.get(Class::Members, &key) {
+                model.members.learn(&record);
+            }
+        }
+        model
+    }
+
+    /// Returns the node of this member.
+    pub fn node(&self) -> Node {
+        self.node
+    }
+
+    /// Returns the records.
+    pub fn records(&self) -> &R {
+        &self.records
+    }
+
+    /// Returns the highest time that was written or seen: to be written down with the records.
+    pub fn last_time(&self) -> u64 {
+        self.clock.last()
+    }
+
+    /// Returns when this member and another one last had equal copies, by the wall clock.
+    pub fn compared(&self, node: Node) -> Option<u64> {
+        self.compared.get(&node).copied()
+    }
+
+    /// Returns the entry of a minion key or a member.
+    pub fn entry(&self, class: Class, key: &Key) -> Entry {
+        match self.records.get(class, key).map(|record| record.content) {
+            Some(crate::Content::Decided(_, entry)) => entry,
+            _ => Entry::default(),
+        }
+    }
+
+    /// Takes what a carrier reports.
+    pub fn hear(&mut self, incoming: Incoming, now: Moment) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match incoming {
+            Incoming::Up(node) => self.up(node, now, &mut actions),
+            Incoming::Down(node, _) => drop(self.peers.remove(&node)),
+            Incoming::Overflowed(node) => self.compare_soon(node, now),
+            Incoming::Message { from, message, .. } => self.message(from, &message, now, &mut actions),
+        }
+        actions
+    }
+
+    /// Does what is due. Call it at [`Model::next_tick`] or later.
+    pub fn tick(&mut self, now: Moment) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.flush_outbox(now, &mut actions);
+        self.announce(now, &mut actions);
+        self.compare_due(now, &mut actions);
+        self.settle_losses(now, &mut actions);
+        self.sweep(now);
+        actions
+    }
+
+    /// Returns when [`Model::tick`] has something to do, by the steady clock.
+    pub fn next_tick(&self) -> Option<u64> {
+        let peers = self.peers.values().map(Peer::next);
+        let announcements = self.announcements.values().map(|announcement| announcement.due);
+        peers.chain(announcements).chain(self.outbox.due()).chain(self.losses.next()).chain([self.sweep]).min()
+    }
+
+    fn up(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
+        if !self.members.is_accepted(node) {
+            actions.push(Action::Warn(format!("{node:?} is linked but no member of the set")));
+            return;
+        }
+        // The lower node asks, so that a pair does not compare twice.
+        self.peers.insert(node, Peer::new(self.node < node, now));
+        self.compare_due(now, actions);
+    }
+
+    fn message(&mut self, from: Node, packed: &Bytes, now: Moment, actions: &mut Vec<Action>) {
+        if !self.peers.contains_key(&from) || !self.members.is_accepted(from) {
+            return;
+        }
+        match Message::decode(packed) {
+            Ok(Some(Message::Part(part))) => {
+                let whole = self.peers.get_mut(&from).and_then(|peer| peer.assemble(part));
+                match whole.map(|whole| Message::decode(&whole)) {
+                    Some(Ok(Some(message))) => self.handle(from, message, now, actions),
+                    Some(Err(error)) => actions.push(Action::Warn(format!("{from:?} sent parts of which {error}"))),
+                    Some(Ok(None)) | None => {}
+                }
+            }
+            Ok(Some(message)) => self.handle(from, message, now, actions),
+            // Of a later version, and not for us.
+            Ok(None) => {}
+            Err(error) => actions.push(Action::Warn(format!("{from:?} sent a message of which {error}"))),
+        }
+    }
+
+    fn handle(&mut self, from: Node, message: Message, now: Moment, actions: &mut Vec<Action>) {
+        match message {
+            Message::Put(put) => self.receive(from, put, now, actions),
+            Message::Stored(stored) => self.stored(from, stored, now, actions),
+            Message::Have(all) => self.offered(from, all, actions),
+            Message::Want(keys) => self.wanted(from, keys, now, actions),
+            Message::Root(_)
+            | Message::Parts(_)
+            | Message::Differ(_)
+            | Message::Items(_)
+            | Message::Missing(_)
+            | Message::Fetch(_) => self.compare_message(from, message, now, actions),
+            // Sent whole, or put together before.
+            Message::Part(_) => {}
+            Message::Job(_)
+            | Message::Progress(_)
+            | Message::Events(_)
+            | Message::Here(_)
+            | Message::Digests(_)
+            | Message::Ask(_)
+            | Message::Answer(_)
+            | Message::Vote(_) => actions.push(Action::Received { from, message }),
+        }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// Returns for how long a record has been known.
+    fn age(&self, record: &Record, now: Moment) -> u64 {
+        let arrived = self.records.arrived(record.class(), &record.key);
+        arrived.map_or(0, |arrived| now.wall.saturating_sub(arrived))
+    }
+}
+
+#[cfg(test)]
+mod tests;

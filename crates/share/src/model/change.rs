@@ -1,0 +1,199 @@
+//! Changes that this member makes itself.
+
+use bytes::Bytes;
+
+use super::{ANNOUNCE_AFTER, Action, Announcement, Model, Moment};
+use crate::files::{FileVerdict, judge};
+use crate::member::Member;
+use crate::records::Records;
+use crate::{By, Class, Content, Entry, Key, KeyFile, Lost, Record, SignedDecision, State, Wish};
+
+/// Something that happened on this member.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Somebody here decided about a minion key.
+    Key {
+        /// The minion id.
+        id: Key,
+        /// What.
+        state: State,
+        /// The public key; may be empty for a deletion.
+        public_key: Bytes,
+        /// On whose word.
+        by: By,
+    },
+    /// Somebody here decided about a member.
+    Member(Member, State, By),
+    /// A record of another class was written here.
+    Write(Key, Content),
+    /// Key files changed, and not by this master: these are the files of the id now.
+    Files(Key, Vec<KeyFile>),
+    /// A whole key directory is gone.
+    DirectoryGone,
+    /// The lost key files were written again, so nothing is decided.
+    LossRestored,
+    /// The lost key files were meant to be deleted.
+    LossAdopted,
+    /// Decisions about members that came with the welcome into the set. They are believed as they are.
+    Welcome(Vec<Record>),
+}
+
+impl<R: Records> Model<R> {
+    /// Takes a change that was made here.
+    pub fn local(&mut self, change: Change, now: Moment) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match change {
+            Change::Key { id, state, public_key, by } => {
+                let wish = Wish { class: Class::Keys, key: id, state, content: public_key, by };
+                self.decide(wish, now, &mut actions);
+            }
+            Change::Member(member, state, by) => {
+                let (key, content) = (Key::of_node(member.node()), member.pack());
+                self.decide(Wish { class: Class::Members, key, state, content, by }, now, &mut actions);
+            }
+            Change::Write(key, content) => self.write(key, content, now, &mut actions),
+            Change::Files(id, files) => self.files(id, &files, now, &mut actions),
+            Change::DirectoryGone => self.losses.directory_gone(),
+            Change::LossRestored => drop(self.losses.release()),
+            Change::LossAdopted => {
+                let lost = self.losses.release();
+                self.delete(lost, now, &mut actions);
+            }
+            Change::Welcome(records) => {
+                for record in records {
+                    if let Err(error) = self.merge(record, 0, now, &mut actions) {
+                        actions.push(Action::Warn(format!("a member of the set is not stored: {error}")));
+                    }
+                }
+            }
+        }
+        actions
+    }
+
+    fn decide(&mut self, wish: Wish, now: Moment, actions: &mut Vec<Action>) {
+        let (class, key) = (wish.class, wish.key.clone());
+        if !key.fits(class) {
+            actions.push(Action::Warn(format!("nothing is decided about {key:?}: it is no key of {class}")));
+            return;
+        }
+        let wished = (wish.state != State::Deleted).then(|| (wish.state, wish.content.clone()));
+        let entry = self.entry(class, &key);
+        let stamp = self.clock.next(now.wall);
+        let Some(decision) = entry.decide(wish, stamp) else {
+            // The files may say something else than what was decided before.
+            self.write_key(class, &key, &entry, wished, actions);
+            return;
+        };
+        let decision = match SignedDecision::sign(decision, &self.key) {
+            Ok(decision) => decision,
+            Err(error) => return actions.push(Action::Warn(format!("a decision about {key} is lost: {error}"))),
+        };
+        let decided = entry.merge(&Entry::new(vec![decision]));
+        self.write_key(class, &key, &decided, wished, actions);
+        let record = Record::new(key, stamp, Content::Decided(class, decided));
+        if self.keep(record.clone(), now, actions) {
+            self.send_record(record, now, actions);
+        }
+    }
+
+    /// Has the key files written if they are not what somebody here just made of them.
+    fn write_key(
+        &self,
+        class: Class,
+        id: &Key,
+        entry: &Entry,
+        files: Option<(State, Bytes)>,
+        actions: &mut Vec<Action>,
+    ) {
+        let present = entry.present().map(|(state, content)| (state, content.clone()));
+        if class == Class::Keys && present != files {
+            let (id, denied) = (id.clone(), entry.denied().cloned());
+            actions.push(Action::WriteKey { id, present, denied });
+        }
+    }
+
+    fn write(&mut self, key: Key, content: Content, now: Moment, actions: &mut Vec<Action>) {
+        let class = content.class();
+        if class.is_decided() || !key.fits(class) {
+            actions.push(Action::Warn(format!("nothing is stored of {class}: it is not the key of such a record")));
+            return;
+        }
+        let record = Record::new(key, self.clock.next(now.wall), content);
+        let Some(record) = self.merge_own(record, now, actions) else { return };
+        if class == Class::Data {
+            // The minion may have told the others as well.
+            let due = now.steady + ANNOUNCE_AFTER;
+            let announcement = Announcement { digest: record.digest, stamp: record.stamp, due };
+            self.announcements.insert(record.key, announcement);
+        } else {
+            self.send_record(record, now, actions);
+        }
+    }
+
+    /// Stores what this member wrote. Returns what it makes with what was there, if that is something else than before.
+    fn merge_own(&mut self, record: Record, now: Moment, actions: &mut Vec<Action>) -> Option<Record> {
+        let before = self.records.get(record.class(), &record.key);
+        if let Some(before) = before.as_ref().filter(|before| before.contradicts(&record)) {
+            actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
+        }
+        let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
+        if before.is_some_and(|before| before.digest == merged.digest) {
+            return None;
+        }
+        self.keep(merged.clone(), now, actions).then_some(merged)
+    }
+
+    fn keep(&mut self, record: Record, now: Moment, actions: &mut Vec<Action>) -> bool {
+        let (class, key) = (record.class(), record.key.clone());
+        if class == Class::Members {
+            self.learn_member(&record, actions);
+        }
+        match self.records.put(record, now.wall) {
+            Ok(()) => true,
+            Err(error) => {
+                let key = if class == Class::Token { "a token" } else { key.as_str() };
+                actions.push(Action::Warn(format!("{class} {key} is not shared: {error}")));
+                false
+            }
+        }
+    }
+
+    fn files(&mut self, id: Key, files: &[KeyFile], now: Moment, actions: &mut Vec<Action>) {
+        let entry = self.entry(Class::Keys, &id);
+        if !files.is_empty() {
+            self.losses.back(&id);
+        }
+        match judge(Some(&entry), files) {
+            FileVerdict::Nothing => {}
+            FileVerdict::Decide(state, content) => {
+                self.decide(Wish { class: Class::Keys, key: id, state, content, by: By::Files }, now, actions);
+            }
+            FileVerdict::SetAside(_, reason) => actions.push(Action::SetAside { id, reason }),
+            FileVerdict::Gone => self.losses.gone(id, now.steady),
+        }
+        self.settle_losses(now, actions);
+    }
+
+    pub(super) fn settle_losses(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        if self.losses.is_empty() {
+            return;
+        }
+        // Deleted entries count as well until their tombstones go: a fifth of too many is asked for rather than of too few.
+        let known = self.records.root(Class::Keys, 0).count as usize;
+        match self.losses.settle(now.steady, known) {
+            None => {}
+            Some(Lost::Deleted(ids)) => self.delete(ids, now, actions),
+            Some(Lost::TooMany(ids)) => actions.push(Action::KeysLost(ids)),
+        }
+    }
+
+    fn delete(&mut self, ids: Vec<Key>, now: Moment, actions: &mut Vec<Action>) {
+        for key in ids {
+            let Some((_, content)) = self.entry(Class::Keys, &key).present().map(|(state, key)| (state, key.clone()))
+            else {
+                continue;
+            };
+            self.decide(Wish { class: Class::Keys, key, state: State::Deleted, content, by: By::Files }, now, actions);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Comparing with linked members: when, and what is sent for it.
+
+use super::peer::{COMPARE_EVERY, MOST_UNANSWERED, Running, answer_by};
+use super::receive::MOST_SERVED;
+use super::{Action, Model, Moment};
+use crate::compare::{self, Comparison, Outcome, Step};
+use crate::message::{Fetch, Put};
+use crate::records::Records;
+use crate::{Class, Key, Lane, Message, Node};
+
+/// How long after messages were lost a comparison starts, in milliseconds: they may not be the last ones.
+const COMPARE_AFTER_LOSS: u64 = 1_000;
+
+impl<R: Records> Model<R> {
+    /// Compares with a member once it is clear what was lost.
+    pub(super) fn compare_soon(&mut self, node: Node, now: Moment) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.compare_by(now.steady + COMPARE_AFTER_LOSS);
+        }
+    }
+
+    pub(super) fn compare_due(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        for node in self.peers.keys().copied().collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get_mut(&node) else { continue };
+            if peer.forget_unanswered(now) {
+                peer.compare_by(now.steady);
+            }
+            if peer.comparison.as_ref().is_some_and(|running| running.until <= now.steady) {
+                peer.comparison = None;
+                peer.compare_by(now.steady);
+            }
+            if peer.comparison.is_none() && peer.compare_at.is_some_and(|at| at <= now.steady) {
+                self.start_comparison(node, now, actions);
+            }
+        }
+    }
+
+    fn start_comparison(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
+        let (round, since) = (self.next_number(), self.since(now));
+        let (comparison, root) = Comparison::start(&self.records, round, since);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.compare_at = peer.asks.then_some(now.steady + COMPARE_EVERY);
+            peer.comparison = Some(Running { comparison, until: answer_by(now), deliver: Default::default() });
+            self.send(node, Lane::Bulk, &root, actions);
+        }
+    }
+
+    /// Returns the first minute of jobs that is certainly kept here for as long as a comparison takes.
+    fn since(&self, now: Moment) -> u32 {
+        match self.settings.keep_jobs {
+            0 => 0,
+            keep => u32::try_from(now.wall.saturating_sub(keep) / 60_000 + 2).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(super) fn compare_message(&mut self, from: Node, message: Message, now: Moment, actions: &mut Vec<Action>) {
+        let answer = match &message {
+            Message::Root(root) if !root.answer => {
+                // Only one of the two asks at a time: the lower node.
+                if let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.asks) {
+                    peer.comparison = None;
+                    peer.compare_at = None;
+                }
+                compare::answer_root(&self.records, self.since(now), root)
+            }
+            Message::Parts(parts) => compare::answer_parts(&self.records, parts),
+            Message::Items(items) => compare::answer_items(&self.records, items),
+            Message::Fetch(fetch) => return self.serve(from, fetch, now, actions),
+            _ => return self.compare_answer(from, &message, now, actions),
+        };
+        self.send(from, Lane::Bulk, &answer, actions);
+    }
+
+    fn compare_answer(&mut self, from: Node, message: &Message, now: Moment, actions: &mut Vec<Action>) {
+        let Some(running) = self.peers.get_mut(&from).and_then(|peer| peer.comparison.as_mut()) else { return };
+        let (comparison, records) = (&mut running.comparison, &self.records);
+        let step = match message {
+            Message::Root(root) => comparison.hear_root(records, root),
+            Message::Differ(differ) => comparison.hear_differ(records, differ),
+            Message::Missing(missing) => comparison.hear_missing(records, missing),
+            _ => Step::Ignore,
+        };
+        self.step(from, step, now, actions);
+    }
+
+    /// Takes note that a request of a comparison is answered.
+    pub(super) fn served(&mut self, from: Node, round: u64, served: u64, now: Moment, actions: &mut Vec<Action>) {
+        let Some(running) = self.peers.get_mut(&from).and_then(|peer| peer.comparison.as_mut()) else { return };
+        let served = usize::try_from(served).unwrap_or(usize::MAX);
+        let step = running.comparison.hear_served(&self.records, round, served);
+        self.step(from, step, now, actions);
+    }
+
+    fn step(&mut self, node: Node, step: Step, now: Moment, actions: &mut Vec<Action>) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let Some(running) = peer.comparison.as_mut() else { return };
+        if step != Step::Ignore {
+            running.until = answer_by(now);
+        }
+        match step {
+            Step::Ignore => {}
+            Step::Send(message) => self.send(node, Lane::Bulk, &message, actions),
+            Step::Deliver(class, keys) => {
+                running.deliver.extend(keys.into_iter().map(|key| (class, key)));
+                self.deliver(node, now, actions);
+            }
+            Step::Over(outcome) => {
+                peer.comparison = None;
+                self.compared_with(node, outcome, now, actions);
+            }
+        }
+    }
+
+    fn compared_with(&mut self, node: Node, outcome: Outcome, now: Moment, actions: &mut Vec<Action>) {
+        if outcome.settled {
+            self.compared.insert(node, now.wall);
+            actions.push(Action::Compared { node, at: now.wall });
+        }
+    }
+
+    /// Sends what the other member lacks, as far as it keeps up with it.
+    pub(super) fn deliver(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let room = MOST_UNANSWERED.saturating_sub(peer.unanswered_bytes());
+        let Some(running) = peer.comparison.as_mut().filter(|running| !running.deliver.is_empty()) else { return };
+        running.until = answer_by(now);
+        if room == 0 {
+            return;
+        }
+        let keys: Vec<Option<(Class, Key)>> = running.deliver.iter().cloned().map(Some).collect();
+        let taken = self.send_keys(node, &keys, room, now, actions);
+        let Some(running) = self.peers.get_mut(&node).and_then(|peer| peer.comparison.as_mut()) else { return };
+        running.deliver.drain(..taken);
+        if running.deliver.is_empty() {
+            let step = running.comparison.proceed(&self.records);
+            self.step(node, step, now, actions);
+        }
+    }
+
+    /// Sends what another member lacks and asks for.
+    fn serve(&mut self, to: Node, fetch: &Fetch, now: Moment, actions: &mut Vec<Action>) {
+        let keys = compare::fetched(&self.records, fetch);
+        let keys: Vec<Option<(Class, Key)>> = keys.into_iter().map(|key| key.map(|key| (fetch.class, key))).collect();
+        let taken = self.send_keys(to, &keys, MOST_SERVED, now, actions);
+        let number = self.next_number();
+        let served = Some((fetch.round, taken as u64));
+        self.send(to, Lane::Bulk, &Message::Put(Put { number, records: Vec::new(), served }), actions);
+    }
+}

@@ -1,0 +1,154 @@
+//! Sending: records that changed here wait a moment for others, and large messages are cut into parts.
+
+use bytes::Bytes;
+
+use super::peer::MOST_UNANSWERED;
+use super::{Action, Model, Moment};
+use crate::message::{MAX_MESSAGE, Part, Put};
+use crate::records::Records;
+use crate::{Class, Key, Lane, Message, Node, Record, To};
+
+/// How long a record waits for others, in milliseconds.
+const COLLECT: u64 = 5;
+
+/// How many bytes of records are sent together.
+pub(super) const TOGETHER: usize = 64 * 1024;
+
+/// Records up to this size are sent in the lane for small things.
+const SMALL: usize = 16 * 1024;
+
+/// The bytes of one part of a large message.
+const PART: usize = MAX_MESSAGE - 64;
+
+/// Records that will be sent to all linked members.
+#[derive(Default)]
+pub(super) struct Outbox {
+    small: Waiting,
+    large: Waiting,
+}
+
+#[derive(Default)]
+struct Waiting {
+    records: Vec<(Record, u64)>,
+    bytes: usize,
+    due: Option<u64>,
+}
+
+impl Outbox {
+    /// Returns when something has to be sent.
+    pub fn due(&self) -> Option<u64> {
+        self.small.due.into_iter().chain(self.large.due).min()
+    }
+}
+
+impl<R: Records> Model<R> {
+    /// Sends a record that changed here to all linked members, soon.
+    pub(super) fn send_record(&mut self, record: Record, now: Moment, actions: &mut Vec<Action>) {
+        if self.peers.is_empty() {
+            return;
+        }
+        let (size, age) = (record.size(), self.age(&record, now));
+        let waiting = if size <= SMALL { &mut self.outbox.small } else { &mut self.outbox.large };
+        waiting.bytes += size;
+        waiting.records.push((record, age));
+        let due = if waiting.bytes >= TOGETHER { now.steady } else { now.steady + COLLECT };
+        waiting.due = Some(waiting.due.map_or(due, |earlier| earlier.min(due)));
+        self.flush_outbox(now, actions);
+    }
+
+    pub(super) fn flush_outbox(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        for lane in [Lane::Talk, Lane::Bulk] {
+            let waiting = match lane {
+                Lane::Talk => &mut self.outbox.small,
+                Lane::Bulk => &mut self.outbox.large,
+            };
+            if waiting.due.is_none_or(|due| due > now.steady) {
+                continue;
+            }
+            let Waiting { records, bytes, .. } = std::mem::take(waiting);
+            let keys: Vec<(Class, Key)> =
+                records.iter().map(|(record, _)| (record.class(), record.key.clone())).collect();
+            let number = self.next_number();
+            // Packed once for all.
+            let message = Message::Put(Put { number, records, served: None }).encode();
+            for node in self.peers.keys().copied().collect::<Vec<_>>() {
+                let Some(peer) = self.peers.get_mut(&node) else { continue };
+                if peer.unanswered_bytes() > MOST_UNANSWERED {
+                    // It is behind. What it misses is found by comparing, once it has caught up.
+                    self.compare_soon(node, now);
+                    continue;
+                }
+                peer.sent(number, bytes, keys.clone(), now);
+                self.send_packed(node, lane, message.clone(), actions);
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, to: Node, lane: Lane, message: &Message, actions: &mut Vec<Action>) {
+        self.send_packed(to, lane, message.encode(), actions);
+    }
+
+    fn send_packed(&mut self, to: Node, lane: Lane, message: Bytes, actions: &mut Vec<Action>) {
+        let to = To::Member(to);
+        if message.len() <= MAX_MESSAGE {
+            actions.push(Action::Send { to, lane, message });
+            return;
+        }
+        let id = self.next_number();
+        let of = message.len().div_ceil(PART) as u64;
+        for place in 0..of {
+            let from = place as usize * PART;
+            let bytes = message.slice(from..message.len().min(from + PART));
+            let message = Message::Part(Part { id, place, of, bytes }).encode();
+            actions.push(Action::Send { to, lane: Lane::Bulk, message });
+        }
+    }
+
+    /// Sends records of a comparison or an answer, together as far as they fit. Returns how many fit below `most` bytes.
+    pub(super) fn send_keys(
+        &mut self,
+        to: Node,
+        keys: &[Option<(Class, Key)>],
+        most: usize,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> usize {
+        let (mut total, mut bytes, mut taken) = (0, 0, 0);
+        let mut records = Vec::new();
+        for key in keys {
+            if total >= most && taken > 0 {
+                break;
+            }
+            taken += 1;
+            let Some(record) = key.as_ref().and_then(|(class, key)| self.records.get(*class, key)) else { continue };
+            let size = record.size();
+            (total, bytes) = (total + size, bytes + size);
+            let age = self.age(&record, now);
+            records.push((record, age));
+            if bytes >= TOGETHER {
+                self.send_put(to, std::mem::take(&mut records), bytes, now, actions);
+                bytes = 0;
+            }
+        }
+        if !records.is_empty() {
+            self.send_put(to, records, bytes, now, actions);
+        }
+        taken
+    }
+
+    fn send_put(
+        &mut self,
+        to: Node,
+        records: Vec<(Record, u64)>,
+        bytes: usize,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
+        let number = self.next_number();
+        let keys = records.iter().map(|(record, _)| (record.class(), record.key.clone())).collect();
+        if let Some(peer) = self.peers.get_mut(&to) {
+            peer.sent(number, bytes, keys, now);
+        }
+        self.send(to, Lane::Bulk, &Message::Put(Put { number, records, served: None }), actions);
+    }
+}

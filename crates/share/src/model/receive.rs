@@ -1,0 +1,207 @@
+//! Records and offers of other members: who may send what, and what becomes of it.
+
+use super::{Action, MOST_AHEAD, Model, Moment};
+use crate::member::Right;
+use crate::message::{Have, Put, Stored};
+use crate::records::Records;
+use crate::{Class, Content, Entry, Key, Lane, Message, Node, Record};
+
+/// How many bytes of records answer one request.
+pub(super) const MOST_SERVED: usize = 4 << 20;
+
+impl<R: Records> Model<R> {
+    /// Takes records of another member and answers what became of them.
+    pub(super) fn receive(&mut self, from: Node, put: Put, now: Moment, actions: &mut Vec<Action>) {
+        let Put { number, records, served } = put;
+        let mut refused = Vec::new();
+        for (place, (record, age)) in records.into_iter().enumerate() {
+            if let Err(reason) = self.receive_one(from, record, age, now, actions) {
+                refused.push((place as u64, reason));
+            }
+        }
+        if let Some((_, reason)) = refused.first() {
+            actions.push(Action::Warn(format!("{} records of {from:?} are refused: {reason}", refused.len())));
+        }
+        self.send(from, Lane::Talk, &Message::Stored(Stored { number, refused }), actions);
+        if let Some((round, served)) = served {
+            self.served(from, round, served, now, actions);
+        }
+    }
+
+    fn receive_one(
+        &mut self,
+        from: Node,
+        record: Record,
+        age: u64,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), String> {
+        let class = record.class();
+        let latest = match &record.content {
+            Content::Decided(_, entry) => entry.latest().max(record.stamp.time),
+            _ => record.stamp.time,
+        };
+        if latest >> 16 > now.wall.saturating_add(MOST_AHEAD) {
+            return Err(format!("it is stamped {} days ahead", ((latest >> 16) - now.wall) / MOST_AHEAD));
+        }
+        let (record, refusal) = match record.content {
+            Content::Decided(_, entry) => {
+                let (entry, refusal) = self.checked(class, &record.key, entry);
+                let refusal = refusal.map_or(Ok(()), Err);
+                if entry.decisions().is_empty() {
+                    return refusal;
+                }
+                (Record::new(record.key, record.stamp, Content::Decided(class, entry)), refusal)
+            }
+            _ => {
+                let right = Right::of_class(class);
+                if !self.members.rights(from).contains(right) {
+                    return Err(format!("its sender lacks the right {}", right.name()));
+                }
+                (record, Ok(()))
+            }
+        };
+        if self.is_over(&record, age, now) {
+            return refusal;
+        }
+        self.merge(record, age, now, actions).and(refusal)
+    }
+
+    /// Returns the decisions of an entry that count, and why others do not. Decisions that are here already were checked then.
+    fn checked(&self, class: Class, key: &Key, entry: Entry) -> (Entry, Option<String>) {
+        let own = self.entry(class, key);
+        let (mut good, mut refusal) = (Vec::new(), None);
+        for decision in entry.decisions() {
+            let known = own.decisions().contains(decision);
+            match if known { None } else { self.members.refuse(decision) } {
+                None => good.push(decision.clone()),
+                Some(reason) => refusal = Some(reason),
+            }
+        }
+        (Entry::new(good), refusal)
+    }
+
+    /// Merges a record from elsewhere into the copy here.
+    pub(super) fn merge(
+        &mut self,
+        record: Record,
+        age: u64,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), String> {
+        let class = record.class();
+        self.clock.observe(record.stamp.time);
+        let before = self.records.get(class, &record.key);
+        if let Some(before) = before.as_ref().filter(|before| before.contradicts(&record)) {
+            actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
+        }
+        let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
+        if before.as_ref() == Some(&merged) {
+            return Ok(());
+        }
+        let changed = before.as_ref().is_none_or(|before| before.digest != merged.digest);
+        let arrived = match self.records.arrived(class, &merged.key) {
+            Some(arrived) if !changed => arrived,
+            _ => now.wall.saturating_sub(age),
+        };
+        self.records.put(merged.clone(), arrived).map_err(|error| error.to_string())?;
+        if changed {
+            self.consequences(before.as_ref(), merged, actions);
+        }
+        Ok(())
+    }
+
+    fn consequences(&mut self, before: Option<&Record>, record: Record, actions: &mut Vec<Action>) {
+        if let Content::Decided(class, entry) = &record.content {
+            let empty = Entry::default();
+            let earlier = match before.map(|before| &before.content) {
+                Some(Content::Decided(_, entry)) => entry,
+                _ => &empty,
+            };
+            let key = &record.key;
+            if *class == Class::Members {
+                self.learn_member(&record, actions);
+            } else if earlier.present() != entry.present() || earlier.denied() != entry.denied() {
+                let present = entry.present().map(|(state, content)| (state, content.clone()));
+                actions.push(Action::WriteKey { id: key.clone(), present, denied: entry.denied().cloned() });
+            }
+            if entry.conflicts().len() > earlier.conflicts().len() {
+                actions.push(Action::Conflict { class: *class, key: key.clone() });
+            }
+        }
+        actions.push(Action::Changed(record));
+    }
+
+    pub(super) fn learn_member(&mut self, record: &Record, actions: &mut Vec<Action>) {
+        self.members.learn(record);
+        if let Some(node) = record.key.node().filter(|node| !self.members.is_accepted(*node))
+            && self.peers.remove(&node).is_some()
+        {
+            actions.push(Action::Unlink(node));
+        }
+    }
+
+    /// Takes note that records are safe at another member, or were refused.
+    pub(super) fn stored(&mut self, from: Node, stored: Stored, now: Moment, actions: &mut Vec<Action>) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let Some(sent) = peer.unanswered.remove(&stored.number) else { return };
+        let places: Vec<u64> = stored.refused.iter().map(|(place, _)| *place).collect();
+        let safe = sent.records.into_iter().enumerate().filter(|(place, _)| !places.contains(&(*place as u64)));
+        let records: Vec<(Class, Key)> = safe.map(|(_, key)| key).collect();
+        if let Some((_, reason)) = stored.refused.first() {
+            let count = stored.refused.len();
+            actions.push(Action::Warn(format!("{from:?} refused {count} records: {reason}")));
+        }
+        if !records.is_empty() {
+            actions.push(Action::Safe { node: from, records });
+        }
+        self.deliver(from, now, actions);
+    }
+
+    /// Takes announcements of another member and asks for what is newer than the copy here.
+    pub(super) fn offered(&mut self, from: Node, all: Vec<Have>, actions: &mut Vec<Action>) {
+        let mut wanted = Vec::new();
+        for Have { class, key, digest, stamp } in all {
+            if let Some(peer) = self.peers.get_mut(&from)
+                && class == Class::Data
+            {
+                peer.announced(key.clone(), digest);
+            }
+            let own = key.fits(class).then(|| self.records.get(class, &key));
+            if own.is_some_and(|own| own.is_none_or(|own| own.digest != digest && own.stamp < stamp)) {
+                wanted.push((class, key));
+            }
+        }
+        if !wanted.is_empty() {
+            self.send(from, Lane::Talk, &Message::Want(wanted), actions);
+        }
+    }
+
+    /// Sends records that another member asks for.
+    pub(super) fn wanted(&mut self, from: Node, keys: Vec<(Class, Key)>, now: Moment, actions: &mut Vec<Action>) {
+        let keys: Vec<Option<(Class, Key)>> =
+            keys.into_iter().filter(|(class, key)| key.fits(*class)).map(Some).collect();
+        // What does not fit is found by comparing.
+        self.send_keys(from, &keys, MOST_SERVED, now, actions);
+    }
+
+    /// Announces data that changed here, to whoever did not announce the same.
+    pub(super) fn announce(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        let due: Vec<Key> =
+            self.announcements.iter().filter(|(_, one)| one.due <= now.steady).map(|(key, _)| key.clone()).collect();
+        if due.is_empty() {
+            return;
+        }
+        let due: Vec<_> = due.into_iter().filter_map(|key| self.announcements.remove_entry(&key)).collect();
+        for node in self.peers.keys().copied().collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get(&node) else { continue };
+            let unknown = due.iter().filter(|(key, one)| peer.announced.get(key) != Some(&one.digest));
+            let all: Vec<Have> = unknown
+                .map(|(key, one)| Have { class: Class::Data, key: key.clone(), digest: one.digest, stamp: one.stamp })
+                .collect();
+            for some in all.chunks(1_000) {
+                self.send(node, Lane::Talk, &Message::Have(some.to_vec()), actions);
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Several models that share over a carrier in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use rand::Rng;
+
+use super::*;
+use crate::member::{Right, Rights};
+use crate::{By, Claim, Content, Index, KeyFile, Lane, Return, SignedDecision, State, Wish};
+
+mod net;
+
+use net::{Faults, Net, START};
+
+const SECOND: u64 = 1_000;
+const MINUTE: u64 = 60 * SECOND;
+const DAY: u64 = 1_440 * MINUTE;
+
+/// The id of a job at the start of the tests.
+const JID: &str = "20260225000000000001";
+
+fn packed(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+fn returned(publisher: Node, packed: impl Into<Bytes>) -> Content {
+    Content::Return(Return { packed: packed.into(), out: None, publisher, copy: false })
+}
+
+fn accepted(host: &net::Host, id: &str) -> bool {
+    host.files.get(id).is_some_and(|(state, _)| *state == State::Accepted)
+}
+
+/// One change of any kind on a random host.
+fn any_change(net: &mut Net) {
+    let host = net.random.random_range(0..net.hosts.len());
+    let publisher = net.node(host);
+    let minion = format!("web{}", net.random.random_range(0..6));
+    let jid = format!("202602250000{:02}{:06}", net.random.random_range(0..60), net.random.random_range(0..3));
+    let text = packed(["a", "b", "c"][net.random.random_range(0..3)]);
+    match net.random.random_range(0..12) {
+        0..4 => {
+            let state = State::ALL[net.random.random_range(0..4)];
+            let by = if state == State::Pending { By::Auto } else { By::User("root".into()) };
+            let id = Key::new(&minion).unwrap();
+            net.change(host, Change::Key { id, state, public_key: text, by });
+        }
+        4 => net.write(host, &jid, Content::Job { load: text, nocache: false }),
+        5 => {
+            let minions = BTreeSet::from([minion]);
+            net.write(host, &jid, Content::Expected(BTreeMap::from([(String::new(), minions)])));
+        }
+        6 => net.write(host, &jid, Content::End(START)),
+        7 => net.write(host, &format!("{jid}/{minion}"), returned(publisher, text)),
+        8 => net.write(host, &format!("grains/{minion}"), Content::Data(Some(text))),
+        9 => {
+            let token = if net.random.random() { Some(text) } else { None };
+            net.write(host, "5ec7e7", Content::Token { token, expires: START + DAY });
+        }
+        10 => net.write(host, &minion, Content::Denied(text)),
+        _ => {
+            let done = if net.random.random() { Some(START) } else { None };
+            net.write(host, "backup/noon", Content::Claim(Claim { node: publisher, begun: START, done }));
+        }
+    }
+}
+
+fn storm(seed: u64) {
+    let mut net = Net::new(2 + seed as usize % 3, seed);
+    for host in 0..net.hosts.len() {
+        net.hosts[host].ahead = net.random.random_range(0..2) * 60 * MINUTE;
+    }
+    net.faults = Faults { loss: 0.2, repeat: 0.1, delay: 200 };
+    for _ in 0..net.random.random_range(20..120) {
+        any_change(&mut net);
+        let (a, b) = (net.random.random_range(0..net.hosts.len()), net.random.random_range(0..net.hosts.len()));
+        match net.random.random_range(0..10) {
+            0 if a != b => net.cut(a, b),
+            1 | 2 if a != b => net.link(a, b),
+            3 if a != b => net.report(a, Incoming::Overflowed(net.node(b))),
+            _ => {}
+        }
+        let pause = net.random.random_range(0..2_000);
+        net.run(pause);
+    }
+    net.faults = Faults { delay: 5, ..Faults::default() };
+    for a in 0..net.hosts.len() {
+        (0..a).for_each(|b| net.link(a, b));
+    }
+    // In one round everybody may learn something new for the next one.
+    net.run(4 * MINUTE);
+    net.check_equal(&format!("seed {seed}"));
+    for (a, host) in net.hosts.iter().enumerate() {
+        let lower = |b: &usize| host.model.node() < net.node(*b);
+        for b in (0..net.hosts.len()).filter(|b| *b != a).filter(lower) {
+            assert!(host.model.compared(net.node(b)).is_some(), "seed {seed}: {a} notes that it compared with {b}");
+        }
+    }
+}
+
+#[test]
+fn copies_become_equal_whatever_the_carrier_does() {
+    let full = std::env::var("SALTERN_HISTORIES").ok().and_then(|count| count.parse::<u64>().ok());
+    (0..full.map_or(60, |count| count / 100)).for_each(storm);
+}
+
+#[test]
+fn a_decision_is_valid_on_all_members_at_once() {
+    let mut net = Net::new(3, 1);
+    net.run(SECOND);
+    net.decide(1, "web1", State::Accepted, "k");
+    net.run(10);
+    assert!(net.hosts.iter().all(|host| accepted(host, "web1")));
+    let changed = |host: &net::Host| host.actions.iter().any(|action| matches!(action, Action::WriteKey { .. }));
+    assert!(!changed(&net.hosts[1]), "who decided has written its files already");
+}
+
+#[test]
+fn who_comes_late_gets_everything() {
+    let mut net = Net::strangers(2, 1, Rights::ALL);
+    for _ in 0..200 {
+        any_change(&mut net);
+    }
+    for number in 0..3_000 {
+        net.write(0, &format!("{JID}/web{number}"), returned(net.node(0), packed("return")));
+    }
+    net.link(0, 1);
+    net.run(SECOND);
+    net.check_equal("after one second");
+}
+
+#[test]
+fn a_return_is_safe_when_the_other_member_says_so() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.write(0, &format!("{JID}/web1"), returned(net.node(0), packed("return")));
+    net.run(10);
+    let key = Key::of_parts(JID, "web1").unwrap();
+    let safe = Action::Safe { node: net.node(1), records: vec![(Class::Return, key.clone())] };
+    assert!(net.hosts[0].actions.contains(&safe));
+    let changed = |action: &Action| matches!(action, Action::Changed(record) if record.key == key);
+    assert_eq!(net.hosts[1].actions.iter().filter(|action| changed(action)).count(), 1);
+    assert!(!net.hosts[0].actions.iter().any(changed), "its own return is no news");
+}
+
+#[test]
+fn many_small_returns_travel_together() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    for number in 0..1_000 {
+        net.write(0, &format!("{JID}/web{number}"), returned(net.node(0), packed("return")));
+    }
+    net.run(100);
+    net.check_equal("at once");
+    assert!(net.sent["put"] < 5, "{:?}", net.sent);
+}
+
+#[test]
+fn a_large_return_travels_in_parts() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.write(0, &format!("{JID}/web1"), returned(net.node(0), vec![7; 3 << 20]));
+    net.run(100);
+    net.check_equal("in parts");
+    assert_eq!(net.sent["part"], 7);
+}
+
+#[test]
+fn data_that_both_got_from_the_minion_are_not_sent() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.sent.clear();
+    let grains = || Content::Data(Some(packed("grains")));
+    net.write(0, "grains/web1", grains());
+    net.run(50);
+    net.write(1, "grains/web1", grains());
+    net.run(SECOND);
+    net.check_equal("both have it");
+    assert_eq!(net.sent, BTreeMap::from([("have", 1)]), "one announcement, and nobody asks");
+    net.write(0, "grains/web1", grains());
+    net.run(SECOND);
+    assert_eq!(net.sent["have"], 1, "what did not change is not announced");
+}
+
+#[test]
+fn data_that_only_one_got_are_fetched() {
+    let mut net = Net::new(3, 1);
+    net.run(SECOND);
+    net.write(0, "mine/web1", Content::Data(Some(packed("old"))));
+    net.run(SECOND);
+    net.write(2, "mine/web1", Content::Data(Some(packed("new"))));
+    net.run(SECOND);
+    net.check_equal("fetched");
+    assert_eq!(net.sent["want"], 4);
+}
+
+#[test]
+fn idle_members_only_compare_roots() {
+    let mut net = Net::new(2, 1);
+    net.run(MINUTE + SECOND);
+    net.sent.clear();
+    net.run(10 * MINUTE);
+    assert_eq!(net.sent, BTreeMap::from([("root", 20)]));
+}
+
+#[test]
+fn a_member_without_a_right_changes_nothing() {
+    let mut net = Net::strangers(2, 1, Rights::only(&[Right::Data]));
+    net.link(0, 1);
+    net.run(SECOND);
+    net.decide(1, "web1", State::Accepted, "k");
+    net.write(1, &format!("{JID}/web1"), returned(net.node(1), packed("return")));
+    net.write(1, "grains/web1", Content::Data(Some(packed("grains"))));
+    net.run(2 * MINUTE);
+    assert!(!accepted(&net.hosts[0], "web1"));
+    let records = net.hosts[0].model.records();
+    assert_eq!(records.root(Class::Return, 0).count, 0);
+    assert_eq!(records.root(Class::Data, 0).count, 1);
+    let warnings = net.hosts[0].warnings();
+    assert!(warnings.iter().any(|text| text.contains("m1 lacks the right keys")), "{warnings:?}");
+    assert!(warnings.iter().any(|text| text.contains("its sender lacks the right jobs")), "{warnings:?}");
+    assert!(net.hosts[1].warnings().iter().any(|text| text.contains("refused")), "it learns that it is refused");
+}
+
+/// A decision by one member about a key, with a stamp of this time.
+fn decision(by: usize, time: u64, key: &crypto::MemberKey) -> Record {
+    let id = Key::new("web1").unwrap();
+    let user = By::User("root".into());
+    let wish = Wish { class: Class::Keys, key: id.clone(), state: State::Accepted, content: packed("k"), by: user };
+    let stamp = Stamp { time, node: Node::of_key(&net::member_key(by).public()) };
+    let decision = SignedDecision::sign(Entry::default().decide(wish, stamp).unwrap(), key).unwrap();
+    Record::new(id, stamp, Content::Decided(Class::Keys, Entry::new(vec![decision])))
+}
+
+fn put(net: &mut Net, from: usize, to: usize, record: Record, age: u64) {
+    let put = crate::message::Put { number: 1, records: vec![(record, age)], served: None };
+    let message = Message::Put(put).encode();
+    net.report(to, Incoming::Message { from: net.node(from), lane: Lane::Talk, message });
+}
+
+#[test]
+fn decisions_are_checked_whoever_brings_them() {
+    let mut net = Net::new(3, 1);
+    net.run(SECOND);
+    // Member 2 brings what member 1 is said to have decided.
+    put(&mut net, 2, 0, decision(1, START << 16, &net::member_key(2)), 0);
+    assert!(!accepted(&net.hosts[0], "web1"));
+    assert!(net.hosts[0].warnings().iter().any(|text| text.contains("the signature of m1 is wrong")));
+    put(&mut net, 2, 0, decision(1, START << 16, &net::member_key(1)), 0);
+    assert!(accepted(&net.hosts[0], "web1"));
+}
+
+#[test]
+fn stamps_far_ahead_are_refused_and_do_not_move_the_clock() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let ahead = (START + 10 * DAY) << 16;
+    put(&mut net, 1, 0, decision(1, ahead, &net::member_key(1)), 0);
+    assert!(!accepted(&net.hosts[0], "web1"));
+    assert!(net.hosts[0].warnings().iter().any(|text| text.contains("9 days ahead")), "{:?}", net.hosts[0].warnings());
+    assert!(net.hosts[0].model.last_time() < ahead);
+    put(&mut net, 1, 0, decision(1, (START + DAY / 2) << 16, &net::member_key(1)), 0);
+    assert!(accepted(&net.hosts[0], "web1"), "half a day is followed");
+}
+
+#[test]
+fn a_removed_member_is_not_heard_any_more() {
+    let mut net = Net::new(3, 1);
+    net.run(SECOND);
+    net.decide(2, "web1", State::Accepted, "k");
+    net.run(SECOND);
+    let removed = net::member(2, Rights::ALL);
+    net.change(0, Change::Member(removed, State::Deleted, By::User("root".into())));
+    net.run(SECOND);
+    assert!(net.hosts[1].actions.contains(&Action::Unlink(net.node(2))));
+    assert!(accepted(&net.hosts[1], "web1"), "what it decided before still counts");
+    net.link(1, 2);
+    net.decide(2, "web2", State::Accepted, "k");
+    let late = decision(2, (START + 10 * SECOND) << 16, &net::member_key(2));
+    put(&mut net, 0, 1, Record { key: late.key.clone(), ..late }, 0);
+    net.run(2 * MINUTE);
+    assert!(!accepted(&net.hosts[1], "web2"));
+    assert!(net.hosts[1].warnings().iter().any(|text| text.contains("m2 decided after it was removed")));
+}
+
+#[test]
+fn strangers_are_not_heard() {
+    let mut net = Net::new(2, 1);
+    let stranger = net::member_key(9);
+    let node = Node::of_key(&stranger.public());
+    net.report(0, Incoming::Up(node));
+    let message = Message::Want(vec![(Class::Keys, Key::new("web1").unwrap())]).encode();
+    net.report(0, Incoming::Message { from: node, lane: Lane::Talk, message });
+    assert!(net.hosts[0].warnings()[0].contains("no member of the set"));
+    assert!(!net.sent.contains_key("put"));
+}
+
+#[test]
+fn deletions_are_forgotten_once_and_for_all() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.decide(0, "web1", State::Accepted, "k");
+    net.decide(0, "web1", State::Deleted, "k");
+    net.run(SECOND);
+    // One member looks through its tombstones later than the other.
+    for host in 0..2 {
+        net.hosts[host].ahead = 90 * DAY - 5 * MINUTE;
+    }
+    net.run(MINUTE);
+    assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 1);
+    net.run(20 * MINUTE);
+    assert_eq!(net.hosts[0].model.records().root(Class::Keys, 0).count, 0);
+    assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 0);
+    net.check_equal("forgotten");
+}
+
+#[test]
+fn a_deletion_does_not_become_young_by_being_sent() {
+    let mut net = Net::strangers(2, 1, Rights::ALL);
+    net.decide(0, "web1", State::Accepted, "k");
+    net.decide(0, "web1", State::Deleted, "k");
+    for host in 0..2 {
+        net.hosts[host].ahead = 50 * DAY;
+    }
+    net.link(0, 1);
+    net.run(SECOND);
+    assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 1);
+    for host in 0..2 {
+        net.hosts[host].ahead = 91 * DAY;
+    }
+    net.run(20 * MINUTE);
+    assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 0);
+}
+
+#[test]
+fn changed_files_are_decisions_and_lost_ones_are_not() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let files = |id: &str, state| Change::Files(Key::new(id).unwrap(), vec![KeyFile { state, content: packed("k") }]);
+    for number in 0..20 {
+        net.change(0, files(&format!("web{number}"), State::Accepted));
+    }
+    net.run(SECOND);
+    assert_eq!(net.hosts[1].files.len(), 20);
+    // One file is deleted, and then all others are lost.
+    let gone = |number: u64| Change::Files(Key::new(&format!("web{number}")).unwrap(), Vec::new());
+    net.change(0, gone(0));
+    net.run(10 * SECOND);
+    assert_eq!(net.hosts[1].files.len(), 19);
+    (1..20).for_each(|number| net.change(0, gone(number)));
+    net.run(MINUTE);
+    assert_eq!(net.hosts[1].files.len(), 19, "nothing is decided");
+    assert!(net.hosts[0].actions.iter().any(|action| matches!(action, Action::KeysLost(ids) if ids.len() == 19)));
+    net.change(0, Change::LossAdopted);
+    net.run(SECOND);
+    assert_eq!(net.hosts[1].files.len(), 0);
+    net.change(0, files("web1", State::Accepted));
+    let id = Key::new("web1").unwrap();
+    let aside = Action::SetAside { id, reason: "the same key was deleted or rejected" };
+    assert!(net.hosts[0].actions.contains(&aside));
+}
+
+#[test]
+fn a_conflict_is_reported_where_it_is_seen() {
+    let mut net = Net::strangers(2, 1, Rights::ALL);
+    net.decide(0, "web1", State::Accepted, "k");
+    net.decide(1, "web1", State::Rejected, "k");
+    net.link(0, 1);
+    net.run(SECOND);
+    let conflict = Action::Conflict { class: Class::Keys, key: Key::new("web1").unwrap() };
+    assert!(net.hosts.iter().all(|host| host.actions.contains(&conflict)));
+    net.check_equal("the safer one");
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(SECOND);
+    assert!(net.hosts.iter().all(|host| accepted(host, "web1")), "the next decision settles it");
+}
+
+#[test]
+fn clocks_that_jump_change_nothing() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.hosts[0].ahead = 3 * 60 * MINUTE;
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(SECOND);
+    net.hosts[0].ahead = 0;
+    net.decide(1, "web1", State::Rejected, "k");
+    net.run(SECOND);
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(2 * MINUTE);
+    net.check_equal("clocks");
+    assert!(net.hosts.iter().all(|host| accepted(host, "web1")), "the order of decisions is kept");
+}
+
+#[test]
+fn messages_of_later_versions_and_damaged_ones_are_survived() {
+    let mut net = Net::new(2, 1);
+    let hear = |net: &mut Net, message: &'static [u8]| {
+        let (from, message) = (net.node(1), Bytes::from_static(message));
+        net.report(0, Incoming::Message { from, lane: Lane::Talk, message });
+    };
+    hear(&mut net, b"\x92\xa5later\x01");
+    assert!(net.hosts[0].warnings().is_empty());
+    hear(&mut net, b"\x91");
+    assert_eq!(net.hosts[0].warnings().len(), 1);
+}
