@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::args::{self, Parsed, Program, Stop};
+use crate::args::{self, OWN_WORDS, Parsed, Program, Stop};
+use crate::terminal::{print, usage_error};
 use crate::{complete, demo, elsewhere, exit_codes, hint, link, swarm, version, wheel};
 
 /// Runs the command line; its first word is the name of the program.
@@ -109,12 +110,6 @@ fn more_from_stdin(program: Program) -> impl FnOnce(Parsed) -> Result<Parsed, St
     }
 }
 
-/// Prints what is wrong with a command line, in the form of Salt's programs.
-pub fn usage_error(program: Program, text: &str) -> ExitCode {
-    eprintln!("{}\n{}: error: {text}", args::help::usage(program), program.name());
-    ExitCode::from(exit_codes::USAGE)
-}
-
 fn fail(text: &str, code: u8) -> ExitCode {
     eprintln!("saltern: error: {text}");
     ExitCode::from(code)
@@ -130,11 +125,8 @@ fn completions(shell: &str) -> ExitCode {
     }
 }
 
-/// The words that `saltern` knows besides the programs.
-pub const OWN: [&str; 5] = ["completions", "demo", "link", "swarm", "wheel"];
-
 fn unknown(name: &str) -> ExitCode {
-    let known = Program::ALL.map(Program::name).into_iter().chain(OWN);
+    let known = Program::ALL.map(Program::name).into_iter().chain(OWN_WORDS);
     let hint = hint::nearest(name, known).map(|near| format!(" {}", hint::did_you_mean(near))).unwrap_or_default();
     fail(&format!("no such program: {name} (see saltern --help){hint}"), exit_codes::USAGE)
 }
@@ -167,13 +159,6 @@ fn overview() -> String {
          Each program has its own --help.\n",
     );
     out
-}
-
-/// Prints a text. A closed output is no error.
-pub fn print(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn columns() -> usize {

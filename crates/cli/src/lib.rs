@@ -24,6 +24,7 @@ mod salt_master;
 mod salt_minion;
 mod salt_run;
 mod swarm;
+mod terminal;
 pub mod version;
 mod wheel;
 

@@ -36,7 +36,7 @@ fn link_names(program: &Path, directory: &Path) -> Result<()> {
             Err(_) => {}
         }
         std::os::unix::fs::symlink(program, &link).with_context(|| format!("failed to make {}", link.display()))?;
-        crate::dispatch::print(&format!("{} -> {}\n", link.display(), program.display()));
+        crate::terminal::print(&format!("{} -> {}\n", link.display(), program.display()));
     }
     Ok(())
 }

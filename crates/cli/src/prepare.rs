@@ -8,8 +8,8 @@ use value::error::chain;
 use value::{Map, Value};
 
 use crate::args::{Parsed, Program};
-use crate::dispatch::usage_error;
 use crate::exit_codes;
+use crate::terminal::usage_error;
 
 /// The settings of a program on the master's side.
 pub struct OnMaster {

@@ -7,3 +7,6 @@ pub mod programs;
 
 pub use parse::{Parsed, Stop, parse};
 pub use programs::Program;
+
+/// The words that `saltern` knows besides the programs.
+pub const OWN_WORDS: [&str; 5] = ["completions", "demo", "link", "swarm", "wheel"];

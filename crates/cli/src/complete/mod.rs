@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::args::Program;
-use crate::dispatch::print;
 use crate::exit_codes;
+use crate::terminal::print;
 
 use places::Place;
 use sources::Sources;

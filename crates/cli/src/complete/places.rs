@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use super::Candidate;
 use super::sources::Sources;
-use crate::args::Program;
 use crate::args::option::{Flag, Kind};
-use crate::dispatch;
+use crate::args::{OWN_WORDS, Program};
 
 /// The place at the end of a line.
 pub struct Place {
@@ -165,7 +164,7 @@ pub fn candidates(wants: Wants, program: Option<Program>, typed: &str, sources: 
         (Wants::Words(words), _) => words.into_iter().map(Candidate::plain).collect(),
         (Wants::Program, _) => {
             let programs = Program::ALL.map(|program| (program.name(), program.about()));
-            let own = dispatch::OWN.map(|name| (name, ""));
+            let own = OWN_WORDS.map(|name| (name, ""));
             let all = programs.into_iter().chain(own);
             all.map(|(word, about)| Candidate { word: word.into(), about: about.into() }).collect()
         }

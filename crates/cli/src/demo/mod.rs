@@ -45,7 +45,7 @@ struct Wishes {
 pub fn main(args: &[String]) -> ExitCode {
     let outcome = wishes(args).and_then(|wishes| {
         if wishes.help {
-            crate::dispatch::print(HELP);
+            crate::terminal::print(HELP);
             return Ok(());
         }
         run(wishes)

@@ -20,8 +20,8 @@ use rt::Rt;
 use value::{Map, Value};
 
 use crate::args::{Parsed, Program};
-use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMaster};
+use crate::terminal::{print, usage_error};
 use crate::{args, exit_codes, hint, log_setup};
 use job::{Incomplete, Job};
 use printer::Printer;

@@ -15,9 +15,9 @@ use yaml::args::parse_cli_arg;
 
 use crate::args::{self, Parsed, Program};
 use crate::catalogue::CATALOGUE;
-use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMinion};
 use crate::salt::job::{no_parse, read_arguments};
+use crate::terminal::{print, usage_error};
 use crate::{exit_codes, hint, log_setup};
 use shown::Shown;
 

@@ -19,10 +19,10 @@ use rt::Rt;
 use value::{Map, Value};
 
 use crate::args::{self, Parsed, Program};
-use crate::dispatch::{print, usage_error};
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::{self, target_list, target_type};
 use crate::salt::{Known, NOT_CONNECTED, Silence};
+use crate::terminal::{print, usage_error};
 use crate::{exit_codes, log_setup};
 use plan::Plan;
 

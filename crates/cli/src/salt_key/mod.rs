@@ -13,8 +13,8 @@ use outputters::Settings;
 use value::{Map, Value};
 
 use crate::args::{Parsed, Program};
-use crate::dispatch::usage_error;
 use crate::prepare::{self, OnMaster};
+use crate::terminal::usage_error;
 use crate::{exit_codes, log_setup};
 use actions::{Action, Include};
 use effects::MasterEffects;
@@ -254,7 +254,7 @@ impl Verb {
 /// Asks for confirmation. An empty answer means yes, except for deleting; the end of input means no.
 fn proceed(verb: Verb) -> Result<bool> {
     let (prompt, preset) = if verb == Verb::Delete { ("Proceed? [N/y] ", "n") } else { ("Proceed? [n/Y] ", "y") };
-    crate::dispatch::print(prompt);
+    crate::terminal::print(prompt);
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer).context("failed to read the answer")?;
     if read == 0 {

@@ -14,9 +14,9 @@ use yaml::args::{condition_input, parse_input};
 
 use crate::args::{Parsed, Program};
 use crate::catalogue::CATALOGUE;
-use crate::dispatch::usage_error;
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::no_parse;
+use crate::terminal::usage_error;
 use crate::{exit_codes, hint, log_setup};
 
 /// How long what runs on other threads may take to end.
@@ -226,7 +226,7 @@ impl Sink for Screen {
     }
 
     fn print(&self, line: &str) {
-        crate::dispatch::print(&format!("{line}\n"));
+        crate::terminal::print(&format!("{line}\n"));
     }
 }
 

@@ -14,7 +14,8 @@ use clap::Parser;
 use crypto::PrivateKey;
 use swarm::{KeyPool, RsaSpeed, Swarm};
 
-use crate::{dispatch, exit_codes};
+use crate::exit_codes;
+use crate::terminal::print;
 use args::Arguments;
 use progress::Line;
 
@@ -31,7 +32,7 @@ pub fn main(words: &[String]) -> ExitCode {
             return ExitCode::from(exit_codes::USAGE);
         }
         Err(help) => {
-            dispatch::print(&help.to_string());
+            print(&help.to_string());
             return ExitCode::SUCCESS;
         }
     };
@@ -71,11 +72,11 @@ fn run(arguments: &Arguments) -> Result<()> {
     runtime.shutdown_background();
     report.sign_in.rsa = Some(rsa.into());
     match arguments.report.as_deref() {
-        None => dispatch::print(&progress::summary(&report)),
-        Some(path) if path == Path::new("-") => dispatch::print(&report.to_json()),
+        None => print(&progress::summary(&report)),
+        Some(path) if path == Path::new("-") => print(&report.to_json()),
         Some(path) => {
             std::fs::write(path, report.to_json()).with_context(|| format!("failed to write {}", path.display()))?;
-            dispatch::print(&progress::summary(&report));
+            print(&progress::summary(&report));
         }
     }
     Ok(())
@@ -125,7 +126,7 @@ async fn stay(arguments: &Arguments, swarm: &Swarm) -> Result<()> {
             seconds.tick().await;
             line.swarm(&swarm.counts());
             if arguments.lines {
-                dispatch::print(&progress::json_line(&swarm.counts()));
+                print(&progress::json_line(&swarm.counts()));
             }
         }
     };
