@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use exec::Call;
 use rt::Rt;
-use runners::{Events, Kind, Request, RunnerContext};
+use runners::{Events, Kind, Request, RunnerContext, TABLES};
 use value::Map;
 use yaml::args::parse_input;
 
@@ -42,7 +42,7 @@ fn run(prepared: OnMaster) -> Result<()> {
     let OnMaster { config, options, arguments } = prepared;
     let (function, words) = arguments.split_first().context("no function is given")?;
     // Before the user is changed and a job id is taken.
-    Kind::Wheel.find(function)?;
+    TABLES.find(Kind::Wheel, function)?;
     let (args, kwargs) = parse_input(words.iter().map(String::as_str), &[]);
     daemon::switch_user(&config.user)?;
     let runtime = prepare::small_runtime().context("failed to start")?;
@@ -52,7 +52,7 @@ fn run(prepared: OnMaster) -> Result<()> {
 
 async fn result(config: Arc<config::Master>, function: &str, call: Call) -> Map {
     let events = Events::of_master(&config, Rt::real());
-    let ctx = RunnerContext::new(config, Rt::real(), events, CATALOGUE);
+    let ctx = RunnerContext::new(config, Rt::real(), events, &TABLES, CATALOGUE);
     let (jid, user) = (runners::new_jid(&ctx).await, client::user::request_user());
     // The caller gets the result directly, so nobody would look it up.
     let request = Request { store: false, ..Request::new(Kind::Wheel, function, call, jid, user) };

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use exec::Call;
-use runners::{Connected, Events, Kind, Request, RunnerContext, call_from_low};
+use runners::{Connected, Events, Kind, Request, RunnerContext, TABLES, call_from_low};
 use targeting::acl::{self, Form, call_allowed};
 use tracing::{Instrument, Span, info, warn};
 use value::{Map, Value, map};
@@ -59,8 +59,14 @@ pub fn for_minion(shared: Arc<Shared>, fun: String, call: Call) -> Answer {
 /// Returns the context of functions in the running master.
 pub(crate) fn context(shared: &Arc<Shared>) -> RunnerContext {
     let stores = &shared.stores;
-    RunnerContext::new(stores.config.clone(), stores.rt.clone(), Events::Bus(shared.bus.clone()), stores.catalogue)
-        .with_connected(Arc::new(Live(shared.clone())))
+    RunnerContext::new(
+        stores.config.clone(),
+        stores.rt.clone(),
+        Events::Bus(shared.bus.clone()),
+        &TABLES,
+        stores.catalogue,
+    )
+    .with_connected(Arc::new(Live(shared.clone())))
 }
 
 struct Live(Arc<Shared>);
@@ -99,7 +105,7 @@ fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
     let _caused = span.clone().entered();
     let fun = load.get_str("fun").unwrap_or_default().to_owned();
     // A function that does not exist takes nothing, and the call says so with the events around it.
-    let call = kind.find(&fun).map(|function| call_from_low(function, &load)).unwrap_or_default();
+    let call = TABLES.find(kind, &fun).map(|function| call_from_low(function, &load)).unwrap_or_default();
     authorise(&shared, &caller, kind, &fun, &call)?;
     let user = match caller.user {
         // A user with sudo acts as the master's user.

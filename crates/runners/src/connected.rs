@@ -14,12 +14,6 @@ use wire::MinionId;
 use crate::RunnerContext;
 use crate::context::failed;
 
-/// A live view of the minions whose link to this master is up.
-pub trait Connected: Send + Sync {
-    /// Returns each id with the address its connection comes from.
-    fn connected(&self) -> Vec<(String, Option<IpAddr>)>;
-}
-
 /// Returns the connected minions, sorted by id, with the address each comes from where that is known.
 ///
 /// # Errors

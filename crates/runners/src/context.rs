@@ -1,5 +1,6 @@
 //! What a runner or wheel function knows beside its arguments.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use config::Master;
 use exec::{Catalogue, Error, Result};
 use files::FileServer;
-use keys::{KeyManager, KeyStore, ManagerOptions};
+use keys::KeyStore;
 use rt::Rt;
 use store::Layout;
 use store::jobs::JobCache;
@@ -16,8 +17,7 @@ use value::Map;
 use value::error::chain;
 
 use crate::events::Events;
-use crate::wheel::effects::Effects;
-use crate::{Connected, Kind};
+use crate::{Kind, Tables};
 
 /// What one running runner or wheel function has access to. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub struct RunnerContext {
     /// The connected minions, if the master itself runs the function. `None` in `salt-run`: it reads the system's
     /// connections.
     pub connected: Option<Arc<dyn Connected>>,
+    /// The runners and wheel functions, which may call each other.
+    pub tables: &'static Tables,
     /// The execution and state functions that orchestrations and pillar files may call.
     pub catalogue: Catalogue,
     /// The job.
@@ -63,6 +65,12 @@ pub trait Sink: Send + Sync {
     fn print(&self, line: &str);
 }
 
+/// A live view of the minions whose link to this master is up.
+pub trait Connected: Send + Sync {
+    /// Returns each id with the address its connection comes from.
+    fn connected(&self) -> Vec<(String, Option<IpAddr>)>;
+}
+
 /// A sink for functions that nobody follows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
@@ -87,8 +95,9 @@ impl Job {
 
 impl RunnerContext {
     /// A context nobody watches, without a job yet.
-    pub fn new(config: Arc<Master>, rt: Rt, events: Events, catalogue: Catalogue) -> Self {
-        RunnerContext { config, rt, events, sink: Arc::new(Silent), connected: None, catalogue, job: Job::default() }
+    pub fn new(config: Arc<Master>, rt: Rt, events: Events, tables: &'static Tables, catalogue: Catalogue) -> Self {
+        let (sink, job) = (Arc::new(Silent), Job::default());
+        RunnerContext { config, rt, events, sink, connected: None, tables, catalogue, job }
     }
 
     /// The same, with a sink.
@@ -159,13 +168,6 @@ impl RunnerContext {
     pub fn files(&self) -> Result<FileServer> {
         FileServer::new(&self.config.files, &self.config.raw, self.cachedir())
             .map_err(|error| Error::execution(error.to_string()))
-    }
-
-    /// Returns what changes keys. The events of the changes wait until [`Effects::send`] is called.
-    pub(crate) fn key_manager(&self) -> Result<(KeyManager, Arc<Effects>)> {
-        let options = ManagerOptions::try_from(&*self.config).map_err(failed)?;
-        let effects = Arc::new(Effects::new(self.clone()));
-        Ok((KeyManager::new(self.keys(), options, effects.clone().shared()), effects))
     }
 }
 

@@ -6,14 +6,14 @@ use regex::Regex;
 use targeting::fnmatch;
 use value::Map;
 
-use crate::Kind;
+use crate::Module;
 
-/// Returns documentation by function name, sorted.
+/// Returns the documentation of the functions of a table by name, sorted.
 ///
 /// `wanted` is empty for all, a module (`jobs`), a function (`jobs.active`), or a shell glob with `*`.
-pub fn docs(kind: Kind, wanted: &str) -> Map {
+pub fn docs(modules: &[&Module], wanted: &str) -> Map {
     let mut found = Map::new();
-    for module in kind.modules() {
+    for module in modules {
         for function in module.functions {
             let name = format!("{}.{}", module.name, function.name);
             if is_wanted(&name, wanted) {
@@ -62,10 +62,11 @@ fn plain(doc: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RUNNERS;
 
     #[test]
     fn names_are_chosen_as_by_salt() {
-        let names = |wanted: &str| docs(Kind::Runner, wanted).text_keys().map(str::to_owned).collect::<Vec<_>>();
+        let names = |wanted: &str| docs(RUNNERS, wanted).text_keys().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(names("jobs.active"), ["jobs.active"]);
         assert!(names("jobs").iter().all(|name| name.starts_with("jobs.")) && names("jobs").len() > 5);
         assert_eq!(names("*.active"), ["jobs.active"]);

@@ -9,29 +9,39 @@ mod connected;
 mod context;
 mod docs;
 mod events;
+mod exceptions;
 mod extmods;
 mod job_source;
+mod key_changes;
+mod kind;
 mod local;
 mod local_batch;
 mod low;
 mod minions;
 mod orchestrate;
+mod own_pillar;
 mod refusal;
 mod run;
 pub mod runners;
 mod success;
+mod tables;
 mod texts;
 mod time;
 pub mod wheel;
 
-pub use connected::{Connected, connected};
-pub use context::{Job, RunnerContext, Silent, Sink, WheelContext};
+pub use connected::connected;
+pub use context::{Connected, Job, RunnerContext, Silent, Sink, WheelContext};
 pub use docs::docs;
 pub use events::{Events, Listener};
+pub use kind::{Kind, NoSuchFunction};
 pub use low::call_from_low;
-pub use run::{Kind, NoSuchFunction, Outcome, Request, new_jid, run};
+pub use run::{Outcome, Request, new_jid, run};
 pub use runners::RUNNERS;
+pub use tables::Tables;
 pub use wheel::WHEEL;
+
+/// All runners and wheel functions.
+pub static TABLES: Tables = Tables { runners: RUNNERS, wheel: WHEEL };
 
 /// A module of runners or wheel functions.
 pub type Module = exec::Module<RunnerContext>;

@@ -85,11 +85,11 @@ mod tests {
     use value::{list, map};
 
     use super::*;
-    use crate::Kind;
+    use crate::{Kind, TABLES};
 
     #[test]
     fn all_forms_of_a_request_are_read() {
-        let accept = Kind::Wheel.find("key.accept").unwrap();
+        let accept = TABLES.find(Kind::Wheel, "key.accept").unwrap();
         let expected = Call { args: vec!["web1".into()], kwargs: map! { "include_rejected" => true } };
         for low in [
             map! { "fun" => "key.accept", "arg" => list!["web1", "include_rejected=True"], "key" => "secret" },

@@ -12,18 +12,9 @@ use wire::MinionId;
 use wire::jid::JidSource;
 
 use crate::context::failed;
+use crate::docs::raw;
 use crate::success::check_result;
-use crate::{Function, Job, Module, RUNNERS, RunnerContext, WHEEL};
-
-/// Which of the two tables a function is in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
-    /// Runners.
-    #[default]
-    Runner,
-    /// Wheel functions.
-    Wheel,
-}
+use crate::{Function, Job, Kind, RunnerContext};
 
 /// A call of a runner or wheel function.
 #[derive(Clone, Debug)]
@@ -57,11 +48,6 @@ pub struct Outcome {
     pub data: Map,
 }
 
-/// There is no function of that name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not available.")]
-pub struct NoSuchFunction(pub String);
-
 /// Returns a new job id.
 pub async fn new_jid(ctx: &RunnerContext) -> String {
     // One source for the whole process: two calls within a microsecond must not share an id.
@@ -72,63 +58,6 @@ pub async fn new_jid(ctx: &RunnerContext) -> String {
     match ctx.config.jobs.unique_jid {
         true => source.next_unique(now, std::process::id()).to_string(),
         false => source.next(now).to_string(),
-    }
-}
-
-impl Kind {
-    /// Returns Salt's word: `runner` or `wheel`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Runner => "runner",
-            Kind::Wheel => "wheel",
-        }
-    }
-
-    /// Returns the tag events of a job begin with: `salt/run/<jid>` or `salt/wheel/<jid>`.
-    pub fn tag(self, jid: &str) -> String {
-        let part = if self == Kind::Runner { "run" } else { "wheel" };
-        format!("salt/{part}/{jid}")
-    }
-
-    /// Returns the table.
-    pub fn modules(self) -> &'static [&'static Module] {
-        match self {
-            Kind::Runner => RUNNERS,
-            Kind::Wheel => WHEEL,
-        }
-    }
-
-    /// Checks that the module of a function is not disabled (`disable_runners`, `disable_wheels`).
-    ///
-    /// # Errors
-    /// When it is disabled. The text is that of a missing function, as in Salt, whose loader just does not load the
-    /// module.
-    pub fn enabled(self, fun: &str, opts: &Map) -> Result<(), NoSuchFunction> {
-        let module = fun.split('.').next().unwrap_or_default();
-        let option = if self == Kind::Runner { "disable_runners" } else { "disable_wheels" };
-        let disabled = opts.get(option).and_then(Value::as_list).unwrap_or_default();
-        match disabled.iter().any(|name| name.as_str() == Some(module)) {
-            true => Err(NoSuchFunction(fun.to_owned())),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns a hint if the missing function is one of the operator's own, in Python; otherwise an empty text.
-    pub fn python_hint(self, fun: &str, opts: &Map) -> String {
-        use exec::python::{Folders, Kind as Python};
-        let kind = if self == Kind::Runner { Python::Runners } else { Python::Other("wheel") };
-        Folders::of(opts, kind).hint(fun)
-    }
-
-    /// Finds a function by name.
-    ///
-    /// # Errors
-    /// When there is none, in Salt's words.
-    pub fn find(self, fun: &str) -> Result<&'static Function, NoSuchFunction> {
-        let (module, name) = fun.split_once('.').unwrap_or((fun, ""));
-        let module = self.modules().iter().find(|known| known.name == module);
-        let function = module.and_then(|module| module.functions.iter().find(|known| known.name == name));
-        function.copied().ok_or_else(|| NoSuchFunction(fun.to_owned()))
     }
 }
 
@@ -203,7 +132,7 @@ fn judge(ctx: &RunnerContext, ret: &Value) -> bool {
 /// Returns the result, the outputter it wants, and 1 after a failure.
 async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Option<String>, Option<i64>) {
     let kind = ctx.job.kind.word();
-    let found = ctx.job.kind.enabled(fun, &ctx.config.raw).and_then(|()| ctx.job.kind.find(fun));
+    let found = ctx.job.kind.enabled(fun, &ctx.config.raw).and_then(|()| ctx.tables.find(ctx.job.kind, fun));
     let function = match found {
         Ok(function) => function,
         Err(error) => {
@@ -236,7 +165,7 @@ async fn call_function(ctx: &RunnerContext, fun: &str, call: Call) -> (Value, Op
 }
 
 fn usage(text: &str, function: &Function) -> Value {
-    format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", crate::docs::raw(function.doc)).into()
+    format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", raw(function.doc)).into()
 }
 
 /// Salt shows a traceback here. Its last line tells people what is wrong, so that is what we show.

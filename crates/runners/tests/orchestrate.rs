@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use exec::Call;
 use rt::Rt;
-use runners::{Events, Kind, Outcome, Request, RunnerContext};
+use runners::{Events, Kind, Outcome, Request, RunnerContext, TABLES};
 use saltern_runners as runners;
 use value::{Map, Value, list, map};
 
@@ -46,7 +46,7 @@ fn context(root: &Path) -> RunnerContext {
     let source = config::Source { path: root.join("etc/master") };
     let config = Arc::new(config::Master::load(&source, &config::LoadOptions::default()).unwrap());
     let events = Events::of_master(&config, Rt::real());
-    RunnerContext::new(config, Rt::real(), events, CATALOGUE)
+    RunnerContext::new(config, Rt::real(), events, &TABLES, CATALOGUE)
 }
 
 async fn run(context: &RunnerContext, fun: &str, args: Value, kwargs: Map) -> Outcome {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use exec::Call;
 use rt::Rt;
-use runners::{Events, Kind, Request, RunnerContext};
+use runners::{Events, Kind, Request, RunnerContext, TABLES};
 use saltern_runners as runners;
 use store::Layout;
 use store::jobs::{JobCache, JobReturn};
@@ -287,7 +287,7 @@ fn ours(root: &Path, calls: &[(Kind, &str, Value, Map)]) -> Vec<Value> {
     let source = config::Source { path: root.join("etc/master") };
     let config = Arc::new(config::Master::load(&source, &config::LoadOptions::default()).unwrap());
     let events = Events::of_master(&config, Rt::real());
-    let context = RunnerContext::new(config, Rt::real(), events, CATALOGUE);
+    let context = RunnerContext::new(config, Rt::real(), events, &TABLES, CATALOGUE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let run = |(kind, fun, args, kwargs): &(Kind, &str, Value, Map)| {
         let call = Call { args: args.as_list().unwrap().to_vec(), kwargs: kwargs.clone() };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use config::{LoadOptions, Role, Source};
-use runners::Kind;
+use runners::{Kind, RUNNERS, TABLES};
 use store::jobs::{Embedded, JobCache};
 use value::{Map, Value};
 
@@ -107,7 +107,7 @@ impl Sources {
     /// Returns all functions that a program calls.
     pub fn functions(&self, program: Program) -> Vec<String> {
         match program {
-            Program::SaltRun => runners::docs(Kind::Runner, "").keys().map(Value::to_string).collect(),
+            Program::SaltRun => runners::docs(RUNNERS, "").keys().map(Value::to_string).collect(),
             _ => hint::functions(modules::ALL),
         }
     }
@@ -121,8 +121,8 @@ impl Sources {
     pub fn parameters(&self, program: Program, function: &str) -> Vec<&'static str> {
         let Some((module, name)) = function.split_once('.') else { return Vec::new() };
         match program {
-            Program::SaltRun => Kind::Runner
-                .find(function)
+            Program::SaltRun => TABLES
+                .find(Kind::Runner, function)
                 .map(|function| function.params.iter().map(|param| param.name).collect())
                 .unwrap_or_default(),
             _ => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use exec::{Call, bind};
 use rt::Rt;
-use runners::{Events, Kind, Outcome, Request, RunnerContext, Sink};
+use runners::{Events, Kind, Outcome, RUNNERS, Request, RunnerContext, Sink, TABLES};
 use value::{Map, Value, map};
 use wire::Jid;
 use yaml::args::{condition_input, parse_input};
@@ -78,7 +78,7 @@ fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
 }
 
 fn docs(wanted: &str, settings: &outputters::Settings) -> anyhow::Result<u8> {
-    for (name, doc) in runners::docs(Kind::Runner, wanted) {
+    for (name, doc) in runners::docs(RUNNERS, wanted) {
         outputters::display(&format!("{name}:").into(), Some("text"), settings, 0)?;
         outputters::print_line(&doc.to_string())?;
     }
@@ -101,7 +101,7 @@ impl Session {
         let config = Arc::new(config);
         let events = Events::of_master(&config, Rt::real());
         let screen = Screen { settings: settings.clone(), quiet };
-        let ctx = RunnerContext::new(config, Rt::real(), events, CATALOGUE).watched(Arc::new(screen));
+        let ctx = RunnerContext::new(config, Rt::real(), events, &TABLES, CATALOGUE).watched(Arc::new(screen));
         Session { words: arguments.into_iter().skip(1).collect(), options, settings, quiet, function, ctx }
     }
 
@@ -134,8 +134,8 @@ impl Session {
 
     /// Checks a call before any event about it.
     fn check(&self, call: &Call) -> Result<(), String> {
-        let function = Kind::Runner
-            .find(&self.function)
+        let function = TABLES
+            .find(Kind::Runner, &self.function)
             .map_err(|error| format!("{error}{}", Kind::Runner.python_hint(&self.function, &self.ctx.config.raw)))?;
         match bind(function, call.clone(), &Map::new()) {
             Err(exec::Error::Invocation(text)) => Err(text),
@@ -164,12 +164,11 @@ impl Session {
             "jid" => jid,
         };
         self.ctx.events.fire(&format!("{}/ret", Kind::Runner.tag(jid)), data).await;
-        let similar = runners::docs(Kind::Runner, &format!("{}*", self.function));
+        let similar = runners::docs(RUNNERS, &format!("{}*", self.function));
         if !self.quiet {
             let shown: Value = if similar.is_empty() { text.into() } else { similar.into() };
             outputters::display(&shown, Some("nested"), &self.settings, 0)?;
-            let known: Vec<String> =
-                runners::docs(Kind::Runner, "").into_iter().map(|(name, _)| name.to_string()).collect();
+            let known: Vec<String> = runners::docs(RUNNERS, "").into_iter().map(|(name, _)| name.to_string()).collect();
             if let Some(hint) = hint::of_function(&self.function, &known) {
                 eprintln!("{hint}");
             }

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
 use crate::RunnerContext;
+use crate::own_pillar::own_pillar;
 
 /// The master in the role of a minion: all modules and states, the master's files and pillar, no master above it.
 pub(super) struct MasterMinion {
@@ -113,7 +114,7 @@ impl Agent for MasterMinion {
         Box::pin(async move {
             let text = |key: &str| request.get(key).filter(|env| env.truthy()).map(Value::to_string);
             let (saltenv, pillarenv) = (text("saltenv"), text("pillarenv"));
-            crate::runners::pillar::own(&self.runner, saltenv, pillarenv).await
+            own_pillar(&self.runner, saltenv, pillarenv).await
         })
     }
 

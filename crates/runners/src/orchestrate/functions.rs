@@ -8,9 +8,9 @@ use exec::{Call, Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use super::owner;
-use crate::RunnerContext;
 use crate::local::{Answers, Ask};
-use crate::run::{Kind, Request, new_jid, run};
+use crate::run::{Request, new_jid, run};
+use crate::{Kind, RunnerContext};
 
 /// The functions `saltutil.*` of an orchestration.
 pub(super) static MODULE: Module =

@@ -10,6 +10,8 @@ use exec::{Call, Context, Error, Result};
 use value::{Map, Value, map};
 
 use crate::RunnerContext;
+use crate::own_pillar::own_pillar;
+use crate::run::new_jid;
 use crate::success::check_result;
 use agent::MasterMinion;
 
@@ -50,7 +52,7 @@ async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Ma
     let given = jid.or_else(|| Some(runner.job.jid.clone())).filter(|jid| !jid.is_empty());
     let jid = match given {
         Some(jid) => jid,
-        None => crate::run::new_jid(runner).await,
+        None => new_jid(runner).await,
     };
     let ctx = context(runner, &jid).await?;
     let mut all = map! { "__pub_jid" => jid.clone() };
@@ -99,10 +101,10 @@ pub(crate) async fn other(runner: &RunnerContext, fun: &str, kwargs: Map) -> Res
 /// # Errors
 /// As the function, and when the pillar cannot be made.
 pub(crate) async fn function(runner: &RunnerContext, fun: &str, call: Call, with_pillar: bool) -> Result<Value> {
-    let jid = crate::run::new_jid(runner).await;
+    let jid = new_jid(runner).await;
     let mut ctx = context(runner, &jid).await?;
     if with_pillar {
-        ctx.pillar = Arc::new(crate::runners::pillar::own(runner, None, None).await?);
+        ctx.pillar = Arc::new(own_pillar(runner, None, None).await?);
     }
     if let Err(missing) = ctx.agent.registry().find_permitted(fun) {
         // Salt answers with this sentence as the result; it is not a failure.

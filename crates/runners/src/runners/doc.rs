@@ -4,7 +4,7 @@ use exec::{Result, function};
 use value::{Map, Value};
 
 use crate::local::Ask;
-use crate::{Kind, Module, RunnerContext, docs};
+use crate::{Module, RunnerContext, docs};
 
 /// The functions of the runner `doc`.
 pub static MODULE: Module =
@@ -18,8 +18,8 @@ pub static MODULE: Module =
 ///
 ///     salt-run doc.runner
 #[function]
-async fn runner(_ctx: &RunnerContext) -> Result<Map> {
-    Ok(docs(Kind::Runner, ""))
+async fn runner(ctx: &RunnerContext) -> Result<Map> {
+    Ok(docs(ctx.tables.runners, ""))
 }
 
 /// Returns the documentation of all wheel functions.
@@ -30,8 +30,8 @@ async fn runner(_ctx: &RunnerContext) -> Result<Map> {
 ///
 ///     salt-run doc.wheel
 #[function]
-async fn wheel(_ctx: &RunnerContext) -> Result<Map> {
-    Ok(docs(Kind::Wheel, ""))
+async fn wheel(ctx: &RunnerContext) -> Result<Map> {
+    Ok(docs(ctx.tables.wheel, ""))
 }
 
 /// Returns the documentation of all execution functions that any minion has.

@@ -10,7 +10,7 @@ use value::{Map, Value, map};
 use crate::context::failed;
 use crate::local::Ask;
 use crate::refusal::refuse;
-use crate::{Module, RunnerContext, connected};
+use crate::{Module, RunnerContext, connected, key_changes};
 use value::error::chain;
 
 /// The functions of the runner `manage`.
@@ -161,7 +161,7 @@ async fn down(
     if removekeys && !down.is_empty() {
         let ids = Value::from(down.clone());
         let effects = ctx.blocking(move |ctx| {
-            let (manager, effects) = ctx.key_manager()?;
+            let (manager, effects) = key_changes::manager(ctx)?;
             manager.delete(Selection::Match(&ids), false).map_err(failed)?;
             Ok(effects)
         });

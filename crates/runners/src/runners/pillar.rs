@@ -1,9 +1,7 @@
 //! `pillar` — pillar as the master makes it.
 
-use std::sync::Arc;
-
 use exec::{KwArgs, Result, function};
-use pillar::{Compiler, GitExternal, Request};
+use pillar::Request;
 use store::minion_data::pillar_place;
 use store::{LocalFs, Store};
 use targeting::MinionData;
@@ -11,6 +9,7 @@ use value::{Map, Value, map};
 
 use crate::context::failed;
 use crate::minions::Minions;
+use crate::own_pillar::compiler;
 use crate::{Module, RunnerContext};
 
 /// The functions of the runner `pillar`.
@@ -71,33 +70,6 @@ async fn show_pillar(ctx: &RunnerContext, #[default("*")] minion: String, kwargs
         Ok(compiler(ctx)?.compile(&request))
     })
     .await
-}
-
-/// Returns the pillar of the master's own id.
-///
-/// # Errors
-/// When the options of the pillar are invalid.
-pub(crate) async fn own(ctx: &RunnerContext, saltenv: Option<String>, pillarenv: Option<String>) -> Result<Map> {
-    ctx.blocking(move |ctx| {
-        let id = ctx.config.id.clone();
-        let grains = map! { "id" => id.as_str() };
-        let request = Request {
-            id: &id,
-            grains: Some(&grains),
-            saltenv: saltenv.as_deref(),
-            pillarenv: pillarenv.as_deref(),
-            ..Request::default()
-        };
-        Ok(compiler(ctx)?.compile(&request))
-    })
-    .await
-}
-
-fn compiler(ctx: &RunnerContext) -> Result<Compiler> {
-    // External pillar from git is a separate source, which the compiler does not build itself.
-    let git = GitExternal::of_master(&ctx.config).map_err(failed)?;
-    let compiler = Compiler::new(&ctx.config).map_err(failed)?;
-    Ok(compiler.with_world(pillar::world(ctx.catalogue, &ctx.config.raw)).with_external(Arc::new(git)))
 }
 
 fn is_cached(ctx: &RunnerContext) -> bool {

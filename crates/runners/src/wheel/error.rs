@@ -3,7 +3,7 @@
 use exec::{Result, function};
 use value::Map;
 
-use crate::runners::error::on_purpose;
+use crate::exceptions::on_purpose;
 use crate::{Module, WheelContext};
 
 /// The wheel functions `error.*`.

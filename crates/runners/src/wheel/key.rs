@@ -9,7 +9,7 @@ use value::{Map, Value};
 use wire::MinionId;
 
 use crate::context::failed;
-use crate::{Module, WheelContext};
+use crate::{Module, WheelContext, key_changes};
 
 /// The wheel functions `key.*`.
 pub static MODULE: Module = Module::new(
@@ -43,7 +43,7 @@ async fn ask<T: Send + 'static>(
     ctx: &WheelContext,
     question: impl FnOnce(&KeyManager) -> std::result::Result<T, KeyError> + Send + 'static,
 ) -> Result<T> {
-    ctx.blocking(move |ctx| question(&ctx.key_manager()?.0).map_err(failed)).await
+    ctx.blocking(move |ctx| question(&key_changes::manager(ctx)?.0).map_err(failed)).await
 }
 
 /// Lets the key manager change something, then sends what the change causes.
@@ -53,7 +53,7 @@ async fn change(
 ) -> Result<Map> {
     let (changed, effects) = ctx
         .blocking(move |ctx| {
-            let (manager, effects) = ctx.key_manager()?;
+            let (manager, effects) = key_changes::manager(ctx)?;
             // An error is handed out as well: keys changed before it still have effects that must be sent.
             Ok((work(&manager), effects))
         })

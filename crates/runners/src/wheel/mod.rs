@@ -1,7 +1,6 @@
 //! Wheel functions, one file per Salt name.
 
 pub mod config;
-pub(crate) mod effects;
 pub mod error;
 pub mod file_roots;
 pub mod key;

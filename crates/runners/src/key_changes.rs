@@ -1,13 +1,24 @@
-//! What a change of keys causes: events, and the removal of old data.
+//! Changes of keys by functions, and what they cause: events, and the removal of old data.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use exec::Result;
+use keys::{KeyManager, ManagerOptions};
 use value::Map;
 use wire::MinionId;
 
 use crate::RunnerContext;
+use crate::context::failed;
 use crate::local::Ask;
+
+/// Returns what changes keys. The events of the changes wait until [`Effects::send`] is called.
+pub fn manager(ctx: &RunnerContext) -> Result<(KeyManager, Arc<Effects>)> {
+    let options = ManagerOptions::try_from(&*ctx.config).map_err(failed)?;
+    let effects = Arc::new(Effects { ctx: ctx.clone(), pending: Mutex::default() });
+    let shared = Shared(effects.clone());
+    Ok((KeyManager::new(ctx.keys(), options, shared), effects))
+}
 
 /// Removes old data at once, and keeps what must be sent until [`Effects::send`].
 pub struct Effects {
@@ -21,19 +32,9 @@ enum Pending {
 }
 
 /// The form in which the key manager takes it.
-pub struct Shared(Arc<Effects>);
+struct Shared(Arc<Effects>);
 
 impl Effects {
-    /// Collects what changes cause.
-    pub fn new(ctx: RunnerContext) -> Self {
-        Effects { ctx, pending: Mutex::default() }
-    }
-
-    /// Returns the form in which the key manager takes it.
-    pub fn shared(self: Arc<Self>) -> Shared {
-        Shared(self)
-    }
-
     fn add(&self, pending: Pending) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
     }
