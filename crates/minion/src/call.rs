@@ -5,24 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::{MasterAddress, MasterType};
-use exec::{
-    Agent, Catalogue, Context, Error as FunctionError, Job, MasterRole, MasterState, MasterStatus, Refresh, Registry,
-    RunningJob,
-};
-use files::FileServer;
-use futures_util::future::{BoxFuture, OptionFuture};
+use exec::{Catalogue, Context, Job, MasterRole, MasterState, MasterStatus};
+use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Rt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 use value::{Map, Value, map};
 use wire::Jid;
 
-use crate::jobs::{self, Outcome, Publication};
-use crate::masters::{self, Link, Plan};
-use crate::world::{LAST_PARTS, Parts, World, tell_progress};
-use crate::{Error, identity, knowledge, returning};
+use crate::agent::{context, local_context};
+use crate::follow::{self, Plan, plan};
+use crate::jobs::{self, LAST_PARTS, Outcome, Publication, tell_progress};
+use crate::machine::Machine;
+use crate::masters::{self, Link, Masters, ask_pillar};
+use crate::{Error, identity, knowledge, local_pillar, returning};
 
 /// A call.
 #[derive(Clone, Debug)]
@@ -76,52 +74,30 @@ pub async fn call(config: config::Minion, catalogue: Catalogue, rt: Rt, request:
     // A call without a master creates no key pair: images are built with such calls, and all their hosts would share
     // it.
     let identity = if alone { None } else { Some(identity::load(&rt, &config, id.clone()).await?) };
-    let mut parts = Parts { catalogue, rt, config, id, identity, grains, links: Vec::new(), told };
+    let machine = Machine::new(catalogue, rt, config, id, identity, grains);
     if alone {
-        let world = Arc::new(World::new(parts));
-        return run_local(world, request).await;
+        let masters = Masters::beside_minion(machine, Vec::new(), told);
+        return run_local(Arc::new(masters), request).await;
     }
-    let settings = masters::links(&parts.config, named_masters(&parts).await?, &parts.grains)?;
-    parts.links = crate::new_links(&parts.config, settings, parts.rt.now());
-    let world = Arc::new(World::new(copy(&parts)));
-    let link = first_master(&world).await?;
-    note_roles(&world, &link);
+    let named = named_masters(&machine).await?;
+    let settings = masters::links(&machine.config, named, &machine.grains())?;
+    let links = masters::new_links(&machine.config, settings, machine.rt.now());
+    let link = first_master(&machine, order(&machine, &links, told.as_deref())).await?;
+    note_roles(&machine, &links, &link);
+    let known = Masters::beside_minion(machine.clone(), links, told).statuses(None);
     // The other links are dropped, so that events and mine data go to the chosen master only.
-    parts.told = Some(world.statuses(None));
-    parts.links = vec![link.clone()];
-    let world = Arc::new(World::new(parts));
-    run_with_master(world, link, request).await
-}
-
-fn copy(parts: &Parts) -> Parts {
-    Parts {
-        catalogue: parts.catalogue,
-        rt: parts.rt.clone(),
-        config: parts.config.clone(),
-        id: parts.id.clone(),
-        identity: parts.identity.clone(),
-        grains: parts.grains.clone(),
-        links: parts.links.clone(),
-        told: parts.told.clone(),
-    }
+    let chosen = Masters::beside_minion(machine, vec![link.clone()], Some(known));
+    run_with_master(Arc::new(chosen), link, request).await
 }
 
 /// Returns the masters that the options name, by themselves or through a function.
-pub(crate) async fn named_masters(parts: &Parts) -> Result<Vec<MasterAddress>, Error> {
-    if parts.config.links.master_type != MasterType::Func {
-        return Ok(parts.config.masters.clone());
+pub(crate) async fn named_masters(machine: &Arc<Machine>) -> Result<Vec<MasterAddress>, Error> {
+    if machine.config.links.master_type != MasterType::Func {
+        return Ok(machine.config.masters.clone());
     }
-    let world = Arc::new(World::new(copy(parts)));
-    let ctx = Context {
-        memo: Arc::default(),
-        state: None,
-        opts: Arc::new(world.config.raw.clone()),
-        grains: world.grains(),
-        pillar: Arc::default(),
-        job: Arc::new(Job::new(Map::new())),
-        agent: Arc::new(LocalAgent::new(world.clone())),
-    };
-    masters::named(&world.config, &ctx).await
+    let nobody = Arc::new(Masters::new(machine.clone(), Vec::new()));
+    let ctx = local_context(&nobody, Map::new(), Job::new(Map::new()));
+    masters::named(&machine.config, &ctx).await
 }
 
 /// Once a master has accepted us, those before it in the order have this long to do so as well.
@@ -129,12 +105,11 @@ const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Tries all masters at once. Takes the first, in their order, of those that accept us soon, so that a dead one costs
 /// nothing.
-async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
-    let order = order(world);
+async fn first_master(machine: &Machine, order: Vec<Arc<Link>>) -> Result<Arc<Link>, Error> {
     let mut tries: FuturesUnordered<_> = order
         .iter()
         .enumerate()
-        .map(|(at, link)| async move { (at, link.clone(), masters::sign_in_once(world, link).await) })
+        .map(|(at, link)| async move { (at, link.clone(), masters::sign_in_once(machine, link).await) })
         .collect();
     let mut failures: Vec<(usize, String)> = Vec::new();
     let mut open: BTreeSet<usize> = (0..order.len()).collect();
@@ -164,7 +139,7 @@ async fn first_master(world: &Arc<World>) -> Result<Arc<Link>, Error> {
             Ok(()) => {}
             Err(why) => {
                 info!(master = %link.settings.address, "{why}");
-                link.set_state(MasterState::Backoff, None, world.rt.now());
+                link.set_state(MasterState::Backoff, None, machine.rt.now());
                 failures.push((at, format!("master {}: {why}", link.settings.address)));
             }
         }
@@ -186,26 +161,26 @@ fn all_failures(mut failures: Vec<(usize, String)>) -> String {
 }
 
 /// If only one master is followed at a time, that is the chosen one.
-fn note_roles(world: &World, chosen: &Arc<Link>) {
-    if let Plan::One(..) = masters::plan(&world.config, world.links.len(), &world.rt) {
-        for link in &world.links {
+fn note_roles(machine: &Machine, links: &[Arc<Link>], chosen: &Arc<Link>) {
+    if let Plan::One(..) = plan(&machine.config, links.len(), &machine.rt) {
+        for link in links {
             link.set_role(if Arc::ptr_eq(link, chosen) { MasterRole::Active } else { MasterRole::Standby });
         }
     }
 }
 
 /// Returns the masters in the order in which a call wants them: first those that the running minion follows, then as
-/// listed, or as the options shuffle or distribute the list.
-fn order(world: &World) -> Vec<Arc<Link>> {
-    let links = &world.config.links;
-    let mut order: Vec<Arc<Link>> = match masters::plan(&world.config, world.links.len(), &world.rt) {
-        Plan::One(_, places) => places.into_iter().map(|place| world.links[place.0].clone()).collect(),
-        Plan::All => world.links.clone(),
+/// listed, or as the options shuffle or distribute the list. `told` is what the running minion has reported.
+fn order(machine: &Machine, links: &[Arc<Link>], told: Option<&[MasterStatus]>) -> Vec<Arc<Link>> {
+    let mut order: Vec<Arc<Link>> = match plan(&machine.config, links.len(), &machine.rt) {
+        Plan::One(_, places) => places.into_iter().map(|place| links[place.0].clone()).collect(),
+        Plan::All => links.to_vec(),
     };
-    if links.master_type == MasterType::Hot && (links.random_master || links.master_shuffle) {
-        masters::shuffle(&mut order, false, |bound| world.rt.below(bound));
+    let options = &machine.config.links;
+    if options.master_type == MasterType::Hot && (options.random_master || options.master_shuffle) {
+        follow::shuffle(&mut order, false, |bound| machine.rt.below(bound));
     }
-    if let Some(told) = &world.told {
+    if let Some(told) = told {
         let is_live = |link: &Arc<Link>| {
             told.iter().any(|status| status.address == link.address() && status.state == MasterState::Live)
         };
@@ -214,58 +189,52 @@ fn order(world: &World) -> Vec<Arc<Link>> {
     order
 }
 
-async fn run_with_master(world: Arc<World>, link: Arc<Link>, request: Request) -> Result<Answer, Error> {
+async fn run_with_master(masters: Arc<Masters>, link: Arc<Link>, request: Request) -> Result<Answer, Error> {
+    let machine = &masters.machine;
     let channel = link.channel().ok_or_else(|| Error::NoMaster("the connection is gone".to_owned()))?;
-    let pillar = world.ask_pillar(&link, &channel, Map::new()).await.map_err(Error::NoMaster)?;
+    let pillar = ask_pillar(machine, &link, &channel, Map::new()).await.map_err(Error::NoMaster)?;
     link.set_pillar(pillar);
-    let job = publication(&world, &request);
+    let job = publication(machine, &request);
     let (progress, parts) = mpsc::unbounded_channel();
-    let ctx = world.context(&link, Job::with_progress(told(&job), progress));
-    let telling = world.spawn(tell_progress(world.clone(), link.clone(), job.jid().to_owned(), parts));
-    let note = note(&world, &ctx);
-    let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
+    let ctx = context(&masters, &link, Job::with_progress(told(&job), progress));
+    let telling = machine.spawn(tell_progress(machine.clone(), link.clone(), job.jid().to_owned(), parts));
+    let note = note(machine, &ctx);
+    let outcome = run(&machine.rt, &ctx, &job, &request.stop).await;
     ctx.job.end_progress();
     drop((ctx, note));
     // Parts of the result reach the master before the whole.
     if tokio::time::timeout(LAST_PARTS, telling).await.is_err() {
         debug!("job {} may still have parts to tell; its return goes first", job.jid());
     }
-    store(&world, Some(&link), &request, &job, &outcome).await;
-    if request.return_event && world.config.login.pub_ret {
-        let mut load = jobs::return_load(world.id.as_str(), &job, vec![outcome.clone()], false);
+    store(machine, Some(&link), &request, &job, &outcome).await;
+    if request.return_event && machine.config.login.pub_ret {
+        let mut load = jobs::return_load(machine.id.as_str(), &job, vec![outcome.clone()], false);
         // The master draws a job id of its own and notes for whom it was: the job was never published.
         load.insert("jid", "req");
         load.insert("fun_args", request.words.clone());
         info!("Returning information for job: {}", job.jid());
-        world.tell(&link, load).await;
+        link.tell(load).await;
     }
     // What the function sent without waiting (events, mine data) leaves before the program ends.
-    world.tasks.close();
-    world.tasks.wait().await;
-    Ok(answer(&world, &job, outcome))
+    machine.tasks.close();
+    machine.tasks.wait().await;
+    Ok(answer(machine, &job, outcome))
 }
 
-async fn run_local(world: Arc<World>, request: Request) -> Result<Answer, Error> {
-    let pillar = local_pillar(&world, Map::new()).map_err(Error::Pillar)?;
-    let job = publication(&world, &request);
-    let ctx = Context {
-        memo: Arc::default(),
-        state: None,
-        opts: Arc::new(world.config.raw.clone()),
-        grains: world.grains(),
-        pillar: Arc::new(pillar),
-        job: Arc::new(Job::new(told(&job))),
-        agent: Arc::new(LocalAgent::new(world.clone())),
-    };
-    let note = note(&world, &ctx);
-    let outcome = run(&world.rt, &ctx, &job, &request.stop).await;
+async fn run_local(masters: Arc<Masters>, request: Request) -> Result<Answer, Error> {
+    let machine = &masters.machine;
+    let pillar = local_pillar::compile(machine, &Map::new()).map_err(Error::Pillar)?;
+    let job = publication(machine, &request);
+    let ctx = local_context(&masters, pillar, Job::new(told(&job)));
+    let note = note(machine, &ctx);
+    let outcome = run(&machine.rt, &ctx, &job, &request.stop).await;
     drop(note);
-    store(&world, None, &request, &job, &outcome).await;
-    Ok(answer(&world, &job, outcome))
+    store(machine, None, &request, &job, &outcome).await;
+    Ok(answer(machine, &job, outcome))
 }
 
-fn publication(world: &World, request: &Request) -> Publication {
-    let jid = Jid::at(world.rt.now());
+fn publication(machine: &Machine, request: &Request) -> Publication {
+    let jid = Jid::at(machine.rt.now());
     let mut load = map! {
         "fun" => request.fun.as_str(),
         "pid" => std::process::id(),
@@ -294,8 +263,8 @@ async fn run(rt: &Rt, ctx: &Context, job: &Publication, stop: &CancellationToken
 
 /// Passes the result to the returners of the command line and of the option `return`, with the fields in Salt's
 /// order.
-async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: &Publication, outcome: &Outcome) {
-    let names = returners::names(world.config.raw.get("return"));
+async fn store(machine: &Machine, link: Option<&Arc<Link>>, request: &Request, job: &Publication, outcome: &Outcome) {
+    let names = returners::names(machine.config.raw.get("return"));
     if names.is_empty() {
         return;
     }
@@ -306,22 +275,22 @@ async fn store(world: &World, link: Option<&Arc<Link>>, request: &Request, job: 
         ret.insert("out", out.as_str());
     }
     ret.update(map! {
-        "id" => world.id.as_str(), "fun" => request.fun.as_str(), "fun_args" => request.words.clone(),
+        "id" => machine.id.as_str(), "fun" => request.fun.as_str(), "fun_args" => request.words.clone(),
     });
     if let Some(metadata) = &request.metadata {
         ret.insert("metadata", metadata.clone());
     }
     ret.insert("success", true);
-    returning::give(world, link, &names, &ret).await;
+    returning::give(machine, link, &names, &ret).await;
 }
 
 /// Leaves a note for the minion on this host, and for other calls, as long as this one runs.
-fn note(world: &World, ctx: &Context) -> Option<store::proc_dir::Running> {
+fn note(machine: &Machine, ctx: &Context) -> Option<store::proc_dir::Running> {
     let jid = ctx.job.jid().to_owned();
-    match world.proc_dir.enter(&jid, std::process::id(), &ctx.job.load) {
+    match machine.running.note(&jid, &ctx.job.load) {
         Ok(note) => Some(note),
         Err(reason) => {
-            let place = world.config.paths.cachedir.join("proc").join(jid);
+            let place = machine.config.paths.cachedir.join("proc").join(jid);
             eprintln!(
                 "Cannot write to process directory. Do you have permissions to write to {} ? ({reason})",
                 place.display()
@@ -338,107 +307,9 @@ fn told(job: &Publication) -> Map {
     load
 }
 
-fn answer(world: &World, job: &Publication, outcome: Outcome) -> Answer {
+fn answer(machine: &Machine, job: &Publication, outcome: Outcome) -> Answer {
     let Outcome { value, retcode, out } = outcome;
-    Answer { value, retcode, out, id: world.id.to_string(), jid: job.jid().to_string() }
-}
-
-pub(crate) fn local_pillar(world: &World, extra: Map) -> Result<Map, String> {
-    crate::local_pillar::compile(world.catalogue, &world.config, &world.grains(), &extra)
-}
-
-/// The machine without a master: its own `file_roots` are the file server.
-pub(crate) struct LocalAgent {
-    world: Arc<World>,
-    files: Option<Arc<FileServer>>,
-}
-
-impl LocalAgent {
-    /// The machine of this minion.
-    pub(crate) fn new(world: Arc<World>) -> Self {
-        let files = FileServer::new(&world.config.files, &world.config.raw, &world.config.paths.cachedir);
-        let files = files.inspect_err(|error| warn!("files cannot be served: {error}")).ok().map(Arc::new);
-        LocalAgent { world, files }
-    }
-
-    async fn ask(&self, load: Map) -> exec::Result<Value> {
-        let no_master = || FunctionError::execution("there is no master to ask (--local)");
-        let files = self.files.clone().ok_or_else(no_master)?;
-        files.fetch_due();
-        files.request(&load).map_err(|error| FunctionError::execution(error.to_string()))?.ok_or_else(no_master)
-    }
-}
-
-impl Agent for LocalAgent {
-    fn registry(&self) -> &Registry {
-        &self.world.registry
-    }
-
-    fn states(&self) -> &Registry {
-        &self.world.states
-    }
-
-    fn request<'a>(&'a self, load: Map, _timeout: Option<Duration>) -> BoxFuture<'a, exec::Result<Value>> {
-        Box::pin(self.ask(load))
-    }
-
-    fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, exec::Result<Value>> {
-        Box::pin(self.ask(load))
-    }
-
-    fn returners(&self) -> Vec<&'static str> {
-        returners::all_names()
-    }
-
-    fn broadcast<'a>(&'a self, _load: Map) -> BoxFuture<'a, exec::Result<bool>> {
-        Box::pin(async { Ok(false) })
-    }
-
-    fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, exec::Result<bool>> {
-        Box::pin(crate::bus::fire(&self.world, tag, data))
-    }
-
-    fn ask_minion<'a>(
-        &'a self,
-        tag: &'a str,
-        data: Map,
-        answer: &'a str,
-        patience: Duration,
-    ) -> BoxFuture<'a, exec::Result<Option<Map>>> {
-        Box::pin(crate::bus::ask(&self.world, tag, data, answer, patience))
-    }
-
-    fn running(&self) -> Vec<RunningJob> {
-        self.world.running_jobs()
-    }
-
-    fn signal_job(&self, jid: &str, signal: i32) -> bool {
-        self.world.signal_job(jid, signal)
-    }
-
-    fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, exec::Result<bool>> {
-        Box::pin(crate::bus::refresh(&self.world, what))
-    }
-
-    fn refresh_within<'a>(&'a self, what: Refresh, patience: Duration) -> BoxFuture<'a, exec::Result<Option<bool>>> {
-        Box::pin(crate::bus::refresh_within(&self.world, what, patience))
-    }
-
-    fn masters(&self) -> Vec<MasterStatus> {
-        self.world.statuses(None)
-    }
-
-    fn compile_pillar<'a>(&'a self, request: Map) -> BoxFuture<'a, exec::Result<Map>> {
-        Box::pin(async move { local_pillar(&self.world, request).map_err(FunctionError::Execution) })
-    }
-
-    fn ping_master<'a>(&'a self, master: &'a str, timeout: Duration) -> BoxFuture<'a, bool> {
-        Box::pin(crate::ping::ping(&self.world.rt, &self.world.config, master, timeout))
-    }
-
-    fn stop_minion(&self, _restart: bool) {
-        self.world.stop.cancel();
-    }
+    Answer { value, retcode, out, id: machine.id.to_string(), jid: job.jid().to_string() }
 }
 
 #[cfg(test)]

@@ -13,39 +13,47 @@ mod call;
 mod ctime;
 mod error;
 mod extra_data;
+mod follow;
 mod identity;
 mod jobs;
 mod knowledge;
 mod local_pillar;
+mod machine;
 mod masters;
 mod missed;
 mod periodic;
 mod ping;
+mod refresh;
 mod report;
+mod requests;
 mod returning;
 mod returns;
+mod running;
 mod schedule;
 mod stand_in;
 mod startup;
-mod world;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use config::{MasterAddress, MasterType};
+use config::MasterType;
 use rt::Rt;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
-use value::{Map, Value};
 use wire::loads::{Abilities, Sender};
 
 pub use bus::endpoints;
 pub use call::{Answer, Request, call};
 pub use error::Error;
 
-use masters::{Link, LinkSettings, Plan};
-use world::{Parts, World};
+use beacons::Beacons;
+use follow::Plan;
+use jobs::Jobs;
+use machine::Machine;
+use masters::Masters;
+use returns::Returns;
+use schedule::Timetable;
 
 /// How a minion ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,92 +92,107 @@ pub async fn run(
     make_directories(&config)?;
     // Before anything is sent: a thousand minions that start after a power cut must not arrive in one second.
     wait_a_random_moment(&config, &rt, &stop).await;
-    let (opts, machine) = (config.raw.clone(), rt.clone());
-    let collecting = rt.blocking(move || world::facts(&machine, &opts));
+    let (opts, inside) = (config.raw.clone(), rt.clone());
+    let collecting = rt.blocking(move || machine::facts(&inside, &opts));
     let id = identity::id(&config)?;
     let identity = Some(identity::load(&rt, &config, id.clone()).await?);
     let grains = collecting.await.map_err(|error| Error::Grains(error.to_string()))?;
-    let now = rt.now();
-    let parts = Parts { catalogue, rt, config, id, identity, grains, links: Vec::new(), told: None };
-    let named = call::named_masters(&parts).await?;
-    let Parts { rt, config, id, identity, grains, .. } = parts;
-    masters::warn_of_misunderstandings(&config, named.len());
-    let plan = masters::plan(&config, named.len(), &rt);
-    let mut settings = masters::links(&config, named, &grains)?;
-    // One nonce for the life of this process: masters tell a restart from a reconnection by it.
-    let abilities = Abilities::all("", rt.nonce());
-    for settings in &mut settings {
-        settings.channel.sender = Sender::Minion(abilities.clone());
-    }
-    let links = new_links(&config, settings, now);
-    let world = Arc::new(World::new(Parts { catalogue, rt, config, id, identity, grains, links, told: None }));
-    world.remember_jobs();
-    if let Err(reason) = world.proc_dir.tidy() {
+    let machine = Machine::new(catalogue, rt, config, id, identity, grains);
+    let (masters, plan) = find_masters(&machine).await?;
+    let returns = Arc::new(Returns::new(&machine.config));
+    let jobs = Jobs::new(masters.clone(), returns.clone());
+    jobs.remember();
+    if let Err(reason) = machine.running.tidy() {
         warn!("notes of jobs that ended long ago stay: {reason}");
     }
+    let beacons = Arc::new(Beacons::new(masters.clone()));
+    let schedule = Arc::new(Timetable::new(masters.clone(), returns.clone(), beacons.clone()));
     // Open before any master can send a job: functions fire events.
-    let sockets = bus::open(&world).await?;
-    returns::start(&world);
-    follow_masters(&world, plan);
-    periodic::start(&world);
-    schedule::start(&world);
-    startup::start(&world);
-    beacons::start(&world);
-    world.rt.spawn(complain_when_lonely(world.clone()));
-    let told = Arc::downgrade(&world);
+    let sockets = requests::open(requests::Parts {
+        masters: masters.clone(),
+        schedule: schedule.clone(),
+        beacons: beacons.clone(),
+    })
+    .await?;
+    returns::start(&returns, &masters);
+    follow_masters(&jobs, plan);
+    periodic::start(&masters);
+    schedule::start(&schedule);
+    startup::start(&masters, &schedule);
+    beacons::start(&beacons);
+    machine.rt.spawn(complain_when_lonely(masters.clone()));
+    let told = Arc::downgrade(&masters);
     ready(Arc::new(move || {
-        told.upgrade().map_or_else(|| "The minion has stopped.\n".to_owned(), |world| report::of(&world))
+        told.upgrade().map_or_else(|| "The minion has stopped.\n".to_owned(), |masters| report::of(&masters))
     }));
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
-        () = world.stop.cancelled() => {}
+        () = machine.stop.cancelled() => {}
     }
-    farewell(&world).await;
+    farewell(&machine).await;
     sockets.close().await;
-    Ok(if world.restart.load(Ordering::Relaxed) { Ended::Restart } else { Ended::Stopped })
+    Ok(if machine.restart.load(Ordering::Relaxed) { Ended::Restart } else { Ended::Stopped })
+}
+
+/// Returns the masters that the options name, and how they are followed. Nothing is connected yet.
+async fn find_masters(machine: &Arc<Machine>) -> Result<(Arc<Masters>, Plan), Error> {
+    let config = &machine.config;
+    let now = machine.rt.now();
+    let named = call::named_masters(machine).await?;
+    follow::warn_of_misunderstandings(config, named.len());
+    let plan = follow::plan(config, named.len(), &machine.rt);
+    let mut settings = masters::links(config, named, &machine.grains())?;
+    // One nonce for the life of this process: masters tell a restart from a reconnection by it.
+    let abilities = Abilities::all("", machine.rt.nonce());
+    for settings in &mut settings {
+        settings.channel.sender = Sender::Minion(abilities.clone());
+    }
+    let links = masters::new_links(config, settings, now);
+    Ok((Arc::new(Masters::new(machine.clone(), links)), plan))
 }
 
 /// Starts to follow the masters, all or one of them.
-fn follow_masters(world: &Arc<World>, plan: Plan) {
-    if world.links.is_empty() {
+fn follow_masters(jobs: &Arc<Jobs>, plan: Plan) {
+    let (machine, links) = (&jobs.machine, &jobs.masters.links);
+    if links.is_empty() {
         warn!("Master is set to disable, skipping connection");
         return;
     }
     match plan {
         Plan::All => {
-            for link in &world.links {
-                world.rt.spawn(masters::follow(world.clone(), link.clone(), world.stop.clone()));
+            for link in links {
+                machine.rt.spawn(follow::follow(jobs.clone(), link.clone(), machine.stop.clone()));
             }
         }
         Plan::One(rules, order) => {
-            let list: Vec<String> = world.links.iter().map(|link| link.address()).collect();
+            let list: Vec<String> = links.iter().map(|link| link.address()).collect();
             info!("Got list of available master addresses: {}", list.join(", "));
-            if world.config.links.master_type == MasterType::Distributed
+            if machine.config.links.master_type == MasterType::Distributed
                 && let Some(first) = order.first()
             {
-                info!("Distributed to the master at '{}'.", world.links[first.0].settings.address.host);
+                info!("Distributed to the master at '{}'.", links[first.0].settings.address.host);
             }
-            world.rt.spawn(masters::follow_one(world.clone(), rules, order, world.stop.clone()));
+            machine.rt.spawn(follow::follow_one(jobs.clone(), rules, order, machine.stop.clone()));
         }
     }
 }
 
 /// Ends running jobs, and gives returns a moment to be sent.
-async fn farewell(world: &World) {
+async fn farewell(machine: &Machine) {
     info!("The Salt Minion is shutting down");
-    world.running.end_all();
-    world.tasks.close();
-    if tokio::time::timeout(FAREWELL, world.tasks.wait()).await.is_err() {
-        warn!("{} jobs or returns were not finished", world.tasks.len());
+    machine.running.end_all();
+    machine.tasks.close();
+    if tokio::time::timeout(FAREWELL, machine.tasks.wait()).await.is_err() {
+        warn!("{} jobs or returns were not finished", machine.tasks.len());
     }
     // Last: links must live as long as returns may be on their way.
-    world.stop.cancel();
+    machine.stop.cancel();
 }
 
-async fn complain_when_lonely(world: Arc<World>) {
+async fn complain_when_lonely(masters: Arc<Masters>) {
     tokio::time::sleep(LONELY).await;
-    if !world.links.is_empty() && !world.links.iter().any(|link| link.is_live()) {
+    if !masters.links.is_empty() && !masters.links.iter().any(|link| link.is_live()) {
         error!("Minion unable to successfully connect to a Salt Master.");
     }
 }
@@ -181,27 +204,6 @@ async fn wait_a_random_moment(config: &config::Minion, rt: &Rt, stop: &Cancellat
         () = stop.cancelled() => {}
         () = tokio::time::sleep(wait) => {}
     }
-}
-
-fn new_links(config: &config::Minion, settings: Vec<LinkSettings>, now: SystemTime) -> Vec<Arc<Link>> {
-    let all: Vec<MasterAddress> = settings.iter().map(|settings| settings.address.clone()).collect();
-    let link = |settings: LinkSettings| {
-        let opts = link_opts(config, &settings, &all);
-        Arc::new(Link::new(settings, opts, now))
-    };
-    settings.into_iter().map(link).collect()
-}
-
-/// Returns the options that functions see in jobs of this master: `master` is its host, `master_uri` its address.
-fn link_opts(config: &config::Minion, settings: &LinkSettings, all: &[MasterAddress]) -> Map {
-    let mut opts = config.raw.clone();
-    opts.insert("master", settings.address.host.as_str());
-    opts.insert("master_port", settings.address.port);
-    opts.insert("master_uri", format!("tcp://{}", settings.address));
-    let list = all.iter().map(|master| Value::from(master.host.as_str()));
-    opts.insert("master_list", list.collect::<Value>());
-    opts.insert("master_uri_list", all.iter().map(|master| format!("tcp://{master}")).collect::<Value>());
-    opts
 }
 
 /// Creates the directories that a minion writes to, closed to others.

@@ -7,33 +7,35 @@ use exec::{Call, Job};
 use tracing::{debug, error};
 use value::{Map, Value, map};
 
-use crate::world::World;
+use crate::agent::context;
+use crate::machine::Machine;
+use crate::masters::Masters;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Starts what the options ask for.
-pub fn start(world: &Arc<World>) {
-    let config = &world.config;
+pub fn start(masters: &Arc<Masters>) {
+    let machine = &masters.machine;
+    let config = &machine.config;
     if config.jobs.mine_enabled && config.jobs.mine_interval > 0 {
-        world.rt.spawn(send_mine(world.clone(), MINUTE * config.jobs.mine_interval as u32));
+        machine.rt.spawn(send_mine(masters.clone(), MINUTE * config.jobs.mine_interval as u32));
     }
     if config.login.ping_interval > 0 {
-        world.rt.spawn(ping_masters(world.clone(), MINUTE * config.login.ping_interval as u32));
+        machine.rt.spawn(ping_masters(masters.clone(), MINUTE * config.login.ping_interval as u32));
     }
     if config.grains.grains_refresh_every > 0 {
-        world.rt.spawn(watch_grains(world.clone(), MINUTE * config.grains.grains_refresh_every as u32));
+        machine.rt.spawn(watch_grains(machine.clone(), MINUTE * config.grains.grains_refresh_every as u32));
     }
 }
 
 /// Sends the mine to all masters, for the first time when one is connected.
-async fn send_mine(world: Arc<World>, every: Duration) {
+async fn send_mine(masters: Arc<Masters>, every: Duration) {
     loop {
-        let Some(first) = world.links.first().cloned() else { return };
-        futures_util::future::select_all(world.links.iter().map(|link| Box::pin(link.live()))).await;
-        let link = world.links.iter().find(|link| link.is_live()).unwrap_or(&first).clone();
-        let ctx = world.context(&link, Job::new(Map::new()));
-        let inside = world.clone();
-        let sending = world.rt.blocking(move || inside.registry.call(&ctx, "mine.update", Call::default()));
+        masters.first_live(false).await;
+        let Some(link) = masters.first() else { return };
+        let ctx = context(&masters, link, Job::new(Map::new()));
+        let inside = masters.machine.clone();
+        let sending = masters.machine.rt.blocking(move || inside.registry.call(&ctx, "mine.update", Call::default()));
         match sending.await {
             Ok(Ok(_)) => {}
             Ok(Err(reason)) => debug!("the mine was not sent: {reason}"),
@@ -43,21 +45,21 @@ async fn send_mine(world: Arc<World>, every: Duration) {
     }
 }
 
-async fn ping_masters(world: Arc<World>, every: Duration) {
+async fn ping_masters(masters: Arc<Masters>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
-        world.tell_all(&world.event_load("minion_ping", Value::from("ping")));
+        masters.tell_all(&masters.machine.event_load("minion_ping", Value::from("ping")));
     }
 }
 
 /// Fires a refresh of the pillar when the grains have changed, so that masters compile it with the new ones.
-async fn watch_grains(world: Arc<World>, every: Duration) {
+async fn watch_grains(machine: Arc<Machine>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
-        let before = world.grains();
-        world.renew_grains().await;
-        if *before != *world.grains()
-            && let Err(reason) = world.bus.fire("pillar_refresh", map! {})
+        let before = machine.grains();
+        machine.renew_grains().await;
+        if *before != *machine.grains()
+            && let Err(reason) = machine.bus.fire("pillar_refresh", map! {})
         {
             error!("changed grains were not told: {reason}");
         }

@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
-use crate::world::World;
+use crate::masters::Masters;
 
 /// The masters, the running jobs, what waits.
-pub fn of(world: &World) -> String {
-    let now = world.rt.now();
+pub fn of(masters: &Masters) -> String {
+    let machine = &masters.machine;
+    let now = machine.rt.now();
     let ago = |then: SystemTime| now.duration_since(then).unwrap_or_default().as_secs();
-    let mut text = format!("minion {}\n", world.id);
-    for status in world.statuses(None) {
+    let mut text = format!("minion {}\n", machine.id);
+    for status in masters.statuses(None) {
         let ip = status.ip.map_or_else(|| "no address".to_owned(), |ip| ip.to_string());
         let heard = status.last_heard.map_or_else(|| "never".to_owned(), |then| format!("{} s ago", ago(then)));
         let _ = writeln!(
@@ -24,14 +25,14 @@ pub fn of(world: &World) -> String {
             status.returns_waiting,
         );
     }
-    let running = world.running_jobs();
+    let running = machine.running.list_all(now);
     let _ = writeln!(text, "running jobs: {}", running.len());
     for job in running {
         let part = |name: &str| job.load.get(name).map(ToString::to_string).unwrap_or_default();
         // Arguments may hold passwords.
         let _ = writeln!(text, "job {}: {} (process {}) for {} s", job.jid(), part("fun"), part("pid"), ago(job.since));
     }
-    let _ = writeln!(text, "jobs and returns at work: {}", world.tasks.len());
-    let _ = writeln!(text, "listeners on the event bus: {}", world.bus.subscribers());
+    let _ = writeln!(text, "jobs and returns at work: {}", machine.tasks.len());
+    let _ = writeln!(text, "listeners on the event bus: {}", machine.bus.subscribers());
     text
 }

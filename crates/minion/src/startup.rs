@@ -8,12 +8,12 @@ use config::MasterType;
 use tracing::warn;
 use value::{Map, Value, list, map};
 
-use crate::schedule;
-use crate::world::World;
+use crate::masters::Masters;
+use crate::schedule::{self, Timetable};
 
 /// Applies the states of the options: once a master is connected, or at once if there is none to wait for.
-pub fn start(world: &Arc<World>) {
-    let config = &world.config;
+pub fn start(masters: &Arc<Masters>, table: &Arc<Timetable>) {
+    let config = &masters.machine.config;
     let Some((fun, args)) = call(&config.raw) else { return };
     let disabled = config.links.master_type == MasterType::Disable;
     // Salt's words: without a master there are no files to apply.
@@ -28,12 +28,12 @@ pub fn start(world: &Arc<World>) {
     let returners: Vec<Value> = returners::names(named.into_iter().flatten()).into_iter().map(Value::from).collect();
     let data = map! { "function" => fun, "args" => args, "returner" => returners };
     let fire = Fire { name: "startup_states".to_owned(), fun: Some(fun.to_owned()), data, late: Duration::ZERO };
-    let inside = world.clone();
-    world.rt.spawn(async move {
+    let (inside, table) = (masters.clone(), table.clone());
+    masters.machine.rt.spawn(async move {
         tokio::select! {
             biased;
-            () = inside.stop.cancelled() => {}
-            () = schedule::first_master(&inside, disabled) => schedule::begin_apart(&inside, fire, "highstate"),
+            () = inside.machine.stop.cancelled() => {}
+            () = inside.first_live(disabled) => schedule::begin_apart(&table, fire, "highstate"),
         }
     });
 }

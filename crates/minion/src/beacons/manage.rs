@@ -1,36 +1,32 @@
 //! Requests about the beacons over the minion's bus, from `beacons.*` and from other programs.
 
-use std::sync::Arc;
-
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
-use super::kind_of;
-use crate::world::World;
+use super::{Beacons, kind_of};
 
 /// Does what an event `manage_beacons` asks for, and fires the event with which Salt answers.
-pub fn manage(world: &Arc<World>, data: &Map) {
-    let settings = &world.beacons;
+pub fn manage(beacons: &Beacons, data: &Map) {
     let name = data.get("name").map(Value::to_string).unwrap_or_default();
     let given = || data.get("beacon_data").cloned().unwrap_or_default();
     let func = data.get_str("func").unwrap_or_default();
-    let in_pillar = settings.pillar().contains_key(&name);
-    let known = settings.options().contains_key(&name);
+    let in_pillar = beacons.pillar().contains_key(&name);
+    let known = beacons.options().contains_key(&name);
     let (tag, complete, comment) = match func {
-        "list" => return list(world, data),
+        "list" => return list(beacons, data),
         "list_available" => {
             let names: Vec<Value> = beacons::KINDS.iter().map(|kind| kind.name.into()).collect();
-            return answer(world, "beacons_list_available_complete", map! { "complete" => true, "beacons" => names });
+            return answer(beacons, "beacons_list_available_complete", map! { "complete" => true, "beacons" => names });
         }
-        "validate_beacon" => return validate(world, &name, &given()),
+        "validate_beacon" => return validate(beacons, &name, &given()),
         "enable" | "disable" => {
             // `enabled` is a key among the names of beacons, as in Salt's options.
-            settings.change(|options| drop(options.insert("enabled", func == "enable")));
+            beacons.change(|options| drop(options.insert("enabled", func == "enable")));
             let tag = format!("beacons_{func}d_complete");
-            return answer(world, &tag, map! { "complete" => true, "beacons" => settings.options() });
+            return answer(beacons, &tag, map! { "complete" => true, "beacons" => beacons.options() });
         }
         "reset" => {
-            settings.change(Map::clear);
+            beacons.change(Map::clear);
             ("beacon_reset_complete", true, "Beacons have been reset".to_owned())
         }
         // The pillar belongs to the master: a change here would be undone at the next refresh.
@@ -39,18 +35,18 @@ pub fn manage(world: &Arc<World>, data: &Map) {
             ("beacon_add_complete", false, comment)
         }
         "add" => {
-            settings.change(|options| drop(options.insert(name.as_str(), given())));
+            beacons.change(|options| drop(options.insert(name.as_str(), given())));
             let comment = if known { "Updating settings for beacon item" } else { "Added new beacon item" };
             ("beacon_add_complete", true, format!("{comment}: {name}"))
         }
         "modify" if in_pillar => ("beacon_modify_complete", false, cannot("modify", &name)),
         "modify" => {
-            settings.change(|options| drop(options.insert(name.as_str(), given())));
+            beacons.change(|options| drop(options.insert(name.as_str(), given())));
             ("beacon_modify_complete", true, format!("Updating settings for beacon item: {name}"))
         }
         "delete" if in_pillar => ("beacon_delete_complete", false, cannot("delete", &name)),
         "delete" => {
-            settings.change(|options| drop(options.remove(&name)));
+            beacons.change(|options| drop(options.remove(&name)));
             let comment =
                 if known { format!("Deleting beacon item: {name}") } else { format!("Beacon item {name} not found.") };
             ("beacon_delete_complete", true, comment)
@@ -58,42 +54,42 @@ pub fn manage(world: &Arc<World>, data: &Map) {
         "enable_beacon" if in_pillar => ("beacon_enabled_complete", false, cannot("enable", &name)),
         "disable_beacon" if in_pillar => ("beacon_disabled_complete", false, cannot("disable", &name)),
         "enable_beacon" => {
-            settings.change(|options| enable(options, &name, true));
+            beacons.change(|options| enable(options, &name, true));
             ("beacon_enabled_complete", true, format!("Enabling beacon item {name}"))
         }
         "disable_beacon" => {
-            settings.change(|options| enable(options, &name, false));
+            beacons.change(|options| enable(options, &name, false));
             ("beacon_disabled_complete", true, format!("Disabling beacon item {name}"))
         }
         other => return error!("Function \"{other}\" is unavailable in salt.utils.beacons"),
     };
-    answer(world, tag, map! { "complete" => complete, "comment" => comment, "beacons" => settings.options() });
+    answer(beacons, tag, map! { "complete" => complete, "comment" => comment, "beacons" => beacons.options() });
 }
 
 fn cannot(verb: &str, name: &str) -> String {
     format!("Cannot {verb} beacon item {name}, it is configured in pillar.")
 }
 
-fn answer(world: &World, what: &str, data: Map) {
-    if let Err(reason) = world.bus.fire(format!("/salt/minion/minion_{what}"), data) {
+fn answer(beacons: &Beacons, what: &str, data: Map) {
+    if let Err(reason) = beacons.machine().bus.fire(format!("/salt/minion/minion_{what}"), data) {
         warn!("an event was not fired: {reason}");
     }
 }
 
-fn list(world: &World, data: &Map) {
+fn list(beacons: &Beacons, data: &Map) {
     let wants = |name: &str| data.get(name).is_none_or(|wanted| wanted.is_null() || wanted.truthy());
-    let mut all = if wants("include_pillar") { world.beacons.pillar() } else { Map::new() };
+    let mut listed = if wants("include_pillar") { beacons.pillar() } else { Map::new() };
     if wants("include_opts") {
-        all.update(world.beacons.options());
+        listed.update(beacons.options());
     }
-    answer(world, "beacons_list_complete", map! { "complete" => true, "beacons" => all });
+    answer(beacons, "beacons_list_complete", map! { "complete" => true, "beacons" => listed });
 }
 
-fn validate(world: &Arc<World>, name: &str, config: &Value) {
-    let checked = kind_of(name, config).and_then(|kind| (kind.validate)(config, &crate::schedule::context(world)));
+fn validate(beacons: &Beacons, name: &str, config: &Value) {
+    let checked = kind_of(name, config).and_then(|kind| (kind.validate)(config, &beacons.context()));
     let comment = checked.clone().err().unwrap_or_else(|| "Valid beacon configuration".to_owned());
     let data = map! { "complete" => true, "vcomment" => comment, "valid" => checked.is_ok() };
-    answer(world, "beacon_validation_complete", data);
+    answer(beacons, "beacon_validation_complete", data);
 }
 
 /// Sets whether a beacon runs, in its configuration.

@@ -12,25 +12,29 @@ pub use manage::manage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use exec::{Context, Job};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 use value::{Map, Value};
 
-use crate::world::World;
+use crate::agent::own_context;
+use crate::machine::Machine;
+use crate::masters::Masters;
 
-/// The settings of all beacons.
-pub struct Settings {
+/// All beacons, those of the options and those of the pillar.
+pub struct Beacons {
+    masters: Arc<Masters>,
     options: Mutex<Map>,
     pillar: Mutex<Map>,
     changed: Notify,
 }
 
-impl Settings {
+impl Beacons {
     /// Reads the beacons of the options.
-    pub fn new(config: &config::Minion) -> Self {
-        let options = by_name(config.raw.get("beacons"));
-        Settings { options: Mutex::new(options), pillar: Mutex::default(), changed: Notify::new() }
+    pub fn new(masters: Arc<Masters>) -> Self {
+        let options = by_name(masters.machine.config.raw.get("beacons"));
+        Beacons { masters, options: Mutex::new(options), pillar: Mutex::default(), changed: Notify::new() }
     }
 
     /// Takes the beacons of the pillar.
@@ -42,6 +46,15 @@ impl Settings {
             *known = pillar;
             self.changed.notify_one();
         }
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.masters.machine
+    }
+
+    /// Returns the context in which beacons look.
+    fn context(&self) -> Context {
+        own_context(&self.masters, Job::new(Map::new()))
     }
 
     fn options(&self) -> Map {
@@ -84,8 +97,8 @@ fn by_name(value: Option<&Value>) -> Map {
 }
 
 /// Starts the beacons.
-pub fn start(world: &Arc<World>) {
-    world.rt.spawn(keep(world.clone()));
+pub fn start(beacons: &Arc<Beacons>) {
+    beacons.machine().rt.spawn(keep(beacons.clone()));
 }
 
 /// A beacon that runs.
@@ -95,16 +108,16 @@ struct Running {
 }
 
 /// Runs the configured beacons, and restarts those that were changed.
-async fn keep(world: Arc<World>) {
-    let at_once = world.config.raw.get("beacons_before_connect").is_some_and(Value::truthy);
+async fn keep(beacons: Arc<Beacons>) {
+    let at_once = beacons.machine().config.raw.get("beacons_before_connect").is_some_and(Value::truthy);
     tokio::select! {
         biased;
-        () = world.stop.cancelled() => return,
-        () = crate::schedule::first_master(&world, at_once) => {}
+        () = beacons.machine().stop.cancelled() => return,
+        () = beacons.masters.first_live(at_once) => {}
     }
     let mut running: BTreeMap<String, Running> = BTreeMap::new();
     loop {
-        let wanted = wanted(&world.beacons.all());
+        let wanted = wanted(&beacons.all());
         // A changed beacon is stopped before the new one starts: both would report the same event.
         running.retain(|name, beacon| {
             let same = wanted.get(name) == Some(&beacon.config);
@@ -118,14 +131,14 @@ async fn keep(world: Arc<World>) {
             if running.contains_key(&name) {
                 continue;
             }
-            let stop = world.stop.child_token();
-            begin(&world, &name, &config, &stop);
+            let stop = beacons.machine().stop.child_token();
+            begin(&beacons, &name, &config, &stop);
             running.insert(name, Running { config, stop });
         }
         tokio::select! {
             biased;
-            () = world.stop.cancelled() => return,
-            () = world.beacons.changed.notified() => {}
+            () = beacons.machine().stop.cancelled() => return,
+            () = beacons.changed.notified() => {}
         }
     }
 }
@@ -147,15 +160,15 @@ fn kind_of(name: &str, config: &Value) -> Result<&'static beacons::Kind, String>
     beacons::find(&module.map_or_else(|| name.to_owned(), |module| module.to_string()))
 }
 
-fn begin(world: &Arc<World>, name: &str, config: &Value, stop: &CancellationToken) {
+fn begin(beacons: &Arc<Beacons>, name: &str, config: &Value, stop: &CancellationToken) {
     let kind = match kind_of(name, config) {
         Ok(kind) => kind,
         Err(reason) => return warn!("Unable to process beacon {name}: {reason}"),
     };
-    if let Err(comment) = (kind.validate)(config, &crate::schedule::context(world)) {
+    if let Err(comment) = (kind.validate)(config, &beacons.context()) {
         return error!("Beacon {name} configuration invalid, not running.\n{comment}");
     }
-    world.rt.spawn(watch::watch(world.clone(), kind, name.to_owned(), config.clone(), stop.clone()));
+    beacons.machine().rt.spawn(watch::watch(beacons.clone(), kind, name.to_owned(), config.clone(), stop.clone()));
 }
 
 #[cfg(test)]

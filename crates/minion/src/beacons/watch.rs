@@ -8,27 +8,28 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use value::{Map, Value, map};
 
-use crate::world::World;
+use super::Beacons;
+use crate::machine::Machine;
 
 /// What the kernel reports within this time becomes one batch of events.
 const BATCH: Duration = Duration::from_millis(100);
 
 /// Looks whenever there may be something new, until stopped.
-pub async fn watch(world: Arc<World>, kind: &'static Kind, name: String, config: Value, stop: CancellationToken) {
+pub async fn watch(beacons: Arc<Beacons>, kind: &'static Kind, name: String, config: Value, stop: CancellationToken) {
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
-        () = watch_for_ever(&world, kind, &name, &config) => {}
+        () = watch_for_ever(&beacons, kind, &name, &config) => {}
     }
 }
 
-async fn watch_for_ever(world: &Arc<World>, kind: &'static Kind, name: &str, config: &Value) {
+async fn watch_for_ever(beacons: &Beacons, kind: &'static Kind, name: &str, config: &Value) {
     let is_on = |option: &str| beacons::option(config, option).is_some_and(|value| value.truthy());
     let interval =
         beacons::option(config, "interval").and_then(|value| value.as_f64()).filter(|seconds| *seconds > 0.0);
     // An interval that no timer can hold counts as none.
     let interval = interval.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let pause = interval.unwrap_or_else(|| world.config.jobs.loop_interval.max(Duration::from_secs(1)));
+    let pause = interval.unwrap_or_else(|| beacons.machine().config.jobs.loop_interval.max(Duration::from_secs(1)));
     let mut watcher = (kind.watch)(config);
     // With an interval the first look is after it, as in Salt.
     let mut at_once = interval.is_none();
@@ -36,7 +37,7 @@ async fn watch_for_ever(world: &Arc<World>, kind: &'static Kind, name: &str, con
         if !std::mem::take(&mut at_once) {
             wait(watcher.as_mut(), interval.is_none(), pause).await;
         }
-        if is_on("disable_during_state_run") && runs_states(world) {
+        if is_on("disable_during_state_run") && runs_states(beacons.machine()) {
             info!("Closing beacon {name}. State run in progress.");
             // As in Salt, the beacon is closed: what it noticed before the state run is not reported.
             watcher = (kind.watch)(config);
@@ -44,12 +45,12 @@ async fn watch_for_ever(world: &Arc<World>, kind: &'static Kind, name: &str, con
             at_once = true;
             continue;
         }
-        let found = watcher.look(&crate::schedule::context(world)).await;
+        let found = watcher.look(&beacons.context()).await;
         let good = found.is_ok();
-        tell(world, kind, name, found);
+        tell(beacons.machine(), kind, name, found);
         if good && is_on("run_once") {
             debug!("the beacon {name} has run once");
-            return world.beacons.change(|options| super::manage::enable(options, name, false));
+            return beacons.change(|options| super::manage::enable(options, name, false));
         }
     }
 }
@@ -66,15 +67,15 @@ async fn wait(watcher: &mut dyn Watcher, by_word: bool, pause: Duration) {
     }
 }
 
-fn runs_states(world: &World) -> bool {
-    world.running.list().iter().any(|job| job.load.get_str("fun").is_some_and(|fun| fun.starts_with("state")))
+fn runs_states(machine: &Machine) -> bool {
+    machine.running.list().iter().any(|job| job.load.get_str("fun").is_some_and(|fun| fun.starts_with("state")))
 }
 
 /// Fires what was found on the minion's bus, which passes it on to each connected master.
-fn tell(world: &Arc<World>, kind: &Kind, name: &str, found: Found) {
-    let tag = format!("salt/beacon/{}/{name}/", world.id);
+fn tell(machine: &Machine, kind: &Kind, name: &str, found: Found) {
+    let tag = format!("salt/beacon/{}/{name}/", machine.id);
     let events: Vec<Value> = match found {
-        Ok(found) => found.into_iter().map(|data| event(&tag, world.id.as_str(), kind, data).into()).collect(),
+        Ok(found) => found.into_iter().map(|data| event(&tag, machine.id.as_str(), kind, data).into()).collect(),
         Err(reason) => {
             error!("Unable to start {name} beacon, {reason}");
             vec![map! { "tag" => tag, "error" => reason, "data" => Map::new(), "beacon_name" => kind.name }.into()]
@@ -83,7 +84,7 @@ fn tell(world: &Arc<World>, kind: &Kind, name: &str, found: Found) {
     if events.is_empty() {
         return;
     }
-    if let Err(reason) = world.bus.fire("__beacons_return", map! { "beacons" => events }) {
+    if let Err(reason) = machine.bus.fire("__beacons_return", map! { "beacons" => events }) {
         warn!("the events of the beacon {name} were not fired: {reason}");
     }
 }

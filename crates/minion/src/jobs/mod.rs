@@ -1,16 +1,22 @@
-//! Jobs: whether a publication is ours, running its function, and what is returned.
+//! Published jobs: whether a publication is ours, running its functions, and what is returned.
 
 mod arguments;
+mod intake;
 mod outcome;
+mod progress;
 mod publication;
+mod published;
+mod receipts;
 mod recent;
 mod run;
-mod running;
+mod terms;
 mod twins;
 
+pub use intake::Jobs;
 pub use outcome::{Outcome, return_load};
+pub use progress::{LAST_PARTS, tell_progress};
 pub use publication::{FunctionCall, Publication};
 pub use recent::RecentJids;
 pub use run::{run, run_alone};
-pub use running::{Running, signal_process};
+pub use terms::{FIELD as SALTERN_FIELD, Terms};
 pub use twins::{APART, Outlet, Returned, Seen, Twins};

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use channel::client::{FileTrust, MasterChannel};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -13,11 +14,11 @@ use tokio::time::Instant;
 use transport::{Error as TransportError, Requester, Subscription, Target};
 use value::{Value, map};
 use wire::envelope::Envelope;
+use wire::topic::Topic;
 
-use super::Link;
-use super::session::Ended;
 use super::trust::LinkTrust;
-use crate::world::World;
+use super::{Ended, Link};
+use crate::machine::Machine;
 
 /// Timeout for a connection to one address.
 pub const CONNECT: Duration = Duration::from_secs(5);
@@ -29,10 +30,10 @@ const STAGGER: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// When the name has none. An address of an earlier look-up is never used instead.
-pub async fn resolve(world: &World, link: &Link) -> io::Result<Vec<SocketAddr>> {
+pub async fn resolve(machine: &Machine, link: &Link) -> io::Result<Vec<SocketAddr>> {
     let master = &link.settings.address;
     // Looked up at each attempt: after a move of the master, the name has another address.
-    let mut found = world.rt.net().resolve(&master.host, master.port).await?;
+    let mut found = machine.rt.net().resolve(&master.host, master.port).await?;
     match link.settings.ipv6 {
         Some(true) => found.sort_by_key(SocketAddr::is_ipv4),
         Some(false) => found.retain(SocketAddr::is_ipv4),
@@ -50,7 +51,7 @@ pub async fn resolve(world: &World, link: &Link) -> io::Result<Vec<SocketAddr>> 
 /// # Errors
 /// When none does; the error of the last one.
 pub async fn reachable(
-    world: &World,
+    machine: &Machine,
     link: &Link,
     addresses: Vec<SocketAddr>,
     patience: Duration,
@@ -60,7 +61,7 @@ pub async fn reachable(
         return Ok(addresses);
     }
     let mut tries: FuturesUnordered<_> =
-        addresses.iter().zip(0..).map(|(address, at)| try_address(world, link, *address, at, patience)).collect();
+        addresses.iter().zip(0..).map(|(address, at)| try_address(machine, link, *address, at, patience)).collect();
     let (mut found, mut failure) = (Vec::new(), io::Error::from(io::ErrorKind::NotFound));
     // One that answers is enough to start with, so the others get only a moment.
     let mut waiting = std::pin::pin!(tokio::time::sleep(patience + STAGGER * addresses.len() as u32));
@@ -81,10 +82,16 @@ pub async fn reachable(
     if found.is_empty() { Err(failure) } else { Ok(found) }
 }
 
-async fn try_address(world: &World, link: &Link, to: SocketAddr, at: u32, timeout: Duration) -> io::Result<SocketAddr> {
+async fn try_address(
+    machine: &Machine,
+    link: &Link,
+    to: SocketAddr,
+    at: u32,
+    timeout: Duration,
+) -> io::Result<SocketAddr> {
     tokio::time::sleep(STAGGER * at).await;
     let from = link.settings.source.address.map(|ip| SocketAddr::new(ip, 0));
-    world.rt.net().connect(&Connect { to, from, keepalive: None, timeout }).await.map(|_| to)
+    machine.rt.net().connect(&Connect { to, from, keepalive: None, timeout }).await.map(|_| to)
 }
 
 /// Returns how to connect to a port of the master.
@@ -107,10 +114,10 @@ pub fn target(link: &Link, to: SocketAddr, source_port: u16, timeout: Duration) 
     }
 }
 
-fn requester(world: &World, link: &Link, target: Target) -> Arc<dyn Requester> {
+fn requester(machine: &Machine, link: &Link, target: Target) -> Arc<dyn Requester> {
     match link.settings.transport {
-        transport::Kind::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(world.rt.clone(), target)),
-        transport::Kind::Tcp => Arc::new(transport::tcp::TcpRequester::new(world.rt.clone(), target)),
+        transport::Kind::Zeromq => Arc::new(transport::zeromq::ZmqRequester::new(machine.rt.clone(), target)),
+        transport::Kind::Tcp => Arc::new(transport::tcp::TcpRequester::new(machine.rt.clone(), target)),
     }
 }
 
@@ -134,20 +141,20 @@ impl Requester for Timed {
 }
 
 /// Opens a channel to a master at an address, not signed in yet. `patience` bounds the connection.
-pub fn open_channel(world: &World, link: &Arc<Link>, address: SocketAddr, patience: Duration) -> MasterChannel {
+pub fn open_channel(machine: &Machine, link: &Arc<Link>, address: SocketAddr, patience: Duration) -> MasterChannel {
     let target = target(link, address, link.settings.source.ret_port, patience);
-    let ask = Timed { ask: requester(world, link, target), link: link.clone(), rt: world.rt.clone() };
-    let trust = &world.config.trust;
-    let file = FileTrust::new(&world.config.paths.pki_dir, &trust.master_sign_key_name);
+    let ask = Timed { ask: requester(machine, link, target), link: link.clone(), rt: machine.rt.clone() };
+    let trust = &machine.config.trust;
+    let file = FileTrust::new(&machine.config.paths.pki_dir, &trust.master_sign_key_name);
     let settings = link.settings.channel.clone();
     let trust = LinkTrust::new(file, settings.trust.verify_signature, settings.hash_type, Arc::downgrade(link));
-    let identity = world.identity.clone().expect("who has links to masters has a key pair to show them");
-    MasterChannel::new(settings, identity, Arc::new(trust), Arc::new(ask), world.rt.clone())
+    let identity = machine.identity.clone().expect("who has links to masters has a key pair to show them");
+    MasterChannel::new(settings, identity, Arc::new(trust), Arc::new(ask), machine.rt.clone())
 }
 
 /// Connects to where a master publishes.
 pub async fn subscribe(
-    world: &World,
+    machine: &Machine,
     link: &Link,
     channel: &MasterChannel,
     to: SocketAddr,
@@ -157,18 +164,23 @@ pub async fn subscribe(
     let subscribing = async {
         match link.settings.transport {
             transport::Kind::Zeromq => {
-                let topics = if link.settings.filtering { world.topics() } else { Vec::new() };
-                Ok(transport::zeromq::subscribe(&world.rt, &target, world.id.as_str(), topics).await?)
+                let topics = if link.settings.filtering { topics(machine) } else { Vec::new() };
+                Ok(transport::zeromq::subscribe(&machine.rt, &target, machine.id.as_str(), topics).await?)
             }
             transport::Kind::Tcp => {
                 let introduction = channel.introduction()?;
                 let target = Target { keepalive: probed(&target), ..target };
-                Ok(transport::tcp::subscribe(&world.rt, &target, &introduction).await?)
+                Ok(transport::tcp::subscribe(&machine.rt, &target, &introduction).await?)
             }
         }
     };
     // A publish port that accepts connections but does not speak would block us for ever.
     tokio::time::timeout(patience * 2, subscribing).await.map_err(|_| TransportError::Timeout(patience * 2))?
+}
+
+/// Returns the topics that a filtering master sends us.
+fn topics(machine: &Machine) -> Vec<Bytes> {
+    vec![Topic::Broadcast.to_bytes(), crypto::filter_topic(&machine.id).to_bytes()]
 }
 
 /// The transport tcp has no heartbeats, and a subscriber sends no requests. So the kernel probes a silent publisher
@@ -182,12 +194,12 @@ fn probed(target: &Target) -> Option<Keepalive> {
 }
 
 /// Returns whether a master answers a ping on a connection of its own, whoever it is.
-pub async fn ping(world: &World, link: &Link, timeout: Duration) -> bool {
+pub async fn ping(machine: &Machine, link: &Link, timeout: Duration) -> bool {
     let asking = async {
-        let addresses = resolve(world, link).await.ok()?;
-        let addresses = reachable(world, link, addresses, timeout).await.ok()?;
+        let addresses = resolve(machine, link).await.ok()?;
+        let addresses = reachable(machine, link, addresses, timeout).await.ok()?;
         let target = Target { heartbeat: None, ..target(link, *addresses.first()?, 0, timeout) };
-        requester(world, link, target).ask(Envelope::clear(map! { "cmd" => "ping" }), timeout).await.ok()
+        requester(machine, link, target).ask(Envelope::clear(map! { "cmd" => "ping" }), timeout).await.ok()
     };
     tokio::time::timeout(timeout, asking).await.is_ok_and(|answer| answer.is_some())
 }

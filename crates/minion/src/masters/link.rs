@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use channel::client::MasterChannel;
+use config::MasterAddress;
 use exec::{MasterRole, MasterState, MasterStatus};
 use tokio::sync::{Notify, watch};
-use value::{Map, map};
+use tracing::warn;
+use value::{Map, Value, map};
+use wire::msgpack::Decode;
 
 use super::LinkSettings;
 
@@ -35,6 +38,8 @@ pub struct Link {
     jobs: AtomicU64,
     /// Those that are not done: still running, or their return not delivered.
     unfinished: watch::Sender<usize>,
+    /// The number of returns that wait for this master.
+    returns_waiting: AtomicUsize,
     channel: RwLock<Option<Arc<MasterChannel>>>,
     pillar: RwLock<Option<Arc<Map>>>,
     /// Woken when the pillar should be compiled again.
@@ -47,6 +52,9 @@ pub struct Link {
 
 /// How many of the latest answers are remembered to estimate the round trip.
 const ANSWERS: usize = 8;
+
+/// Timeout for an answer that nobody reads.
+const TELL: Duration = Duration::from_secs(60);
 
 /// A job of a master that is not done.
 pub struct Unfinished(Arc<Link>);
@@ -84,6 +92,7 @@ impl Link {
             fingerprint: RwLock::default(),
             jobs: AtomicU64::new(0),
             unfinished: watch::Sender::new(0),
+            returns_waiting: AtomicUsize::new(0),
             started: AtomicBool::new(false),
             channel: RwLock::default(),
             pillar: RwLock::default(),
@@ -154,6 +163,18 @@ impl Link {
         *self.channel.write().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
+    /// Sends a request to the master and forgets the answer. Returns whether there was one.
+    pub async fn tell(&self, load: Map) -> bool {
+        let Some(channel) = self.channel() else { return false };
+        match channel.request(load, Some(TELL), Decode::Default).await {
+            Ok(_) => true,
+            Err(reason) => {
+                warn!(master = %self.settings.address, "unable to send to the master: {reason}");
+                false
+            }
+        }
+    }
+
     /// Notes the state of the link. Attempts to restore a lost connection do not change since when it is lost.
     pub fn set_state(&self, state: MasterState, address: Option<SocketAddr>, now: SystemTime) {
         let trying = |state| matches!(state, MasterState::Resolving | MasterState::Connecting | MasterState::Backoff);
@@ -205,6 +226,11 @@ impl Link {
         self.jobs.fetch_add(1, Ordering::Relaxed);
         self.unfinished.send_modify(|count| *count += 1);
         Unfinished(self.clone())
+    }
+
+    /// Notes how many returns wait for this master.
+    pub fn set_returns_waiting(&self, count: usize) {
+        self.returns_waiting.store(count, Ordering::Relaxed);
     }
 
     /// Returns whether jobs of this master are running or their returns are not delivered.
@@ -289,10 +315,32 @@ impl Link {
             round_trip: self.round_trip(),
             fingerprint: self.fingerprint.read().unwrap_or_else(PoisonError::into_inner).clone(),
             jobs: self.jobs.load(Ordering::Relaxed),
-            returns_waiting: 0,
+            returns_waiting: self.returns_waiting.load(Ordering::Relaxed),
             asking,
         }
     }
+}
+
+/// Makes the links of these settings, not connected.
+pub fn new_links(config: &config::Minion, settings: Vec<LinkSettings>, now: SystemTime) -> Vec<Arc<Link>> {
+    let all: Vec<MasterAddress> = settings.iter().map(|settings| settings.address.clone()).collect();
+    let link = |settings: LinkSettings| {
+        let opts = link_opts(config, &settings, &all);
+        Arc::new(Link::new(settings, opts, now))
+    };
+    settings.into_iter().map(link).collect()
+}
+
+/// Returns the options that functions see in jobs of this master: `master` is its host, `master_uri` its address.
+fn link_opts(config: &config::Minion, settings: &LinkSettings, all: &[MasterAddress]) -> Map {
+    let mut opts = config.raw.clone();
+    opts.insert("master", settings.address.host.as_str());
+    opts.insert("master_port", settings.address.port);
+    opts.insert("master_uri", format!("tcp://{}", settings.address));
+    let list = all.iter().map(|master| Value::from(master.host.as_str()));
+    opts.insert("master_list", list.collect::<Value>());
+    opts.insert("master_uri_list", all.iter().map(|master| format!("tcp://{master}")).collect::<Value>());
+    opts
 }
 
 #[cfg(test)]

@@ -1,22 +1,88 @@
-//! The masters: one link each, sharing nothing but the functions and the facts of the machine.
+//! The masters: one link each, sharing nothing but the machine.
 //!
-//! All of them are followed at the same time ([`follow`]), or one of them is ([`follow_one`]), as [`plan`] says.
+//! Here is what a link is and how a master is reached; the module `follow` keeps the links connected.
 
-mod choice;
 mod connect;
-mod driver;
+mod ended;
 mod func;
 mod link;
+mod pillar;
 mod policy;
-mod session;
 mod settings;
+mod sign_in;
 mod trust;
 
-pub use choice::{Place, Rules, distribute, shuffle};
-pub use connect::ping;
-pub use driver::follow_one;
+pub use connect::{CONNECT, open_channel, ping, reachable, resolve, subscribe, target};
+pub use ended::{Ended, FULL, REJECTION};
 pub use func::masters as named;
-pub use link::Link;
+pub use link::{Link, new_links};
+pub use pillar::ask_pillar;
 pub use policy::{AcceptanceWait, Backoff};
-pub use session::{follow, sign_in_apart, sign_in_once};
-pub use settings::{LinkSettings, Plan, links, plan, warn_of_misunderstandings};
+pub use settings::{LinkSettings, is_one_at_a_time, links};
+pub use sign_in::{sign_in_apart, sign_in_once};
+
+use std::sync::Arc;
+
+use exec::MasterStatus;
+use futures_util::future::select_all;
+use value::Map;
+
+use crate::machine::Machine;
+
+/// All masters of the minion.
+pub struct Masters {
+    /// The machine whose masters they are.
+    pub machine: Arc<Machine>,
+    /// The links, in the configured order.
+    pub links: Vec<Arc<Link>>,
+    /// The status that the running minion reported, in a call beside it.
+    told: Option<Vec<MasterStatus>>,
+}
+
+impl Masters {
+    /// The masters of these links.
+    pub fn new(machine: Arc<Machine>, links: Vec<Arc<Link>>) -> Self {
+        Masters { machine, links, told: None }
+    }
+
+    /// The same in a call beside the running minion, which has reported the status of the masters.
+    pub fn beside_minion(machine: Arc<Machine>, links: Vec<Arc<Link>>, told: Option<Vec<MasterStatus>>) -> Self {
+        Masters { machine, links, told }
+    }
+
+    /// Waits until a master is connected, unless there is none or the caller does not wait for one (`at_once`).
+    pub async fn first_live(&self, at_once: bool) {
+        if !self.links.is_empty() && !at_once {
+            select_all(self.links.iter().map(|link| Box::pin(link.live()))).await;
+        }
+    }
+
+    /// Returns the master that what the minion does by itself belongs to: the first connected one, in the order of the
+    /// options, or else the first.
+    pub fn first(&self) -> Option<&Arc<Link>> {
+        self.links.iter().find(|link| link.is_live()).or(self.links.first())
+    }
+
+    /// Sends a request to every connected master, independently. Returns whether any is connected.
+    pub fn tell_all(&self, load: &Map) -> bool {
+        let live: Vec<_> = self.links.iter().filter(|link| link.channel().is_some()).cloned().collect();
+        let any = !live.is_empty();
+        for link in live {
+            let load = load.clone();
+            self.machine.spawn(async move { link.tell(load).await });
+        }
+        any
+    }
+
+    /// Returns the status of all masters; `asking` is the one whose job asks.
+    pub fn statuses(&self, asking: Option<&Link>) -> Vec<MasterStatus> {
+        let asks = |address: &str| asking.is_some_and(|link| link.address() == address);
+        match &self.told {
+            Some(told) => {
+                let status = |told: &MasterStatus| MasterStatus { asking: asks(&told.address), ..told.clone() };
+                told.iter().map(status).collect()
+            }
+            None => self.links.iter().map(|link| link.status(asks(&link.address()))).collect(),
+        }
+    }
+}

@@ -18,32 +18,33 @@ use wire::msgpack::Decode;
 
 use super::plan::{Action, Plan, Reach, Rules, SPREAD, Seen, Seq, View, Waiting, Why};
 use super::{New, Returns, SMALL};
-use crate::masters::{Link, sign_in_apart};
-use crate::world::World;
+use crate::machine::Machine;
+use crate::masters::{Link, Masters, sign_in_apart};
 
 /// The request by which a master keeps a return on behalf of another one.
 const PEER_RETURN: &str = "saltern_return";
 
 /// Delivers new returns and those of the last run, until the minion stops.
-pub fn start(world: &Arc<World>) {
-    let inbox = world.returns.inbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+pub fn start(returns: &Arc<Returns>, masters: &Arc<Masters>) {
+    let inbox = returns.inbox.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(inbox) = inbox else { return };
     let changed = Arc::new(Notify::new());
-    for link in &world.links {
-        world.rt.spawn(watch(world.clone(), link.clone(), changed.clone()));
+    let machine = &masters.machine;
+    for link in &masters.links {
+        machine.rt.spawn(watch(machine.clone(), link.clone(), changed.clone()));
     }
     let (found, finding) = mpsc::channel(super::QUEUE);
-    world.rt.spawn(find(world.clone(), found));
-    world.rt.spawn(Delivery::new(world.clone()).run(inbox, finding, changed));
+    machine.rt.spawn(find(machine.clone(), returns.clone(), found));
+    machine.rt.spawn(Delivery::new(returns.clone(), masters.clone()).run(inbox, finding, changed));
 }
 
 /// Notifies the delivery whenever the state of a link changes.
-async fn watch(world: Arc<World>, link: Arc<Link>, changed: Arc<Notify>) {
+async fn watch(machine: Arc<Machine>, link: Arc<Link>, changed: Arc<Notify>) {
     let mut state = link.watch();
     loop {
         tokio::select! {
             biased;
-            () = world.stop.cancelled() => return,
+            () = machine.stop.cancelled() => return,
             more = state.changed() => if more.is_err() { return },
         }
         changed.notify_one();
@@ -58,20 +59,20 @@ struct Found {
 }
 
 /// Reads the returns of the last run, one after the other. Unreadable ones are set aside.
-async fn find(world: Arc<World>, found: mpsc::Sender<Found>) {
-    let inside = world.clone();
-    let listing = world.rt.blocking(move || inside.returns.spool.names()).await;
+async fn find(machine: Arc<Machine>, returns: Arc<Returns>, found: mpsc::Sender<Found>) {
+    let inside = returns.clone();
+    let listing = machine.rt.blocking(move || inside.spool.names()).await;
     let names = match listing.map_err(|error| error.to_string()).and_then(|names| names.map_err(|error| chain(&error)))
     {
         Ok(names) => names,
         Err(reason) => return error!("the returns that wait cannot be listed: {reason}"),
     };
     if !names.is_empty() {
-        info!("{} returns wait for their masters in {}", names.len(), world.returns.spool.directory().display());
+        info!("{} returns wait for their masters in {}", names.len(), returns.spool.directory().display());
     }
     for name in names {
-        let inside = world.clone();
-        match world.rt.blocking(move || find_or_set_aside(&inside, &name)).await {
+        let (inside, there) = (machine.clone(), returns.clone());
+        match machine.rt.blocking(move || find_or_set_aside(&inside, &there, &name)).await {
             Ok(Some(one)) => {
                 if found.send(one).await.is_err() {
                     return;
@@ -83,24 +84,24 @@ async fn find(world: Arc<World>, found: mpsc::Sender<Found>) {
     }
 }
 
-fn find_or_set_aside(world: &World, name: &str) -> Option<Found> {
-    find_one(world, name).unwrap_or_else(|reason| {
-        set_aside(&world.returns, name, &reason);
+fn find_or_set_aside(machine: &Machine, returns: &Returns, name: &str) -> Option<Found> {
+    find_one(machine, returns, name).unwrap_or_else(|reason| {
+        set_aside(returns, name, &reason);
         None
     })
 }
 
-fn find_one(world: &World, name: &str) -> Result<Option<Found>, String> {
-    let spool = &world.returns.spool;
+fn find_one(machine: &Machine, returns: &Returns, name: &str) -> Result<Option<Found>, String> {
+    let spool = &returns.spool;
     let read = || Ok(spool.read(name)?.map(|returned| (returned, spool.size(name))));
     let Some((returned, size)) = read().map_err(|error: store::Error| chain(&error))? else { return Ok(None) };
     // Another minion used this directory before, for example on a cloned machine.
-    if returned.minion != world.id.as_str() {
+    if returned.minion != machine.id.as_str() {
         return Err(format!("{name} is a return of the minion {:?}", returned.minion));
     }
     let size = size.map_err(|error| chain(&error))?;
     // A clock that was moved makes no return older than it is.
-    let age = world.rt.now().duration_since(returned.created).unwrap_or_default();
+    let age = machine.rt.now().duration_since(returned.created).unwrap_or_default();
     Ok(Some(Found { name: name.to_owned(), age, about: about(&returned, size) }))
 }
 
@@ -159,7 +160,8 @@ enum Failure {
 }
 
 struct Delivery {
-    world: Arc<World>,
+    returns: Arc<Returns>,
+    masters: Arc<Masters>,
     plan: Plan,
     view: View,
     held: HashMap<Seq, Held>,
@@ -169,18 +171,22 @@ struct Delivery {
 }
 
 impl Delivery {
-    fn new(world: Arc<World>) -> Self {
-        let login = &world.config.login;
+    fn new(returns: Arc<Returns>, masters: Arc<Masters>) -> Self {
+        let login = &masters.machine.config.login;
         let rules =
             Rules { keep: login.return_keep, keep_size: login.return_keep_size, peer_after: login.return_peer_after };
         // A random start, so that not all minions send copies to the same peer.
-        let turn = world.rt.below(1 << 16) as usize;
+        let turn = masters.machine.rt.below(1 << 16) as usize;
         let (held, visits, tasks) = (HashMap::new(), BTreeMap::new(), JoinSet::new());
-        Delivery { plan: Plan::new(rules, turn), view: View::new(), held, visits, tasks, world }
+        Delivery { plan: Plan::new(rules, turn), view: View::new(), held, visits, tasks, returns, masters }
+    }
+
+    fn machine(&self) -> &Arc<Machine> {
+        &self.masters.machine
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<New>, mut finding: mpsc::Receiver<Found>, changed: Arc<Notify>) {
-        let stop = self.world.stop.clone();
+        let stop = self.machine().stop.clone();
         self.look();
         loop {
             self.act();
@@ -208,10 +214,10 @@ impl Delivery {
 
     /// Updates the view of the masters.
     fn look(&mut self) {
-        self.view = self.world.links.iter().map(|link| (link.address(), seen(link))).collect();
-        let mut known = self.world.returns.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for link in self.world.links.iter().filter(|link| link.channel().is_some()) {
-            let publisher = self.world.returns.publisher(link);
+        self.view = self.masters.links.iter().map(|link| (link.address(), seen(link))).collect();
+        let mut known = self.returns.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for link in self.masters.links.iter().filter(|link| link.channel().is_some()) {
+            let publisher = self.returns.publisher(link);
             known.insert(publisher.address.clone(), publisher);
         }
     }
@@ -234,7 +240,7 @@ impl Delivery {
     }
 
     fn act(&mut self) {
-        let jitter = self.world.rt.between(Duration::ZERO, SPREAD);
+        let jitter = self.machine().rt.between(Duration::ZERO, SPREAD);
         for action in self.plan.act(Instant::now(), &self.view, jitter) {
             match action {
                 Action::Deliver(seq) => self.deliver(seq),
@@ -245,24 +251,26 @@ impl Delivery {
                 Action::Drop(seq, about, why) => self.give_up(seq, &about, &why),
             }
         }
-        let counts = self.plan.counts().filter(|(_, count)| *count > 0);
-        let counts = counts.map(|(address, count)| (address.to_owned(), count)).collect();
-        *self.world.returns.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        let counts: BTreeMap<&str, usize> = self.plan.counts().collect();
+        for link in &self.masters.links {
+            link.set_returns_waiting(counts.get(link.address().as_str()).copied().unwrap_or(0));
+        }
     }
 
     fn begin(&mut self, task: impl Future<Output = Outcome> + Send + 'static) {
-        self.tasks.spawn(self.world.rt.task(task));
+        self.tasks.spawn(self.machine().rt.task(task));
     }
 
     fn link(&self, address: &str) -> Option<Arc<Link>> {
-        self.world.links.iter().find(|link| link.address() == address).cloned()
+        self.masters.links.iter().find(|link| link.address() == address).cloned()
     }
 
     /// Returns where a return is, for a task that sends it.
     fn source(&self, seq: Seq) -> Source {
         let held = self.held.get(&seq);
         Source {
-            world: self.world.clone(),
+            machine: self.machine().clone(),
+            returns: self.returns.clone(),
             name: held.and_then(|held| held.name.clone()),
             returned: held.and_then(|held| held.returned.clone()),
         }
@@ -298,10 +306,10 @@ impl Delivery {
     }
 
     fn visit(&mut self, address: String) {
-        let (world, link) = (self.world.clone(), self.link(&address));
+        let (machine, link) = (self.machine().clone(), self.link(&address));
         self.begin(async move {
             let result = match link {
-                Some(link) => sign_in_apart(&world, &link).await.map(|(channel, _)| channel),
+                Some(link) => sign_in_apart(&machine, &link).await.map(|(channel, _)| channel),
                 None => Err("the master is not configured any more".to_owned()),
             };
             Outcome::Visited(address, result)
@@ -330,9 +338,9 @@ impl Delivery {
 
     /// Returns when to retry, after a random pause.
     fn again(&self) -> Instant {
-        let login = &self.world.config.login;
+        let login = &self.machine().config.login;
         let (least, most) = (login.return_retry_timer, login.return_retry_timer_max.max(login.return_retry_timer));
-        Instant::now() + self.world.rt.between(least, most)
+        Instant::now() + self.machine().rt.between(least, most)
     }
 
     fn delivered(&mut self, seq: Seq, taken: bool) {
@@ -348,13 +356,12 @@ impl Delivery {
     /// twice.
     fn forget(&mut self, seq: Seq, size: u64) {
         let Some(Held { name: Some(name), .. }) = self.held.remove(&seq) else { return };
-        let world = self.world.clone();
         if size <= SMALL as u64 {
-            return remove(&world, &name);
+            return remove(&self.returns, &name);
         }
+        let (rt, returns) = (self.machine().rt.clone(), self.returns.clone());
         self.begin(async move {
-            let inside = world.clone();
-            if let Err(panic) = world.rt.blocking(move || remove(&inside, &name)).await {
+            if let Err(panic) = rt.blocking(move || remove(&returns, &name)).await {
                 warn!("a return that is delivered may stay on disk: {panic}");
             }
             Outcome::Removed
@@ -396,7 +403,7 @@ impl Delivery {
         self.plan.done(seq);
         let name = self.held.remove(&seq).and_then(|held| held.name);
         if let (Some(name), Failure::Unreadable(reason)) = (name, failure) {
-            set_aside(&self.world.returns, &name, reason);
+            set_aside(&self.returns, &name, reason);
         }
     }
 
@@ -408,10 +415,10 @@ impl Delivery {
             held.returned = None;
         } else if let Some(returned) = held.returned.clone().filter(|_| !held.writing) {
             held.writing = true;
-            let world = self.world.clone();
+            let (rt, returns) = (self.machine().rt.clone(), self.returns.clone());
             self.begin(async move {
                 let content = returned.to_bytes();
-                Outcome::Written(seq, world.returns.write(&world.rt, &returned, content).await)
+                Outcome::Written(seq, returns.write(&rt, &returned, content).await)
             });
         }
     }
@@ -456,7 +463,7 @@ impl Delivery {
 
     /// Reports that a return will not reach its master.
     fn give_up(&mut self, seq: Seq, about: &Waiting, why: &Why) {
-        let (Waiting { jid, publisher, .. }, keep) = (about, self.world.config.login.return_keep.as_secs());
+        let (Waiting { jid, publisher, .. }, keep) = (about, self.machine().config.login.return_keep.as_secs());
         let (reason, holder) = match why {
             Why::Age(holder) => (format!("the master {publisher} did not take it within {keep} s"), holder),
             Why::Room(holder) => ("returns that wait fill their room (return_keep_size)".to_owned(), holder),
@@ -469,8 +476,8 @@ impl Delivery {
     }
 }
 
-fn remove(world: &World, name: &str) {
-    if let Err(error) = world.returns.spool.remove(name) {
+fn remove(returns: &Returns, name: &str) {
+    if let Err(error) = returns.spool.remove(name) {
         warn!("a return that is delivered stays on disk and will be sent again: {}", chain(&error));
     }
 }
@@ -509,7 +516,8 @@ fn reach(state: MasterState, role: MasterRole) -> Reach {
 
 /// A return being sent, read from its file if it is not in memory.
 struct Source {
-    world: Arc<World>,
+    machine: Arc<Machine>,
+    returns: Arc<Returns>,
     name: Option<String>,
     returned: Option<Arc<Spooled>>,
 }
@@ -541,7 +549,7 @@ impl Source {
 
     async fn send(&self, channel: &MasterChannel, make: fn(&Spooled) -> Map) -> Result<Value, Failure> {
         let returned = self.read().await?;
-        let timeout = Some(self.world.config.login.request_channel_timeout);
+        let timeout = Some(self.machine.config.login.request_channel_timeout);
         let answer = channel.request(make(&returned), timeout, Decode::Default).await;
         answer.map_err(|error| Failure::NotTaken(error.to_string()))
     }
@@ -551,8 +559,8 @@ impl Source {
             return Ok(returned.clone());
         }
         let Some(name) = self.name.clone() else { return Err(Failure::Gone) };
-        let world = self.world.clone();
-        let reading = self.world.rt.blocking(move || world.returns.spool.read(&name));
+        let returns = self.returns.clone();
+        let reading = self.machine.rt.blocking(move || returns.spool.read(&name));
         match reading.await.map_err(|error| Failure::NotTaken(error.to_string()))? {
             Ok(Some(returned)) => Ok(Arc::new(returned)),
             Ok(None) => Err(Failure::Gone),

@@ -22,7 +22,6 @@ use value::Map;
 use value::error::chain;
 use wire::loads::Ability;
 
-use crate::jobs::Publication;
 use crate::masters::Link;
 
 /// Returns up to this size are written and removed without a thread of their own, like the notes of running jobs:
@@ -47,7 +46,6 @@ pub struct Returns {
     inbox: Mutex<Option<mpsc::Receiver<New>>>,
     /// The publishers by address, as they were when last connected.
     known: Mutex<BTreeMap<String, Publisher>>,
-    counts: Mutex<BTreeMap<String, usize>>,
 }
 
 /// A return that was handed in.
@@ -70,20 +68,19 @@ impl Returns {
             queue,
             inbox: Mutex::new(Some(inbox)),
             known: Mutex::default(),
-            counts: Mutex::default(),
         }
     }
 
-    /// Stores a return, and has it delivered to the master of its job. Waits until it was sent once, or has to wait
+    /// Stores the return of a published job, and has it delivered to the master of the job. Waits until it was sent once, or has to wait
     /// for its master.
-    pub async fn post(&self, rt: &Rt, link: &Link, job: &Publication, load: Map) {
-        let jid = job.jid();
+    pub async fn post(&self, rt: &Rt, link: &Link, job: &Map, load: Map) {
+        let jid = job.get_str("jid").unwrap_or_default();
         info!("Returning information for job: {jid}");
         let returned = Arc::new(Spooled {
             minion: load.get_str("id").unwrap_or_default().to_owned(),
             created: rt.now(),
             publisher: self.publisher(link),
-            job: JOB_FIELDS.iter().filter_map(|name| Some((*name, job.load().get(name)?.clone()))).collect(),
+            job: JOB_FIELDS.iter().filter_map(|name| Some((*name, job.get(name)?.clone()))).collect(),
             load,
         });
         let content = returned.to_bytes();
@@ -100,11 +97,6 @@ impl Returns {
         }
         // An error means that the minion stops; the return is on disk.
         let _ = settling.await;
-    }
-
-    /// Returns how many returns wait for the master at an address.
-    pub fn waiting(&self, address: &str) -> usize {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(address).copied().unwrap_or(0)
     }
 
     fn publisher(&self, link: &Link) -> Publisher {

@@ -9,13 +9,12 @@ use tracing::{debug, error, warn};
 use value::{Map, Value, map};
 use yaml::Flow;
 
-use super::{run, with_facts};
-use crate::world::World;
+use super::{Timetable, run, with_facts};
 
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
 
 /// Does what an event `manage_schedule` asks for, and fires the event with which Salt answers.
-pub fn manage(world: &Arc<World>, data: &Map) {
+pub fn manage(table: &Arc<Timetable>, data: &Map) {
     let func = data.get_str("func").unwrap_or_default();
     let tag = match func {
         // Salt reports a changed job like a deleted one.
@@ -27,16 +26,16 @@ pub fn manage(world: &Arc<World>, data: &Map) {
         "disable_job" => "disabled_job_complete",
         "postpone_job" => "postpone_job_complete",
         "skip_job" => "skip_job_complete",
-        _ => return tell(world, func, data),
+        _ => return tell(table, func, data),
     };
-    if let Err(reason) = change(world, func, data) {
+    if let Err(reason) = change(table, func, data) {
         return error!("{reason}");
     }
     if data.get("persist").is_some_and(Value::truthy) {
-        persist(world);
+        persist(table);
     }
-    let jobs = world.schedule.lock().list(None, world.schedule.moment(&world.rt));
-    answer(world, tag, map! { "complete" => true, "schedule" => jobs });
+    let jobs = table.lock().list(None, table.moment());
+    answer(table, tag, map! { "complete" => true, "schedule" => jobs });
 }
 
 fn name_in(data: &Map) -> String {
@@ -47,11 +46,11 @@ fn name_in(data: &Map) -> String {
 ///
 /// # Errors
 /// When the request is invalid, in Salt's words.
-fn change(world: &World, func: &str, data: &Map) -> Result<(), &'static str> {
+fn change(table: &Timetable, func: &str, data: &Map) -> Result<(), &'static str> {
     let (name, empty) = (name_in(data), Value::Null);
-    let today = world.schedule.moment(&world.rt).wall.date();
+    let today = table.moment().wall.date();
     let given = data.get("schedule").unwrap_or(&empty);
-    world.schedule.change(|all| {
+    table.change(|all| {
         match func {
             "delete" => all.delete(&name),
             "modify" => all.modify(&name, given.clone(), today),
@@ -75,19 +74,19 @@ fn change(world: &World, func: &str, data: &Map) -> Result<(), &'static str> {
 }
 
 /// Handles requests that change no definition.
-fn tell(world: &Arc<World>, func: &str, data: &Map) {
-    let (table, name) = (&world.schedule, name_in(data));
-    let now = table.moment(&world.rt);
+fn tell(table: &Arc<Timetable>, func: &str, data: &Map) {
+    let name = name_in(data);
+    let now = table.moment();
     let (tag, told) = match func {
         "reload" => {
             let Some(jobs) = data.get("schedule").and_then(Value::as_map) else { return };
             return table.change(|all| all.reload(jobs, now.wall.date()));
         }
         "run_job" => {
-            let fire = with_facts(world, now, |facts| table.change(|all| all.run_job(&name, facts)));
-            return fire.into_iter().for_each(|fire| run::begin(world, fire));
+            let fire = with_facts(table, now, |facts| table.change(|all| all.run_job(&name, facts)));
+            return fire.into_iter().for_each(|fire| run::begin(table, fire));
         }
-        "save_schedule" => ("saved", map! { "complete" => persist(world) }),
+        "save_schedule" => ("saved", map! { "complete" => persist(table) }),
         "list" => {
             let source = match data.get_str("where") {
                 Some("pillar") => Some(Source::Pillar),
@@ -109,20 +108,20 @@ fn tell(world: &Arc<World>, func: &str, data: &Map) {
         }
         other => return error!("Function \"{other}\" is unavailable in salt.utils.scheduler"),
     };
-    answer(world, tag, told);
+    answer(table, tag, told);
 }
 
-fn answer(world: &World, what: &str, data: Map) {
-    if let Err(reason) = world.bus.fire(format!("/salt/minion/minion_schedule_{what}"), data) {
+fn answer(table: &Timetable, what: &str, data: Map) {
+    if let Err(reason) = table.machine().bus.fire(format!("/salt/minion/minion_schedule_{what}"), data) {
         warn!("an event was not fired: {reason}");
     }
 }
 
 /// Writes the schedule to `_schedule.conf`, where the next start finds it. Returns whether that worked.
-fn persist(world: &World) -> bool {
+fn persist(table: &Timetable) -> bool {
     debug!("Persisting schedule");
-    let jobs = world.schedule.lock().persisted();
-    let written = write(&schedule::beside(&world.config.raw, "_schedule.conf"), jobs);
+    let jobs = table.lock().persisted();
+    let written = write(&schedule::beside(&table.machine().config.raw, "_schedule.conf"), jobs);
     written.inspect_err(|reason| error!("Failed to persist the updated schedule: {reason}")).is_ok()
 }
 

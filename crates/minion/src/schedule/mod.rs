@@ -9,38 +9,40 @@ mod pillar;
 mod run;
 
 pub use manage::manage;
-pub use run::{begin_apart, context_apart as context};
+pub use run::begin_apart;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::select_all;
-use rt::Rt;
 use schedule::{Facts, Moment, Schedule, Zone};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::error;
 use value::{Map, Value};
 
-use crate::masters::Link;
-use crate::world::World;
+use crate::beacons::Beacons;
+use crate::machine::Machine;
+use crate::masters::{Link, Masters};
+use crate::returns::Returns;
 
 /// The longest sleep; checking once a day does no harm.
 const DAY: Duration = Duration::from_secs(86400);
 
 /// The scheduled jobs of a minion.
 pub struct Timetable {
+    masters: Arc<Masters>,
+    returns: Arc<Returns>,
+    beacons: Arc<Beacons>,
     schedule: Mutex<Schedule>,
     changed: Arc<Notify>,
     zone: Zone,
     begun: Instant,
-    running: AtomicBool,
 }
 
 impl Timetable {
     /// Reads the schedule of the options. Nothing runs yet.
-    pub fn new(config: &config::Minion, rt: &Rt) -> Self {
+    pub fn new(masters: Arc<Masters>, returns: Arc<Returns>, beacons: Arc<Beacons>) -> Self {
+        let (config, rt) = (&masters.machine.config, &masters.machine.rt);
         let zone = if rt.is_simulated() { Zone::Utc } else { Zone::Machine };
         let window = config.jobs.loop_interval.max(Duration::from_secs(1));
         let given = config.raw.get("schedule").cloned().unwrap_or_default();
@@ -56,18 +58,19 @@ impl Timetable {
             changed: Arc::default(),
             zone,
             begun: Instant::now(),
-            running: AtomicBool::new(false),
+            masters,
+            returns,
+            beacons,
         }
     }
 
-    /// Returns whether this is the minion that runs scheduled jobs, and not a call beside it.
-    pub fn is_running(&self) -> bool {
-        self.running.load(Ordering::Relaxed)
+    fn machine(&self) -> &Arc<Machine> {
+        &self.masters.machine
     }
 
     /// Returns the time on both clocks.
-    fn moment(&self, rt: &Rt) -> Moment {
-        Moment { wall: self.zone.wall(rt.now()), mono: self.begun.elapsed() }
+    fn moment(&self) -> Moment {
+        Moment { wall: self.zone.wall(self.machine().rt.now()), mono: self.begun.elapsed() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Schedule> {
@@ -84,79 +87,76 @@ impl Timetable {
 }
 
 /// Starts to run jobs when they are due.
-pub fn start(world: &Arc<World>) {
-    world.schedule.running.store(true, Ordering::Relaxed);
-    world.rt.spawn(keep(world.clone()));
+pub fn start(table: &Arc<Timetable>) {
+    table.machine().rt.spawn(keep(table.clone()));
 }
 
-async fn keep(world: Arc<World>) {
-    let at_once = world.config.raw.get("scheduler_before_connect").is_some_and(Value::truthy);
+async fn keep(table: Arc<Timetable>) {
+    let at_once = table.machine().config.raw.get("scheduler_before_connect").is_some_and(Value::truthy);
     tokio::select! {
         biased;
-        () = world.stop.cancelled() => return,
-        () = first_master(&world, at_once) => {}
+        () = table.machine().stop.cancelled() => return,
+        () = table.masters.first_live(at_once) => {}
     }
-    pillar::take(&world);
-    for link in &world.links {
-        world.rt.spawn(watch(world.clone(), link.clone()));
+    pillar::take(&table);
+    for link in &table.masters.links {
+        table.machine().rt.spawn(watch(table.clone(), link.clone()));
     }
     loop {
-        let wait = look(&world);
+        let wait = look(&table);
         tokio::select! {
             biased;
-            () = world.stop.cancelled() => return,
-            () = world.schedule.changed.notified() => {}
+            () = table.machine().stop.cancelled() => return,
+            () = table.changed.notified() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
 }
 
-/// Waits until there is a master to return to, unless the options say that jobs do not wait for one.
-pub async fn first_master(world: &World, at_once: bool) {
-    if !world.links.is_empty() && !at_once {
-        select_all(world.links.iter().map(|link| Box::pin(link.live()))).await;
-    }
-}
-
 /// Takes the schedule of a master's pillar whenever it was compiled, and when the master comes or goes.
-async fn watch(world: Arc<World>, link: Arc<Link>) {
+async fn watch(table: Arc<Timetable>, link: Arc<Link>) {
     let (mut state, mut compiled) = (link.watch(), link.watch_pillar());
     compiled.mark_changed();
     loop {
         let more = tokio::select! {
             biased;
-            () = world.stop.cancelled() => return,
+            () = table.machine().stop.cancelled() => return,
             more = compiled.changed() => more,
             more = state.changed() => more,
         };
         if more.is_err() {
             return;
         }
-        pillar::take(&world);
+        pillar::take(&table);
     }
 }
 
 /// Starts what is due. Returns how long nothing else is.
-fn look(world: &Arc<World>) -> Duration {
-    let now = world.schedule.moment(&world.rt);
-    let mut schedule = world.schedule.lock();
-    let fires = with_facts(world, now, |facts| schedule.due(facts));
+fn look(table: &Arc<Timetable>) -> Duration {
+    let now = table.moment();
+    let mut schedule = table.lock();
+    let fires = with_facts(table, now, |facts| schedule.due(facts));
     let wait = schedule.wake(now).unwrap_or(DAY).min(DAY);
     drop(schedule);
     for fire in fires {
-        run::begin(world, fire);
+        run::begin(table, fire);
     }
     wait
 }
 
 /// Calls a function with what the schedule needs from outside.
-fn with_facts<T>(world: &World, now: Moment, act: impl FnOnce(&Facts) -> T) -> T {
-    let runs: Vec<String> =
-        world.running.list().iter().filter_map(|job| Some(job.load.get_str("schedule")?.to_owned())).collect();
+fn with_facts<T>(table: &Timetable, now: Moment, act: impl FnOnce(&Facts) -> T) -> T {
+    let runs: Vec<String> = table
+        .machine()
+        .running
+        .list()
+        .iter()
+        .filter_map(|job| Some(job.load.get_str("schedule")?.to_owned()))
+        .collect();
     let running = |name: &str| runs.iter().filter(|run| *run == name).count();
     let pick = |low: i64, high: i64| {
         let bound = u64::try_from(high.saturating_sub(low)).unwrap_or(0).saturating_add(1);
-        low.saturating_add(i64::try_from(world.rt.below(bound)).unwrap_or(0))
+        low.saturating_add(i64::try_from(table.machine().rt.below(bound)).unwrap_or(0))
     };
     act(&Facts { now, pick: &pick, running: &running })
 }

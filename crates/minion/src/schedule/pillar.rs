@@ -6,36 +6,38 @@ use exec::MasterRole;
 use tracing::error;
 use value::{Map, Value};
 
-use crate::masters::Link;
-use crate::world::World;
+use super::Timetable;
+use crate::local_pillar;
+use crate::masters::{Link, Masters};
 
 /// Takes the jobs and beacons of all pillars. Of several with one name, that of the first connected master counts, in
 /// the order of the options. Those of masters that are away stay until they are back.
-pub fn take(world: &Arc<World>) {
-    let Some(pillar) = merged(world) else { return };
-    world.beacons.set_pillar(pillar.get("beacons"));
-    let grains = world.grains();
-    let today = world.schedule.moment(&world.rt).wall.date();
-    if let Err(reason) = world.schedule.change(|schedule| schedule.set_pillar(&pillar, &grains, today)) {
+pub fn take(table: &Timetable) {
+    let Some(pillar) = merged(&table.masters) else { return };
+    table.beacons.set_pillar(pillar.get("beacons"));
+    let grains = table.machine().grains();
+    let today = table.moment().wall.date();
+    if let Err(reason) = table.change(|schedule| schedule.set_pillar(&pillar, &grains, today)) {
         error!("the schedule of the pillar is not used: {reason}");
     }
 }
 
 /// Returns `None` while nothing should change: the followed master is away, and there is no other yet.
-fn merged(world: &World) -> Option<Map> {
-    if world.links.is_empty() {
-        return crate::call::local_pillar(world, Map::new()).inspect_err(|error| error!("{error}")).ok();
+fn merged(masters: &Masters) -> Option<Map> {
+    if masters.links.is_empty() {
+        return local_pillar::compile(&masters.machine, &Map::new()).inspect_err(|error| error!("{error}")).ok();
     }
     let is_live = |link: &&Arc<Link>| link.is_live() && link.has_pillar();
-    let live: Vec<Arc<Map>> = world.links.iter().filter(is_live).map(|link| link.pillar()).collect();
-    let one_at_a_time = world.links.iter().any(|link| link.status(false).role != MasterRole::Hot);
+    let live: Vec<Arc<Map>> = masters.links.iter().filter(is_live).map(|link| link.pillar()).collect();
+    let one_at_a_time = masters.links.iter().any(|link| link.status(false).role != MasterRole::Hot);
     if one_at_a_time && live.is_empty() {
         return None;
     }
     let mut pillars = live;
     // With hot masters, the jobs of one that is away go on: its pillar is the last that is known.
     if !one_at_a_time {
-        pillars.extend(world.links.iter().filter(|link| !is_live(link) && link.has_pillar()).map(|link| link.pillar()));
+        pillars
+            .extend(masters.links.iter().filter(|link| !is_live(link) && link.has_pillar()).map(|link| link.pillar()));
     }
     Some(merge(&pillars))
 }

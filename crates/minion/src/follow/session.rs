@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use channel::client::{Distrust, Error as ChannelError, MasterChannel, SignIn};
-use config::MasterAddress;
 use exec::{MasterRole, MasterState};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -14,59 +13,20 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use transport::{Heartbeat, Subscription, Target};
 
-use super::connect::{self, CONNECT, open_channel, reachable, resolve, subscribe, target};
-use super::{AcceptanceWait, Link, LinkSettings};
+use super::announce::{connected, disconnected};
+use crate::jobs::Jobs;
+use crate::machine::Machine;
+use crate::masters::{
+    AcceptanceWait, CONNECT, Ended, FULL, Link, LinkSettings, Masters, REJECTION, ask_pillar, open_channel, ping,
+    reachable, resolve, subscribe, target,
+};
 use crate::missed::{self, Word};
-use crate::world::World;
 
 /// A rejected minion retries after this long, so that an operator who accepts the key later need not restart it.
 const REJECTED: Duration = Duration::from_secs(60);
 
 /// A name that did not resolve `retry_dns_count` times is looked up again after this long.
 const UNRESOLVABLE: Duration = Duration::from_secs(600);
-
-/// The log line for a rejected minion.
-const REJECTION: &str = "The Salt Master has rejected this minion's public key! To repair this issue, delete the public key for \
-                         this minion on the Salt Master (salt-key -d)";
-
-/// The log line for a minion above `max_minions`.
-const FULL: &str = "The Salt Master has as many minions as it allows";
-
-/// Why a session with a master ended.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Ended {
-    /// The name has no address.
-    #[error("{0}")]
-    Unresolved(std::io::Error),
-    /// No address accepts connections.
-    #[error("{0}")]
-    Unreachable(std::io::Error),
-    /// The conversation failed.
-    #[error(transparent)]
-    Channel(#[from] ChannelError),
-    /// The connection failed.
-    #[error(transparent)]
-    Transport(#[from] transport::Error),
-    /// Our key is pending, and the caller does not wait for it.
-    #[error("Minion failed to authenticate with the master {0}, has the minion key been accepted?")]
-    Pending(MasterAddress),
-    /// The master refuses us.
-    #[error("{0}")]
-    Refused(&'static str),
-    /// The master has said that it stops. A minion with nothing to deliver comes back within this time.
-    #[error("it said goodbye")]
-    Goodbye(Duration),
-}
-
-impl Ended {
-    /// Returns the state of a link afterwards.
-    pub fn state(&self) -> MasterState {
-        match self {
-            Ended::Refused(_) | Ended::Channel(ChannelError::Distrust(_)) => MasterState::Refused,
-            _ => MasterState::Backoff,
-        }
-    }
-}
 
 /// How a session starts.
 #[derive(Clone, Copy, Debug)]
@@ -91,11 +51,11 @@ pub enum After {
 }
 
 /// Follows a master until stopped. Failures concern only this link.
-pub async fn follow(world: Arc<World>, link: Arc<Link>, stop: CancellationToken) {
+pub async fn follow(jobs: Arc<Jobs>, link: Arc<Link>, stop: CancellationToken) {
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
-        () = follow_for_ever(&world, &link) => {}
+        () = follow_for_ever(&jobs, &link) => {}
     }
     link.set_channel(None);
 }
@@ -110,31 +70,31 @@ struct Failures {
     known: bool,
 }
 
-async fn follow_for_ever(world: &Arc<World>, link: &Arc<Link>) {
+async fn follow_for_ever(jobs: &Arc<Jobs>, link: &Arc<Link>) {
     let mut failures = Failures::default();
     loop {
         let after = if failures.known { After::Loss } else { After::Start };
         let attempt = failures.all + 1;
         debug!(master = %link.settings.address, "Connecting to master. Attempt {attempt} (infinite attempts)");
-        let ended = session(world, link, Approach { patience: CONNECT, fresh: false, after }).await;
+        let ended = session(jobs, link, Approach { patience: CONNECT, fresh: false, after }).await;
         let was_live = link.is_live();
         failures.all = if was_live { 1 } else { failures.all + 1 };
         failures.unresolved = if matches!(ended, Ended::Unresolved(_)) { failures.unresolved + 1 } else { 0 };
         failures.known |= was_live;
         link.set_channel(None);
-        let wait = report(world, link, &ended, &failures);
-        link.set_state(ended.state(), None, world.rt.now());
+        let wait = report(&jobs.machine, link, &ended, &failures);
+        link.set_state(ended.state(), None, jobs.machine.rt.now());
         if was_live {
-            world.disconnected(link);
+            disconnected(&jobs.machine, link);
         }
         tokio::time::sleep(wait).await;
     }
 }
 
 /// Reports what happened, in Salt's words where people search for them. Returns how long to wait.
-fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Duration {
+fn report(machine: &Machine, link: &Link, ended: &Ended, failures: &Failures) -> Duration {
     let master = &link.settings.address;
-    let backoff = link.settings.backoff.wait(failures.all, &world.rt);
+    let backoff = link.settings.backoff.wait(failures.all, &machine.rt);
     match ended {
         Ended::Unresolved(reason) => {
             let wait = wait_for_name(&link.settings, failures.unresolved, backoff);
@@ -147,24 +107,24 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
                     wait.as_secs(),
                     host = master.host,
                 );
-                link.note_away(world.rt.now());
+                link.note_away(machine.rt.now());
             }
             wait
         }
         Ended::Refused(reason) => {
             error!(%master, "{reason}");
-            link.note_away(world.rt.now());
+            link.note_away(machine.rt.now());
             if link.settings.rejected_retry { link.settings.acceptance_wait.0 } else { REJECTED }
         }
         Ended::Channel(ChannelError::Distrust(reason)) => {
             error!(%master, "{reason}");
-            link.note_away(world.rt.now());
+            link.note_away(machine.rt.now());
             REJECTED
         }
         Ended::Goodbye(spread) => {
             info!("Master {master} is stopping; it is tried again");
             // A minion with running jobs or waiting returns comes back at once.
-            if link.is_busy() { backoff } else { backoff + world.rt.between(Duration::ZERO, *spread) }
+            if link.is_busy() { backoff } else { backoff + machine.rt.between(Duration::ZERO, *spread) }
         }
         other => {
             let text = if failures.known {
@@ -175,13 +135,13 @@ fn report(world: &World, link: &Link, ended: &Ended, failures: &Failures) -> Dur
             // The first failure and then ever fewer are worth an operator's attention.
             if failures.all <= 1 || failures.all.is_power_of_two() {
                 warn!(%master, "{text}");
-                link.note_away(world.rt.now());
+                link.note_away(machine.rt.now());
             } else {
                 debug!(%master, "{text}")
             }
             // A fleet that was connected does not come back at once if the operator says so.
             let spread = if failures.known { link.settings.channel.reauth_delay } else { Duration::ZERO };
-            backoff + world.rt.between(Duration::ZERO, spread)
+            backoff + machine.rt.between(Duration::ZERO, spread)
         }
     }
 }
@@ -203,24 +163,25 @@ fn wait_for_name(settings: &LinkSettings, unresolved: u32, backoff: Duration) ->
 }
 
 /// Runs one session, from the look-up of the name to the loss of the connection.
-pub(crate) async fn session(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Ended {
-    match begin(world, link, approach).await {
-        Ok(subscription) => serve(world, link, subscription).await,
+pub async fn session(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Ended {
+    match begin(jobs, link, approach).await {
+        Ok(subscription) => serve(jobs, link, subscription).await,
         Err(ended) => ended,
     }
 }
 
-async fn begin(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Result<Box<dyn Subscription>, Ended> {
-    link.set_state(MasterState::Resolving, None, world.rt.now());
-    let addresses = resolve(world, link).await.map_err(Ended::Unresolved)?;
+async fn begin(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Result<Box<dyn Subscription>, Ended> {
+    let machine = &jobs.machine;
+    link.set_state(MasterState::Resolving, None, machine.rt.now());
+    let addresses = resolve(machine, link).await.map_err(Ended::Unresolved)?;
     if let Some((before, now)) = link.note_resolved(&addresses) {
         warn!(master = %link.settings.address, "Master ip address changed from {before} to {now}");
     }
-    link.set_state(MasterState::Connecting, None, world.rt.now());
-    let addresses = reachable(world, link, addresses, approach.patience).await.map_err(Ended::Unreachable)?;
+    link.set_state(MasterState::Connecting, None, machine.rt.now());
+    let addresses = reachable(machine, link, addresses, approach.patience).await.map_err(Ended::Unreachable)?;
     let mut failure = Ended::Unreachable(std::io::ErrorKind::NotFound.into());
     for address in addresses {
-        match begin_at(world, link, address, approach).await {
+        match begin_at(machine, link, address, approach).await {
             // Only a verdict about our key ends the search: it would be the same at every address.
             Err(ended @ (Ended::Transport(_) | Ended::Channel(_))) => failure = ended,
             other => return other,
@@ -230,15 +191,15 @@ async fn begin(world: &Arc<World>, link: &Arc<Link>, approach: Approach) -> Resu
 }
 
 async fn begin_at(
-    world: &Arc<World>,
+    machine: &Machine,
     link: &Arc<Link>,
     address: SocketAddr,
     approach: Approach,
 ) -> Result<Box<dyn Subscription>, Ended> {
-    link.set_state(MasterState::Connecting, Some(address), world.rt.now());
+    link.set_state(MasterState::Connecting, Some(address), machine.rt.now());
     debug!(master = %link.settings.address, "Master URI: tcp://{address}");
-    let channel = Arc::new(open_channel(world, link, address, approach.patience));
-    let publish_port = sign_in(world, link, &channel, address).await?;
+    let channel = Arc::new(open_channel(machine, link, address, approach.patience));
+    let publish_port = sign_in(machine, link, &channel, address).await?;
     let (master, host) = (&link.settings.address, &link.settings.address.host);
     info!(%master, "Authentication with master at {} successful!", address.ip());
     match approach.after {
@@ -248,21 +209,21 @@ async fn begin_at(
     }
     let port = link.settings.publish_port.unwrap_or(publish_port);
     let to = SocketAddr::new(address.ip(), port);
-    let subscription = subscribe(world, link, &channel, to, approach.patience).await?;
+    let subscription = subscribe(machine, link, &channel, to, approach.patience).await?;
     link.set_channel(Some(channel.clone()));
     if approach.fresh || !link.has_pillar() {
         // Otherwise a master that dies now would be waited for as long as a slow one.
         tokio::select! {
             biased;
-            () = refresh_pillar(world, link, &channel) => {}
-            error = watch_requests(world, link) => return Err(error.into()),
+            () = refresh_pillar(machine, link, &channel) => {}
+            error = watch_requests(machine, link) => return Err(error.into()),
         }
     }
     Ok(subscription)
 }
 
 /// Signs in, waits until our key is accepted, and returns the port of the publications.
-async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: SocketAddr) -> Result<u16, Ended> {
+async fn sign_in(machine: &Machine, link: &Link, channel: &MasterChannel, address: SocketAddr) -> Result<u16, Ended> {
     let (first, most) = link.settings.acceptance_wait;
     let mut wait = AcceptanceWait::new(first, most);
     let master = &link.settings.address;
@@ -274,7 +235,7 @@ async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: S
                 return Ok(credentials.publish_port);
             }
             SignIn::Pending => {
-                link.set_state(MasterState::Pending, Some(address), world.rt.now());
+                link.set_state(MasterState::Pending, Some(address), machine.rt.now());
                 let pause = wait.next();
                 error!(
                     %master,
@@ -282,7 +243,7 @@ async fn sign_in(world: &World, link: &Link, channel: &MasterChannel, address: S
                      before attempting to re-authenticate",
                     pause.as_secs()
                 );
-                link.note_away(world.rt.now());
+                link.note_away(machine.rt.now());
                 info!(%master, "Waiting {} seconds before retry.", pause.as_secs());
                 answer = await_decision(channel, pause).await?;
             }
@@ -318,67 +279,32 @@ async fn await_decision(channel: &MasterChannel, pause: Duration) -> Result<Sign
     channel.sign_in().await
 }
 
-/// Signs in at a master once, for a single call.
-///
-/// # Errors
-/// Why the master cannot be used, in words.
-pub async fn sign_in_once(world: &Arc<World>, link: &Arc<Link>) -> Result<(), String> {
-    let (channel, address) = sign_in_apart(world, link).await?;
-    link.set_state(MasterState::Live, Some(address), world.rt.now());
-    link.set_channel(Some(channel));
-    Ok(())
-}
-
-/// Signs in at a master once, on a connection of its own that the link knows nothing of. It closes with the channel.
-///
-/// # Errors
-/// Why the master cannot be used, in words: each address with its reason.
-pub async fn sign_in_apart(world: &World, link: &Arc<Link>) -> Result<(Arc<MasterChannel>, SocketAddr), String> {
-    let addresses = resolve(world, link).await.map_err(|error| format!("its name cannot be resolved: {error}"))?;
-    let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let reached = reachable(world, link, addresses, CONNECT).await;
-    let reached = reached.map_err(|error| format!("cannot connect to {}: {error}", names.join(", ")))?;
-    let mut failures = Vec::new();
-    for address in reached {
-        debug!(master = %link.settings.address, "Master URI: tcp://{address}");
-        let channel = Arc::new(open_channel(world, link, address, CONNECT));
-        let ended: Ended = match channel.sign_in().await {
-            Ok(SignIn::Accepted(_)) => return Ok((channel, address)),
-            Ok(SignIn::Pending) => Ended::Pending(link.settings.address.clone()),
-            Ok(SignIn::Rejected) => Ended::Refused(REJECTION),
-            Ok(SignIn::Full) => Ended::Refused(FULL),
-            Err(error) => error.into(),
-        };
-        failures.push(format!("at {address}: {ended}"));
-    }
-    Err(failures.join("; "))
-}
-
-async fn refresh_pillar(world: &World, link: &Link, channel: &MasterChannel) {
-    match world.ask_pillar(link, channel, link.take_pillar_terms()).await {
+async fn refresh_pillar(machine: &Machine, link: &Link, channel: &MasterChannel) {
+    match ask_pillar(machine, link, channel, link.take_pillar_terms()).await {
         Ok(pillar) => link.set_pillar(pillar),
         Err(reason) => error!(master = %link.settings.address, "Pillar data could not be refreshed: {reason}"),
     }
 }
 
 /// Takes jobs until the connection ends.
-async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn Subscription>) -> Ended {
+async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Subscription>) -> Ended {
     let Some(channel) = link.channel() else { return Ended::Refused("the channel is gone") };
-    link.set_state(MasterState::Live, None, world.rt.now());
+    let machine = &jobs.machine;
+    link.set_state(MasterState::Live, None, machine.rt.now());
     info!(master = %link.settings.address, "Minion is ready to receive requests!");
-    say_who_is_followed(world, link);
-    world.connected(link).await;
-    let watched = watch_requests(world, link);
-    let checked = check_now_and_then(world, link);
+    say_who_is_followed(&jobs.masters, link);
+    connected(jobs, link);
+    let watched = watch_requests(machine, link);
+    let checked = check_now_and_then(machine, link);
     let unread = Notify::new();
-    let asked = missed::ask_whenever(world, link, &unread);
+    let asked = missed::ask_whenever(jobs, link, &unread);
     tokio::pin!(watched, checked, asked);
     loop {
         tokio::select! {
             biased;
             // The request port first: what the master published before it closed is taken below.
             error = &mut watched => {
-                let said = last_words(world, link, &channel, &mut *subscription, &unread);
+                let said = last_words(jobs, link, &channel, &mut *subscription, &unread);
                 let said = tokio::time::timeout(LAST_WORDS, said).await;
                 return said.ok().flatten().unwrap_or_else(|| error.into());
             }
@@ -386,8 +312,8 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
             () = &mut asked => {}
             payload = subscription.next() => match payload {
                 Ok(payload) => {
-                    link.note_heard(world.rt.now());
-                    if let Some(ended) = take(world, link, &channel, payload, &unread).await {
+                    link.note_heard(machine.rt.now());
+                    if let Some(ended) = take(jobs, link, &channel, payload, &unread).await {
                         return ended;
                     }
                 }
@@ -395,8 +321,8 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
             },
             () = link.refresh.notified() => {
                 // Beside this loop, which must go on reading jobs.
-                let (world, link, channel) = (world.clone(), link.clone(), channel.clone());
-                world.rt.clone().spawn(async move { refresh_pillar(&world, &link, &channel).await });
+                let (inside, link, channel) = (machine.clone(), link.clone(), channel.clone());
+                machine.rt.spawn(async move { refresh_pillar(&inside, &link, &channel).await });
             }
         }
     }
@@ -404,9 +330,9 @@ async fn serve(world: &Arc<World>, link: &Arc<Link>, mut subscription: Box<dyn S
 
 /// Whoever read that a master is away reads at the same level that it is back, and which masters the minion follows
 /// now.
-fn say_who_is_followed(world: &World, link: &Link) {
+fn say_who_is_followed(masters: &Masters, link: &Link) {
     let master = &link.settings.address;
-    let (live, away): (Vec<_>, Vec<_>) = world.links.iter().partition(|link| link.is_live());
+    let (live, away): (Vec<_>, Vec<_>) = masters.links.iter().partition(|link| link.is_live());
     let names = |links: &[&Arc<Link>]| links.iter().map(|link| link.address()).collect::<Vec<_>>().join(", ");
     let away = match away.is_empty() {
         true => String::new(),
@@ -415,10 +341,11 @@ fn say_who_is_followed(world: &World, link: &Link) {
     let followed = names(&live);
     let back = link.take_away();
     // With one master followed at a time, this one replaces one that was lost.
-    let instead = link.role() != MasterRole::Hot && world.links.iter().filter_map(|link| link.take_away()).count() > 0;
+    let instead =
+        link.role() != MasterRole::Hot && masters.links.iter().filter_map(|link| link.take_away()).count() > 0;
     match back {
         Some(since) => {
-            let away_for = world.rt.now().duration_since(since).unwrap_or_default().as_secs_f32();
+            let away_for = masters.machine.rt.now().duration_since(since).unwrap_or_default().as_secs_f32();
             warn!(%master, "Master {master} is back after {away_for:.1} s; followed now: {followed}{away}");
         }
         None if instead => warn!(%master, "Master {master} is followed now{away}"),
@@ -431,7 +358,7 @@ const LAST_WORDS: Duration = Duration::from_millis(50);
 
 /// Takes what was published before the request port closed. It may be the notice that the master stops.
 async fn last_words(
-    world: &Arc<World>,
+    jobs: &Arc<Jobs>,
     link: &Arc<Link>,
     channel: &MasterChannel,
     subscription: &mut dyn Subscription,
@@ -439,7 +366,7 @@ async fn last_words(
 ) -> Option<Ended> {
     loop {
         let payload = subscription.next().await.ok()?;
-        if let Some(ended) = take(world, link, channel, payload, unread).await {
+        if let Some(ended) = take(jobs, link, channel, payload, unread).await {
             return Some(ended);
         }
     }
@@ -449,31 +376,31 @@ async fn last_words(
 const STOCK_TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
 
 /// Waits until the master's request port is lost, by closing or by silence.
-async fn watch_requests(world: &World, link: &Arc<Link>) -> transport::Error {
+async fn watch_requests(machine: &Machine, link: &Arc<Link>) -> transport::Error {
     let Some(address) = link.address_in_use() else { return std::future::pending().await };
-    let (rt, heard) = (world.rt.clone(), link.clone());
+    let (rt, heard) = (machine.rt.clone(), link.clone());
     let on_heard: transport::OnHeard = Arc::new(move || heard.note_heard(rt.now()));
     let target = Target { on_heard: Some(on_heard), ..target(link, address, 0, CONNECT) };
     match link.settings.transport {
-        transport::Kind::Zeromq => transport::zeromq::watch(&world.rt, &target).await,
+        transport::Kind::Zeromq => transport::zeromq::watch(&machine.rt, &target).await,
         transport::Kind::Tcp => {
             let ours = link.channel().is_some_and(|channel| channel.abilities().is_some());
             let heartbeat = if ours { target.heartbeat } else { Some(STOCK_TCP_BEAT) };
-            transport::tcp::watch(&world.rt, &Target { heartbeat, ..target }).await
+            transport::tcp::watch(&machine.rt, &Target { heartbeat, ..target }).await
         }
     }
 }
 
 /// Checks at each `master_alive_interval` whether the master answers on a new connection as well. The connection
 /// itself has heartbeats: a master that is only slow is reported, and kept.
-async fn check_now_and_then(world: &World, link: &Link) {
-    let (every, timeout) = (world.config.links.master_alive_interval, link.settings.channel.auth_timeout);
+async fn check_now_and_then(machine: &Machine, link: &Link) {
+    let (every, timeout) = (machine.config.links.master_alive_interval, link.settings.channel.auth_timeout);
     if every.is_zero() {
         return std::future::pending().await;
     }
     loop {
         tokio::time::sleep(every).await;
-        if !connect::ping(world, link, timeout).await {
+        if !ping(machine, link, timeout).await {
             let master = &link.settings.address;
             warn!("Master {master} did not answer a ping within {} s; its connection is alive", timeout.as_secs_f32());
         }
@@ -483,7 +410,7 @@ async fn check_now_and_then(world: &World, link: &Link) {
 /// Decrypts a publication and starts its job, if it is for us. It may be a notice of the master instead, even its
 /// last.
 async fn take(
-    world: &Arc<World>,
+    jobs: &Arc<Jobs>,
     link: &Arc<Link>,
     channel: &MasterChannel,
     payload: Bytes,
@@ -493,10 +420,11 @@ async fn take(
         Ok(Some(load)) => match Word::of(&load) {
             Some(Word::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
             Some(Word::Rotated(spread)) => {
-                world.rt.spawn(missed::renew(world.clone(), link.clone(), spread));
+                let rt = &jobs.machine.rt;
+                rt.spawn(missed::renew(rt.clone(), link.clone(), spread));
             }
             Some(Word::Other) => {}
-            None => world.start_job(link, load),
+            None => jobs.start(link, load),
         },
         Ok(None) => {}
         Err(ChannelError::Distrust(reason @ Distrust::Changed(_))) => {
@@ -527,7 +455,7 @@ mod tests {
             map! { "id" => "m", "master" => "a", "retry_dns" => retry_dns, "retry_dns_count" => count.into() };
         let config = config::Minion::from_options(options).unwrap();
         let masters = config.masters.clone();
-        let settings = super::super::links(&config, masters, &map! {}).unwrap().remove(0);
+        let settings = crate::masters::links(&config, masters, &map! {}).unwrap().remove(0);
         let wait = |unresolved| wait_for_name(&settings, unresolved, Duration::from_secs(4)).as_secs();
         (1..=4).map(wait).collect()
     }

@@ -1,4 +1,4 @@
-//! Carries out what [`Choice`] decides: one master is followed at a time, the others stand by.
+//! Failover: carries out what [`Choice`] decides. One master is followed at a time, the others stand by.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use value::map;
 
-use super::Link;
+use super::announce::disconnected;
 use super::choice::{Action, Choice, Event, Place, Rules};
-use super::connect;
-use super::session::{After, Approach, Ended, session};
-use crate::world::World;
+use super::session::{After, Approach, session};
+use crate::jobs::Jobs;
+use crate::machine::Machine;
+use crate::masters::{Ended, Link, ping};
 
 /// A dead master should cost little when another may be alive, so the first round is quick. Each further one takes
 /// longer, for slow networks.
@@ -30,10 +31,10 @@ const MOST_PATIENCE: Duration = Duration::from_secs(10);
 const FAILBACK: &str = "__master_failback";
 
 /// Follows one of the masters at a time until stopped.
-pub async fn follow_one(world: Arc<World>, rules: Rules, order: Vec<Place>, stop: CancellationToken) {
+pub async fn follow_one(jobs: Arc<Jobs>, rules: Rules, order: Vec<Place>, stop: CancellationToken) {
     let mut driver = Driver {
         choice: Choice::new(rules, order),
-        world: world.clone(),
+        jobs: jobs.clone(),
         began: Instant::now(),
         sessions: Vec::new(),
         looking: None,
@@ -44,13 +45,13 @@ pub async fn follow_one(world: Arc<World>, rules: Rules, order: Vec<Place>, stop
         () = stop.cancelled() => {}
         () = driver.run() => {}
     }
-    world.links.iter().for_each(|link| link.set_channel(None));
+    jobs.masters.links.iter().for_each(|link| link.set_channel(None));
 }
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 struct Driver {
-    world: Arc<World>,
+    jobs: Arc<Jobs>,
     choice: Choice,
     began: Instant,
     sessions: Vec<Session>,
@@ -77,9 +78,9 @@ enum News {
 impl Driver {
     async fn run(&mut self) {
         // Programs on this host may ask for a failback, which counts as a successful check.
-        let mut asked = self.world.bus.subscribe(Filter::prefix(FAILBACK));
-        for link in &self.world.links {
-            link.set_state(MasterState::Idle, None, self.world.rt.now());
+        let mut asked = self.machine().bus.subscribe(Filter::prefix(FAILBACK));
+        for link in &self.jobs.masters.links {
+            link.set_state(MasterState::Idle, None, self.machine().rt.now());
         }
         self.tell(Event::Start);
         loop {
@@ -100,8 +101,12 @@ impl Driver {
         }
     }
 
+    fn machine(&self) -> &Arc<Machine> {
+        &self.jobs.machine
+    }
+
     fn link(&self, place: Place) -> &Arc<Link> {
-        &self.world.links[place.0]
+        &self.jobs.masters.links[place.0]
     }
 
     fn is_busy(&self) -> bool {
@@ -181,13 +186,13 @@ impl Driver {
     }
 
     fn begin(&mut self, place: Place, round: u32) {
-        let (world, link) = (self.world.clone(), self.link(place).clone());
+        let (jobs, link) = (self.jobs.clone(), self.link(place).clone());
         // The new master is told that the minion has started, as by Salt's failover.
         link.forget_start();
         let patience = PATIENCE.saturating_mul(round.saturating_add(1)).min(MOST_PATIENCE);
         let after = if self.connected_once { After::Another } else { After::Start };
         let approach = Approach { patience, fresh: true, after };
-        let run = Box::pin(async move { session(&world, &link, approach).await });
+        let run = Box::pin(async move { session(&jobs, &link, approach).await });
         self.sessions.push(Session { place, live: false, run });
     }
 
@@ -196,16 +201,16 @@ impl Driver {
         let link = self.link(place).clone();
         let was_live = link.is_live();
         link.set_channel(None);
-        link.set_state(MasterState::Idle, None, self.world.rt.now());
+        link.set_state(MasterState::Idle, None, self.machine().rt.now());
         if was_live {
             info!(master = %link.settings.address, "Leaving master {}", link.settings.address.host);
         }
     }
 
     fn look(&mut self, place: Place) {
-        let (world, link) = (self.world.clone(), self.link(place).clone());
+        let (machine, link) = (self.machine().clone(), self.link(place).clone());
         let timeout = link.settings.channel.auth_timeout;
-        self.looking = Some(Box::pin(async move { connect::ping(&world, &link, timeout).await }));
+        self.looking = Some(Box::pin(async move { ping(&machine, &link, timeout).await }));
     }
 
     /// Reports what happened to a master, in the words of Salt's tutorials.
@@ -213,14 +218,14 @@ impl Driver {
         let link = self.link(place);
         let (master, host) = (&link.settings.address, &link.settings.address.host);
         link.set_channel(None);
-        link.set_state(ended.state(), None, self.world.rt.now());
+        link.set_state(ended.state(), None, self.machine().rt.now());
         if was_live {
             warn!(%master, "Connection to master {host} lost: {ended}");
             // An operator who reads that it is gone should also read that it is back.
-            link.note_away(self.world.rt.now());
+            link.note_away(self.machine().rt.now());
             info!(%master, "Trying to tune in to next master from master-list");
             info!(%master, "Moving possibly failed master {host} to the end of the list of masters");
-            self.world.disconnected(link);
+            disconnected(self.machine(), link);
             return;
         }
         match ended {
@@ -229,7 +234,7 @@ impl Driver {
             }
             Ended::Refused(_) | Ended::Channel(channel::client::Error::Distrust(_)) => {
                 error!(%master, "{ended}");
-                link.note_away(self.world.rt.now());
+                link.note_away(self.machine().rt.now());
             }
             _ => {}
         }
@@ -238,7 +243,7 @@ impl Driver {
 
     fn fire(&self, tag: &str, place: Place) {
         let data = map! { "master" => self.link(place).settings.address.host.as_str() };
-        if let Err(reason) = self.world.bus.fire(tag, data) {
+        if let Err(reason) = self.machine().bus.fire(tag, data) {
             warn!("an event was not fired: {reason}");
         }
     }
@@ -248,7 +253,7 @@ impl Driver {
             Some(current) => current == place,
             None => self.sessions.iter().any(|session| session.place == place),
         };
-        for (link, at) in self.world.links.iter().zip(0..) {
+        for (link, at) in self.jobs.masters.links.iter().zip(0..) {
             let place = Place(at);
             link.set_role(match place {
                 _ if followed(place) => MasterRole::Active,

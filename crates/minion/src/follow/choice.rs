@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::AcceptanceWait;
+use crate::masters::AcceptanceWait;
 
 /// A master, by its position in the configured list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,19 +1,23 @@
-//! The jobs that run now.
+//! The jobs that run now: in this process, and in programs beside it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use exec::{Job, RunningJob};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use store::proc_dir::{self, ProcDir};
 use tracing::{debug, warn};
 use value::{Map, Value};
 
 /// The jobs that run on this minion, over all masters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Running {
     jobs: Mutex<BTreeMap<String, Entry>>,
+    /// Notes of running jobs on the disk.
+    notes: ProcDir,
 }
 
 #[derive(Debug)]
@@ -24,6 +28,27 @@ struct Entry {
 }
 
 impl Running {
+    /// Nothing runs yet; the notes of other programs are below `cachedir`.
+    pub fn new(cachedir: &Path) -> Self {
+        Running { jobs: Mutex::default(), notes: ProcDir::new(cachedir) }
+    }
+
+    /// Removes the notes of jobs that ended long ago.
+    ///
+    /// # Errors
+    /// When the directory of the notes cannot be read.
+    pub fn tidy(&self) -> store::Result<()> {
+        self.notes.tidy()
+    }
+
+    /// Notes on the disk, for other programs, that a job runs, for as long as the result lives.
+    ///
+    /// # Errors
+    /// When the note cannot be written.
+    pub fn note(&self, jid: &str, load: &Map) -> store::Result<proc_dir::Running> {
+        self.notes.enter(jid, std::process::id(), load)
+    }
+
     /// Notes a job for as long as the guard lives. `shown` is what `saltutil.running` returns.
     pub fn enter(self: &Arc<Self>, shown: Map, since: SystemTime, job: Arc<Job>) -> RunningGuard {
         let jid = job.jid().to_owned();
@@ -31,14 +56,34 @@ impl Running {
         RunningGuard { running: self.clone(), jid }
     }
 
-    /// Returns all jobs, by id.
+    /// Returns the jobs of this process, by id.
     pub fn list(&self) -> Vec<RunningJob> {
         self.lock().values().map(|entry| RunningJob { load: entry.shown.clone(), since: entry.since }).collect()
     }
 
+    /// Returns the running jobs of this machine: here, and in programs beside this one.
+    pub fn list_all(&self, now: SystemTime) -> Vec<RunningJob> {
+        let mut running = self.list();
+        let others = self.notes.of_others().unwrap_or_else(|reason| {
+            warn!("what runs beside this process is not known: {reason}");
+            Vec::new()
+        });
+        running.extend(others.into_iter().map(|load| RunningJob { load, since: now }));
+        running
+    }
+
+    /// Sends a signal to a job, here or in a program beside this one. Returns whether there is such a job.
+    pub fn signal(&self, jid: &str, signal: i32) -> bool {
+        if self.signal_here(jid, signal) {
+            return true;
+        }
+        let others = self.notes.of_others().unwrap_or_default();
+        others.iter().any(|note| note.get_str("jid") == Some(jid) && signal_process(note, signal))
+    }
+
     /// Sends a signal to the process groups of a job. A signal that ends processes also ends the job. Returns whether
     /// there is such a job.
-    pub fn signal(&self, jid: &str, signal: i32) -> bool {
+    fn signal_here(&self, jid: &str, signal: i32) -> bool {
         let Some(job) = self.lock().get(jid).map(|entry| entry.job.clone()) else { return false };
         signal_children(&job, signal);
         if signal == Signal::SIGTERM as i32 || signal == Signal::SIGKILL as i32 {
@@ -64,7 +109,7 @@ impl Running {
 }
 
 /// Sends a signal to the process of a job beside this minion, a `salt-call`. Returns whether it could be sent.
-pub fn signal_process(note: &Map, signal: i32) -> bool {
+fn signal_process(note: &Map, signal: i32) -> bool {
     // Never zero or negative: those mean process groups, ours among them.
     let pid = note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
     let Some((pid, signal)) = pid.zip(Signal::try_from(signal).ok()) else { return false };
@@ -104,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_job_is_listed_while_its_guard_lives_and_ends_when_killed() {
-        let running = Arc::new(Running::default());
+        let dir = tempfile::tempdir().unwrap();
+        let running = Arc::new(Running::new(dir.path()));
         let job = Arc::new(Job::new(map! { "jid" => "1" }));
         let guard = running.enter(map! { "jid" => "1", "pid" => 7 }, SystemTime::UNIX_EPOCH, job.clone());
         assert_eq!(running.list()[0].jid(), "1");

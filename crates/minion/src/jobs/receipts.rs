@@ -9,8 +9,8 @@ use tracing::debug;
 use value::{Value, map};
 use wire::msgpack::Decode;
 
+use crate::machine::Machine;
 use crate::masters::Link;
-use crate::world::World;
 
 /// How long a receipt waits for others.
 const GATHER: Duration = Duration::from_millis(3);
@@ -33,18 +33,18 @@ struct Receipt {
 
 impl Receipts {
     /// Tells a master that a job arrived. Returns whether it should still start.
-    pub async fn confirm(&self, world: &Arc<World>, link: &Arc<Link>, jid: &str) -> bool {
+    pub async fn confirm(self: &Arc<Self>, machine: &Arc<Machine>, link: &Arc<Link>, jid: &str) -> bool {
         let (may_begin, answer) = oneshot::channel();
-        self.add(world, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: Some(may_begin) });
+        self.add(machine, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: Some(may_begin) });
         tokio::time::timeout(PATIENCE + GATHER, answer).await.ok().and_then(Result::ok).unwrap_or(true)
     }
 
     /// Tells a master that a job has started.
-    pub fn begun(&self, world: &Arc<World>, link: &Arc<Link>, jid: &str) {
-        self.add(world, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: None });
+    pub fn begun(self: &Arc<Self>, machine: &Arc<Machine>, link: &Arc<Link>, jid: &str) {
+        self.add(machine, Receipt { link: link.clone(), jid: jid.to_owned(), may_begin: None });
     }
 
-    fn add(&self, world: &Arc<World>, receipt: Receipt) {
+    fn add(self: &Arc<Self>, machine: &Arc<Machine>, receipt: Receipt) {
         let first = {
             let mut waiting = self.waiting();
             waiting.push(receipt);
@@ -52,21 +52,21 @@ impl Receipts {
         };
         // The first of a batch starts the timer; the others join it.
         if first {
-            let sending = world.clone();
-            world.spawn(async move {
+            let (receipts, sending) = (self.clone(), machine.clone());
+            machine.spawn(async move {
                 tokio::time::sleep(GATHER).await;
-                sending.receipts.send_all(&sending).await;
+                receipts.send_all(&sending);
             });
         }
     }
 
-    async fn send_all(&self, world: &Arc<World>) {
+    fn send_all(&self, machine: &Machine) {
         // Taken in one step: a receipt that is added now starts a batch of its own.
         let mut waiting = std::mem::take(&mut *self.waiting());
         while let Some(link) = waiting.first().map(|receipt| receipt.link.clone()) {
             let (now, later) = waiting.into_iter().partition(|receipt| Arc::ptr_eq(&receipt.link, &link));
             waiting = later;
-            world.spawn(send(link, now));
+            machine.spawn(send(link, now));
         }
     }
 
