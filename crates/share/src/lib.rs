@@ -20,6 +20,7 @@ mod record;
 mod records;
 mod stamp;
 mod sums;
+pub mod votes;
 
 pub use carrier::{Carrier, Incoming, Lane, SendResult, To};
 pub use class::Class;
