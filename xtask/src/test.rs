@@ -15,6 +15,9 @@ const STORMS: &str = "500";
 /// How many random histories of shared records a full run checks.
 const HISTORIES: &str = "100000";
 
+/// Storms of leases in a full run, of each mode.
+const LEASE_STORMS: &str = "20000";
+
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
@@ -77,7 +80,10 @@ fn unit_tests(scope: Scope, tally: &mut Tally) -> Result<(), Failure> {
     let step = cargo(&["test", "--workspace", "--exclude", "saltern-interop", "--no-fail-fast"]);
     let step = match scope {
         Scope::Short => step,
-        Scope::Full => step.env("SALTERN_STORMS", STORMS).env("SALTERN_HISTORIES", HISTORIES),
+        Scope::Full => step
+            .env("SALTERN_STORMS", STORMS)
+            .env("SALTERN_HISTORIES", HISTORIES)
+            .env("SALTERN_LEASE_STORMS", LEASE_STORMS),
     };
     follow(tally, step)
 }
