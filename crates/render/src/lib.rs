@@ -7,6 +7,7 @@
 //! Everything here blocks: templates call execution functions, which may run programs and ask a master. Call it on a thread
 //! for blocking work, as plain functions are.
 
+mod convert;
 mod error;
 mod jinja;
 mod jmespath;
@@ -14,12 +15,14 @@ mod loader;
 mod pipe;
 pub mod python;
 mod renderer;
+mod request;
 mod steps;
 
 pub use error::{Error, around};
 pub use loader::{Loader, NoFiles, Roots, Source};
 pub use pipe::{Limits, Step, pipeline, unsupported};
-pub use renderer::{Renderer, Request, Template};
+pub use renderer::Renderer;
+pub use request::{Request, Template};
 pub use steps::gpg::Gpg;
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 
 pub mod ip;
 pub mod json;
+mod number;
 pub(crate) mod pprint;
 pub mod random;
 pub mod regex;
 pub mod shlex;
 pub mod time;
+
+pub(crate) use number::integer;
 
 /// Splits a text into lines as `str.splitlines()` does, which accepts more separators than `\n`.
 pub fn splitlines(text: &str) -> Vec<&str> {

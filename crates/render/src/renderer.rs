@@ -1,60 +1,22 @@
 //! Runs the renderers of a text.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use exec::Context;
 use value::{Map, Value};
 
-use crate::jinja::Names;
+use crate::jinja::Templates;
 use crate::pipe::{Limits, Step, pipeline};
 use crate::steps::{self, gpg::Gpg};
-use crate::{Error, Loader, python};
+use crate::{Error, Loader, Request, Template, python};
 
 /// Renders texts for one minion: with its options, grains and pillar, and the functions its templates may call. What all
 /// templates of a run see is made once for the run ([`exec::Memo`]).
 pub struct Renderer {
-    pub(crate) ctx: Context,
-    pub(crate) loader: Arc<dyn Loader>,
+    templates: Templates,
     limits: Limits,
-    names: OnceLock<Arc<Names>>,
-}
-
-/// An SLS file, or another text that names its renderers.
-#[derive(Clone, Copy, Default)]
-pub struct Request<'a> {
-    /// The text.
-    pub text: &'a str,
-    /// The file it comes from, if it comes from one: a file of nothing but white space is an empty map, and ends of lines
-    /// count as Python reads them.
-    pub path: Option<&'a Path>,
-    /// The name of the SLS (`web.server`); empty when there is none.
-    pub sls: &'a str,
-    /// The environment that imports and includes of templates are read from.
-    pub saltenv: &'a str,
-    /// The renderers for a text that names none; `None` is the option `renderer`.
-    pub default: Option<&'a str>,
-    /// Further names for templates, which hide those that are always there.
-    pub context: Option<&'a Map>,
-    /// Whether encrypted parts write line breaks as `\n` (pillar from a command line).
-    pub translate_newlines: bool,
-}
-
-/// A text for one template engine.
-#[derive(Clone, Copy, Default)]
-pub struct Template<'a> {
-    /// The text.
-    pub text: &'a str,
-    /// The file it comes from, if it comes from one.
-    pub path: Option<&'a Path>,
-    /// The name of the engine; only `jinja` is here.
-    pub engine: &'a str,
-    /// The environment that imports and includes are read from; empty when there is none.
-    pub saltenv: &'a str,
-    /// Further names, which hide those that are always there (`salt`, `grains`, `pillar`, `opts`, `saltenv`). With a name `sls`
-    /// among them, the names that follow from it are there too (`slspath`, `tpldir`, …).
-    pub context: Option<&'a Map>,
 }
 
 /// Engines of Salt that are not here.
@@ -64,17 +26,12 @@ impl Renderer {
     /// Renders with the options, grains, pillar and functions of a context.
     pub fn new(ctx: Context, loader: Arc<dyn Loader>) -> Self {
         let limits = Limits::of(&ctx.opts);
-        Renderer { ctx, loader, limits, names: OnceLock::new() }
+        Renderer { templates: Templates::new(ctx, loader), limits }
     }
 
     /// Returns the context it renders with.
     pub fn context(&self) -> &Context {
-        &self.ctx
-    }
-
-    /// Returns what all its templates see.
-    pub(crate) fn names(&self) -> &Names {
-        self.names.get_or_init(|| Names::shared(&self.ctx))
+        &self.templates.ctx
     }
 
     /// Runs a text through its renderers. Returns data, or text if no renderer produced data.
@@ -99,7 +56,7 @@ impl Renderer {
             None if blank => return Err(Error::new("list index out of range")),
             None => python::strip(&text).split(python::is_space).next().unwrap_or_default(),
         };
-        let default = request.default.or_else(|| self.ctx.opt_str("renderer")).unwrap_or("jinja|yaml");
+        let default = request.default.or_else(|| self.context().opt_str("renderer")).unwrap_or("jinja|yaml");
         let pipe = pipeline(first_line, default, &self.limits)?;
         // Asked before the first renderer, because most of them normalize line ends.
         let windows = text.contains("\r\n");
@@ -126,7 +83,7 @@ impl Renderer {
         }
     }
 
-    pub(crate) fn step(&self, step: &Step, data: Value, request: &Request) -> Result<Value, Error> {
+    fn step(&self, step: &Step, data: Value, request: &Request) -> Result<Value, Error> {
         let refuse_argument = || match step.argline.as_str() {
             // `-s` says that the input is text instead of a path. Here it always is.
             "" | "-s" => Ok(()),
@@ -136,13 +93,16 @@ impl Renderer {
             "jinja" => {
                 refuse_argument()?;
                 let text = steps::text(data)?;
-                crate::jinja::sls(self, &text, request).map(Value::Str)
+                self.templates.sls(&text, request).map(Value::Str)
             }
             "yaml" => steps::yaml::render(&steps::text(data)?).inspect(|data| {
                 tracing::debug!(target: "salt.loaded.int.render.yaml", "Results of YAML rendering: \n{data}");
             }),
             "json" => steps::json::render(&steps::text(data)?),
-            "stateconf" => steps::stateconf::render(self, data, &step.argline, request),
+            "stateconf" => {
+                let run = |step: &Step, data, request: &Request| self.step(step, data, request);
+                steps::stateconf::render(&run, &self.context().memo, data, &step.argline, request)
+            }
             "gpg" => self.gpg().render(data, request.translate_newlines),
             other => Err(Error::unsupported(format!("the renderer '{other}'"))),
         }
@@ -150,7 +110,8 @@ impl Renderer {
 
     /// Returns what decrypts with the options of the context.
     pub fn gpg(&self) -> Gpg {
-        Gpg::of(&self.ctx.opts, &self.ctx.grains, &self.ctx.pillar)
+        let ctx = self.context();
+        Gpg::of(&ctx.opts, &ctx.grains, &ctx.pillar)
     }
 
     /// Runs a text through a template engine.
@@ -159,7 +120,7 @@ impl Renderer {
     /// The error in the text, in Salt's words.
     pub fn template(&self, template: &Template) -> Result<String, Error> {
         match template.engine {
-            "jinja" => crate::jinja::file(self, template),
+            "jinja" => self.templates.file(template),
             engine if OTHER_ENGINES.contains(&engine) => {
                 Err(Error::unsupported(format!("the template engine '{engine}'")))
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jinja::value::Object;
 use jinja::{CallArgs, Dict, Error, ErrorKind, State, Value, ValueIter};
 
-use super::convert;
+use crate::convert;
 use super::session::Session;
 
 /// `salt`: functions by their full name, and modules as attributes.

@@ -8,15 +8,16 @@ use exec::Context;
 use jinja::value::Object;
 use jinja::{Error, Loaded, State, Str, Value};
 
-use super::convert;
-use crate::{Loader, Renderer, Source};
+use crate::convert;
+use super::Templates;
+use crate::{Loader, Source};
 use value::Map;
 
 /// The name, which no template can write, under which a rendering keeps its session.
 pub(super) const NAME: &str = "\0session";
 
 /// Values shared by all renderings of a run; a template that changes one changes it for later ones.
-pub(crate) struct Names {
+pub(super) struct Names {
     pub grains: Value,
     pub pillar: Value,
     pub opts: Value,
@@ -85,14 +86,14 @@ impl Object for Holder {
 }
 
 impl Session {
-    pub fn new(renderer: &Renderer, saltenv: &str, path: Option<&Path>) -> Self {
+    pub fn new(templates: &Templates, saltenv: &str, path: Option<&Path>) -> Self {
         Session {
-            ctx: renderer.ctx.clone(),
-            loader: Arc::clone(&renderer.loader),
+            ctx: templates.ctx.clone(),
+            loader: Arc::clone(&templates.loader),
             saltenv: saltenv.to_owned(),
             // Salt falls back to the template's own directory when there is no environment.
             beside: path.filter(|_| saltenv.is_empty()).and_then(Path::parent).map(Path::to_owned),
-            pillar: renderer.names().pillar.clone(),
+            pillar: templates.names().pillar.clone(),
             runtime: tokio::runtime::Handle::try_current().ok(),
             loaded: Mutex::default(),
         }

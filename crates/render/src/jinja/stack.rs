@@ -3,7 +3,7 @@
 use jinja::value::Object;
 use jinja::{CallArgs, Error, State, Value};
 
-use super::convert;
+use crate::convert;
 
 /// `__stack__`: the path of the list, and a function that walks a path of keys.
 pub(super) struct Stack {

@@ -98,7 +98,7 @@ fn templates_become_the_recorded_texts_and_errors() {
         let ctx = context(part("grains"), part("pillar"), opts.clone());
         let request =
             Request { sls: "a.b", saltenv: "base", path: Some(Path::new("/srv/salt/a/b.sls")), ..Request::default() };
-        let found = match super::sls(&Renderer::new(ctx, loader.clone()), template, &request) {
+        let found = match super::Templates::new(ctx, loader.clone()).sls(template, &request) {
             Ok(text) => map! { "text" => text },
             Err(error) => map! { "error" => error.to_string().replace(root.to_str().unwrap(), "ROOT") },
         };

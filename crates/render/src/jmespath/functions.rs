@@ -292,7 +292,7 @@ fn to_string(state: &mut State, args: Args) -> Result<Value, Error> {
         separators: Some((",".to_owned(), ":".to_owned())),
         ..json::Style::default()
     };
-    let plain = crate::jinja::convert::plain(state, &args[0])?;
+    let plain = crate::convert::plain(state, &args[0])?;
     json::dumps(&plain, &style).map(Value::str).map_err(Error::type_error)
 }
 
@@ -300,7 +300,7 @@ fn to_number(state: &mut State, args: Args) -> Result<Value, Error> {
     match &args[0] {
         number if is_number(number) => Ok(number.clone()),
         Value::Undefined(undefined) => Err(undefined.fail()),
-        Value::Str(text) | Value::Markup(text) => match crate::jinja::integer(text, 10) {
+        Value::Str(text) | Value::Markup(text) => match crate::python::integer(text, 10) {
             Some(number) => Ok(Value::int(number)),
             None => filter(state, "float", vec![args[0].clone(), Value::None]),
         },

@@ -247,7 +247,7 @@ impl Lexer<'_> {
         let text = self.until('`')?.replace("\\`", "`");
         let read = json::loads(&text).or_else(|_| json::loads(&format!("\"{}\"", text.trim_start())));
         let Ok(value) = read else { return Err(self.failure(&format!("Bad token {text}"), start)) };
-        self.push(Kind::Literal, crate::jinja::convert::seen(&value), start);
+        self.push(Kind::Literal, crate::convert::seen(&value), start);
         Ok(())
     }
 
@@ -255,7 +255,7 @@ impl Lexer<'_> {
         let start = self.at;
         let text = format!("\"{}\"", self.until('"')?);
         match json::loads(&text) {
-            Ok(value) => self.push(Kind::QuotedIdentifier, crate::jinja::convert::seen(&value), start),
+            Ok(value) => self.push(Kind::QuotedIdentifier, crate::convert::seen(&value), start),
             // The library shows only the first part of Python's JSON error.
             Err(why) => return Err(self.failure(why.split(':').next().unwrap_or_default(), start)),
         }

@@ -24,7 +24,7 @@ fn recorded() -> value::Map {
 #[test]
 fn what_is_found_and_said_is_what_the_library_finds_and_says() {
     let recorded = recorded();
-    let data = crate::jinja::convert::seen(recorded.get("data").unwrap());
+    let data = crate::convert::seen(recorded.get("data").unwrap());
     let cases = recorded.get("cases").unwrap().as_list().unwrap();
     let mut different = Vec::new();
     for case in cases {

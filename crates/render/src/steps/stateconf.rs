@@ -6,12 +6,13 @@
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use exec::Memo;
 use fancy_regex::Regex;
 use value::{Map, Value, list, map};
 
 use super::stateconf_ids as ids;
 use crate::pipe::Step;
-use crate::{Error, Renderer, Request};
+use crate::{Error, Request};
 
 /// The state that holds settings.
 pub(super) const SET: &str = "stateconf.set";
@@ -74,10 +75,20 @@ impl Options {
     }
 }
 
-/// Renders a text, or takes data, with the argument of the renderer.
-pub(crate) fn render(renderer: &Renderer, data: Value, argline: &str, request: &Request) -> Result<Value, Error> {
+/// Runs one renderer over a text.
+type RunStep<'a> = dyn Fn(&Step, Value, &Request) -> Result<Value, Error> + 'a;
+
+/// Renders a text, or takes data, with the argument of the renderer. `run` runs the renderers that the argument names;
+/// `memo` keeps the settings of the run.
+pub(crate) fn render(
+    run: &RunStep,
+    memo: &Memo,
+    data: Value,
+    argline: &str,
+    request: &Request,
+) -> Result<Value, Error> {
     let options = Options::of(argline)?;
-    let settings = renderer.ctx.memo.get::<Mutex<Settings>>();
+    let settings = memo.get::<Mutex<Settings>>();
     if options.takes_data {
         return finish(data, request, &options, &settings);
     }
@@ -88,23 +99,23 @@ pub(crate) fn render(renderer: &Renderer, data: Value, argline: &str, request: &
     // The settings must be known before the rest of the file is rendered, which uses them. So the head is rendered
     // twice.
     if let Ok(Some(mark)) = END_MARK.find(&text) {
-        let head = pass(renderer, &text[..mark.start()], &options, request, Map::new())?;
+        let head = pass(run, &text[..mark.start()], &options, request, Map::new())?;
         let only_settings = Options { no_goal: true, start: options.start, ..Options::default() };
         finish(head, request, &only_settings, &settings)?;
     }
     let known = names(&settings, request.sls);
-    let data = pass(renderer, &text, &options, request, known)?;
+    let data = pass(run, &text, &options, request, known)?;
     finish(data, request, &options, &settings)
 }
 
 /// Runs a text through the two renderers.
-fn pass(renderer: &Renderer, text: &str, options: &Options, request: &Request, known: Map) -> Result<Value, Error> {
+fn pass(run: &RunStep, text: &str, options: &Options, request: &Request, known: Map) -> Result<Value, Error> {
     let mut context = request.context.cloned().unwrap_or_default();
     context.insert("sls_dir", folder(request.sls));
     context.update(known);
     let request = Request { context: Some(&context), ..*request };
-    let text = renderer.step(&options.renderers[1], text.into(), &request)?;
-    renderer.step(&options.renderers[0], text, &request)
+    let text = run(&options.renderers[1], text.into(), &request)?;
+    run(&options.renderers[0], text, &request)
 }
 
 /// Returns the directory of an SLS file, as templates know it.

@@ -57,7 +57,7 @@ fn step(state: &mut State, value: &Value, key: &Value) -> Result<Option<Value>, 
         let items = list.to_vec();
         let index = match key {
             Value::Int(_) | Value::Bool(_) => key.as_i64(),
-            other => other.as_str().and_then(|text| super::text::integer(text, 10)).and_then(|n| i64::try_from(n).ok()),
+            other => other.as_str().and_then(|text| crate::python::integer(text, 10)).and_then(|n| i64::try_from(n).ok()),
         };
         // A map in the list that has the key comes before the item at the place.
         let wanted = index.map_or(key.clone(), Value::Int);
@@ -73,7 +73,7 @@ fn step(state: &mut State, value: &Value, key: &Value) -> Result<Option<Value>, 
         Ok(None) => {
             // Keys that are numbers are found by their text.
             let Some(text) = key.as_str() else { return Ok(None) };
-            let loaded = crate::jinja::convert::seen(&yaml::args::parse_cli_arg(text));
+            let loaded = crate::convert::seen(&yaml::args::parse_cli_arg(text));
             // Loading did not change it, so that a second look finds nothing more.
             if equal(state, &loaded, key)? {
                 return Ok(None);

@@ -16,7 +16,6 @@ use std::borrow::Cow;
 use jinja::{CallArgs, Environment, Error, ErrorKind, State, Str, Value};
 
 pub(super) use serial::double_quoted;
-pub(crate) use text::integer;
 
 type Filter = fn(&mut CallArgs) -> Result<Value, Error>;
 

@@ -4,7 +4,7 @@ use jinja::{CallArgs, Error, ErrorKind, Value};
 use yaml::{Flow, Style};
 
 use super::{bytes_of, class, flag, shown, undefined_in};
-use crate::jinja::convert::{plain, seen};
+use crate::convert::{plain, seen};
 use crate::python::{json as pyjson, pprint, strip};
 
 /// Returns early with the undefined value if the value contains one.

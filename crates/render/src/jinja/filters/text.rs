@@ -10,7 +10,7 @@ use openssl::hash::{MessageDigest, hash};
 
 use super::{bytes_of, flag, salt_error, shown, text};
 use crate::python::time::Local;
-use crate::python::{is_space, strip};
+use crate::python::{integer, is_space, strip};
 
 pub fn skip(_call: &mut CallArgs) -> Result<Value, Error> {
     Ok(Value::str(""))
@@ -145,27 +145,6 @@ pub fn to_bool(call: &mut CallArgs) -> Result<Value, Error> {
         Value::List(_) | Value::Dict(_) | Value::Set(_) => jinja::python::len(call.state, &value)? > 0,
         other => other.as_str().is_some_and(|text| matches!(text.to_lowercase().as_str(), "yes" | "1" | "true")),
     }))
-}
-
-/// Reads an integer as Python's `int(text, base)` does, for bases 10 and 16.
-pub(crate) fn integer(text: &str, base: u32) -> Option<BigInt> {
-    let text = strip(text);
-    let (sign, digits) = match text.strip_prefix(['-', '+']) {
-        Some(digits) => (text.starts_with('-'), digits),
-        None => (false, text),
-    };
-    let digits = match digits.get(..2) {
-        Some("0x" | "0X") if base == 16 => digits[2..].strip_prefix('_').unwrap_or(&digits[2..]),
-        _ => digits,
-    };
-    // Python allows single underscores between digits only.
-    let lonely = digits.starts_with('_') || digits.ends_with('_') || digits.contains("__");
-    let digits: String = digits.chars().filter(|letter| *letter != '_').collect();
-    if lonely || digits.is_empty() || !digits.chars().all(|letter| letter.is_digit(base)) {
-        return None;
-    }
-    let number = BigInt::parse_bytes(digits.as_bytes(), base)?;
-    Some(if sign { -number } else { number })
 }
 
 fn float(text: &str) -> Option<f64> {
