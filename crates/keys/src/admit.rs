@@ -345,6 +345,15 @@ mod tests {
     }
 
     #[test]
+    fn all_addresses_of_a_network_share_what_one_may_leave() {
+        let max_pending = PendingLimits { all: None, per_address: Some(2) };
+        let door = door(AutoKeyOptions::default(), AdmissionOptions { max_pending, ..AdmissionOptions::default() });
+        let come = [1, 2, 3].map(|n| door.knock_from(&format!("2001:db8::{n}"), &format!("a{n}")));
+        assert_eq!(come, [AuthOutcome::Pending, AuthOutcome::Pending, AuthOutcome::Full]);
+        assert_eq!(door.knock_from("2001:db8:0:1::1", "b1"), AuthOutcome::Pending);
+    }
+
+    #[test]
     fn keys_that_are_rejected_by_their_names_need_room_as_well() {
         let dir = tempfile::tempdir().unwrap();
         let list = dir.path().join("reject");

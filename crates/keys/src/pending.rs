@@ -4,10 +4,10 @@
 //! there is a limit for all of them, and one per address, so that a single stranger cannot lock everybody else out.
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wire::MinionId;
+use wire::{MinionId, Network};
 
 use crate::{Bank, KeyError, LiveKeys};
 
@@ -32,7 +32,7 @@ pub(crate) struct Pending {
 struct Known {
     /// `None` before the files were counted.
     all: Option<usize>,
-    addresses: HashMap<IpAddr, HashSet<MinionId>>,
+    networks: HashMap<Network, HashSet<MinionId>>,
 }
 
 impl Pending {
@@ -58,8 +58,8 @@ impl Pending {
     }
 
     fn is_share_used(&self, keys: &LiveKeys, from: Option<IpAddr>) -> Result<bool, KeyError> {
-        let (Some(limit), Some(from)) = (self.limits.per_address, from.map(network)) else { return Ok(false) };
-        let is_reached = |known: &Known| known.addresses.get(&from).is_some_and(|ids| ids.len() >= limit);
+        let (Some(limit), Some(from)) = (self.limits.per_address, from.map(Network::from)) else { return Ok(false) };
+        let is_reached = |known: &Known| known.networks.get(&from).is_some_and(|ids| ids.len() >= limit);
         if !is_reached(&self.known()) {
             return Ok(false);
         }
@@ -67,7 +67,7 @@ impl Pending {
         let undecided: HashSet<&MinionId> =
             listing.ids(Bank::Pending).iter().chain(listing.ids(Bank::Rejected)).collect();
         let mut known = self.known();
-        if let Some(ids) = known.addresses.get_mut(&from) {
+        if let Some(ids) = known.networks.get_mut(&from) {
             // Keys that were accepted or deleted meanwhile free the share of their address.
             ids.retain(|id| undecided.contains(id));
         }
@@ -78,32 +78,12 @@ impl Pending {
     pub(crate) fn note(&self, id: &MinionId, from: Option<IpAddr>) {
         let mut known = self.known();
         known.all = known.all.map(|count| count + 1);
-        if let Some(from) = from.map(network).filter(|_| self.limits.per_address.is_some()) {
-            known.addresses.entry(from).or_default().insert(id.clone());
+        if let Some(from) = from.map(Network::from).filter(|_| self.limits.per_address.is_some()) {
+            known.networks.entry(from).or_default().insert(id.clone());
         }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns what counts as one address: an IPv4 address, or an IPv6 network of 64 bits, all of which one host can use.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_host_is_one_address() {
-        let same = |one: &str, other: &str| network(one.parse().unwrap()) == network(other.parse().unwrap());
-        assert!(same("10.0.0.1", "::ffff:10.0.0.1") && same("2001:db8::1", "2001:db8::ffff:2"));
-        assert!(!same("10.0.0.1", "10.0.0.2") && !same("2001:db8::1", "2001:db8:0:1::1"));
     }
 }

@@ -11,6 +11,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, warn};
+use wire::Network;
 
 use crate::Error;
 use crate::capacity::{Guest, Seat};
@@ -62,7 +63,7 @@ where
                     continue;
                 }
             };
-            let place = lobby.enter(connection.peer.ip(), seat.guest().clone()).await;
+            let place = lobby.enter(seat.guest().clone()).await;
             // The future is made here, so that it owns its place before the next connection is accepted.
             let (peer, visit) = (connection.peer, guest(connection, place));
             guests.spawn(inside.task(async move {
@@ -113,7 +114,7 @@ fn is_of_interest(reason: &Error) -> bool {
 
 /// Addresses whose certificates were complained about: one line in the log for each, and not soon another.
 #[derive(Default)]
-struct Complaints(HashMap<IpAddr, Instant>);
+struct Complaints(HashMap<Network, Instant>);
 
 impl Complaints {
     /// How long an address is not reported again.
@@ -123,7 +124,8 @@ impl Complaints {
     const REMEMBERED: usize = 1024;
 
     fn is_new(&mut self, address: IpAddr, now: Instant) -> bool {
-        if self.0.get(&address).is_some_and(|last| now.duration_since(*last) < Self::QUIET) {
+        let network = Network::from(address);
+        if self.0.get(&network).is_some_and(|last| now.duration_since(*last) < Self::QUIET) {
             return false;
         }
         if self.0.len() >= Self::REMEMBERED {
@@ -131,7 +133,7 @@ impl Complaints {
         }
         let room = self.0.len() < Self::REMEMBERED;
         if room {
-            self.0.insert(address, now);
+            self.0.insert(network, now);
         }
         room
     }
@@ -182,12 +184,12 @@ struct Lobby {
 struct Strangers {
     next: u64,
     by_number: BTreeMap<u64, Stranger>,
-    by_address: HashMap<IpAddr, usize>,
+    by_network: HashMap<Network, usize>,
     warned: Option<Instant>,
 }
 
 struct Stranger {
-    address: IpAddr,
+    network: Network,
     since: Instant,
     /// Dropped to send the stranger away.
     _stay: oneshot::Sender<()>,
@@ -199,11 +201,12 @@ impl Lobby {
     }
 
     /// Waits for room. The oldest stranger of the address with the most strangers has to make it.
-    async fn enter(self: &Arc<Self>, address: IpAddr, guest: Arc<Guest>) -> Place {
+    async fn enter(self: &Arc<Self>, guest: Arc<Guest>) -> Place {
+        let network = guest.network;
         loop {
             // Registered before the look: a stranger that leaves in between must not be missed.
             let left = self.left.notified();
-            let Some(wait) = lock(&self.strangers).make_room(self.limit, address) else { break };
+            let Some(wait) = lock(&self.strangers).make_room(self.limit, network) else { break };
             tokio::select! {
                 biased;
                 () = left => {}
@@ -211,14 +214,14 @@ impl Lobby {
             }
         }
         let (stay, end) = oneshot::channel();
-        let number = lock(&self.strangers).enter(Stranger { address, since: Instant::now(), _stay: stay });
+        let number = lock(&self.strangers).enter(Stranger { network, since: Instant::now(), _stay: stay });
         Place { lobby: self.clone(), number, end, guest }
     }
 }
 
 impl Strangers {
     fn enter(&mut self, stranger: Stranger) -> u64 {
-        *self.by_address.entry(stranger.address).or_default() += 1;
+        *self.by_network.entry(stranger.network).or_default() += 1;
         self.next += 1;
         self.by_number.insert(self.next, stranger);
         self.next
@@ -226,23 +229,23 @@ impl Strangers {
 
     fn remove(&mut self, number: u64) {
         let Some(stranger) = self.by_number.remove(&number) else { return };
-        if let Some(count) = self.by_address.get_mut(&stranger.address) {
+        if let Some(count) = self.by_network.get_mut(&stranger.network) {
             *count -= 1;
             if *count == 0 {
-                self.by_address.remove(&stranger.address);
+                self.by_network.remove(&stranger.network);
             }
         }
     }
 
     /// Makes room for one more connection from this address. If that is not possible now, returns when to try again.
-    fn make_room(&mut self, limit: usize, address: IpAddr) -> Option<Instant> {
+    fn make_room(&mut self, limit: usize, network: Network) -> Option<Instant> {
         if self.by_number.len() < limit {
             return None;
         }
-        let (&busiest, &count) = self.by_address.iter().max_by_key(|(_, count)| **count)?;
-        let (&number, oldest) = self.by_number.iter().find(|(_, stranger)| stranger.address == busiest)?;
+        let (&busiest, &count) = self.by_network.iter().max_by_key(|(_, count)| **count)?;
+        let (&number, oldest) = self.by_number.iter().find(|(_, stranger)| stranger.network == busiest)?;
         // An address that holds most of the room must not keep others waiting.
-        let grace = if busiest != address && count * 2 > limit { Duration::ZERO } else { GRACE };
+        let grace = if busiest != network && count * 2 > limit { Duration::ZERO } else { GRACE };
         let (now, end) = (Instant::now(), oldest.since + grace);
         if end > now {
             return Some(end);
@@ -252,7 +255,7 @@ impl Strangers {
         None
     }
 
-    fn warn(&mut self, busiest: IpAddr, now: Instant) {
+    fn warn(&mut self, busiest: Network, now: Instant) {
         if self.warned.is_none_or(|before| now - before > Duration::from_secs(60)) {
             self.warned = Some(now);
             warn!(peer = %busiest, "too many connections have not introduced themselves; the oldest ones are closed");
@@ -321,6 +324,8 @@ mod tests {
         let (mut complaints, now) = (Complaints::default(), Instant::now());
         assert_eq!([1, 1, 2].map(|last| complaints.is_new(address(last), now)), [true, false, true]);
         assert!(complaints.is_new(address(1), now + Complaints::QUIET));
+        let neighbours = [1, 2].map(|last| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last]));
+        assert_eq!(neighbours.map(|address| complaints.is_new(address, now)), [true, false], "of one network");
         for number in 0..2 * Complaints::REMEMBERED as u32 {
             complaints.is_new(std::net::Ipv4Addr::from(number).into(), now);
         }
@@ -334,10 +339,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_oldest_goes_after_a_grace_when_one_address_fills_the_room() {
         let lobby = Lobby::new(2);
-        let first = tokio::spawn(silent(lobby.enter(address(1), Guest::new(address(1))).await));
-        let mut second = tokio::spawn(silent(lobby.enter(address(1), Guest::new(address(1))).await));
+        let first = tokio::spawn(silent(lobby.enter(Guest::new(address(1))).await));
+        let mut second = tokio::spawn(silent(lobby.enter(Guest::new(address(1))).await));
         let start = Instant::now();
-        let _third = lobby.enter(address(1), Guest::new(address(1))).await;
+        let _third = lobby.enter(Guest::new(address(1))).await;
         assert_eq!(start.elapsed().as_millis().div_ceil(10), GRACE.as_millis() / 10);
         assert!(matches!(first.await.unwrap(), Err(Error::Crowded)));
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "it may stay");
@@ -347,12 +352,12 @@ mod tests {
     async fn others_need_not_wait_for_an_address_with_many_strangers() {
         let lobby = Lobby::new(3);
         let mut held = vec![
-            lobby.enter(address(1), Guest::new(address(1))).await,
-            lobby.enter(address(2), Guest::new(address(2))).await,
-            lobby.enter(address(2), Guest::new(address(2))).await,
+            lobby.enter(Guest::new(address(1))).await,
+            lobby.enter(Guest::new(address(2))).await,
+            lobby.enter(Guest::new(address(2))).await,
         ];
         let start = Instant::now();
-        let _fourth = lobby.enter(address(3), Guest::new(address(3))).await;
+        let _fourth = lobby.enter(Guest::new(address(3))).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
         assert!(matches!(silent(held.remove(1)).await, Err(Error::Crowded)), "the oldest of the busiest address");
         assert!(matches!(silent(held.remove(0)).await, Err(Error::Timeout(LONG))), "it was not in the way");
@@ -361,13 +366,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_done_makes_room_at_once() {
         let lobby = Lobby::new(1);
-        let place = lobby.enter(address(1), Guest::new(address(1))).await;
+        let place = lobby.enter(Guest::new(address(1))).await;
         let start = Instant::now();
-        let (_next, ()) = tokio::join!(lobby.enter(address(1), Guest::new(address(1))), async {
+        let (_next, ()) = tokio::join!(lobby.enter(Guest::new(address(1))), async {
             tokio::time::sleep(Duration::from_millis(20)).await;
             place.during(LONG, async { Ok(()) }).await.unwrap();
         });
         assert!(start.elapsed() < GRACE);
-        assert_eq!(lock(&lobby.strangers).by_address.len(), 1);
+        assert_eq!(lock(&lobby.strangers).by_network.len(), 1);
     }
 }

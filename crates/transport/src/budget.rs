@@ -5,8 +5,9 @@
 //! holds the most loses its place: a few peers that finish nothing keep nobody else out.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wire::Network;
 
 use crate::Error;
 use crate::capacity::Guest;
@@ -88,11 +89,11 @@ impl Books {
 
     /// The largest message of the address that holds the most; this one if others are no larger.
     fn largest(&self, only_unproven: bool, number: Option<u64>) -> Option<u64> {
-        let mut by_address = HashMap::<IpAddr, usize>::new();
+        let mut by_network = HashMap::<Network, usize>::new();
         for (_, holder) in self.of(only_unproven) {
-            *by_address.entry(holder.guest.address).or_default() += holder.bytes;
+            *by_network.entry(holder.guest.network).or_default() += holder.bytes;
         }
-        let weight = |holder: &Holder| by_address.get(&holder.guest.address).copied().unwrap_or_default();
+        let weight = |holder: &Holder| by_network.get(&holder.guest.network).copied().unwrap_or_default();
         let of = self.of(only_unproven);
         of.max_by_key(|(other, holder)| (weight(holder), holder.bytes, Some(**other) == number))
             .map(|(number, _)| *number)
@@ -290,7 +291,9 @@ mod tests {
     #[test]
     fn the_address_that_holds_the_most_makes_room() {
         let budget = Budget::new(10_000, 1000);
-        let (drips, honest) = ([guest(1), guest(1), guest(1), guest(1)], guest(2));
+        // One host has all addresses of its network.
+        let drip = |last: u16| Guest::new([0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into());
+        let (drips, honest) = ([drip(1), drip(2), drip(3), drip(4)], guest(2));
         let mut dripping: Vec<_> = drips.iter().map(|guest| share(&budget, guest)).collect();
         for share in &mut dripping {
             assert!(share.hold(FREE + 250).is_ok());

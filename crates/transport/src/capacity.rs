@@ -12,6 +12,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
+use wire::Network;
 
 /// The connections taken in by all servers of this process that are still there.
 static GUESTS: Mutex<Guests> = Mutex::new(Guests { next: 0, by_number: BTreeMap::new(), known: None });
@@ -47,7 +48,7 @@ pub fn refused_connections() -> u64 {
 /// A connection that was taken in, and what its peer has shown so far.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    pub(crate) address: IpAddr,
+    pub(crate) network: Network,
     since: Instant,
     /// It has sent a request.
     has_asked: AtomicBool,
@@ -62,7 +63,7 @@ pub(crate) struct Guest {
 impl Guest {
     pub(crate) fn new(address: IpAddr) -> Arc<Self> {
         Arc::new(Guest {
-            address,
+            network: address.into(),
             since: Instant::now(),
             has_asked: AtomicBool::new(false),
             is_proven: AtomicBool::new(false),
@@ -100,7 +101,7 @@ struct Guests {
     next: u64,
     by_number: BTreeMap<u64, Arc<Guest>>,
     /// What [`Guests::busiest`] found, and until when it holds: all have to be looked at for it.
-    known: Option<(Instant, Option<(IpAddr, usize)>)>,
+    known: Option<(Instant, Option<(Network, usize)>)>,
 }
 
 /// How long it holds which address has the most silent connections.
@@ -109,7 +110,7 @@ const KNOWN: Duration = Duration::from_millis(100);
 impl Guests {
     /// The address with the most silent connections, and how many those are. Minions that have proved who they are speak for
     /// others of their address: a whole site may come from one, and subscribers have nothing to say.
-    fn busiest(&mut self, now: Instant) -> Option<(IpAddr, usize)> {
+    fn busiest(&mut self, now: Instant) -> Option<(Network, usize)> {
         match self.known {
             Some((until, busiest)) if now < until => busiest,
             _ => {
@@ -120,21 +121,21 @@ impl Guests {
         }
     }
 
-    fn find_busiest(&self) -> Option<(IpAddr, usize)> {
-        let mut silent = HashMap::<IpAddr, (usize, usize)>::new();
+    fn find_busiest(&self) -> Option<(Network, usize)> {
+        let mut silent = HashMap::<Network, (usize, usize)>::new();
         for guest in self.by_number.values() {
-            let (silent, proven) = silent.entry(guest.address).or_default();
+            let (silent, proven) = silent.entry(guest.network).or_default();
             *silent += usize::from(guest.is_silent());
             *proven += usize::from(guest.is_proven());
         }
-        let excess = silent.into_iter().map(|(address, (silent, proven))| (address, silent.saturating_sub(proven)));
+        let excess = silent.into_iter().map(|(network, (silent, proven))| (network, silent.saturating_sub(proven)));
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
     }
 
     /// Closes the oldest silent connection of an address, if its grace has ended.
-    fn send_away(&self, address: IpAddr, now: Instant) -> bool {
+    fn send_away(&self, network: Network, now: Instant) -> bool {
         let mut guests = self.by_number.values();
-        let oldest = guests.find(|guest| guest.address == address && guest.is_silent());
+        let oldest = guests.find(|guest| guest.network == network && guest.is_silent());
         let Some(oldest) = oldest.filter(|guest| now.duration_since(guest.since) >= GRACE) else { return false };
         // It is not silent any longer for who looks next.
         oldest.asks();
@@ -169,7 +170,7 @@ impl Seat {
                 let (mut guests, now) = (lock(), Instant::now());
                 let busiest = guests.busiest(now);
                 // An address that holds much of the room is not waited for; a few silent ones may stay while others are idle.
-                busiest.is_some_and(|(address, excess)| excess > seats / 4 && guests.send_away(address, now))
+                busiest.is_some_and(|(network, excess)| excess > seats / 4 && guests.send_away(network, now))
             };
             if !silent {
                 IDLE.notify_one();
@@ -244,8 +245,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_oldest_silent_connection_of_the_busiest_address_goes_first() {
         let mut guests = Guests { next: 0, by_number: BTreeMap::new(), known: None };
-        let mut come = |count: usize, last: u8| {
-            let come: Vec<_> = (0..count).map(|_| Guest::new(address(last))).collect();
+        let mut come = |count: u16, of: fn(u16) -> IpAddr| {
+            let come: Vec<_> = (0..count).map(|number| Guest::new(of(number))).collect();
             for guest in &come {
                 guests.next += 1;
                 guests.by_number.insert(guests.next, guest.clone());
@@ -253,16 +254,19 @@ mod tests {
             come
         };
         // A site of twenty minions, each with a subscriber and a connection that has proved something, and a crowd.
-        let (_site, minions) = (come(20, 1), come(20, 1));
+        let (_site, minions) = (come(20, |_| address(1)), come(20, |_| address(1)));
         minions.iter().for_each(|minion| minion.prove());
-        let (crowd, honest) = (come(12, 2), come(1, 3));
-        assert_eq!(guests.find_busiest(), Some((address(2), 12)));
-        assert!(!guests.send_away(address(2), Instant::now()), "it has only just come");
+        // One host has all addresses of its network.
+        let of_crowd = |number| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, number]);
+        let (crowd, honest) = (come(12, of_crowd), come(1, |_| address(3)));
+        let network = Network::from(of_crowd(0));
+        assert_eq!(guests.find_busiest(), Some((network, 12)));
+        assert!(!guests.send_away(network, Instant::now()), "it has only just come");
         tokio::time::advance(GRACE).await;
-        assert!(guests.send_away(address(2), Instant::now()) && guests.send_away(address(2), Instant::now()));
+        assert!(guests.send_away(network, Instant::now()) && guests.send_away(network, Instant::now()));
         let now = |guest: &Guest| futures_util::FutureExt::now_or_never(guest.must_leave()).is_some();
         assert_eq!(crowd.iter().map(|guest| now(guest)).collect::<Vec<_>>()[..3], [true, true, false]);
         assert!(!now(&honest[0]));
-        assert_eq!(guests.find_busiest(), Some((address(2), 10)));
+        assert_eq!(guests.find_busiest(), Some((network, 10)));
     }
 }

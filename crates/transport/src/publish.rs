@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use wire::MinionId;
 use wire::envelope::{self, Envelope};
+use wire::{MinionId, Network};
 
 use crate::capacity::Guest;
 use crate::proven::ProvenAddresses;
@@ -193,7 +193,7 @@ impl Subscriber {
                 delivery.lost.push(self.number);
                 self.lost.store(true, Ordering::Release);
                 if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let caused = tracing::info_span!("log.peer", peer = %self.peer.ip().to_canonical());
+                    let caused = tracing::info_span!("log.peer", peer = %Network::from(self.peer.ip()));
                     let _caused = caused.entered();
                     tracing::warn!(peer = %self.peer, "the queue of a subscriber is full; it gets the rest later");
                 }

@@ -6,7 +6,8 @@
 //! * [`msgpack`]: the encoding below everything;
 //! * [`zmtp`], [`tcp`], [`ipc`]: how messages are cut out of streams;
 //! * [`envelope`], [`event`], [`loads`]: the messages themselves;
-//! * [`id`], [`jid`], [`topic`]: names that have rules.
+//! * [`id`], [`jid`], [`topic`]: names that have rules;
+//! * [`network`]: what counts as one address.
 //!
 //! Formats follow Salt 3006, 3007 and 3008; where they differ the type says so.
 
@@ -17,12 +18,14 @@ pub mod ipc;
 pub mod jid;
 pub mod loads;
 pub mod msgpack;
+pub mod network;
 pub mod tcp;
 pub mod topic;
 pub mod zmtp;
 
 pub use id::{InvalidId, MinionId};
 pub use jid::{InvalidJid, Jid};
+pub use network::Network;
 
 #[cfg(test)]
 pub(crate) mod testing;

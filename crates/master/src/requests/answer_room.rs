@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn sender(number: u8) -> Sender {
-        Sender::Address(IpAddr::from([127, 0, 0, number]))
+        Sender::Address(IpAddr::from([127, 0, 0, number]).into())
     }
 
     #[test]

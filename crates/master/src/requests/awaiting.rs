@@ -3,7 +3,6 @@
 //! A waiting sign-in costs no computation, and a minion that finds no room here retries as usual. So the bounds can be small.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tracing::debug;
-use wire::MinionId;
+use wire::{MinionId, Network};
 
 use crate::Shared;
 
@@ -45,7 +44,7 @@ struct Table {
 
 struct Waiter {
     id: MinionId,
-    from: IpAddr,
+    from: Network,
     /// Dropped to wake the waiter.
     _wake: oneshot::Sender<()>,
 }
@@ -73,7 +72,7 @@ impl Drop for Seat {
 
 impl Awaiting {
     /// Gives a minion a seat, if there is room and the kernel reports decisions. Earlier decisions are not reported.
-    pub fn sit(&self, shared: &Arc<Shared>, id: &MinionId, from: IpAddr) -> Option<Seat> {
+    pub fn sit(&self, shared: &Arc<Shared>, id: &MinionId, from: Network) -> Option<Seat> {
         let (seat, unwatched) = self.enter(id, from)?;
         if unwatched && !self.watch(shared) {
             return None;
@@ -87,7 +86,7 @@ impl Awaiting {
     }
 
     /// Gives a seat; says also whether a watch is to be started.
-    fn enter(&self, id: &MinionId, from: IpAddr) -> Option<(Seat, bool)> {
+    fn enter(&self, id: &MinionId, from: Network) -> Option<(Seat, bool)> {
         let mut table = lock(&self.0);
         let of_one = || table.waiting.values().filter(|waiter| waiter.from == from).count();
         if table.waiting.len() >= MOST || of_one() >= MOST_OF_ONE {
@@ -167,8 +166,8 @@ mod tests {
         MinionId::new(format!("web{number}")).unwrap()
     }
 
-    fn from(last: u8) -> IpAddr {
-        [127, 0, 0, last].into()
+    fn from(last: u8) -> Network {
+        std::net::IpAddr::from([127, 0, 0, last]).into()
     }
 
     #[test]

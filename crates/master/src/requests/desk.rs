@@ -16,10 +16,10 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 use transport::{Incoming, Reply, RequestServer};
 use value::Value;
-use wire::MinionId;
 use wire::envelope::{Clear, Envelope};
 use wire::loads::AWAIT_FIELD;
 use wire::msgpack::{Packing, pack};
+use wire::{MinionId, Network};
 
 use super::answer_room::{self, AnswerRoom, Room, is_question};
 use super::awaiting::{self, Awaiting};
@@ -297,7 +297,7 @@ impl Desk {
     /// Makes a step with a request, and has the next one made.
     fn follow(self: &Arc<Self>, mut ticket: Ticket, step: impl FnOnce(&Reply) -> Step) {
         // Until it has proved more, the sender is somebody at an address, whose lines in the log are limited.
-        let _caused = tracing::info_span!("log.peer", peer = %ticket.peer.ip().to_canonical()).entered();
+        let _caused = tracing::info_span!("log.peer", peer = %Network::from(ticket.peer.ip())).entered();
         // A bug in what answers one request must not take the thread away from the others.
         let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step(&ticket.reply)));
         match step {
@@ -373,7 +373,7 @@ impl Desk {
         // What a stranger sends beside the load, or many values in it, must not occupy the budget for a minute.
         let small = !reply.is_charged() && pack(&request.load.clone().into(), Packing::Wire).len() <= awaiting::LARGEST;
         let id = request.load.get_str("id").and_then(|id| MinionId::new(id).ok()).filter(|_| small);
-        let seat = id.as_ref().and_then(|id| self.awaiting.sit(&self.shared, id, peer.ip().to_canonical()));
+        let seat = id.as_ref().and_then(|id| self.awaiting.sit(&self.shared, id, peer.ip().into()));
         let (Some(id), Some(mut seat)) = (id, seat) else { return reply.send(answer) };
         // It may have been decided about before anybody watched.
         let decided = !matches!(self.shared.stores.keys.accepted_key(&id), Ok(None));

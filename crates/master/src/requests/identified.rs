@@ -4,24 +4,24 @@ use std::net::IpAddr;
 
 use channel::server::SealedRequest;
 use value::Value;
-use wire::MinionId;
 use wire::envelope::Sealed;
+use wire::{MinionId, Network};
 
 /// A sender, to tell one from the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sender {
     /// A minion that has proved who it is.
     Minion(MinionId),
-    /// A minion by its own account, at an address: nothing is proven before the request is opened.
-    Claimed(IpAddr, MinionId),
-    /// Whoever uses this address.
-    Address(IpAddr),
+    /// A minion by its own account, at an address or in its network: nothing is proven before the request is opened.
+    Claimed(Network, MinionId),
+    /// Whoever uses this address, or one of its network.
+    Address(Network),
 }
 
 impl Sender {
     /// Returns the sender of a request that has not been opened.
     pub fn claimed(sealed: &Sealed, from: IpAddr) -> Self {
-        let from = from.to_canonical();
+        let from = Network::from(from);
         match sealed.id.as_ref().and_then(Value::as_str).map(MinionId::new) {
             Some(Ok(id)) => Sender::Claimed(from, id),
             _ => Sender::Address(from),
@@ -32,7 +32,7 @@ impl Sender {
     pub fn of(request: &SealedRequest, from: IpAddr) -> Self {
         match &request.id {
             Some(id) if is_proven(request) => Sender::Minion(id.clone()),
-            _ => Sender::Address(from.to_canonical()),
+            _ => Sender::Address(from.into()),
         }
     }
 }
@@ -54,8 +54,11 @@ mod tests {
         assert_ne!(web1, Sender::claimed(&sealed(Some("web1".into())), there));
         assert_ne!(web1, Sender::claimed(&sealed(Some("web2".into())), here));
         assert_eq!(web1, Sender::claimed(&sealed(Some("web1".into())), "::ffff:127.0.0.1".parse().unwrap()));
+        let neighbours = [1, 2].map(|last| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last]));
+        let [one, other] = neighbours.map(|from| Sender::claimed(&sealed(Some("web1".into())), from));
+        assert_eq!(one, other, "addresses of one network");
         for none in [None, Some(7.into()), Some("../web1".into())] {
-            assert_eq!(Sender::claimed(&sealed(none), here), Sender::Address(here));
+            assert_eq!(Sender::claimed(&sealed(none), here), Sender::Address(here.into()));
         }
     }
 }
