@@ -8,6 +8,7 @@ use config::Master;
 use tracing::{debug, error};
 use value::{Map, Value};
 use wire::MinionId;
+use wire::msgpack::VALUE_COST;
 
 /// The bounds, and how much minions have used.
 pub struct Bounds {
@@ -97,6 +98,21 @@ impl Bounds {
     }
 }
 
+/// About how many bytes of memory a map occupies.
+pub fn memory(map: &Map) -> usize {
+    map.iter().map(|(key, value)| memory_of(key) + memory_of(value)).sum()
+}
+
+fn memory_of(value: &Value) -> usize {
+    VALUE_COST
+        + match value {
+            Value::Str(text) => text.len(),
+            Value::List(items) => items.iter().map(memory_of).sum(),
+            Value::Map(map) => memory(map),
+            other => other.as_bytes().map_or(0, <[u8]>::len),
+        }
+}
+
 /// About what a map takes when it is packed.
 pub fn map_size(map: &Map) -> u64 {
     map.iter().map(|(key, value)| size(key) + size(value)).sum::<u64>() + 5
@@ -127,6 +143,16 @@ mod tests {
 
     fn id(name: &str) -> MinionId {
         MinionId::new(name).unwrap()
+    }
+
+    #[test]
+    fn small_values_occupy_more_than_they_take_when_packed() {
+        let many = map! { "x" => Value::List(vec![Value::Null; 10_000]) };
+        assert!(
+            memory(&many) > 10_000 * 50
+                && wire::msgpack::pack(&many.into(), wire::msgpack::Packing::Wire).len() < 11_000
+        );
+        assert!((5_000..6_000).contains(&memory(&map! { "x" => "y".repeat(5_000) })));
     }
 
     #[test]

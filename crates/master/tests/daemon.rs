@@ -338,6 +338,24 @@ async fn files_pillar_and_data_are_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minion_that_leaves_a_large_answer_unread_still_gets_its_files() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let key = PrivateKey::generate(2048).unwrap();
+    let channel = master.channel("web1", key.clone(), place.path());
+    let ask = async |load| channel.request(load, None, Decode::Default).await.unwrap();
+    let mine = map! { "cmd" => "_mine", "data" => map! { "large" => "x".repeat(15 << 20) }, "clear" => true };
+    assert_eq!(ask(mine).await, true.into());
+    let load = map! { "cmd" => "_mine_get", "tgt" => "web1", "fun" => "large", "tgt_type" => "glob" };
+    let unread = master.unread_channel("web1", key, place.path());
+    assert!(unread.request(load, None, Decode::Default).await.is_err());
+    let list = map! { "cmd" => "_file_list", "saltenv" => "base" };
+    assert_eq!(ask(list).await, list![]);
+    drop(unread);
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn minions_command_others_as_far_as_peer_allows() {
     let place = tempfile::tempdir().unwrap();
     let mut options = map! {

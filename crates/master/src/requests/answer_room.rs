@@ -3,132 +3,102 @@
 //! A small request may have an answer of many megabytes, and its sender need not read it. So requests with large answers are
 //! handled only when there is room: a request reserves what its answer may take, the answer keeps what it does take, and gives it
 //! back when it is written or the connection has ended. The transport closes connections that read too slowly.
-
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+//!
+//! Nothing is reserved for a request that waits for its turn. Mines and returns have a pool of their own: each reserves the whole
+//! share of its sender, which may still want files and its pillar.
 
 use super::identified::Sender;
+use super::pool::{Pool, Room};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Bytes of answers one sender may leave unread.
-pub const OF_ONE: usize = 16 * MIB;
+/// Bytes of answers one sender may leave unread in each pool.
+const OF_ONE: usize = 16 * MIB;
 
-/// Bytes of answers all senders together may leave unread.
-const OF_ALL: usize = 256 * MIB;
+/// Bytes of mines and returns that all senders together may leave unread.
+const LARGE_OF_ALL: usize = 128 * MIB;
+
+/// Bytes of other answers that all senders together may leave unread.
+const LISTS_OF_ALL: usize = 256 * MIB;
 
 /// What is reserved for a list of files or a pillar: a minion may ask for several at a time, and pillars take their time to make.
 const LIST: usize = 4 * MIB;
 
-/// Returns about how many bytes the answer to a request may have. 0 for requests with small answers, and for those that wait for
-/// other minions: these might wait for the same room.
-pub fn wanted(cmd: &str, file_buffer_size: usize) -> usize {
-    match cmd {
-        "_mine_get" | "pub_ret" => OF_ONE,
-        "_pillar" | "_master_opts" | "_master_tops" | "saltern_missed" => LIST,
-        "_file_list" | "_file_list_emptydirs" | "_dir_list" | "_symlink_list" => LIST,
-        "_serve_file" => file_buffer_size.saturating_add(KIB),
-        _ => 0,
-    }
+/// What the answer to a request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Of the pool for mines and returns.
+    Large,
+    /// This many bytes of the pool for lists of files, files and pillars.
+    Listed(usize),
+}
+
+/// Returns what the answer to a request may take. `None` for requests with small answers, and for those that wait for other
+/// minions: these might wait for the same room.
+pub fn wanted(cmd: &str, file_buffer_size: usize) -> Option<Wanted> {
+    Some(match cmd {
+        "_mine_get" | "pub_ret" => Wanted::Large,
+        "_pillar" | "_master_opts" | "_master_tops" | "saltern_missed" => Wanted::Listed(LIST),
+        "_file_list" | "_file_list_emptydirs" | "_dir_list" | "_symlink_list" => Wanted::Listed(LIST),
+        "_serve_file" => Wanted::Listed(file_buffer_size.saturating_add(KIB)),
+        _ => return None,
+    })
 }
 
 /// Returns whether a request only asks: nothing is lost when it is not handled, if nobody waits for the answer.
 pub fn is_question(cmd: &str) -> bool {
-    wanted(cmd, KIB) > 0
+    wanted(cmd, KIB).is_some()
+}
+
+/// When a request is handled.
+#[derive(Debug)]
+pub enum Due {
+    /// At once, with the room that was reserved for its answer.
+    Now(Option<Room>),
+    /// When it is the turn of its sender.
+    InTurn,
+    /// When there is room for its answer.
+    WithRoom(Wanted),
 }
 
 /// Counts the unread answers of each sender and of all.
 pub struct AnswerRoom {
-    all: Arc<Semaphore>,
-    senders: Mutex<Senders>,
-}
-
-struct Senders {
-    rooms: HashMap<Sender, Arc<Semaphore>>,
-    /// At this number of senders, those that hold nothing are removed.
-    most: usize,
-}
-
-/// The most requests of one sender that hold room or wait for it. Each waits with what it has sent.
-const MOST_OF_ONE: usize = 64;
-
-/// How many senders are remembered at least.
-const REMEMBERED: usize = 64;
-
-/// Room for one answer; given back when dropped.
-#[derive(Debug)]
-pub struct Room {
-    of_one: OwnedSemaphorePermit,
-    of_all: OwnedSemaphorePermit,
+    large: Pool,
+    lists: Pool,
 }
 
 impl AnswerRoom {
     pub fn new() -> Self {
-        let senders = Senders { rooms: HashMap::new(), most: REMEMBERED };
-        AnswerRoom { all: Arc::new(Semaphore::new(OF_ALL / KIB)), senders: Mutex::new(senders) }
+        AnswerRoom { large: Pool::new(OF_ONE, LARGE_OF_ALL), lists: Pool::new(OF_ONE, LISTS_OF_ALL) }
     }
 
-    /// Reserves room for an answer, if there is enough now.
-    pub fn try_reserve(&self, sender: &Sender, bytes: usize) -> Option<Room> {
-        let (own, count) = (self.own(sender), permits(bytes));
-        let of_one = own.try_acquire_many_owned(count).ok()?;
-        let of_all = self.all.clone().try_acquire_many_owned(count).ok()?;
-        Some(Room { of_one, of_all })
+    /// Decides when a request is handled that wants room for its answer. Reserves the room if that is now.
+    pub fn due(&self, sender: &Sender, wanted: Option<Wanted>, waits_for_turn: bool) -> Due {
+        // What one sender has waiting must not take room that others need now.
+        if waits_for_turn {
+            return Due::InTurn;
+        }
+        let Some(wanted) = wanted else { return Due::Now(None) };
+        let (pool, bytes) = self.pool(wanted);
+        pool.try_reserve(sender, bytes).map_or(Due::WithRoom(wanted), |room| Due::Now(Some(room)))
     }
 
     /// Waits for room, in the order of arrival.
-    pub async fn reserve(&self, sender: &Sender, bytes: usize) -> Option<Room> {
-        let (own, count) = (self.own(sender), permits(bytes));
-        // First its own: who leaves much unread waits for itself, and keeps nothing from others meanwhile.
-        let of_one = own.acquire_many_owned(count).await.ok()?;
-        let of_all = self.all.clone().acquire_many_owned(count).await.ok()?;
-        Some(Room { of_one, of_all })
+    pub async fn reserve(&self, sender: &Sender, wanted: Wanted) -> Option<Room> {
+        let (pool, bytes) = self.pool(wanted);
+        pool.reserve(sender, bytes).await
     }
 
-    /// Returns whether a sender has too many requests that hold room or wait for it.
-    pub fn is_crowded(&self, sender: &Sender) -> bool {
-        // Every one of them holds the semaphore, and so do the map and this function.
-        Arc::strong_count(&self.own(sender)) > MOST_OF_ONE + 2
+    /// Returns whether a sender has too many requests that hold room of this kind or wait for it.
+    pub fn is_crowded(&self, sender: &Sender, wanted: Wanted) -> bool {
+        self.pool(wanted).0.is_crowded(sender)
     }
 
-    fn own(&self, sender: &Sender) -> Arc<Semaphore> {
-        let mut senders = self.senders();
-        if let Some(own) = senders.rooms.get(sender) {
-            return own.clone();
-        }
-        if senders.rooms.len() >= senders.most {
-            // Whoever holds room or waits for it also holds the semaphore.
-            senders.rooms.retain(|_, own| Arc::strong_count(own) > 1);
-            senders.most = (senders.rooms.len() * 2).max(REMEMBERED);
-        }
-        senders.rooms.entry(sender.clone()).or_insert_with(|| Arc::new(Semaphore::new(OF_ONE / KIB))).clone()
-    }
-
-    fn senders(&self) -> MutexGuard<'_, Senders> {
-        // Nothing in here panics between two changes that belong together.
-        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn permits(bytes: usize) -> u32 {
-    u32::try_from(bytes.min(OF_ONE).div_ceil(KIB)).unwrap_or(u32::MAX)
-}
-
-impl Room {
-    /// Adjusts the reservation to the size of the answer. A larger answer takes what is left: it exists already.
-    pub fn settle(&mut self, bytes: usize) {
-        let wanted = permits(bytes) as usize;
-        for permit in [&mut self.of_one, &mut self.of_all] {
-            let held = permit.num_permits();
-            drop(permit.split(held.saturating_sub(wanted)));
-            let semaphore = permit.semaphore().clone();
-            let more = wanted.saturating_sub(held).min(semaphore.available_permits());
-            if let Ok(more) = semaphore.try_acquire_many_owned(u32::try_from(more).unwrap_or(u32::MAX)) {
-                permit.merge(more);
-            }
+    fn pool(&self, wanted: Wanted) -> (&Pool, usize) {
+        match wanted {
+            Wanted::Large => (&self.large, OF_ONE),
+            Wanted::Listed(bytes) => (&self.lists, bytes),
         }
     }
 }
@@ -137,8 +107,6 @@ impl Room {
 mod tests {
     use std::net::IpAddr;
 
-    use futures_util::FutureExt as _;
-
     use super::*;
 
     fn sender(number: u8) -> Sender {
@@ -146,73 +114,24 @@ mod tests {
     }
 
     #[test]
-    fn the_unread_answers_of_one_sender_are_bounded() {
-        let room = AnswerRoom::new();
-        let mut first = room.try_reserve(&sender(1), OF_ONE).expect("there is room");
-        assert!(room.try_reserve(&sender(1), KIB).is_none(), "the answer may take all of it");
-        first.settle(10 * MIB);
-        let second = room.try_reserve(&sender(1), 6 * MIB);
-        assert!(second.is_some() && room.try_reserve(&sender(1), KIB).is_none());
-        assert!(room.try_reserve(&sender(2), OF_ONE).is_some(), "others are not concerned");
-        drop(first);
-        assert!(room.try_reserve(&sender(1), 10 * MIB).is_some());
-    }
-
-    #[test]
-    fn the_requests_of_one_sender_that_wait_are_bounded() {
-        let room = AnswerRoom::new();
-        let _held = room.try_reserve(&sender(1), OF_ONE).unwrap();
-        let (one, two) = (sender(1), sender(2));
-        let waiting: Vec<_> = (1..MOST_OF_ONE)
-            .map(|_| {
-                let mut waiting = Box::pin(room.reserve(&one, KIB));
-                assert!(waiting.as_mut().now_or_never().is_none());
-                waiting
-            })
-            .collect();
-        assert!(!room.is_crowded(&one));
-        let mut last = Box::pin(room.reserve(&one, KIB));
-        assert!(last.as_mut().now_or_never().is_none());
-        assert!(room.is_crowded(&one) && !room.is_crowded(&two));
-        drop((waiting, last));
-        assert!(!room.is_crowded(&one));
-    }
-
-    #[test]
-    fn the_unread_answers_of_all_senders_are_bounded() {
-        let room = AnswerRoom::new();
-        let held: Vec<_> = (0..=255).map_while(|number| room.try_reserve(&sender(number), OF_ONE)).collect();
-        assert_eq!(held.len(), OF_ALL / OF_ONE);
-        assert!(room.try_reserve(&sender(255), 0).is_some(), "small answers need no room");
-        drop(held);
-        assert_eq!(room.all.available_permits(), OF_ALL / KIB);
-    }
-
-    #[test]
-    fn who_waits_gets_room_in_turn_and_an_answer_that_grew_counts_in_full() {
-        let room = AnswerRoom::new();
-        let mut first = room.try_reserve(&sender(1), LIST).unwrap();
-        first.settle(100 * MIB);
-        assert!(room.try_reserve(&sender(1), KIB).is_none());
-        let (one, two) = (sender(1), sender(2));
-        let (mut waiting, mut next) = (Box::pin(room.reserve(&one, OF_ONE)), Box::pin(room.reserve(&one, KIB)));
-        assert!((&mut waiting).now_or_never().is_none() && (&mut next).now_or_never().is_none());
-        assert!(room.reserve(&two, OF_ONE).now_or_never().flatten().is_some());
-        drop(first);
-        assert!((&mut next).now_or_never().is_none(), "another was first");
-        let mut got = waiting.now_or_never().flatten().expect("it is its turn");
-        got.settle(0);
-        assert!(next.now_or_never().flatten().is_some());
-    }
-
-    #[test]
-    fn senders_that_hold_nothing_are_forgotten() {
-        let room = AnswerRoom::new();
-        let kept = room.try_reserve(&sender(0), KIB);
+    fn requests_that_wait_for_their_turn_take_no_room() {
+        let (room, mine) = (AnswerRoom::new(), wanted("_mine_get", KIB));
         for number in 0..=255 {
-            assert!(room.try_reserve(&sender(number), KIB).is_some());
+            assert!(matches!(room.due(&sender(number), mine, true), Due::InTurn));
         }
-        assert!(room.senders().rooms.len() <= REMEMBERED + 1);
-        drop(kept);
+        assert!(matches!(room.due(&sender(1), mine, false), Due::Now(Some(_))));
+        assert!(matches!(room.due(&sender(1), wanted("_return", KIB), false), Due::Now(None)));
+    }
+
+    #[test]
+    fn large_answers_leave_room_for_files_and_pillars() {
+        let (room, mine, pillar) = (AnswerRoom::new(), wanted("_mine_get", KIB), wanted("_pillar", KIB));
+        let held: Vec<_> = (0..=255).map(|number| room.due(&sender(number), mine, false)).collect();
+        let reserved = held.iter().filter(|due| matches!(due, Due::Now(Some(_)))).count();
+        assert_eq!(reserved, LARGE_OF_ALL / OF_ONE);
+        assert!(matches!(room.due(&sender(255), mine, false), Due::WithRoom(Wanted::Large)));
+        for number in [0, 255] {
+            assert!(matches!(room.due(&sender(number), pillar, false), Due::Now(Some(_))), "sender {number}");
+        }
     }
 }

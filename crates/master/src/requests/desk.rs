@@ -21,11 +21,13 @@ use wire::loads::AWAIT_FIELD;
 use wire::msgpack::{Packing, pack};
 use wire::{MinionId, Network};
 
-use super::answer_room::{self, AnswerRoom, Room, is_question};
+use super::answer_room::{self, AnswerRoom, Due, Wanted, is_question};
 use super::awaiting::{self, Awaiting};
+use super::contained::contained;
 use super::fair_queue::{Entered, FairQueue};
 use super::identified::{Sender, is_proven};
 use super::line::Line;
+use super::pool::{Full, Pool, Room};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
 use super::{Answer, Ask, clear, handler, nothing, sealed, sign_in};
@@ -43,6 +45,8 @@ pub struct Desk {
     refusals: Refusals,
     awaiting: Awaiting,
     room: AnswerRoom,
+    /// What requests occupy that were opened and wait.
+    opened: Pool,
     /// The master stops.
     closing: CancellationToken,
     /// What has begun and is to be finished.
@@ -62,9 +66,26 @@ struct Ticket {
     place: Option<OwnedSemaphorePermit>,
     /// Room for the answer.
     room: Option<Room>,
+    /// What the opened request occupies while it waits.
+    opened: Option<Room>,
+    turn: Turn,
+}
+
+/// Whose turn a costly request has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    None,
+    /// That of the sender it claims, to be opened.
+    Claimed,
+    /// That of its sender, to be handled.
+    Own,
 }
 
 impl Ticket {
+    fn new(peer: SocketAddr, reply: Reply, bytes: usize) -> Self {
+        Ticket { peer, reply, bytes, place: None, room: None, opened: None, turn: Turn::None }
+    }
+
     /// Sends an answer, which keeps its room until it is written.
     fn send(mut self, answer: Value) {
         if let Some(mut room) = self.room {
@@ -96,8 +117,12 @@ const SHARE: usize = 16 << 20;
 /// The most costly requests of one sender that wait. Honest ones have some dozen; who has more is not answered and tries again.
 const MOST_COSTLY: usize = 2048;
 
-/// The size from which an opened question does not wait for room, as [`crate::bounds::size`] measures it.
-const MOST_OPENED: u64 = 4 << 20;
+/// The most memory in bytes that opened requests of one sender occupy while they wait. The values of a small request may take
+/// sixty times its bytes.
+const OPENED_OF_ONE: usize = 64 << 20;
+
+/// The same for all senders.
+const OPENED_OF_ALL: usize = 256 << 20;
 
 /// How long a question waits for room.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
@@ -127,6 +152,7 @@ impl Desk {
             refusals: Refusals::default(),
             awaiting: Awaiting::default(),
             room: AnswerRoom::new(),
+            opened: Pool::new(OPENED_OF_ONE, OPENED_OF_ALL),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         })
@@ -196,9 +222,9 @@ impl Desk {
         let Some(place) = self.small.place(1).await else { return };
         if self.small.enter((incoming, bytes), place) {
             self.on_a_thread(|desk| {
-                while let Some((Incoming { envelope, peer, reply }, bytes)) = desk.small.next() {
-                    desk.answer(envelope, Ticket { peer, reply, bytes, place: None, room: None });
-                }
+                desk.small.serve(|(Incoming { envelope, peer, reply }, bytes)| {
+                    desk.answer(envelope, Ticket::new(peer, reply, bytes));
+                });
             });
         }
     }
@@ -216,12 +242,13 @@ impl Desk {
                 self.large.clone().acquire_many_owned(u32::try_from(bytes.min(MOST_LARGE)).unwrap_or(0)).await.ok()
             }
         };
-        self.enter(sender, Costly::Closed(envelope, Ticket { peer, reply, bytes, place, room: None }), bytes);
+        let ticket = Ticket { place, ..Ticket::new(peer, reply, bytes) };
+        self.attend_to(self.costly.enter(sender, Costly::Closed(envelope, ticket), bytes));
     }
 
-    /// Lets a costly request wait for the turn of its sender.
-    fn enter(self: &Arc<Self>, sender: Sender, costly: Costly, bytes: usize) {
-        match self.costly.enter(sender, costly, bytes) {
+    /// Does what follows when a costly request has been put into the queue.
+    fn attend_to(self: &Arc<Self>, entered: Entered<Costly>) {
+        match entered {
             Entered::Waits => {}
             Entered::Full(costly) => {
                 let (Costly::Closed(_, ticket) | Costly::Opened(_, ticket)) = costly;
@@ -240,16 +267,13 @@ impl Desk {
 
     /// Takes costly requests as long as there are senders whose turn it is.
     fn take_turns(self: &Arc<Self>) {
-        let mut done = None;
-        while let Some((sender, costly)) = self.costly.next(done) {
-            match costly {
-                Costly::Closed(envelope, ticket) => self.answer(envelope, ticket),
-                // Nobody would hear the answer to a question; what a minion tells counts all the same.
-                Costly::Opened(request, ticket) if is_question(&request.cmd) && !ticket.reply.is_awaited() => {}
-                Costly::Opened(request, ticket) => self.handle(request, ticket),
-            }
-            done = Some(sender);
-        }
+        self.costly.serve(|costly| match costly {
+            Costly::Closed(envelope, ticket) => self.answer(envelope, Ticket { turn: Turn::Claimed, ..ticket }),
+            // Nobody would hear the answer to a question; what a minion tells counts all the same.
+            Costly::Opened(request, ticket) if is_question(&request.cmd) && !ticket.reply.is_awaited() => {}
+            Costly::Opened(request, ticket) if ticket.room.is_some() => self.handle(request, ticket),
+            Costly::Opened(request, ticket) => self.handle_when_due(request, Ticket { turn: Turn::Own, ..ticket }),
+        });
     }
 
     /// Does what may block, and what the end waits for.
@@ -279,7 +303,7 @@ impl Desk {
 
     /// Answers a request that has no size worth counting.
     fn answer_small(self: &Arc<Self>, Incoming { envelope, peer, reply }: Incoming) {
-        self.answer(envelope, Ticket { peer, reply, bytes: 0, place: None, room: None });
+        self.answer(envelope, Ticket::new(peer, reply, 0));
     }
 
     /// Answers a request, or has it answered. Called where it may block.
@@ -289,7 +313,9 @@ impl Desk {
     }
 
     /// Has a request of a minion handled.
-    fn handle(self: &Arc<Self>, request: SealedRequest, ticket: Ticket) {
+    fn handle(self: &Arc<Self>, request: SealedRequest, mut ticket: Ticket) {
+        // It does not wait any more.
+        ticket.opened = None;
         let peer = ticket.peer;
         self.follow(ticket, |_| self.handle_sealed(request, peer));
     }
@@ -303,7 +329,7 @@ impl Desk {
         match step {
             Ok(Step::Done(Some(answer))) => ticket.send(answer),
             Ok(Step::Done(None)) => {}
-            Ok(Step::Handle(request)) => self.handle_with_room(request, ticket),
+            Ok(Step::Handle(request)) => self.handle_when_due(request, ticket),
             Ok(Step::Wait(value, request)) => {
                 ticket.place = None;
                 self.spawn(async move { ticket.send(finish(request.as_ref(), value.await)) });
@@ -318,21 +344,46 @@ impl Desk {
         }
     }
 
-    /// Handles the request of a minion as soon as there is room for its answer.
-    fn handle_with_room(self: &Arc<Self>, request: SealedRequest, mut ticket: Ticket) {
+    /// Handles the request of a minion: now, when it is the turn of its sender, or when there is room for its answer.
+    fn handle_when_due(self: &Arc<Self>, request: SealedRequest, mut ticket: Ticket) {
         let sender = Sender::of(&request, ticket.peer.ip());
         let wanted = answer_room::wanted(&request.cmd, self.shared.stores.config.files.file_buffer_size);
-        if wanted > 0 {
-            ticket.room = self.room.try_reserve(&sender, wanted);
+        let waits_for_turn = ticket.turn != Turn::Own && is_costly(&request, ticket.bytes);
+        match self.room.due(&sender, wanted, waits_for_turn) {
+            Due::Now(room) => {
+                ticket.room = room;
+                self.handle(request, ticket);
+            }
+            Due::InTurn => self.handle_in_turn(sender, request, ticket),
+            Due::WithRoom(wanted) => self.handle_with_room(sender, wanted, request, ticket),
         }
-        if wanted == 0 || ticket.room.is_some() {
-            return match is_costly(&request, ticket.bytes) {
-                true => self.handle_in_turn(sender, request, ticket),
-                false => self.handle(request, ticket),
-            };
+    }
+
+    /// Handles a costly request when it is the turn of its sender.
+    fn handle_in_turn(self: &Arc<Self>, sender: Sender, request: SealedRequest, mut ticket: Ticket) {
+        match self.opened.try_reserve(&sender, crate::bounds::memory(&request.load)) {
+            Ok(opened) => {
+                ticket.opened = Some(opened);
+                let bytes = ticket.bytes;
+                self.attend_to(self.costly.enter(sender, Costly::Opened(request, ticket), bytes));
+            }
+            // A question comes again. What a minion tells is handled at once, so that it does not occupy memory for longer; but
+            // nobody gets more threads by sending more small requests than may wait.
+            Err(full) if !is_question(&request.cmd) && (full == Full::All || ticket.turn == Turn::Claimed) => {
+                self.handle(request, ticket);
+            }
+            Err(_) => {
+                tracing::debug!(peer = %ticket.peer, "a request is not answered: those that wait occupy too much memory");
+            }
         }
-        // What was opened takes several times the memory of its bytes. A question comes again, so it need not wait here.
-        if self.room.is_crowded(&sender) || crate::bounds::map_size(&request.load) > MOST_OPENED {
+    }
+
+    /// Handles a question as soon as there is room for its answer. It comes again, so it need not wait here.
+    fn handle_with_room(self: &Arc<Self>, sender: Sender, wanted: Wanted, request: SealedRequest, mut ticket: Ticket) {
+        if ticket.opened.is_none() {
+            ticket.opened = self.opened.try_reserve(&sender, crate::bounds::memory(&request.load)).ok();
+        }
+        if self.room.is_crowded(&sender, wanted) || ticket.opened.is_none() {
             tracing::debug!(peer = %ticket.peer, "a request is not answered: there is no room for its answer");
             return;
         }
@@ -349,20 +400,12 @@ impl Desk {
                 () = tokio::time::sleep(ROOM_TIMEOUT) => return,
                 room = desk.room.reserve(&sender, wanted) => room,
             };
-            match is_costly(&request, ticket.bytes) {
-                true => desk.handle_in_turn(sender, request, ticket),
-                false => desk.on_a_thread(move |desk| desk.handle(request, ticket)),
+            let bytes = ticket.bytes;
+            match is_costly(&request, bytes) {
+                true => desk.attend_to(desk.costly.enter_first(sender, Costly::Opened(request, ticket), bytes)),
+                false => desk.on_a_thread(move |desk| contained(|| desk.handle(request, ticket))),
             }
         });
-    }
-
-    /// Handles a costly request when it is the turn of its sender.
-    fn handle_in_turn(self: &Arc<Self>, sender: Sender, request: SealedRequest, mut ticket: Ticket) {
-        if self.costly.waiting_bytes(&sender) > SHARE {
-            ticket.place = None;
-        }
-        let bytes = ticket.bytes;
-        self.enter(sender, Costly::Opened(request, ticket), bytes);
     }
 
     /// Keeps a sign-in until somebody has decided about the key, the time is over, or the minion has gone. Who finds no room is

@@ -6,6 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::contained::contained;
+
 /// Some threads at most, and what waits for them.
 pub struct FairQueue<K, T>(Mutex<Turns<K, T>>);
 
@@ -30,12 +32,19 @@ struct Waiting<T> {
     in_hand: bool,
 }
 
+/// Where a request stands among those of its sender.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    First,
+    Last,
+}
+
 /// What follows when a request comes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entered<T> {
     /// It waits for a thread that is at work.
     Waits,
-    /// It waits, and a thread must be started that calls [`FairQueue::next`].
+    /// It waits, and a thread must be started that calls [`FairQueue::serve`].
     Start,
     /// Its sender has too many waiting already.
     Full(T),
@@ -54,9 +63,24 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         self.turns().enter(sender, request, bytes)
     }
 
+    /// Puts a request before the others of its sender: it had its turn and had to wait for something else.
+    #[must_use]
+    pub fn enter_first(&self, sender: K, request: T, bytes: usize) -> Entered<T> {
+        self.turns().put(sender, request, bytes, Place::First)
+    }
+
+    /// Handles one request after the other on this thread, as long as there are senders whose turn it is.
+    pub fn serve(&self, handle: impl Fn(T)) {
+        let mut done = None;
+        while let Some((sender, request)) = self.next(done) {
+            contained(|| handle(request));
+            done = Some(sender);
+        }
+    }
+
     /// The next request for a thread, which has finished that of the sender `done`. After `None` the thread is no longer counted
     /// and must not ask again.
-    pub fn next(&self, done: Option<K>) -> Option<(K, T)> {
+    fn next(&self, done: Option<K>) -> Option<(K, T)> {
         self.turns().next(done)
     }
 
@@ -79,6 +103,10 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
 
 impl<K: Clone + Eq + Hash, T> Turns<K, T> {
     fn enter(&mut self, sender: K, request: T, bytes: usize) -> Entered<T> {
+        self.put(sender, request, bytes, Place::Last)
+    }
+
+    fn put(&mut self, sender: K, request: T, bytes: usize, place: Place) -> Entered<T> {
         let new = || Waiting { requests: VecDeque::new(), bytes: 0, in_hand: false };
         let waiting = self.senders.entry(sender.clone()).or_insert_with(new);
         if waiting.requests.len() >= self.most {
@@ -87,7 +115,10 @@ impl<K: Clone + Eq + Hash, T> Turns<K, T> {
         if waiting.requests.is_empty() && !waiting.in_hand {
             self.ready.push_back(sender);
         }
-        waiting.requests.push_back((request, bytes));
+        match place {
+            Place::First => waiting.requests.push_front((request, bytes)),
+            Place::Last => waiting.requests.push_back((request, bytes)),
+        }
         waiting.bytes += bytes;
         // Whoever has something in hand goes on with it when that is done.
         if self.ready.is_empty() || self.working >= self.threads {
@@ -185,6 +216,20 @@ mod tests {
         assert_eq!([queue.enter('a', 1, 10), queue.enter('a', 2, 10)], [Entered::Waits, Entered::Full(2)]);
         assert_eq!((queue.waiting_bytes(&'a'), queue.counts()), (20, (2, 1)));
         assert_eq!(queue.enter('b', 3, 10), Entered::Waits, "others are not concerned");
+    }
+
+    #[test]
+    fn what_had_its_turn_is_next_and_a_panic_ends_one_request_only() {
+        let (queue, seen) = (FairQueue::new(1, 10), Mutex::new(Vec::new()));
+        assert_eq!([queue.enter('a', 0, 1), queue.enter('a', 1, 1)], [Entered::Start, Entered::Waits]);
+        assert_eq!(queue.enter_first('a', 2, 1), Entered::Waits);
+        queue.serve(|request| {
+            assert!(request != 2, "this one has a bug");
+            seen.lock().unwrap().push(request);
+        });
+        assert_eq!((seen.into_inner().unwrap(), queue.counts()), (vec![0, 1], (0, 0)));
+        assert_eq!([queue.enter('a', 3, 1), queue.enter_first('a', 4, 1)], [Entered::Start, Entered::Waits]);
+        assert_eq!([queue.next(None), queue.next(Some('a'))], [Some(('a', 4)), Some(('a', 3))]);
     }
 
     /// A queue whose requests come and are finished in any order, and what must hold of it.

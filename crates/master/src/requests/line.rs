@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::contained::contained;
+
 /// Some threads at most, and what waits for them.
 pub struct Line<T> {
     threads: usize,
@@ -37,7 +39,7 @@ impl<T> Line<T> {
         self.room.clone().acquire_many_owned(wanted).await.ok().map(Place)
     }
 
-    /// Puts something at the end of the line. Says whether a thread must be started that calls [`Line::next`].
+    /// Puts something at the end of the line. Says whether a thread must be started that calls [`Line::serve`].
     #[must_use]
     pub fn enter(&self, item: T, place: Place) -> bool {
         let mut standing = self.standing();
@@ -47,8 +49,15 @@ impl<T> Line<T> {
         needed
     }
 
+    /// Handles one after the other on this thread until none is left.
+    pub fn serve(&self, handle: impl Fn(T)) {
+        while let Some(item) = self.next() {
+            contained(|| handle(item));
+        }
+    }
+
     /// The next one for a thread. After `None` the thread is no longer counted and must not ask again.
-    pub fn next(&self) -> Option<T> {
+    fn next(&self) -> Option<T> {
         let mut standing = self.standing();
         match standing.waiting.pop_front() {
             Some((item, _)) => Some(item),
@@ -90,6 +99,18 @@ mod tests {
         assert!(!line.enter(4, place(&line, 1)), "both threads are still there");
         assert_eq!((line.next(), line.next(), line.next()), (Some(4), None, None));
         assert!(line.enter(5, place(&line, 1)), "both have gone");
+    }
+
+    #[test]
+    fn a_panic_ends_one_item_and_not_the_thread() {
+        let (line, seen) = (Line::new(1, 100), Mutex::new(Vec::new()));
+        let started: Vec<_> = (0..3).map(|item| line.enter(item, place(&line, 1))).collect();
+        assert_eq!(started, [true, false, false]);
+        line.serve(|item| {
+            assert!(item != 1, "this one has a bug");
+            seen.lock().unwrap().push(item);
+        });
+        assert_eq!((seen.into_inner().unwrap(), line.counts()), (vec![0, 2], (0, 0)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use value::{Map, Value, map};
 use wire::envelope::Clear;
 use wire::loads::AuthOutcome;
 
+use super::contained::contained;
 use super::latest::Latest;
 use crate::Shared;
 
@@ -56,7 +57,7 @@ impl SignIns {
     pub fn answer_all(&self, shared: &Arc<Shared>, answer: impl Fn(Incoming)) {
         while let Some(waiting) = self.line.next() {
             if waiting.incoming.reply.is_awaited() {
-                answer(waiting.incoming);
+                contained(|| answer(waiting.incoming));
                 shared.metrics.sign_in_times.note(waiting.came.elapsed());
             } else {
                 self.pass_over(shared, &waiting, self.line.is_crowded());

@@ -8,21 +8,27 @@ use std::time::Duration;
 use channel::client::{FileTrust, MasterChannel, MinionIdentity, Settings, Signatures, TrustSettings};
 use crypto::{Encryption, HashType, PrivateKey, Signature};
 use event::{Endpoints, Listening, Remote};
+use futures_util::future::BoxFuture;
 use rt::Rt;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use transport::tcp::TcpRequester;
 use transport::zeromq::ZmqRequester;
 use transport::{Requester, Target};
-use value::{Map, Value, map};
+use value::{Bytes, Map, Value, map};
 use wire::MinionId;
 use wire::envelope::Envelope;
 use wire::loads::Sender;
+use wire::zmtp::{Handshake, SocketType, Step, encode_message};
 
 pub struct Master {
     pub directory: TempDir,
     pub requests: SocketAddr,
     pub publications: SocketAddr,
+    tcp: bool,
     stop: CancellationToken,
     running: JoinHandle<Result<(), saltern_master::Error>>,
 }
@@ -67,6 +73,7 @@ impl Master {
             "user" => nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name, "id" => "m_master",
             "pki_dir" => "/pki", "cachedir" => "/cache", "sock_dir" => "/sock", "token_dir" => "/cache/tokens",
         };
+        let tcp = options.get_str("transport") == Some("tcp");
         all.update(options);
         let config_dir = directory.path().join("conf");
         std::fs::create_dir_all(&config_dir).unwrap();
@@ -81,7 +88,7 @@ impl Master {
             panic!("the master did not start: {:?}", running.await);
         }
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        Master { directory, requests: at(requests), publications: at(publish), stop, running }
+        Master { directory, requests: at(requests), publications: at(publish), tcp, stop, running }
     }
 
     pub fn path(&self, inside: &str) -> PathBuf {
@@ -107,8 +114,15 @@ impl Master {
     }
 
     pub async fn send(&self, envelope: Envelope) -> Value {
-        let requester = ZmqRequester::new(Rt::real(), Target::plain(self.requests));
-        requester.ask(envelope, Duration::from_secs(20)).await.unwrap()
+        self.requester().ask(envelope, Duration::from_secs(20)).await.unwrap()
+    }
+
+    fn requester(&self) -> Arc<dyn Requester> {
+        let target = Target::plain(self.requests);
+        match self.tcp {
+            true => Arc::new(TcpRequester::new(Rt::real(), target)),
+            false => Arc::new(ZmqRequester::new(Rt::real(), target)),
+        }
     }
 
     /// Publishes like Saltern's `salt`.
@@ -147,7 +161,25 @@ impl Master {
         self.channel_with(id, key, pki, Sender::Stock)
     }
 
+    /// Returns a channel that never reads what it asks for.
+    pub fn unread_channel(&self, id: &str, key: PrivateKey, pki: &Path) -> MasterChannel {
+        let usual = ZmqRequester::new(Rt::real(), Target::plain(self.requests));
+        let requester = Unread { usual, to: self.requests, open: tokio::sync::Mutex::default() };
+        self.channel_over(id, key, pki, Sender::Stock, Arc::new(requester))
+    }
+
     fn channel_with(&self, id: &str, key: PrivateKey, pki: &Path, sender: Sender) -> MasterChannel {
+        self.channel_over(id, key, pki, sender, self.requester())
+    }
+
+    fn channel_over(
+        &self,
+        id: &str,
+        key: PrivateKey,
+        pki: &Path,
+        sender: Sender,
+        requester: Arc<dyn Requester>,
+    ) -> MasterChannel {
         let settings = Settings {
             encryption: Encryption::default(),
             signing: Signature::default(),
@@ -164,8 +196,8 @@ impl Master {
             sender,
         };
         let identity = Arc::new(MinionIdentity::new(MinionId::new(id).unwrap(), key));
-        let requester = Arc::new(ZmqRequester::new(Rt::real(), Target::plain(self.requests)));
-        MasterChannel::new(settings, identity, Arc::new(FileTrust::new(pki, "master_sign")), requester, Rt::real())
+        let trust = Arc::new(FileTrust::new(pki, "master_sign"));
+        MasterChannel::new(settings, identity, trust, requester, Rt::real())
     }
 }
 
@@ -185,6 +217,39 @@ impl Minion {
             "fun" => "test.ping", "fun_args" => value::list![],
         };
         self.ask(load).await
+    }
+}
+
+/// Carries sign-ins as usual. Sends each encrypted request over a connection of its own, waits until the answer begins to come, and
+/// leaves it unread.
+struct Unread {
+    usual: ZmqRequester,
+    to: SocketAddr,
+    open: tokio::sync::Mutex<Vec<TcpStream>>,
+}
+
+impl Requester for Unread {
+    fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, transport::Error>> {
+        Box::pin(async move {
+            if matches!(envelope, Envelope::Clear(_)) {
+                return self.usual.ask(envelope, timeout).await;
+            }
+            let mut stream = TcpStream::connect(self.to).await?;
+            let (mut handshake, greeting) = Handshake::new(SocketType::Req, Bytes::new());
+            stream.write_all(&greeting).await?;
+            let mut buffer = bytes::BytesMut::new();
+            loop {
+                match handshake.advance(&mut buffer).unwrap() {
+                    Step::Read => assert_ne!(stream.read_buf(&mut buffer).await?, 0),
+                    Step::Send(bytes) => stream.write_all(&bytes).await?,
+                    Step::Done(_) => break,
+                }
+            }
+            stream.write_all(&encode_message(&[Bytes::new(), envelope.encode()])).await?;
+            stream.readable().await?;
+            self.open.lock().await.push(stream);
+            Err(transport::Error::Closed)
+        })
     }
 }
 
