@@ -1,4 +1,7 @@
-//! Introductions: subscribers over tcp prove who they are.
+//! Introductions: subscribers over tcp say who they are.
+//!
+//! An introduction has no time and no nonce, so whoever has seen one can send it again. It names a connection, and says nothing
+//! about where the minion is.
 
 use std::sync::Arc;
 
@@ -13,7 +16,7 @@ use wire::msgpack::Decode;
 
 use crate::Shared;
 
-/// Marks the connections of subscribers whose proof is valid.
+/// Names the connections of subscribers whose introduction is valid.
 pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introduction>) {
     while let Some(introduction) = introductions.recv().await {
         let (shared, rt) = (shared.clone(), shared.stores.rt.clone());
@@ -21,10 +24,7 @@ pub async fn attend(shared: Arc<Shared>, mut introductions: Receiver<Introductio
         let checked = rt.blocking(move || {
             let peer = introduction.peer;
             match check(&shared, &introduction) {
-                Ok(id) => {
-                    shared.publisher.heard(&id, peer.ip());
-                    introduction.accept(id);
-                }
+                Ok(id) => introduction.accept(id),
                 Err(reason) => debug!(%peer, "a subscriber stays unknown: {reason}"),
             }
         });

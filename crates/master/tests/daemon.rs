@@ -9,6 +9,7 @@ use crypto::{HashType, PrivateKey};
 use event::{Endpoints, Remote};
 use rt::Rt;
 use store::jobs::{EMBEDDED, JobCache};
+use tokio::io::AsyncWriteExt as _;
 use transport::{Subscription, Target};
 use value::{Map, Value, list, map};
 use wire::envelope::{Clear, Envelope, Sealed};
@@ -678,6 +679,42 @@ async fn who_is_there(auth_events: bool) {
     assert_eq!(ask("*".into(), "glob").await, all);
     assert_eq!(ask(list!["there", "stock", "nobody"], "list").await, known(list!["there"], list![], list!["stock"]));
     assert_eq!(ask("os:*".into(), "grain").await, Some(Value::Null));
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_introduction_that_is_sent_again_from_elsewhere_names_nobody() {
+    let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let master = Master::start(map! { "auto_accept" => true, "transport" => "tcp" }).await;
+    let [victim, other] =
+        [("victim", &places[0]), ("other", &places[1])].map(|(id, place)| master.minion_of_ours(id, place.path()));
+    for minion in [&victim, &other] {
+        minion.ask(map! { "cmd" => "_file_envs" }).await;
+    }
+    let introduction = victim.channel.introduction().unwrap();
+    let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
+    elsewhere.bind(([127, 0, 0, 2], 0).into()).unwrap();
+    let mut elsewhere = elsewhere.connect(master.publications).await.unwrap();
+    let frame = wire::tcp::Frame::plain(introduction.to_value()).encode();
+    elsewhere.write_all(&frame).await.unwrap();
+    let introduction = other.channel.introduction().unwrap();
+    let listening =
+        transport::tcp::subscribe(&Rt::real(), &Target::plain(master.publications), &introduction).await.unwrap();
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+    let load = map! { "cmd" => "saltern_status", "user" => user, "key" => master.user_key() };
+    let connected = async || {
+        let status = master.ask(load.clone()).await;
+        status.get("status").and_then(|status| status.get("minions")?.get("connected")?.as_i64()).unwrap()
+    };
+    let until = async |count: i64| {
+        while connected().await != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Introductions are checked one after the other.
+    tokio::time::timeout(Duration::from_secs(20), until(1)).await.expect("one is connected");
+    drop(listening);
+    tokio::time::timeout(Duration::from_secs(20), until(0)).await.expect("the other one was never here");
     master.stop().await;
 }
 

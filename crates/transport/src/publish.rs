@@ -58,7 +58,7 @@ pub struct Delivery {
 pub struct SubscriberStatus {
     /// The number of the connection.
     pub number: u64,
-    /// The minion: one that introduced itself (tcp), or the claimed one when its last proven request came from this address.
+    /// The minion it introduced itself as (tcp) or claims to be, when the last proven request of that came from this address.
     pub minion: Option<MinionId>,
     /// The name it claims (zeromq identity); by itself it proves nothing.
     pub claimed: Option<String>,
@@ -88,7 +88,8 @@ impl Introduction {
         Introduction { envelope, peer: subscriber.peer, subscriber, roll: place.roll.clone() }
     }
 
-    /// Marks the connection as this minion's.
+    /// Notes that the connection introduced itself as this minion. An introduction can be sent again by whoever was on its way,
+    /// so it counts like any claim: when it comes from the address of the minion's last proven request.
     pub fn accept(self, minion: MinionId) {
         self.roll.name(&self.subscriber, minion.as_str());
         self.subscriber.introduce(minion);
@@ -103,7 +104,7 @@ pub(crate) struct Subscriber {
     guest: Arc<Guest>,
     claimed: Option<String>,
     since: SystemTime,
-    /// The minion that introduced itself here.
+    /// The minion it introduced itself as.
     introduced: Mutex<Option<MinionId>>,
     proven: Arc<ProvenAddresses>,
     /// The name under which the roll finds it.
@@ -157,14 +158,17 @@ impl Subscriber {
     }
 
     fn introduce(&self, minion: MinionId) {
-        self.guest.prove();
         *lock(&self.introduced) = Some(minion);
+        if self.minion().is_some() {
+            self.guest.prove();
+        }
     }
 
     /// The minion that this connection counts for.
     fn minion(&self) -> Option<MinionId> {
-        let introduced = lock(&self.introduced).clone();
-        introduced.or_else(|| self.proven.confirm(self.claimed.as_deref()?, self.peer.ip()))
+        let introduced = lock(&self.introduced);
+        let name = introduced.as_ref().map(MinionId::as_str).or(self.claimed.as_deref())?;
+        self.proven.confirm(name, self.peer.ip())
     }
 
     /// Returns whether this is one of these minions. A claimed name is enough: what is published is encrypted.

@@ -194,6 +194,14 @@ async fn introductions_say_who_listens_over_tcp() {
     assert_eq!((next(&mut *known).await, next(&mut *known).await), ("one".into(), "all".into()));
     assert_eq!(next(&mut *unknown).await, "others");
     assert_eq!(next(&mut *unknown).await, "all", "what is for named minions is not for strangers");
+    // Somebody on the way may have sent it again.
+    let web1 = MinionId::new("web1").unwrap();
+    let counts = || publisher.subscribers().iter().filter(|subscriber| subscriber.minion.is_some()).count();
+    assert_eq!(counts(), 0);
+    publisher.heard(&web1, std::net::Ipv4Addr::new(127, 0, 0, 9).into());
+    assert_eq!(counts(), 0);
+    publisher.heard(&web1, std::net::Ipv4Addr::LOCALHOST.into());
+    assert_eq!(counts(), 1);
 }
 
 #[tokio::test]
