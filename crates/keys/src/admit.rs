@@ -121,10 +121,10 @@ impl Admission {
             };
             let decision = decide(&self.situation(&case, full, known)?);
             if self.store(&case, known, decision.store)? {
-                // Lines about a minion with a key have a share of their own: strangers who show other keys must not hide them
+                // Nothing is proven, but lines about a minion with a key have a share of their own: strangers must not hide them
                 // among lines about strangers.
                 let is_known = known.is_some_and(|stored| stored.state == KeyState::Accepted);
-                let caused = is_known.then(|| tracing::info_span!("log.peer", peer = case.id.as_str(), known = true));
+                let caused = is_known.then(|| tracing::info_span!("log.peer", peer = case.id.as_str(), claimed = true));
                 caused.unwrap_or_else(tracing::Span::none).in_scope(|| log(case.id, decision.row));
                 return Ok(decision.outcome);
             }

@@ -1,7 +1,8 @@
 //! Which peer caused a line.
 //!
 //! What handles the bytes of a peer does so in a span named [`SPAN`], with the peer in the field `peer`, and `known = true` when
-//! it has proved who it is. The innermost of these spans counts. An empty `peer` means somebody whose lines are not limited:
+//! it has proved who it is. `claimed = true` means that a stranger speaks in the name of a peer that is known. The innermost of
+//! these spans counts. An empty `peer` means somebody whose lines are not limited:
 //! an operator who may do everything.
 
 use std::fmt;
@@ -24,6 +25,7 @@ const NAME: usize = 256;
 pub(crate) struct Peer {
     name: String,
     known: bool,
+    claimed: bool,
 }
 
 impl Peer {
@@ -49,18 +51,23 @@ impl Peer {
 
     /// Returns the group that a line of a level counts to.
     pub(crate) fn group(&self, level: Level) -> Group {
-        match self.known {
-            false => Group::Strangers,
-            true if level >= Level::WARNING => Group::Warnings,
-            true => Group::Known,
+        let warns = level >= Level::WARNING;
+        match (self.claimed, self.known) {
+            (true, _) if warns => Group::ClaimedWarnings,
+            (true, _) => Group::Claimed,
+            (false, true) if warns => Group::Warnings,
+            (false, true) => Group::Known,
+            (false, false) => Group::Strangers,
         }
     }
 }
 
 impl Visit for Peer {
     fn record_bool(&mut self, field: &Field, value: bool) {
-        if field.name() == "known" {
-            self.known = value;
+        match field.name() {
+            "known" => self.known = value,
+            "claimed" => self.claimed = value,
+            _ => {}
         }
     }
 

@@ -309,11 +309,6 @@ impl Facts {
         Facts { text, ..Facts::default() }
     }
 
-    /// About how long the message is with its fields.
-    fn len(&self) -> usize {
-        self.text.len() + self.others.len() + self.jid.len() + self.minion_id.len()
-    }
-
     fn level(&self, level: tracing::Level) -> Level {
         self.shift.unwrap_or(match level {
             tracing::Level::ERROR => Level::ERROR,
@@ -518,6 +513,33 @@ mod tests {
         let debug = lines(options("debug"), flood);
         assert_eq!((count(&debug, "request"), count(&debug, "the key of victim")), (3000, 1));
         assert!(debug.iter().any(|line| line.len() == 10_000), "nothing is cut");
+    }
+
+    #[test]
+    fn escaped_characters_of_strangers_count_as_they_are_written() {
+        let got = lines(map! { "log_fmt_logfile" => "%(message)s" }, || {
+            let stranger = tracing::info_span!("log.peer", peer = %std::net::Ipv4Addr::LOCALHOST);
+            stranger.in_scope(|| (0..200).for_each(|_| tracing::warn!("{}", "\x1b".repeat(500))));
+        });
+        let written: usize = got.iter().map(String::len).sum();
+        assert!((8 << 10..16 << 10).contains(&written), "{written}");
+    }
+
+    #[test]
+    fn who_claims_to_be_a_minion_silences_no_warning_about_it() {
+        let options = map! { "log_fmt_logfile" => "%(message)s", "log_level_logfile" => "info" };
+        let got = lines(options, || {
+            for _ in 0..1000 {
+                let claimed = tracing::info_span!("log.peer", peer = "web1", claimed = true);
+                claimed.in_scope(|| tracing::warn!("{}", "x".repeat(500)));
+                claimed.in_scope(|| tracing::info!("{}", "y".repeat(500)));
+            }
+            let proven = tracing::info_span!("log.peer", peer = "web1", known = true);
+            proven.in_scope(|| tracing::warn!("about web1"));
+            proven.in_scope(|| tracing::warn!("more about web1"));
+        });
+        let count = |text: &str| got.iter().filter(|line| line.contains(text)).count();
+        assert_eq!((count("about web1"), count("xxx"), count("yyy")), (2, 6, 6));
     }
 
     #[test]

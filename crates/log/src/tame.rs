@@ -7,8 +7,9 @@
 //! written in Python's way, `\x1b`; so the log keeps what was sent, and can be looked at with `tail`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
-use value::shown::{brief, escaped, is_command, push_escaped};
+use value::shown::{is_command, push_escaped};
 
 use crate::level::Level;
 
@@ -26,7 +27,7 @@ const CONTINUED: &str = "    ";
 
 /// Returns an id or the value of a field on one line.
 pub(crate) fn field(value: &str) -> String {
-    escaped(&brief(value, FIELD)).into_owned()
+    message(value, FIELD, false).into_owned()
 }
 
 /// The longest message of a level, in bytes.
@@ -34,20 +35,18 @@ pub(crate) fn longest(level: Level) -> usize {
     if level < Level::INFO { DEBUG_MESSAGE } else { MESSAGE }
 }
 
-/// Returns a message, cut to a number of bytes, for a place that takes several lines, or for one that takes one.
+/// Returns a message for a place that takes several lines, or for one that takes one. At most `limit` bytes are written of it,
+/// followed by the number of bytes left out.
 pub(crate) fn message(text: &str, limit: usize, lines: bool) -> Cow<'_, str> {
     if text.len() <= limit && !text.contains(|letter| letter == '\n' || is_command(letter)) {
         return text.into();
     }
-    let text = brief(text, limit);
-    if !lines {
-        return escaped(&text).into_owned().into();
-    }
-    let mut out = String::with_capacity(text.len() + 64);
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
+    let mut out = String::with_capacity(text.len().min(limit) + 64);
+    let mut letters = text.char_indices().peekable();
+    while let Some((place, letter)) = letters.next() {
+        let before = out.len();
         match letter {
-            '\n' => {
+            '\n' if lines => {
                 out.push('\n');
                 // Nothing follows a line end that is the last character.
                 if letters.peek().is_some() {
@@ -55,9 +54,16 @@ pub(crate) fn message(text: &str, limit: usize, lines: bool) -> Cow<'_, str> {
                 }
             }
             // `\r\n` is one line end.
-            '\r' if letters.peek() == Some(&'\n') => {}
+            '\r' if lines && letters.peek().is_some_and(|(_, next)| *next == '\n') => {}
+            '\t' if lines => out.push(letter),
+            '\n' | '\t' => push_escaped(&mut out, letter),
             _ if is_command(letter) => push_escaped(&mut out, letter),
             _ => out.push(letter),
+        }
+        if out.len() > limit {
+            out.truncate(before);
+            let _ = write!(out, "... ({} bytes more)", text.len() - place);
+            break;
         }
     }
     out.into()
@@ -81,5 +87,16 @@ mod tests {
         let text = "x".repeat(200_000);
         assert_eq!(message(&text, longest(Level::DEBUG), true).len(), 200_000);
         assert!(message(&text, longest(Level::WARNING), true).ends_with("... (134464 bytes more)"));
+    }
+
+    #[test]
+    fn what_is_escaped_counts_as_it_is_written() {
+        for text in ["\x1b".repeat(1000), "\n".repeat(1000), "\u{202e}".repeat(1000), "é\x1b".repeat(500)] {
+            for lines in [true, false] {
+                let shown = message(&text, 100, lines);
+                assert!((95..130).contains(&shown.len()) && shown.ends_with(" bytes more)"), "{shown}");
+            }
+        }
+        assert_eq!(message("\x1b\x1b", 4, true), "\\x1b... (1 bytes more)");
     }
 }

@@ -58,9 +58,8 @@ impl Writer {
 
     /// Writes a line; one that a peer causes only while its share lasts.
     pub(crate) fn write(self: &Arc<Self>, line: &Line<'_>, facts: &Facts, peer: Option<&Peer>) {
-        let limited = |output: &Output| line.level >= output.level && output.is_limited();
-        let admitted = match peer.filter(|_| self.outputs.iter().any(limited)) {
-            Some(peer) => self.admit(peer, line.level, facts),
+        let admitted = match peer.zip(peer.and_then(|peer| self.longest(line, facts, peer))) {
+            Some((peer, size)) => self.admit(peer, line.level, size),
             None => true,
         };
         let limit = |output: &Output| match peer.filter(|_| output.is_limited()) {
@@ -70,12 +69,28 @@ impl Writer {
         self.write_to(line, facts, limit, |output| admitted || !output.is_limited());
     }
 
-    fn admit(self: &Arc<Self>, peer: &Peer, level: Level, facts: &Facts) -> bool {
+    /// Returns the length of the longest message that is written to outputs where peers have a share; `None` if there is none.
+    fn longest(&self, line: &Line<'_>, facts: &Facts, peer: &Peer) -> Option<usize> {
+        let limited = self.outputs.iter().filter(|output| line.level >= output.level && output.is_limited());
+        let ids = put_into(self.format_jid.as_deref(), "jid", facts.jid()).len()
+            + put_into(self.format_minion_id.as_deref(), "minion_id", facts.minion_id()).len();
+        let size = |output: &Output| {
+            let (jid, minion_id) = (output.format.shows_jid(), output.format.shows_minion_id());
+            let message = facts.message(jid, minion_id);
+            let longest = peer.group(line.level).longest();
+            // As it is written: what is escaped has several times the length of what was sent.
+            let message = tame::message(&message, longest, output.sink.takes_lines()).len();
+            message + if jid || minion_id { ids } else { 0 }
+        };
+        limited.map(size).max()
+    }
+
+    fn admit(self: &Arc<Self>, peer: &Peer, level: Level, size: usize) -> bool {
         let now = Instant::now();
         let (ended, admitted, next) = {
             let mut limiter = self.limiter();
             let ended = limiter.end_windows(now);
-            let admitted = limiter.admit(peer.group(level), peer.name(), (level, facts.len()), now);
+            let admitted = limiter.admit(peer.group(level), peer.name(), (level, size), now);
             (ended, admitted, limiter.next_report())
         };
         self.report(ended);

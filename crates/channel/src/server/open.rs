@@ -45,15 +45,17 @@ pub struct Refused {
     pub answer: Answer,
     /// What was wrong, for the log.
     pub reason: String,
+    /// The minion with an accepted key in whose name the request came. That may not be its sender.
+    pub about: Option<MinionId>,
 }
 
 impl Refused {
     fn bad_load(reason: impl Into<String>) -> Self {
-        Refused { answer: Answer::plain("bad load"), reason: reason.into() }
+        Refused { answer: Answer::plain("bad load"), reason: reason.into(), about: None }
     }
 
     fn told(answer: impl Into<Value>, reason: impl Into<String>) -> Self {
-        Refused { answer: Answer::Plain(answer.into()), reason: reason.into() }
+        Refused { answer: Answer::Plain(answer.into()), reason: reason.into(), about: None }
     }
 }
 
@@ -75,15 +77,19 @@ impl Server {
         }
         match envelope {
             Envelope::Clear(clear) => open_clear(clear),
-            Envelope::Sealed(sealed) => self.open_sealed(sealed).map(Opened::Sealed),
+            Envelope::Sealed(sealed) => {
+                let claimed = match sealed.version > 2 {
+                    true => Some(minion_id(sealed.id.as_ref())?),
+                    false => None,
+                };
+                let opened = self.open_sealed(sealed, claimed.clone());
+                let about = |id: &MinionId| self.keys.accepted(id).is_some();
+                opened.map(Opened::Sealed).map_err(|refused| Refused { about: claimed.filter(about), ..refused })
+            }
         }
     }
 
-    fn open_sealed(&self, sealed: Sealed) -> Result<SealedRequest, Refused> {
-        let claimed = match sealed.version > 2 {
-            true => Some(minion_id(sealed.id.as_ref())?),
-            false => None,
-        };
+    fn open_sealed(&self, sealed: Sealed, claimed: Option<MinionId>) -> Result<SealedRequest, Refused> {
         let (sealer, opened) = self.unseal(&sealed, claimed.as_ref())?;
         let Value::Map(mut load) = opened else {
             return Err(Refused::told("payload and load must be a dict", format!("{}: no map", who(claimed.as_ref()))));

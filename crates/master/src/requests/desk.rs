@@ -291,14 +291,18 @@ impl Desk {
 
     fn refuse(&self, peer: std::net::SocketAddr, refused: Refused) -> Value {
         self.shared.metrics.refused.count();
-        self.refusals.note(peer.ip(), &refused.reason);
+        // Lines about a minion with a key have a share of their own, so that strangers cannot hide them.
+        let claimed =
+            refused.about.as_ref().map(|id| tracing::info_span!("log.peer", peer = id.as_str(), claimed = true));
+        let _caused = claimed.map(tracing::Span::entered);
+        self.refusals.note(peer.ip(), refused.about.as_ref(), &refused.reason);
         refused.answer.into_value()
     }
 
     /// Salt's words for a command that is none.
     fn not_exposed(&self, cmd: &str, peer: std::net::SocketAddr) {
         self.shared.metrics.refused.count();
-        self.refusals.note(peer.ip(), &format!("Requested method not exposed: {}", shortened(cmd)));
+        self.refusals.note(peer.ip(), None, &format!("Requested method not exposed: {}", shortened(cmd)));
     }
 
     /// Answers a request that has no size worth counting.
@@ -475,8 +479,10 @@ impl Desk {
     }
 
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
-        let proven = request.id.as_ref().filter(|_| is_proven(&request));
-        let _caused = proven.map(|id| tracing::info_span!("log.peer", peer = id.as_str(), known = true).entered());
+        let proven = is_proven(&request);
+        let caused =
+            |id: &MinionId| tracing::info_span!("log.peer", peer = id.as_str(), known = proven, claimed = !proven);
+        let _caused = request.id.as_ref().map(|id| caused(id).entered());
         let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
             self.not_exposed(&request.cmd, peer);
             return self.step(nothing(), Some(request));

@@ -1,5 +1,5 @@
-//! Says in the log what was refused, each complaint about an address once a minute. How many lines strangers may cause in all
-//! is up to the log.
+//! Says in the log what was refused, each complaint about an address, or about a minion with a key, once a minute. How many lines
+//! strangers may cause in all is up to the log.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,14 +7,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::{debug, warn};
+use wire::{MinionId, Network};
 
-/// How long the same complaint about the same address is not repeated.
+/// How long the same complaint about the same subject is not repeated.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Most addresses that are remembered. Complaints about others are repeated.
-const ADDRESSES: usize = 1024;
+/// Most subjects that are remembered. Complaints about others are repeated.
+const SUBJECTS: usize = 1024;
 
-/// Most complaints about one address that are told apart.
+/// Most complaints about one subject that are told apart.
 const COMPLAINTS: usize = 16;
 
 /// Longest reason, in bytes.
@@ -22,7 +23,16 @@ const LONGEST: usize = 512;
 
 /// Remembers what was complained about.
 #[derive(Default)]
-pub struct Refusals(Mutex<HashMap<IpAddr, HashMap<String, Complaint>>>);
+pub struct Refusals(Mutex<HashMap<Subject, HashMap<String, Complaint>>>);
+
+/// Whom a complaint is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Subject {
+    Stranger(Network),
+    /// A minion with an accepted key, which strangers may only claim to be: complaints about an address must not hide those about
+    /// a minion there.
+    Minion(MinionId),
+}
 
 /// When it was last logged, and how often it was left out since then.
 struct Complaint {
@@ -37,11 +47,13 @@ impl Complaint {
 }
 
 impl Refusals {
-    /// Logs why a request of this address was refused: once, and then at most once a minute with their number.
-    pub fn note(&self, peer: IpAddr, reason: &str) {
+    /// Logs why a request of this address was refused, which came in the name of a minion with a key or not: once, and then at most
+    /// once a minute with their number.
+    pub fn note(&self, peer: IpAddr, about: Option<&MinionId>, reason: &str) {
         // Some reasons quote what was sent.
         let reason = &*value::shown::brief(reason, LONGEST);
-        match self.count(peer, reason, Instant::now()) {
+        let subject = about.map_or_else(|| Subject::Stranger(peer.into()), |id| Subject::Minion(id.clone()));
+        match self.count(subject, reason, Instant::now()) {
             Some(0) => warn!("Bad request from {peer}: {reason}"),
             Some(more) => warn!("Bad request from {peer}: {reason} ({more} more since the last message)"),
             None => debug!("Bad request from {peer}: {reason}"),
@@ -49,15 +61,15 @@ impl Refusals {
     }
 
     /// Returns how many were left out since the last message; `None` when it is too early for another.
-    fn count(&self, peer: IpAddr, reason: &str, now: Instant) -> Option<u64> {
+    fn count(&self, subject: Subject, reason: &str, now: Instant) -> Option<u64> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= ADDRESSES && !seen.contains_key(&peer) {
+        if seen.len() >= SUBJECTS && !seen.contains_key(&subject) {
             seen.retain(|_, complaints| complaints.values().any(|complaint| complaint.is_quiet(now)));
-            if seen.len() >= ADDRESSES {
+            if seen.len() >= SUBJECTS {
                 return Some(0);
             }
         }
-        let complaints = seen.entry(peer).or_default();
+        let complaints = seen.entry(subject).or_default();
         if complaints.len() >= COMPLAINTS {
             complaints.retain(|_, complaint| complaint.is_quiet(now));
         }
@@ -81,18 +93,22 @@ impl Refusals {
 mod tests {
     use super::*;
 
+    fn peer(address: [u8; 4]) -> Subject {
+        Subject::Stranger(IpAddr::from(address).into())
+    }
+
     #[test]
     fn a_long_reason_is_cut_before_it_is_remembered() {
         let refusals = Refusals::default();
-        refusals.note(IpAddr::from([192, 0, 2, 1]), &"x".repeat(1 << 20));
+        refusals.note(IpAddr::from([192, 0, 2, 1]), None, &"x".repeat(1 << 20));
         let seen = refusals.0.lock().unwrap();
         assert!(seen.values().flat_map(HashMap::keys).all(|reason| reason.len() < 2 * LONGEST));
     }
 
     #[test]
     fn the_same_complaint_is_heard_once_a_minute() {
-        let (refusals, peer, start) = (Refusals::default(), IpAddr::from([192, 0, 2, 1]), Instant::now());
-        let count = |reason, later| refusals.count(peer, reason, start + later);
+        let (refusals, peer, start) = (Refusals::default(), peer([192, 0, 2, 1]), Instant::now());
+        let count = |reason, later| refusals.count(peer.clone(), reason, start + later);
         let now = Duration::ZERO;
         assert_eq!([count("a", now), count("a", now), count("b", now)], [Some(0), None, Some(0)]);
         assert_eq!([count("a", now), count("a", QUIET), count("a", QUIET)], [None, Some(2), None]);
@@ -101,15 +117,26 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_nobody_silences_another() {
         let (refusals, now) = (Refusals::default(), Instant::now());
-        for number in 0..3 * ADDRESSES {
-            let peer = IpAddr::from([10, 0, u8::try_from(number >> 8).unwrap(), u8::try_from(number & 0xff).unwrap()]);
+        for number in 0..3 * SUBJECTS {
+            let peer = peer([10, 0, u8::try_from(number >> 8).unwrap(), u8::try_from(number & 0xff).unwrap()]);
             for reason in 0..2 * COMPLAINTS {
-                refusals.count(peer, &reason.to_string(), now);
+                refusals.count(peer.clone(), &reason.to_string(), now);
             }
         }
         let seen = refusals.0.lock().unwrap();
-        assert!(seen.len() <= ADDRESSES && seen.values().all(|complaints| complaints.len() <= COMPLAINTS + 1));
+        assert!(seen.len() <= SUBJECTS && seen.values().all(|complaints| complaints.len() <= COMPLAINTS + 1));
         drop(seen);
-        assert_eq!(refusals.count(IpAddr::from([192, 0, 2, 1]), "a", now), Some(0));
+        assert_eq!(refusals.count(peer([192, 0, 2, 1]), "a", now), Some(0));
+    }
+
+    #[test]
+    fn complaints_about_an_address_hide_none_about_a_minion_there() {
+        let (refusals, now) = (Refusals::default(), Instant::now());
+        for reason in 0..2 * COMPLAINTS {
+            refusals.count(peer([192, 0, 2, 1]), &reason.to_string(), now);
+        }
+        assert_eq!(refusals.count(peer([192, 0, 2, 1]), "a replay", now), None);
+        let minion = || Subject::Minion(MinionId::new("web1").unwrap());
+        assert_eq!([(); 2].map(|()| refusals.count(minion(), "a replay", now)), [Some(0), None]);
     }
 }
