@@ -2,7 +2,7 @@
 //!
 //! 3008 keeps each in a bank of its own (`grains/<id>.p`, `pillar/<id>.p`, `mine/<id>.p`). 3006 and 3007 keep grains and pillar
 //! together in `minions/<id>/data.p`, with the mine beside it. One layout is written, both are read, so that targeting
-//! continues to work after an upgrade. Maps are cached in memory until their file changes.
+//! continues to work after an upgrade. Maps that are not large are cached in memory until their file changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,10 @@ const ENVIRONMENTS: &str = "pillar_env";
 
 /// The maximum number of environments for which the pillar of a minion is kept.
 const MOST_ENVIRONMENTS: usize = 32;
+
+/// The largest file, in bytes, whose map stays in memory. Grains and mines usually have some kilobytes, but every minion may store
+/// many megabytes.
+const LARGEST_IN_MEMORY: u64 = 1 << 20;
 
 /// Returns the bank and key of a cached pillar.
 pub fn pillar_place(id: &str, pillarenv: Option<&str>) -> (String, String) {
@@ -197,8 +201,12 @@ impl MinionDataCache {
         // 3008 wraps values with their expiry; 3006 and 3007 store them bare.
         let value = disk::read_value(path)?.and_then(|value| unexpired(value, SystemTime::now()));
         let map = value.and_then(Value::into_map).map(Arc::new);
-        // The stamp is older than the content: if the file changed in between, the next call reads it again.
-        lock().insert(path.to_owned(), CachedMap { stamp, map: map.clone() });
+        if stamp.len > LARGEST_IN_MEMORY {
+            lock().remove(path);
+        } else {
+            // The stamp is older than the content: if the file changed in between, the next call reads it again.
+            lock().insert(path.to_owned(), CachedMap { stamp, map: map.clone() });
+        }
         Ok(map)
     }
 
@@ -253,6 +261,18 @@ mod tests {
         cache.remove(&short).unwrap();
         assert!(!dir.path().join("pillar_env/ab").exists());
         assert!(cache.pillar(&long).unwrap().is_some(), "another minion's");
+    }
+
+    #[test]
+    fn large_maps_do_not_stay_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = MinionDataCache::new(dir.path(), Layout::Since3008);
+        for (size, holders) in [(1000, 2), (2 << 20, 1), (1000, 2)] {
+            cache.store_mine(&id(), map! { "x" => "y".repeat(size) }).unwrap();
+            let mine = cache.mine(&id()).unwrap().unwrap();
+            assert_eq!((mine.get_str("x").map(str::len), Arc::strong_count(&mine)), (Some(size), holders));
+            assert_eq!(cache.read.lock().unwrap().len(), holders - 1);
+        }
     }
 
     fn recorded(name: &str) -> String {
