@@ -9,9 +9,9 @@ use value::{Map, list};
 use crate::id;
 
 /// A thousand minions with thirty grains each.
-struct Known(BTreeMap<String, Arc<Map>>);
+struct Minions(BTreeMap<String, Arc<Map>>);
 
-impl Known {
+impl Minions {
     fn new() -> Self {
         let grains = |number: usize| {
             let mut grains: Map = (0..27).map(|place| (format!("grain{place}"), format!("value {place}"))).collect();
@@ -20,7 +20,7 @@ impl Known {
             grains.insert("ipv4", list!["127.0.0.1", format!("10.0.{}.{}", number / 250, number % 250)]);
             (id(number), Arc::new(grains))
         };
-        Known((0..1000).map(grains).collect())
+        Minions((0..1000).map(grains).collect())
     }
 
     fn matches(&self, target: &str, kind: TargetType) -> usize {
@@ -31,7 +31,7 @@ impl Known {
     }
 }
 
-impl MinionData for Known {
+impl MinionData for Minions {
     fn accepted(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
     }
@@ -50,21 +50,21 @@ impl MinionData for Known {
 }
 
 pub fn glob(times: usize) {
-    let known = Known::new();
+    let known = Minions::new();
     for _ in 0..times {
         assert_eq!(known.matches("web00?[0-4]*", TargetType::Glob), 500);
     }
 }
 
 pub fn grain(times: usize) {
-    let known = Known::new();
+    let known = Minions::new();
     for _ in 0..times {
         assert_eq!(known.matches("os:Debian", TargetType::Grain), 334);
     }
 }
 
 pub fn compound(times: usize) {
-    let known = Known::new();
+    let known = Minions::new();
     for _ in 0..times {
         assert_eq!(known.matches("G@roles:cache and web00* and not E@web000[0-4].*", TargetType::Compound), 950);
     }

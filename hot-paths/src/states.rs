@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jinja::{Environment, Template, Vars};
-use state::Known;
+use state::StateFunctions;
 use state::low::{self, Settings};
 use value::{Map, Value, map};
 
@@ -40,7 +40,7 @@ pub fn render_jinja(times: usize) {
 
 struct Everything;
 
-impl Known for Everything {
+impl StateFunctions for Everything {
     fn has(&self, _: &str) -> bool {
         true
     }

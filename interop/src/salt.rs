@@ -100,7 +100,7 @@ fn real_dir() -> PathBuf {
 
 fn find_ours() -> Result<Salt> {
     if let Ok(substitute) = env::var("SALTERN_INTEROP_OURS") {
-        return stand_in(&substitute);
+        return substitute_for(&substitute);
     }
     let program = program_under_test()?;
     // With user and process id: users must not find links of each other, and tests of two builds may run at once.
@@ -118,7 +118,7 @@ fn link(program: &Path, bin: PathBuf) -> Result<Salt> {
     Ok(Salt { name: "ours".to_owned(), bin, ours: true })
 }
 
-fn stand_in(substitute: &str) -> Result<Salt> {
+fn substitute_for(substitute: &str) -> Result<Salt> {
     if let Some(real) = Salt::real(substitute) {
         return Ok(Salt { name: format!("ours={substitute}"), ..real });
     }

@@ -40,23 +40,23 @@ pub struct Ear {
     /// The times at which each minion started.
     started: Mutex<BTreeMap<String, Vec<Duration>>>,
     /// The masters that reported a return as new, with the times, by job and minion.
-    told: Mutex<BTreeMap<(String, String), Told>>,
+    told: Mutex<BTreeMap<(String, String), Reports>>,
 }
 
 /// Masters that reported something, with the times.
-pub type Told = Vec<(String, Duration)>;
+pub type Reports = Vec<(String, Duration)>;
 
 type Times = BTreeMap<(String, String), Vec<Duration>>;
 
 struct Listener(Arc<Ear>);
 
 #[derive(Default)]
-struct Said {
+struct Fields {
     message: String,
     fields: String,
 }
 
-impl Visit for Said {
+impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
@@ -117,7 +117,7 @@ impl Ear {
 
     /// Returns all returns that masters reported as new more than once, by job and minion, with the masters and the
     /// times.
-    pub fn told_twice(&self) -> Vec<((String, String), Told)> {
+    pub fn told_twice(&self) -> Vec<((String, String), Reports)> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.iter().filter(|(_, times)| times.len() > 1).map(|(key, times)| (key.clone(), times.clone())).collect()
     }
@@ -160,7 +160,7 @@ impl<S: Subscriber> Layer<S> for Listener {
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let Some(host) = current_host() else { return };
-        let mut said = Said::default();
+        let mut said = Fields::default();
         event.record(&mut said);
         self.0.note(&host, &said.message);
         // The process id is the only part that differs from run to run.

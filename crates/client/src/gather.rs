@@ -50,7 +50,7 @@ pub enum Action {
     Answer(Return),
     /// Show the progress of a minion.
     Step(Step),
-    /// Ask these minions whether they still run the job, and pass the job id of that question to [`Gather::asked`].
+    /// Ask these minions whether they still run the job, and pass the job id of that question to [`Gather::question_published`].
     Ask(BTreeSet<String>),
     /// Report these minions as silent.
     Silent(BTreeSet<String>),
@@ -170,7 +170,7 @@ impl Gather {
     }
 
     /// Notes the job id under which the question was published; `None` if it could not be published.
-    pub fn asked(&mut self, jid: Option<String>) {
+    pub fn question_published(&mut self, jid: Option<String>) {
         if let Phase::Asking { question, .. } = &mut self.phase {
             *question = jid;
         }
@@ -546,7 +546,7 @@ mod tests {
         ret(&mut gather, "a", 1);
         assert_eq!(gather.wake_at(), Some(at(5)));
         assert_eq!(gather.tick(at(5)), [Action::Ask(ids(&["b"]))]);
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         assert_eq!(gather.wake_at(), Some(at(15)));
         assert_eq!(gather.tick(at(15)), [Action::Silent(ids(&["b"])), Action::Finished]);
     }
@@ -555,10 +555,10 @@ mod tests {
     fn a_minion_that_still_works_is_waited_for() {
         let mut gather = gather(&["a"]);
         gather.tick(at(5));
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         assert_eq!(find_job(&mut gather, "a", map! { "pid" => 7 }, 6), []);
         assert_eq!(gather.tick(at(15)), [Action::Ask(ids(&["a"]))]);
-        gather.asked(Some("3".into()));
+        gather.question_published(Some("3".into()));
         let end = ret(&mut gather, "a", 17);
         assert_eq!(answered(&end), ["a"]);
         assert_eq!(end.last(), Some(&Action::Finished));
@@ -568,11 +568,11 @@ mod tests {
     fn a_silent_minion_is_reported_while_another_still_works() {
         let mut gather = gather(&["dead", "slow"]);
         gather.tick(at(5));
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         find_job(&mut gather, "slow", map! { "pid" => 7 }, 6);
         let round = gather.tick(at(15));
         assert_eq!(round, [Action::Silent(ids(&["dead"])), Action::Ask(ids(&["dead", "slow"]))]);
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         find_job(&mut gather, "slow", map! { "pid" => 7 }, 16);
         assert_eq!(gather.tick(at(25)), [Action::Ask(ids(&["dead", "slow"]))]);
         let end = ret(&mut gather, "slow", 26);
@@ -586,10 +586,10 @@ mod tests {
     fn a_minion_reported_too_early_is_waited_for_again() {
         let mut gather = gather(&["busy", "slow"]);
         gather.tick(at(5));
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         find_job(&mut gather, "slow", map! { "pid" => 7 }, 6);
         assert_eq!(gather.tick(at(15))[0], Action::Silent(ids(&["busy"])));
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         find_job(&mut gather, "busy", map! { "pid" => 8 }, 16);
         assert_eq!(answered(&ret(&mut gather, "slow", 17)), ["slow"]);
         assert!(!gather.is_done());
@@ -600,7 +600,7 @@ mod tests {
     fn a_minion_reported_too_early_may_still_answer() {
         let mut gather = gather(&["late", "slow"]);
         gather.tick(at(5));
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         find_job(&mut gather, "slow", map! { "pid" => 7 }, 6);
         gather.tick(at(15));
         assert_eq!(answered(&ret(&mut gather, "late", 16)), ["late"]);
@@ -626,7 +626,7 @@ mod tests {
     fn not_running_any_more_is_no_reason_to_wait() {
         let mut gather = gather(&["a"]);
         gather.tick(at(5));
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         find_job(&mut gather, "a", map! {}, 6);
         assert_eq!(gather.tick(at(15)), [Action::Silent(ids(&["a"])), Action::Finished]);
     }
@@ -635,7 +635,7 @@ mod tests {
     fn a_minion_without_find_job_is_given_up() {
         let mut gather = gather(&["a"]);
         gather.tick(at(5));
-        gather.asked(Some("2".into()));
+        gather.question_published(Some("2".into()));
         let answer = map! { "id" => "a", "return" => "no such function", "retcode" => 254 };
         assert_eq!(gather.event("salt/job/2/ret/a", &answer, at(6)), [Action::Finished]);
     }

@@ -366,7 +366,7 @@ impl LocalClient {
                         let silent = self.hand_over_stored(&mut gather, ids, &mut on);
                         // A return from the job cache may have completed the job. Then there is no event to wait for.
                         handed_over = silent.is_empty();
-                        gather.asked(self.ask_running(&jid, silent.iter()).await);
+                        gather.question_published(self.ask_running(&jid, silent.iter()).await);
                     }
                     Action::Finished => return Ok(()),
                 }

@@ -53,7 +53,7 @@ fn word(kind: Type) -> &'static str {
 }
 
 /// Formats a value for a message: short, in Python's form. The caller must hide secrets.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn brief_repr(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = value::python::repr(value);
     if text.chars().count() <= LONGEST {

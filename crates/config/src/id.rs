@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(guess(&Fake::default()), "localhost");
     }
 
-    fn settle(options: value::Map, machine: &Fake) -> String {
+    fn settled_id(options: value::Map, machine: &Fake) -> String {
         let mut opts = Opts { map: options, ..Opts::default() };
         let load = LoadOptions { cache_minion_id: true, ..LoadOptions::default() };
         settle_minion(&mut opts, &load, machine).unwrap();
@@ -252,24 +252,24 @@ mod tests {
     fn a_cached_id_takes_precedence_and_a_found_one_is_cached() {
         let files = [("/r/etc/salt/minion_id", "\u{feff}kept\n")].into();
         let machine = Fake { hostname: "web1", files, ..Fake::default() };
-        assert_eq!(settle(map! { "root_dir" => "/r" }, &machine), "kept");
-        assert_eq!(settle(map! { "root_dir" => "/r", "minion_id_caching" => false }, &machine), "web1");
+        assert_eq!(settled_id(map! { "root_dir" => "/r" }, &machine), "kept");
+        assert_eq!(settled_id(map! { "root_dir" => "/r", "minion_id_caching" => false }, &machine), "web1");
         assert!(machine.kept.borrow().is_empty());
-        assert_eq!(settle(map! { "root_dir" => "/q" }, &machine), "web1");
+        assert_eq!(settled_id(map! { "root_dir" => "/q" }, &machine), "web1");
         assert_eq!(machine.kept.borrow()[0], ("/q/etc/salt/minion_id".into(), "web1".into()));
     }
 
     #[test]
     fn names_are_shaped_by_options() {
         let machine = Fake { hostname: "Web1.Example.com", ..Fake::default() };
-        assert_eq!(settle(map! { "minion_id_lowercase" => true }, &machine), "web1.example.com");
-        assert_eq!(settle(map! { "minion_id_remove_domain" => true }, &machine), "Web1");
-        assert_eq!(settle(map! { "minion_id_remove_domain" => "example.COM" }, &machine), "Web1");
-        assert_eq!(settle(map! { "minion_id_remove_domain" => "other" }, &machine), "Web1.Example.com");
-        assert_eq!(settle(map! { "id" => "a", "append_domain" => "b.c" }, &machine), "a.b.c");
-        assert_eq!(settle(map! { "id" => "a.b.c", "append_domain" => "b.c" }, &machine), "a.b.c");
+        assert_eq!(settled_id(map! { "minion_id_lowercase" => true }, &machine), "web1.example.com");
+        assert_eq!(settled_id(map! { "minion_id_remove_domain" => true }, &machine), "Web1");
+        assert_eq!(settled_id(map! { "minion_id_remove_domain" => "example.COM" }, &machine), "Web1");
+        assert_eq!(settled_id(map! { "minion_id_remove_domain" => "other" }, &machine), "Web1.Example.com");
+        assert_eq!(settled_id(map! { "id" => "a", "append_domain" => "b.c" }, &machine), "a.b.c");
+        assert_eq!(settled_id(map! { "id" => "a.b.c", "append_domain" => "b.c" }, &machine), "a.b.c");
         let address = Fake { addresses: vec!["10.1.2.3"], ..Fake::default() };
-        assert_eq!(settle(map! { "append_domain" => "b.c" }, &address), "10.1.2.3");
+        assert_eq!(settled_id(map! { "append_domain" => "b.c" }, &address), "10.1.2.3");
     }
 
     #[test]

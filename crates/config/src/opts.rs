@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use value::{Map, Value};
 
-use crate::check::{integer, shown};
+use crate::check::{brief_repr, integer};
 use crate::error::Error;
 use crate::origin::Origins;
 
@@ -32,7 +32,7 @@ impl Opts {
     fn show(&self, name: &str, value: &Value) -> String {
         // Errors go to the log and to the terminal. Matching parts of names hides too much rather than too little.
         let secret = ["pass", "secret"].iter().any(|part| name.contains(part));
-        if secret { "what stands there".into() } else { shown(value) }
+        if secret { "what stands there".into() } else { brief_repr(value) }
     }
 
     pub(crate) fn text(&self, name: &str) -> String {

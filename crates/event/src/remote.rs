@@ -150,7 +150,7 @@ impl Listening {
     pub async fn next(&mut self) -> Result<Event, RemoteError> {
         loop {
             while let Some(bytes) = self.buffered()? {
-                if let Some(event) = self.wanted(&bytes) {
+                if let Some(event) = self.matching(&bytes) {
                     return Ok(event);
                 }
             }
@@ -163,7 +163,7 @@ impl Listening {
         decoded.map_err(|source| RemoteError::Frame { endpoint: self.endpoint.clone(), source })
     }
 
-    fn wanted(&self, bytes: &Bytes) -> Option<Event> {
+    fn matching(&self, bytes: &Bytes) -> Option<Event> {
         let event = match wire::event::split(bytes) {
             Ok((tag, _)) if !self.filter.wants(tag) => return None,
             Ok(_) => Event::from_bytes(bytes),

@@ -102,7 +102,7 @@ fn identity(program: &Path) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn said(stdout: &str) -> Option<Output> {
+    fn output(stdout: &str) -> Option<Output> {
         Some(Output { code: Some(0), stdout: stdout.into() })
     }
 
@@ -113,20 +113,20 @@ mod tests {
         std::fs::write(&program, "one").unwrap();
         let ask = |boot: &str, answer: &str| {
             let answers = Answers::since(path.clone(), boot.into());
-            let heard = answers.or_ask(program.to_str().unwrap(), &["--version"], || said(answer));
+            let heard = answers.or_ask(program.to_str().unwrap(), &["--version"], || output(answer));
             answers.store();
             heard
         };
-        assert_eq!(ask("first", "252"), said("252"));
-        assert_eq!(ask("first", "253"), said("252"));
-        assert_eq!(ask("second", "253"), said("253"));
+        assert_eq!(ask("first", "252"), output("252"));
+        assert_eq!(ask("first", "253"), output("252"));
+        assert_eq!(ask("second", "253"), output("253"));
         let replacement = folder.path().join("new");
         std::fs::write(&replacement, "two").unwrap();
         std::fs::rename(&replacement, &program).unwrap();
-        assert_eq!(ask("second", "254"), said("254"));
+        assert_eq!(ask("second", "254"), output("254"));
         // 0xc1 is the one byte that MessagePack never uses.
         std::fs::write(&path, b"\xc1garbage").unwrap();
-        assert_eq!(ask("second", "255"), said("255"));
+        assert_eq!(ask("second", "255"), output("255"));
     }
 
     #[test]
@@ -137,9 +137,9 @@ mod tests {
         let answers = Answers::since(folder.path().join("answers"), "boot".into());
         let program = program.to_str().unwrap();
         assert_eq!(answers.or_ask(program, &[], || None), None);
-        assert_eq!(answers.or_ask(program, &[], || said("")), said(""));
-        assert_eq!(answers.or_ask(program, &["x"], || said("x")), said("x"));
-        assert_eq!(answers.or_ask(program, &[], || said("y")), said("y"));
-        assert_eq!(answers.or_ask("/nowhere/at/all", &[], || said("z")), said("z"));
+        assert_eq!(answers.or_ask(program, &[], || output("")), output(""));
+        assert_eq!(answers.or_ask(program, &["x"], || output("x")), output("x"));
+        assert_eq!(answers.or_ask(program, &[], || output("y")), output("y"));
+        assert_eq!(answers.or_ask("/nowhere/at/all", &[], || output("z")), output("z"));
     }
 }

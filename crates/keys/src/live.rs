@@ -30,13 +30,13 @@ struct Memory {
     watch: Watch,
     /// Counts changes, so that what was read before one is not kept after it.
     generation: u64,
-    accepted: HashMap<MinionId, Known>,
+    accepted: HashMap<MinionId, AcceptedKey>,
     listing: Option<Arc<Listing>>,
 }
 
 /// An accepted key.
 #[derive(Clone, Debug)]
-struct Known {
+struct AcceptedKey {
     key: Arc<PublicKey>,
     /// The digest of the normalised text. Comparing digests is cheaper than parsing a key or reading a file.
     digest: Vec<u8>,
@@ -113,7 +113,7 @@ impl LiveKeys {
         let key = Arc::new(parsed.map_err(|source| KeyError::Unreadable { path, source })?);
         // What a link points to may change without a report.
         if let Some(file) = file.filter(|file| file.is_file()) {
-            let known = Known { key: Arc::clone(&key), digest: digest(&stored.text), version: version(&file) };
+            let known = AcceptedKey { key: Arc::clone(&key), digest: digest(&stored.text), version: version(&file) };
             self.remember(id, known, generation);
         }
         Ok(Some(key))
@@ -141,7 +141,7 @@ impl LiveKeys {
         Some(Arc::clone(&known.key))
     }
 
-    fn remember(&self, id: &MinionId, known: Known, generation: u64) {
+    fn remember(&self, id: &MinionId, known: AcceptedKey, generation: u64) {
         let mut memory = self.current();
         if memory.generation == generation {
             memory.accepted.insert(id.clone(), known);

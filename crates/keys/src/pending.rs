@@ -16,7 +16,7 @@ use crate::{Bank, KeyError, LiveKeys};
 pub struct PendingLimits {
     /// All together (`max_pending_keys`).
     pub all: Option<usize>,
-    /// From one address (`max_pending_keys_per_address`). Known since the master started.
+    /// From one address (`max_pending_keys_per_address`). PendingCounts since the master started.
     pub per_address: Option<usize>,
 }
 
@@ -25,11 +25,11 @@ pub struct PendingLimits {
 #[derive(Debug)]
 pub(crate) struct Pending {
     limits: PendingLimits,
-    known: Mutex<Known>,
+    known: Mutex<PendingCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct PendingCounts {
     /// `None` before the files were counted.
     all: Option<usize>,
     networks: HashMap<Network, HashSet<MinionId>>,
@@ -59,7 +59,7 @@ impl Pending {
 
     fn is_share_used(&self, keys: &LiveKeys, from: Option<IpAddr>) -> Result<bool, KeyError> {
         let (Some(limit), Some(from)) = (self.limits.per_address, from.map(Network::from)) else { return Ok(false) };
-        let is_reached = |known: &Known| known.networks.get(&from).is_some_and(|ids| ids.len() >= limit);
+        let is_reached = |known: &PendingCounts| known.networks.get(&from).is_some_and(|ids| ids.len() >= limit);
         if !is_reached(&self.known()) {
             return Ok(false);
         }
@@ -83,7 +83,7 @@ impl Pending {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, PendingCounts> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,19 +19,19 @@ pub static MODULE: Module = Module::new(
 const LINKS: &str = "/etc/alternatives";
 
 /// Exit code and output of the program.
-struct Said {
+struct Output {
     code: i64,
     stdout: String,
     stderr: String,
 }
 
-impl Said {
+impl Output {
     fn failed(&self) -> bool {
         self.code > 0 && !self.stderr.is_empty()
     }
 }
 
-fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
+fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Output> {
     let redhat = ctx.grains.get_str("os_family") == Some("RedHat");
     // The Red Hat family ships its own implementation, without the `update-` in its name.
     let program = if redhat { "alternatives" } else { "update-alternatives" };
@@ -44,11 +44,11 @@ fn run(ctx: &Context, words: &[&str], may_fail: bool) -> Result<Said> {
     let said: Map = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?.into_map().unwrap_or_default();
     let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
     let code = said.get("retcode").and_then(Value::as_i64).unwrap_or_default();
-    Ok(Said { code, stdout: text("stdout"), stderr: text("stderr") })
+    Ok(Output { code, stdout: text("stdout"), stderr: text("stderr") })
 }
 
 /// Returns stderr after a failure, otherwise stdout.
-fn told(said: Said, failed: bool) -> String {
+fn output_text(said: Output, failed: bool) -> String {
     if failed { said.stderr } else { said.stdout }
 }
 
@@ -63,7 +63,7 @@ fn told(said: Said, failed: bool) -> String {
 fn display(ctx: &Context, name: String) -> Result<String> {
     let said = run(ctx, &["--display", &name], true)?;
     let failed = said.failed();
-    Ok(told(said, failed))
+    Ok(output_text(said, failed))
 }
 
 /// Returns the second line of a state file: the link that the name stands for.
@@ -159,7 +159,7 @@ fn check_installed(name: String, path: String) -> Result<bool> {
 fn install(ctx: &Context, name: String, link: String, path: String, priority: Value) -> Result<String> {
     let said = run(ctx, &["--install", &link, &name, &path, &priority.to_string()], false)?;
     let failed = said.failed();
-    Ok(told(said, failed))
+    Ok(output_text(said, failed))
 }
 
 /// Takes a path away from those a name can mean; returns what the program said.
@@ -173,7 +173,7 @@ fn install(ctx: &Context, name: String, link: String, path: String, priority: Va
 fn remove(ctx: &Context, name: String, path: String) -> Result<String> {
     let said = run(ctx, &["--remove", &name, &path], false)?;
     let failed = said.code > 0;
-    Ok(told(said, failed))
+    Ok(output_text(said, failed))
 }
 
 /// Lets a name mean the path of the highest priority; returns what the program said.
@@ -187,7 +187,7 @@ fn remove(ctx: &Context, name: String, path: String) -> Result<String> {
 fn auto(ctx: &Context, name: String) -> Result<String> {
     let said = run(ctx, &["--auto", &name], false)?;
     let failed = said.code > 0;
-    Ok(told(said, failed))
+    Ok(output_text(said, failed))
 }
 
 /// Lets a name mean a path; returns what the program said.
@@ -201,7 +201,7 @@ fn auto(ctx: &Context, name: String) -> Result<String> {
 fn set(ctx: &Context, name: String, path: String) -> Result<String> {
     let said = run(ctx, &["--set", &name, &path], false)?;
     let failed = said.code > 0;
-    Ok(told(said, failed))
+    Ok(output_text(said, failed))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub static MODULE: Module = Module::new(
 /// How long to wait for the minion's answer, in seconds.
 const PATIENCE: i64 = 60;
 
-fn told(comment: impl Into<Value>, result: bool) -> Map {
+fn reply(comment: impl Into<Value>, result: bool) -> Map {
     map! { "comment" => comment.into(), "result" => result }
 }
 
@@ -51,7 +51,7 @@ fn ask(ctx: &Context, kwargs: &Map, question: Map, answer: &str) -> Result<Optio
 }
 
 fn late(kwargs: &Map, what: &str) -> Map {
-    told(format!("Did not receive the {what} event before the timeout of {}s", seconds(kwargs)), false)
+    reply(format!("Did not receive the {what} event before the timeout of {}s", seconds(kwargs)), false)
 }
 
 fn configured(ctx: &Context, kwargs: &Map, pillar: bool, opts: bool) -> Result<Option<Map>> {
@@ -112,7 +112,7 @@ fn refusal(ctx: &Context, kwargs: &Map, name: &str, data: &Value, doing: &str) -
         return Ok(None);
     }
     let comment = answer.get_str("vcomment").unwrap_or_default();
-    Ok(Some(told(format!("Beacon {name} configuration invalid, not {doing}.\n{comment}"), false)))
+    Ok(Some(reply(format!("Beacon {name} configuration invalid, not {doing}.\n{comment}"), false)))
 }
 
 /// Adds a beacon.
@@ -126,16 +126,16 @@ fn refusal(ctx: &Context, kwargs: &Map, name: &str, data: &Value, doing: &str) -
 fn add(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Result<Map> {
     let kwargs = &kwargs.0;
     if configured(ctx, kwargs, true, true)?.unwrap_or_default().contains_key(&name) {
-        return Ok(told(format!("Beacon {name} is already configured."), true));
+        return Ok(reply(format!("Beacon {name} is already configured."), true));
     }
     // Several beacons can watch with one module under names of their own.
     let module = flat(&beacon_data).remove("beacon_module").map_or_else(|| name.clone(), |module| module.to_string());
     if !available(ctx, kwargs)?.contains(&module.as_str().into()) {
-        return Ok(told(format!("Beacon \"{module}\" is not available."), false));
+        return Ok(reply(format!("Beacon \"{module}\" is not available."), false));
     }
     // The check of the module comes first, so a test run names a module that does not exist.
     if is_set(kwargs, "test") {
-        return Ok(told(format!("Beacon: {name} would be added."), true));
+        return Ok(reply(format!("Beacon: {name} would be added."), true));
     }
     if let Some(refusal) = refusal(ctx, kwargs, &name, &beacon_data, "adding")? {
         return Ok(refusal);
@@ -157,10 +157,10 @@ fn outcome(
 ) -> Map {
     let Some(answer) = answer else { return late(kwargs, what) };
     if !is_set(&answer, "complete") {
-        return told(answer.get_str("comment").unwrap_or(&bad), false);
+        return reply(answer.get_str("comment").unwrap_or(&bad), false);
     }
     let beacons = answer.get("beacons").and_then(Value::as_map).cloned().unwrap_or_default();
-    if done(&beacons) { told(good, true) } else { told(bad, false) }
+    if done(&beacons) { reply(good, true) } else { reply(bad, false) }
 }
 
 /// Puts another configuration in place of a beacon's.
@@ -174,17 +174,17 @@ fn outcome(
 fn modify(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Result<Map> {
     let kwargs = &kwargs.0;
     let Some(current) = configured(ctx, kwargs, true, true)?.and_then(|mut all| all.remove(&name)) else {
-        return Ok(told(format!("Beacon {name} is not configured."), true));
+        return Ok(reply(format!("Beacon {name} is not configured."), true));
     };
     if is_set(kwargs, "test") {
-        return Ok(told(format!("Beacon: {name} would be modified."), true));
+        return Ok(reply(format!("Beacon: {name} would be modified."), true));
     }
     if let Some(refusal) = refusal(ctx, kwargs, &name, &beacon_data, "modifying")? {
         return Ok(refusal);
     }
     // Salt calls a beacon a job in this message.
     if current == beacon_data {
-        return Ok(told(format!("Job {name} in correct state"), true));
+        return Ok(reply(format!("Job {name} in correct state"), true));
     }
     let diff = crate::file::difflib::unified(&lines(&current), &lines(&beacon_data));
     let question = map! { "name" => name.as_str(), "beacon_data" => beacon_data.clone(), "func" => "modify" };
@@ -214,7 +214,7 @@ fn lines(config: &Value) -> Vec<String> {
 #[function]
 fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     if is_set(&kwargs.0, "test") {
-        return Ok(told(format!("Beacon: {name} would be deleted."), true));
+        return Ok(reply(format!("Beacon: {name} would be deleted."), true));
     }
     let question = map! { "name" => name.as_str(), "func" => "delete" };
     let answer = ask(ctx, &kwargs.0, question, "beacon_delete_complete")?;
@@ -247,8 +247,8 @@ fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
         .and_then(|()| util::replace_file(&path, text.as_bytes(), 0o600));
     let path = path.display();
     Ok(match written {
-        Ok(()) => told(format!("Beacons saved to {path}."), true),
-        Err(_) => told(format!("Unable to write to beacons file at {path}. Check permissions."), false),
+        Ok(()) => reply(format!("Beacons saved to {path}."), true),
+        Err(_) => reply(format!("Unable to write to beacons file at {path}. Check permissions."), false),
     })
 }
 
@@ -284,7 +284,7 @@ fn verbs(on: bool) -> (&'static str, &'static str) {
 fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
     let (verb, capital) = verbs(on);
     if is_set(kwargs, "test") {
-        return Ok(told(format!("Beacons would be {verb}d."), true));
+        return Ok(reply(format!("Beacons would be {verb}d."), true));
     }
     let answer = ask(ctx, kwargs, map! { "func" => verb }, &format!("beacons_{verb}d_complete"))?;
     let words = (format!("{capital} beacons on minion."), format!("Failed to {verb} beacons on minion."));
@@ -319,16 +319,16 @@ fn disable_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map> {
     let (verb, capital) = verbs(on);
     if name.is_empty() {
-        return Ok(told("Beacon name is required.", false));
+        return Ok(reply("Beacon name is required.", false));
     }
     if is_set(kwargs, "test") {
         let text =
             // The second text names no beacon, as in Salt.
             if on { format!("Beacon {name} would be enabled.") } else { "Beacons would be disabled.".to_owned() };
-        return Ok(told(text, true));
+        return Ok(reply(text, true));
     }
     if !configured(ctx, kwargs, true, true)?.unwrap_or_default().contains_key(name) {
-        return Ok(told(format!("Beacon {name} is not currently configured."), false));
+        return Ok(reply(format!("Beacon {name} is not currently configured."), false));
     }
     let question = map! { "func" => format!("{verb}_beacon"), "name" => name };
     let answer = ask(ctx, kwargs, question, &format!("beacon_{verb}d_complete"))?;
@@ -355,7 +355,7 @@ fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map> {
 #[function]
 fn reset(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     if is_set(&kwargs.0, "test") {
-        return Ok(told("Beacons would be reset.", true));
+        return Ok(reply("Beacons would be reset.", true));
     }
     let answer = ask(ctx, &kwargs.0, map! { "func" => "reset" }, "beacon_reset_complete")?;
     let words = ("Beacon configuration reset.".to_owned(), String::new());

@@ -37,7 +37,7 @@ pub static MODULE: Module = Module::new(
 const SENDERS: usize = 50;
 
 /// Runs `dig +short` and returns its output; `None` when it fails.
-fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Option<String>> {
+fn dig_short(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Option<String>> {
     let server = nameserver.map(|name| format!("@{name}"));
     let command: Value =
         ["dig", "+short"].iter().copied().chain(words.iter().copied()).chain(server.as_deref()).collect();
@@ -54,7 +54,7 @@ fn said(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Optio
 
 /// Runs `dig +short` and returns the lines of its output.
 fn lines(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<Vec<String>> {
-    let said = said(ctx, words, nameserver)?;
+    let said = dig_short(ctx, words, nameserver)?;
     // An empty answer gives a list with one empty text, as `str.split` does.
     Ok(said.map(|text| text.split('\n').map(str::to_owned).collect()).unwrap_or_default())
 }
@@ -112,10 +112,10 @@ fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&
 
 /// Returns an SPF record without quotes. A domain without a record of type SPF is asked for TXT.
 fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Option<String>> {
-    let own = said(ctx, &[domain, record], server)?;
+    let own = dig_short(ctx, &[domain, record], server)?;
     let text = match own {
         // The record type SPF was given up in RFC 7208; nearly all domains have a TXT record instead.
-        Some(text) if text.is_empty() && record == "SPF" => said(ctx, &[domain, "TXT"], server)?,
+        Some(text) if text.is_empty() && record == "SPF" => dig_short(ctx, &[domain, "TXT"], server)?,
         other => other,
     };
     Ok(text.map(|text| text.replace('"', "")))
@@ -235,7 +235,7 @@ fn ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> 
 ///     salt ns1 dig.CNAME mail.google.com
 #[function(name = "CNAME")]
 fn cname(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> {
-    let found = said(ctx, &[&host.to_string(), "CNAME"], nameserver.as_deref())?;
+    let found = dig_short(ctx, &[&host.to_string(), "CNAME"], nameserver.as_deref())?;
     Ok(found.map_or_else(|| list![], Value::from))
 }
 

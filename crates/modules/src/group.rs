@@ -12,7 +12,7 @@ pub static MODULE: Module = Module::new(
     &[&ADD, &ADDUSER, &CHGID, &DELETE, &DELUSER, &GETENT, &INFO, &MEMBERS],
 );
 
-fn shown(team: &Team) -> Map {
+fn group_map(team: &Team) -> Map {
     map! {
         "name" => team.name.as_str(),
         "passwd" => team.passwd.as_str(),
@@ -138,7 +138,7 @@ fn deluser(ctx: &Context, name: String, username: String, root: Option<String>) 
 fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) -> Result<Value> {
     // Nothing is kept between calls.
     let _ = refresh;
-    Ok(accounts::teams(ctx, root.as_deref())?.iter().map(shown).collect())
+    Ok(accounts::teams(ctx, root.as_deref())?.iter().map(group_map).collect())
 }
 
 /// Returns what is known of a group; nothing if there is no such group.
@@ -150,7 +150,7 @@ fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) 
 ///     salt '*' group.info foo
 #[function]
 fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
-    Ok(accounts::team(ctx, &name, root.as_deref())?.as_ref().map(shown).unwrap_or_default())
+    Ok(accounts::team(ctx, &name, root.as_deref())?.as_ref().map(group_map).unwrap_or_default())
 }
 
 /// Makes exactly these users the members of a group.

@@ -270,7 +270,7 @@ mod tests {
     static PURGE: exec::Function = exec::Function { name: "purge", ..PURGE_FAKE };
     static PKG: Module = Module::new("pkg", "", &[&LATEST_VERSION, &LIST_PKGS, &NORMALIZE_NAME, &PURGE]);
 
-    fn asked(newest: &str, running: &str, fun: &str, args: Value) -> String {
+    fn answer(newest: &str, running: &str, fun: &str, args: Value) -> String {
         let grains = map! { "kernelrelease" => running, "os_family" => "Debian" };
         let (ctx, _) = exec::testing::context(&[&MODULE, &PKG], map! { "newest" => newest }, grains, map! {});
         match ctx.call(&format!("kernelpkg.{fun}"), args.into_list().unwrap()) {
@@ -281,31 +281,31 @@ mod tests {
 
     #[test]
     fn kernels_are_told_in_the_order_of_their_releases() {
-        let asked = |fun: &'static str, args: Value| asked("6.1.0.31", "6.1.0-10-amd64", fun, args);
+        let answer = |fun: &'static str, args: Value| answer("6.1.0.31", "6.1.0-10-amd64", fun, args);
         // As versions, 9 comes before 10; as texts it would not.
-        assert_eq!(asked("list_installed", list![]), "['6.1.0-9-amd64', '6.1.0-10-amd64', '6.1.0-28-amd64']");
-        assert_eq!(asked("active", list![]), "6.1.0-10-amd64");
-        assert_eq!(asked("latest_installed", list![]), "6.1.0-28-amd64");
-        assert_eq!(asked("latest_available", list![]), "6.1.0-31-amd64");
-        assert_eq!(asked("needs_reboot", list![]), "True");
-        assert_eq!(asked("upgrade_available", list![]), "True");
+        assert_eq!(answer("list_installed", list![]), "['6.1.0-9-amd64', '6.1.0-10-amd64', '6.1.0-28-amd64']");
+        assert_eq!(answer("active", list![]), "6.1.0-10-amd64");
+        assert_eq!(answer("latest_installed", list![]), "6.1.0-28-amd64");
+        assert_eq!(answer("latest_available", list![]), "6.1.0-31-amd64");
+        assert_eq!(answer("needs_reboot", list![]), "True");
+        assert_eq!(answer("upgrade_available", list![]), "True");
     }
 
     #[test]
     fn neither_the_running_nor_the_newest_kernel_is_cleaned_up() {
-        let asked = |fun: &'static str, args: Value| asked("", "6.1.0-10-amd64", fun, args);
-        assert_eq!(asked("cleanup", list![]), "{'removed': ['linux-image-6.1.0-9-amd64']}");
+        let answer = |fun: &'static str, args: Value| answer("", "6.1.0-10-amd64", fun, args);
+        assert_eq!(answer("cleanup", list![]), "{'removed': ['linux-image-6.1.0-9-amd64']}");
         let both = "{'removed': ['linux-image-6.1.0-9-amd64', 'linux-image-6.1.0-28-amd64']}";
-        assert_eq!(asked("cleanup", list![false]), both);
-        assert_eq!(asked("remove", list!["1"]), "Kernel release '1' is not installed");
-        assert_eq!(asked("remove", list!["6.1.0-10-amd64"]), "Active kernel cannot be removed");
-        assert_eq!(asked("latest_available", list![]), "6.1.0-28-amd64");
-        assert_eq!(asked("upgrade_available", list![]), "False");
+        assert_eq!(answer("cleanup", list![false]), both);
+        assert_eq!(answer("remove", list!["1"]), "Kernel release '1' is not installed");
+        assert_eq!(answer("remove", list!["6.1.0-10-amd64"]), "Active kernel cannot be removed");
+        assert_eq!(answer("latest_available", list![]), "6.1.0-28-amd64");
+        assert_eq!(answer("upgrade_available", list![]), "False");
     }
 
     #[test]
     fn a_kernel_of_no_kind_is_named() {
-        let said = asked("", "6.18.5", "needs_reboot", list![]);
+        let said = answer("", "6.18.5", "needs_reboot", list![]);
         assert_eq!(said, "the kernel 6.18.5 does not tell of which kind it is");
     }
 }

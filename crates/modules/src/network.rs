@@ -254,7 +254,7 @@ fn interfaces(ctx: &Context) -> Result<Map> {
 }
 
 /// The arguments that `ip_addrs` and its relatives have in common.
-struct Wanted {
+struct AddressFilter {
     interface: Value,
     loopback: bool,
     cidr: Option<String>,
@@ -262,7 +262,7 @@ struct Wanted {
     v6: bool,
 }
 
-impl Wanted {
+impl AddressFilter {
     fn find(self, ctx: &Context) -> Result<Value> {
         let interfaces = chosen(ctx, &self.interface)?;
         let found = grains::network::addresses(&interfaces, self.loopback, self.v6);
@@ -302,7 +302,7 @@ fn ip_addrs(
     r#type: Option<String>,
 ) -> Result<Value> {
     let private = private_only(r#type.as_deref());
-    Wanted { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx)
+    AddressFilter { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx)
 }
 
 /// Returns the IPv4 addresses, as ``network.ip_addrs``.
@@ -321,7 +321,7 @@ fn ipaddrs(
     r#type: Option<String>,
 ) -> Result<Value> {
     let private = private_only(r#type.as_deref());
-    Wanted { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx)
+    AddressFilter { interface, loopback: include_loopback, cidr, private, v6: false }.find(ctx)
 }
 
 /// Returns the IPv6 addresses, of all interfaces or those named, with ``cidr`` those of a network.
@@ -338,7 +338,7 @@ fn ip_addrs6(
     #[default(false)] include_loopback: bool,
     cidr: Option<String>,
 ) -> Result<Value> {
-    Wanted { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx)
+    AddressFilter { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx)
 }
 
 /// Returns the IPv6 addresses, as ``network.ip_addrs6``.
@@ -355,7 +355,7 @@ fn ipaddrs6(
     #[default(false)] include_loopback: bool,
     cidr: Option<String>,
 ) -> Result<Value> {
-    Wanted { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx)
+    AddressFilter { interface, loopback: include_loopback, cidr, private: None, v6: true }.find(ctx)
 }
 
 /// The networks of interfaces, sorted.

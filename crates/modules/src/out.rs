@@ -26,21 +26,21 @@ const TABLE: [&str; 11] = [
 ];
 
 /// The arguments that all functions of this module share.
-struct Wanted {
+struct OutputArgs {
     data: Value,
     out: String,
     options: Map,
     kwargs: Map,
 }
 
-impl Wanted {
+impl OutputArgs {
     fn new(ctx: &Context, data: Value, out: String, opts: Value, kwargs: &KwArgs) -> Result<Self> {
         let options = match opts {
             Value::Map(map) if !map.is_empty() => map,
             other if !other.truthy() => Map::clone(&ctx.opts),
             other => return Err(Error::Other(format!("'opts' is a map of options, not {other}"))),
         };
-        Ok(Wanted { data, out, options, kwargs: kwargs.given() })
+        Ok(OutputArgs { data, out, options, kwargs: kwargs.given() })
     }
 
     fn settings(&mut self) -> Settings {
@@ -87,7 +87,7 @@ fn out_format(
     #[default(Value::Null)] opts: Value,
     kwargs: KwArgs,
 ) -> Result<String> {
-    Ok(Wanted::new(ctx, data, out, opts, &kwargs)?.text())
+    Ok(OutputArgs::new(ctx, data, out, opts, &kwargs)?.text())
 }
 
 /// Returns data as an outputter prints them, without colours.
@@ -105,7 +105,7 @@ fn string_format(
     #[default(Value::Null)] opts: Value,
     kwargs: KwArgs,
 ) -> Result<String> {
-    Ok(without_colors(&Wanted::new(ctx, data, out, opts, &kwargs)?.text()))
+    Ok(without_colors(&OutputArgs::new(ctx, data, out, opts, &kwargs)?.text()))
 }
 
 /// Returns data as an outputter prints them, for a page of HTML: without colours, blanks and ends of lines kept.
@@ -123,7 +123,7 @@ fn html_format(
     #[default(Value::Null)] opts: Value,
     kwargs: KwArgs,
 ) -> Result<String> {
-    let text = without_colors(&Wanted::new(ctx, data, out, opts, &kwargs)?.text());
+    let text = without_colors(&OutputArgs::new(ctx, data, out, opts, &kwargs)?.text());
     Ok(text.replace(' ', "&nbsp;").replace('\n', "<br />"))
 }
 

@@ -32,7 +32,7 @@ fn masked(value: Value) -> Value {
     }
 }
 
-fn shown(value: Value, unmask: Option<bool>) -> Value {
+fn mask_unless(value: Value, unmask: Option<bool>) -> Value {
     if unmask == Some(true) { value } else { masked(value) }
 }
 
@@ -167,10 +167,10 @@ impl Lookup {
             && let Some(merged) =
                 laid_over(given.as_ref(), found.as_ref(), self.merge_nested_lists.unwrap_or_else(option))
         {
-            return Ok(shown(merged, unmask));
+            return Ok(mask_unless(merged, unmask));
         }
         match found.or(given) {
-            Some(value) => Ok(shown(value, unmask)),
+            Some(value) => Ok(mask_unless(value, unmask)),
             // Salt raises a KeyError here.
             None if ctx.opt("pillar_raise_on_missing").is_some_and(Value::truthy) => {
                 Err(Error::Other(format!("Pillar key not found: {}", self.key)))
@@ -226,7 +226,7 @@ fn items(
     unmask: Option<bool>,
 ) -> Result<Value> {
     let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
-    request.shown(ctx, unmask)
+    request.maybe_masked(ctx, unmask)
 }
 
 /// The same as ``pillar.items``.
@@ -247,7 +247,7 @@ fn data(
     unmask: Option<bool>,
 ) -> Result<Value> {
     let request = Request { args: args.0, over: pillar, encrypted: pillar_enc, envs: Envs { pillarenv, saltenv } };
-    request.shown(ctx, unmask)
+    request.maybe_masked(ctx, unmask)
 }
 
 /// Returns what ``pillar.items`` returns, with the type in the place of each value.
@@ -322,11 +322,11 @@ impl Request {
         self.envs.compiled(ctx, self.over)
     }
 
-    fn shown(self, ctx: &Context, unmask: Option<bool>) -> Result<Value> {
+    fn maybe_masked(self, ctx: &Context, unmask: Option<bool>) -> Result<Value> {
         // The option speaks of whole pillars only; named values are those of `pillar.item`.
         let option = self.args.is_empty() && ctx.opts.get("pillar_mask_output") == Some(&Value::Bool(false));
         let plain = self.plain(ctx)?;
-        Ok(shown(plain.into(), unmask.or(option.then_some(true))))
+        Ok(mask_unless(plain.into(), unmask.or(option.then_some(true))))
     }
 }
 
@@ -355,7 +355,7 @@ fn item(
     let pillar = Envs { pillarenv, saltenv }.pillar(ctx)?;
     let default = default.unwrap_or_else(|| "".into());
     let found = chosen(&pillar, &args.0, &default, delimiter.as_deref().unwrap_or(":"));
-    Ok(shown(found.into(), unmask))
+    Ok(mask_unless(found.into(), unmask))
 }
 
 /// Returns the pillar in memory, or one of its values, as it is.
@@ -373,7 +373,7 @@ fn raw(ctx: &Context, key: Option<String>, unmask: Option<bool>) -> Result<Value
         None => (*ctx.pillar).clone().into(),
     };
     // Templates read the pillar by this function, so it shows everything unless asked not to.
-    Ok(shown(found, unmask.or(Some(true))))
+    Ok(mask_unless(found, unmask.or(Some(true))))
 }
 
 /// Returns the names within a map of the pillar in memory.
@@ -417,7 +417,7 @@ fn ext(ctx: &Context, external: Value, pillar: Option<Value>, unmask: Option<boo
     if let Some(over) = pillar.filter(Value::truthy) {
         request.insert("pillar_override", over);
     }
-    Ok(shown(ctx.wait(ctx.agent.compile_pillar(request))?.into(), unmask))
+    Ok(mask_unless(ctx.wait(ctx.agent.compile_pillar(request))?.into(), unmask))
 }
 
 /// Says whether a file is in the local ``pillar_roots``.

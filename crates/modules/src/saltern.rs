@@ -34,8 +34,8 @@ fn entry(status: &MasterStatus) -> Map {
         "ip" => status.ip.map(|ip| ip.to_string()),
         "role" => status.role.word(),
         "state" => status.state.word(),
-        "since" => shown(status.since),
-        "last_heard" => status.last_heard.map(shown),
+        "since" => iso_time(status.since),
+        "last_heard" => status.last_heard.map(iso_time),
         // Hundredths of a millisecond: finer numbers are noise.
         "round_trip_ms" => status.round_trip.map(|time| (time.as_secs_f64() * 1e5).round() / 100.0),
         "key" => status.fingerprint.clone(),
@@ -45,7 +45,7 @@ fn entry(status: &MasterStatus) -> Map {
     }
 }
 
-fn shown(time: SystemTime) -> Value {
+fn iso_time(time: SystemTime) -> Value {
     // A clock before 1970 must not fail the call.
     iso(time.duration_since(UNIX_EPOCH).unwrap_or_default()).into()
 }

@@ -39,7 +39,7 @@ fn path(root: Option<&str>) -> PathBuf {
     Path::new(root.unwrap_or("/")).join("etc/shadow")
 }
 
-fn shown(line: &str) -> Map {
+fn entry_map(line: &str) -> Map {
     let fields: Vec<&str> = line.trim().split(':').collect();
     let mut shown = map! { "name" => fields[0], "passwd" => fields.get(1).copied().unwrap_or_default() };
     for (place, key) in NUMBERS.into_iter().enumerate() {
@@ -60,7 +60,7 @@ fn entry(name: &str, root: Option<&str>) -> Map {
     // user, as in Salt.
     let text = std::fs::read_to_string(path(root)).unwrap_or_default();
     let own = text.lines().find(|line| line.split(':').next() == Some(name));
-    own.map_or_else(nothing, shown)
+    own.map_or_else(nothing, entry_map)
 }
 
 /// Returns the entry of a user.
@@ -334,7 +334,7 @@ mod tests {
             "name" => "root", "passwd" => "*", "lstchg" => 20228, "min" => 0, "max" => 99999, "warn" => 7,
             "inact" => -1, "expire" => -1,
         };
-        assert_eq!(shown("root:*:20228:0:99999:7:::\n"), expected);
+        assert_eq!(entry_map("root:*:20228:0:99999:7:::\n"), expected);
         assert_eq!(entry("no-such-user", Some("/no/such/root")).get_str("name"), Some(""));
     }
 

@@ -44,9 +44,9 @@ fn functions(registry: &Registry) -> impl Iterator<Item = (String, &'static Func
 }
 
 /// The functions that words stand for: globs, full names or whole modules.
-struct Selection(Vec<Wanted>);
+struct Selection(Vec<Pattern>);
 
-enum Wanted {
+enum Pattern {
     Glob(Glob),
     Module(String),
 }
@@ -58,9 +58,9 @@ impl Selection {
             let word = word.to_string();
             // `test` means all of the module, `test.ping` one function.
             if word.contains('*') || word.contains('.') {
-                Wanted::Glob(Glob::new(&word))
+                Pattern::Glob(Glob::new(&word))
             } else {
-                Wanted::Module(word + ".")
+                Pattern::Module(word + ".")
             }
         };
         Selection(words.iter().map(read).collect())
@@ -68,8 +68,8 @@ impl Selection {
 
     fn wants(&self, name: &str) -> bool {
         self.0.iter().any(|wanted| match wanted {
-            Wanted::Glob(glob) => glob.matches(name),
-            Wanted::Module(prefix) => name.starts_with(prefix),
+            Pattern::Glob(glob) => glob.matches(name),
+            Pattern::Module(prefix) => name.starts_with(prefix),
         })
     }
 }

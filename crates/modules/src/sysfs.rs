@@ -24,7 +24,7 @@ fn resolved(key: &str) -> Option<PathBuf> {
     path.canonicalize().inspect_err(|_| tracing::debug!("Unknown SysFS key {}", path.display())).ok()
 }
 
-fn shown(path: &Path) -> Value {
+fn path_value(path: &Path) -> Value {
     path.to_string_lossy().into_owned().into()
 }
 
@@ -148,7 +148,7 @@ fn write_key(key: &str, value: &Value) -> bool {
 fn attr(ctx: &Context, key: String, #[default(Value::Null)] value: Value) -> Result<Value> {
     Ok(ctx.blocking(move || match (resolved(&key), value) {
         (None, _) => false.into(),
-        (Some(path), _) if path.is_dir() => shown(&path),
+        (Some(path), _) if path.is_dir() => path_value(&path),
         (Some(_), Value::Null) => read_key(&key),
         (Some(_), value) => write_key(&key, &value).into(),
     }))
@@ -198,8 +198,8 @@ fn read(ctx: &Context, key: Value, #[default("")] root: String) -> Result<Value>
 #[function]
 fn target(ctx: &Context, key: String, #[default(true)] full: bool) -> Result<Value> {
     Ok(ctx.blocking(move || match resolved(&key) {
-        Some(path) if full => shown(&path),
-        Some(path) => path.file_name().map_or_else(|| "".into(), |name| shown(Path::new(name))),
+        Some(path) if full => path_value(&path),
+        Some(path) => path.file_name().map_or_else(|| "".into(), |name| path_value(Path::new(name))),
         None => false.into(),
     }))
 }

@@ -22,11 +22,11 @@ struct Served(Context);
 /// Files that templates of this job, or this run of states, have asked for: each is asked for once, so that all of them see
 /// one revision.
 #[derive(Default)]
-struct Asked(Mutex<HashMap<(String, String), Option<Source>>>);
+struct FetchedTemplates(Mutex<HashMap<(String, String), Option<Source>>>);
 
 impl Loader for Served {
     fn load(&self, path: &str, saltenv: &str) -> std::result::Result<Option<Source>, String> {
-        let asked = self.0.memo.get::<Asked>();
+        let asked = self.0.memo.get::<FetchedTemplates>();
         let lock = || asked.0.lock().unwrap_or_else(PoisonError::into_inner);
         let saltenv = if saltenv.is_empty() { "base" } else { saltenv };
         let key = (path.to_owned(), saltenv.to_owned());

@@ -43,7 +43,7 @@ fn gecos_parts(gecos: &str) -> [String; 5] {
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-fn shown(account: &Account) -> Map {
+fn account_map(account: &Account) -> Map {
     let mut shown = map! {
         "gid" => account.gid,
         "groups" => accounts::group_names(&account.name),
@@ -159,7 +159,8 @@ impl NewUser {
 fn set_field(ctx: &Context, name: &str, key: &str, value: &Value, flags: &[&str], root: Option<&str>) -> Result<bool> {
     let missing = || Error::execution(format!("User '{name}' does not exist"));
     let before = accounts::account(ctx, name, root)?.ok_or_else(missing)?;
-    let same = |account: &Account| shown(account).get(key).is_some_and(|found| found.to_string() == value.to_string());
+    let same =
+        |account: &Account| account_map(account).get(key).is_some_and(|found| found.to_string() == value.to_string());
     if same(&before) {
         return Ok(true);
     }
@@ -415,7 +416,7 @@ fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) 
     // Nothing is kept between calls.
     let _ = refresh;
     let all = accounts::accounts(ctx, root.as_deref())?;
-    Ok(ctx.blocking(move || all.iter().map(shown).collect()))
+    Ok(ctx.blocking(move || all.iter().map(account_map).collect()))
 }
 
 /// Returns what is known of a user; nothing if there is no such user.
@@ -428,7 +429,7 @@ fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) 
 #[function]
 fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
     let found = accounts::account(ctx, &name, root.as_deref())?;
-    Ok(ctx.blocking(move || found.as_ref().map(shown).unwrap_or_default()))
+    Ok(ctx.blocking(move || found.as_ref().map(account_map).unwrap_or_default()))
 }
 
 /// Returns the groups a user is in.

@@ -331,7 +331,7 @@ fn interpreter(venv: &str) -> Result<String> {
     Err(Error::execution(text))
 }
 
-fn told(ctx: &Context, venv: &str, code: String) -> Result<Value> {
+fn run_python(ctx: &Context, venv: &str, code: String) -> Result<Value> {
     let call = Call { args: vec![interpreter(venv)?.into(), code.into()], kwargs: Map::new() };
     let said = ctx.call_with("cmd.exec_code_all", call)?;
     let part = |name: &str| said.get(name).cloned().unwrap_or_default();
@@ -366,7 +366,7 @@ fn quoted(text: &str) -> Result<String> {
 ///     salt '*' virtualenv.get_site_packages /path/to/my/venv
 #[function]
 fn get_site_packages(ctx: &Context, venv: String) -> Result<Value> {
-    told(ctx, &venv, "from sysconfig import get_path\nprint(get_path('purelib'))\n".into())
+    run_python(ctx, &venv, "from sysconfig import get_path\nprint(get_path('purelib'))\n".into())
 }
 
 /// Returns the directory in which a package of an environment lies.
@@ -383,7 +383,7 @@ fn get_distribution_path(ctx: &Context, venv: String, distribution: String) -> R
         "import importlib.metadata\nplace = importlib.metadata.distribution({name}).locate_file('')\n\
          print(str(place).rstrip('/'))\n"
     );
-    told(ctx, &venv, code)
+    run_python(ctx, &venv, code)
 }
 
 /// Returns the path of a file that belongs to a package of an environment.
@@ -400,7 +400,7 @@ fn get_resource_path(ctx: &Context, venv: String, package: Option<String>, resou
         "import importlib, os\nmodule = importlib.import_module({package})\n\
          print(os.path.join(os.path.dirname(module.__file__), {resource}))\n"
     );
-    told(ctx, &venv, code)
+    run_python(ctx, &venv, code)
 }
 
 /// Returns the content of a file that belongs to a package of an environment.
@@ -418,7 +418,7 @@ fn get_resource_content(
     resource: Option<String>,
 ) -> Result<Value> {
     let (package, resource) = both(package, resource)?;
-    told(ctx, &venv, format!("import pkgutil\nprint(pkgutil.get_data({package}, {resource}))\n"))
+    run_python(ctx, &venv, format!("import pkgutil\nprint(pkgutil.get_data({package}, {resource}))\n"))
 }
 
 fn both(package: Option<String>, resource: Option<String>) -> Result<(String, String)> {

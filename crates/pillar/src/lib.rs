@@ -46,7 +46,7 @@ pub struct Compiler {
     limits: render::Limits,
     /// Whether the options change Jinja's delimiters, so that a template cannot be recognised by the default ones.
     own_marks: bool,
-    known: read::Known,
+    known: read::FileCache,
     world: Arc<dyn World>,
     externals: Vec<Arc<dyn External>>,
 }
@@ -108,7 +108,7 @@ impl Compiler {
                 .iter()
                 .any(|name| options.get(name).is_some_and(value::Value::truthy)),
             options: options.clone(),
-            known: read::Known::default(),
+            known: read::FileCache::default(),
             world: Arc::new(world::bare),
             externals: Vec::new(),
         })

@@ -15,7 +15,7 @@ use crate::Compiler;
 
 /// Cached files, with the file status by which a change is noticed.
 #[derive(Default)]
-pub(crate) struct Known(Mutex<HashMap<PathBuf, (Stamp, Cached)>>);
+pub(crate) struct FileCache(Mutex<HashMap<PathBuf, (Stamp, Cached)>>);
 
 pub(crate) type Content = Arc<Result<Value, Error>>;
 
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Known {
+impl FileCache {
     fn get(&self, path: &Path, read: impl FnOnce() -> Result<Cached, Error>) -> Result<Cached, Error> {
         // Before the content is read: a file that changes in between has an outdated stamp and is read again next time.
         let state = std::fs::metadata(path).map_err(|error| failed(path, &error))?;
@@ -173,7 +173,7 @@ mod tests {
     fn a_changed_file_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.sls");
-        let known = Known::default();
+        let known = FileCache::default();
         for content in ["a", "bb"] {
             std::fs::write(&path, content).unwrap();
             let get = || known.get(&path, || Ok(Cached::Text(std::fs::read_to_string(&path).unwrap().into())));

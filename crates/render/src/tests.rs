@@ -19,7 +19,7 @@ fn get(key: String, kwargs: exec::KwArgs) -> exec::Result<String> {
 
 static PILLAR: exec::Module = exec::Module::new("pillar", "For tests.", &[&GET]);
 
-fn shown(opts: Map, text: &str, path: Option<&Path>) -> String {
+fn rendered(opts: Map, text: &str, path: Option<&Path>) -> String {
     let request = Request { text, path, saltenv: "base", ..Request::default() };
     match renderer(opts).render(&request) {
         Ok(value) => value.to_string(),
@@ -51,23 +51,23 @@ fn a_text_goes_through_the_renderers_it_names() {
         ("#!jinja x|yaml\na: 1", "ERROR Unknown renderer option: x"),
         ("#!py\ndef run(): pass", "ERROR not supported: the renderer 'py'"),
     ] {
-        assert_eq!(shown(map! {}, text, file), expected, "{text}");
+        assert_eq!(rendered(map! {}, text, file), expected, "{text}");
     }
 }
 
 #[test]
 fn options_name_the_default_and_what_is_allowed() {
-    assert_eq!(shown(map! { "renderer" => "json" }, "[1]", Some(Path::new("x"))), "[1]");
+    assert_eq!(rendered(map! { "renderer" => "json" }, "[1]", Some(Path::new("x"))), "[1]");
     let opts = map! { "renderer_blacklist" => vec!["jinja"] };
-    assert_eq!(shown(opts, "a: '{{ x }}'", Some(Path::new("x"))), "{'a': '{{ x }}'}");
+    assert_eq!(rendered(opts, "a: '{{ x }}'", Some(Path::new("x"))), "{'a': '{{ x }}'}");
 }
 
 #[test]
 fn a_text_that_is_no_file_keeps_its_ends_of_lines() {
-    assert_eq!(shown(map! {}, "#!jinja\r\na\r\n", None), "#!jinja\r\na\r\n");
-    assert_eq!(shown(map! {}, "#!jinja\r\na\r\n", Some(Path::new("x"))), "#!jinja\na\n");
-    assert_eq!(shown(map! {}, "  ", None), "ERROR list index out of range");
-    assert_eq!(shown(map! {}, "#!yaml a: 1", None), "{}");
+    assert_eq!(rendered(map! {}, "#!jinja\r\na\r\n", None), "#!jinja\r\na\r\n");
+    assert_eq!(rendered(map! {}, "#!jinja\r\na\r\n", Some(Path::new("x"))), "#!jinja\na\n");
+    assert_eq!(rendered(map! {}, "  ", None), "ERROR list index out of range");
+    assert_eq!(rendered(map! {}, "#!yaml a: 1", None), "{}");
 }
 
 #[test]
@@ -83,16 +83,16 @@ fn a_template_may_change_the_pillar_for_those_after_it() {
     let pillar = map! { "web" => map! { "sites" => map! { "a" => 1 }, "port" => 80 } };
     let (ctx, _) = exec::testing::context(&[&PILLAR], map! {}, map! {}, pillar);
     let renderer = Renderer::new(ctx, Arc::new(NoFiles));
-    let shown = |text| {
+    let rendered = |text| {
         let request = Request { text, path: Some(Path::new("/srv/x.sls")), saltenv: "base", ..Request::default() };
         renderer.render(&request).unwrap().to_string()
     };
-    shown("{% do salt['pillar.get']('web:sites').update({'b': 2}) %}\nx: y");
-    assert_eq!(shown("{{ salt['pillar.get']('web:sites', {}) }}"), "{'a': 1, 'b': 2}");
-    assert_eq!(shown("x: {{ pillar.web.sites.b }}"), "{'x': 2}");
+    rendered("{% do salt['pillar.get']('web:sites').update({'b': 2}) %}\nx: y");
+    assert_eq!(rendered("{{ salt['pillar.get']('web:sites', {}) }}"), "{'a': 1, 'b': 2}");
+    assert_eq!(rendered("x: {{ pillar.web.sites.b }}"), "{'x': 2}");
     // Anything else is asked of the function.
-    assert_eq!(shown("x: {{ salt['pillar.get']('web:port') }}"), "{'x': 'asked'}");
-    assert_eq!(shown("x: {{ salt['pillar.get']('web:sites', merge=True) }}"), "{'x': 'asked'}");
+    assert_eq!(rendered("x: {{ salt['pillar.get']('web:port') }}"), "{'x': 'asked'}");
+    assert_eq!(rendered("x: {{ salt['pillar.get']('web:sites', merge=True) }}"), "{'x': 'asked'}");
 }
 
 const WITH_SETTINGS: &str = "\

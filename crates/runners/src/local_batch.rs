@@ -152,7 +152,7 @@ impl Run<'_> {
                     Action::Silent(ids) => ids.iter().for_each(|id| self.lost(id)),
                     Action::Ask(ids) => {
                         let question = self.client.ask_running(&self.answers.jid, ids.iter()).await;
-                        part.asked(question);
+                        part.question_published(question);
                     }
                     Action::Refused => return Err(Error::Refused("Authorization error occurred".into())),
                     Action::Step(_) | Action::Finished => {}

@@ -219,7 +219,7 @@ impl Job {
                 tracing::error!("{}", problem.0);
                 self.error = Some(problem);
                 // Planned again: without that, the job would be due again at once.
-                self.settle(now, planned, false);
+                self.plan_next(now, planned, false);
                 return None;
             }
         };
@@ -227,7 +227,7 @@ impl Job {
             Verdict::Run => {}
             Verdict::Skip(reason) => {
                 self.state.skipped = Some(Skipped { reason, at: now.wall });
-                self.settle(now, planned, false);
+                self.plan_next(now, planned, false);
                 return None;
             }
             Verdict::Wait(reason, until) => {
@@ -236,14 +236,14 @@ impl Job {
                 if self.seconds().is_some() && planned.is_some() {
                     self.state.again = Some(until);
                 } else {
-                    self.settle(now, planned, false);
+                    self.plan_next(now, planned, false);
                 }
                 return None;
             }
         }
         // The caller logs a job that is very late.
         let late = planned.map_or(0, |at| -at.left(now));
-        self.settle(now, planned, true);
+        self.plan_next(now, planned, true);
         self.state.last_run = Some(now.wall);
         self.fill_in();
         let fun = if replaced { common.skip_function.clone() } else { function_of(&self.data).map(Value::to_string) };
@@ -410,7 +410,7 @@ impl Job {
     }
 
     /// Plans the next run after one that ran or was skipped.
-    fn settle(&mut self, now: Moment, planned: Option<DueTime>, ran: bool) {
+    fn plan_next(&mut self, now: Moment, planned: Option<DueTime>, ran: bool) {
         if let Some(planned) = planned {
             self.state.last_due = Some(planned.wall(now));
         }
@@ -471,7 +471,7 @@ impl Job {
     }
 
     /// Returns the definition with the current state, under Salt's names.
-    pub fn shown(&self, now: Moment) -> Value {
+    pub fn to_value(&self, now: Moment) -> Value {
         if self.given.as_map().is_none() {
             return self.given.clone();
         }

@@ -311,7 +311,7 @@ impl Schedule {
             // The options come later, so their jobs replace the pillar's.
             if source.is_none_or(|source| source == from) {
                 all.update(group.common.clone());
-                all.update(group.jobs.values().map(|job| (job.name.as_str(), job.shown(now))).collect());
+                all.update(group.jobs.values().map(|job| (job.name.as_str(), job.to_value(now))).collect());
             }
         }
         all
@@ -319,7 +319,7 @@ impl Schedule {
 
     /// Returns a job with its current state; empty if there is none.
     pub fn status(&self, name: &str, now: Moment) -> Map {
-        self.job(name).and_then(|job| job.shown(now).into_map()).unwrap_or_default()
+        self.job(name).and_then(|job| job.to_value(now).into_map()).unwrap_or_default()
     }
 
     /// Returns when a job runs next; `None` if that is unknown.
@@ -329,12 +329,12 @@ impl Schedule {
 
     /// Returns what is written to `_schedule.conf` below `schedule`: everything except the pillar's jobs.
     pub fn persisted(&self) -> Map {
-        self.options.given()
+        self.options.written_form()
     }
 }
 
 impl Group {
-    fn given(&self) -> Map {
+    fn written_form(&self) -> Map {
         let mut all = self.common.clone();
         for job in self.jobs.values() {
             // What was not a map is written back as it was.

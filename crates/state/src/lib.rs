@@ -20,12 +20,12 @@ pub use low::{Chunks, Settings};
 pub use run::{How, Run, World};
 
 /// A list of the state functions that exist, such as a registry.
-pub trait Known: Send + Sync {
+pub trait StateFunctions: Send + Sync {
     /// Returns whether a state function of this name exists, such as `service.mod_watch`.
     fn has(&self, fun: &str) -> bool;
 }
 
-impl Known for exec::Registry {
+impl StateFunctions for exec::Registry {
     fn has(&self, fun: &str) -> bool {
         self.find_permitted(fun).is_ok()
     }

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use crate::graph::Graph;
 use crate::high::{self, is_dunder, text_of};
 use crate::keywords::Kind;
-use crate::{Known, tag};
+use crate::{StateFunctions, tag};
 
 /// Settings that affect how states are compiled.
 pub struct Settings<'a> {
@@ -19,12 +19,12 @@ pub struct Settings<'a> {
     /// The jid of the orchestration that this run belongs to.
     pub orchestration_jid: Option<Value>,
     /// The state functions that exist.
-    pub known: &'a dyn Known,
+    pub known: &'a dyn StateFunctions,
 }
 
 impl<'a> Settings<'a> {
     /// Reads the settings from a minion's options and grains.
-    pub fn new(opts: &Map, grains: &Map, known: &'a dyn Known) -> Self {
+    pub fn new(opts: &Map, grains: &Map, known: &'a dyn StateFunctions) -> Self {
         let texts = |value: Option<&Value>| match value {
             Some(Value::List(items)) => items.iter().map(Value::to_string).collect(),
             Some(Value::Str(one)) => vec![one.clone()],
@@ -270,7 +270,7 @@ pub fn allow_aggregate(low: &Map, settings: &Settings) -> bool {
 }
 
 /// A state module without `mod_watch` cannot watch, so `watch` becomes `require`.
-fn watch_as_require(low: &mut Map, known: &dyn Known) {
+fn watch_as_require(low: &mut Map, known: &dyn StateFunctions) {
     let watches = low.contains_key("watch") || low.contains_key("watch_any");
     if !watches || known.has(&format!("{}.mod_watch", text_of(low, "state"))) {
         return;

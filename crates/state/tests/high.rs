@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use saltern_state::low::{Settings, compile, compile_high_data};
-use saltern_state::{Known, high};
+use saltern_state::{StateFunctions, high};
 use value::{Map, Value};
 
 struct Functions(HashSet<String>);
 
-impl Known for Functions {
+impl StateFunctions for Functions {
     fn has(&self, fun: &str) -> bool {
         self.0.contains(fun)
     }

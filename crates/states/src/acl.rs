@@ -30,7 +30,7 @@ struct Allowed {
 }
 
 /// Reads `rwX`, `r-x` or a digit.
-fn allowed(perms: &str) -> Option<Allowed> {
+fn parse_permissions(perms: &str) -> Option<Allowed> {
     let bit = |letter| match letter {
         'r' => Some(4),
         'w' => Some(2),
@@ -209,7 +209,7 @@ fn present(
     if !kind.is_known(&lists.file) {
         return Ok(ret.fail("ACL Type does not exist"));
     }
-    let Some(wanted) = allowed(&perms) else { return Ok(not_permissions(ret, &perms)) };
+    let Some(wanted) = parse_permissions(&perms) else { return Ok(not_permissions(ret, &perms)) };
     let who = kind.who(&lists.file, &acl_name);
     let wish = Wish { name: &name, kind, who: vec![acl_name.clone()], perms: &perms, recurse, force };
     let new = wish.entry(&acl_name, perms.as_str());
@@ -268,7 +268,7 @@ fn names(value: &Value) -> Vec<String> {
 }
 
 /// Returns the comments for entries of several names, or None if all entries are right.
-fn told(wish: &Wish<'_>, file: &Value, wanted: Allowed) -> Option<Texts> {
+fn differences(wish: &Wish<'_>, file: &Value, wanted: Allowed) -> Option<Texts> {
     let found: Vec<Option<i64>> = wish.who.iter().map(|who| wish.kind.octal(file, who)).collect();
     // Salt reports only the last difference, because its loop overwrites the variable.
     let different = found.iter().copied().flatten().rfind(|octal| !wanted.is(*octal));
@@ -305,7 +305,7 @@ fn list_present(
     #[default(false)] force: bool,
 ) -> Result<Ret> {
     let (ret, kind) = (Ret::new(name.as_str()), Kind::new(&acl_type));
-    let Some(wanted) = allowed(&perms) else { return Ok(not_permissions(ret, &perms)) };
+    let Some(wanted) = parse_permissions(&perms) else { return Ok(not_permissions(ret, &perms)) };
     let lists = match lists(ctx, &name, Map::new())? {
         Ok(lists) => lists,
         Err(text) => return Ok(ret.fail(text)),
@@ -314,7 +314,7 @@ fn list_present(
         return Ok(ret.fail("ACL Type does not exist"));
     }
     let wish = Wish { name: &name, kind, who: names(&acl_names), perms: &perms, recurse, force };
-    match told(&wish, &lists.file, wanted) {
+    match differences(&wish, &lists.file, wanted) {
         Some(texts) => set(ctx, ret, &wish, texts),
         None => Ok(ret.ok(AS_WISHED)),
     }

@@ -83,7 +83,7 @@ fn present(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: Kw
 }
 
 /// Does something to a beacon that is there; says these words when it is done, or when it is not there.
-fn settle(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (String, String)) -> Result<Ret> {
+fn change_if_present(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (String, String)) -> Result<Ret> {
     let ret = Ret::new(name.clone()).ok("");
     let (done, missing) = words;
     if beacons(ctx, &kwargs)?.get_value(name).is_none() {
@@ -100,7 +100,7 @@ fn settle(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (String, S
 #[function]
 fn absent(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Removed {name} from beacons"), format!("{name} not configured in beacons"));
-    let ret = settle(ctx, "delete", &name, kwargs.0, words)?;
+    let ret = change_if_present(ctx, "delete", &name, kwargs.0, words)?;
     if ret.result != Some(true) {
         return Ok(ret);
     }
@@ -112,14 +112,14 @@ fn absent(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwA
 #[function]
 fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Enabled {name} from beacons"), format!("{name} not a configured beacon"));
-    settle(ctx, "enable_beacon", &name, kwargs.0, words)
+    change_if_present(ctx, "enable_beacon", &name, kwargs.0, words)
 }
 
 /// Makes sure that a beacon is off.
 #[function]
 fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Disabled beacon {name}."), format!("Job {name} is not configured."));
-    settle(ctx, "disable_beacon", &name, kwargs.0, words)
+    change_if_present(ctx, "disable_beacon", &name, kwargs.0, words)
 }
 
 /// The answer of a `mod_beacon` that makes none: the state function knows no beacons, or none is wanted.

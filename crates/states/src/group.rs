@@ -77,7 +77,7 @@ impl Wish {
     }
 
     /// Shows a list of users. Salt keeps the members of a group to be emptied in a set.
-    fn shown(&self, key: &str, value: &Value) -> String {
+    fn display(&self, key: &str, value: &Value) -> String {
         let set = key == "delusers" && !self.delusers.truthy();
         match value.as_list().filter(|_| set) {
             Some(users) => {
@@ -153,7 +153,8 @@ fn present(
         None => create(ctx, &wish, &system, &non_unique, ret),
         Some(changes) if changes.is_empty() => Ok(ret),
         Some(changes) => {
-            let lines = changes.iter().map(|(key, value)| format!("{key}: {}\n", wish.shown(&key.to_string(), value)));
+            let lines =
+                changes.iter().map(|(key, value)| format!("{key}: {}\n", wish.display(&key.to_string(), value)));
             let mut text = "The following group attributes are set to be changed:\n".to_owned();
             text.extend(lines);
             if ctx.is_test() {

@@ -95,7 +95,7 @@ fn present(
     for (addresses, fun, kind, what) in steps {
         for address in addresses {
             let done = test || call(ctx, fun, args![address.as_str(), what], Map::new())?.truthy();
-            lines.push(told(kind, address, what, test, done));
+            lines.push(change_comment(kind, address, what, test, done));
             if !done {
                 ret.result = Some(false);
                 continue;
@@ -109,7 +109,7 @@ fn present(
     Ok(Ret { comment: lines.join("\n").into(), ..ret })
 }
 
-fn told(kind: &str, address: &str, what: &str, test: bool, done: bool) -> String {
+fn change_comment(kind: &str, address: &str, what: &str, test: bool, done: bool) -> String {
     match (kind, test, done) {
         ("added", true, _) => format!("Host {what} ({address}) would be added"),
         ("added", _, true) => format!("Added host {what} ({address})"),

@@ -9,7 +9,7 @@ use crate::{Ret, args};
 /// The module.
 pub static MODULE: Module = Module::new("kmod", "Modules of the kernel are loaded or not.", &[&ABSENT, &PRESENT]);
 
-fn wanted(name: &str, mods: &Value) -> Vec<String> {
+fn module_names(name: &str, mods: &Value) -> Vec<String> {
     let mut wanted: Vec<String> = Vec::new();
     for name in mods.as_list().unwrap_or(&[name.into()]).iter().map(Value::to_string) {
         if !wanted.contains(&name) {
@@ -65,7 +65,7 @@ impl Outcome {
         self.no.is_empty() && self.failed.is_empty()
     }
 
-    fn told(&self, did: &str, verb: &str) -> Vec<String> {
+    fn comments(&self, did: &str, verb: &str) -> Vec<String> {
         let mut lines: Vec<String> = done(did, &self.yes).into_iter().collect();
         lines.extend(done(&format!("Failed to {verb}"), &self.no));
         let failed = self.failed.iter();
@@ -82,7 +82,7 @@ fn present(
     #[default(false)] persist: bool,
     #[default(Value::Null)] mods: Value,
 ) -> Result<Ret> {
-    let wanted = wanted(&name, &mods);
+    let wanted = module_names(&name, &mods);
     let mut loaded = names(ctx, "kmod.mod_list", args![])?;
     if persist {
         let kept = names(ctx, "kmod.mod_list", args![true])?;
@@ -115,7 +115,7 @@ fn present(
         let answer = call(ctx, "kmod.load", args![module.as_str(), persist], Map::new())?;
         outcome.add(module, answer, "loaded", &mut changes);
     }
-    lines.extend(outcome.told("Loaded", "load"));
+    lines.extend(outcome.comments("Loaded", "load"));
     let good = unknown.is_empty() && outcome.good();
     Ok(Ret { result: Some(good), ..ret.ok(lines.join("\n")) }.changed(changes))
 }
@@ -129,7 +129,7 @@ fn absent(
     #[default(true)] comment: Value,
     #[default(Value::Null)] mods: Value,
 ) -> Result<Ret> {
-    let wanted = wanted(&name, &mods);
+    let wanted = module_names(&name, &mods);
     let mut loaded = names(ctx, "kmod.mod_list", args![])?;
     if persist {
         loaded.extend(names(ctx, "kmod.mod_list", args![true])?);
@@ -148,6 +148,6 @@ fn absent(
         let answer = call(ctx, "kmod.remove", args, Map::new())?;
         outcome.add(module, answer, "removed", &mut changes);
     }
-    let lines = outcome.told("Removed", "remove");
+    let lines = outcome.comments("Removed", "remove");
     Ok(Ret { result: Some(outcome.good()), ..ret.ok(lines.join("\n")) }.changed(changes))
 }

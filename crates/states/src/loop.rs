@@ -87,13 +87,13 @@ fn as_template(condition: &str) -> String {
 }
 
 /// The function to call, with what.
-struct Asked<'a> {
+struct FunctionCall<'a> {
     fun: &'a str,
     args: Value,
     kwargs: Value,
 }
 
-impl Asked<'_> {
+impl FunctionCall<'_> {
     fn call(&self, ctx: &Context) -> Result<Value> {
         let kwargs = self.kwargs.as_map().cloned().unwrap_or_default();
         // Permitted functions only: a state must not get round `disable_modules`.
@@ -126,7 +126,7 @@ fn until(
     if ctx.is_test() {
         return Ok(ret.would(format!("The execution module {name} will be run")));
     }
-    let (pace, asked) = (Pace::new(timeout, period), Asked { fun: &name, args: m_args, kwargs: m_kwargs });
+    let (pace, asked) = (Pace::new(timeout, period), FunctionCall { fun: &name, args: m_args, kwargs: m_kwargs });
     // The deadline is checked before each call, so a timeout of 0 never calls the function.
     while !pace.is_over() {
         // Unlike in `until_no_eval` an error is not caught, as in Salt.
@@ -209,7 +209,7 @@ fn until_no_eval(
     };
     // Not part of the timeout, which starts afterwards.
     ctx.sleep(seconds(&init_wait).unwrap_or_default());
-    let (pace, asked, mut attempts) = (Pace::new(timeout, period), Asked { fun: &name, args, kwargs }, 0);
+    let (pace, asked, mut attempts) = (Pace::new(timeout, period), FunctionCall { fun: &name, args, kwargs }, 0);
     while !pace.is_over() {
         attempts += 1;
         let answer = match asked.call(ctx) {

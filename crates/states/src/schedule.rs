@@ -72,7 +72,7 @@ struct Change {
     tells: (bool, bool),
 }
 
-fn settle(ctx: &Context, name: Value, kwargs: Map, offline: Option<Value>, change_: Change) -> Result<Ret> {
+fn change_if_present(ctx: &Context, name: Value, kwargs: Map, offline: Option<Value>, change_: Change) -> Result<Ret> {
     let ret = Ret::new(name.clone()).ok("");
     if jobs(ctx, offline)?.get_value(&name).is_none() {
         return Ok(ret.ok(format!("Job {name} not present in schedule")));
@@ -94,18 +94,24 @@ fn settle(ctx: &Context, name: Value, kwargs: Map, offline: Option<Value>, chang
 #[function]
 fn absent(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let offline = Some(kwargs.0.get("offline").cloned().unwrap_or_default());
-    settle(ctx, name, kwargs.0, offline, Change { fun: "delete", done: "Removed", tells: (true, false) })
+    change_if_present(ctx, name, kwargs.0, offline, Change { fun: "delete", done: "Removed", tells: (true, false) })
 }
 
 /// Makes sure that a job of the schedule is on.
 #[function]
 fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
-    settle(ctx, name, kwargs.0, None, Change { fun: "enable_job", done: "Enabled", tells: (false, true) })
+    change_if_present(ctx, name, kwargs.0, None, Change { fun: "enable_job", done: "Enabled", tells: (false, true) })
 }
 
 /// Makes sure that a job of the schedule is off.
 #[function]
 fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let offline = Some(kwargs.0.get("offline").cloned().unwrap_or_default());
-    settle(ctx, name, kwargs.0, offline, Change { fun: "disable_job", done: "Disabled", tells: (false, false) })
+    change_if_present(
+        ctx,
+        name,
+        kwargs.0,
+        offline,
+        Change { fun: "disable_job", done: "Disabled", tells: (false, false) },
+    )
 }

@@ -29,7 +29,7 @@ pub fn raise_open_files(connections: u64) -> Result<u64, LimitError> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|_| failed(0))?;
     // Checked before the minions start: otherwise the swarm would run into `EMFILE` halfway, and the failures would
     // look like those of the master.
-    let Some((new_soft, new_hard)) = wanted(needed, soft, hard) else { return Ok(soft) };
+    let Some((new_soft, new_hard)) = new_limits(needed, soft, hard) else { return Ok(soft) };
     if setrlimit(Resource::RLIMIT_NOFILE, new_soft, new_hard).is_ok() {
         return Ok(new_soft);
     }
@@ -37,7 +37,7 @@ pub fn raise_open_files(connections: u64) -> Result<u64, LimitError> {
 }
 
 /// Returns the limits to set; `None` if the current ones suffice.
-fn wanted(needed: rlim_t, soft: rlim_t, hard: rlim_t) -> Option<(rlim_t, rlim_t)> {
+fn new_limits(needed: rlim_t, soft: rlim_t, hard: rlim_t) -> Option<(rlim_t, rlim_t)> {
     // The hard limit is never lowered: an unprivileged process cannot raise it again.
     (soft < needed).then(|| (needed, hard.max(needed)))
 }
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn limits_are_raised_only_when_they_are_too_low() {
-        assert_eq!(wanted(300, 1024, 4096), None);
-        assert_eq!(wanted(3000, 1024, 4096), Some((3000, 4096)));
-        assert_eq!(wanted(30_000, 1024, 4096), Some((30_000, 30_000)));
+        assert_eq!(new_limits(300, 1024, 4096), None);
+        assert_eq!(new_limits(3000, 1024, 4096), Some((3000, 4096)));
+        assert_eq!(new_limits(30_000, 1024, 4096), Some((30_000, 30_000)));
     }
 
     #[test]

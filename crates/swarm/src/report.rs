@@ -247,7 +247,7 @@ impl Report {
             jobs_seen: jobs.seen,
             returns_per_second: rounded(counts.returns as f64 / seconds),
             returns_per_second_peak: timeline.peak,
-            jobs: jobs.each().map(|job| told(job, stats)).collect(),
+            jobs: jobs.each().map(|job| job_report(job, stats)).collect(),
             requests: requests(stats, seconds),
             errors: errors(stats),
             watched: watch.map(|watch| WatchReport { last: watch.latest(), peak: watch.peaks() }),
@@ -269,7 +269,7 @@ impl Report {
     }
 }
 
-fn told(job: &Job, stats: &Stats) -> JobReport {
+fn job_report(job: &Job, stats: &Stats) -> JobReport {
     JobReport {
         jid: job.jid.clone(),
         fun: job.fun.clone(),

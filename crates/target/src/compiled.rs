@@ -267,7 +267,7 @@ fn wrong_type(found: &Value, kind: TargetType) -> Error {
 mod tests {
     use super::*;
 
-    fn said(target: &str, kind: TargetType) -> String {
+    fn error_of(target: &str, kind: TargetType) -> String {
         Compiled::for_master(&target.into(), kind, &Context::default()).unwrap_err().to_string()
     }
 
@@ -283,14 +283,14 @@ mod tests {
             ("a not not b or", "operator where a word should be: word 3, 'not'"),
             ("a or", "expression ends too early"),
         ] {
-            assert_eq!(said(target, TargetType::Compound), format!("invalid compound target '{target}': {reason}"));
+            assert_eq!(error_of(target, TargetType::Compound), format!("invalid compound target '{target}': {reason}"));
         }
     }
 
     #[test]
     fn a_broken_regular_expression_is_explained_in_one_line() {
         for pattern in ["web[", "web(", "*x", "a{2,1}", "(?P<n", "\\q"] {
-            let said = said(pattern, TargetType::Pcre);
+            let said = error_of(pattern, TargetType::Pcre);
             assert!(said.starts_with(&format!("invalid regular expression '{pattern}': ")), "{said}");
             assert!(!said.contains('\n') && said.len() < 120, "{said}");
         }

@@ -29,7 +29,7 @@ pub(crate) enum Expression {
 
 /// The parts of a word of a compound target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Word<'a> {
+pub(crate) struct Term<'a> {
     pub engine: Option<char>,
     pub delimiter: Option<char>,
     pub pattern: &'a str,
@@ -40,8 +40,8 @@ const ENGINES: &str = "GPIJLNSERTM";
 const ENGINES_WITH_DELIMITER: &str = "GPIJ";
 
 /// Splits a word such as `G@os:Debian` or `I|@a|b`. One without an engine is a glob.
-pub(crate) fn parse_word(word: &str) -> Word<'_> {
-    let plain = Word { engine: None, delimiter: None, pattern: word };
+pub(crate) fn parse_word(word: &str) -> Term<'_> {
+    let plain = Term { engine: None, delimiter: None, pattern: word };
     // As in Salt's pattern for words, the dot does not match a newline.
     if word.strip_suffix('\n').unwrap_or(word).contains('\n') {
         return plain;
@@ -54,10 +54,10 @@ pub(crate) fn parse_word(word: &str) -> Word<'_> {
         // A delimiter first: `G@@x` is a path with the delimiter `@`, as Salt's pattern reads it.
         && let Some(pattern) = letters.as_str().strip_prefix('@').filter(|pattern| !pattern.is_empty())
     {
-        return Word { engine: Some(engine), delimiter: Some(delimiter), pattern };
+        return Term { engine: Some(engine), delimiter: Some(delimiter), pattern };
     }
     match after.strip_prefix('@').filter(|pattern| !pattern.is_empty()) {
-        Some(pattern) => Word { engine: Some(engine), delimiter: None, pattern },
+        Some(pattern) => Term { engine: Some(engine), delimiter: None, pattern },
         None => plain,
     }
 }

@@ -17,14 +17,14 @@ pub(crate) struct Pulse {
     /// The peer sends PINGs.
     asks: bool,
     heard: Instant,
-    asked: Option<Asked>,
+    asked: Option<Unanswered>,
     /// One timer for many messages: it may expire before something is due, never after.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// PINGs that nothing has followed.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Unanswered {
     first: Instant,
     last: Instant,
 }
@@ -63,7 +63,7 @@ impl Pulse {
         if now - first >= patience && now > first {
             return Err(Error::Silent(now - self.heard));
         }
-        self.asked = Some(Asked { first, last: now });
+        self.asked = Some(Unanswered { first, last: now });
         Ok(())
     }
 

@@ -66,7 +66,7 @@ fn check(text: &str) -> Result<(), InvalidId> {
         return Err(InvalidId::TooLong(text.len()));
     }
     // Before the leading dot, so that the error of `../x` names the slash.
-    if let Some(character) = text.chars().find(|character| !allowed(*character)) {
+    if let Some(character) = text.chars().find(|character| !is_allowed_character(*character)) {
         return Err(InvalidId::Character { id: text.to_owned(), character });
     }
     if text.starts_with('.') {
@@ -75,7 +75,7 @@ fn check(text: &str) -> Result<(), InvalidId> {
     Ok(())
 }
 
-fn allowed(character: char) -> bool {
+fn is_allowed_character(character: char) -> bool {
     // Control characters could rewrite the terminal of whoever lists the keys. Salt accepts them.
     !matches!(character, '/' | '\\') && !character.is_control() && !invisible(character)
 }

@@ -129,7 +129,7 @@ impl<'a> Host<'a> {
             let runs = all[&tree.name].take();
             let texts = [&runs[0], &runs[2]].map(|run| self.plain_text(run["text"].as_str().unwrap_or_default()));
             let data: Vec<Value> = runs.as_array().into_iter().flatten().map(|run| self.plain(run)).collect();
-            (tree.name.clone(), shown(data, texts))
+            (tree.name.clone(), comparison(data, texts))
         };
         Ok(trees.iter().map(one).collect())
     }
@@ -156,7 +156,7 @@ impl<'a> Host<'a> {
             let (tested, tested_text) = (data(name, "test=True")?, text(name, "test=True")?);
             let (real, again, again_text) =
                 (data(name, "test=False")?, data(name, "test=False")?, text(name, "test=False")?);
-            Ok((tree.name.clone(), shown(vec![tested, real, again], [tested_text, again_text])))
+            Ok((tree.name.clone(), comparison(vec![tested, real, again], [tested_text, again_text])))
         };
         trees.iter().map(one).collect()
     }
@@ -203,7 +203,7 @@ fn without_traceback(text: &str) -> String {
     text
 }
 
-fn shown(data: Vec<Value>, [tested, again]: [String; 2]) -> Value {
+fn comparison(data: Vec<Value>, [tested, again]: [String; 2]) -> Value {
     let text = |text: String| text.lines().map(Value::from).collect::<Value>();
     json!({"data": data, "test printed": text(tested), "again printed": text(again)})
 }

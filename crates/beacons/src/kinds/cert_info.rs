@@ -32,7 +32,7 @@ fn look(config: &Value, (): &mut ()) -> Found {
             }
             path => (path.to_string(), usual),
         };
-        match std::fs::read(&path).map_err(|error| error.to_string()).and_then(|pem| told(&path, &pem, days)) {
+        match std::fs::read(&path).map_err(|error| error.to_string()).and_then(|pem| days_left(&path, &pem, days)) {
             Ok(certificate) => found.extend(certificate.map(Value::Map)),
             Err(reason) => tracing::error!("Unable to load certificate {path} ({reason})"),
         }
@@ -40,7 +40,7 @@ fn look(config: &Value, (): &mut ()) -> Found {
     Ok(if found.is_empty() { Vec::new() } else { vec![map! { "certificates" => found }] })
 }
 
-fn told(path: &str, pem: &[u8], days: i64) -> Result<Option<Map>, String> {
+fn days_left(path: &str, pem: &[u8], days: i64) -> Result<Option<Map>, String> {
     let text = |error: openssl::error::ErrorStack| error.to_string();
     let certificate = X509::from_pem(pem).map_err(text)?;
     let now = Asn1Time::days_from_now(0).map_err(text)?;
@@ -163,13 +163,13 @@ mod tests {
     #[test]
     fn an_expiring_certificate_is_reported() {
         let pem = certificate(30);
-        assert_eq!(told("x", &pem, 10).unwrap(), None);
-        let told = told("x", &pem, 45).unwrap().unwrap();
+        assert_eq!(days_left("x", &pem, 10).unwrap(), None);
+        let told = days_left("x", &pem, 45).unwrap().unwrap();
         assert_eq!(told.get_str("subject"), Some("CN=\"web1\""));
         assert_eq!(told.get_str("notBefore_raw"), Some("20240229131415Z"));
         assert_eq!(told.get_str("notBefore"), Some("2024-02-29 13:14:15Z"));
         assert_eq!(told.get_str("signature_algorithm"), Some("sha256WithRSAEncryption"));
         assert_eq!(told.get("has_expired"), Some(&false.into()));
-        assert!(super::told("x", b"no", 1).is_err());
+        assert!(super::days_left("x", b"no", 1).is_err());
     }
 }

@@ -65,11 +65,11 @@ fn validate(config: &Value) -> Result<(), String> {
     Ok(())
 }
 
-type Known = BTreeMap<String, Map>;
+type Interfaces = BTreeMap<String, Map>;
 
 struct Settings {
     config: Map,
-    last: Option<Known>,
+    last: Option<Interfaces>,
 }
 
 impl Watcher for Settings {
@@ -81,8 +81,8 @@ impl Watcher for Settings {
     }
 }
 
-fn all(root: &Path) -> Known {
-    let Ok(entries) = std::fs::read_dir(root) else { return Known::new() };
+fn all(root: &Path) -> Interfaces {
+    let Ok(entries) = std::fs::read_dir(root) else { return Interfaces::new() };
     let addresses = addresses();
     let facts = |name: String| {
         let mut facts = of_interface(&root.join(&name), &name);
@@ -151,7 +151,7 @@ fn addresses() -> BTreeMap<String, Vec<Value>> {
 }
 
 impl Settings {
-    fn judge(&mut self, now: Known) -> Vec<Map> {
+    fn judge(&mut self, now: Interfaces) -> Vec<Map> {
         // The first look compares with itself.
         let before = self.last.replace(now.clone()).unwrap_or_else(|| now.clone());
         let Some(wanted) = self.config.get("interfaces").and_then(Value::as_map) else { return Vec::new() };
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn changes_are_reported_per_interface_or_together() {
-        let known = |mtu: i64, promiscuity: i64| -> Known {
+        let known = |mtu: i64, promiscuity: i64| -> Interfaces {
             [("eth0".to_owned(), map! { "mtu" => mtu, "promiscuity" => promiscuity })].into()
         };
         let config =

@@ -29,16 +29,16 @@ fn memory(config: &Value, (): &mut ()) -> Found {
     let text = read()?;
     // Kernels before 3.14 do not estimate what could be freed.
     let (total, free) = (field(&text, "MemTotal")?, field(&text, "MemAvailable").or_else(|_| field(&text, "MemFree"))?);
-    Ok(told(config, "memusage", share(total, total - free)))
+    Ok(over_limit(config, "memusage", share(total, total - free)))
 }
 
 fn swap(config: &Value, (): &mut ()) -> Found {
     let text = read()?;
     let (total, free) = (field(&text, "SwapTotal")?, field(&text, "SwapFree")?);
-    Ok(told(config, "swapusage", share(total, total - free)))
+    Ok(over_limit(config, "swapusage", share(total, total - free)))
 }
 
-fn told(config: &Value, name: &str, usage: f64) -> Vec<value::Map> {
+fn over_limit(config: &Value, name: &str, usage: f64) -> Vec<value::Map> {
     // Without a bound that can be read nothing is reported.
     let bound = flat(config).get("percent").and_then(percent).unwrap_or(f64::INFINITY);
     if usage >= bound { vec![map! { name => usage }] } else { Vec::new() }
@@ -68,8 +68,8 @@ mod tests {
         let text = "MemTotal:       1000 kB\nMemAvailable:    370 kB\n";
         let usage = share(field(text, "MemTotal").unwrap(), 1000.0 - field(text, "MemAvailable").unwrap());
         let config: Value = list![map! { "percent" => "63%" }];
-        assert_eq!(told(&config, "memusage", usage), [map! { "memusage" => 63.0 }]);
-        assert_eq!(told(&config, "memusage", 62.9), []);
+        assert_eq!(over_limit(&config, "memusage", usage), [map! { "memusage" => 63.0 }]);
+        assert_eq!(over_limit(&config, "memusage", 62.9), []);
         assert_eq!(share(0.0, 0.0), 0.0);
         assert!(validate(&list![], "memusage").is_err() && validate(&config, "memusage").is_ok());
         assert!(memory(&list![map! { "percent" => 0 }], &mut ()).is_ok_and(|found| found.len() == 1));

@@ -11,4 +11,4 @@ pub use credentials::Credentials;
 pub use error::Error;
 pub use master_channel::{MasterChannel, MinionIdentity, Settings, Signatures};
 pub use sign_in::SignIn;
-pub use trust::{Change, Distrust, FileTrust, Judgement, Keep, Shown, Trust, TrustSettings, judge};
+pub use trust::{Change, Distrust, FileTrust, Judgement, Keep, OfferedKey, Trust, TrustSettings, judge};

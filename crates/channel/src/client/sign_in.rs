@@ -11,7 +11,7 @@ use rt::Rt;
 use value::{Map, Value};
 use wire::loads::{AWAIT_FIELD, Abilities, Ability, AuthAccepted, AuthAnswer, AuthReply, AuthRequest, Verdict};
 
-use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, Settings, Shown, Trust, judge};
+use super::{Credentials, Distrust, Error, Judgement, MinionIdentity, OfferedKey, Settings, Trust, judge};
 
 /// The answer of a master to a sign-in.
 pub enum SignIn {
@@ -125,8 +125,11 @@ impl<'a> Attempt<'a> {
     }
 
     fn accept(&self, accepted: &AuthAccepted) -> Result<(Judgement, PublicKey), Error> {
-        let shown =
-            Shown { key: &accepted.pub_key, signature: accepted.pub_sig.as_deref(), token_sent: self.token.is_some() };
+        let shown = OfferedKey {
+            key: &accepted.pub_key,
+            signature: accepted.pub_sig.as_deref(),
+            token_sent: self.token.is_some(),
+        };
         let verify = |signature: &str| self.vouched(&accepted.pub_key, signature);
         let finger = || crypto::pem_finger(accepted.pub_key.as_bytes(), self.settings.hash_type);
         let judgement = judge(&self.settings.trust, self.known.as_deref(), shown, verify, finger);

@@ -23,7 +23,7 @@ pub struct TrustSettings {
 
 /// What a master shows in its answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct OfferedKey<'a> {
     /// Its public key.
     pub key: &'a str,
     /// The signature of that key, if any, as sent.
@@ -146,7 +146,7 @@ pub struct Change {
 pub fn judge(
     settings: &TrustSettings,
     known: Option<&str>,
-    shown: Shown<'_>,
+    shown: OfferedKey<'_>,
     verify: impl Fn(&str) -> Result<(), Distrust>,
     finger: impl FnOnce() -> String,
 ) -> Result<Judgement, Distrust> {
@@ -321,11 +321,11 @@ mod tests {
     const KNOWN: Judgement = Judgement { keep: Keep::Nothing, token: true };
     const SAME: &str = "KEY A\n";
 
-    fn shown(key: &str, signature: Option<&'static str>) -> Shown<'static> {
-        Shown { key: if key == "a" { "KEY A" } else { "KEY B" }, signature, token_sent: true }
+    fn offered(key: &str, signature: Option<&'static str>) -> OfferedKey<'static> {
+        OfferedKey { key: if key == "a" { "KEY A" } else { "KEY B" }, signature, token_sent: true }
     }
 
-    fn decide(settings: TrustSettings, known: Option<&str>, shown: Shown<'_>) -> Result<Judgement, Distrust> {
+    fn decide(settings: TrustSettings, known: Option<&str>, shown: OfferedKey<'_>) -> Result<Judgement, Distrust> {
         judge(
             &settings,
             known,
@@ -341,47 +341,47 @@ mod tests {
 
     #[test]
     fn the_first_key_is_trusted_and_kept() {
-        let first = Shown { token_sent: false, ..shown("a", None) };
+        let first = OfferedKey { token_sent: false, ..offered("a", None) };
         assert_eq!(decide(TrustSettings::default(), None, first), Ok(FIRST));
     }
 
     #[test]
     fn the_same_key_must_return_the_token() {
-        let same = decide(TrustSettings::default(), Some(SAME), shown("a", None));
+        let same = decide(TrustSettings::default(), Some(SAME), offered("a", None));
         assert_eq!(same, Ok(KNOWN));
     }
 
     #[test]
     fn a_changed_key_needs_a_good_signature() {
         let plain = TrustSettings::default;
-        assert_eq!(decide(plain(), Some(SAME), shown("b", None)), Err(Distrust::Changed(None)));
-        assert_eq!(decide(plain(), Some(SAME), shown("b", Some("good"))), Err(Distrust::UnexpectedSignature));
-        assert_eq!(decide(verifying(), Some(SAME), shown("b", Some("bad"))), Err(Distrust::BadSignature));
-        assert_eq!(decide(verifying(), Some(SAME), shown("b", None)), Err(Distrust::Unsigned));
-        let good = decide(verifying(), Some(SAME), shown("b", Some("good")));
+        assert_eq!(decide(plain(), Some(SAME), offered("b", None)), Err(Distrust::Changed(None)));
+        assert_eq!(decide(plain(), Some(SAME), offered("b", Some("good"))), Err(Distrust::UnexpectedSignature));
+        assert_eq!(decide(verifying(), Some(SAME), offered("b", Some("bad"))), Err(Distrust::BadSignature));
+        assert_eq!(decide(verifying(), Some(SAME), offered("b", None)), Err(Distrust::Unsigned));
+        let good = decide(verifying(), Some(SAME), offered("b", Some("good")));
         assert_eq!(good, Ok(Judgement { keep: Keep::Replace, token: false }));
     }
 
     #[test]
     fn signing_and_verifying_must_go_together() {
-        assert_eq!(decide(verifying(), Some(SAME), shown("a", None)), Err(Distrust::Unsigned));
-        let unasked = decide(TrustSettings::default(), Some(SAME), shown("a", Some("good")));
+        assert_eq!(decide(verifying(), Some(SAME), offered("a", None)), Err(Distrust::Unsigned));
+        let unasked = decide(TrustSettings::default(), Some(SAME), offered("a", Some("good")));
         assert_eq!(unasked, Err(Distrust::UnexpectedSignature));
-        assert_eq!(decide(verifying(), None, shown("a", Some("bad"))), Err(Distrust::BadSignature));
+        assert_eq!(decide(verifying(), None, offered("a", Some("bad"))), Err(Distrust::BadSignature));
     }
 
     #[test]
     fn a_known_key_is_verified_again_only_when_asked_for() {
-        assert!(decide(verifying(), Some(SAME), shown("a", Some("bad"))).is_ok());
+        assert!(decide(verifying(), Some(SAME), offered("a", Some("bad"))).is_ok());
         let always = TrustSettings { always_verify: true, ..verifying() };
-        assert_eq!(decide(always, Some(SAME), shown("a", Some("bad"))), Err(Distrust::BadSignature));
+        assert_eq!(decide(always, Some(SAME), offered("a", Some("bad"))), Err(Distrust::BadSignature));
     }
 
     #[test]
     fn a_pinned_fingerprint_must_fit() {
         let pinned = |finger: &str| TrustSettings { finger: Some(finger.to_owned()), ..TrustSettings::default() };
-        assert!(decide(pinned("AA:bb"), None, shown("a", None)).is_ok());
-        let other = decide(pinned("cc:dd"), None, shown("a", None));
+        assert!(decide(pinned("AA:bb"), None, offered("a", None)).is_ok());
+        let other = decide(pinned("cc:dd"), None, offered("a", None));
         assert!(matches!(other, Err(Distrust::Fingerprint { .. })), "{other:?}");
     }
 
@@ -389,7 +389,7 @@ mod tests {
     fn open_mode_takes_any_key() {
         let open = TrustSettings { open_mode: true, ..TrustSettings::default() };
         let taken = Judgement { keep: Keep::Nothing, token: false };
-        assert_eq!(decide(open, Some(SAME), shown("b", None)), Ok(taken));
+        assert_eq!(decide(open, Some(SAME), offered("b", None)), Ok(taken));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Refused {
         Refused { answer: Answer::plain("bad load"), reason: reason.into(), about: None }
     }
 
-    fn told(answer: impl Into<Value>, reason: impl Into<String>) -> Self {
+    fn plain(answer: impl Into<Value>, reason: impl Into<String>) -> Self {
         Refused { answer: Answer::Plain(answer.into()), reason: reason.into(), about: None }
     }
 }
@@ -66,7 +66,9 @@ impl Server {
     /// The answer for its sender when it does not pass.
     pub fn open(&self, request: Result<Envelope, wire::envelope::Error>) -> Result<Opened, Refused> {
         let envelope = request.map_err(|error| match error {
-            wire::envelope::Error::LoadNotMap(_) => Refused::told("payload and load must be a dict", error.to_string()),
+            wire::envelope::Error::LoadNotMap(_) => {
+                Refused::plain("payload and load must be a dict", error.to_string())
+            }
             other => Refused::bad_load(other.to_string()),
         })?;
         let least = self.settings.minimum_auth_version;
@@ -92,7 +94,10 @@ impl Server {
     fn open_sealed(&self, sealed: Sealed, claimed: Option<MinionId>) -> Result<SealedRequest, Refused> {
         let (sealer, opened) = self.unseal(&sealed, claimed.as_ref())?;
         let Value::Map(mut load) = opened else {
-            return Err(Refused::told("payload and load must be a dict", format!("{}: no map", who(claimed.as_ref()))));
+            return Err(Refused::plain(
+                "payload and load must be a dict",
+                format!("{}: no map", who(claimed.as_ref())),
+            ));
         };
         // As Salt's masters, before anything else in the load is looked at.
         check_id_text(&load)?;
@@ -266,13 +271,13 @@ fn check_id_text(load: &Map) -> Result<(), Refused> {
     match load.get("id") {
         None => Ok(()),
         Some(Value::Str(id)) if id.contains('\0') => {
-            Err(Refused::told("bad load: id contains a null byte", "an id contains a null byte"))
+            Err(Refused::plain("bad load: id contains a null byte", "an id contains a null byte"))
         }
         Some(Value::Str(_)) => Ok(()),
         Some(other) => {
             // Cut: the text is from a stranger and goes back to one.
             let shown: String = other.to_string().chars().take(100).collect();
-            Err(Refused::told(format!("bad load: id {shown} is not a string"), "an id is not text"))
+            Err(Refused::plain(format!("bad load: id {shown} is not a string"), "an id is not text"))
         }
     }
 }

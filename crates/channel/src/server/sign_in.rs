@@ -109,7 +109,7 @@ impl Server {
         }
         let Some(request) = read(request) else {
             let algorithm = signature_algorithm(&request.load).unwrap_or_default();
-            warn!("Authentication request from invalid id {}", shown(request.load.get("id")));
+            warn!("Authentication request from invalid id {}", escaped_id(request.load.get("id")));
             return SignedIn::undecided(self.refusal(Verdict::Rejected, nonce, algorithm, request.version));
         };
         let offer = Offer { id: &request.id, public: &request.public, grains: request.grains, peer };
@@ -217,7 +217,7 @@ fn try_again() -> Answer {
 }
 
 /// Escapes and cuts a stranger's id for a log line.
-fn shown(id: Option<&Value>) -> String {
+fn escaped_id(id: Option<&Value>) -> String {
     let text = match id {
         Some(Value::Str(text)) => text.to_string(),
         Some(other) => format!("(a {})", other.type_name()),

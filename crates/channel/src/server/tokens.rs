@@ -12,9 +12,9 @@ use wire::MinionId;
 
 /// The last valid token of each minion, with the key it was valid for.
 #[derive(Default)]
-pub struct VerifiedTokens(Mutex<Known>);
+pub struct VerifiedTokens(Mutex<KeysByMinion>);
 
-type Known = HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>;
+type KeysByMinion = HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>;
 
 impl VerifiedTokens {
     /// Returns whether the token proves that its sender has the private half of the key.
@@ -32,7 +32,7 @@ impl VerifiedTokens {
         good
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, KeysByMinion> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -185,7 +185,7 @@ impl Run<'_> {
                     Action::Silent(ids) => ids.iter().try_for_each(|id| self.lost(id))?,
                     Action::Ask(ids) => {
                         let question = self.session.client.ask_running(&self.jid, ids.iter()).await;
-                        part.asked(question);
+                        part.question_published(question);
                     }
                     Action::Refused => anyhow::bail!(client::Error::Refused("Authorization error occurred".into())),
                     Action::Step(_) | Action::Finished => {}

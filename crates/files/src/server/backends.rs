@@ -196,7 +196,7 @@ impl FileServer {
                 failed => errors.extend(failed),
             }
         }
-        said("cleared", cleared, errors)
+        answer("cleared", cleared, errors)
     }
 
     /// Removes the locks of remotes whose URL matches a pattern; returns Salt's lists `cleared` and `errors`.
@@ -208,7 +208,7 @@ impl FileServer {
             cleared.extend(done);
             errors.extend(failed);
         }
-        said("cleared", cleared, errors)
+        answer("cleared", cleared, errors)
     }
 
     /// Locks the remotes whose URL matches a pattern; returns Salt's lists `locked` and `errors`.
@@ -228,11 +228,11 @@ impl FileServer {
             locked.extend(done);
             errors.extend(failed);
         }
-        said("locked", locked, errors)
+        answer("locked", locked, errors)
     }
 }
 
-fn said(what: &str, done: Vec<String>, errors: Vec<String>) -> Map {
+fn answer(what: &str, done: Vec<String>, errors: Vec<String>) -> Map {
     let mut answer = map! { what => done, "errors" => errors };
     // Salt's runners show only what is not empty.
     answer.retain(|_, said| said.truthy());

@@ -172,7 +172,7 @@ fn older_rules(machine: &Machine, grains: &mut Map, release: Option<&OsRelease>)
             None => quirks::lsb_from_named_files(machine, grains),
         }
     }
-    settle(grains, &WholeMachine::of(machine, release));
+    decide(grains, &WholeMachine::of(machine, release));
     if let Some(release) = release {
         quirks::suse_product(grains, release);
     }
@@ -182,7 +182,7 @@ fn older_rules(machine: &Machine, grains: &mut Map, release: Option<&OsRelease>)
 }
 
 /// Decides on the grains, from the `lsb_distrib_*` found and the merged release files.
-fn settle(grains: &mut Map, whole: &WholeMachine) {
+fn decide(grains: &mut Map, whole: &WholeMachine) {
     let lsb = |grains: &Map, key: &str| grains.get_str(&format!("lsb_distrib_{key}")).map(str::to_owned);
     if !grains.contains_key("osfullname") {
         let id = lsb(grains, "id");

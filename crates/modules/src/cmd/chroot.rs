@@ -8,12 +8,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use value::Value;
 
-use super::options::{Given, Line, Options};
+use super::options::{CallArgs, Line, Options};
 use super::quiet;
 use super::run::{self, Outcome};
 
 /// Mounts what the command needs, runs it inside the root, ends the processes it left behind, and unmounts.
-pub fn run(ctx: &Context, given: &Given) -> Result<Outcome> {
+pub fn run(ctx: &Context, given: &CallArgs) -> Result<Outcome> {
     let root = PathBuf::from(given.text("root").unwrap_or_default());
     if !root.is_absolute() || !root.is_dir() {
         return Err(Error::execution(format!("the root '{}' is not an absolute path of a directory", root.display())));
@@ -58,7 +58,7 @@ impl Drop for Mounts<'_> {
     }
 }
 
-fn options(ctx: &Context, given: &Given, root: &Path) -> Result<Options> {
+fn options(ctx: &Context, given: &CallArgs, root: &Path) -> Result<Options> {
     let mut given = given.clone();
     // The shell must be in the new root; the caller's `shell` is that of the machine.
     let shell = if root.join("bin/bash").is_file() { "/bin/bash" } else { "/bin/sh" };

@@ -27,7 +27,7 @@ pub use process::os_text;
 pub use render::python::shlex as words;
 pub use run::Outcome;
 
-use options::Given;
+use options::CallArgs;
 use process::{Ended, Failure, Launch};
 use table::{
     POWERSHELL, POWERSHELL_ALL, RETCODE, RUN, RUN_ALL, RUN_BG, RUN_CHROOT, RUN_STDERR, RUN_STDOUT, SCRIPT,
@@ -208,14 +208,14 @@ fn exec_code_all(
     Ok(outcome.into_map())
 }
 
-fn code_arguments(cwd: Option<Value>, args: Option<Value>, kwargs: KwArgs) -> Given {
+fn code_arguments(cwd: Option<Value>, args: Option<Value>, kwargs: KwArgs) -> CallArgs {
     let mut bound =
         // The functions that run code have no such arguments of their own, but Salt runs them with the defaults of
         // `cmd.run`.
         exec::Bound { kwargs: map! { "shell" => "/bin/bash", "output_loglevel" => "debug" }, ..Default::default() };
     bound.kwargs.update(kwargs.0);
     bound.kwargs.update(map! { "cwd" => cwd, "args" => args });
-    Given::of(&EXEC_CODE_ALL, bound)
+    CallArgs::of(&EXEC_CODE_ALL, bound)
 }
 
 /// Says whether there is such a program on the search path.

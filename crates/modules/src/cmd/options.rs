@@ -12,15 +12,15 @@ use crate::util;
 
 /// The arguments of a call by name, defaults filled in.
 #[derive(Clone, Debug, Default)]
-pub struct Given(Map);
+pub struct CallArgs(Map);
 
-impl Given {
+impl CallArgs {
     /// Takes the bound arguments of a function; keywords it does not name are kept too.
     pub fn of(function: &Function, bound: Bound) -> Self {
         let mut given = bound.kwargs;
         // The bound values last: a keyword of the same name in `kwargs` must not replace them.
         given.extend(function.params.iter().map(|param| param.name).zip(bound.values));
-        Given(given)
+        CallArgs(given)
     }
 
     /// Returns the argument as it came.
@@ -165,7 +165,7 @@ impl Options {
     ///
     /// # Errors
     /// As [`Options::read`], and when the text cannot be rendered.
-    pub fn rendered(ctx: &Context, given: &Given) -> Result<Self> {
+    pub fn rendered(ctx: &Context, given: &CallArgs) -> Result<Self> {
         let Some(engine) = given.some_text("template") else { return Self::read(ctx, given) };
         let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
         // Templates look for their imports there, so there must always be an environment.
@@ -186,7 +186,7 @@ impl Options {
     ///
     /// # Errors
     /// For each argument that makes no sense, in Salt's words.
-    pub fn read(ctx: &Context, given: &Given) -> Result<Self> {
+    pub fn read(ctx: &Context, given: &CallArgs) -> Result<Self> {
         let line = Line::from_value(given.value("cmd"));
         let shell = given.some_text("shell");
         check_shell(shell.as_deref())?;
@@ -248,7 +248,7 @@ fn check_shell(shell: Option<&str>) -> Result<()> {
 }
 
 /// Returns whether to use a shell: by default for commands of a job, not for those of other functions.
-fn through_shell(ctx: &Context, given: &Given) -> bool {
+fn through_shell(ctx: &Context, given: &CallArgs) -> bool {
     match given.value("python_shell") {
         // A published command goes through the shell because people type pipes; calls by modules do not, which keeps
         // data out of it.
@@ -262,7 +262,7 @@ fn through_shell(ctx: &Context, given: &Given) -> bool {
 ///
 /// # Errors
 /// When the pillar cannot be compiled.
-pub fn with_pillar(ctx: &Context, given: &Given) -> Result<Context> {
+pub fn with_pillar(ctx: &Context, given: &CallArgs) -> Result<Context> {
     let (pillarenv, over) = (given.some_text("pillarenv"), given.value("pillar"));
     if pillarenv.is_none() && over.is_null() {
         return Ok(ctx.clone());

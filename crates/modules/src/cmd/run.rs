@@ -110,12 +110,12 @@ fn judge(options: &Options, mut outcome: Outcome) -> Outcome {
 /// Builds the outcome of a timeout. The job's return code is not changed, as in Salt.
 fn timed_out(options: &Options, launch: &Launch, pid: i64) -> Outcome {
     let seconds = options.timeout.as_ref().map_or(Value::Null, |timeout| timeout.given.clone());
-    let stdout = format!("{} : Timed out after {seconds} seconds", shown(options, launch));
+    let stdout = format!("{} : Timed out after {seconds} seconds", command_text(options, launch));
     Outcome { pid, retcode: Some(1), stdout, stderr: String::new(), timed_out: true }
 }
 
 /// Shows the command as Python does: the line for a shell, a list of words without one.
-fn shown(options: &Options, launch: &Launch) -> String {
+fn command_text(options: &Options, launch: &Launch) -> String {
     match &options.line {
         Line::Text(text) if options.through_shell => text.clone(),
         Line::Words(words) => Value::from(words.clone()).to_string(),
@@ -124,7 +124,7 @@ fn shown(options: &Options, launch: &Launch) -> String {
 }
 
 fn refused(options: &Options, launch: &Launch, failure: Failure) -> Error {
-    let command = if options.loglevel.is_some() { shown(options, launch) } else { "REDACTED".to_owned() };
+    let command = if options.loglevel.is_some() { command_text(options, launch) } else { "REDACTED".to_owned() };
     // The text is that of Salt, which prints the keyword arguments of `Popen`; -1 is PIPE and -2 is STDOUT. `env` and
     // `stdin` are left out because they often hold passwords.
     let context = map! {

@@ -8,13 +8,13 @@ use exec::{Context, Error, Result};
 use tempfile::TempPath;
 use value::{Map, Value, map};
 
-use super::options::{Given, Options, with_pillar};
+use super::options::{CallArgs, Options, with_pillar};
 use super::run::{self, Outcome};
 use super::{runas, words};
 use crate::templates;
 
 /// Runs a script from the file server, a URL or this machine; `None` when it cannot be fetched.
-pub fn run(ctx: &Context, given: &Given) -> Result<Option<Outcome>> {
+pub fn run(ctx: &Context, given: &CallArgs) -> Result<Option<Outcome>> {
     let source = given.text("source").unwrap_or_default();
     let saltenv = given.some_text("saltenv").or_else(|| ctx.opt_str("saltenv").map(str::to_owned));
     let cached = match crate::cp::cache(ctx, &source, saltenv.as_deref().unwrap_or("base"))? {
@@ -58,7 +58,7 @@ pub fn not_cached() -> Map {
 }
 
 /// Runs code in any language whose program takes a file.
-pub fn code(ctx: &Context, lang: &str, code: &str, given: Given) -> Result<Outcome> {
+pub fn code(ctx: &Context, lang: &str, code: &str, given: CallArgs) -> Result<Outcome> {
     let file = place(code.as_bytes(), None, "", given.some_text("runas").as_deref())?;
     let mut given = given;
     let mut command = vec![Value::from(lang), file.to_string_lossy().into()];
@@ -74,7 +74,7 @@ pub fn code(ctx: &Context, lang: &str, code: &str, given: Given) -> Result<Outco
     outcome
 }
 
-fn options(ctx: &Context, given: &Given, file: &TempPath) -> Result<Options> {
+fn options(ctx: &Context, given: &CallArgs, file: &TempPath) -> Result<Options> {
     let mut given = given.clone();
     let mut command = vec![file.to_string_lossy().into_owned()];
     let args = match given.value("args") {

@@ -27,25 +27,25 @@ pub fn listed(path: &Path) -> Vec<String> {
 }
 
 /// A program, the command that prints its version, and the pattern that finds it.
-struct Known {
+struct ShellProbe {
     name: &'static str,
     pattern: &'static str,
     words: &'static [&'static str],
 }
 
-const KNOWN: [Known; 8] = [
-    Known { name: "bash", pattern: r"(?i)version (\d\S*)", words: &["bash", "--version"] },
-    Known { name: "perl", pattern: r"(?im)^(\d\S*)", words: &["perl", "-e", "printf \"%vd\\n\", $^V;"] },
-    Known { name: "php", pattern: r"(?im)^PHP (\d\S*)", words: &["php", "-v"] },
-    Known {
+const KNOWN: [ShellProbe; 8] = [
+    ShellProbe { name: "bash", pattern: r"(?i)version (\d\S*)", words: &["bash", "--version"] },
+    ShellProbe { name: "perl", pattern: r"(?im)^(\d\S*)", words: &["perl", "-e", "printf \"%vd\\n\", $^V;"] },
+    ShellProbe { name: "php", pattern: r"(?im)^PHP (\d\S*)", words: &["php", "-v"] },
+    ShellProbe {
         name: "powershell",
         pattern: r"(?i)PSVersion\s+(\d\S*)",
         words: &["powershell", "-NonInteractive", "$PSVersionTable"],
     },
-    Known { name: "python", pattern: r"(?im)^Python (\d\S*)", words: &["python", "-V"] },
-    Known { name: "ruby", pattern: r"(?im)^ruby (\d\S*)", words: &["ruby", "-v"] },
-    Known { name: "tcsh", pattern: r"(?im)^tcsh (\d\S*)", words: &["tcsh", "--version"] },
-    Known { name: "zsh", pattern: r"(?im)^zsh (\d\S*)", words: &["zsh", "--version"] },
+    ShellProbe { name: "python", pattern: r"(?im)^Python (\d\S*)", words: &["python", "-V"] },
+    ShellProbe { name: "ruby", pattern: r"(?im)^ruby (\d\S*)", words: &["ruby", "-v"] },
+    ShellProbe { name: "tcsh", pattern: r"(?im)^tcsh (\d\S*)", words: &["tcsh", "--version"] },
+    ShellProbe { name: "zsh", pattern: r"(?im)^zsh (\d\S*)", words: &["zsh", "--version"] },
 ];
 
 /// Asks a shell or interpreter for its version.
@@ -62,13 +62,13 @@ pub fn info(ctx: &Context, shell: &str) -> Result<Map> {
     // Some interpreters print their version to stderr, Python 2 among them.
     let launch = Launch { words, cwd: "/".into(), env: std::env::vars().collect(), merge: true, ..Launch::default() };
     match process::run(ctx, &launch, Some(LIMIT)) {
-        Ok(Ended::Exited { out, .. }) => told(known, &String::from_utf8_lossy(&out)),
+        Ok(Ended::Exited { out, .. }) => shell_info(known, &String::from_utf8_lossy(&out)),
         Ok(Ended::TimedOut { .. }) => Ok(unable("Timed out.")),
         Err(failure) => Ok(unable(&failure.to_string())),
     }
 }
 
-fn told(known: &Known, out: &str) -> Result<Map> {
+fn shell_info(known: &ShellProbe, out: &str) -> Result<Map> {
     let path = util::which(known.words[0]).map(|path| path.to_string_lossy().into_owned());
     let pattern = regex::Regex::new(known.pattern).map_err(|error| Error::Other(error.to_string()))?;
     let raw = pattern.captures(out).map(|found| found[1].to_owned());
@@ -101,7 +101,7 @@ mod tests {
     fn versions_are_cut_out_of_what_programs_say() {
         let version = |name: &str, out: &str| {
             let known = KNOWN.iter().find(|known| known.name == name).unwrap();
-            told(known, out).unwrap().get_str("version").map(str::to_owned)
+            shell_info(known, out).unwrap().get_str("version").map(str::to_owned)
         };
         assert_eq!(version("bash", "GNU bash, version 5.2.15(1)-release").as_deref(), Some("5.2.15"));
         assert_eq!(version("python", "Python 3.11.7").as_deref(), Some("3.11.7"));

@@ -7,7 +7,7 @@ use exec::{Body, Function, Param};
 use value::Value;
 
 use super::calls;
-use super::options::Given;
+use super::options::CallArgs;
 
 /// Makes the list of parameters: names, with defaults unless they must be given.
 macro_rules! params {
@@ -31,7 +31,7 @@ macro_rules! entry {
             kwargs: Some("kwargs"),
             out: None,
             // The entry names itself, since the names of the parameters are in it.
-            body: Body::Plain(|ctx, bound| $call(ctx, Given::of(&$constant, bound))),
+            body: Body::Plain(|ctx, bound| $call(ctx, CallArgs::of(&$constant, bound))),
         };
     };
 }

@@ -95,7 +95,7 @@ fn raw_cron(ctx: &Context, user: String) -> Result<String> {
 ///     salt '*' cron.list_tab root
 #[function]
 fn list_tab(ctx: &Context, user: String) -> Result<Map> {
-    Ok(table(ctx, &user)?.shown())
+    Ok(table(ctx, &user)?.to_map())
 }
 
 /// Returns the crontab of a user: lines of others, jobs, jobs at special times, variables.
@@ -107,7 +107,7 @@ fn list_tab(ctx: &Context, user: String) -> Result<Map> {
 ///     salt '*' cron.ls root
 #[function]
 fn ls(ctx: &Context, user: String) -> Result<Map> {
-    Ok(table(ctx, &user)?.shown())
+    Ok(table(ctx, &user)?.to_map())
 }
 
 /// Returns a job by identifier or command; False if there is none.
@@ -119,7 +119,7 @@ fn ls(ctx: &Context, user: String) -> Result<Map> {
 ///     salt '*' cron.get_entry root identifier=task1
 #[function]
 fn get_entry(ctx: &Context, user: String, identifier: Option<String>, cmd: Option<String>) -> Result<Value> {
-    let tab = table(ctx, &user)?.shown();
+    let tab = table(ctx, &user)?.to_map();
     let jobs = ["crons", "special"].iter().filter_map(|kind| tab.get(kind)?.as_list()).flatten();
     let asked = |entry: &&Value| match (&identifier, &cmd) {
         (Some(identifier), _) => entry.get("identifier").and_then(Value::as_str) == Some(identifier),

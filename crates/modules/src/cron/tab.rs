@@ -78,7 +78,7 @@ impl Job {
         }
     }
 
-    fn shown(&self) -> Map {
+    fn to_map(&self) -> Map {
         let mut shown = match &self.when {
             When::Times(times) => TIMES.into_iter().zip(times.iter().map(String::as_str)).collect(),
             When::Special(spec) => map! { "spec" => spec.as_str() },
@@ -187,8 +187,8 @@ impl Tab {
     }
 
     /// Returns the table as `cron.list_tab` shows it.
-    pub fn shown(&self) -> Map {
-        let jobs = |jobs: &[Job]| jobs.iter().map(Job::shown).collect::<Vec<_>>();
+    pub fn to_map(&self) -> Map {
+        let jobs = |jobs: &[Job]| jobs.iter().map(Job::to_map).collect::<Vec<_>>();
         let env = self.env.iter().map(|(name, value)| map! { "name" => name, "value" => value });
         map! {
             "pre" => self.pre.clone(),

@@ -127,7 +127,7 @@ impl Sectors {
         }
     }
 
-    fn shown(&self) -> Map {
+    fn to_map(&self) -> Map {
         let mut shown = Map::new();
         shown.insert("total", self.total);
         if self.visible != self.total {
@@ -178,7 +178,7 @@ fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -> Resu
     // All disks are read before the first is changed: a drive that does not answer must not leave half of them done.
     let found = told.iter().map(read).collect::<Result<Vec<_>>>()?;
     if size.is_null() {
-        return Ok(found.into_iter().map(|(disk, sectors)| (disk, sectors.shown())).collect::<Map>().into());
+        return Ok(found.into_iter().map(|(disk, sectors)| (disk, sectors.to_map())).collect::<Map>().into());
     }
     let wanted = found.into_iter().map(|(disk, sectors)| Ok((sectors.without(&size)?, disk)));
     for (sectors, disk) in wanted.collect::<Result<Vec<_>>>()? {

@@ -107,7 +107,7 @@ fn difference(has: &str, wanted: &str) -> Difference {
 }
 
 /// Applies a [`Difference`] to a file.
-pub fn settle(ctx: &Context, path: &str, difference: &Difference) -> Result<()> {
+pub fn apply(ctx: &Context, path: &str, difference: &Difference) -> Result<()> {
     for (operator, letters) in [("add", &difference.added), ("remove", &difference.removed)] {
         if !letters.is_empty() {
             let kwargs = value::map! { "operator" => operator, "attributes" => letters.as_str() };

@@ -60,7 +60,7 @@ impl Stamp {
         format!("{}_{month}_{:02}_{}_{:06}_{}", self.weekday, self.day, self.time, self.micros, self.year)
     }
 
-    fn shown(&self) -> String {
+    fn as_python_prints(&self) -> String {
         let month = MONTHS[self.month % 12];
         format!("{} {month} {:02} {} {}.{:06}", self.weekday, self.day, self.year, self.time, self.micros)
     }
@@ -88,7 +88,7 @@ fn copies(root: &Path, path: &str, limit: Option<usize>) -> Vec<Map> {
     found.sort_by(|a, b| b.0.cmp(&a.0));
     found.truncate(limit.unwrap_or(usize::MAX));
     let show = |(stamp, path, size): (Stamp, PathBuf, u64)| {
-        map! { "Backup Time" => stamp.shown(), "Size" => size, "Location" => path.to_string_lossy() }
+        map! { "Backup Time" => stamp.as_python_prints(), "Size" => size, "Location" => path.to_string_lossy() }
     };
     found.into_iter().map(show).collect()
 }
@@ -288,7 +288,7 @@ mod tests {
         let text = "Fri_Nov_20_11:15:00_123456_2026";
         let stamp = Stamp::parse(text).unwrap();
         assert_eq!(stamp.suffix(), text);
-        assert_eq!(stamp.shown(), "Fri Nov 20 2026 11:15:00.123456");
+        assert_eq!(stamp.as_python_prints(), "Fri Nov 20 2026 11:15:00.123456");
         assert_eq!(Stamp::parse("Fri_Nov_20"), None);
         assert_eq!(Stamp::parse("Xxx_Nov_20_11:15:00_123456_2026"), None);
     }

@@ -16,7 +16,7 @@ const DOTALL: i64 = 16;
 
 /// The wanted line and its place.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct LineEdit {
     /// The line.
     pub content: Option<String>,
     /// A pattern for the line to change.
@@ -78,7 +78,7 @@ fn bare(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
 
-impl Order {
+impl LineEdit {
     fn indented(&self, like: &str, line: &str) -> String {
         if !self.indent {
             return line.to_owned();
@@ -279,7 +279,7 @@ pub fn line(
         return wrong("Content can only be empty if mode is \"delete\"");
     }
     // An empty text is kept apart from None here, because Salt tests some of these with `is None`.
-    let order = Order {
+    let order = LineEdit {
         content: text_of(content),
         matching: text_of(r#match),
         mode,
@@ -293,7 +293,7 @@ pub fn line(
     ctx.blocking(move || change(&path, &order, (show_changes, backup, test)))
 }
 
-fn change(path: &str, order: &Order, (show, backup, test): (bool, bool, bool)) -> Result<Value> {
+fn change(path: &str, order: &LineEdit, (show, backup, test): (bool, bool, bool)) -> Result<Value> {
     let bytes = fs::read(path).map_err(|error| super::os_error(&error, path))?;
     let old = text::Text::of(&bytes);
     let before = old.content.clone();
@@ -332,27 +332,27 @@ fn keep(path: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn order(mode: &str, content: &str) -> Order {
-        Order { content: Some(content.into()), mode: mode.into(), indent: true, ..Order::default() }
+    fn order(mode: &str, content: &str) -> LineEdit {
+        LineEdit { content: Some(content.into()), mode: mode.into(), indent: true, ..LineEdit::default() }
     }
 
     #[test]
     fn lines_find_their_place() {
-        let text = |order: Order, old: &str| order.rewrite(old).unwrap().concat();
-        let after = |content: &str| Order { after: Some("^a".into()), ..order("ensure", content) };
-        let indented = Order { after: Some("a$".into()), ..order("ensure", "x") };
+        let text = |order: LineEdit, old: &str| order.rewrite(old).unwrap().concat();
+        let after = |content: &str| LineEdit { after: Some("^a".into()), ..order("ensure", content) };
+        let indented = LineEdit { after: Some("a$".into()), ..order("ensure", "x") };
         assert_eq!(text(indented, "\ta\nb\n"), "\ta\n\tx\nb\n");
         assert_eq!(text(after("x"), "a\nb\n"), "a\nx\nb\n");
         assert_eq!(text(after("b"), "a\nb\n"), "a\nb\n");
-        assert_eq!(text(Order { location: Some("start".into()), ..order("insert", "x") }, "a\n"), "x\na\n");
+        assert_eq!(text(LineEdit { location: Some("start".into()), ..order("insert", "x") }, "a\n"), "x\na\n");
         assert_eq!(text(order("delete", "b"), "a\nb\nb\n"), "a\n");
-        let replace = Order { matching: Some("b".into()), ..order("replace", "c") };
+        let replace = LineEdit { matching: Some("b".into()), ..order("replace", "c") };
         assert_eq!(text(replace, "a\n\tb\n"), "a\n\tc\n");
     }
 
     #[test]
     fn what_leads_nowhere_is_an_error() {
-        let twice = Order { after: Some("a".into()), ..order("ensure", "x") };
+        let twice = LineEdit { after: Some("a".into()), ..order("ensure", "x") };
         let error = twice.rewrite("a\na2\n").unwrap_err().to_string();
         assert_eq!(error, "Found more than expected occurrences in \"after\" expression");
         assert!(order("ensure", "x").rewrite("a\n").is_err());

@@ -208,7 +208,7 @@ impl Work<'_> {
         {
             return Ok(Err(stop));
         }
-        self.settle(self.order.follow_symlinks)?;
+        self.apply(self.order.follow_symlinks)?;
         let name = self.order.name.clone();
         if !self.report.changes.is_empty() {
             self.report.comment = format!("File {name} updated").into();
@@ -290,7 +290,7 @@ impl Work<'_> {
         Ok(Ok(()))
     }
 
-    fn settle(&mut self, follow_symlinks: bool) -> Result<()> {
+    fn apply(&mut self, follow_symlinks: bool) -> Result<()> {
         let order = &self.order;
         let wanted = Wanted {
             user: order.user.clone(),
@@ -351,7 +351,7 @@ impl Work<'_> {
             // The temporary file was made for its owner alone; a new file gets what any program would give it.
             self.order.mode = format!("{:04o}", 0o666 & !current_umask()).into();
         }
-        self.settle(false)?;
+        self.apply(false)?;
         self.say_made(&name);
         Ok(Ok(()))
     }

@@ -84,7 +84,7 @@ impl Owner {
 }
 
 /// Sets owner and permissions of a path. A link gets only an owner.
-pub fn settle(path: &str, user: &Value, group: &Value, mode: Option<u32>) -> Result<()> {
+pub fn apply(path: &str, user: &Value, group: &Value, mode: Option<u32>) -> Result<()> {
     let meta = fs::symlink_metadata(path).map_err(|error| os_error(&error, path))?;
     let is_link = meta.file_type().is_symlink();
     let owner = Owner { uid: uid_of(user).filter(|_| user.truthy()), gid: gid_of(group), ..Owner::of(user, group) };

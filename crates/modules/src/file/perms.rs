@@ -264,7 +264,7 @@ impl Work<'_> {
         let old = attrs::letters(self.ctx, self.name)?.unwrap_or_default();
         let mut new = wanted.clone();
         if !self.ctx.is_test() {
-            attrs::settle(self.ctx, self.name, &difference)?;
+            attrs::apply(self.ctx, self.name, &difference)?;
             if attrs::compare(self.ctx, self.name, &wanted)?.is_some_and(|left| !left.is_empty()) {
                 self.fail(format!("Failed to change attributes to {wanted}"));
                 new = attrs::letters(self.ctx, self.name)?.unwrap_or_default();

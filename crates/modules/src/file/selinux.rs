@@ -130,7 +130,7 @@ impl Selinux {
     }
 
     /// Shows those parts of `values` that `self` has: `User: x Role: y`.
-    fn shown(&self, values: &Selinux) -> String {
+    fn parts_text(&self, values: &Selinux) -> String {
         let chosen = self.parts().into_iter().zip(values.parts()).filter(|((_, wanted), _)| wanted.is_some());
         let words: Vec<String> =
             chosen.map(|((name, _), (_, value))| format!("{name}: {}", value.as_deref().unwrap_or_default())).collect();
@@ -175,7 +175,7 @@ pub fn enforce(ctx: &Context, path: &str, wanted: &Selinux) -> Result<Outcome> {
     if !lacking.is_wanted() {
         return Ok(Outcome::Right);
     }
-    let changes = Value::from(map! { "Old" => lacking.shown(&current), "New" => lacking.shown(&lacking) });
+    let changes = Value::from(map! { "Old" => lacking.parts_text(&current), "New" => lacking.parts_text(&lacking) });
     if ctx.is_test() {
         return Ok(Outcome::Changed { changes, wrong: Vec::new() });
     }
@@ -205,7 +205,10 @@ mod tests {
         let wanted = Selinux { kind: Some("tmp_t".into()), user: Some("system_u".into()), ..Selinux::default() };
         let lacking = wanted.lacking(&has);
         assert_eq!(lacking, Selinux { kind: Some("tmp_t".into()), ..Selinux::default() });
-        assert_eq!((lacking.shown(&has).as_str(), lacking.shown(&lacking).as_str()), ("Type: etc_t", "Type: tmp_t"));
+        assert_eq!(
+            (lacking.parts_text(&has).as_str(), lacking.parts_text(&lacking).as_str()),
+            ("Type: etc_t", "Type: tmp_t")
+        );
         assert_eq!(Selinux::parse("?"), None);
     }
 }

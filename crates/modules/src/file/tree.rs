@@ -55,7 +55,7 @@ pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool)
     done.map_err(|_| Error::execution(format!("Could not copy '{src}' to '{dst}'")))?;
     // Salt gives the target the owner and mode of the source, but not what lies below it.
     let (user, group) = (user_name(meta.uid()), group_name(meta.gid()));
-    owners::settle(dst, &user, &group, Some(meta.mode() & 0o7777))?;
+    owners::apply(dst, &user, &group, Some(meta.mode() & 0o7777))?;
     Ok(true)
 }
 
@@ -203,7 +203,7 @@ pub fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) 
         Err(error) if error.kind() == ErrorKind::AlreadyExists && Path::new(path).is_dir() => {}
         done => done.map_err(|error| os_error(&error, path))?,
     }
-    owners::settle(path, user, group, wanted)
+    owners::apply(path, user, group, wanted)
 }
 
 /// Makes a directory, and those above it that are missing.
@@ -361,7 +361,7 @@ impl Node {
             }
             Err(errno) => return Err(os_error(&errno.into(), name)),
         }
-        owners::settle(name, &self.user, &self.group, Some(mode))?;
+        owners::apply(name, &self.user, &self.group, Some(mode))?;
         Ok(report)
     }
 }

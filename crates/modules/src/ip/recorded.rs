@@ -24,11 +24,11 @@ fn load(name: String) -> Result<Vec<String>> {
     Ok(vec![name])
 }
 
-type Asked = Mutex<Vec<Value>>;
+type RecordedCalls = Mutex<Vec<Value>>;
 
 #[function]
 fn persist(ctx: &Context, name: String, value: i64) -> Result<String> {
-    ctx.memo.get::<Asked>().lock().unwrap().push(Value::List(vec![name.into(), value.into()]));
+    ctx.memo.get::<RecordedCalls>().lock().unwrap().push(Value::List(vec![name.into(), value.into()]));
     Ok("Updated".into())
 }
 
@@ -96,7 +96,7 @@ fn difference(module: &'static Module, case: &Map) -> Option<String> {
     read_files(folder.path(), folder.path(), &mut found);
     let other = (found != part("after"))
         .then(|| format!("files {}\n  Salt  {}", Value::from(found), Value::from(part("after"))));
-    let asked = Value::List(std::mem::take(&mut *ctx.memo.get::<Asked>().lock().unwrap()));
+    let asked = Value::List(std::mem::take(&mut *ctx.memo.get::<RecordedCalls>().lock().unwrap()));
     let unasked = case.get("asked").filter(|salt| **salt != asked).map(|salt| format!("asked {asked}\n  Salt {salt}"));
     wrong.or(other).or(unasked).map(|wrong| format!("{title}\n  {wrong}"))
 }

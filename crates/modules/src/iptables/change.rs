@@ -3,19 +3,19 @@
 use exec::{Context, Error, Result, function};
 use value::{Map, Value};
 
-use super::{NO_CHAIN, program, rules_now, said, wait};
+use super::{NO_CHAIN, call_for_text, program, rules_now, wait};
 
 const NO_RULE: &str = "Error: Rule needs to be specified";
 
 /// Returns an argument unless it is empty.
-fn given(text: Option<String>) -> Option<String> {
+fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
 /// Runs a command on a table and returns its stderr.
 fn change(ctx: &Context, family: &str, table: &str, what: &str) -> Result<String> {
     let wait = wait(ctx, family)?;
-    said(ctx, "cmd.run_stderr", &format!("{} {wait} -t {table} {what}", program(ctx, family)?))
+    call_for_text(ctx, "cmd.run_stderr", &format!("{} {wait} -t {table} {what}", program(ctx, family)?))
 }
 
 /// Returns True for an empty text, otherwise the text.
@@ -38,8 +38,8 @@ fn set_policy(
     policy: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<String> {
-    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
-    let Some(policy) = given(policy) else { return Ok("Error: Policy needs to be specified".into()) };
+    let Some(chain) = non_empty(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(policy) = non_empty(policy) else { return Ok("Error: Policy needs to be specified".into()) };
     change(ctx, &family, &table, &format!("-P {chain} {policy}"))
 }
 
@@ -70,8 +70,8 @@ fn check(
     rule: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
-    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
-    let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
+    let Some(chain) = non_empty(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(rule) = non_empty(rule) else { return Ok(NO_RULE.into()) };
     is_there(ctx, &table, &chain, &rule, &family).map(Value::from)
 }
 
@@ -89,8 +89,8 @@ fn check_chain(
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
-    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
-    let text = said(ctx, "cmd.run_stdout", &format!("{}-save -t {table}", program(ctx, &family)?))?;
+    let Some(chain) = non_empty(chain) else { return Ok(NO_CHAIN.into()) };
+    let text = call_for_text(ctx, "cmd.run_stdout", &format!("{}-save -t {table}", program(ctx, &family)?))?;
     // iptables-save prints `:NAME POLICY [counters]`; the blank keeps a longer name from matching.
     Ok(text.contains(&format!(":{chain} ")).into())
 }
@@ -109,7 +109,7 @@ fn new_chain(
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
-    match given(chain) {
+    match non_empty(chain) {
         Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-N {chain}"))?)),
         None => Ok(NO_CHAIN.into()),
     }
@@ -129,7 +129,7 @@ fn delete_chain(
     chain: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
-    match given(chain) {
+    match non_empty(chain) {
         Some(chain) => Ok(silent(change(ctx, &family, &table, &format!("-X {chain}"))?)),
         None => Ok(NO_CHAIN.into()),
     }
@@ -150,8 +150,8 @@ fn append(
     rule: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
-    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
-    let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
+    let Some(chain) = non_empty(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(rule) = non_empty(rule) else { return Ok(NO_RULE.into()) };
     let wait = wait(ctx, &family)?;
     // iptables would add the same rule a second time.
     if is_there(ctx, &table, &chain, &rule, &family)? {
@@ -159,7 +159,7 @@ fn append(
     }
     let line = format!("{} {wait} -t {table} -A {chain} {rule}", program(ctx, &family)?);
     // Success is silent; Salt looks at stderr and not at the exit code.
-    Ok(said(ctx, "cmd.run_stderr", &line)?.is_empty().into())
+    Ok(call_for_text(ctx, "cmd.run_stderr", &line)?.is_empty().into())
 }
 
 /// Converts a position counted from the end: -1 is before the last rule.
@@ -189,11 +189,11 @@ fn insert(
     rule: Option<String>,
     #[default("ipv4")] family: String,
 ) -> Result<Value> {
-    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(chain) = non_empty(chain) else { return Ok(NO_CHAIN.into()) };
     let Some(mut position) = position.filter(|position| *position != 0) else {
         return Ok("Error: Position needs to be specified or use append (-A)".into());
     };
-    let Some(rule) = given(rule) else { return Ok(NO_RULE.into()) };
+    let Some(rule) = non_empty(rule) else { return Ok(NO_RULE.into()) };
     if position < 0 {
         // iptables knows no negative positions.
         position = from_the_end(&rules_now(ctx, &family)?, &table, &chain, position)?;
@@ -203,7 +203,7 @@ fn insert(
         return Ok(false.into());
     }
     let line = format!("{} {wait} -t {table} -I {chain} {position} {rule}", program(ctx, &family)?);
-    Ok(said(ctx, "cmd.run_stderr", &line)?.into())
+    Ok(call_for_text(ctx, "cmd.run_stderr", &line)?.into())
 }
 
 /// Takes a rule out of a chain, named by itself or its position. Returns what the program complains about.
@@ -224,14 +224,14 @@ fn delete(
     #[default("ipv4")] family: String,
 ) -> Result<String> {
     let position = position.filter(|position| *position != 0);
-    let rule = match (position, given(rule)) {
+    let rule = match (position, non_empty(rule)) {
         // Mistakes in arguments are answers here, not errors: Salt returns these texts.
         (Some(_), Some(_)) => return Ok("Error: Only specify a position or a rule, not both".into()),
         (Some(position), None) => position.to_string(),
         (None, Some(rule)) => rule,
         (None, None) => return Ok(NO_RULE.into()),
     };
-    let Some(chain) = given(chain) else { return Ok(NO_CHAIN.into()) };
+    let Some(chain) = non_empty(chain) else { return Ok(NO_CHAIN.into()) };
     change(ctx, &family, &table, &format!("-D {chain} {rule}"))
 }
 

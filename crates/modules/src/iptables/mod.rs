@@ -47,7 +47,7 @@ fn program(ctx: &Context, family: &str) -> Result<String> {
     util::program(ctx, name).ok_or_else(|| Error::CommandNotFound(name.into()))
 }
 
-fn said(ctx: &Context, fun: &str, line: &str) -> Result<String> {
+fn call_for_text(ctx: &Context, fun: &str, line: &str) -> Result<String> {
     Ok(ctx.call(fun, vec![line.into()])?.to_string())
 }
 
@@ -93,7 +93,7 @@ fn chosen_file(ctx: &Context, file: Option<String>, family: &str) -> Result<Stri
 }
 
 fn rules_now(ctx: &Context, family: &str) -> Result<Map> {
-    saved::parsed(&said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, family)?))?)
+    saved::parsed(&call_for_text(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, family)?))?)
 }
 
 fn rules_in(ctx: &Context, file: Option<String>, family: &str) -> Result<Map> {
@@ -213,7 +213,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
         std::fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, &error))?;
     }
     // The rules as the kernel has them, not those that Salt has set: others may have added some.
-    let text = said(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, &family)?))?;
+    let text = call_for_text(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, &family)?))?;
     let filters = util::config_get(ctx, "iptables.save_filters").unwrap_or_default();
     ctx.call("file.write", vec![filename.into(), filtered(&text, &filters).into()])
 }
@@ -227,7 +227,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
 ///     salt '*' iptables.version
 #[function]
 fn version(ctx: &Context, #[default("ipv4")] family: String) -> Result<String> {
-    let text = said(ctx, "cmd.run_stdout", &format!("{} --version", program(ctx, &family)?))?;
+    let text = call_for_text(ctx, "cmd.run_stdout", &format!("{} --version", program(ctx, &family)?))?;
     let unknown = || Error::execution(format!("iptables did not tell its version: '{text}'"));
     text.split_whitespace().nth(1).map(str::to_owned).ok_or_else(unknown)
 }

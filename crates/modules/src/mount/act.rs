@@ -29,7 +29,7 @@ fn run(ctx: &Context, line: String, user: Option<&str>) -> Result<Value> {
 }
 
 /// Calls `mount.active` or `mount.swaps`.
-fn asked(ctx: &Context, fun: &str) -> Result<Map> {
+fn call_for_map(ctx: &Context, fun: &str) -> Result<Map> {
     Ok(ctx.call(fun, Vec::new())?.into_map().unwrap_or_default())
 }
 
@@ -115,7 +115,7 @@ fn remount(
 ) -> Result<Value> {
     let mut wish = Wish { name, device, mkmnt, fstype, opts: list(opts), user };
     // Remounting what is not mounted would fail; Salt mounts it.
-    if !asked(ctx, "mount.active")?.contains_key(&wish.name) {
+    if !call_for_map(ctx, "mount.active")?.contains_key(&wish.name) {
         return wish.mount(ctx);
     }
     // A state may pass the option itself, and mount would see it twice.
@@ -144,7 +144,7 @@ fn umount(
     #[default(false)] lazy: bool,
 ) -> Result<Value> {
     only_mount(&util)?;
-    if !asked(ctx, "mount.active")?.contains_key(&name) {
+    if !call_for_map(ctx, "mount.active")?.contains_key(&name) {
         return Ok(format!("{name} does not have anything mounted").into());
     }
     // The device is safer when several file systems lie over each other at one place.
@@ -185,12 +185,12 @@ fn quietly(ctx: &Context, line: String) -> Result<Value> {
 fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: Value) -> Result<Map> {
     let found = |on: &Map, new: bool| on.get(&name).map(|stats| map! { "stats" => stats.clone(), "new" => new });
     // swapon fails for a device that is in use.
-    if let Some(found) = found(&asked(ctx, "mount.swaps")?, false) {
+    if let Some(found) = found(&call_for_map(ctx, "mount.swaps")?, false) {
         return Ok(found);
     }
     let priority = if priority.truthy() { format!(" -p {priority}") } else { String::new() };
     quietly(ctx, format!("swapon '{name}'{priority}"))?;
-    Ok(found(&asked(ctx, "mount.swaps")?, true).unwrap_or_default())
+    Ok(found(&call_for_map(ctx, "mount.swaps")?, true).unwrap_or_default())
 }
 
 /// Switches a swap space off. Says whether it is off; None if it was.
@@ -202,9 +202,9 @@ fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: Value) 
 ///     salt '*' mount.swapoff /root/swapfile
 #[function]
 fn swapoff(ctx: &Context, name: String) -> Result<Option<bool>> {
-    if !asked(ctx, "mount.swaps")?.contains_key(&name) {
+    if !call_for_map(ctx, "mount.swaps")?.contains_key(&name) {
         return Ok(None);
     }
     quietly(ctx, format!("swapoff '{name}'"))?;
-    Ok(Some(!asked(ctx, "mount.swaps")?.contains_key(&name)))
+    Ok(Some(!call_for_map(ctx, "mount.swaps")?.contains_key(&name)))
 }

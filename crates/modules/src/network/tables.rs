@@ -336,12 +336,12 @@ pub fn get_route(ctx: &Context, ip: String) -> Result<Map> {
 pub fn netstat(ctx: &Context) -> Result<Value> {
     Ok(ctx.blocking(|| {
         let owners = socket_owners();
-        all_sockets().iter().map(|socket| socket.shown(&owners)).collect()
+        all_sockets().iter().map(|socket| socket.to_map(&owners)).collect()
     }))
 }
 
 impl Socket {
-    fn shown(&self, owners: &HashMap<u64, String>) -> Map {
+    fn to_map(&self, owners: &HashMap<u64, String>) -> Map {
         let endpoint = |(ip, port): (IpAddr, u16)| match port {
             0 => format!("{ip}:*"),
             port => format!("{ip}:{port}"),
@@ -395,7 +395,7 @@ mod tests {
              \x20  1: broken\n";
         let found = sockets(text, "tcp");
         assert_eq!(found.len(), 1);
-        let shown = found[0].shown(&HashMap::from([(4711, "7/web".to_owned())]));
+        let shown = found[0].to_map(&HashMap::from([(4711, "7/web".to_owned())]));
         let expected = map! {
             "proto" => "tcp", "recv-q" => "1", "send-q" => "0", "local-address" => "127.0.0.1:8080",
             "remote-address" => "0.0.0.0:*", "state" => "LISTEN", "user" => "1000", "inode" => "4711", "program" => "7/web",

@@ -43,7 +43,7 @@ struct Place {
     env_vars: Value,
 }
 
-fn given(text: &Option<String>) -> Option<&str> {
+fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
@@ -72,7 +72,7 @@ fn program(bin_env: Option<&str>) -> Result<Vec<String>> {
 }
 
 /// The outcome of a run of pip.
-struct Said {
+struct PipOutput {
     code: i64,
     stdout: String,
     stderr: String,
@@ -81,10 +81,10 @@ struct Said {
 
 impl Place {
     fn of(bin_env: Option<String>, user: Value, cwd: Value, env_vars: Value) -> Self {
-        Place { bin_env: given(&bin_env).map(str::to_owned), user, cwd, env_vars }
+        Place { bin_env: non_empty(&bin_env).map(str::to_owned), user, cwd, env_vars }
     }
 
-    fn run(&self, ctx: &Context, args: &[String], more: Map) -> Result<Said> {
+    fn run(&self, ctx: &Context, args: &[String], more: Map) -> Result<PipOutput> {
         let mut words = program(self.bin_env.as_deref())?;
         words.extend(args.iter().cloned());
         let mut env = self.env_vars.as_map().cloned().unwrap_or_default();
@@ -101,7 +101,7 @@ impl Place {
         kwargs.update(more);
         let said = ctx.call_with("cmd.run_all", Call { args: vec![words.into()], kwargs })?;
         let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
-        Ok(Said {
+        Ok(PipOutput {
             code: said.get("retcode").and_then(Value::as_i64).unwrap_or(1),
             stdout: text("stdout"),
             stderr: text("stderr"),
@@ -109,7 +109,7 @@ impl Place {
         })
     }
 
-    fn asked(&self, ctx: &Context, args: &[&str]) -> Result<Said> {
+    fn query(&self, ctx: &Context, args: &[&str]) -> Result<PipOutput> {
         let args: Vec<String> = args.iter().map(|word| (*word).to_owned()).collect();
         let said = self.run(ctx, &args, Map::new())?;
         if said.code != 0 {
@@ -129,7 +129,7 @@ impl Place {
 
     /// Installed packages with their versions, by name made alike.
     fn installed(&self, ctx: &Context, prefix: Option<&str>) -> Result<Map> {
-        let said = self.asked(ctx, &["list", "--format=json", "--disable-pip-version-check"])?;
+        let said = self.query(ctx, &["list", "--format=json", "--disable-pip-version-check"])?;
         let list: Value =
             serde_json::from_str(&said.stdout).map_err(|_| Error::detailed("Invalid JSON", said.whole.clone()))?;
         let prefix = prefix.map(normal_name);
@@ -142,7 +142,7 @@ impl Place {
 
     fn upgrades(&self, ctx: &Context) -> Result<Map> {
         let args = ["list", "--outdated", "--disable-pip-version-check", "--format=json"];
-        let said = self.asked(ctx, &args)?;
+        let said = self.query(ctx, &args)?;
         let list: Value =
             serde_json::from_str(&said.stdout).map_err(|_| Error::detailed("Invalid JSON", said.whole.clone()))?;
         let field = |entry: &Value, name: &str| entry.get(name).map(Value::to_string).unwrap_or_default();
@@ -159,7 +159,7 @@ impl Place {
             order if order < 0 => vec!["freeze"],
             _ => vec!["freeze", "--all"],
         };
-        Ok(self.asked(ctx, &args)?.stdout.lines().map(str::to_owned).collect())
+        Ok(self.query(ctx, &args)?.stdout.lines().map(str::to_owned).collect())
     }
 }
 
@@ -233,7 +233,7 @@ fn list_freeze_parse(
 ) -> Result<Map> {
     let _ = kwargs;
     let place = Place::of(bin_env, user, cwd, env_vars);
-    let prefix = given(&prefix).map(normal_name);
+    let prefix = non_empty(&prefix).map(normal_name);
     let mut found = map! { "pip" => place.version(ctx)? };
     found.extend(place.frozen(ctx)?.iter().filter_map(|line| frozen_package(line)));
     found.retain(|name, _| prefix.as_ref().is_none_or(|prefix| name.to_string().starts_with(prefix)));
@@ -277,7 +277,7 @@ fn list(
     kwargs: KwArgs,
 ) -> Result<Map> {
     let _ = kwargs;
-    Place::of(bin_env, user, cwd, env_vars).installed(ctx, given(&prefix))
+    Place::of(bin_env, user, cwd, env_vars).installed(ctx, non_empty(&prefix))
 }
 
 /// Returns the packages for which there is a newer version, and that.

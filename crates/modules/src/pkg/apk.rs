@@ -37,11 +37,11 @@ pub static MODULE: Module = Module::new(
 
 /// The installed packages, kept until something is changed.
 #[derive(Default)]
-struct Known(Mutex<Option<Map>>);
+struct InstalledCache(Mutex<Option<Map>>);
 
 /// Packages with the list of their versions.
 fn installed(ctx: &Context, remembered: bool) -> Result<Map> {
-    let memo = ctx.memo.get::<Known>();
+    let memo = ctx.memo.get::<InstalledCache>();
     let known = memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     if let Some(packages) = known.filter(|_| remembered) {
         return Ok(packages);
@@ -71,7 +71,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The same, with the versions of each as one text.
-fn shown(ctx: &Context) -> Result<Map> {
+fn installed_versions(ctx: &Context) -> Result<Map> {
     pkg_resource::stringify(installed(ctx, true)?)
 }
 
@@ -153,7 +153,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
     if names.is_empty() {
         return Ok("".into());
     }
-    let packages = shown(ctx)?;
+    let packages = installed_versions(ctx)?;
     if kwargs.0.get("refresh").is_none_or(is_true) {
         refresh(ctx)?;
     }
@@ -225,11 +225,11 @@ fn name_of(item: &Value) -> String {
 
 /// Runs a command that changes what is installed, and returns what did.
 fn change(ctx: &Context, words: &[String], what: &str) -> Result<Map> {
-    let old = shown(ctx)?;
+    let old = installed_versions(ctx)?;
     let said = common::run(ctx, words, Extra::default())?;
     let failed = said.retcode != Some(0) && !said.stderr.is_empty();
-    ctx.memo.forget::<Known>();
-    let changes = common::differences(&old, &shown(ctx)?);
+    ctx.memo.forget::<InstalledCache>();
+    let changes = common::differences(&old, &installed_versions(ctx)?);
     let errors = if failed { vec![said.stderr] } else { Vec::new() };
     common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
 }
@@ -335,18 +335,18 @@ fn upgrade(
     if is_true(&refresh) {
         self::refresh(ctx)?;
     }
-    let old = shown(ctx)?;
+    let old = installed_versions(ctx)?;
     let mut wanted = if pkgs.truthy() { Vec::new() } else { names(name) };
     wanted.extend(util::split_input(&pkgs));
     let wanted = checked(wanted)?;
     let verb: &[&str] = if wanted.is_empty() { &["apk", "upgrade"] } else { &["apk", "add", "-u"] };
     let words: Vec<&str> = verb.iter().copied().chain(wanted.iter().map(String::as_str)).collect();
     let said = common::run(ctx, &words, Extra { merge: true, ..Extra::default() })?;
-    ctx.memo.forget::<Known>();
+    ctx.memo.forget::<InstalledCache>();
     // Unlike other modules, Salt's returns a failed upgrade and does not raise.
     let done = said.retcode == Some(0);
     let comment = if done { String::new() } else { said.stdout };
-    let changes = common::differences(&old, &shown(ctx)?);
+    let changes = common::differences(&old, &installed_versions(ctx)?);
     Ok(map! { "changes" => changes, "result" => done, "comment" => comment })
 }
 

@@ -212,12 +212,12 @@ fn entries(text: &str) -> Vec<(String, Map)> {
 }
 
 /// Privileges on an object.
-pub(super) struct Wanted<'a> {
+pub(super) struct ObjectPrivileges<'a> {
     pub object: Object<'a>,
     privileges: Vec<String>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ObjectPrivileges<'a> {
     /// Reads privileges that are separated by commas.
     pub fn new(kind: &str, name: &'a str, schema: &'a str, privileges: Option<&str>) -> Result<Self> {
         let object = Object::new(kind, name, schema)?;
@@ -225,7 +225,7 @@ impl<'a> Wanted<'a> {
         let privileges: Vec<String> = given.split(',').map(|word| word.trim().to_owned()).collect();
         if object.kind == Kind::Group {
             return match given.is_empty() {
-                true => Ok(Wanted { object, privileges }),
+                true => Ok(ObjectPrivileges { object, privileges }),
                 false => Err(Error::invocation("The privileges option should not be set for object_type group")),
             };
         }
@@ -234,7 +234,7 @@ impl<'a> Wanted<'a> {
             let name = object.kind.name();
             return Err(Error::invocation(format!("Invalid privilege(s): {given} provided for object {name}")));
         }
-        Ok(Wanted { object, privileges })
+        Ok(ObjectPrivileges { object, privileges })
     }
 
     /// Whether what a role holds is enough.
@@ -294,12 +294,12 @@ mod tests {
 
     #[test]
     fn statements_name_objects() {
-        let wanted = Wanted::new("Table", "t", "public", Some("select, Insert")).unwrap();
+        let wanted = ObjectPrivileges::new("Table", "t", "public", Some("select, Insert")).unwrap();
         assert_eq!(wanted.grant("\"ann\"", false), "GRANT SELECT,INSERT ON TABLE public.\"t\" TO \"ann\"");
         assert_eq!(wanted.revoke("ann"), "REVOKE SELECT,INSERT ON TABLE public.\"t\" FROM ann");
-        let group = Wanted::new("group", "staff", "public", None).unwrap();
+        let group = ObjectPrivileges::new("group", "staff", "public", None).unwrap();
         assert_eq!(group.grant("\"ann\"", true), "GRANT staff TO \"ann\" WITH ADMIN OPTION");
-        assert!(Wanted::new("schema", "s", "public", Some("SELECT")).is_err());
-        assert!(Wanted::new("heap", "s", "public", None).is_err());
+        assert!(ObjectPrivileges::new("schema", "s", "public", Some("SELECT")).is_err());
+        assert!(ObjectPrivileges::new("heap", "s", "public", None).is_err());
     }
 }

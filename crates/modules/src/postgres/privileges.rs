@@ -3,14 +3,14 @@
 use exec::{Context, Result, function};
 use value::Map;
 
-use super::objects::{Object, Wanted};
+use super::objects::{Object, ObjectPrivileges};
 use super::server::{Server, identifier};
 
 fn listed(ctx: &Context, server: &Server, object: &Object<'_>) -> Result<Map> {
     Ok(object.privileges(&server.query(ctx, &object.query())?))
 }
 
-fn has(ctx: &Context, server: &Server, role: &str, wanted: &Wanted<'_>, grant: bool) -> Result<bool> {
+fn has(ctx: &Context, server: &Server, role: &str, wanted: &ObjectPrivileges<'_>, grant: bool) -> Result<bool> {
     if let Some(query) = wanted.object.owner_query() {
         let rows = server.query(ctx, &query)?;
         // An owner can do everything, but the access list may not say so.
@@ -73,7 +73,7 @@ fn has_privileges(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
+    let wanted = ObjectPrivileges::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
     has(ctx, &server, &name, &wanted, grant_option.unwrap_or(false))
 }
 
@@ -102,7 +102,7 @@ fn privileges_grant(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
+    let wanted = ObjectPrivileges::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
     if has(ctx, &server, &name, &wanted, false)? {
         tracing::info!("{name} has the privileges on {object_name} already");
         return Ok(false);
@@ -135,7 +135,7 @@ fn privileges_revoke(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    let wanted = Wanted::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
+    let wanted = ObjectPrivileges::new(&object_type, &object_name, &prepend, privileges.as_deref())?;
     if !has(ctx, &server, &name, &wanted, false)? {
         tracing::info!("{name} does not have the privileges on {object_name}");
         return Ok(false);

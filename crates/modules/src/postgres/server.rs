@@ -17,7 +17,7 @@ pub(super) struct Server {
     pub runas: Option<String>,
 }
 
-fn given(text: &Option<String>) -> Option<String> {
+fn non_empty(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.is_empty())
 }
 
@@ -49,11 +49,11 @@ impl Server {
             ("--host", &self.host, "postgres.host"),
             ("--port", &self.port, "postgres.port"),
         ] {
-            if let Some(value) = given(value).or_else(|| option(ctx, name)) {
+            if let Some(value) = non_empty(value).or_else(|| option(ctx, name)) {
                 words.extend([flag.into(), value.into()]);
             }
         }
-        let db = given(&self.maintenance_db).or_else(|| option(ctx, "postgres.maintenance_db"));
+        let db = non_empty(&self.maintenance_db).or_else(|| option(ctx, "postgres.maintenance_db"));
         // Any database will do to ask about the server. `postgres` is there nearly always.
         words.extend(["--dbname".into(), db.unwrap_or_else(|| "postgres".to_owned()).into()]);
         Ok(words)
@@ -69,7 +69,7 @@ impl Server {
         command.extend(words.iter().map(|word| Value::from(*word)));
         let (mut host, mut runas) = (self.host.clone(), self.runas.clone());
         if runas.is_none() {
-            host = given(&host).or_else(|| option(ctx, "postgres.host"));
+            host = non_empty(&host).or_else(|| option(ctx, "postgres.host"));
             // Over a local socket the server trusts the system's user of that name ("peer"), so
             // psql must run as that user.
             if host.as_deref().is_none_or(|host| host.starts_with('/')) {
@@ -78,7 +78,7 @@ impl Server {
         }
         let user = self.user.clone().or_else(|| runas.clone());
         // `.pgpass` calls every local socket `localhost`.
-        let host = given(&host).filter(|host| !host.starts_with('/')).unwrap_or_else(|| "localhost".to_owned());
+        let host = non_empty(&host).filter(|host| !host.starts_with('/')).unwrap_or_else(|| "localhost".to_owned());
         let any =
             |text: Option<String>| text.filter(|text| !text.is_empty()).map_or("*".to_owned(), |text| field(&text));
         let password = self.password.clone().or_else(|| option(ctx, "postgres.pass")).unwrap_or_default();

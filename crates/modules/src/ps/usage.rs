@@ -129,11 +129,11 @@ fn top(ctx: &Context, #[default(5)] num_processes: i64, #[default(3)] interval: 
         let mut now: Vec<(Process, f64)> = now.collect();
         now.sort_by(|one, other| other.1.total_cmp(&one.1));
         let started = read("/proc/stat").ok().and_then(|text| boot_time(&text)).unwrap_or(0);
-        now.into_iter().filter_map(|(one, _)| shown(one, started).ok()).take(wanted).collect()
+        now.into_iter().filter_map(|(one, _)| process_map(one, started).ok()).take(wanted).collect()
     }))
 }
 
-fn shown(process: Process, boot_time: i64) -> std::io::Result<Map> {
+fn process_map(process: Process, boot_time: i64) -> std::io::Result<Map> {
     let stat = process.stat()?;
     let words = process.cmdline().unwrap_or_default();
     let command = if words.is_empty() { process.name()?.into() } else { Value::from(words) };

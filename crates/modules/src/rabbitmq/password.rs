@@ -10,7 +10,7 @@ use render::python::splitlines;
 use value::{Map, map};
 
 use super::answer;
-use super::tool::{Said, control_with, unlogged, words};
+use super::tool::{ToolOutput, control_with, unlogged, words};
 
 /// The prompt of `rabbitmqctl`.
 const PROMPT: &str = "Password: ";
@@ -44,7 +44,7 @@ pub(super) fn control(
     name: &str,
     password: &str,
     runas: &Option<String>,
-) -> Result<Said> {
+) -> Result<ToolOutput> {
     // Nothing, or more than a line, cannot be read from the standard input.
     let readable = !password.is_empty() && !password.contains(['\n', '\r']);
     if !readable || !reads_passwords(ctx, runas)? {

@@ -4,7 +4,7 @@ use exec::{Context, Result, function};
 use value::Map;
 
 use super::answer;
-use super::tool::{Said, run, words};
+use super::tool::{ToolOutput, run, words};
 use crate::util;
 
 /// The program. Packages that do not put it where programs are found have it below the folder of the version.
@@ -18,7 +18,11 @@ fn program(ctx: &Context) -> Result<String> {
     Ok(format!("/usr/lib/rabbitmq/lib/rabbitmq_server-{version}/sbin/rabbitmq-plugins"))
 }
 
-fn plugins<'a>(ctx: &Context, command: impl IntoIterator<Item = &'a str>, runas: &Option<String>) -> Result<Said> {
+fn plugins<'a>(
+    ctx: &Context,
+    command: impl IntoIterator<Item = &'a str>,
+    runas: &Option<String>,
+) -> Result<ToolOutput> {
     let command = words(command);
     run(ctx, program(ctx)?, command, runas, Map::new())
 }

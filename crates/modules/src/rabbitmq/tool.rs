@@ -7,13 +7,13 @@ use crate::util;
 
 /// The outcome of a run of a program.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ToolOutput {
     pub code: i64,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Said {
+impl ToolOutput {
     pub fn failed(&self) -> bool {
         // Old versions fail with code 0 and tell it on stderr only.
         self.code != 0 || !self.stderr.is_empty()
@@ -43,12 +43,12 @@ pub(super) fn control<'a>(
     ctx: &Context,
     texts: impl IntoIterator<Item = &'a str>,
     runas: &Option<String>,
-) -> Result<Said> {
+) -> Result<ToolOutput> {
     control_with(ctx, words(texts), runas, Map::new())
 }
 
 /// The same, with more to say about the run.
-pub(super) fn control_with(ctx: &Context, words: Vec<Value>, runas: &Option<String>, more: Map) -> Result<Said> {
+pub(super) fn control_with(ctx: &Context, words: Vec<Value>, runas: &Option<String>, more: Map) -> Result<ToolOutput> {
     run(ctx, program(ctx)?, words, runas, more)
 }
 
@@ -71,13 +71,13 @@ pub(super) fn run(
     words: Vec<Value>,
     runas: &Option<String>,
     more: Map,
-) -> Result<Said> {
+) -> Result<ToolOutput> {
     let command: Value = std::iter::once(Value::from(program)).chain(words).collect();
     let mut kwargs = usual(runas);
     kwargs.update(more);
     let said = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?;
     let text = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
-    Ok(Said {
+    Ok(ToolOutput {
         code: said.get("retcode").and_then(Value::as_i64).unwrap_or_default(),
         stdout: text("stdout"),
         stderr: text("stderr"),

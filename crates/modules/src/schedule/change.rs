@@ -4,10 +4,10 @@ use exec::{Call, Context, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use super::build::{build, mixes_times, mixes_units};
-use super::{Wanted, ask, is_set, listed, tell, write};
+use super::{ListOptions, ask, is_set, listed, tell, write};
 
 /// The parts of the answers of this module.
-fn told(comment: impl Into<Value>, result: bool) -> Map {
+fn reply(comment: impl Into<Value>, result: bool) -> Map {
     map! { "comment" => comment.into(), "result" => result, "changes" => Map::new() }
 }
 
@@ -24,7 +24,7 @@ fn source_of(ctx: &Context, name: &str) -> Result<Option<&'static str>> {
     // A job of the pillar cannot be saved in the minion's file, so it has to be known where it is
     // from.
     for source in ["opts", "pillar"] {
-        let (jobs, _) = listed(ctx, Wanted { source: Some(source), ..Wanted::default() })?;
+        let (jobs, _) = listed(ctx, ListOptions { source: Some(source), ..ListOptions::default() })?;
         if jobs.contains_key(name) {
             return Ok(Some(source));
         }
@@ -56,7 +56,7 @@ fn request(func: &str, name: &str, source: &str, kwargs: &Map) -> Map {
 #[function]
 fn purge(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     let (kwargs, offline) = (&kwargs.0, is_set(&kwargs.0, "offline"));
-    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() })?;
+    let (mut jobs, _) = listed(ctx, ListOptions { offline, ..ListOptions::default() })?;
     let names: Vec<String> = jobs.keys().map(Value::to_string).collect();
     let (mut comments, mut changes) = (Vec::new(), Map::new());
     // Names with underscores are jobs of the minion itself, such as the mine's.
@@ -109,12 +109,12 @@ fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 
 fn delete_job(ctx: &Context, name: &str, kwargs: &Map) -> Result<Map> {
     if is_set(kwargs, "test") {
-        return Ok(told(format!("Job: {name} would be deleted from schedule."), true));
+        return Ok(reply(format!("Job: {name} would be deleted from schedule."), true));
     }
-    let unknown = || told(format!("Job {name} does not exist."), false);
+    let unknown = || reply(format!("Job {name} does not exist."), false);
     let done = || changed(name, "removed", format!("Deleted Job {name} from schedule."));
     if is_set(kwargs, "offline") {
-        let (mut jobs, _) = listed(ctx, Wanted { offline: true, ..Wanted::default() })?;
+        let (mut jobs, _) = listed(ctx, ListOptions { offline: true, ..ListOptions::default() })?;
         if jobs.remove(name).is_none() {
             return Ok(unknown());
         }
@@ -125,7 +125,7 @@ fn delete_job(ctx: &Context, name: &str, kwargs: &Map) -> Result<Map> {
     let answer = ask(ctx, request("delete", name, source, kwargs), "delete_complete")?;
     Ok(match answer {
         Some(answer) if !holds(&answer, name) => done(),
-        _ => told(format!("Failed to delete job {name} from schedule."), false),
+        _ => reply(format!("Failed to delete job {name} from schedule."), false),
     })
 }
 
@@ -141,24 +141,24 @@ fn delete_job(ctx: &Context, name: &str, kwargs: &Map) -> Result<Map> {
 #[function]
 fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     let (kwargs, offline) = (&kwargs.0, is_set(&kwargs.0, "offline"));
-    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() })?;
+    let (mut jobs, _) = listed(ctx, ListOptions { offline, ..ListOptions::default() })?;
     if jobs.contains_key(&name) {
-        return Ok(told(format!("Job {name} already exists in schedule."), false));
+        return Ok(reply(format!("Job {name} already exists in schedule."), false));
     }
     if mixes_units(kwargs) {
         let text =
             "Error: Unable to use \"seconds\", \"minutes\", \"hours\", or \"days\" with \"when\" or \"cron\" options.";
-        return Ok(told(text, false));
+        return Ok(reply(text, false));
     }
     if mixes_times(kwargs) {
-        return Ok(told("Unable to use \"when\" and \"cron\" options together.  Ignoring.", false));
+        return Ok(reply("Unable to use \"when\" and \"cron\" options together.  Ignoring.", false));
     }
     let job = build(&name, kwargs)?;
     if job.get("result").is_some_and(|result| !result.truthy()) {
         return Ok(job);
     }
     if is_set(kwargs, "test") {
-        return Ok(told(format!("Job: {name} would be added to schedule."), true));
+        return Ok(reply(format!("Job: {name} would be added to schedule."), true));
     }
     let done = || changed(&name, "added", format!("Added job: {name} to schedule."));
     if offline {
@@ -172,7 +172,7 @@ fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     let answer = ask(ctx, question, "add_complete")?;
     Ok(match answer {
         Some(answer) if holds(&answer, &name) => done(),
-        _ => told(format!("Failed to add job {name} to schedule."), false),
+        _ => reply(format!("Failed to add job {name} to schedule."), false),
     })
 }
 
@@ -186,18 +186,18 @@ fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 #[function]
 fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     let (mut kwargs, offline) = (kwargs.0.clone(), is_set(&kwargs.0, "offline"));
-    let told =
+    let reply =
         |comment: String, result: bool| map! { "comment" => comment, "changes" => Map::new(), "result" => result };
     if mixes_units(&kwargs) {
         let text = "Error: Unable to use \"seconds\", \"minutes\", \"hours\", or \"days\" with \"when\" option.";
-        return Ok(told(text.to_owned(), false));
+        return Ok(reply(text.to_owned(), false));
     }
     if mixes_times(&kwargs) {
-        return Ok(told("Unable to use \"when\" and \"cron\" options together.  Ignoring.".to_owned(), false));
+        return Ok(reply("Unable to use \"when\" and \"cron\" options together.  Ignoring.".to_owned(), false));
     }
-    let (mut jobs, _) = listed(ctx, Wanted { offline, ..Wanted::default() })?;
+    let (mut jobs, _) = listed(ctx, ListOptions { offline, ..ListOptions::default() })?;
     let Some(current) = jobs.get(&name).and_then(Value::as_map).cloned() else {
-        return Ok(told(format!("Job {name} does not exist in schedule."), false));
+        return Ok(reply(format!("Job {name} does not exist in schedule."), false));
     };
     if !kwargs.contains_key("function") {
         // A change of the interval alone need not repeat the function.
@@ -208,7 +208,7 @@ fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
         return Ok(new);
     }
     if value::python::equal(&new.clone().into(), &current.clone().into()) {
-        return Ok(told(format!("Job {name} in correct state"), true));
+        return Ok(reply(format!("Job {name} in correct state"), true));
     }
     let changes = map! { name.as_str() => map! { "old" => current.clone(), "new" => new.clone() } };
     let done = |comment: String, result: bool| map! { "comment" => comment, "changes" => changes, "result" => result };
@@ -264,19 +264,19 @@ fn verbs(on: bool) -> (&'static str, &'static str, &'static str) {
 
 fn switch_job(ctx: &Context, name: &str, kwargs: &Map, on: bool, test: bool) -> Result<Map> {
     let (verb, past, capital) = verbs(on);
-    let told =
+    let reply =
         |comment: String, result: bool| map! { "comment" => comment, "result" => result, "changes" => Map::new() };
     if test {
-        return Ok(told(format!("Job: {name} would be {past} in schedule."), true));
+        return Ok(reply(format!("Job: {name} would be {past} in schedule."), true));
     }
     let Some(source) = source_of(ctx, name)? else {
-        return Ok(told(format!("Job {name} does not exist."), false));
+        return Ok(reply(format!("Job {name} does not exist."), false));
     };
     let answer = ask(ctx, request(&format!("{verb}_job"), name, source, kwargs), &format!("{past}_job_complete"))?;
     let is_on = |job: &Value| job.get("enabled").is_some_and(Value::truthy);
     Ok(match answer.as_ref().and_then(|answer| job_in(answer, name)) {
         Some(job) if is_on(job) == on => changed(name, past, format!("{capital} Job {name} in schedule.")),
-        _ => told(format!("Failed to {verb} job {name} in schedule."), false),
+        _ => reply(format!("Failed to {verb} job {name} in schedule."), false),
     })
 }
 
@@ -306,17 +306,17 @@ fn disable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
 
 fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
     let (verb, past, capital) = verbs(on);
-    let told =
+    let reply =
         |comment: String, result: bool| map! { "comment" => comment, "changes" => Map::new(), "result" => result };
     if is_set(kwargs, "test") {
-        return Ok(told(format!("Schedule would be {past}."), true));
+        return Ok(reply(format!("Schedule would be {past}."), true));
     }
     let question = map! { "func" => verb, "persist" => persist(kwargs) };
     let answer = ask(ctx, question, &format!("{past}_complete"))?;
     let now = answer.as_ref().and_then(|answer| answer.get("schedule")?.get("enabled"));
     Ok(match now {
         Some(now) if now.truthy() == on => changed("schedule", past, format!("{capital} schedule on minion.")),
-        _ => told(format!("Failed to {verb} schedule on minion."), false),
+        _ => reply(format!("Failed to {verb} schedule on minion."), false),
     })
 }
 
@@ -345,14 +345,14 @@ fn copy(ctx: &Context, name: String, target: String, kwargs: KwArgs) -> Result<M
 }
 
 fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Result<Map> {
-    let told = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
+    let reply = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
     if is_set(kwargs, "test") {
         let verb = if away { "moved" } else { "copied" };
-        return Ok(told(format!("Job: {name} would be {verb} from schedule."), true));
+        return Ok(reply(format!("Job: {name} would be {verb} from schedule."), true));
     }
-    let (jobs, _) = listed(ctx, Wanted::default())?;
+    let (jobs, _) = listed(ctx, ListOptions::default())?;
     let Some(job) = jobs.get(name).and_then(Value::as_map) else {
-        return Ok(told(format!("Job {name} does not exist."), false));
+        return Ok(reply(format!("Job {name} does not exist."), false));
     };
     let mut args = vec![Value::from(name)];
     // As words of a command line, so the target's minion parses them as YAML again.
@@ -368,7 +368,7 @@ fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Re
     let response = ctx.call_with("publish.publish", call)?.into_map().unwrap_or_default();
     if response.is_empty() {
         // A success in Salt, although nothing was moved.
-        return Ok(told("no servers answered the published schedule.add command".to_owned(), true));
+        return Ok(reply("no servers answered the published schedule.add command".to_owned(), true));
     }
     let names = |only_failed: bool| -> Vec<Value> {
         response.iter().filter(|(_, value)| !only_failed || !value.truthy()).map(|(minion, _)| minion.clone()).collect()
@@ -383,7 +383,7 @@ fn send(ctx: &Context, name: &str, target: &str, kwargs: &Map, away: bool) -> Re
     } else {
         (format!("Copied Job {name} from schedule to minion(s)."), names(false))
     };
-    let mut answer = told(comment, true);
+    let mut answer = reply(comment, true);
     answer.insert("minions", minions);
     Ok(answer)
 }

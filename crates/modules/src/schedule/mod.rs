@@ -121,21 +121,21 @@ fn write(ctx: &Context, jobs: Map) -> Result<()> {
 
 /// The arguments of `schedule.list`.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct ListOptions<'a> {
     all: bool,
     disabled: bool,
     source: Option<&'a str>,
     offline: bool,
 }
 
-impl Default for Wanted<'_> {
+impl Default for ListOptions<'_> {
     fn default() -> Self {
-        Wanted { all: true, disabled: true, source: None, offline: false }
+        ListOptions { all: true, disabled: true, source: None, offline: false }
     }
 }
 
 /// The jobs as they are shown, and those on the disk.
-fn listed(ctx: &Context, wanted: Wanted<'_>) -> Result<(Map, Map)> {
+fn listed(ctx: &Context, wanted: ListOptions<'_>) -> Result<(Map, Map)> {
     let saved = saved(ctx)?;
     let mut jobs = if wanted.offline {
         saved.clone()
@@ -197,7 +197,7 @@ fn list(
     #[default(true)] return_yaml: bool,
     #[default(false)] offline: bool,
 ) -> Result<Value> {
-    let wanted = Wanted { all: show_all, disabled: show_disabled, source: r#where.as_deref(), offline };
+    let wanted = ListOptions { all: show_all, disabled: show_disabled, source: r#where.as_deref(), offline };
     let (mut jobs, saved) = listed(ctx, wanted)?;
     if !return_yaml {
         return Ok(jobs.into());
@@ -220,7 +220,7 @@ fn list(
 ///     salt '*' schedule.is_enabled
 #[function]
 fn is_enabled(ctx: &Context, name: Option<String>) -> Result<Value> {
-    let (mut jobs, _) = listed(ctx, Wanted { all: false, ..Wanted::default() })?;
+    let (mut jobs, _) = listed(ctx, ListOptions { all: false, ..ListOptions::default() })?;
     Ok(match name.filter(|name| !name.is_empty()) {
         None => jobs.remove("enabled").unwrap_or_else(|| true.into()),
         Some(name) => jobs.remove(&name).unwrap_or_else(|| Map::new().into()),

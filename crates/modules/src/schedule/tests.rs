@@ -37,7 +37,7 @@ impl World {
     }
 
     /// The last request the minion got.
-    fn asked(&self) -> Map {
+    fn last_request(&self) -> Map {
         self.agent.asked.lock().unwrap().last().cloned().unwrap_or_default()
     }
 
@@ -83,7 +83,7 @@ fn a_job_is_added_once() {
         "jid_include" => true,
     };
     let request = map! { "local" => "manage_schedule", "name" => "a", "schedule" => map! { "a" => definition }, "func" => "add", "persist" => true };
-    assert_eq!(world.asked(), request);
+    assert_eq!(world.last_request(), request);
     world.has(map! { "a" => job() });
     let again = world.call("add", vec!["a".into()], kwargs);
     assert_eq!(

@@ -4,7 +4,7 @@ use exec::{Context, KwArgs, Result, function};
 use schedule::jiff::fmt::strtime;
 use value::{Map, Value, map};
 
-use super::{Wanted, ask, listed, tell};
+use super::{ListOptions, ask, listed, tell};
 
 const FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
 
@@ -32,7 +32,7 @@ pub(super) fn written(time: &value::DateTime, format: &str) -> String {
 #[function]
 fn run_job(ctx: &Context, name: String, #[default(false)] force: bool) -> Result<Map> {
     let told = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
-    let (jobs, _) = listed(ctx, Wanted::default())?;
+    let (jobs, _) = listed(ctx, ListOptions::default())?;
     let Some(job) = jobs.get(&name) else { return Ok(told(format!("Job {name} does not exist."), false)) };
     if job.get("enabled").is_some_and(|enabled| !enabled.truthy()) && !force {
         return Ok(told(format!("Job {name} is disabled."), true));
@@ -44,14 +44,14 @@ fn run_job(ctx: &Context, name: String, #[default(false)] force: bool) -> Result
 }
 
 /// What a request to pass over a run is answered with.
-enum Asked {
+enum TimesCheck {
     Refused(Map),
     Format(String),
 }
 
 /// Checks the times of a request.
-fn check(name: &str, times: &[(&Value, &str)], kwargs: &Map) -> Asked {
-    let refused = |comment: &str| Asked::Refused(map! { "comment" => comment, "result" => false });
+fn check(name: &str, times: &[(&Value, &str)], kwargs: &Map) -> TimesCheck {
+    let refused = |comment: &str| TimesCheck::Refused(map! { "comment" => comment, "result" => false });
     let format = kwargs.get_str("time_fmt").filter(|format| !format.is_empty()).unwrap_or(FORMAT);
     if name.is_empty() {
         return refused("Job name is required.");
@@ -65,13 +65,13 @@ fn check(name: &str, times: &[(&Value, &str)], kwargs: &Map) -> Asked {
             return refused("Date string could not be parsed.");
         }
     }
-    Asked::Format(format.to_owned())
+    TimesCheck::Format(format.to_owned())
 }
 
 /// Sends a request about a run and returns the usual answer.
 fn change(ctx: &Context, name: &str, request: Map, tag: &str, words: (&str, &str)) -> Result<Map> {
     let told = |comment: String, result: bool| map! { "comment" => comment, "result" => result };
-    let (jobs, _) = listed(ctx, Wanted::default())?;
+    let (jobs, _) = listed(ctx, ListOptions::default())?;
     if !jobs.contains_key(name) {
         return Ok(told(format!("Job {name} does not exist."), false));
     }
@@ -99,8 +99,8 @@ fn change(ctx: &Context, name: &str, request: Map, tag: &str, words: (&str, &str
 fn postpone_job(ctx: &Context, name: String, current_time: Value, new_time: Value, kwargs: KwArgs) -> Result<Map> {
     let times = [(&current_time, "Job current time is required."), (&new_time, "Job new_time is required.")];
     let format = match check(&name, &times, &kwargs.0) {
-        Asked::Refused(answer) => return Ok(answer),
-        Asked::Format(format) => format,
+        TimesCheck::Refused(answer) => return Ok(answer),
+        TimesCheck::Format(format) => format,
     };
     if ctx.is_test() {
         return Ok(map! { "comment" => format!("Job: {name} would be postponed in schedule."), "result" => true });
@@ -121,8 +121,8 @@ fn postpone_job(ctx: &Context, name: String, current_time: Value, new_time: Valu
 #[function]
 fn skip_job(ctx: &Context, name: String, current_time: Value, kwargs: KwArgs) -> Result<Map> {
     let format = match check(&name, &[(&current_time, "Job time is required.")], &kwargs.0) {
-        Asked::Refused(answer) => return Ok(answer),
-        Asked::Format(format) => format,
+        TimesCheck::Refused(answer) => return Ok(answer),
+        TimesCheck::Format(format) => format,
     };
     if ctx.is_test() {
         return Ok(map! { "comment" => format!("Job: {name} would be skipped in schedule."), "result" => true });

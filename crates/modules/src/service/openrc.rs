@@ -138,7 +138,7 @@ fn zap(ctx: &Context, name: String) -> Result<bool> {
 }
 
 /// The runlevels a call names.
-fn wanted(kwargs: &KwArgs) -> Option<BTreeSet<String>> {
+fn named_runlevels(kwargs: &KwArgs) -> Option<BTreeSet<String>> {
     kwargs.0.get("runlevels").map(|levels| match levels {
         Value::List(levels) => levels.iter().map(Value::to_string).collect(),
         single => BTreeSet::from([single.to_string()]),
@@ -165,7 +165,7 @@ fn update(ctx: &Context, command: &str, name: &str, levels: &[&String]) -> Resul
 ///     salt '*' service.enable <service name> <runlevels=[runlevel1,runlevel2]>
 #[function]
 fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "add", &name, &[]) };
+    let Some(wanted) = named_runlevels(&kwargs) else { return update(ctx, "add", &name, &[]) };
     // Compared first, because rc-update fails on a service that is in the runlevel already.
     let current = current(ctx, &name)?;
     let surplus: Vec<&String> = current.difference(&wanted).collect();
@@ -189,7 +189,7 @@ fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 ///     salt '*' service.disable <service name> <runlevels=[runlevel1,runlevel2]>
 #[function]
 fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
-    let Some(wanted) = wanted(&kwargs) else { return update(ctx, "delete", &name, &[]) };
+    let Some(wanted) = named_runlevels(&kwargs) else { return update(ctx, "delete", &name, &[]) };
     let current = current(ctx, &name)?;
     let levels: Vec<&String> = current.intersection(&wanted).collect();
     Ok(levels.is_empty() || update(ctx, "delete", &name, &levels)?)
@@ -205,7 +205,7 @@ fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
 #[function]
 fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     let current = current(ctx, &name)?;
-    Ok(!current.is_empty() && wanted(&kwargs).is_none_or(|wanted| wanted.is_subset(&current)))
+    Ok(!current.is_empty() && named_runlevels(&kwargs).is_none_or(|wanted| wanted.is_subset(&current)))
 }
 
 /// Says whether a service starts in no runlevel.

@@ -6,14 +6,14 @@ use value::{Map, Value, map};
 
 use super::cert::{Cert, Crl, Csr, NewCrl, NewCsr};
 use super::extension::{Extension, find};
-use super::issue::{self, Order};
+use super::issue::{self, CertificateToSign};
 use super::load::Bundle;
 use super::sign::{self, Algorithm, Digest};
 use super::{decimal_to_hex, keys, load, times};
 
 /// The wishes about a certificate that are not part of its content.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct OutputOptions<'a> {
     /// The encoding of the file.
     pub encoding: &'a super::encode::Encoding,
     /// For how many days it must still be good.
@@ -28,7 +28,7 @@ pub struct Wanted<'a> {
 ///
 /// # Errors
 /// The arguments are wrong.
-pub fn of_certificate(current: &Bundle, wanted: &Wanted<'_>, args: &Map) -> Result<(Map, Order)> {
+pub fn of_certificate(current: &Bundle, wanted: &OutputOptions<'_>, args: &Map) -> Result<(Map, CertificateToSign)> {
     // The keys are those of Salt's `x509.certificate_managed`, whose reports people read and match.
     let mut changes = Map::new();
     let friendly_name = wanted.encoding.friendly_name.clone().filter(|name| !name.is_empty());
@@ -59,7 +59,7 @@ pub fn of_certificate(current: &Bundle, wanted: &Wanted<'_>, args: &Map) -> Resu
     Ok((changes, order))
 }
 
-fn of_contents(cert: &Cert, order: &Order, args: &Map) -> Result<Map> {
+fn of_contents(cert: &Cert, order: &CertificateToSign, args: &Map) -> Result<Map> {
     let mut changes = Map::new();
     let new = &order.cert;
     let number = |bytes: &[u8]| super::der::unsigned(bytes);
@@ -112,13 +112,13 @@ fn of_extensions(current: &[Extension], new: &[Extension]) -> Map {
     let (mut added, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
     for extension in new {
         match find(current, &extension.oid) {
-            None => added.push(extension.shown()),
-            Some(before) if before != extension => changed.push(extension.shown()),
+            None => added.push(extension.display_name()),
+            Some(before) if before != extension => changed.push(extension.display_name()),
             Some(_) => {}
         }
     }
     // The order of extensions makes no difference, so they are matched by identifier.
-    removed.extend(current.iter().filter(|before| find(new, &before.oid).is_none()).map(Extension::shown));
+    removed.extend(current.iter().filter(|before| find(new, &before.oid).is_none()).map(Extension::display_name));
     if added.is_empty() && changed.is_empty() && removed.is_empty() {
         return Map::new();
     }

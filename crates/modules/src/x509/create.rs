@@ -57,7 +57,7 @@ pub fn create_certificate(
     encode::check(&encoding.name, encode::OF_CERTIFICATES)?;
     sign::check_digest(&issue::digest(&args))?;
     encoding.check()?;
-    let remote = issue::given(&[("server", ca_server)].into_iter().collect(), "server").map(Value::to_string);
+    let remote = issue::argument(&[("server", ca_server)].into_iter().collect(), "server").map(Value::to_string);
     if !args.contains_key("signing_private_key") && remote.is_none() {
         return Err(Error::invocation("Creating a certificate locally at least requires a signing private key."));
     }
@@ -117,8 +117,8 @@ pub fn signed_here(args: &Map) -> Result<(Cert, Option<PKey<Private>>)> {
     let key = order.signing_key.as_ref().expect("it is loaded unless another minion signs");
     let der = order.cert.sign(key, &issue::digest(args))?;
     let cert = Cert::read(&der).ok_or_else(|| Error::execution("The certificate that was made cannot be read"))?;
-    if let Some(folder) = issue::given(args, "copypath") {
-        keep_copy(&cert, &folder.to_string(), issue::given(args, "prepend_cn").is_some())?;
+    if let Some(folder) = issue::argument(args, "copypath") {
+        keep_copy(&cert, &folder.to_string(), issue::argument(args, "prepend_cn").is_some())?;
     }
     Ok((cert, order.private_key))
 }

@@ -59,8 +59,8 @@ impl Extension {
     }
 
     /// The name changes are told by.
-    pub fn shown(&self) -> String {
-        oids::shown(&self.oid).unwrap_or("Unknown OID").to_owned()
+    pub fn display_name(&self) -> String {
+        oids::display_name(&self.oid).unwrap_or("Unknown OID").to_owned()
     }
 }
 

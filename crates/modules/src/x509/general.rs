@@ -106,7 +106,7 @@ impl General {
     }
 
     /// Kind and value, as Salt shows them.
-    pub fn shown(&self) -> String {
+    pub fn to_text(&self) -> String {
         match self {
             General::Email(text) => format!("mail:{text}"),
             General::Dns(text) => format!("DNS:{text}"),
@@ -131,7 +131,7 @@ impl General {
 }
 
 fn identifier(oid: &str) -> String {
-    format!("<ObjectIdentifier(oid={oid}, name={})>", oids::shown(oid).unwrap_or("Unknown OID"))
+    format!("<ObjectIdentifier(oid={oid}, name={})>", oids::display_name(oid).unwrap_or("Unknown OID"))
 }
 
 /// A name of another kind: its type and its bytes.
@@ -284,7 +284,7 @@ mod tests {
             let name = General::from_text(text).unwrap();
             let der = name.to_der();
             assert_eq!(General::read(Reader::new(&der).next().unwrap()).unwrap(), name);
-            assert_eq!(name.shown(), shown);
+            assert_eq!(name.to_text(), shown);
         }
     }
 

@@ -10,7 +10,7 @@ use super::names::Name;
 use super::{build, keys, load, oids, serial, times};
 
 /// A certificate to be signed, and what is needed for it.
-pub struct Order {
+pub struct CertificateToSign {
     /// The certificate.
     pub cert: NewCert,
     /// The key that signs it, unless another minion does.
@@ -22,7 +22,7 @@ pub struct Order {
 }
 
 /// An argument that was given.
-pub fn given<'a>(args: &'a Map, name: &str) -> Option<&'a Value> {
+pub fn argument<'a>(args: &'a Map, name: &str) -> Option<&'a Value> {
     args.get(name).filter(|value| value.truthy())
 }
 
@@ -47,13 +47,13 @@ fn private_key(args: &Map, name: &str) -> Result<PKey<Private>> {
 ///
 /// # Errors
 /// The arguments are wrong or do not fit together.
-pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
+pub fn certificate(args: &Map, remote: bool) -> Result<CertificateToSign> {
     // When another minion signs, its key never comes here, and so only what can be told without it
     // is made.
     let signing_key = if remote { None } else { Some(private_key(args, "signing_private_key")?) };
     let serial = serial::from_value(args.get("serial_number"))?;
-    let csr = given(args, "csr").map(load::csr).transpose()?.map(|(csr, _)| csr);
-    let signing_cert = given(args, "signing_cert").map(|cert| load::cert(cert, None)).transpose()?;
+    let csr = argument(args, "csr").map(load::csr).transpose()?.map(|(csr, _)| csr);
+    let signing_cert = argument(args, "signing_cert").map(|cert| load::cert(cert, None)).transpose()?;
     let signing_cert = signing_cert.map(|bundle| bundle.cert);
     let mut own_key = None;
     let key = match (&signing_cert, &signing_key) {
@@ -64,14 +64,14 @@ pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
         }
         // Nothing is left to derive a key from.
         (None, None) => return Err(Error::execution("The signing policy has no signing_cert")),
-        _ if given(args, "private_key").is_some() => {
+        _ if argument(args, "private_key").is_some() => {
             let key = private_key(args, "private_key")?;
             let public = keys::public_der(&key)?;
             own_key = Some(key);
             public
         }
         // Salt looks at a private key first, then at a public one, and at the request last.
-        _ => match (given(args, "public_key"), &csr) {
+        _ => match (argument(args, "public_key"), &csr) {
             (Some(key), _) => {
                 let key = keys::public(key)?;
                 key.public_key_to_der().map_err(|error| Error::execution(error.to_string()))?
@@ -89,8 +89,8 @@ pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
     let subject = subject(args)?;
     let issuer = signing_cert.as_ref().map_or_else(|| subject.clone(), |cert| cert.subject.clone());
     let not_before =
-        given(args, "not_before").map_or_else(|| Ok(times::now()), |time| times::parse(&time.to_string()))?;
-    let not_after = match given(args, "not_after") {
+        argument(args, "not_before").map_or_else(|| Ok(times::now()), |time| times::parse(&time.to_string()))?;
+    let not_after = match argument(args, "not_after") {
         Some(time) => times::parse(&time.to_string())?,
         None => times::in_days(args.get("days_valid").map_or(Some(30.0), number).unwrap_or(30.0))?,
     };
@@ -101,13 +101,13 @@ pub fn certificate(args: &Map, remote: bool) -> Result<Order> {
     // In a self-signed certificate the identifiers of subject and authority are the same.
     let own = if signing_cert.is_none() { Some(key.as_slice()) } else { None };
     let around = Around { subject_key: Some(&key), issuer: signing_cert.as_ref(), issuer_key: own };
-    let mut extensions = wanted(args, around, oids::in_certificate)?;
+    let mut extensions = requested_extensions(args, around, oids::in_certificate)?;
     // A policy or an argument wins over what the request asks for.
     if let Some(csr) = &csr {
         add_requested(&mut extensions, &csr.extensions);
     }
     let cert = NewCert { serial, issuer, subject, not_before, not_after, key, extensions };
-    Ok(Order { cert, signing_key, private_key: own_key, signing_cert })
+    Ok(CertificateToSign { cert, signing_key, private_key: own_key, signing_cert })
 }
 
 fn no_key() -> Error {
@@ -130,11 +130,11 @@ pub fn number(value: &Value) -> Option<f64> {
 }
 
 fn subject(args: &Map) -> Result<Name> {
-    given(args, "subject").map_or_else(|| Name::from_map(args), Name::from_value)
+    argument(args, "subject").map_or_else(|| Name::from_map(args), Name::from_value)
 }
 
 /// The extensions that arguments ask for; one that is nothing is not there.
-fn wanted(args: &Map, around: Around<'_>, allowed: fn(&str) -> bool) -> Result<Vec<Extension>> {
+fn requested_extensions(args: &Map, around: Around<'_>, allowed: fn(&str) -> bool) -> Result<Vec<Extension>> {
     let names = oids::EXTENSIONS.iter().map(|(name, _)| *name).filter(|name| allowed(name));
     // The order is the fixed one of Salt's table, so that a certificate does not depend on the
     // order of arguments.
@@ -163,7 +163,7 @@ pub fn request(args: &Map) -> Result<(NewCsr, PKey<Private>)> {
     let key = keys::public_der(&private)?;
     let subject = subject(args)?;
     let around = Around { subject_key: Some(&key), ..Around::default() };
-    let extensions = wanted(args, around, oids::in_request)?;
+    let extensions = requested_extensions(args, around, oids::in_request)?;
     Ok((NewCsr { subject, key, extensions }, private))
 }
 
@@ -172,7 +172,7 @@ pub fn request(args: &Map) -> Result<(NewCsr, PKey<Private>)> {
 /// # Errors
 /// The arguments are wrong.
 pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
-    let signing_cert = given(args, "signing_cert").map(|cert| load::cert(cert, None)).transpose()?;
+    let signing_cert = argument(args, "signing_cert").map(|cert| load::cert(cert, None)).transpose()?;
     let signing_cert = signing_cert.map(|bundle| bundle.cert);
     let private = private_key(args, "signing_private_key")?;
     if let Some(cert) = &signing_cert
@@ -181,7 +181,7 @@ pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
         return Err(mismatch());
     }
     // Expired certificates are refused anyway, so that they need not be in the list.
-    let include_expired = given(args, "include_expired").is_some();
+    let include_expired = argument(args, "include_expired").is_some();
     let mut revoked = Vec::new();
     for entry in args.get("revoked").and_then(Value::as_list).unwrap_or_default() {
         let entry = entry.as_map().ok_or_else(|| Error::invocation(format!("{entry} is no revoked certificate")))?;

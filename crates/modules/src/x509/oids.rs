@@ -230,11 +230,11 @@ pub fn named(table: &[(&str, &'static str)], name: &str) -> Option<&'static str>
 }
 
 /// The name of an identifier, where it has one that is shown.
-pub fn shown(oid: &str) -> Option<&'static str> {
+pub fn display_name(oid: &str) -> Option<&'static str> {
     SHOWN.iter().find(|(_, known)| *known == oid).map(|(name, _)| *name)
 }
 
 /// The name of an identifier, or its numbers.
 pub fn shown_or_dotted(oid: &str) -> String {
-    shown(oid).map_or_else(|| oid.to_owned(), str::to_owned)
+    display_name(oid).map_or_else(|| oid.to_owned(), str::to_owned)
 }

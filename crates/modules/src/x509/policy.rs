@@ -112,12 +112,12 @@ pub fn signed_elsewhere(
     let bytes = |bytes: Vec<u8>| Value::bytes(bytes);
     if let Some(key) = &private {
         args.insert("public_key", bytes(keys::public_der(key)?));
-    } else if let Some(key) = issue::given(&args, "public_key") {
+    } else if let Some(key) = issue::argument(&args, "public_key") {
         let key = keys::public(key)?;
         let der = key.public_key_to_der().map_err(|error| Error::execution(error.to_string()))?;
         args.insert("public_key", bytes(der));
     }
-    if let Some(csr) = issue::given(&args, "csr") {
+    if let Some(csr) = issue::argument(&args, "csr") {
         let (csr, _) = load::csr(csr)?;
         args.insert("csr", bytes(csr.der));
     }

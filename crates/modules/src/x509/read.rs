@@ -29,7 +29,7 @@ fn public_pem(der: &[u8]) -> Result<String> {
 }
 
 fn algorithm(oid: &str) -> String {
-    oids::shown(oid).unwrap_or("Unknown OID").to_owned()
+    oids::display_name(oid).unwrap_or("Unknown OID").to_owned()
 }
 
 /// Returns what a certificate says.

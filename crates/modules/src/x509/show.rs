@@ -14,11 +14,11 @@ use super::{decimal_to_hex, oids, pretty_hex};
 pub fn extensions(extensions: &[Extension], table: &[(&str, &str)]) -> Map {
     let known =
         table.iter().filter_map(|(name, oid)| Some((*name, find(extensions, oid).filter(|_| !oid.is_empty())?)));
-    known.map(|(name, extension)| (Value::from(name), Value::from(shown(name, extension)))).collect()
+    known.map(|(name, extension)| (Value::from(name), Value::from(extension_map(name, extension)))).collect()
 }
 
 /// Returns the fields of an extension for people. An unreadable one is shown as it is.
-fn shown(name: &str, extension: &Extension) -> Map {
+fn extension_map(name: &str, extension: &Extension) -> Map {
     let mut shown = map! { "critical" => extension.critical };
     let content = Reader::new(&extension.value).next().and_then(|item| content(name, item));
     shown.update(content.unwrap_or_else(|| map! { "value" => hex::encode(&extension.value) }));
@@ -95,7 +95,7 @@ fn key_usage(item: Item) -> Map {
 }
 
 fn names(names: Reader) -> Option<Vec<String>> {
-    Some(General::read_all(names)?.iter().map(General::shown).collect())
+    Some(General::read_all(names)?.iter().map(General::to_text).collect())
 }
 
 fn authority_key_id(item: Item) -> Option<Map> {
@@ -199,7 +199,7 @@ fn text(item: Item) -> Option<String> {
 
 fn subtrees(item: Option<Item>) -> Option<Vec<String>> {
     let Some(item) = item else { return Some(Vec::new()) };
-    let subtree = |subtree: Item| Some(General::read(subtree.inside().next()?)?.shown());
+    let subtree = |subtree: Item| Some(General::read(subtree.inside().next()?)?.to_text());
     item.inside().all()?.into_iter().map(subtree).collect()
 }
 

@@ -67,9 +67,9 @@ impl Compiled {
 }
 
 /// Environments that were made, by their options.
-type Known = Vec<(Options, Arc<Compiled>)>;
+type Environments = Vec<(Options, Arc<Compiled>)>;
 
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<Environments>> = LazyLock::new(Mutex::default);
 
 /// Returns the environment for the options, and those in a header of the text.
 pub fn get(opts: &Map, kind: Kind, header: Option<&Map>) -> Arc<Compiled> {

@@ -51,7 +51,7 @@ fn normalized(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn shown(path: &str, sls: &str) -> String {
+    fn listed(path: &str, sls: &str) -> String {
         let path = Some(path).filter(|path| !path.is_empty()).map(Path::new);
         of(path, sls).iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
@@ -83,7 +83,7 @@ mod tests {
             ("/cache/a/f.jinja", "a/f.jinja", "tplpath=/cache/a/f.jinja tplfile=a/f.jinja tpldir=a"),
             ("", "a.b", "slspath=a/b slsdotpath=a.b slscolonpath=a:b sls_path=a_b"),
         ] {
-            assert_eq!(shown(path, sls), expected, "{path} {sls}");
+            assert_eq!(listed(path, sls), expected, "{path} {sls}");
         }
     }
 }

@@ -264,6 +264,6 @@ impl Lexer<'_> {
 }
 
 /// A token in a message: its text, or its value as Python prints it.
-pub(super) fn shown(state: &mut State, token: &Token) -> Result<String, Error> {
+pub(super) fn token_text(state: &mut State, token: &Token) -> Result<String, Error> {
     state.str(&token.value)
 }

@@ -2,7 +2,7 @@
 
 use jinja::{Error, ErrorKind, State, Value};
 
-use super::lexer::{Kind, Token, shown, tokens};
+use super::lexer::{Kind, Token, token_text, tokens};
 use super::tree::{Node, Shape, Tree};
 
 /// Expressions nested deeper are refused, where Python ends with a recursion error.
@@ -20,7 +20,7 @@ pub(super) fn parse(state: &mut State, expression: &str) -> Result<Tree, Error> 
     let tree = parser.expression(0)?;
     if parser.kind() != Kind::Eof {
         let token = parser.token(0);
-        let text = shown(parser.state, &token)?;
+        let text = token_text(parser.state, &token)?;
         return Err(parser.failure(&token, &format!("Unexpected token: {text}")));
     }
     Ok(tree)
@@ -53,7 +53,7 @@ impl Parser<'_> {
     }
 
     fn failure(&mut self, token: &Token, what: &str) -> Error {
-        let text = match shown(self.state, token) {
+        let text = match token_text(self.state, token) {
             Ok(text) => text,
             Err(error) => return error,
         };
@@ -310,7 +310,7 @@ impl Parser<'_> {
         let Node::Field(name) = &*left.node else {
             // The token before the parenthesis.
             let before = self.tokens[self.at.saturating_sub(2)].clone();
-            let text = shown(self.state, &before)?;
+            let text = token_text(self.state, &before)?;
             return Err(self.failure(&before, &format!("Invalid function name '{text}'")));
         };
         let name: Value = name.clone();

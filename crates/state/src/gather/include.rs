@@ -70,7 +70,7 @@ impl Gatherer<'_> {
         let place = Place { sls, saltenv };
         let includes = self.declared(&mut state, place, &mut errors);
         for include in includes {
-            match self.wanted(include, place, file.is_init, matches) {
+            match self.included_files(include, place, file.is_init, matches) {
                 Ok(files) => {
                     for (saltenv, sls) in files {
                         self.include(&sls, &saltenv, place, matches, depth, &mut state, &mut errors);
@@ -115,7 +115,7 @@ impl Gatherer<'_> {
     }
 
     /// Returns environments and names of the files that an entry of `include` names.
-    fn wanted(
+    fn included_files(
         &mut self,
         include: Value,
         place: Place<'_>,

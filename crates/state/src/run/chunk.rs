@@ -99,7 +99,7 @@ impl Run {
         self.initialize(&low);
         let tag = tag::of(&low);
         let requisites = self.requisites_of(index);
-        let pending = self.settle(&low, &requisites);
+        let pending = self.wait_for_required(&low, &requisites);
         match self.status_of(&requisites, pending) {
             Status::Unmet => return self.unmet(index, depth),
             Status::Pending => return Flow::Pending,
@@ -121,7 +121,7 @@ impl Run {
     }
 
     /// Waits for required parallel chunks. A chunk that is itself parallel does not wait here but returns that it must.
-    fn settle(&mut self, low: &Map, requisites: &Requisites) -> bool {
+    fn wait_for_required(&mut self, low: &Map, requisites: &Requisites) -> bool {
         let tags: Vec<String> =
             requisites.iter().flat_map(|(_, others)| others).map(|other| self.tag_of(*other)).collect();
         if low.get("parallel").is_some_and(Value::truthy) {

@@ -128,14 +128,19 @@ impl Plan<'_> {
             let wanted = self.sum.get("hsum").cloned().unwrap_or_default();
             let arguments = value::map! { "path" => self.source.clone(), "file_hash" => wanted.clone() };
             if !yes(self.ctx, "file.check_hash", arguments)? {
-                let text = format!("{} does not match the desired source_hash {wanted}", self.shown());
+                let text = format!("{} does not match the desired source_hash {wanted}", self.redacted_source());
                 return Ok(Some(self.fail(text)));
             }
             self.ret.result = Some(true);
         }
         if self.ctx.is_test() {
             let after = if self.given.clean { ", after cleaning destination path(s)" } else { "" };
-            let text = format!("Archive {} would be extracted to {}{after}{}", self.shown(), self.dir, found.reason());
+            let text = format!(
+                "Archive {} would be extracted to {}{after}{}",
+                self.redacted_source(),
+                self.dir,
+                found.reason()
+            );
             return Ok(Some(self.ret.clone().would(text)));
         }
         // Before `clean`, which would have nothing left to do. Both together are refused earlier.

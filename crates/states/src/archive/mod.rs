@@ -22,7 +22,7 @@ pub static MODULE: Module = Module::new("archive", "Archives that are unpacked."
 type Step<T> = Result<std::result::Result<T, Ret>>;
 
 /// The arguments, as they came.
-struct Given {
+struct ExtractArgs {
     source: Value,
     source_hash: Value,
     source_hash_name: Value,
@@ -94,7 +94,7 @@ fn extracted(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let _ = (signed_by_any, signed_by_all, keyring, gnupghome);
-    let given = Given {
+    let given = ExtractArgs {
         source,
         source_hash: source_hash.unwrap_or_default(),
         source_hash_name: source_hash_name.unwrap_or_default(),

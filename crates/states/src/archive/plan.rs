@@ -7,14 +7,14 @@ use modules::git::redacted;
 use regex::Regex;
 use value::{Map, Value, list, map};
 
-use super::{Given, Step, sums};
+use super::{ExtractArgs, Step, sums};
 use crate::Ret;
 use crate::support::{salt, saltenv};
 
 /// An archive that was found and looked into.
 pub(super) struct Plan<'a> {
     pub ctx: &'a Context,
-    pub given: Given,
+    pub given: ExtractArgs,
     pub ret: Ret,
     /// The directory, with a slash at its end.
     pub dir: String,
@@ -55,7 +55,7 @@ fn is_absolute(path: Option<&Value>) -> bool {
 
 impl<'a> Plan<'a> {
     /// Checks the arguments in the order Salt checks them, and finds the archive.
-    pub fn make(ctx: &'a Context, name: Value, mut given: Given) -> Step<Plan<'a>> {
+    pub fn make(ctx: &'a Context, name: Value, mut given: ExtractArgs) -> Step<Plan<'a>> {
         let mut ret = Ret::new(name.clone());
         // Each option trusts what the other one leaves to be checked.
         if given.skip_files_list_verify && given.skip_verify {
@@ -131,7 +131,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The source as it may be shown.
-    pub fn shown(&self) -> String {
+    pub fn redacted_source(&self) -> String {
         redacted(&self.source)
     }
 
@@ -163,7 +163,7 @@ impl<'a> Plan<'a> {
                 let text = format!(
                     "Archive {} existing source sum is the same as the expected one and skip_files_list_verify argument \
                      was set to True. Extraction is not needed",
-                    self.shown()
+                    self.redacted_source()
                 );
                 let ret = self.ret.clone();
                 return Ok(Some(if self.ctx.is_test() { ret.would(text) } else { ret.ok(text) }));
@@ -177,7 +177,7 @@ impl<'a> Plan<'a> {
         if self.ctx.is_test() {
             let text = format!(
                 "Archive {} would be cached (if necessary) and checked to discover if extraction is needed",
-                self.shown()
+                self.redacted_source()
             );
             return Ok(Some(self.ret.clone().would(text)));
         }
@@ -190,11 +190,11 @@ impl<'a> Plan<'a> {
             Ok(done) if done.get("result") == Some(&Value::Bool(true)) => {}
             // The result of `file.cached` becomes the result of this state, text and all.
             Ok(refused) => return Ok(Some(Ret::from_value(refused))),
-            Err(error) => return Ok(Some(self.fail(format!("Failed to cache {}: {error}", self.shown())))),
+            Err(error) => return Ok(Some(self.fail(format!("Failed to cache {}: {error}", self.redacted_source())))),
         }
         match self.is_cached()? {
             Some(path) => self.cached = path,
-            None => return Ok(Some(self.fail(format!("Failed to cache {}", self.shown())))),
+            None => return Ok(Some(self.fail(format!("Failed to cache {}", self.redacted_source())))),
         }
         Ok(None)
     }
@@ -218,7 +218,7 @@ impl<'a> Plan<'a> {
             if let Ok(Value::Bool(true)) = salt(self.ctx, "archive.is_encrypted", arguments) {
                 return Ok(Some(self.fail(format!(
                     "Archive {} is password-protected, but no password was specified. Please set the 'password' argument.",
-                    self.shown()
+                    self.redacted_source()
                 ))));
             }
         }
@@ -316,7 +316,7 @@ fn directory(name: &Value) -> std::result::Result<String, String> {
 }
 
 /// Checks the other paths. Returns result and comment if the state ends here.
-fn check_paths(given: &Given, dir: &str) -> Option<(bool, String)> {
+fn check_paths(given: &ExtractArgs, dir: &str) -> Option<(bool, String)> {
     if !is_absolute(given.if_missing.as_ref()) {
         return Some((false, "Value for 'if_missing' is not an absolute path".into()));
     }
@@ -335,7 +335,7 @@ fn check_paths(given: &Given, dir: &str) -> Option<(bool, String)> {
 }
 
 /// The numbers of user and group.
-fn owners(given: &Given) -> std::result::Result<(Option<u32>, Option<u32>), String> {
+fn owners(given: &ExtractArgs) -> std::result::Result<(Option<u32>, Option<u32>), String> {
     let number = |value: &Value| value.as_i64().and_then(|number| u32::try_from(number).ok());
     let uid = match &given.user {
         Value::Null => None,
@@ -355,7 +355,7 @@ fn owners(given: &Given) -> std::result::Result<(Option<u32>, Option<u32>), Stri
 }
 
 /// The source that is taken, and whether it lies on this machine; or the comment of the failure.
-fn find_source(ctx: &Context, given: &Given) -> Result<std::result::Result<(String, bool), String>> {
+fn find_source(ctx: &Context, given: &ExtractArgs) -> Result<std::result::Result<(String, bool), String>> {
     let arguments = list![given.source.clone(), given.source_hash.clone(), saltenv(ctx)];
     let found = match ctx.call("file.source_list", arguments.into_list().unwrap_or_default()) {
         Ok(found) => found,
@@ -383,7 +383,7 @@ fn find_source(ctx: &Context, given: &Given) -> Result<std::result::Result<(Stri
     Ok(Ok((real, true)))
 }
 
-fn format_of(given: &Given, source: &str) -> std::result::Result<String, String> {
+fn format_of(given: &ExtractArgs, source: &str) -> std::result::Result<String, String> {
     let formats = FORMATS.join(", ");
     let Some(format) = given.archive_format.as_ref().filter(|format| format.truthy()) else {
         // The extension of an address stands before its query.
@@ -406,7 +406,7 @@ fn format_of(given: &Given, source: &str) -> std::result::Result<String, String>
 }
 
 /// Whether the program unzip is used; or why the arguments do not go together.
-fn check_options(given: &Given, format: &str, ret: &mut Ret) -> std::result::Result<bool, String> {
+fn check_options(given: &ExtractArgs, format: &str, ret: &mut Ret) -> std::result::Result<bool, String> {
     let options = given.options.as_ref().is_some_and(|options| !options.is_empty());
     let mut by_program = given.use_cmd_unzip;
     if format == "zip" {

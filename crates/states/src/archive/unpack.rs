@@ -91,7 +91,7 @@ impl Plan<'_> {
         let (cached, dir) = (PathBuf::from(&self.cached), PathBuf::from(&self.dir));
         let names = self.ctx.blocking(move || TarStream::open(&cached).and_then(|stream| unpack_tar(stream, &dir)));
         let names = names.map_err(|error| {
-            Error::execution(format!("Failed to extract {} to {}: {error}", self.shown(), self.dir))
+            Error::execution(format!("Failed to extract {} to {}: {error}", self.redacted_source(), self.dir))
         })?;
         Ok(self.trimmed(names).into())
     }
@@ -140,7 +140,7 @@ impl Plan<'_> {
             // Something was missing, yet nothing was unpacked.
             if !files.truthy() {
                 self.ret.result = Some(false);
-                self.ret.comment = format!("No files were extracted from {}", self.shown()).into();
+                self.ret.comment = format!("No files were extracted from {}", self.redacted_source()).into();
                 return;
             }
             if made {
@@ -151,7 +151,7 @@ impl Plan<'_> {
                 Some(count) => format!(". Output was trimmed to {count} number of lines"),
                 None => String::new(),
             };
-            let text = format!("{} extracted to {}{}{trimmed}", self.shown(), self.dir, found.reason());
+            let text = format!("{} extracted to {}{}{trimmed}", self.redacted_source(), self.dir, found.reason());
             self.ret.comment = text.into();
             self.ret.result = Some(true);
             return;

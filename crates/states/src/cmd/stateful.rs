@@ -37,7 +37,7 @@ const NOT_AN_OBJECT: &str = "script JSON output must be a JSON object (e.g., {})
 const NEITHER: &str = "Failed parsing script output! Stdout must be JSON or a line of name=value pairs.";
 
 /// The state line of a command.
-struct Said {
+struct StateLine {
     data: Map,
     is_json: bool,
     /// How many letters of the output are in front of the line that was read; the last is left out when it is the only
@@ -69,7 +69,7 @@ pub(super) fn reinterpreted(mut ret: Ret) -> Result<Ret> {
             return Ok(ret.fail(why));
         }
     };
-    let Said { mut data, is_json, before } = said;
+    let StateLine { mut data, is_json, before } = said;
     // A command that says nothing about `changed` has changed nothing, whatever it printed.
     let changed = is_true(data.get("changed").unwrap_or(&"no".into()))?;
     if let Some(comment) = data.remove("comment") {
@@ -91,11 +91,11 @@ pub(super) fn reinterpreted(mut ret: Ret) -> Result<Ret> {
     Ok(ret)
 }
 
-fn read(text: &str) -> std::result::Result<Said, &'static str> {
+fn read(text: &str) -> std::result::Result<StateLine, &'static str> {
     // JSON is tried first, since a document may well have `=` in it.
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let data = value.into_map().ok_or(NOT_AN_OBJECT)?;
-        return Ok(Said { data, is_json: true, before: None });
+        return Ok(StateLine { data, is_json: true, before: None });
     }
     // The blanks at the end are ignored for finding the line, but stay part of it.
     let cut = text.trim_end().rfind('\n');
@@ -107,7 +107,7 @@ fn read(text: &str) -> std::result::Result<Said, &'static str> {
         let (key, value) = word.split_once('=').filter(|(_, value)| !value.contains('=')).ok_or(NEITHER)?;
         data.insert(key, value);
     }
-    Ok(Said { data, is_json: false, before: cut.map(|cut| text[..cut].chars().count()) })
+    Ok(StateLine { data, is_json: false, before: cut.map(|cut| text[..cut].chars().count()) })
 }
 
 fn is_true(value: &Value) -> Result<bool> {

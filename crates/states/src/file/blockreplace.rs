@@ -6,7 +6,7 @@ use value::Value;
 
 use super::accumulated;
 use super::common::{Sources, check_file, rendered_sources};
-use super::replace::told;
+use super::replace::with_changes;
 use crate::Ret;
 
 /// Replaces what stands between two marks in a file.
@@ -74,7 +74,7 @@ pub fn blockreplace(
         insert_after_match,
     );
     match changes {
-        Ok(changes) => Ok(told(ctx, ret, changes, "Changes would be made")),
+        Ok(changes) => Ok(with_changes(ctx, ret, changes, "Changes would be made")),
         Err(error) => {
             tracing::error!("Encountered error managing block: {error}");
             Ok(ret.fail(format!("Encountered error managing block: {error}. See the log for details.")))

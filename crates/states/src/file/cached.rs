@@ -92,7 +92,7 @@ impl File {
         self.sum.as_ref().map_or_else(default, |sum| sum.kind.clone())
     }
 
-    fn wanted(&self) -> Option<&Sum> {
+    fn expected_sum(&self) -> Option<&Sum> {
         self.sum.as_ref().filter(|_| !self.skip_verify)
     }
 
@@ -124,7 +124,7 @@ impl File {
         if !Path::new(&path).exists() {
             return Ok(ret.fail(format!("File {path} is not present on the minion")));
         }
-        let Some(sum) = self.wanted() else {
+        let Some(sum) = self.expected_sum() else {
             return Ok(ret.ok(format!("File {path} is present on the minion")));
         };
         let digits = hash::of_file(&path, &self.kind(ctx))?;
@@ -155,7 +155,7 @@ impl File {
         if before.as_deref() != Some(&after) {
             ret.changes.insert("hash", map! { "old" => before, "new" => after.as_str() });
         }
-        Ok(match self.wanted() {
+        Ok(match self.expected_sum() {
             None => ret.ok(format!("File is cached to {copy}")),
             // "already cached" is Salt's text even if the file was downloaded just now.
             Some(sum) if sum.digits == after => ret.ok(format!("File is already cached to {copy} with hash {after}")),

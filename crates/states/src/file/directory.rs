@@ -313,7 +313,7 @@ impl Order {
                 ret.comment = format!("Files cleaned from directory {name}").into();
             }
         }
-        Ok(self.told(ret, &errors))
+        Ok(self.with_changes(ret, &errors))
     }
 
     fn wanted(&self, user: &Value, group: &Value, mode: Option<String>) -> Wanted {
@@ -392,7 +392,7 @@ impl Order {
         Ok(())
     }
 
-    fn told(&self, mut ret: Ret, errors: &[String]) -> Ret {
+    fn with_changes(&self, mut ret: Ret, errors: &[String]) -> Ret {
         let name = &self.name;
         if !ret.comment.truthy() {
             if self.children_only {

@@ -10,7 +10,7 @@ use value::{Map, Value, map};
 use crate::Ret;
 
 /// The settings and how they are looked for.
-struct Order {
+struct KeyValueEdit {
     settings: Vec<(String, Value)>,
     separator: String,
     append: bool,
@@ -32,7 +32,7 @@ struct Outcome {
     deletions: usize,
 }
 
-impl Order {
+impl KeyValueEdit {
     fn folded(&self, text: &str) -> String {
         if self.key_ignore_case { text.to_lowercase() } else { text.to_owned() }
     }
@@ -199,7 +199,7 @@ pub fn keyvalue(
             return Ok(if ignore_if_missing { ret.ok(comment) } else { ret.fail(comment) });
         }
     };
-    let order = Order {
+    let order = KeyValueEdit {
         settings: settings.into_iter().map(|(key, value)| (key.to_string(), value)).collect(),
         separator,
         append,

@@ -6,7 +6,7 @@ use value::{Value, map};
 
 use super::common::{apply, check_file, start};
 use super::managed::MANAGED;
-use super::replace::told;
+use super::replace::with_changes;
 use crate::Ret;
 
 /// Puts a line in its place, replaces or deletes it.
@@ -63,5 +63,5 @@ pub fn line(
         quiet,
         indent,
     )?;
-    Ok(told(ctx, ret, changes, "Changes would be made"))
+    Ok(with_changes(ctx, ret, changes, "Changes would be made"))
 }

@@ -14,7 +14,7 @@ use super::walk::is_meant;
 
 /// The sources that exist, by those given, found once in a run.
 #[derive(Default)]
-struct Known(Mutex<HashMap<String, Vec<String>>>);
+struct SourceCache(Mutex<HashMap<String, Vec<String>>>);
 
 /// Returns those sources that are directories of the file server, or why there are none.
 pub fn sources(ctx: &Context, given: &Value) -> Result<std::result::Result<Vec<String>, String>> {
@@ -25,7 +25,7 @@ pub fn sources(ctx: &Context, given: &Value) -> Result<std::result::Result<Vec<S
     }
     // `clean` plans the recurse states it requires again, so each source would be looked up several
     // times. A failure is not remembered.
-    let known = ctx.memo.get::<Known>();
+    let known = ctx.memo.get::<SourceCache>();
     let key = format!("{list:?} {env}");
     // The lock is released before the file server is asked. Two threads may ask twice, which does
     // no harm.

@@ -58,11 +58,11 @@ pub fn replace(
         backslash_literal,
         encoding,
     )?;
-    Ok(told(ctx, ret, changes, "Changes would have been made"))
+    Ok(with_changes(ctx, ret, changes, "Changes would have been made"))
 }
 
 /// Finishes a state with Salt's comment on its changes: made, to be made, or not needed.
-pub fn told(ctx: &Context, mut ret: Ret, changes: Value, would: &str) -> Ret {
+pub fn with_changes(ctx: &Context, mut ret: Ret, changes: Value, would: &str) -> Ret {
     if !changes.truthy() {
         return ret.ok("No changes needed to be made");
     }

@@ -89,7 +89,7 @@ fn config_unset(
     let ret = ret.changed(gone(&whole, &after));
     let left = if value.is_none() { after } else { place.matching(ctx, &key, value)? };
     if !left.is_empty() {
-        return Ok(ret.fail(format!("Failed to unset value(s): {}", shown(left.iter()))));
+        return Ok(ret.fail(format!("Failed to unset value(s): {}", describe(left.iter()))));
     }
     Ok(ret.ok("Value(s) successfully unset"))
 }
@@ -98,7 +98,7 @@ fn joined(values: &Value) -> String {
     values.as_list().unwrap_or_default().iter().map(Value::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn shown<'a>(entries: impl Iterator<Item = (&'a Value, &'a Value)>) -> String {
+fn describe<'a>(entries: impl Iterator<Item = (&'a Value, &'a Value)>) -> String {
     entries.map(|(key, values)| format!("{key} ({})", joined(values))).collect::<Vec<_>>().join("; ")
 }
 
@@ -113,7 +113,7 @@ fn several(found: &Map, by_value: bool) -> Option<String> {
         true => "Multiple values are matched by value_regex for the following keys",
         false => "Multivar(s) matched by the key expression",
     };
-    Some(format!("{begin} (set 'all' to True to force removal): {}", shown(many.into_iter())))
+    Some(format!("{begin} (set 'all' to True to force removal): {}", describe(many.into_iter())))
 }
 
 fn unset_each(ctx: &Context, place: &Place, name: &str, value: Option<&str>, found: &Map) -> Result<Option<String>> {

@@ -32,20 +32,20 @@ fn contains(list: &[Value], value: &Value) -> bool {
 }
 
 /// The values that are still missing.
-enum Wanted {
+enum Missing {
     /// None at all.
     Nothing,
     /// These, and these are there already.
     Some(Value, Vec<Value>),
 }
 
-fn wanted(value: Value, there: impl Fn(&Value) -> bool, note: impl Fn(&Value)) -> Wanted {
+fn missing(value: Value, there: impl Fn(&Value) -> bool, note: impl Fn(&Value)) -> Missing {
     let Value::List(items) = value else {
         if there(&value) {
-            return Wanted::Nothing;
+            return Missing::Nothing;
         }
         note(&value);
-        return Wanted::Some(value, Vec::new());
+        return Missing::Some(value, Vec::new());
     };
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for item in items {
@@ -56,7 +56,7 @@ fn wanted(value: Value, there: impl Fn(&Value) -> bool, note: impl Fn(&Value)) -
             new.push(item);
         }
     }
-    if new.is_empty() { Wanted::Nothing } else { Wanted::Some(new.into(), old) }
+    if new.is_empty() { Missing::Nothing } else { Missing::Some(new.into(), old) }
 }
 
 /// Makes sure that a value, or each of several, is in the list a grain is.
@@ -74,12 +74,12 @@ fn list_present(ctx: &Context, name: String, value: Value, #[default(":")] delim
     let filled = !list.is_empty();
     let there = |item: &Value| contains(list, item) || pending.holds(&name, item);
     let given = value.clone();
-    let (value, known) = match wanted(value, there, |item| pending.add(&name, item)) {
-        Wanted::Some(value, known) => (value, known),
-        Wanted::Nothing if filled => {
+    let (value, known) = match missing(value, there, |item| pending.add(&name, item)) {
+        Missing::Some(value, known) => (value, known),
+        Missing::Nothing if filled => {
             return Ok(ret.ok(format!("Value {given} is already in grain {name} (or pending)")));
         }
-        Wanted::Nothing => return Ok(ret.ok(format!("Value {given} is already pending in grain {name}"))),
+        Missing::Nothing => return Ok(ret.ok(format!("Value {given} is already pending in grain {name}"))),
     };
     if ctx.is_test() {
         let text = match filled {

@@ -27,7 +27,7 @@ pub static MODULE: Module = Module::new(
 .only_if(|_| needs(&["iptables"], "iptables module could not be loaded"));
 
 /// An argument without which the state makes no sense, named as Python names a key that is not there.
-fn wanted(args: &Map, name: &str) -> Result<Value> {
+fn required(args: &Map, name: &str) -> Result<Value> {
     args.get(name).cloned().ok_or_else(|| Error::Other(format!("'{name}'")))
 }
 
@@ -111,7 +111,7 @@ fn set_policy(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let given = kwargs.given();
-    let (chain, policy) = (wanted(&given, "chain")?, wanted(&given, "policy")?);
+    let (chain, policy) = (required(&given, "chain")?, required(&given, "policy")?);
     let (table, family) = (table.as_str(), family.as_str());
     if call(ctx, "iptables.get_policy", args![table, chain.clone(), family], Map::new())? == policy {
         return Ok(ret.ok(format!(

@@ -4,7 +4,7 @@ use exec::{Context, Error, KwArgs, Result, function};
 use modules::util::is_internal;
 use value::{Map, Value, map};
 
-use super::{file_to_save, save, wanted};
+use super::{file_to_save, required, save};
 use crate::support::{call, equal, over, salt};
 use crate::{Ret, args};
 
@@ -50,7 +50,7 @@ impl Rule {
     }
 
     fn is_there(&self, ctx: &Context) -> Result<bool> {
-        let place = args![self.table.as_str(), wanted(&self.args, "chain")?, self.text.clone(), self.family.as_str()];
+        let place = args![self.table.as_str(), required(&self.args, "chain")?, self.text.clone(), self.family.as_str()];
         Ok(call(ctx, "iptables.check", place, Map::new())? == Value::Bool(true))
     }
 
@@ -95,7 +95,7 @@ fn appended(ctx: &Context, given: Map) -> Result<Ret> {
     if ctx.is_test() {
         return Ok(ret.would(format!("iptables rule for {name} needs to be set ({command}) for {family}")));
     }
-    let place = args![table.as_str(), wanted(&rule.args, "chain")?, rule.text.clone(), family.as_str()];
+    let place = args![table.as_str(), required(&rule.args, "chain")?, rule.text.clone(), family.as_str()];
     // `append` answers True for success, `insert` and `delete` answer with what was printed.
     if call(ctx, "iptables.append", place, Map::new())?.truthy() {
         let text = format!("Set iptables rule for {name} to: {command} for {family}");
@@ -116,7 +116,7 @@ fn inserted(ctx: &Context, given: Map) -> Result<Ret> {
     if ctx.is_test() {
         return Ok(ret.would(format!("iptables rule for {name} needs to be set for {family} ({command})")));
     }
-    let (chain, position) = (wanted(&rule.args, "chain")?, wanted(&rule.args, "position")?);
+    let (chain, position) = (required(&rule.args, "chain")?, required(&rule.args, "position")?);
     let place = args![table.as_str(), chain, position, rule.text.clone(), family.as_str()];
     if call(ctx, "iptables.insert", place, Map::new())?.truthy() {
         return Ok(ret.fail(format!("Failed to set iptables rule for {name}.\nAttempted rule was {command}")));
@@ -141,7 +141,7 @@ fn deleted(ctx: &Context, given: Map) -> Result<Ret> {
         Some(position) => map! { "family" => family.as_str(), "position" => position.clone() },
         None => map! { "family" => family.as_str(), "rule" => rule.text.clone() },
     };
-    let place = args![table.as_str(), wanted(&rule.args, "chain")?];
+    let place = args![table.as_str(), required(&rule.args, "chain")?];
     if call(ctx, "iptables.delete", place, which)?.truthy() {
         return Ok(ret.fail(format!("Failed to delete iptables rule for {name}.\nAttempted rule was {command}")));
     }

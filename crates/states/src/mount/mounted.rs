@@ -7,7 +7,7 @@ use modules::file::paths::real;
 use regex::Regex;
 use value::{Map, Value, map};
 
-use super::options::{Known, list};
+use super::options::{OptionArgs, list};
 use super::{active, escaped, is_true, mapped, swap};
 use crate::support::{call, items};
 use crate::{Ret, args};
@@ -24,7 +24,7 @@ struct Wish {
     opts: Vec<String>,
     user: Value,
     regexes: Vec<String>,
-    known: Known,
+    known: OptionArgs,
     copy_options: bool,
 }
 
@@ -430,7 +430,7 @@ fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut Ret, r
 }
 
 /// Puts right what is mounted, and the table.
-fn settle(ctx: &Context, mut wish: Wish, line: Option<Line>, mount: bool, mut ret: Ret) -> Result<Ret> {
+fn apply(ctx: &Context, mut wish: Wish, line: Option<Line>, mount: bool, mut ret: Ret) -> Result<Ret> {
     let (mut active, mut remember) = (active(ctx)?, false);
     let device = match wish.device(ctx, &mut active)? {
         Ok(device) => device,
@@ -500,7 +500,7 @@ fn mounted(
         opts: list(&opts),
         user,
         regexes: items(&device_name_regex).iter().map(Value::to_string).collect(),
-        known: Known {
+        known: OptionArgs {
             invisible: extra_mount_invisible_options,
             invisible_keys: extra_mount_invisible_keys,
             ignored: extra_mount_ignore_fs_keys,
@@ -510,5 +510,5 @@ fn mounted(
         copy_options: bind_mount_copy_active_opts,
     };
     let line = persist.then_some(Line { dump, pass_num, config, match_on });
-    settle(ctx, wish, line, mount, ret)
+    apply(ctx, wish, line, mount, ret)
 }

@@ -42,7 +42,7 @@ const INVISIBLE_KEYS: [&str; 8] =
 
 /// The arguments of the state about options.
 #[derive(Default)]
-pub struct Known {
+pub struct OptionArgs {
     pub invisible: Value,
     pub invisible_keys: Value,
     pub ignored: Value,
@@ -104,7 +104,7 @@ pub struct Differing {
     pub last: String,
 }
 
-impl Known {
+impl OptionArgs {
     /// Keys of options that do not count on a type of file systems.
     fn ignored(&self, fstype: &str) -> Vec<String> {
         match (self.ignored.get(fstype), fstype) {

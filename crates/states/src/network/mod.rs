@@ -48,7 +48,7 @@ fn difference(old: &Value, new: &Value) -> String {
 }
 
 /// The words for reports on a file.
-struct Told<'a> {
+struct Wording<'a> {
     /// The subject of sentences, such as `Interface eth0`.
     what: String,
     /// The verb that fits.
@@ -60,7 +60,7 @@ struct Told<'a> {
 }
 
 /// Tells of what was written, or would be; says whether anything changed.
-fn tell(ret: &mut Ret, told: &Told<'_>, old: &Value, new: &Value, test: bool) -> bool {
+fn tell(ret: &mut Ret, told: &Wording<'_>, old: &Value, new: &Value, test: bool) -> bool {
     let added = !old.truthy() && new.truthy();
     if !added && old == new {
         return false;
@@ -139,7 +139,7 @@ fn interface(ctx: &Context, ret: &mut Ret, name: &str, kind: (&str, bool), setti
     let old = call(ctx, "ip.get_interface", vec![name.into()], Map::new())?;
     let args = vec![name.into(), kind.0.into(), kind.1.into()];
     let new = call(ctx, "ip.build_interface", args, settings.clone())?;
-    let told = Told {
+    let told = Wording {
         what: format!("Interface {name}"),
         verb: "is",
         key: "interface",
@@ -151,8 +151,12 @@ fn interface(ctx: &Context, ret: &mut Ret, name: &str, kind: (&str, bool), setti
 fn bond(ctx: &Context, ret: &mut Ret, name: &str, settings: &Map) -> Result<bool> {
     let old = call(ctx, "ip.get_bond", vec![name.into()], Map::new())?;
     let new = call(ctx, "ip.build_bond", vec![name.into()], settings.clone())?;
-    let told =
-        Told { what: format!("Bond interface {name}"), verb: "is", key: "bond", added: format!("Added bond {name}.") };
+    let told = Wording {
+        what: format!("Bond interface {name}"),
+        verb: "is",
+        key: "bond",
+        added: format!("Added bond {name}."),
+    };
     Ok(tell(ret, &told, &old, &new, is_test(settings)))
 }
 
@@ -272,7 +276,7 @@ fn routes(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let mut write = || {
         let old = call(ctx, "ip.get_routes", vec![name.as_str().into()], Map::new())?;
         let new = call(ctx, "ip.build_routes", vec![name.as_str().into()], settings.clone())?;
-        let told = Told {
+        let told = Wording {
             what: format!("Interface {name} routes"),
             verb: "are",
             key: "network_routes",
@@ -288,7 +292,7 @@ fn routes(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
 fn applied(
     ctx: &Context,
     ret: &mut Ret,
-    told: &Told<'_>,
+    told: &Wording<'_>,
     (old, new): (&Value, &Value),
     settings: &Map,
 ) -> Result<bool> {
@@ -311,7 +315,7 @@ fn system(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let mut write = || {
         let old = call(ctx, "ip.get_network_settings", Vec::new(), Map::new())?;
         let new = call(ctx, "ip.build_network_settings", Vec::new(), settings.clone())?;
-        let told = Told {
+        let told = Wording {
             what: "Global network settings".into(),
             verb: "are",
             key: "network_settings",

@@ -8,11 +8,11 @@ use value::{Map, Value, map};
 use super::MODULE;
 use crate::support::items;
 
-type Asked = Mutex<Vec<Value>>;
+type RecordedCalls = Mutex<Vec<Value>>;
 
 /// Notes what the machine was asked to do.
 fn note(ctx: &Context, words: impl IntoIterator<Item = Value>) {
-    ctx.memo.get::<Asked>().lock().unwrap().push(words.into_iter().collect());
+    ctx.memo.get::<RecordedCalls>().lock().unwrap().push(words.into_iter().collect());
 }
 
 #[function]
@@ -98,7 +98,7 @@ fn differences(case: &Map) -> Vec<String> {
         let (ctx, _agent) = exec::testing::with_states(&modules, &[&MODULE], opts, grains.clone(), Map::new());
         let run = Call { args: vec![part("name")], kwargs: part("kwargs").into_map().unwrap() };
         let ours = ctx.call_state(&format!("network.{}", part("fun")), run).unwrap();
-        let asked = Value::List(std::mem::take(&mut *ctx.memo.get::<Asked>().lock().unwrap()));
+        let asked = Value::List(std::mem::take(&mut *ctx.memo.get::<RecordedCalls>().lock().unwrap()));
         if ours != part("salt") || asked != part("asked") {
             wrong.push(format!("{step}\n  ours {ours} asked {asked}"));
         }

@@ -4,7 +4,7 @@ use exec::{Context, KwArgs, Result, function};
 use modules::util::is_internal;
 use value::{Map, Value, map};
 
-use super::{comment, done, is_so, wanted};
+use super::{comment, done, is_so, required};
 use crate::support::{call, over, salt};
 use crate::{Ret, args};
 
@@ -45,7 +45,7 @@ impl Rule {
     }
 
     fn place(&self) -> Result<Vec<Value>> {
-        Ok(args![wanted(&self.args, "table")?, wanted(&self.args, "chain")?])
+        Ok(args![required(&self.args, "table")?, required(&self.args, "chain")?])
     }
 
     fn is_there(&self, ctx: &Context) -> Result<bool> {
@@ -108,7 +108,7 @@ fn insert(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs
         return Ok(ret.would(format!("nftables rule for {name} needs to be set for {family} ({command})")));
     }
     let mut place = rule.place()?;
-    place.extend([wanted(&rule.args, "position")?, rule.text.clone(), family.as_str().into()]);
+    place.extend([required(&rule.args, "position")?, rule.text.clone(), family.as_str().into()]);
     if !is_so(&call(ctx, "nftables.insert", place, Map::new())?) {
         return Ok(ret.fail(format!("Failed to set nftables rule for {name}.\nAttempted rule was {command}")));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
-use super::there::{self, Look, Wanted};
+use super::there::{self, Look, RequestedPackage};
 use super::unsupported;
 use crate::support::{call, has, join, over, salt, saltenv};
 use crate::{Ret, args};
@@ -113,7 +113,7 @@ struct Task {
 /// The packages to install, and the comments on those that are there.
 #[derive(Default)]
 struct Plan {
-    targets: Vec<Wanted>,
+    targets: Vec<RequestedPackage>,
     comments: Vec<String>,
 }
 
@@ -147,7 +147,7 @@ impl Task {
         let mut wanted = Vec::new();
         let mut wrong = Vec::new();
         for name in self.names.iter().filter(|_| !self.by_other_means()) {
-            match Wanted::read(ctx, name)? {
+            match RequestedPackage::read(ctx, name)? {
                 Ok(found) => wanted.push(found),
                 Err(comment) => wrong.push(comment),
             }
@@ -172,7 +172,7 @@ impl Task {
     }
 
     /// Decides what to install. The inner error ends the state.
-    fn plan(&self, ctx: &Context, wanted: Vec<Wanted>, ret: Ret) -> Result<std::result::Result<Plan, Ret>> {
+    fn plan(&self, ctx: &Context, wanted: Vec<RequestedPackage>, ret: Ret) -> Result<std::result::Result<Plan, Ret>> {
         let look = Look {
             place: self.some(&["bin_env", "user", "cwd", "env_vars"]),
             index: self.some(&["index_url", "extra_index_url"]),
@@ -201,7 +201,7 @@ impl Task {
                     return Ok(Err(ret.would(format!("Python package {} is set to be installed", package.text))));
                 }
                 // A comma would part packages, so it goes to pip.install as a semicolon.
-                None => plan.targets.push(Wanted { text: package.text.replace(',', ";"), ..package }),
+                None => plan.targets.push(RequestedPackage { text: package.text.replace(',', ";"), ..package }),
             }
         }
         if plan.targets.is_empty() {

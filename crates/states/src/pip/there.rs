@@ -10,7 +10,7 @@ use crate::args;
 use crate::support::{call, over, salt};
 
 /// A package that is wanted.
-pub struct Wanted {
+pub struct RequestedPackage {
     /// Its name made alike; empty for addresses that do not tell it.
     pub prefix: String,
     /// The requirement as it was written.
@@ -21,9 +21,9 @@ pub struct Wanted {
 
 const VCS: [&str; 4] = ["git+", "svn+", "hg+", "bzr+"];
 
-impl Wanted {
+impl RequestedPackage {
     /// Reads a requirement. The inner error is the comment on a wrong one.
-    pub fn read(ctx: &Context, text: &str) -> Result<std::result::Result<Wanted, String>> {
+    pub fn read(ctx: &Context, text: &str) -> Result<std::result::Result<RequestedPackage, String>> {
         let found = match pep440::requirement(text) {
             Ok(found) => found,
             // An address of a version control system names its package only behind `#egg=`, if at
@@ -42,7 +42,7 @@ impl Wanted {
             Some(name) => call(ctx, "pip.normalize", args![name], Map::new())?.to_string(),
             None => String::new(),
         };
-        Ok(Ok(Wanted { prefix, text: text.to_owned(), conditions }))
+        Ok(Ok(RequestedPackage { prefix, text: text.to_owned(), conditions }))
     }
 }
 
@@ -65,7 +65,7 @@ pub fn version_in(list: &Value, name: &str) -> Option<String> {
 
 impl Look {
     /// Returns the comment on a package that is there as wanted, or None if it must be installed.
-    pub fn satisfied(&self, ctx: &Context, wanted: &Wanted, listed: &Value) -> Result<Option<String>> {
+    pub fn satisfied(&self, ctx: &Context, wanted: &RequestedPackage, listed: &Value) -> Result<Option<String>> {
         let asked;
         // Listing everything failed before, so this one package is asked for.
         let listed = if listed.truthy() {
@@ -95,7 +95,7 @@ impl Look {
     }
 
     /// The newest version that can be had and fulfils the conditions.
-    fn newest(&self, ctx: &Context, wanted: &Wanted) -> Result<Option<String>> {
+    fn newest(&self, ctx: &Context, wanted: &RequestedPackage) -> Result<Option<String>> {
         let named = |kind: &str| wanted.conditions.iter().any(|(_, version)| version.contains(kind));
         let early = map! {
             // Early versions are only considered if the wanted version is one itself.

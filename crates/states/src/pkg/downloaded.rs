@@ -4,7 +4,7 @@ use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use super::targets::{self, Others};
-use super::{empty_list, failed, listed, resolved, shown};
+use super::{empty_list, failed, listed, name_and_version, resolved};
 use crate::Ret;
 use crate::support::{call, caught, has, join, over};
 
@@ -75,7 +75,7 @@ fn downloaded(
     // installed already.
     let (_, bad) = targets::verify(ctx, &targets, &new, &Map::new(), &ignore_epoch)?;
     if !bad.is_empty() {
-        let names = join(bad.iter().map(|name| shown(name, &targets)), ", ");
+        let names = join(bad.iter().map(|name| name_and_version(name, &targets)), ", ");
         ret = ret.fail(format!("The following packages failed to download: {names}"));
     }
     if ret.changes.is_empty() && !ret.comment.truthy() {

@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use super::report::{Holds, Report};
 use super::targets::{self, Plan, Verify, Wish};
-use super::{empty_list, failed, listed, refresh_wanted, reinstalls, resolved, shown, with_warnings};
+use super::{empty_list, failed, listed, name_and_version, refresh_wanted, reinstalls, resolved, with_warnings};
 use crate::Ret;
 use crate::support::{call, caught, has, join, over, saltenv};
 
@@ -104,7 +104,7 @@ fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
         comment.push(format!("{text}: {names}"));
         changes.extend(plan.unpurge.iter().map(|name| (name.as_str(), placeholder())));
     }
-    let text = |name: &str| if from_files { name.to_owned() } else { shown(name, &plan.reinstall) };
+    let text = |name: &str| if from_files { name.to_owned() } else { name_and_version(name, &plan.reinstall) };
     if wish.reinstall && !plan.reinstall.is_empty() {
         let names: Vec<String> = plan.reinstall.text_keys().map(text).collect();
         changes.extend(names.iter().map(|name| (name.as_str(), placeholder())));

@@ -52,7 +52,7 @@ pub static MODULE: Module = Module::new(
 
 /// Shows a package with the wanted version, as `a=1.0`. A version with an operator needs no further
 /// `=`.
-fn shown(name: &str, desired: &Map) -> String {
+fn name_and_version(name: &str, desired: &Map) -> String {
     match desired.get(name).filter(|version| version.truthy()).map(Value::to_string) {
         None => name.to_owned(),
         Some(version) if version.starts_with(['<', '>', '=']) => format!("{name}{version}"),

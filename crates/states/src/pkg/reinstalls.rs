@@ -3,8 +3,8 @@
 use exec::{Context, Result};
 use value::{Map, Value};
 
+use super::name_and_version;
 use super::report::Report;
-use super::shown;
 use super::targets::{Plan, Wish};
 
 /// Says of each package that was installed again whether it helped.
@@ -36,7 +36,7 @@ pub fn tell(
         if fine { good.push(name) } else { bad.push(name) }
     }
     report.failed |= !bad.is_empty();
-    let text = |name: &str| if wish.sources.truthy() { name.to_owned() } else { shown(name, &plan.desired) };
+    let text = |name: &str| if wish.sources.truthy() { name.to_owned() } else { name_and_version(name, &plan.desired) };
     let told = good.iter().map(|name| (name, true)).chain(bad.iter().map(|name| (name, false)));
     for (name, fine) in told {
         let mut line = match fine {

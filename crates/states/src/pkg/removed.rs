@@ -64,7 +64,7 @@ impl Task {
         }
     }
 
-    fn asked(&self, ctx: &Context, kwargs: &Map) -> Result<Map> {
+    fn parse_targets(&self, ctx: &Context, kwargs: &Map) -> Result<Map> {
         let own = map! { "normalize" => self.normalize, "version" => self.version.clone() };
         let args = args![self.name.as_str(), self.pkgs.clone()];
         let parsed = call(ctx, "pkg_resource.parse_targets", args, over(own, kwargs))?;
@@ -79,7 +79,7 @@ impl Task {
 
     fn apply(&self, ctx: &Context, kwargs: &Map) -> Result<Ret> {
         let purge = self.action == "purge";
-        let asked = self.asked(ctx, kwargs)?;
+        let asked = self.parse_targets(ctx, kwargs)?;
         let others = Others {
             name: &self.name,
             version: self.version.clone(),

@@ -4,7 +4,7 @@ use exec::{Context, Result};
 use value::{Map, Value, map};
 
 use super::targets::{Plan, Wish};
-use super::{failed, shown};
+use super::{failed, name_and_version};
 use crate::Ret;
 use crate::support::{call, caught_or_refused, has};
 
@@ -105,7 +105,9 @@ impl Report {
     /// Turns the outcome into comments and changes.
     pub fn tell(&mut self, wish: &Wish, plan: &Plan, holds: &Holds) {
         let summary = |names: &[String]| {
-            let text = |name: &String| if wish.sources.truthy() { name.clone() } else { shown(name, &plan.desired) };
+            let text = |name: &String| {
+                if wish.sources.truthy() { name.clone() } else { name_and_version(name, &plan.desired) }
+            };
             names.iter().map(text).collect::<Vec<_>>().join(", ")
         };
         let several = |count: usize| if count > 1 { ("s", "were") } else { ("", "was") };

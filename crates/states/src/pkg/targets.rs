@@ -125,7 +125,7 @@ pub fn install(ctx: &Context, wish: &Wish) -> Result<Found<Plan>> {
     }
     // `version: latest` must become a number before versions are compared.
     take_latest(ctx, wish, &mut plan, &current)?;
-    let known = Known { current, provided };
+    let known = InstalledState { current, provided };
     sort_out(ctx, wish, &mut plan, &known)
 }
 
@@ -262,12 +262,12 @@ fn take_latest(ctx: &Context, wish: &Wish, plan: &mut Plan, current: &Map) -> Re
     Ok(())
 }
 
-struct Known {
+struct InstalledState {
     current: Map,
     provided: Map,
 }
 
-impl Known {
+impl InstalledState {
     fn versions(&self, ctx: &Context, package: &str) -> Result<Vec<String>> {
         let versions = versions_of(ctx, &self.current, package)?;
         let provider = || self.provided.get(package)?.as_list()?.first().map(Value::to_string);
@@ -291,7 +291,7 @@ enum Look {
     Warning(String),
 }
 
-fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &Known) -> Result<Found<Plan>> {
+fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &InstalledState) -> Result<Found<Plan>> {
     // Salt keeps only the last verification error, because its loop overwrites the variable.
     let (mut problems, mut verify_failed, mut compared) = (Vec::new(), None, false);
     for (package, version) in plan.desired.clone() {
@@ -463,7 +463,7 @@ pub struct Others<'a> {
 }
 
 impl Others<'_> {
-    fn wanted(&self, ctx: &Context) -> Result<Map> {
+    fn desired(&self, ctx: &Context) -> Result<Map> {
         if self.pkgs.truthy() {
             return repack(ctx, self.pkgs, self.normalize);
         }
@@ -477,7 +477,7 @@ pub fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> 
     let current = listed(ctx, "pkg.list_pkgs", over(own, others.kwargs))?;
     // Without `pkgs`, names are made those of lists even when they should not be.
     let normalize = others.normalize || !others.pkgs.truthy();
-    let wanted = Others { normalize, version: others.version.clone(), ..*others }.wanted(ctx)?;
+    let wanted = Others { normalize, version: others.version.clone(), ..*others }.desired(ctx)?;
     if wanted.is_empty() {
         return Ok(Err(invalid(others.name, "pkgs")));
     }
@@ -515,7 +515,7 @@ pub fn remove(ctx: &Context, others: &Others<'_>) -> Result<Found<Vec<String>>> 
 pub fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
     let name = others.name;
     let current = listed(ctx, "pkg.list_downloaded", others.kwargs.clone())?;
-    let wanted = others.wanted(ctx)?;
+    let wanted = others.desired(ctx)?;
     if wanted.is_empty() {
         return Ok(Err(invalid(name, "pkgs")));
     }
@@ -571,7 +571,7 @@ pub fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<Map> {
         _ => (Map::new(), false),
     };
     let explicit = targets.text_keys().filter(|name| !newest.iter().any(|known| known == name));
-    let explicit: Vec<Value> = explicit.map(|name| super::shown(name, targets).into()).collect();
+    let explicit: Vec<Value> = explicit.map(|name| super::name_and_version(name, targets).into()).collect();
     if !explicit.is_empty() {
         let lists = call(ctx, "pkg.list_repo_pkgs", explicit, Map::new())?.into_map().unwrap_or_default();
         for (name, versions) in lists {

@@ -3,7 +3,7 @@
 use exec::{Context, Function, Module, Result, function};
 use value::{Map, Value, map};
 
-use super::{installed, told};
+use super::{installed, with_answer};
 use crate::support::call;
 use crate::{Ret, args};
 
@@ -35,7 +35,7 @@ fn joined(
     }
     let join = args![host, user, ram_node];
     let answer = call(ctx, "rabbitmq.join_cluster", join, map! { "runas" => runas })?;
-    let ret = told(ret, &answer, "Join");
+    let ret = with_answer(ret, &answer, "Join");
     Ok(if ret.result == Some(true) { ret.changed(changes) } else { ret })
 }
 

@@ -24,7 +24,7 @@ fn failed(ret: Ret, error: Error) -> Result<Ret> {
 }
 
 /// Takes the comment from the answer of a function, or fails with its error.
-fn told(ret: Ret, answer: &Value, name: &str) -> Ret {
+fn with_answer(ret: Ret, answer: &Value, name: &str) -> Ret {
     match answer.get("Error") {
         Some(error) => ret.fail(error.clone()),
         None => ret.ok(answer.get(name).cloned().unwrap_or_else(|| "".into())),

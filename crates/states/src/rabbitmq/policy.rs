@@ -3,7 +3,7 @@
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
-use super::{installed, told};
+use super::{installed, with_answer};
 use crate::support::{call, equal, salt};
 use crate::{Ret, args};
 
@@ -86,7 +86,7 @@ fn present(
     let Wish { pattern, definition, priority, apply_to } = wish;
     let how = map! { "priority" => priority, "runas" => runas, "apply_to" => apply_to };
     let answer = call(ctx, "rabbitmq.set_policy", args![vhost, name, pattern, definition], how)?;
-    Ok(told(ret, &answer, "Set").changed(changes))
+    Ok(with_answer(ret, &answer, "Set").changed(changes))
 }
 
 /// Makes sure that there is no policy of this name.
@@ -108,7 +108,7 @@ fn absent(
     }
     let answer = call(ctx, "rabbitmq.delete_policy", place, runas)?;
     let deleted = answer.get("Deleted").is_some();
-    let ret = told(ret, &answer, "Deleted");
+    let ret = with_answer(ret, &answer, "Deleted");
     Ok(match ret.result {
         Some(true) => ret.ok(if deleted { "Deleted" } else { "" }).changed(changes),
         _ => ret,

@@ -154,7 +154,7 @@ impl Wish<'_> {
         let existing = existing.as_map().cloned().unwrap_or_default();
         let wanted = permissions(&self.perms)?;
         let differs =
-            |wanted: &Permission| !existing.get_value(&wanted.vhost).is_some_and(|is| equal(is, &wanted.shown()));
+            |wanted: &Permission| !existing.get_value(&wanted.vhost).is_some_and(|is| equal(is, &wanted.to_value()));
         // One difference makes Salt set all permissions, also those that are right.
         if !wanted.iter().any(differs) {
             return Ok(());
@@ -180,7 +180,7 @@ struct Permission {
 }
 
 impl Permission {
-    fn shown(&self) -> Value {
+    fn to_value(&self) -> Value {
         let [configure, write, read] = self.patterns.clone();
         map! { "configure" => configure, "write" => write, "read" => read }.into()
     }
@@ -206,7 +206,7 @@ fn permissions(perms: &Value) -> Result<Vec<Permission>> {
 
 /// Adds a permission to the changes. As in Salt, one for a new virtual host takes the place of what was told before.
 fn note(changes: &mut Map, existing: Option<&Value>, permission: &Permission) {
-    let new = map! { permission.vhost.clone() => permission.shown() };
+    let new = map! { permission.vhost.clone() => permission.to_value() };
     let Some(existing) = existing else {
         changes.insert("perms", map! { "new" => new });
         return;

@@ -3,7 +3,7 @@
 use exec::{Context, Module, Result, function};
 use value::{Map, map};
 
-use super::{installed, told};
+use super::{installed, with_answer};
 use crate::support::call;
 use crate::{Ret, args};
 
@@ -27,7 +27,7 @@ fn present(ctx: &Context, name: String) -> Result<Ret> {
         return Ok(ret.would(format!("Virtual Host '{name}' will be created.")).changed(changes));
     }
     let answer = call(ctx, "rabbitmq.add_vhost", args![name.as_str()], Map::new())?;
-    let ret = told(ret, &answer, "Added");
+    let ret = with_answer(ret, &answer, "Added");
     Ok(if ret.result == Some(true) { ret.changed(changes) } else { ret })
 }
 
@@ -43,6 +43,6 @@ fn absent(ctx: &Context, name: String) -> Result<Ret> {
         return Ok(ret.would(format!("Virtual Host '{name}' will be removed.")).changed(changes));
     }
     let answer = call(ctx, "rabbitmq.delete_vhost", args![name.as_str()], Map::new())?;
-    let ret = told(ret, &answer, "Deleted");
+    let ret = with_answer(ret, &answer, "Deleted");
     Ok(if ret.result == Some(true) { ret.changed(changes) } else { ret })
 }

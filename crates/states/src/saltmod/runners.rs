@@ -18,7 +18,7 @@ fn with_orchestration(ctx: &Context, kwargs: Map) -> Map {
 }
 
 /// Makes the result of a state from the output of a runner or wheel function.
-fn told(name: Value, kind: &str, out: Value) -> Ret {
+fn state_result(name: Value, kind: &str, out: Value) -> Ret {
     let returned = out.get("return").cloned().unwrap_or_default();
     // Some failures come back as a map with the key `Error` and not as an exception.
     let refused = returned.as_map().is_some_and(|map| map.contains_key("Error"));
@@ -44,7 +44,7 @@ fn runner(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     // Without it the return lacks the job id and the `success` flag.
     kwargs.insert("full_return", true);
     let out = ctx.call_with("saltutil.runner", Call { args: vec![name.clone()], kwargs })?;
-    Ok(told(name, "Runner", out))
+    Ok(state_result(name, "Runner", out))
 }
 
 /// Runs a wheel function with the further arguments.
@@ -56,7 +56,7 @@ fn wheel(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     }
     let kwargs = with_orchestration(ctx, kwargs.0);
     let out = ctx.call_with("saltutil.wheel", Call { args: vec![name.clone()], kwargs })?;
-    Ok(told(name, "Wheel", out))
+    Ok(state_result(name, "Wheel", out))
 }
 
 /// A runner with its arguments.

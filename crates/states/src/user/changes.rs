@@ -262,7 +262,7 @@ fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove: bool)
 }
 
 /// Shows the changes as lines, with the password hidden.
-pub fn shown(changes: &Map) -> String {
+pub fn describe(changes: &Map) -> String {
     let hidden = |key: &Value, value: &Value| match key.as_str() {
         Some("passwd") => super::HIDDEN.to_owned(),
         _ => value.to_string(),
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn passwords_are_not_shown() {
         let changes = map! { "passwd" => "$6$x", "groups" => list!["a"] };
-        assert_eq!(shown(&changes), "passwd: XXX-REDACTED-XXX\ngroups: ['a']\n");
+        assert_eq!(describe(&changes), "passwd: XXX-REDACTED-XXX\ngroups: ['a']\n");
         // Results go to the master and to returners, so a hash must never get into them.
         assert!(!without_secrets(&changes).values().any(|value| value.to_string().contains("$6$")));
     }

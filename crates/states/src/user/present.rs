@@ -3,7 +3,7 @@
 use exec::{Context, Result, function};
 use value::{Map, Value, map};
 
-use super::changes::{AGEING, Wish, shown, without_secrets};
+use super::changes::{AGEING, Wish, describe, without_secrets};
 use super::{HIDDEN, create, field, info, shadow};
 use crate::support::{call, caught, has, items, join};
 use crate::{Ret, args};
@@ -191,7 +191,7 @@ impl Task {
     fn change(&self, ctx: &Context, changes: Map, ret: Ret) -> Result<Ret> {
         let name = self.wish.name.as_str();
         if ctx.is_test() {
-            let mut text = format!("The following user attributes are set to be changed:\n{}", shown(&changes));
+            let mut text = format!("The following user attributes are set to be changed:\n{}", describe(&changes));
             if !self.missing.is_empty() {
                 text.push_str(&format!("groups (pending creation): {}\n", join(&self.missing, ",")));
             }

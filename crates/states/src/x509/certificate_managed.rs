@@ -1,9 +1,9 @@
 //! `x509.certificate_managed`.
 
 use exec::{Call, Context, KwArgs, Result, function};
-use modules::x509::changes::{self, Wanted};
+use modules::x509::changes::{self, OutputOptions};
 use modules::x509::encode::{self, Encoding};
-use modules::x509::issue::Order;
+use modules::x509::issue::CertificateToSign;
 use modules::x509::load::{self, Bundle, Unloaded};
 use modules::x509::{create, issue, listed, policy};
 use value::{Map, Value, map};
@@ -72,7 +72,7 @@ fn certificate_managed(
     let days_remaining = issue::number(&days_remaining).unwrap_or(DAYS_REMAINING);
     let state = State { ctx, args, encoding, days_remaining, ca_server, signing_policy };
     let file = Managed::new(ctx, &name, "certificate", of_file);
-    reported(&name, state.settle(&file))
+    reported(&name, state.apply(&file))
 }
 
 /// The arguments about the certificate.
@@ -86,7 +86,7 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    fn settle(self, file: &Managed<'_>) -> Result<Ret> {
+    fn apply(self, file: &Managed<'_>) -> Result<Ret> {
         let ready = match file.look()? {
             Before::Done(ret) => return Ok(ret),
             Before::Ready(ready) => ready,
@@ -94,11 +94,11 @@ impl State<'_> {
         let (current, changes) = self.compare(&ready, &file.name)?;
         let plan = Plan { again: current.is_some(), is_text: encode::is_text(&self.encoding.name), changes };
         let same = current.filter(|_| plan.changes.text_keys().all(|key| OF_THE_FILE.contains(&key)));
-        file.settle(ready, plan, || self.made(same))
+        file.apply(ready, plan, || self.made(same))
     }
 
     /// The certificate that is there, if it can be read, with what it is compared with, and what is to change.
-    fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<(Bundle, Order)>, Map)> {
+    fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<(Bundle, CertificateToSign)>, Map)> {
         if !ready.exists() {
             let mut changes = map! { "created" => name };
             if ready.replaces_link {
@@ -116,7 +116,7 @@ impl State<'_> {
             Err(Unloaded::Unreadable(_)) => return Ok((None, map! { "replaced" => name })),
             Err(why) => return Err(why.into()),
         };
-        let wanted = Wanted {
+        let wanted = OutputOptions {
             encoding: &self.encoding,
             days_remaining: self.days_remaining,
             digest: self.args.get("digest").cloned().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl State<'_> {
     }
 
     /// The certificate that is there in its new form, or a new one.
-    fn made(self, same: Option<(Bundle, Order)>) -> Result<Vec<u8>> {
+    fn made(self, same: Option<(Bundle, CertificateToSign)>) -> Result<Vec<u8>> {
         if let Some((current, order)) = same {
             self.encoding.check()?;
             return self.encoding.write(&current.cert, order.private_key.as_ref());

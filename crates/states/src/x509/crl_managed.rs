@@ -46,13 +46,13 @@ fn crl_managed(
         "days_valid" => if days_valid.is_null() { create::DAYS_OF_LIST.into() } else { days_valid },
     };
     let days_remaining = issue::number(&days_remaining).unwrap_or(DAYS_REMAINING);
-    let wanted = Wanted { args, digest, encoding, counts, days_remaining };
+    let wanted = CrlArgs { args, digest, encoding, counts, days_remaining };
     let file = Managed::new(ctx, &name, "certificate revocation list", of_file);
-    reported(&name, wanted.settle(&file))
+    reported(&name, wanted.apply(&file))
 }
 
 /// The arguments about the list.
-struct Wanted {
+struct CrlArgs {
     args: Map,
     digest: String,
     encoding: String,
@@ -61,8 +61,8 @@ struct Wanted {
     days_remaining: f64,
 }
 
-impl Wanted {
-    fn settle(self, file: &Managed<'_>) -> Result<Ret> {
+impl CrlArgs {
+    fn apply(self, file: &Managed<'_>) -> Result<Ret> {
         let ready = match file.look()? {
             Before::Done(ret) => return Ok(ret),
             Before::Ready(ready) => ready,
@@ -72,7 +72,7 @@ impl Wanted {
         // A list that revokes nothing counts for Salt as none.
         let again = current.as_ref().is_some_and(|list| !list.revoked.is_empty());
         let plan = Plan { changes, again, is_text: self.encoding == "pem" };
-        file.settle(ready, plan, || self.made(current, same))
+        file.apply(ready, plan, || self.made(current, same))
     }
 
     /// The list that is there, if it can be read, and what is to change.

@@ -32,19 +32,19 @@ fn csr_managed(
         },
     );
     let file = Managed::new(ctx, &name, "certificate signing request", of_file);
-    let wanted = Wanted { args, digest, encoding };
-    reported(&name, wanted.settle(&file))
+    let wanted = CsrArgs { args, digest, encoding };
+    reported(&name, wanted.apply(&file))
 }
 
 /// The arguments about the request.
-struct Wanted {
+struct CsrArgs {
     args: Map,
     digest: String,
     encoding: String,
 }
 
-impl Wanted {
-    fn settle(self, file: &Managed<'_>) -> Result<Ret> {
+impl CsrArgs {
+    fn apply(self, file: &Managed<'_>) -> Result<Ret> {
         let ready = match file.look()? {
             Before::Done(ret) => return Ok(ret),
             Before::Ready(ready) => ready,
@@ -52,7 +52,7 @@ impl Wanted {
         let (current, changes) = self.compare(&ready, &file.name)?;
         let plan = Plan { again: current.is_some(), is_text: self.encoding == "pem", changes };
         let same = current.filter(|_| plan.changes.text_keys().all(|key| key == "encoding"));
-        file.settle(ready, plan, || self.made(same))
+        file.apply(ready, plan, || self.made(same))
     }
 
     /// The request that is there, if it can be read, and what is to change.

@@ -178,7 +178,7 @@ impl<'a> Managed<'a> {
     ///
     /// # Errors
     /// Those of making and writing.
-    pub fn settle(&self, ready: Ready, plan: Plan, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Ret> {
+    pub fn apply(&self, ready: Ready, plan: Plan, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Ret> {
         let ret = self.start();
         let unchanged = |part: &Map| part.get("changes").is_none_or(|changes| !changes.truthy());
         if plan.changes.is_empty() && ready.test.get("result").is_some_and(Value::truthy) && unchanged(&ready.test) {

@@ -10,7 +10,7 @@ use super::file::{Before, Managed, Plan, Ready, refuse_unknown, reported, sorted
 use crate::Ret;
 
 /// The arguments about the key.
-struct Wanted {
+struct PrivateKeyArgs {
     algo: String,
     keysize: Option<i64>,
     passphrase: Option<String>,
@@ -45,7 +45,7 @@ fn private_key_managed(
         // Never with the umask's mode: the key must not be readable for an instant.
         of_file.insert("mode", "0400");
     }
-    let wanted = Wanted {
+    let wanted = PrivateKeyArgs {
         algo,
         keysize: bits.or(keysize),
         passphrase,
@@ -55,11 +55,11 @@ fn private_key_managed(
         old_container: pkcs12_encryption_compat,
     };
     let file = Managed::new(ctx, &name, "private key", of_file);
-    reported(&name, wanted.settle(ctx, &file))
+    reported(&name, wanted.apply(ctx, &file))
 }
 
-impl Wanted {
-    fn settle(self, ctx: &Context, file: &Managed<'_>) -> Result<Ret> {
+impl PrivateKeyArgs {
+    fn apply(self, ctx: &Context, file: &Managed<'_>) -> Result<Ret> {
         if self.keysize.is_some_and(|size| size != 0) && matches!(self.algo.as_str(), "ed25519" | "ed448") {
             return Err(Error::invocation(format!("keysize is an invalid parameter for {}", self.algo)));
         }
@@ -71,7 +71,7 @@ impl Wanted {
         let (current, changes) = self.compare(&ready, &file.name)?;
         let same_key = current.filter(|_| changes.text_keys().all(|key| matches!(key, "encoding" | "passphrase")));
         let plan = Plan { changes, again: exists, is_text: self.encoding == "pem" };
-        file.settle(ready, plan, || self.made(ctx, same_key))
+        file.apply(ready, plan, || self.made(ctx, same_key))
     }
 
     /// The key that is there, if it can be read, and what is to change.

@@ -14,7 +14,7 @@ struct Fixture {
     name: &'static str,
     dir: tempfile::TempDir,
     jobs: JobCache,
-    settle: Option<Arc<Embedded>>,
+    flush: Option<Arc<Embedded>>,
 }
 
 /// Salt's layout; the single file with everything in its journal; the same with everything in the database.
@@ -22,16 +22,16 @@ fn fixtures() -> Vec<Fixture> {
     let make = |name, option, settles: bool| {
         let dir = tempfile::tempdir().unwrap();
         let jobs = JobCache::of_master(dir.path(), HashType::Sha256, option);
-        let settle = settles.then(|| jobs.embedded().unwrap().unwrap().clone());
-        Fixture { name, dir, jobs, settle }
+        let flush = settles.then(|| jobs.embedded().unwrap().unwrap().clone());
+        Fixture { name, dir, jobs, flush }
     };
     vec![make("files", FILES, false), make("journal", EMBEDDED, false), make("database", EMBEDDED, true)]
 }
 
 impl Fixture {
     /// Flushes between the steps of a test.
-    fn settle(&self) {
-        if let Some(embedded) = &self.settle {
+    fn flush(&self) {
+        if let Some(embedded) = &self.flush {
             embedded.flush().unwrap();
             assert_eq!(embedded.waiting(), 0);
         }
@@ -58,17 +58,17 @@ const JID: &str = "20240229131415678901";
 fn a_job_is_read_back() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.save_load(JID, &map! { "fun" => "test.ping", "jid" => JID, "tgt" => "*" }).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.save_minions(JID, &["web1".into()], None).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.save_minions(JID, &["db1".into()], None).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.save_minions(JID, &["far1".into()], Some(&id("syndic1"))).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.store_return(JID, &id("web1"), &returned(true)).unwrap();
-        f.settle();
+        f.flush();
         assert_eq!(f.jobs.load(JID).unwrap().unwrap().get("Minions"), Some(&list!["db1", "far1", "web1"]));
         assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(true))]);
         assert_eq!(f.jobs.count_returns(JID).unwrap(), 1);
@@ -82,14 +82,14 @@ fn a_job_is_read_back() {
 fn the_first_return_wins() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
-        f.settle();
+        f.flush();
         let store = |value: i64| f.jobs.store_return(JID, &id("web1"), &returned(value)).unwrap();
         assert_eq!(store(1), Stored::New);
-        f.settle();
+        f.flush();
         assert_eq!(store(1), Stored::Duplicate { same: true });
-        f.settle();
+        f.flush();
         assert_eq!(store(2), Stored::Duplicate { same: false });
-        f.settle();
+        f.flush();
         assert_eq!(f.jobs.return_of(JID, &id("web1")).unwrap(), Some(returned(1)));
     }
 }
@@ -98,7 +98,7 @@ fn the_first_return_wins() {
 fn one_of_many_concurrent_writers_wins() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
-        f.settle();
+        f.flush();
         let store = |value: i64| f.jobs.store_return(JID, &id("web1"), &returned(value)).unwrap();
         let outcomes: Vec<Stored> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|value| scope.spawn(move || store(value))).collect();
@@ -112,11 +112,11 @@ fn one_of_many_concurrent_writers_wins() {
 fn returns_for_unknown_and_for_unkept_jobs_differ() {
     for f in fixtures() {
         assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::UnknownJob);
-        f.settle();
+        f.flush();
         f.jobs.prepare(JID, true).unwrap();
-        f.settle();
+        f.flush();
         assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::NotKept);
-        f.settle();
+        f.flush();
     }
 }
 
@@ -124,14 +124,14 @@ fn returns_for_unknown_and_for_unkept_jobs_differ() {
 fn a_copy_is_marked_until_the_original_arrives() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
-        f.settle();
+        f.flush();
         assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);
-        f.settle();
+        f.flush();
         assert_eq!(f.jobs.store_copy(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
-        f.settle();
+        f.flush();
         assert_eq!(f.jobs.returns(JID).unwrap(), [("web1".to_owned(), returned(1))]);
         assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::Duplicate { same: true });
-        f.settle();
+        f.flush();
         assert!(f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
         assert!(!f.jobs.take_copy_mark(JID, &id("web1")).unwrap());
     }
@@ -141,9 +141,9 @@ fn a_copy_is_marked_until_the_original_arrives() {
 fn a_repeated_return_with_nan_is_the_same() {
     for f in fixtures() {
         f.jobs.prepare(JID, false).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.store_return(JID, &id("web1"), &returned(f64::NAN)).unwrap();
-        f.settle();
+        f.flush();
         let again = f.jobs.store_return(JID, &id("web1"), &returned(f64::NAN)).unwrap();
         assert_eq!(again, Stored::Duplicate { same: true });
     }
@@ -161,7 +161,7 @@ fn a_job_of_ten_thousand_is_read_in_order() {
             let value = JobReturn { out, ..returned("x".repeat(900)) };
             assert_eq!(f.jobs.store_return(JID, &id(&format!("m{number:05}")), &value).unwrap(), Stored::New);
         }
-        f.settle();
+        f.flush();
         f.jobs.store_return("20240229131415678902", &id("other"), &returned(1)).unwrap();
         let returns = f.jobs.returns(JID).unwrap();
         assert_eq!((returns.len(), f.jobs.count_returns(JID).unwrap()), (many, many));
@@ -175,11 +175,11 @@ fn metadata_of_a_job_is_kept() {
     for f in fixtures() {
         assert!(!f.jobs.contains(JID).unwrap() && !f.jobs.has_load(JID).unwrap());
         f.jobs.save_load(JID, &map! { "fun" => "test.ping", "jid" => JID }).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.prepare(JID, false).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.set_end_time(JID, "2024, Feb 29 13:14:16.000001\n").unwrap();
-        f.settle();
+        f.flush();
         assert!(f.jobs.contains(JID).unwrap() && f.jobs.has_load(JID).unwrap());
         assert_eq!(f.jobs.end_time(JID).unwrap().as_deref(), Some("2024, Feb 29 13:14:16.000001"));
         assert_eq!(f.jobs.load(JID).unwrap(), Some(map! { "fun" => "test.ping", "jid" => JID }));
@@ -196,7 +196,7 @@ fn old_jobs_are_removed_completely() {
         for number in 0..50 {
             f.jobs.store_return(JID, &id(&format!("web{number}")), &returned(number)).unwrap();
         }
-        f.settle();
+        f.flush();
         assert_eq!(f.jobs.clean(keep, now).unwrap(), Cleaned::default());
         assert_eq!(f.jobs.clean(Duration::ZERO, now + keep * 2).unwrap(), Cleaned::default());
         assert_eq!(f.jobs.clean(keep, now + keep * 2).unwrap(), Cleaned { old: 1, broken: 0 });
@@ -213,9 +213,9 @@ fn other_programs_see_what_the_master_stored() {
     for f in fixtures() {
         let beside = f.beside();
         f.jobs.prepare(JID, false).unwrap();
-        f.settle();
+        f.flush();
         f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap();
-        f.settle();
+        f.flush();
         assert_eq!(beside.returns(JID).unwrap(), [("web1".to_owned(), returned(1))]);
     }
 }

@@ -98,7 +98,7 @@ impl Ledger {
         self.owed.iter().filter(|owed| owed.done > now).map(|owed| owed.job.clone().into_map()).collect()
     }
 
-    fn settle(&mut self, owed: &Arc<Owed>) {
+    fn forget(&mut self, owed: &Arc<Owed>) {
         self.owed.retain(|other| !Arc::ptr_eq(owed, other));
     }
 }
@@ -123,7 +123,7 @@ impl Minion {
         // too to have realistic costs.
         let meant = self.is_meant(&job);
         self.shared.stats.count(|counts| counts.heard += 1);
-        self.shared.stats.jobs().heard(&job.jid, &shown(&job.fun), meant);
+        self.shared.stats.jobs().heard(&job.jid, &function_text(&job.fun), meant);
         if !meant {
             return None;
         }
@@ -187,7 +187,7 @@ impl Minion {
             sleep(self.between(Purpose::Backoff, AGAIN.0, AGAIN.1)).await;
         }
         // Given up as well: a return that is kept forever would be sent again after every reconnection.
-        self.ledger().settle(&owed);
+        self.ledger().forget(&owed);
     }
 
     /// Sends a return, and closes the connection before its acknowledgement could arrive.
@@ -251,7 +251,7 @@ fn many(names: &[Value], arg: &[Value], ask: impl Fn(&str, &[Value]) -> Answer) 
     (values.into(), codes.into(), successes.into(), None)
 }
 
-fn shown(fun: &Value) -> String {
+fn function_text(fun: &Value) -> String {
     match fun.as_list() {
         None => fun.as_str().unwrap_or("?").to_owned(),
         Some(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),

@@ -113,7 +113,7 @@ impl TcpRequester {
         let (answer, answered) = oneshot::channel();
         // Entered before the frame is written, so that no answer can come too early. Removed by `Drop` when the
         // caller gives up.
-        let _asked = Asked::enter(&connection.waiting, &number, answer);
+        let _asked = PendingRequest::enter(&connection.waiting, &number, answer);
         let frame = Frame::with_mid(&number, envelope.to_value()).encode();
         connection.frames.send(frame).await.map_err(|_| connection.waiting.ended())?;
         answered.await.map_err(|_| connection.waiting.ended())
@@ -130,19 +130,19 @@ impl Requester for TcpRequester {
 }
 
 /// A question that is waited for; forgotten when dropped.
-struct Asked<'a> {
+struct PendingRequest<'a> {
     waiting: &'a Waiting,
     number: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PendingRequest<'a> {
     fn enter(waiting: &'a Waiting, number: &'a str, answer: oneshot::Sender<Value>) -> Self {
         lock(waiting).insert(number.to_owned(), answer);
-        Asked { waiting, number }
+        PendingRequest { waiting, number }
     }
 }
 
-impl Drop for Asked<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         lock(self.waiting).remove(self.number);
     }

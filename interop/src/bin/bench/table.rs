@@ -15,7 +15,7 @@ pub enum Unit {
 
 /// The goal of a row.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum Goal {
     Nothing,
     /// Ours times this is at most theirs.
     TimesLess(f64),
@@ -31,43 +31,43 @@ pub struct Row {
     unit: Unit,
     real: f64,
     ours: f64,
-    wanted: Wanted,
+    wanted: Goal,
 }
 
 impl Row {
     /// A row of medians.
     pub fn new(what: &'static str, unit: Unit, real: &[f64], ours: &[f64]) -> Self {
-        Self { what, unit, real: median(real), ours: median(ours), wanted: Wanted::Nothing }
+        Self { what, unit, real: median(real), ours: median(ours), wanted: Goal::Nothing }
     }
 
     /// Demands that ours takes at most 1/`times` of theirs.
     pub fn faster(mut self, times: f64) -> Self {
-        self.wanted = Wanted::TimesLess(times);
+        self.wanted = Goal::TimesLess(times);
         self
     }
 
     /// Demands that ours does at least `times` as much as theirs.
     pub fn more(mut self, times: f64) -> Self {
-        self.wanted = Wanted::TimesMore(times);
+        self.wanted = Goal::TimesMore(times);
         self
     }
 
     /// Demands that ours is below a limit.
     pub fn below(mut self, limit: f64) -> Self {
-        self.wanted = Wanted::Below(limit);
+        self.wanted = Goal::Below(limit);
         self
     }
 
     fn ratio(&self) -> f64 {
-        if matches!(self.wanted, Wanted::TimesMore(_)) { self.ours / self.real } else { self.real / self.ours }
+        if matches!(self.wanted, Goal::TimesMore(_)) { self.ours / self.real } else { self.real / self.ours }
     }
 
     fn reached(&self) -> bool {
         match self.wanted {
-            Wanted::Nothing => true,
-            Wanted::TimesLess(times) | Wanted::TimesMore(times) => self.ratio() >= times,
+            Goal::Nothing => true,
+            Goal::TimesLess(times) | Goal::TimesMore(times) => self.ratio() >= times,
             // Not `!(ours >= limit)`: a missing measurement is NaN and must count as a miss.
-            Wanted::Below(limit) => self.ours < limit,
+            Goal::Below(limit) => self.ours < limit,
         }
     }
 }
@@ -102,19 +102,19 @@ impl fmt::Display for Table {
         writeln!(f, "|{:-<46}|{:->16}|{:->16}|{:->10}|{:-<22}|", "", "", "", "", "")?;
         for row in &self.rows {
             let wanted = match row.wanted {
-                Wanted::Nothing => String::new(),
-                Wanted::TimesLess(times) | Wanted::TimesMore(times) => format!("{times:.0} times"),
-                Wanted::Below(limit) => format!("below {limit:.0}"),
+                Goal::Nothing => String::new(),
+                Goal::TimesLess(times) | Goal::TimesMore(times) => format!("{times:.0} times"),
+                Goal::Below(limit) => format!("below {limit:.0}"),
             };
             let wanted = format!("{wanted}{}", if row.reached() { "" } else { ", MISSED" });
-            let (real, ours) = (shown(row.real, row.unit), shown(row.ours, row.unit));
+            let (real, ours) = (with_unit(row.real, row.unit), with_unit(row.ours, row.unit));
             writeln!(f, "| {:<44} | {real:>14} | {ours:>14} | {:>8.1} | {wanted:<20} |", row.what, row.ratio())?;
         }
         Ok(())
     }
 }
 
-fn shown(value: f64, unit: Unit) -> String {
+fn with_unit(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Milliseconds => format!("{value:.1} ms"),
         Unit::Mebibytes => format!("{value:.1} MiB"),

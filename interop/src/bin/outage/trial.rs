@@ -210,7 +210,7 @@ pub fn run(cluster: &mut Cluster, fault: Fault, length: Option<Duration>) -> Res
     }
     fault.end(cluster)?;
     let back = cluster.all_answer(0, BACK).ok();
-    let lost = settle(cluster, &jobs)?;
+    let lost = await_returns(cluster, &jobs)?;
     Ok(Outcome { noticed, other, back, jobs: jobs.len(), lost })
 }
 
@@ -249,7 +249,7 @@ fn watch(
 }
 
 /// Waits until all returns have arrived, and returns how many have not.
-fn settle(cluster: &Cluster, jobs: &[Job]) -> Result<usize> {
+fn await_returns(cluster: &Cluster, jobs: &[Job]) -> Result<usize> {
     let begun = Instant::now();
     loop {
         let mut missing = 0;

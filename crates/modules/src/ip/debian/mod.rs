@@ -155,7 +155,7 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
     check_name(&iface)?;
     let settings = settings.given();
     let kind = iface_type.to_lowercase();
-    let adapter = wanted(ctx, &iface, &kind, enabled, &settings)?;
+    let adapter = desired_adapter(ctx, &iface, &kind, enabled, &settings)?;
     if is_test(&settings) {
         // A source is told of only when it is written.
         let told = if kind == "source" { Adapter::default() } else { adapter };
@@ -187,7 +187,7 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
 }
 
 /// Builds the wanted interface from the settings.
-fn wanted(ctx: &Context, name: &str, kind: &str, enabled: bool, settings: &Map) -> Result<Adapter> {
+fn desired_adapter(ctx: &Context, name: &str, kind: &str, enabled: bool, settings: &Map) -> Result<Adapter> {
     let needs = |setting: &str, what: &str| {
         let missing = || Error::execution(format!("{setting} is a required setting for {what}"));
         settings.get(setting).map(drop).ok_or_else(missing)

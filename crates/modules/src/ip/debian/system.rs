@@ -37,7 +37,7 @@ impl Settings {
     }
 
     /// The settings in lines.
-    fn shown(&self) -> Value {
+    fn lines(&self) -> Value {
         let parts = [
             ("NETWORKING", Value::from(self.networking.as_str())),
             ("HOSTNAME", self.hostname.as_str().into()),
@@ -97,11 +97,11 @@ fn get_network_settings(ctx: &Context) -> Result<Value> {
         // Salt leaves the search list out where services decide.
         settings.search = Value::Null;
     }
-    Ok(settings.shown())
+    Ok(settings.lines())
 }
 
 /// Returns the wanted settings: networking, the full host name, and the search list.
-fn wanted(options: &Map, current: &Settings) -> Result<(bool, String, Option<Value>)> {
+fn desired_settings(options: &Map, current: &Settings) -> Result<(bool, String, Option<Value>)> {
     let find = |wanted: &str| {
         let found = options.iter().find(|(name, _)| name.to_string().eq_ignore_ascii_case(wanted));
         found.map(|(_, value)| value.clone())
@@ -146,7 +146,7 @@ fn networking_file(networking: bool) -> String {
 fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value> {
     let options = settings.given();
     let current = Settings::read(ctx);
-    let (networking, hostname, search) = wanted(&options, &current)?;
+    let (networking, hostname, search) = desired_settings(&options, &current)?;
     let test = is_test(&options);
     if by_services(ctx) {
         let fun = if networking { "service.enable" } else { "service.disable" };
@@ -174,7 +174,7 @@ fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value> {
         write_resolver(ctx, &domain, &search)?;
     }
     let networking = if networking { "yes" } else { "no" }.to_owned();
-    Ok(Settings { networking, hostname: short, domain, search }.shown())
+    Ok(Settings { networking, hostname: short, domain, search }.lines())
 }
 
 /// Writes domain and search list, and leaves all other lines as they are.

@@ -34,7 +34,7 @@ pub fn options(settings: &Map, interface: &str, grains: &Map) -> Result<String> 
     // Salt knows monitoring by ARP for these two modes only; all others need `miimon`.
     let by_arp = matches!(mode, 0 | 2);
     if by_arp {
-        parts.extend(bond.asked()?);
+        parts.extend(bond.arp_monitoring()?);
     }
     match (settings.contains_key("miimon"), by_arp) {
         (true, _) => {}
@@ -103,7 +103,7 @@ impl Bond<'_> {
     }
 
     /// Returns the options of monitoring by ARP.
-    fn asked(&self) -> Result<Parts> {
+    fn arp_monitoring(&self) -> Result<Parts> {
         let Some(interval) = self.number("arp_interval")? else { return Ok(Parts::new()) };
         let targets = self.settings.get("arp_ip_target").and_then(Value::as_list).unwrap_or_default();
         if !(1..=16).contains(&targets.len()) {

@@ -49,7 +49,7 @@ const SWITCHES: &[&str] = &[
 ];
 
 /// The wanted interface.
-pub struct Wanted<'a> {
+pub struct DesiredInterface<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its kind, in small letters.
@@ -115,7 +115,7 @@ fn refused(text: &str) -> Error {
     Error::execution(text)
 }
 
-impl Wanted<'_> {
+impl DesiredInterface<'_> {
     /// The options as the file has them.
     ///
     /// # Errors

@@ -123,7 +123,7 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
     interface::complete(&mut settings, &kind)?;
     let test = is_test(&settings);
     let link = address_of_card(ctx, &iface, &kind, &settings)?;
-    let wanted = interface::Wanted { name: &iface, kind: &kind, enabled, link, grains: &ctx.grains };
+    let wanted = interface::DesiredInterface { name: &iface, kind: &kind, enabled, link, grains: &ctx.grains };
     let text = script::of_interface(&iface, &wanted.options(&settings)?)?;
     if test {
         return Ok(lines(&text).into());

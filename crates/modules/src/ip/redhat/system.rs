@@ -57,7 +57,7 @@ fn switched(setting: &str, value: &Value, quote: &str) -> Result<String> {
 }
 
 /// What the file is to hold.
-fn wanted(options: &Map, current: &Map) -> Result<Map> {
+fn desired_settings(options: &Map, current: &Map) -> Result<Map> {
     let options: Map = options.iter().map(|(name, value)| (name.to_string().to_lowercase(), value.clone())).collect();
     // Salt's default is to write what was named and to drop the rest.
     let keeps = options.get("retain_settings").is_some_and(Value::truthy);
@@ -130,7 +130,7 @@ pub fn get_network_settings(ctx: &Context) -> Result<Vec<String>> {
 #[function]
 pub fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Vec<String>> {
     let options = settings.given();
-    let text = written(&wanted(&options, &current(ctx))?);
+    let text = written(&desired_settings(&options, &current(ctx))?);
     if !is_test(&options) {
         write(&place(ctx, FILE), &text, 0o644)?;
     }

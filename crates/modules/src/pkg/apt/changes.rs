@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
-use super::{Packages, apt, differences, failure, flag, installed, problem, query, said, selections};
+use super::{Packages, apt, differences, failure, flag, installed, problem, program_output, query, selections};
 use crate::cmd;
 
 /// Removes packages nothing needs any more, or with ``list_only`` names them.
@@ -23,7 +23,7 @@ fn autoremove(ctx: &Context, #[default(false)] list_only: bool, #[default(false)
     if list_only {
         // Answering no makes apt print its plan and stop.
         let words = [&["apt-get", "--assume-no"], purge, &["autoremove"]].concat();
-        return Ok(Value::from(to_be_removed(&said(ctx, &words)?)));
+        return Ok(Value::from(to_be_removed(&program_output(ctx, &words)?)));
     }
     let old = installed(ctx)?;
     apt(ctx, &[&["--assume-yes"], purge, &["autoremove"]].concat())?;

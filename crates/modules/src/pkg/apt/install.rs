@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use super::changes::{keep_settings, refresh_lists, set_held};
 use super::reads::repo_versions;
-use super::{Packages, apt, differences, failure, flag, installed, problem, said, selections};
+use super::{Packages, apt, differences, failure, flag, installed, problem, program_output, selections};
 use crate::pkg::debian_version;
 use crate::pkg_resource::packed;
 
@@ -44,7 +44,7 @@ fn install(
         ctx.call("debconf.set_file", vec![debconf])?;
     }
     let split = kwargs.0.get("split_arch").is_none_or(Value::truthy);
-    let (asked, from_files) = asked(ctx, name, &pkgs, &sources, normalize && split, &kwargs)?;
+    let (asked, from_files) = requested(ctx, name, &pkgs, &sources, normalize && split, &kwargs)?;
     if asked.is_empty() {
         return Ok(Map::new());
     }
@@ -65,20 +65,20 @@ fn install(
 }
 
 /// A package, where it comes from, and the version asked for.
-struct Asked {
+struct Requested {
     name: String,
     file: Option<String>,
     version: Option<String>,
 }
 
-fn asked(
+fn requested(
     ctx: &Context,
     name: Option<String>,
     pkgs: &Value,
     sources: &Value,
     normalize: bool,
     kwargs: &KwArgs,
-) -> Result<(Vec<Asked>, bool)> {
+) -> Result<(Vec<Requested>, bool)> {
     let mut more = kwargs.given();
     more.update(map! { "normalize" => normalize });
     let args = vec![name.clone().into(), pkgs.clone(), sources.clone()];
@@ -87,13 +87,13 @@ fn asked(
     match parsed.next() {
         Some(Value::Map(packages)) => {
             let version = |version: Value| (version.truthy()).then(|| version.to_string());
-            let asked = packages.into_iter().map(|(name, wanted)| Asked {
+            let asked = packages.into_iter().map(|(name, wanted)| Requested {
                 name: name.to_string(),
                 file: None,
                 // apt installs the newest version anyway.
                 version: version(wanted).filter(|version| version != "latest"),
             });
-            let asked: Vec<Asked> = asked.collect();
+            let asked: Vec<Requested> = asked.collect();
             // A name that begins with a dash would be read as an option of a program that runs as
             // root.
             if let Some(bad) = asked.iter().find(|asked| asked.name.starts_with('-') || asked.name.is_empty()) {
@@ -107,7 +107,7 @@ fn asked(
                 // The name in the state is the user's choice; only the file knows the real one.
                 let info = ctx.call("lowpkg.bin_pkg_info", vec![file.clone()])?;
                 let text = |name: &str| info.get(name).map(Value::to_string);
-                asked.push(Asked {
+                asked.push(Requested {
                     name: text("name").unwrap_or_default(),
                     version: text("version"),
                     file: Some(file.to_string()),
@@ -120,12 +120,12 @@ fn asked(
 }
 
 /// The versions that can be had of packages for which a range is asked.
-fn available(ctx: &Context, asked: &[Asked], from_files: bool) -> Result<Map> {
+fn available(ctx: &Context, asked: &[Requested], from_files: bool) -> Result<Map> {
     // Only a range needs the list of versions. An exact one is handed to apt as it is.
-    let range = |asked: &&Asked| asked.version.as_deref().is_some_and(|version| version.starts_with(['<', '>']));
+    let range = |asked: &&Requested| asked.version.as_deref().is_some_and(|version| version.starts_with(['<', '>']));
     let mut words = vec!["apt-cache", "show"];
     words.extend(asked.iter().filter(range).map(|asked| asked.name.as_str()));
-    if words.len() == 2 || from_files { Ok(Map::new()) } else { Ok(repo_versions(&said(ctx, &words)?)) }
+    if words.len() == 2 || from_files { Ok(Map::new()) } else { Ok(repo_versions(&program_output(ctx, &words)?)) }
 }
 
 struct Situation<'a> {
@@ -146,7 +146,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(asked: &[Asked], here: &Situation) -> Plan {
+    fn of(asked: &[Requested], here: &Situation) -> Plan {
         let mut plan = Plan::default();
         for package in asked {
             if let Err(reason) = plan.add(package, here) {
@@ -156,7 +156,7 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, package: &Asked, here: &Situation) -> std::result::Result<(), String> {
+    fn add(&mut self, package: &Requested, here: &Situation) -> std::result::Result<(), String> {
         let there = here.old.get(&package.name).map(|versions| versions.join(","));
         let Some(version) = &package.version else {
             let target = package.file.clone().unwrap_or_else(|| package.name.clone());
@@ -296,9 +296,9 @@ mod tests {
 
     fn plan(wanted: &[(&str, &str)], reinstall: bool) -> Plan {
         let old = Packages::from([("bash".to_owned(), vec!["5.2-1".to_owned()])]);
-        let asked: Vec<Asked> = wanted
+        let asked: Vec<Requested> = wanted
             .iter()
-            .map(|(name, version)| Asked {
+            .map(|(name, version)| Requested {
                 name: (*name).to_owned(),
                 file: None,
                 version: Some((*version).to_owned()).filter(|version| !version.is_empty()),

@@ -89,7 +89,7 @@ const ENVIRONMENT: [&str; 5] = [
 ];
 
 /// Returns what a program printed.
-fn said(ctx: &Context, words: &[&str]) -> Result<String> {
+fn program_output(ctx: &Context, words: &[&str]) -> Result<String> {
     Ok(cmd::quiet(ctx, words)?.stdout)
 }
 
@@ -123,7 +123,7 @@ struct Installed {
 
 fn query(ctx: &Context) -> Result<Installed> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
-    let text = said(ctx, &["dpkg-query", "--showformat", format, "-W"])?;
+    let text = program_output(ctx, &["dpkg-query", "--showformat", format, "-W"])?;
     let grain = |name| ctx.grains.get_str(name).unwrap_or_default();
     // Salt marks foreign packages only on amd64.
     let foreign = grain("cpuarch") == "x86_64" && grain("osarch") == "amd64";
@@ -170,7 +170,7 @@ fn installed(ctx: &Context) -> Result<Packages> {
     Ok(all)
 }
 
-fn shown(packages: Packages, as_list: bool) -> Map {
+fn package_map(packages: Packages, as_list: bool) -> Map {
     let text = |versions: Vec<String>| if as_list { Value::from(versions) } else { Value::from(versions.join(",")) };
     packages.into_iter().map(|(name, versions)| (name, text(versions))).collect()
 }
@@ -206,7 +206,7 @@ fn flag(kwargs: &KwArgs, name: &str, default: bool) -> bool {
 }
 
 fn selections(ctx: &Context, pattern: Option<&str>, state: Option<&str>) -> Result<Map> {
-    let text = said(ctx, &["dpkg", "--get-selections", pattern.unwrap_or("*")])?;
+    let text = program_output(ctx, &["dpkg", "--get-selections", pattern.unwrap_or("*")])?;
     let mut found = parse_selections(&text);
     Ok(match state {
         Some(state) => map! { state => found.remove(state).unwrap_or(Value::List(Vec::new())) },

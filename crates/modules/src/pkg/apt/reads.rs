@@ -7,7 +7,7 @@ use exec::{Context, Error, KwArgs, Result, VarArgs, function};
 use value::{Map, Value, map};
 
 use super::changes::refresh_lists;
-use super::{Packages, failure, flag, installed, query, said, selections, shown};
+use super::{Packages, failure, flag, installed, package_map, program_output, query, selections};
 use crate::pkg::debian_version;
 use crate::{cmd, util};
 
@@ -53,7 +53,7 @@ fn newest(ctx: &Context, names: &VarArgs, kwargs: &KwArgs) -> Result<Value> {
     let mut words = vec!["apt-cache", "-q", "policy"];
     words.extend(names.iter().map(String::as_str));
     words.extend(release.iter().flat_map(|release| ["-o", release]));
-    let candidates = candidates(&said(ctx, &words)?);
+    let candidates = candidates(&program_output(ctx, &words)?);
     let installed = installed(ctx)?;
     let show_installed = flag(kwargs, "show_installed", false);
     let newest = |name: &String| {
@@ -105,7 +105,7 @@ fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::result::Res
 }
 
 fn files_of(ctx: &Context, package: &str) -> Result<Vec<String>> {
-    Ok(said(ctx, &["dpkg", "-L", package])?.lines().map(str::to_owned).collect())
+    Ok(program_output(ctx, &["dpkg", "-L", package])?.lines().map(str::to_owned).collect())
 }
 
 /// Returns the files of packages, by package.
@@ -267,7 +267,7 @@ fn list_pkgs(
         (false, true) => found.purge_desired,
         (false, false) => found.purge_desired.into_iter().chain(found.installed).collect(),
     };
-    Ok(shown(packages, versions_as_list))
+    Ok(package_map(packages, versions_as_list))
 }
 
 /// Returns the versions of packages that could be installed, of all or of those named.
@@ -284,7 +284,7 @@ fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     let mut words = vec!["apt-cache"];
     words.push(if names.is_empty() { "dump" } else { "show" });
     words.extend(names.iter().map(String::as_str));
-    Ok(repo_versions(&said(ctx, &words)?))
+    Ok(repo_versions(&program_output(ctx, &words)?))
 }
 
 pub(super) fn repo_versions(text: &str) -> Map {
@@ -475,7 +475,7 @@ fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
             found.insert(name, versions);
         }
     }
-    let shown = shown(found, as_list);
+    let shown = package_map(found, as_list);
     Ok(match shown.values().next() {
         // A pattern is always answered with a map, even if it matches one package.
         Some(single) if shown.len() == 1 && !pattern => single.clone(),
@@ -512,7 +512,7 @@ fn which(ctx: &Context, path: String) -> Result<Value> {
     if !path.starts_with('/') || !Path::new(&path).exists() {
         return Ok(Value::Bool(false));
     }
-    let text = said(ctx, &["dpkg", "-S", &path])?;
+    let text = program_output(ctx, &["dpkg", "-S", &path])?;
     Ok(text.split_once(':').map_or(Value::Null, |(package, _)| Value::from(package)))
 }
 

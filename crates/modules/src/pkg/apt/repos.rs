@@ -32,7 +32,7 @@ fn list_repos(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
 
 fn listed(sources: &SourcesList) -> Map {
     let mut repos = Map::new();
-    for (uri, shown) in sources.list.iter().filter(|source| !source.invalid()).flat_map(Source::shown) {
+    for (uri, shown) in sources.list.iter().filter(|source| !source.invalid()).flat_map(Source::repo_entries) {
         if let Value::List(list) = repos.entry_or_insert_with(uri, || Value::List(Vec::new())) {
             list.push(Value::Map(shown));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use exec::{Context, Error, KwArgs, Result, function};
 
-use super::said;
+use super::program_output;
 use crate::util;
 
 /// Returns the services that use files which a package manager has replaced, and may have to be restarted, in order.
@@ -23,7 +23,7 @@ fn services_need_restart(ctx: &Context, kwargs: KwArgs) -> Result<Vec<String>> {
                     official repositories.";
         return Err(Error::CommandNotFound(text.into()));
     }
-    Ok(services(&said(ctx, &["checkrestart", "--machine", "--package"])?))
+    Ok(services(&program_output(ctx, &["checkrestart", "--machine", "--package"])?))
 }
 
 /// Reads lines such as `SERVICE:cron,1234,/usr/sbin/cron`.

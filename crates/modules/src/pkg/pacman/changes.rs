@@ -4,8 +4,8 @@ use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use super::common::{self, Targets};
+use super::installed_versions;
 use super::reads::{changed, repo_packages};
-use super::shown;
 use crate::cmd::Extra;
 use crate::util::is_true;
 
@@ -150,11 +150,11 @@ fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen> {
 
 /// Runs a command that changes what is installed, and returns what did.
 fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
-    let old = shown(ctx)?;
+    let old = installed_versions(ctx)?;
     let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default())?;
     let failed = said.retcode != Some(0) && !said.stderr.is_empty();
     changed(ctx);
-    let changes = common::differences(&old, &shown(ctx)?);
+    let changes = common::differences(&old, &installed_versions(ctx)?);
     let errors = if failed { vec![said.stderr] } else { Vec::new() };
     common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
 }
@@ -169,13 +169,13 @@ fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
 #[function]
 fn upgrade(ctx: &Context, #[default(false)] refresh: Value, root: Option<String>, kwargs: KwArgs) -> Result<Map> {
     let _ = kwargs;
-    let old = shown(ctx)?;
+    let old = installed_versions(ctx)?;
     let mut words = ["pacman", "-Su", "--noprogressbar", "--noconfirm"].map(str::to_owned).to_vec();
     words.extend(is_true(&refresh).then(|| "-y".to_owned()));
     words.extend(root.into_iter().flat_map(|root| ["-r".to_owned(), root]));
     let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default())?;
     changed(ctx);
-    let changes = common::differences(&old, &shown(ctx)?);
+    let changes = common::differences(&old, &installed_versions(ctx)?);
     if said.retcode != Some(0) {
         let info = map! { "changes" => changes, "result" => said.into_map() };
         // Even a failed upgrade may have changed something.
@@ -215,7 +215,7 @@ fn removed(ctx: &Context, name: Option<String>, pkgs: Value, how: &str) -> Resul
     let Targets::Packages(wanted) = common::parse_targets(ctx, vec![name.into(), pkgs], Map::new())? else {
         return Ok(Map::new());
     };
-    let old = shown(ctx)?;
+    let old = installed_versions(ctx)?;
     // Pacman refuses the whole call when one package is missing.
     let there: Vec<String> = wanted.text_keys().filter(|name| old.contains_key(name)).map(str::to_owned).collect();
     if there.is_empty() {

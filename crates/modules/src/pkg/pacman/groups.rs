@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use exec::{Context, Result, function};
 use value::{Map, Value, map};
 
-use super::{common, reads, shown};
+use super::{common, installed_versions, reads};
 
 /// The groups in pacman's answer, with their packages.
 fn groups(ctx: &Context, words: &[&str]) -> Result<BTreeMap<String, Vec<String>>> {
@@ -72,7 +72,7 @@ fn group_info(ctx: &Context, name: String) -> Result<Map> {
 ///     salt '*' pkg.group_diff 'xorg'
 #[function]
 fn group_diff(ctx: &Context, name: String) -> Result<Map> {
-    let packages = shown(ctx)?;
+    let packages = installed_versions(ctx)?;
     let members = members(ctx, &name)?;
     let mut found = Map::new();
     for kind in KINDS {

@@ -44,6 +44,6 @@ pub static MODULE: Module = Module::new(
 static AVAILABLE_VERSION: Function = Function { name: "available_version", ..reads::LATEST_VERSION };
 
 /// Returns the installed packages, each with its versions as one text.
-fn shown(ctx: &Context) -> Result<Map> {
+fn installed_versions(ctx: &Context) -> Result<Map> {
     pkg_resource::stringify(reads::installed(ctx, None, true)?)
 }

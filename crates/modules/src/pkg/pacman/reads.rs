@@ -15,16 +15,16 @@ use crate::util::is_true;
 
 /// The installed packages, kept until something is changed.
 #[derive(Default)]
-struct Known(Mutex<Option<Map>>);
+struct InstalledCache(Mutex<Option<Map>>);
 
 /// Forgets what is installed, because it changed.
 pub(super) fn changed(ctx: &Context) {
-    ctx.memo.forget::<Known>();
+    ctx.memo.forget::<InstalledCache>();
 }
 
 /// Packages with the list of their versions.
 pub(super) fn installed(ctx: &Context, root: Option<&str>, remembered: bool) -> Result<Map> {
-    let memo = ctx.memo.get::<Known>();
+    let memo = ctx.memo.get::<InstalledCache>();
     let known = memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     if let Some(packages) = known.filter(|_| remembered && root.is_none()) {
         return Ok(packages);

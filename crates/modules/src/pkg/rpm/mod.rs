@@ -149,16 +149,16 @@ impl Info {
 
 /// The installed packages, kept until something is changed.
 #[derive(Default)]
-struct Known(Mutex<Option<Map>>);
+struct InstalledCache(Mutex<Option<Map>>);
 
 /// Forgets what is installed, because it changed.
 pub fn changed(ctx: &Context) {
-    ctx.memo.forget::<Known>();
+    ctx.memo.forget::<InstalledCache>();
 }
 
 /// Packages with all that is known of each of their versions.
 fn known(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) -> Result<Map> {
-    let memo = ctx.memo.get::<Known>();
+    let memo = ctx.memo.get::<InstalledCache>();
     if root.is_none()
         // Listing takes seconds on big systems and is asked for by every `pkg` state. `changed`
         // forgets the list.

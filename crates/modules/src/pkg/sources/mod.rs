@@ -151,7 +151,7 @@ impl Source {
     }
 
     /// Returns each combination of kind, address and suite, as `pkg.list_repos` shows it, with the address.
-    pub fn shown(&self) -> Vec<(String, Map)> {
+    pub fn repo_entries(&self) -> Vec<(String, Map)> {
         let mut shown = Vec::new();
         for uri in self.uris() {
             for suite in self.suites() {

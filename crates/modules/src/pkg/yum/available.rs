@@ -199,7 +199,7 @@ pub(super) fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Re
             }
         }
     }
-    Ok(shown(found, kwargs.get("byrepo").is_some_and(Value::truthy)))
+    Ok(package_map(found, kwargs.get("byrepo").is_some_and(Value::truthy)))
 }
 
 fn newest_first(versions: impl IntoIterator<Item = String>) -> Value {
@@ -208,7 +208,7 @@ fn newest_first(versions: impl IntoIterator<Item = String>) -> Value {
     versions.into_iter().map(|version| version.0).collect()
 }
 
-fn shown(found: ByRepo, by_repo: bool) -> Map {
+fn package_map(found: ByRepo, by_repo: bool) -> Map {
     if by_repo {
         let packages = |packages: BTreeMap<String, BTreeSet<String>>| -> Map {
             packages.into_iter().map(|(name, versions)| (name, newest_first(versions))).collect()

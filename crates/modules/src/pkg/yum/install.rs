@@ -54,7 +54,7 @@ pub(super) fn install(
     if matches!(targets, Targets::None) {
         return Ok(Map::new());
     }
-    let wanted = Wanted { reinstall: is_true(&reinstall), ignore_epoch, split, kwargs: &kwargs };
+    let wanted = InstallOptions { reinstall: is_true(&reinstall), ignore_epoch, split, kwargs: &kwargs };
     let before = Before::of(ctx, &kwargs, downloadonly)?;
     let plan = wanted.plan(ctx, targets, &before)?;
     let mut words = options(&kwargs);
@@ -75,7 +75,7 @@ struct Before {
 impl Before {
     fn of(ctx: &Context, kwargs: &Map, downloaded: bool) -> Result<Before> {
         let attr = kwargs.get("diff_attr").cloned().unwrap_or_default();
-        let shown = shown(ctx, &attr, downloaded)?;
+        let shown = packages_before(ctx, &attr, downloaded)?;
         let versions = match downloaded {
             true => shown.clone(),
             false => rpm::list(ctx, Listing { as_list: true, ..Listing::default() })?,
@@ -84,7 +84,7 @@ impl Before {
     }
 }
 
-fn shown(ctx: &Context, attr: &Value, downloaded: bool) -> Result<Map> {
+fn packages_before(ctx: &Context, attr: &Value, downloaded: bool) -> Result<Map> {
     match downloaded {
         true => list_downloaded(ctx, KwArgs::default()),
         false => rpm::list(ctx, Listing::default().with(Some(attr))),
@@ -92,7 +92,7 @@ fn shown(ctx: &Context, attr: &Value, downloaded: bool) -> Result<Map> {
 }
 
 /// The arguments of `install` that decide how a package is installed.
-struct Wanted<'a> {
+struct InstallOptions<'a> {
     reinstall: bool,
     ignore_epoch: bool,
     split: bool,
@@ -112,7 +112,7 @@ struct Plan {
     advisories: bool,
 }
 
-impl Wanted<'_> {
+impl InstallOptions<'_> {
     fn plan(&self, ctx: &Context, targets: Targets, before: &Before) -> Result<Plan> {
         let mut plan = Plan::default();
         match targets {
@@ -287,7 +287,7 @@ impl Plan {
             self.step(ctx, start, pairs, &mut held)?;
         }
         rpm::changed(ctx);
-        let new = shown(ctx, &before.attr, before.downloaded)?;
+        let new = packages_before(ctx, &before.attr, before.downloaded)?;
         let mut changes = common::differences(&before.shown, &new);
         // A reinstalled package has the same version before and after, so a comparison shows
         // nothing.
@@ -342,8 +342,8 @@ impl Plan {
         if pairs.is_empty() {
             return Ok(());
         }
-        let shown = |word: &str| if self.advisories { format!("--advisory={word}") } else { word.to_owned() };
-        words.extend(pairs.iter().map(|(_, word)| shown(word)));
+        let package_word = |word: &str| if self.advisories { format!("--advisory={word}") } else { word.to_owned() };
+        words.extend(pairs.iter().map(|(_, word)| package_word(word)));
         let said = call(ctx, &words, true)?;
         if said.retcode != Some(0) {
             self.errors.push(said.stdout);

@@ -64,7 +64,7 @@ pub(super) fn available(ctx: &Context, names: &[String], root: Option<&str>) -> 
         let mut words = vec!["info", "-t", "package"];
         words.extend(batch.iter().map(String::as_str));
         let zypper = Zypper { looks: true, ..Zypper::at(root) };
-        found.update(told(&zypper.call(ctx, &words)?.stdout));
+        found.update(parse_info(&zypper.call(ctx, &words)?.stdout));
     }
     Ok(found)
 }
@@ -72,7 +72,7 @@ pub(super) fn available(ctx: &Context, names: &[String], root: Option<&str>) -> 
 static BETWEEN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("Information for packag(?:e)*").expect("the pattern is fixed"));
 
-fn told(text: &str) -> Map {
+fn parse_info(text: &str) -> Map {
     let mut found = Map::new();
     for part in BETWEEN.split(text) {
         let mut info = Map::new();
@@ -321,7 +321,7 @@ mod tests {
     fn what_is_told_of_packages_is_read() {
         let text = "Information for package vim:\n------------------------\nRepository     : oss\nName           : vim\n\
                     Version        : 9.0-1\nInstalled      : No\nStatus         : not installed\n";
-        let found = told(text);
+        let found = parse_info(text);
         let vim = found.get("vim").unwrap();
         assert_eq!(vim.get("installed"), Some(&Value::Bool(false)));
         assert_eq!(vim.get("version").and_then(Value::as_str), Some("9.0-1"));

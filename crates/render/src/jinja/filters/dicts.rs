@@ -3,7 +3,7 @@
 use jinja::python::equal;
 use jinja::{CallArgs, Dict, Error, ErrorKind, Key, State, Value};
 
-use super::{class, flag, salt_error, shown, text};
+use super::{class, flag, python_str, salt_error, text};
 
 /// Looks a key up as `container[key]` does; `None` when it is not there.
 fn item(state: &mut State, container: &Value, key: &Value) -> Result<Option<Value>, Missing> {
@@ -301,7 +301,7 @@ pub fn mysql_to_dict(call: &mut CallArgs) -> Result<Value, Error> {
             row.insert_str(header.as_str(), super::text::to_num(&mut inner)?);
         }
         let Some(name) = row.get(&key) else {
-            return Err(Error::new(ErrorKind::Key, shown(call.state, key.value())?));
+            return Err(Error::new(ErrorKind::Key, python_str(call.state, key.value())?));
         };
         table.insert(Key::new(name)?, Value::Dict(row));
     }

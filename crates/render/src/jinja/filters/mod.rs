@@ -175,7 +175,7 @@ fn flag(state: &mut State, value: &Value) -> Result<bool, Error> {
 }
 
 /// Returns `str(value)`.
-fn shown(state: &mut State, value: &Value) -> Result<String, Error> {
+fn python_str(state: &mut State, value: &Value) -> Result<String, Error> {
     Ok(state.str(value)?.to_string())
 }
 

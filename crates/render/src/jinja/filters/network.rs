@@ -3,7 +3,7 @@
 use jinja::value::BigInt;
 use jinja::{CallArgs, Error, Value};
 
-use super::{class, shown};
+use super::{class, python_str};
 use crate::python::ip::{Address, Interface, address, interface, network};
 
 /// The largest network whose hosts are listed.
@@ -25,10 +25,11 @@ fn checked(value: &Value, version: u8, options: Option<&str>) -> Option<String> 
             }
         }
     };
-    (found.address.version() == version && allowed(&found, options.unwrap_or_default())).then(|| found.to_string())
+    (found.address.version() == version && matches_options(&found, options.unwrap_or_default()))
+        .then(|| found.to_string())
 }
 
-fn allowed(found: &Interface, options: &str) -> bool {
+fn matches_options(found: &Interface, options: &str) -> bool {
     let address = &found.address;
     options.split(',').map(str::trim).all(|option| match option {
         "global" | "public" => !address.is_private(),
@@ -193,13 +194,13 @@ pub fn filter_by_networks(call: &mut CallArgs) -> Result<Value, Error> {
     }
     let mut known = Vec::new();
     for text in jinja::python::to_vec(call.state, &networks)? {
-        let text = shown(call.state, &text)?;
+        let text = python_str(call.state, &text)?;
         known.push(network(&text, true).map_err(Error::value_error)?);
     }
     let inside = |call: &mut CallArgs, list: &Value| -> Result<Value, Error> {
         let mut found = Vec::new();
         for item in jinja::python::to_vec(call.state, list)? {
-            let text = shown(call.state, &item)?;
+            let text = python_str(call.state, &item)?;
             let address = address(&text).map_err(Error::value_error)?;
             // An address in two of the networks is listed twice, as in Salt.
             let hits = known.iter().filter(|network| network.contains(&address)).count();

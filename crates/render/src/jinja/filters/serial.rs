@@ -3,7 +3,7 @@
 use jinja::{CallArgs, Error, ErrorKind, Value};
 use yaml::{Flow, Style};
 
-use super::{bytes_of, class, flag, shown, undefined_in};
+use super::{bytes_of, class, flag, python_str, undefined_in};
 use crate::convert::{plain, seen};
 use crate::python::{json as pyjson, pprint, strip};
 
@@ -100,7 +100,7 @@ pub fn tojson(call: &mut CallArgs) -> Result<Value, Error> {
         let parts = jinja::python::to_vec(call.state, &separators)?;
         let [item, key] = <[Value; 2]>::try_from(parts)
             .map_err(|_| Error::value_error("not enough values to unpack (expected 2)"))?;
-        style.separators = Some((shown(call.state, &item)?, shown(call.state, &key)?));
+        style.separators = Some((python_str(call.state, &item)?, python_str(call.state, &key)?));
     }
     let [value, indent] = call.bind("tojson", [("val", None), ("indent", Some(Value::None))])?;
     defined!(call, value);
@@ -123,7 +123,7 @@ pub fn python(call: &mut CallArgs) -> Result<Value, Error> {
 /// Returns the text to parse: of an imported template its output; `None` for values that are no text.
 fn loaded_text(call: &mut CallArgs, value: &Value) -> Result<Option<String>, Error> {
     match value {
-        Value::Object(_) => shown(call.state, value).map(Some),
+        Value::Object(_) => python_str(call.state, value).map(Some),
         Value::Bytes(_) => Ok(String::from_utf8(bytes_of(value)?.into_owned()).ok()),
         other => Ok(other.as_str().map(str::to_owned)),
     }
@@ -133,7 +133,7 @@ pub fn load_yaml(call: &mut CallArgs) -> Result<Value, Error> {
     let [value] = call.bind("load_yaml", [("value", None)])?;
     defined!(call, value);
     let Some(text) = loaded_text(call, &value)? else {
-        return Err(Error::runtime(format!("Unable to load yaml from {}", shown(call.state, &value)?)));
+        return Err(Error::runtime(format!("Unable to load yaml from {}", python_str(call.state, &value)?)));
     };
     match yaml::load(&text, yaml::UNNAMED) {
         Ok(value) => Ok(seen(&value)),
@@ -148,7 +148,9 @@ pub fn load_json(call: &mut CallArgs) -> Result<Value, Error> {
     match text.as_deref().map(pyjson::loads) {
         Some(Ok(value)) => Ok(seen(&value)),
         // Salt's message does not say what is wrong with the JSON.
-        Some(Err(_)) | None => Err(Error::runtime(format!("Unable to load json from {}", shown(call.state, &value)?))),
+        Some(Err(_)) | None => {
+            Err(Error::runtime(format!("Unable to load json from {}", python_str(call.state, &value)?)))
+        }
     }
 }
 
@@ -156,7 +158,7 @@ pub fn load_text(call: &mut CallArgs) -> Result<Value, Error> {
     let [value] = call.bind("load_text", [("value", None)])?;
     defined!(call, value);
     match value {
-        Value::Object(_) => Ok(Value::from(shown(call.state, &value)?)),
+        Value::Object(_) => Ok(Value::from(python_str(call.state, &value)?)),
         text => Ok(text),
     }
 }
@@ -274,12 +276,12 @@ fn single_quoted(text: &str) -> String {
 
 pub fn yaml_dquote(call: &mut CallArgs) -> Result<Value, Error> {
     let [text] = call.bind("yaml_dquote", [("text", None)])?;
-    Ok(Value::from(double_quoted(&shown(call.state, &text)?, false)))
+    Ok(Value::from(double_quoted(&python_str(call.state, &text)?, false)))
 }
 
 pub fn yaml_squote(call: &mut CallArgs) -> Result<Value, Error> {
     let [text] = call.bind("yaml_squote", [("text", None)])?;
-    Ok(Value::from(single_quoted(&shown(call.state, &text)?)))
+    Ok(Value::from(single_quoted(&python_str(call.state, &text)?)))
 }
 
 pub fn yaml_encode(call: &mut CallArgs) -> Result<Value, Error> {
@@ -287,7 +289,7 @@ pub fn yaml_encode(call: &mut CallArgs) -> Result<Value, Error> {
     Ok(match &data {
         Value::None => Value::str("null"),
         Value::Bool(flag) => Value::str(if *flag { "true" } else { "false" }),
-        Value::Int(_) | Value::Big(_) => Value::from(shown(call.state, &data)?),
+        Value::Int(_) | Value::Big(_) => Value::from(python_str(call.state, &data)?),
         Value::Float(number) => Value::from(match *number {
             number if number.is_nan() => ".nan".to_owned(),
             f64::INFINITY => ".inf".to_owned(),
@@ -305,7 +307,7 @@ pub fn yaml_encode(call: &mut CallArgs) -> Result<Value, Error> {
             return Err(Error::type_error(text));
         }
         other => {
-            let text = format!("('cannot represent an object', {})", shown(call.state, other)?);
+            let text = format!("('cannot represent an object', {})", python_str(call.state, other)?);
             return Err(Error::other("RepresenterError", text));
         }
     })

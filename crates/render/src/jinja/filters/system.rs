@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jinja::{CallArgs, Error, ErrorKind, Value};
 
-use super::{flag, salt_error, shown, text};
+use super::{flag, python_str, salt_error, text};
 
 fn path_text(call: &mut CallArgs, name: &str, param: &'static str) -> Result<String, Error> {
     let [path] = call.bind(name, [(param, None)])?;
@@ -171,7 +171,7 @@ fn normal(path: &str) -> String {
 pub fn path_join(call: &mut CallArgs) -> Result<Value, Error> {
     drop(call.take_kwarg("use_posixpath"));
     if let Some((name, value)) = call.kwargs.iter().find(|(name, _)| !name.starts_with("__")).cloned() {
-        let value = shown(call.state, &value)?;
+        let value = python_str(call.state, &value)?;
         let text = format!("The following keyword arguments are not valid: {name}={value}");
         return Err(salt_error("SaltInvocationError", text));
     }

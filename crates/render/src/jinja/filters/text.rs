@@ -8,7 +8,7 @@ use jinja::value::BigInt;
 use jinja::{CallArgs, Error, ErrorKind, Value};
 use openssl::hash::{MessageDigest, hash};
 
-use super::{bytes_of, flag, salt_error, shown, text};
+use super::{bytes_of, flag, python_str, salt_error, text};
 use crate::python::time::Local;
 use crate::python::{integer, is_space, strip};
 
@@ -229,7 +229,7 @@ pub fn human_to_bytes(call: &mut CallArgs) -> Result<Value, Error> {
     let params = [("size", None), ("default_unit", Some(Value::str("B"))), ("handle_metric", Some(Value::Bool(false)))];
     let [size, default_unit, metric] = call.bind("human_to_bytes", params)?;
     let metric = flag(call.state, &metric)?;
-    let size = shown(call.state, &size)?;
+    let size = python_str(call.state, &size)?;
     let size = strip(&size);
     let digits = size.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(size.len());
     let unit = size[digits..].trim_start_matches(is_space).to_lowercase();
@@ -285,7 +285,7 @@ pub fn check_whitelist_blacklist(call: &mut CallArgs) -> Result<Value, Error> {
     let [value, white, black] = call.bind("check_whitelist_blacklist", params)?;
     let white = expressions(call, &white, "whitelist")?;
     let black = expressions(call, &black, "blacklist")?;
-    let value = shown(call.state, &value)?;
+    let value = python_str(call.state, &value)?;
     let matches = |list: &[String]| list.iter().any(|expression| matches(&value, expression));
     Ok(Value::Bool(match (white.is_empty(), black.is_empty()) {
         (true, true) => true,
@@ -303,11 +303,11 @@ fn expressions(call: &mut CallArgs, list: &Value, name: &str) -> Result<Vec<Stri
         return Ok(vec![text.to_owned()]);
     }
     let Ok(items) = jinja::python::to_vec(call.state, list) else {
-        let shown = shown(call.state, list)?;
+        let python_str = python_str(call.state, list)?;
         let class = list.type_name();
-        return Err(Error::type_error(format!("Expecting iterable {name}, but got {class} ({shown})")));
+        return Err(Error::type_error(format!("Expecting iterable {name}, but got {class} ({python_str})")));
     };
-    items.iter().map(|item| shown(call.state, item)).collect()
+    items.iter().map(|item| python_str(call.state, item)).collect()
 }
 
 /// Compares with a glob, or else with a pattern for the whole text.
@@ -345,7 +345,7 @@ pub fn strftime(call: &mut CallArgs) -> Result<Value, Error> {
         other => other.as_str().and_then(|text| Local::read(text).or_else(|| Local::at(float(text)?))),
     };
     let Some(time) = time else {
-        return Err(Error::value_error(format!("Unable to parse {}", shown(call.state, &date)?)));
+        return Err(Error::value_error(format!("Unable to parse {}", python_str(call.state, &date)?)));
     };
     Ok(Value::from(time.format(&format)))
 }

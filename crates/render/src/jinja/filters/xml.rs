@@ -2,7 +2,7 @@
 
 use jinja::{CallArgs, Error, State, Value};
 
-use super::{shown, undefined_in};
+use super::{python_str, undefined_in};
 
 /// An element with its attributes, text and children.
 #[derive(Default)]
@@ -50,10 +50,10 @@ fn grow(state: &mut State, pairs: Vec<(Value, Value)>, into: &mut Vec<Element>, 
             }
             continue;
         }
-        let mut element = Element { tag: shown(state, &tag)?, ..Element::default() };
+        let mut element = Element { tag: python_str(state, &tag)?, ..Element::default() };
         match &content {
             Value::Str(_) | Value::Markup(_) | Value::Int(_) | Value::Big(_) | Value::Bool(_) | Value::Float(_) => {
-                element.text = Some(shown(state, &content)?);
+                element.text = Some(python_str(state, &content)?);
             }
             Value::Dict(dict) => {
                 let mut inner = Vec::new();
@@ -61,8 +61,8 @@ fn grow(state: &mut State, pairs: Vec<(Value, Value)>, into: &mut Vec<Element>, 
                     match value {
                         Value::Dict(_) | Value::List(_) => inner.push((key, value)),
                         plain => {
-                            let key = shown(state, &key)?;
-                            element.attributes.push((key, shown(state, &plain)?));
+                            let key = python_str(state, &key)?;
+                            element.attributes.push((key, python_str(state, &plain)?));
                         }
                     }
                 }
