@@ -17,7 +17,7 @@ pub fn with_id(command: &str, id: &str) -> Result<String, String> {
     }
     // Inside these, quoting depends on a nesting that the scanner below does not follow. Refusing is better than
     // guessing: a wrong guess lets a minion run commands on the master.
-    if ["`", "$(", "<<", "$'"].iter().any(|nested| command.contains(nested)) {
+    if NESTING.iter().any(|nested| command.contains(nested)) {
         return Err(format!(
             "the command is not run for the minion id {id:?}: it has characters that a shell reads, and cannot be quoted \
              inside of a nested command"
@@ -44,6 +44,10 @@ pub fn with_id(command: &str, id: &str) -> Result<String, String> {
     }
     Ok(line)
 }
+
+/// What nests quotes, or has its words read a second time: substitutions, here documents, arithmetic (in which bash runs
+/// what stands in the index of an array, quoted or not), and `eval`.
+const NESTING: [&str; 9] = ["`", "$(", "${", "$[", "<<", "$'", "((", "[[", "eval"];
 
 /// Returns whether a character has no meaning to a shell.
 fn is_plain(letter: char) -> bool {
@@ -111,7 +115,11 @@ mod tests {
             with_id("echo \"$(x '%s')\" %s", "web1.example.com").unwrap(),
             "echo \"$(x 'web1.example.com')\" web1.example.com"
         );
-        assert!(with_id("echo \"$(x '%s')\"", "a'b").is_err());
+        for nested in
+            [r#"echo "$(x '%s')""#, r#"echo "${v:-%s}""#, "[[ '%s' -eq 1 ]]", "echo $((%s))", "eval echo '%s'"]
+        {
+            assert!(with_id(nested, "$(echo hit)").is_err(), "{nested}");
+        }
         assert!(with_id("x %s", "--config=y").is_err());
         assert_eq!(with_id("x", "a'b").unwrap(), "x");
     }
