@@ -119,6 +119,11 @@ impl Available {
         self.settle(now)
     }
 
+    /// Returns the round of the last ballot.
+    pub(super) fn round(&self) -> u64 {
+        self.round
+    }
+
     pub(super) fn next_tick(&self) -> Option<u64> {
         self.leases.values().filter_map(|lease| lease.wake).min()
     }

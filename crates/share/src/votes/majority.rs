@@ -60,6 +60,11 @@ impl Majority {
         self.candidates.get(lease)?.held(now)
     }
 
+    /// Returns the highest round that was seen.
+    pub(super) fn round(&self) -> u64 {
+        self.voter.round()
+    }
+
     pub(super) fn next_tick(&self) -> Option<u64> {
         self.candidates.values().filter_map(Candidate::next_tick).min()
     }

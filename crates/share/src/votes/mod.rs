@@ -176,6 +176,12 @@ impl Leases {
         }
         let held = self.wanted.iter().filter(|lease| self.held(lease, now).is_some());
         let mut acts: Vec<LeaseAct> = held.map(|lease| LeaseAct::Lost { lease: lease.clone() }).collect();
+        // Ballots must not repeat.
+        self.round = self.round.max(match &self.taking {
+            Taking::Majority(majority) => majority.round(),
+            Taking::Available(available) => available.round(),
+            Taking::Off => 0,
+        });
         self.taking = self.start(now);
         for lease in self.wanted.clone() {
             acts.extend(self.take(&lease, now));

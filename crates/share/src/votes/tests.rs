@@ -343,6 +343,10 @@ fn the_mode_follows_the_number_of_voters() {
     let acts = leases.set_voters(voters(3), 100);
     assert_eq!((leases.mode(), leases.held(LEASE, 100)), (Mode::Majority, None));
     assert!(acts.contains(&LeaseAct::Lost { lease: LEASE.into() }), "{acts:?}");
+    leases.set_voters(voters(1), 200);
+    let fence = leases.held(LEASE, 200).expect("the only member again");
+    let LeaseAct::Taken { fence: first, .. } = taken[0] else { panic!("{taken:?}") };
+    assert!(fence > first, "fences grow over changes of the mode");
 }
 
 #[test]

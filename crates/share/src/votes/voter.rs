@@ -49,6 +49,11 @@ impl Voter {
         Voter { leases: BTreeMap::new(), times, silent_until, highest, forgotten: highest }
     }
 
+    /// Returns the highest round that was seen.
+    pub(super) fn round(&self) -> u64 {
+        self.highest
+    }
+
     /// Returns a round above all that were seen.
     pub(super) fn next_round(&mut self) -> u64 {
         self.note(self.highest + 1);
