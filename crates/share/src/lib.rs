@@ -24,6 +24,7 @@ mod routes;
 mod slots;
 mod stamp;
 mod sums;
+pub mod testing;
 pub mod votes;
 
 pub use carrier::{Carrier, Incoming, Lane, SendResult, To};
