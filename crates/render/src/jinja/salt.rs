@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jinja::value::Object;
 use jinja::{CallArgs, Dict, Error, ErrorKind, State, Value, ValueIter};
 
-use crate::convert;
 use super::session::Session;
+use crate::convert;
 
 /// `salt`: functions by their full name, and modules as attributes.
 pub(super) struct Functions(Arc<Session>);

@@ -8,8 +8,8 @@ use exec::Context;
 use jinja::value::Object;
 use jinja::{Error, Loaded, State, Str, Value};
 
-use crate::convert;
 use super::Templates;
+use crate::convert;
 use crate::{Loader, Source};
 use value::Map;
 

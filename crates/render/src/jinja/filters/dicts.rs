@@ -57,7 +57,9 @@ fn step(state: &mut State, value: &Value, key: &Value) -> Result<Option<Value>, 
         let items = list.to_vec();
         let index = match key {
             Value::Int(_) | Value::Bool(_) => key.as_i64(),
-            other => other.as_str().and_then(|text| crate::python::integer(text, 10)).and_then(|n| i64::try_from(n).ok()),
+            other => {
+                other.as_str().and_then(|text| crate::python::integer(text, 10)).and_then(|n| i64::try_from(n).ok())
+            }
         };
         // A map in the list that has the key comes before the item at the place.
         let wanted = index.map_or(key.clone(), Value::Int);
