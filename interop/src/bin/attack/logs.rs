@@ -12,8 +12,9 @@ use crate::stranger::{Stranger, Wire};
 /// What an attack may add to the log, in bytes a minute.
 const MOST: usize = 100_000;
 
-/// Requests of the accepted minion.
-const REQUESTS: usize = 3000;
+/// Requests of the accepted minion, and the length of the texts in them: without a limit they would add twice what they may.
+const REQUESTS: usize = 150;
+const TEXT: usize = 4000;
 
 /// An accepted minion sends requests that each cause a line.
 pub fn requests_of_a_minion(scene: &mut Scene<'_>) -> Result<String> {
@@ -25,10 +26,11 @@ pub fn requests_of_a_minion(scene: &mut Scene<'_>) -> Result<String> {
             // Refused with a warning, refused with an error, and taken with a line of information.
             0 => map! { "cmd" => "_minion_event", "tag" => format!("salt/run/{number}"), "data" => map! {} },
             1 => {
-                map! { "cmd" => "_minion_event", "tag" => "_salt_error", "data" => map! { "message" => format!("{number}") } }
+                let message = format!("{number} {}", "x".repeat(TEXT));
+                map! { "cmd" => "_minion_event", "tag" => "_salt_error", "data" => map! { "message" => message } }
             }
             _ => {
-                map! { "cmd" => "_return", "jid" => format!("200101010000{number:08}"), "fun" => format!("f.{number}"),
+                map! { "cmd" => "_return", "jid" => format!("200101010000{number:08}"), "fun" => format!("f.{number}{}", "x".repeat(TEXT)),
                 "return" => true, "fun_args" => Vec::<Value>::new(), "retcode" => 0, "success" => true }
             }
         };
