@@ -2,7 +2,8 @@
 
 use value::{Map, Value};
 
-use crate::{Bound, Error, Function, Result};
+use crate::function::{Bound, Function};
+use crate::{Error, Result};
 
 /// The arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,7 +119,7 @@ fn missing_text(name: &str, missing: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Body, Param};
+    use crate::{Body, Function, Param};
     use value::{list, map};
 
     const TWO: Function = Function {

@@ -5,13 +5,13 @@ use std::pin::Pin;
 
 use value::{Map, Value};
 
-use crate::{Context, Error, FromArg, KwArgs, Result, VarArgs};
+use crate::{Error, FromArg, KwArgs, Result, VarArgs};
 
 /// What calling an asynchronous function gives.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
 /// A module: a Salt name with functions. Runners and wheel modules differ in the context their functions get.
-pub struct Module<C: 'static = Context> {
+pub struct Module<C: 'static> {
     /// The name it is called by, such as `cmd`.
     pub name: &'static str,
     /// The documentation: a line with its purpose, then details.
@@ -57,7 +57,7 @@ impl<C> Module<C> {
 }
 
 /// An execution function; the `#[function]` attribute makes these.
-pub struct Function<C: 'static = Context> {
+pub struct Function<C: 'static> {
     /// The name within its module.
     pub name: &'static str,
     /// The documentation, as `sys.doc` shows it.
@@ -75,7 +75,7 @@ pub struct Function<C: 'static = Context> {
 }
 
 /// What a function does: almost all are plain Rust functions on a thread of their job.
-pub enum Body<C: 'static = Context> {
+pub enum Body<C: 'static> {
     /// A plain function. What it waits for, it waits for on its thread.
     Plain(fn(&C, Bound) -> Result<Value>),
     /// A function that mostly waits, and needs no thread while it does. A simulated minion has only these to wait with.
@@ -99,21 +99,6 @@ impl<C> Function<C> {
         match self.body {
             Body::Plain(call) => call(ctx, bound),
             Body::Async(call) => call(ctx, bound).await,
-        }
-    }
-}
-
-impl Function {
-    /// Calls the function from a plain one.
-    ///
-    /// # Errors
-    /// Those of the function.
-    pub fn call(&self, ctx: &Context, bound: Bound) -> Result<Value> {
-        // Each call is a place where a killed job ends, so it begins nothing new.
-        ctx.unless_killed();
-        match self.body {
-            Body::Plain(call) => call(ctx, bound),
-            Body::Async(call) => ctx.wait(call(ctx, bound)),
         }
     }
 }

@@ -5,9 +5,9 @@
 //! job it runs for, and the [`Agent`] it runs in (the minion, `salt-call`, a test). State functions are functions too: they
 //! return a map of `name`, `result`, `changes` and `comment`, and have a [`Registry`] of their own.
 
-mod agent;
 mod args;
 mod bind;
+mod call;
 mod catalogue;
 mod context;
 mod error;
@@ -27,16 +27,29 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The release of Salt whose behaviour this program follows where the lines differ.
 pub const SALT_LINE: &str = "3008.5";
 
-pub use agent::{Agent, MasterRole, MasterState, MasterStatus, Refresh, RunningJob, Scope};
 pub use args::{FromArg, KwArgs, VarArgs};
 pub use bind::{Call, bind, bind_within};
 pub use catalogue::Catalogue;
-pub use context::{Context, Job, Progress, StateCall};
+pub use context::{
+    Agent, Context, Job, MasterRole, MasterState, MasterStatus, Progress, Refresh, RunningJob, Scope, StateCall,
+};
 pub use error::{Error, Result};
 pub use exec_macros::function;
-pub use function::{Body, Bound, CallFuture, Function, Module, Param};
+pub use function::{Bound, CallFuture, Param};
 pub use kill::{Cancel, caught, of_panic};
 pub use limits::Limits;
 pub use memo::Memo;
 pub use nested::nested;
-pub use registry::{Registry, Unavailable};
+pub use registry::Unavailable;
+
+/// A module of functions. Those of runners and wheel functions get another context.
+pub type Module<C = Context> = function::Module<C>;
+
+/// A function.
+pub type Function<C = Context> = function::Function<C>;
+
+/// What a function does.
+pub type Body<C = Context> = function::Body<C>;
+
+/// The functions that a minion, or a master in the role of one, finds by name.
+pub type Registry = registry::Registry<Context>;

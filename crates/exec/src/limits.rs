@@ -2,8 +2,6 @@
 
 use value::{Map, Value};
 
-use crate::Module;
-
 /// The restrictions on one kind of modules. A module is named as it is called (`pkg`) or as Salt's file is
 /// (`aptpkg`).
 #[derive(Clone, Debug, Default)]
@@ -48,9 +46,9 @@ impl Limits {
         Limits { disabled: names(opts.get("disable_states")), only: names(opts.get("whitelist_state_modules")) }
     }
 
-    /// Returns whether the module is not turned off.
-    pub fn enable(&self, module: &Module) -> bool {
-        !named(&self.disabled, module.name, module.provider)
+    /// Returns whether a module is not turned off.
+    pub fn enable(&self, name: &str, provider: Option<&str>) -> bool {
+        !named(&self.disabled, name, provider)
     }
 
     /// Returns whether a module may be named from outside.

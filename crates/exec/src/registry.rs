@@ -5,15 +5,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use value::{Map, Value};
 
+use crate::Limits;
+use crate::function::{Function, Module};
 use crate::python::Folders;
-use crate::{Call, Context, Error, Function, Limits, Module, Result, bind};
 
-/// All modules, and which of them work on this machine. What works may change while the minion runs, when a package
+/// All modules whose functions get one kind of context, and which of them work on this machine. What works may change while the minion runs, when a package
 /// brings the program a module needs: see [`Registry::refresh`].
-#[derive(Default)]
-pub struct Registry {
+pub struct Registry<C: 'static> {
     /// All modules, in the order in which they are tried.
-    all: Vec<&'static Module>,
+    all: Vec<&'static Module<C>>,
     /// The option `providers`.
     providers: Map,
     limits: Limits,
@@ -21,15 +21,14 @@ pub struct Registry {
     python: Folders,
     /// The grains at the last refresh.
     grains: RwLock<Arc<Map>>,
-    tables: RwLock<Arc<Tables>>,
+    tables: RwLock<Arc<Tables<C>>>,
 }
 
 /// Which modules work.
-#[derive(Default)]
-struct Tables {
-    modules: BTreeMap<&'static str, &'static Module>,
+struct Tables<C: 'static> {
+    modules: BTreeMap<&'static str, &'static Module<C>>,
     /// Others of the same name that work as well, which have what the first has not.
-    others: BTreeMap<&'static str, Vec<&'static Module>>,
+    others: BTreeMap<&'static str, Vec<&'static Module<C>>>,
     /// Modules that do not work here, with the reason.
     absent: BTreeMap<&'static str, String>,
 }
@@ -38,8 +37,14 @@ struct Tables {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 
-impl Tables {
-    fn new(modules: &[&'static Module], grains: &Map) -> Self {
+impl<C> Default for Tables<C> {
+    fn default() -> Self {
+        Tables { modules: BTreeMap::new(), others: BTreeMap::new(), absent: BTreeMap::new() }
+    }
+}
+
+impl<C> Tables<C> {
+    fn new(modules: &[&'static Module<C>], grains: &Map) -> Self {
         let mut tables = Tables::default();
         for module in modules {
             let known = tables.modules.contains_key(module.name);
@@ -58,7 +63,7 @@ impl Tables {
         tables
     }
 
-    fn with_providers(modules: &[&'static Module], grains: &Map, providers: &Map) -> Self {
+    fn with_providers(modules: &[&'static Module<C>], grains: &Map, providers: &Map) -> Self {
         let mut tables = Tables::new(modules, grains);
         for (name, wanted) in providers {
             let (name, wanted) = (name.to_string(), wanted.to_string());
@@ -73,7 +78,7 @@ impl Tables {
         tables
     }
 
-    fn find(&self, module: &str, name: &str) -> Option<&'static Function> {
+    fn find(&self, module: &str, name: &str) -> Option<&'static Function<C>> {
         let mut named = self.modules.get(module).into_iter().chain(self.others.get(module).into_iter().flatten());
         named.find_map(|module| module.function(name))
     }
@@ -86,20 +91,26 @@ impl Tables {
     }
 }
 
-impl Registry {
+impl<C> Default for Registry<C> {
+    fn default() -> Self {
+        Registry::new(&[], &Map::new())
+    }
+}
+
+impl<C> Registry<C> {
     /// Returns a registry of the modules that work on a machine with these grains. Of several modules with one name,
     /// the first
     /// that works is used (the package managers are all `pkg`); as in Salt, the next ones provide functions that it
     /// lacks
     /// (`service.offline` in a container).
-    pub fn new(modules: &[&'static Module], grains: &Map) -> Self {
+    pub fn new(modules: &[&'static Module<C>], grains: &Map) -> Self {
         Registry::limited(modules, grains, Limits::default(), &Map::new())
     }
 
     /// Like [`Registry::new`], with limits and the option `providers`: of several modules with one name (`pkg`,
     /// `service`) only the
     /// one with Salt's name for it (`aptpkg`) is used, whatever the grains are. Unknown names are logged and ignored.
-    pub fn limited(modules: &[&'static Module], grains: &Map, limits: Limits, providers: &Map) -> Self {
+    pub fn limited(modules: &[&'static Module<C>], grains: &Map, limits: Limits, providers: &Map) -> Self {
         for (name, wanted) in providers {
             let (name, wanted) = (name.to_string(), wanted.to_string());
             // Compared with all modules, because a provider that does not work now may work later.
@@ -107,7 +118,8 @@ impl Registry {
                 tracing::warn!("the option 'providers' names '{wanted}' for '{name}', which is not there");
             }
         }
-        let all: Vec<&'static Module> = modules.iter().filter(|module| limits.enable(module)).copied().collect();
+        let all: Vec<&'static Module<C>> =
+            modules.iter().filter(|module| limits.enable(module.name, module.provider)).copied().collect();
         let tables = Tables::with_providers(&all, grains, providers);
         Registry {
             all,
@@ -135,7 +147,7 @@ impl Registry {
         self.look_again();
     }
 
-    fn look_again(&self) -> Arc<Tables> {
+    fn look_again(&self) -> Arc<Tables<C>> {
         let grains = self.grains.read().unwrap_or_else(PoisonError::into_inner).clone();
         // Replaced as a whole, so that nobody sees half of the new tables.
         let tables = Arc::new(Tables::with_providers(&self.all, &grains, &self.providers));
@@ -143,14 +155,14 @@ impl Registry {
         tables
     }
 
-    fn tables(&self) -> Arc<Tables> {
+    fn tables(&self) -> Arc<Tables<C>> {
         // Callers keep the tables that they began with, and iterate over them without the lock.
         self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the function under a name such as `cmd.run`, or the reason there is none, in Salt's words. A module that did
     /// not work when it was looked at last is looked at again, as a new job of Salt does.
-    pub fn find(&self, fun: &str) -> std::result::Result<&'static Function, Unavailable> {
+    pub fn find(&self, fun: &str) -> std::result::Result<&'static Function<C>, Unavailable> {
         let (module, name) = fun.split_once('.').unwrap_or((fun, ""));
         let mut tables = self.tables();
         // A state may just have installed the package. Only then are the tables built again, because each test may look
@@ -164,7 +176,7 @@ impl Registry {
     /// Finds a function that is named from outside: by a job, a template, a state's arguments or a configured call. What
     /// our own code calls by a name it has itself is found with [`Registry::find`]: as in Salt, a permitted module may use
     /// the others.
-    pub fn find_permitted(&self, fun: &str) -> std::result::Result<&'static Function, Unavailable> {
+    pub fn find_permitted(&self, fun: &str) -> std::result::Result<&'static Function<C>, Unavailable> {
         let module = fun.split('.').next().unwrap_or_default();
         if !self.permits(module) {
             let only = value::python::repr(&self.limits.only.iter().map(String::as_str).collect::<Value>());
@@ -190,9 +202,9 @@ impl Registry {
     }
 
     /// Iterates over all functions with the names of their modules, sorted by these.
-    pub fn functions(&self) -> impl Iterator<Item = (&'static str, &'static Function)> {
+    pub fn functions(&self) -> impl Iterator<Item = (&'static str, &'static Function<C>)> {
         let tables = self.tables();
-        let of = |first: &&'static Module| {
+        let of = |first: &&'static Module<C>| {
             let others = tables.others.get(first.name).into_iter().flatten();
             // What the first module has hides the functions of the same name in the others, as for a call.
             let more = others.flat_map(|other| other.functions).filter(|more| first.function(more.name).is_none());
@@ -202,20 +214,13 @@ impl Registry {
     }
 
     /// Iterates over the modules that work, sorted by name. Of several with one name, only the first is included.
-    pub fn modules(&self) -> impl Iterator<Item = &'static Module> {
+    pub fn modules(&self) -> impl Iterator<Item = &'static Module<C>> {
         self.tables().modules.values().copied().collect::<Vec<_>>().into_iter()
     }
 
     /// Iterates over the names of the modules that do not work here, sorted, each with the reason.
     pub fn absent(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.tables().absent.iter().map(|(name, reason)| (*name, reason.clone())).collect::<Vec<_>>().into_iter()
-    }
-
-    /// Calls a function by name within a job.
-    pub fn call(&self, ctx: &Context, fun: &str, call: Call) -> Result<Value> {
-        let function = self.find(fun).map_err(|why| Error::NotAvailable(why.0))?;
-        let bound = bind(function, call, &ctx.job.published())?;
-        function.call(ctx, bound)
     }
 }
 
@@ -224,7 +229,7 @@ mod tests {
     use value::map;
 
     use super::*;
-    use crate::Body;
+    use crate::{Body, Function, Module, Registry};
 
     const fn function(name: &'static str, doc: &'static str) -> Function {
         Function {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 
-use crate::{Call, Context, Error, Job, Result, kill};
+use crate::{Context, Error, Job, Result, kill};
 
 impl Context {
     /// Waits for a future on this thread. If the job is killed meanwhile, the function ends here.
@@ -87,15 +87,6 @@ impl Context {
         let done = tokio::task::spawn_blocking(move || span.in_scope(|| kill::caught(|| work(&ctx)))).await;
         unless_done.0 = None;
         done.map_err(|error| Error::Other(error.to_string()))?
-    }
-
-    /// Calls a function by its Salt name for an asynchronous caller, on a thread for blocking work.
-    ///
-    /// # Errors
-    /// As [`Context::call_with`].
-    pub async fn call_apart(&self, fun: &str, call: Call) -> Result<value::Value> {
-        let fun = fun.to_owned();
-        self.apart(move |ctx| ctx.call_with(&fun, call)).await
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 
-use crate::{Call, Registry, Result};
+use super::Context;
+use crate::registry::Registry;
+use crate::{Call, Result};
 
 /// The program a function runs in: the minion, `salt-call`, or a test.
 ///
@@ -13,10 +15,10 @@ use crate::{Call, Registry, Result};
 /// one master, several, or none.
 pub trait Agent: Send + Sync {
     /// All functions that exist here.
-    fn registry(&self) -> &Registry;
+    fn registry(&self) -> &Registry<Context>;
 
     /// All state functions that exist here.
-    fn states(&self) -> &Registry;
+    fn states(&self) -> &Registry<Context>;
 
     /// Sends an encrypted request (`cmd` and its fields) to the master of the job and returns its answer. `id`,
     /// nonce, time and token are added on the way. Embedded bytes that are text have become text.

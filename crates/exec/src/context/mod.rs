@@ -1,12 +1,16 @@
 //! The context in which a function runs: options, grains, pillar, job and agent.
 
+mod agent;
+
+pub use agent::{Agent, MasterRole, MasterState, MasterStatus, Refresh, RunningJob, Scope};
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use value::{Map, Value};
 
-use crate::{Agent, Call, Cancel, Error, Memo, Result, bind_within};
+use crate::{Cancel, Memo};
 
 /// The context of one function call. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
@@ -125,42 +129,9 @@ impl Context {
         }
     }
 
-    /// Calls another function by its Salt name, in the same job.
-    pub fn call(&self, fun: &str, args: Vec<Value>) -> Result<Value> {
-        self.call_with(fun, Call { args, kwargs: Map::new() })
-    }
-
-    /// Like [`Context::call`], with keyword arguments. As in Salt, the fields of the job are not passed on: a function
-    /// that
-    /// takes any keyword can tell a call by an operator from one by another function.
-    pub fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
-        let agent = self.agent.clone();
-        let function = agent.registry().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
-        let bound = bind_within(function, call)?;
-        function.call(self, bound)
-    }
-
-    /// Calls a function whose name came from outside: from a template, a state's arguments, a configuration. Unlike
-    /// [`Context::call_with`], within what `whitelist_modules` permits.
-    pub fn call_permitted(&self, fun: &str, call: Call) -> Result<Value> {
-        let agent = self.agent.clone();
-        let function = agent.registry().find_permitted(fun).map_err(|why| Error::NotAvailable(why.0))?;
-        let bound = bind_within(function, call)?;
-        function.call(self, bound)
-    }
-
     /// Returns whether states only tell what they would do (`test: True`). The engine sets it for each state.
     pub fn is_test(&self) -> bool {
         self.opt("test").is_some_and(Value::truthy)
-    }
-
-    /// Calls a state function by its name, such as `file.managed`, and returns its result. As in Salt, `test` and
-    /// everything else of the call is that of the caller.
-    pub fn call_state(&self, fun: &str, call: Call) -> Result<Value> {
-        let agent = self.agent.clone();
-        let function = agent.states().find(fun).map_err(|why| Error::NotAvailable(why.0))?;
-        let bound = bind_within(function, call)?;
-        function.call(self, bound)
     }
 
     /// Returns an option.
