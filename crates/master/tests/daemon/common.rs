@@ -10,6 +10,7 @@ use crypto::{Encryption, HashType, PrivateKey, Signature};
 use event::{Endpoints, Listening, Remote};
 use futures_util::future::BoxFuture;
 use rt::Rt;
+use store::jobs::{EMBEDDED, JobCache};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::tcp::TcpRequester;
 use transport::zeromq::ZmqRequester;
-use transport::{Requester, Target};
+use transport::{Requester, Subscription, Target};
 use value::{Bytes, Map, Value, map};
 use wire::MinionId;
 use wire::envelope::Envelope;
@@ -264,4 +265,19 @@ pub async fn event(events: &mut Listening, prefix: &str) -> event::Event {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), wanted).await.unwrap_or_else(|_| panic!("no event {prefix}"))
+}
+
+/// Subscribes to the publications of a master like the minion of this id.
+pub async fn subscribe(master: &Master, id: &str) -> Box<dyn Subscription> {
+    transport::zeromq::subscribe(&Rt::real(), &Target::plain(master.publications), id, vec![]).await.unwrap()
+}
+
+/// Options of a master that accepts every key.
+pub fn open_house() -> Map {
+    map! { "auto_accept" => true }
+}
+
+/// The job cache as another program sees it.
+pub fn jobs(master: &Master) -> JobCache {
+    JobCache::beside_master(&master.path("cache"), HashType::Sha256, EMBEDDED)
 }
