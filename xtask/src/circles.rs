@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// Crates that still have a circle, each with what ties it. A line goes as soon as its circle is gone.
-const KNOWN: [(&str, &str); 3] = [
+const KNOWN: [(&str, &str); 2] = [
     ("jinja", "as in Python's Jinja, values call templates and templates make values"),
-    ("master", "publishing functions go back through the requests"),
     ("modules", "`cmd` renders templates, which are fetched by `cp`; `pkg` and `lowpkg` ask each other"),
 ];
 

@@ -5,18 +5,20 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod announced;
 mod books;
 mod bounds;
 mod credentials;
 mod error;
+mod exporter;
 mod fetching;
-mod functions;
 mod goodbye;
 mod introductions;
 mod jobs;
 mod listen;
 mod maintenance;
 mod metrics;
+mod open_jobs;
 mod outside;
 mod plugins;
 mod presence;
@@ -90,7 +92,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     let storing = master.outside.map(|stores| rt.spawn(stores.run(config.jobs.loop_interval, stop.clone())));
     let kept_events = (!config.events.event_return.is_empty())
         .then(|| rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
-    metrics::serve::open(&shared, stop.clone()).await?;
+    exporter::serve::open(&shared, stop.clone()).await?;
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready(Arc::new(move || {
         asked.upgrade().map_or_else(|| "The master has stopped.\n".to_owned(), |desk| desk.report())

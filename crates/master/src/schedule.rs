@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use value::{Map, Value, map};
 
-use crate::{Shared, functions};
+use crate::Shared;
+use crate::requests::functions;
 
 /// The longest sleep; checking once a day does no harm.
 const DAY: Duration = Duration::from_secs(86400);

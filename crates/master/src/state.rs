@@ -9,7 +9,7 @@ use wire::jid::JidSource;
 use wire::{Jid, MinionId};
 
 use crate::Stores;
-use crate::jobs::keep::Announced;
+use crate::announced::Announced;
 use crate::presence::Presence;
 use crate::users::Users;
 
@@ -24,9 +24,9 @@ pub struct Shared {
     /// The subscribers.
     pub publisher: Publisher,
     /// The jobs that may still be delivered.
-    pub(crate) open_jobs: crate::jobs::OpenJobs,
+    pub(crate) open_jobs: crate::open_jobs::OpenJobs,
     /// The order in which publications leave.
-    pub(crate) order: crate::jobs::Order,
+    pub(crate) order: crate::open_jobs::Order,
     /// Which minions are connected.
     pub presence: Presence,
     /// The disk space that a minion may fill.
@@ -60,13 +60,6 @@ impl Shared {
         if let Err(error) = self.bus.fire(tag.as_str(), data) {
             tracing::warn!("failed to fire the event {tag:?}: {error}");
         }
-    }
-
-    /// Publishes for the master itself. `load` is a publish request (`fun`, `arg`, `tgt`, `tgt_type`, `ret`, `user`,
-    /// `kwargs`) without credentials. The answer is that of `publish`: `load` with `jid`, `minions` and `missing`.
-    /// Writes files, so not for an async task.
-    pub fn publish(&self, load: Map) -> value::Value {
-        crate::jobs::publish::trusted(self, load)
     }
 
     /// Returns the accepted minions that are connected now.

@@ -3,9 +3,6 @@
 //! A return may arrive more than once: a minion repeats it until it is acknowledged. It is stored once and announced
 //! once. A return of a job that another master published is stored, but never announced as a return.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use store::jobs::{JobReturn, Stored};
@@ -91,41 +88,6 @@ fn is_news(shared: &Shared, id: &MinionId, jid: &str, stored: &store::Result<Sto
         // A minion that keeps its returns sends this one until it is stored; from others it may be the last that is heard.
         Err(_) if shared.presence.can(id, Ability::PeerReturns) => false,
         Ok(Stored::NotKept | Stored::UnknownJob) | Err(_) => shared.announced.note(jid, id),
-    }
-}
-
-/// The largest number of announcements that are remembered.
-const REMEMBERED: usize = 8192;
-
-/// The latest announced returns that are not on disk.
-#[derive(Debug, Default)]
-pub struct Announced {
-    hasher: RandomState,
-    latest: Mutex<(VecDeque<u64>, HashSet<u64>)>,
-}
-
-impl Announced {
-    fn contains(&self, jid: &str, id: &MinionId) -> bool {
-        // A hash needs 8 bytes, and a collision only hides one announcement.
-        let hash = self.hasher.hash_one((jid, id.as_str()));
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).1.contains(&hash)
-    }
-
-    /// Notes an announcement. Returns whether it is the first.
-    fn note(&self, jid: &str, id: &MinionId) -> bool {
-        let hash = self.hasher.hash_one((jid, id.as_str()));
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let (order, known) = &mut *latest;
-        if !known.insert(hash) {
-            return false;
-        }
-        order.push_back(hash);
-        if order.len() > REMEMBERED
-            && let Some(oldest) = order.pop_front()
-        {
-            known.remove(&oldest);
-        }
-        true
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use targeting::{DEFAULT_DELIMITER, Expected, TargetType};
+use targeting::Expected;
 use transport::{Audience, Payload};
 use value::shown::brief;
 use value::{Map, Value, map};
@@ -10,56 +10,16 @@ use wire::Jid;
 use wire::loads::Ability;
 
 use super::audience::audience;
-use super::ledger::Offer;
-use super::{CannotHold, Opening};
-use crate::{Shared, Stores};
+use crate::Shared;
+use crate::open_jobs::ledger::Offer;
+use crate::open_jobs::{CannotHold, Opening, Target, field, publication};
 
 /// The largest number of bytes of a name in the log.
 const SHOWN: usize = 256;
 
-/// The fields of `kwargs` that minions get, in the order of Salt's load.
-const PASSED_ON: [&str; 6] =
-    ["ret_config", "metadata", "module_executors", "executor_opts", "ret_kwargs", "state_events"];
-
-/// The target of a publication.
-pub struct Target {
-    /// The expression.
-    pub tgt: Value,
-    /// How it is read; `None` for kinds that only minions know.
-    pub kind: Option<TargetType>,
-    /// The separator of levels in grains and pillar.
-    pub delimiter: String,
-}
-
-impl Target {
-    /// Reads the target of a publish request.
-    pub fn of(load: &Map) -> Self {
-        let kind = load.get_str("tgt_type").unwrap_or("glob");
-        let delimiter = load.get("kwargs").and_then(|kwargs| kwargs.get("delimiter")).and_then(Value::as_str);
-        Target {
-            tgt: load.get("tgt").cloned().unwrap_or_default(),
-            kind: TargetType::from_name(kind).map_err(|error| tracing::error!("{error}")).ok(),
-            delimiter: delimiter.unwrap_or(DEFAULT_DELIMITER).to_owned(),
-        }
-    }
-
-    /// Returns the kind of target; `None` for an unknown one.
-    pub fn kind(&self) -> Option<TargetType> {
-        self.kind
-    }
-
-    /// Returns the targeted minions.
-    pub fn expand(&self, shared: &Shared) -> Expected {
-        match self.kind {
-            Some(kind) => shared.stores.expect(&self.tgt, kind, &self.delimiter),
-            None => Expected::default(),
-        }
-    }
-}
-
 /// Publishes for the master itself, without authentication. `load` is a publish request without a key.
 pub fn trusted(shared: &Shared, load: Map) -> Value {
-    let meant = Target::of(&load).expand(shared);
+    let meant = Target::of(&load).expand(&shared.stores);
     allowed(shared, load, meant, Reader::Ours)
 }
 
@@ -234,10 +194,6 @@ fn clear(load: Map) -> Value {
     map! { "enc" => "clear", "load" => load }.into()
 }
 
-fn field(load: &Map, name: &str) -> Value {
-    load.get(name).cloned().unwrap_or_default()
-}
-
 /// Creates the job's directory. A jid in the request is used as it is, but must be valid, since it names the
 /// directory.
 fn prepare(shared: &Shared, load: &Map, reader: Reader) -> store::Result<Jid> {
@@ -270,43 +226,6 @@ fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
     if let Err(error) = saved {
         tracing::error!("Could not write job invocation cache file of {jid}: {}", crate::chain(&error));
     }
-}
-
-/// Returns the publication for minions, in the order of Salt's fields.
-pub fn publication(stores: &Stores, load: &Map) -> Map {
-    let empty = Map::new();
-    let extra = load.get("kwargs").and_then(Value::as_map).unwrap_or(&empty);
-    let mut sent = Map::new();
-    for name in ["fun", "arg", "tgt", "jid"] {
-        sent.insert(name, field(load, name));
-    }
-    sent.insert("ret", load.get("ret").cloned().unwrap_or_else(|| "".into()));
-    let copy = |sent: &mut Map, name: &str, from: &Map| {
-        if let Some(value) = from.get(name) {
-            sent.insert(name, value.clone());
-        }
-    };
-    copy(&mut sent, "master_id", &stores.config.raw);
-    copy(&mut sent, "master_id", extra);
-    // As in Salt: minions assume the default one.
-    if extra.get_str("delimiter").is_some_and(|delimiter| delimiter != DEFAULT_DELIMITER) {
-        copy(&mut sent, "delimiter", extra);
-    }
-    copy(&mut sent, "id", extra);
-    copy(&mut sent, "tgt_type", load);
-    copy(&mut sent, "to", load);
-    for name in PASSED_ON {
-        copy(&mut sent, name, extra);
-    }
-    if extra.get("start_event").is_some_and(Value::truthy) {
-        copy(&mut sent, "start_event", extra);
-    }
-    copy(&mut sent, "user", load);
-    if stores.config.jobs.order_masters {
-        // Syndics check the caller's permissions again.
-        copy(&mut sent, "auth_list", extra);
-    }
-    sent
 }
 
 /// Encrypts a publication once and adds it to the subscribers' queues.

@@ -8,8 +8,8 @@ use wire::MinionId;
 
 use super::{Answer, Ask, held};
 use crate::Shared;
-use crate::jobs::ledger::Progress;
-use crate::jobs::publish::Target;
+use crate::open_jobs::Target;
+use crate::open_jobs::ledger::Progress;
 
 /// Tells it to users who may do everything; nothing when the minions themselves have to be asked.
 pub fn handle(ask: Ask) -> Answer {
@@ -36,7 +36,8 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
     let claimed: HashSet<&str> = subscribers.iter().filter_map(|subscriber| subscriber.claimed.as_deref()).collect();
     let is_there = |id: &String| connected.binary_search_by(|known: &MinionId| known.as_str().cmp(id)).is_ok();
     let is_known = |id: &String| ours.contains(id.as_str()) && (is_there(id) || !claimed.contains(id.as_str()));
-    let (known, unknown): (Vec<String>, Vec<String>) = target.expand(shared).minions.into_iter().partition(is_known);
+    let (known, unknown): (Vec<String>, Vec<String>) =
+        target.expand(&shared.stores).minions.into_iter().partition(is_known);
     let (up, down): (Vec<String>, Vec<String>) = known.into_iter().partition(is_there);
     Some(map! { "up" => up, "down" => down, "unknown" => unknown })
 }

@@ -8,8 +8,8 @@ use super::{Answer, Ask, Handler, alive, held, publish, status, token};
 pub const TABLE: &[(&str, Handler)] = &[
     ("ping", ping),
     ("publish", publish::handle),
-    ("runner", crate::functions::runner),
-    ("wheel", crate::functions::wheel),
+    ("runner", super::functions::runner),
+    ("wheel", super::functions::wheel),
     ("get_token", token::get),
     ("mk_token", token::make),
     ("saltern_alive", alive::handle),

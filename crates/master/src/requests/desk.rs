@@ -199,7 +199,7 @@ impl Desk {
             shared.bus.subscribers()
         ));
         text.push('\n');
-        text.push_str(&crate::metrics::page(shared));
+        text.push_str(&crate::exporter::page(shared));
         text
     }
 

@@ -9,7 +9,7 @@ use wire::MinionId;
 
 use super::{Answer, Ask};
 use crate::Shared;
-use crate::jobs::ledger::Progress;
+use crate::open_jobs::ledger::Progress;
 use tags::{Sender, is_allowed};
 
 /// Puts one event or several on the bus.

@@ -11,8 +11,8 @@ use super::{Answer, Ask};
 use crate::Shared;
 use crate::credentials;
 use crate::jobs::care;
-use crate::jobs::ledger::Report;
 use crate::jobs::publish::away;
+use crate::open_jobs::ledger::Report;
 use crate::users::Grant;
 
 /// Lists the held jobs.
@@ -61,7 +61,7 @@ fn described(shared: &Shared, report: &Report) -> Map {
     let waiting: Vec<String> = report
         .targets
         .iter()
-        .filter(|(_, progress)| *progress < crate::jobs::ledger::Progress::Returned)
+        .filter(|(_, progress)| *progress < crate::open_jobs::ledger::Progress::Returned)
         .map(|(id, _)| id.clone())
         .collect();
     let states: Map = report.targets.iter().map(|(id, progress)| (id.as_str(), progress.word())).collect();

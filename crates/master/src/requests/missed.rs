@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use value::{Map, Value, map};
 
 use super::{Answer, Ask};
-use crate::jobs::ledger::Progress;
+use crate::open_jobs::ledger::Progress;
 
 /// Job ids a minion may send in one request.
 const MOST: usize = 20_000;

@@ -9,6 +9,7 @@ mod desk;
 mod event;
 mod fair_queue;
 mod file;
+pub mod functions;
 mod held;
 mod identified;
 mod latest;

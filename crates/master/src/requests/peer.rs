@@ -19,7 +19,8 @@ use wire::{Jid, MinionId};
 
 use super::{Answer, Ask, nothing};
 use crate::Shared;
-use crate::jobs::publish::{Reader, Target, allowed};
+use crate::jobs::publish::{Reader, allowed};
+use crate::open_jobs::Target;
 
 /// Seconds to wait for returns when the minion names none.
 const PATIENCE: f64 = 5.0;
@@ -235,7 +236,7 @@ pub fn runner(ask: Ask) -> Answer {
         return nothing();
     }
     let words = arg.as_list().map_or_else(|| vec![arg.clone()], <[Value]>::to_vec);
-    crate::functions::for_minion(Arc::clone(&shared), fun.to_owned(), parse(words, &[]))
+    super::functions::for_minion(Arc::clone(&shared), fun.to_owned(), parse(words, &[]))
 }
 
 /// `pub_ret`: the returns of a job the minion published.

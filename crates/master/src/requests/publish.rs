@@ -8,7 +8,8 @@ use value::{Map, Value, map};
 use super::{Answer, Ask};
 use crate::Shared;
 use crate::credentials::{self, Caller, Kind};
-use crate::jobs::publish::{Reader, Target, allowed};
+use crate::jobs::publish::{Reader, allowed};
+use crate::open_jobs::Target;
 use crate::users::Grant;
 
 /// Always allowed: the command line asks it about silent minions.
@@ -82,7 +83,7 @@ fn allow(
     target: &Target,
     load: &Map,
 ) -> Result<Expected, &'static str> {
-    let Grant::Listed(list) = &caller.grant else { return Ok(target.expand(shared)) };
+    let Grant::Listed(list) = &caller.grant else { return Ok(target.expand(&shared.stores)) };
     let free = functions.iter().all(|function| function == FREE);
     if !free && !functions_allowed(list, functions) {
         return Err("their list does not name it");

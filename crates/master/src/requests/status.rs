@@ -7,7 +7,7 @@ use super::{Answer, Ask, held};
 /// Tells what the master did and holds, to users who may do everything.
 pub fn handle(ask: Ask) -> Answer {
     match held::admit(ask) {
-        Ok((shared, _)) => map! { "status" => crate::metrics::status(&shared) }.into(),
+        Ok((shared, _)) => map! { "status" => crate::exporter::status(&shared) }.into(),
         Err(refused) => refused.into(),
     }
 }

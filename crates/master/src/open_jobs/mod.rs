@@ -1,5 +1,10 @@
 //! The jobs that may still be delivered: the ledger, combined with clock and disk.
 
+mod held;
+pub mod ledger;
+mod order;
+mod publication;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -12,10 +17,12 @@ use value::Map;
 use wire::msgpack::{Packing, pack};
 use wire::{Jid, MinionId};
 
-use super::held::{HeldFiles, HeldJob, Journal};
-use super::ledger::{Full, Ledger, Limits, NewJob, Offer, Progress, Report};
-use super::publish::{Target, publication};
 use crate::Stores;
+use held::{HeldFiles, HeldJob, Journal};
+use ledger::{Full, Ledger, Limits, NewJob, Offer, Progress, Report};
+
+pub use order::Order;
+pub use publication::{Target, field, publication};
 
 /// The jobs that may still be delivered.
 pub struct OpenJobs {

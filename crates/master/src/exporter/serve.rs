@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use value::Map;
 
-use super::text::Page;
+use crate::metrics::text::Page;
 use crate::{Error, Shared};
 
 /// The number of requests answered at a time; others wait in the system's queue.

@@ -9,9 +9,9 @@ use targeting::acl::{self, Form, call_allowed};
 use tracing::{Instrument, Span, info, warn};
 use value::{Map, Value, map};
 
+use super::{Answer, Ask};
 use crate::Shared;
 use crate::credentials::{self, Caller};
-use crate::requests::{Answer, Ask};
 use crate::users::Grant;
 
 /// Handles `runner`: answers at once, with the tag of the result.
