@@ -157,6 +157,7 @@ where
         .worker_threads(plan.threads)
         .thread_stack_size(crate::prepare::STACK)
         .max_blocking_threads(crate::prepare::JOB_THREADS)
+        .on_thread_start(rt::umask::start_thread)
         .enable_all()
         .build()
         .context("failed to start threads")?;

@@ -261,5 +261,5 @@ pub const JOB_THREADS: usize = 16_384;
 
 /// Returns a runtime with one thread, for a program that soon ends.
 pub fn small_runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+    tokio::runtime::Builder::new_current_thread().on_thread_start(rt::umask::start_thread).enable_all().build()
 }

@@ -19,6 +19,7 @@ pub(crate) fn behind_others(work: impl FnOnce() + Send + 'static) {
         // itself. So the value is relative to the main thread. If this fails, the work only gets more processor time.
         let _ = rustix::process::getpriority_process(Some(rustix::process::getpid()))
             .and_then(|priority| rustix::process::setpriority_process(None, priority + NICE_VALUE));
+        crate::umask::start_thread();
         // The work may spawn tasks and sleep as on a thread of the runtime.
         let _runtime = entered.enter();
         if let Some(work) = take(&taken) {

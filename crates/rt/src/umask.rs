@@ -1,6 +1,6 @@
 //! The permissions that a thread takes from new files.
 
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
@@ -16,7 +16,10 @@ pub fn with<T>(mask: u32, work: impl FnOnce() -> T) -> T {
     // The guards restore the umask even after a panic.
     match unshare(CloneFlags::CLONE_FS) {
         Ok(()) => {
-            let _before = Before(umask(mask));
+            let before = umask(mask);
+            // A pool thread that is born during the work would inherit the mask.
+            OF_PROCESS.get_or_init(|| before);
+            let _before = Before(before);
             work()
         }
         Err(reason) => {
@@ -24,6 +27,21 @@ pub fn with<T>(mask: u32, work: impl FnOnce() -> T) -> T {
             let _shared = SharedMask::set(mask);
             work()
         }
+    }
+}
+
+/// The umask of the process, known from the first work under another one.
+static OF_PROCESS: OnceLock<Mode> = OnceLock::new();
+
+/// Gives a new thread the umask of the process, for a pool whose threads outlive the work that needs them. A thread inherits the
+/// umask of the one that starts it, and shares it: while that one does work under another umask, the new thread would do other
+/// work under it.
+pub fn start_thread() {
+    // Until the first such work all threads have the umask of the process.
+    let Some(of_process) = OF_PROCESS.get() else { return };
+    // Where this fails, work changes the umask of all threads, and restores it.
+    if unshare(CloneFlags::CLONE_FS).is_ok() {
+        umask(*of_process);
     }
 }
 
@@ -108,6 +126,35 @@ mod tests {
             assert_eq!(open.join().unwrap(), (0o664, common));
         });
         assert_eq!(mode_of_new_file(&dir.path().join("after")), common);
+    }
+
+    #[test]
+    fn a_thread_of_a_pool_starts_with_the_umask_of_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let common = mode_of_new_file(&dir.path().join("before"));
+        let new = |name: &str| {
+            let path = dir.path().join(name);
+            move || mode_of_new_file(&path)
+        };
+        // On a thread of its own, as each job is.
+        let job = || {
+            with(0o077, || {
+                let pool = tokio::runtime::Builder::new_current_thread().on_thread_start(start_thread).build().unwrap();
+                let within = pool.block_on(pool.spawn_blocking(new("pool"))).unwrap();
+                // The umask of the job is not that of the thread, and the other way round.
+                (within, new("job")(), pool)
+            })
+        };
+        std::thread::scope(|scope| {
+            let (within, of_job, pool) = scope.spawn(job).join().unwrap();
+            assert_eq!((within, of_job), (common, 0o600));
+            let nested = pool.spawn_blocking({
+                let new = new("nested");
+                move || with(0o027, new)
+            });
+            assert_eq!(pool.block_on(nested).unwrap(), 0o640);
+            assert_eq!(pool.block_on(pool.spawn_blocking(new("after"))).unwrap(), common);
+        });
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn run(prepared: OnMinion) -> Result<u8> {
         .worker_threads(2)
         .thread_stack_size(crate::prepare::STACK)
         .max_blocking_threads(crate::prepare::JOB_THREADS)
+        .on_thread_start(rt::umask::start_thread)
         .enable_all()
         .build()
         .context("failed to start")?;
