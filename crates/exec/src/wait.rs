@@ -1,7 +1,7 @@
 //! How a plain function waits: for a future, for some time, for work that blocks, for several things side by side.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -42,22 +42,11 @@ impl Context {
         done
     }
 
-    /// Does several things at the same time, each on a thread, and returns what each returned, in order.
+    /// Does several things at the same time, each on a thread, and returns what each returned, in order. What gets no thread is
+    /// done on this one, after the others have begun.
     pub fn side_by_side<T: Send>(&self, work: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
         self.unless_killed();
-        let (runtime, span) = (Handle::try_current().ok(), tracing::Span::current());
-        let done = thread::scope(|scope| {
-            let one = |work| {
-                let (runtime, span) = (runtime.clone(), span.clone());
-                scope.spawn(move || {
-                    let _runtime = runtime.as_ref().map(Handle::enter);
-                    span.in_scope(work)
-                })
-            };
-            let threads: Vec<_> = work.into_iter().map(one).collect();
-            threads.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
-        });
-        done.into_iter().map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        side_by_side_on(thread::Builder::new, work)
     }
 
     /// Ends the function here if its job was killed.
@@ -88,6 +77,36 @@ impl Context {
         unless_done.0 = None;
         done.map_err(|error| Error::Other(error.to_string()))?
     }
+}
+
+/// Does several things at the same time, on threads of this builder.
+fn side_by_side_on<T: Send>(builder: impl Fn() -> thread::Builder, work: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
+    let (runtime, span) = (Handle::try_current().ok(), tracing::Span::current());
+    // Whoever takes the work out does it: a thread that could not be started leaves it there.
+    let places: Vec<_> = work.into_iter().map(|work| Mutex::new(Some(work))).collect();
+    let do_one = |place: &Mutex<Option<_>>| {
+        let work = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        span.in_scope(work.expect("nothing is done twice"))
+    };
+    thread::scope(|scope| {
+        let start = |place| {
+            let (do_one, runtime) = (&do_one, &runtime);
+            builder().spawn_scoped(scope, move || {
+                let _runtime = runtime.as_ref().map(Handle::enter);
+                do_one(place)
+            })
+        };
+        // All begin before the first is waited for.
+        let threads: Vec<_> = places.iter().map(start).collect();
+        let end = |(thread, place): (std::io::Result<thread::ScopedJoinHandle<'_, T>>, _)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(error) => {
+                tracing::warn!("failed to start a thread: {error}; its work is done one after the other");
+                do_one(place)
+            }
+        };
+        threads.into_iter().zip(&places).map(end).collect()
+    })
 }
 
 /// Kills a job when it is dropped.
@@ -186,5 +205,14 @@ mod tests {
             }
         };
         assert_eq!(ctx().side_by_side((0..3).map(meet).collect()), [0, 1, 2]);
+    }
+
+    #[test]
+    fn what_gets_no_thread_is_done_all_the_same() {
+        // No machine has memory for such a stack.
+        let refused = || thread::Builder::new().stack_size(1 << 60);
+        let caller = thread::current().id();
+        let work = |number: i32| move || (number, thread::current().id());
+        assert_eq!(side_by_side_on(refused, (0..3).map(work).collect()), [(0, caller), (1, caller), (2, caller)]);
     }
 }
