@@ -35,6 +35,8 @@ pub fn raise_open_files(wanted: u64) {
 }
 
 /// Logs a warning if the number of accepted keys is too high for the limit of open files.
+///
+/// As in Salt, this is repeated at each `loop_interval`: keys are accepted while the master runs.
 pub fn check_open_files(accepted: u64, wanted: u64) {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     tracing::debug!(target: "salt.utils.verify", "This salt-master instance has accepted {accepted} minion keys.");
@@ -72,7 +74,8 @@ fn advice(accepted: u64, wanted: u64, soft: u64, hard: u64) -> Option<(Severity,
     if accepted >= soft {
         text.push_str("salt-master will crash pretty soon! ");
     }
-    if wanted < hard {
+    // Without a hard limit there is no number to name.
+    if wanted < hard && hard != RLIM_INFINITY {
         text.push_str(&format!(
             "According to the system's hard limit, there's still a margin of {} to raise the salt's max_open_files \
              setting. ",
@@ -93,6 +96,7 @@ mod tests {
         assert_eq!(advice(140, 1000, 400, 1000).unwrap().0, Severity::Warning);
         let (gravity, text) = advice(400, 900, 400, 1000).unwrap();
         assert_eq!(gravity, Severity::Critical);
+        assert!(!advice(400, 900, 400, RLIM_INFINITY).unwrap().1.contains("margin"), "an endless margin is no advice");
         for part in ["keys(400)", "setting(400)", "crash pretty soon!", "margin of 100", "consider raising"] {
             assert!(text.contains(part), "{text}");
         }

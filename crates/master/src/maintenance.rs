@@ -148,6 +148,8 @@ async fn clean(shared: &Arc<Shared>) {
         }
         report("expired tokens", stores.tokens.clean(now).map(drop));
         update_files(&shared);
+        let accepted = u64::try_from(stores.accepted_ids().len()).unwrap_or(u64::MAX);
+        daemon::check_open_files(accepted, stores.config.network.max_open_files);
         give_memory_back();
     })
     .await;
