@@ -9,6 +9,7 @@ mod daemon;
 mod eight_masters;
 mod environments;
 mod failover;
+mod forbidden;
 mod gitfs;
 mod grains;
 mod held;
