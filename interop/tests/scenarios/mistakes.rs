@@ -80,6 +80,22 @@ const MISTAKES: &[Mistake] = &[
     mistake(NOTHING, "salt-call --local cp.get_url salt://image None", 1, NO_TEXT),
     mistake(NOTHING, "salt-call --local cp.get_template salt://image ROOT/copy", 0, "ROOT/copy"),
     mistake(NOTHING, "salt-call --local event.fire text tag", 0, "False"),
+    mistake(NOTHING, "salt-key -l", 64, "salt-key: error: -l option requires 1 argument"),
+    mistake(NOTHING, "salt-key -l nosuch", 64, "salt-key: error: 'nosuch' is not a valid argument to '--list'"),
+    mistake(NOTHING, "salt-key -l acc extra", 0, "Accepted Keys:"),
+    mistake(NOTHING, "salt-key -D -A -y", 0, "The key glob '*' does not match any unaccepted keys."),
+    mistake(NOTHING, "salt-key -L --out nosuch", 0, "Invalid outputter nosuch specified, fall back to nested"),
+    mistake(NOTHING, "salt-key --keysize=100 --gen-keys=x", 64, "The minimum value for keysize is 2048"),
+    mistake(NOTHING, "salt-key --keysize=abc --gen-keys=x", 64, "option --keysize: invalid integer value: 'abc'"),
+    mistake(NOTHING, "salt m test.ping --timeout=abc", 64, "option --timeout: invalid integer value: 'abc'"),
+    mistake(
+        NOTHING,
+        "salt m test.ping --batch-wait abc",
+        64,
+        "option --batch-wait: invalid floating-point value: 'abc'",
+    ),
+    mistake(NOTHING, "salt-call --local --out-file ROOT/no/such test.ping", 1, "No such file or directory"),
+    mistake(NOTHING, "salt-call --local --id= test.ping", 0, "True"),
 ];
 
 const NO_USER: &str = "Failed to prepare the Salt environment for user nosuchuser. The user is not available.";
