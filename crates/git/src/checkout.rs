@@ -1,7 +1,7 @@
 //! Directories with the files of a commit. They are created once and never change; another commit is another directory.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -26,8 +26,8 @@ pub fn directory(checkouts: &Path, repository: &Repository, tree: &Tree) -> Resu
     disk::make_directory(checkouts)?;
     let fresh = tempfile::Builder::new()
         .prefix(".new")
-        // A temporary directory would be 0700. What protects the files is the mode of the directory above.
-        .permissions(std::fs::Permissions::from_mode(0o755))
+        // A temporary directory would be 0700.
+        .permissions(std::fs::Permissions::from_mode(0o750))
         .tempdir_in(checkouts)
         .map_err(Error::io("make", checkouts))?;
     fill(fresh.path(), repository, tree)?;
@@ -64,15 +64,15 @@ fn fill(directory: &Path, repository: &Repository, tree: &Tree) -> Result<()> {
         let path = directory.join(name);
         match entry {
             Entry::Directory(tree) => {
-                std::fs::create_dir(&path).map_err(Error::io("make", &path))?;
+                make_directory(&path)?;
                 fill(&path, repository, tree)?;
             }
             // A submodule is an empty directory after a checkout without its content, in git too.
-            Entry::Module => std::fs::create_dir(&path).map_err(Error::io("make", &path))?,
+            Entry::Module => make_directory(&path)?,
             Entry::Link { target } => symlink(target, &path).map_err(Error::io("link", &path))?,
             Entry::File { mode, oid } => {
-                // Git knows no other modes of files.
-                let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
+                // Git knows two modes, 0644 and 0755. These files are closed to other users: a pillar holds secrets.
+                let mode = if mode & 0o111 == 0 { 0o640 } else { 0o750 };
                 let mut options = OpenOptions::new();
                 options.write(true).read(true).create_new(true).mode(mode);
                 let mut file = options.open(&path).map_err(Error::io("write", &path))?;
@@ -81,6 +81,10 @@ fn fill(directory: &Path, repository: &Repository, tree: &Tree) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    DirBuilder::new().mode(0o750).create(path).map_err(Error::io("make", path))
 }
 
 /// Removes directories that were not used for a while, and incomplete ones.

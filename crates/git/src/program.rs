@@ -115,7 +115,9 @@ const MAX_ERRORS: u64 = 64 << 10;
 /// Runs a program until it ends or times out, and returns its output.
 fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Vec<u8>> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(Error::io("start", Path::new("git")))?;
+    // What the program writes is closed to other users. Git's own option for that, core.sharedRepository, would give the
+    // directories the set-group-ID bit as well.
+    let mut child = rt::umask::with(0o027, || command.spawn()).map_err(Error::io("start", Path::new("git")))?;
     let group = child.id().cast_signed();
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
     // Both pipes are read in parallel; a program blocks once either is full.

@@ -1,6 +1,7 @@
 //! Copies of repositories on this machine: fetched, switched, damaged, locked.
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -395,6 +396,17 @@ fn pillar_directories_never_change() {
     pillar.fetch(&pillar.group().repositories()[0]);
     assert_eq!(plain(pillar.directories(&RequestedEnvs::default()))[0], owned("base", false, "new"));
     assert_eq!(plain(first)[0], owned("base", false, "master"));
+    // A pillar holds secrets: in the repositories that git makes and in the directories of commits.
+    assert_closed(pillar.group().root());
+}
+
+/// Fails for a file or directory that other users of this machine could read.
+fn assert_closed(path: &Path) {
+    let found = path.symlink_metadata().unwrap();
+    assert!(found.is_symlink() || found.mode() & 0o027 == 0, "{:o} {}", found.mode(), path.display());
+    if found.is_dir() {
+        path.read_dir().unwrap().for_each(|entry| assert_closed(&entry.unwrap().path()));
+    }
 }
 
 /// A web server that wants a password and then knows nothing. Returns its address and what it was asked.

@@ -87,7 +87,8 @@ fn warn_once(reason: Errno) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
         tracing::warn!(
-            "a job cannot have a umask of its own here ({reason}): the umask of a state applies to all jobs"
+            "a thread cannot have a umask of its own here ({reason}): the umask of a state or of git applies to the \
+             whole process while it runs"
         );
     });
 }

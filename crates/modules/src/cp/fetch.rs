@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use exec::{Context, Error, Result};
+use rt::disk::Durability;
 
 use super::remote::client;
 use crate::cmd::{self, Outcome};
@@ -38,7 +39,10 @@ pub fn into_cache(ctx: &Context, address: &str, saltenv: &str, source_hash: Opti
     if source_hash.is_some_and(|hash| has_hash(&place, hash)) {
         return Ok(place);
     }
-    to_place(ctx, address, &place, true, web)
+    let folder = place.parent().unwrap_or(Path::new("/"));
+    // Closed to other users, unlike directories at a place that the caller named.
+    store::disk::make_directories(folder).map_err(|error| Error::io("make the directory", folder, &error))?;
+    to_place(ctx, address, &place, false, web)
 }
 
 /// Compares a file with `sha256=…`, or with digits alone, whose number determines the algorithm.
@@ -101,7 +105,7 @@ fn is_tag(text: &str) -> bool {
 /// Stores the tag of a file. Without a new tag, an older one is removed.
 fn keep_tag(place: &Path, tag: Option<&str>) -> Result<()> {
     let done = match tag.filter(|tag| is_tag(tag)) {
-        Some(tag) => std::fs::write(place, tag),
+        Some(tag) => rt::disk::replace(place, tag.as_bytes(), 0o640, Durability::Process),
         None => std::fs::remove_file(place).or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
@@ -199,6 +203,7 @@ mod tests {
     use super::*;
     use exec::testing::context;
     use std::io::{Read, Write};
+    use std::os::unix::fs::PermissionsExt as _;
     use value::map;
 
     #[test]
@@ -276,6 +281,10 @@ mod tests {
         let web = Web { use_etag: true, ..Web::default() };
         let place = into_cache(&ctx, &address, "base", None, web).unwrap();
         assert_eq!(std::fs::read_to_string(tag_place(&place)).unwrap(), "\"one\"");
+        for path in [&place, &tag_place(&place), place.parent().unwrap(), place.ancestors().nth(2).unwrap()] {
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o027, 0, "{} is open to other users", path.display());
+        }
         std::fs::write(&place, "known").unwrap();
         into_cache(&ctx, &address, "base", None, web).unwrap();
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "known");

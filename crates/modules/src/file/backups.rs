@@ -235,7 +235,7 @@ fn location(root: &Path, path: &str, id: &Value) -> std::result::Result<String, 
     copies.get(number).and_then(|copy| copy.get_str("Location")).map(str::to_owned).ok_or_else(missing)
 }
 
-/// Copies a file into the backup directory, with owner and permissions.
+/// Copies a file into the backup directory, with its owner and the permissions of owner and group.
 pub fn keep(root: &Path, path: &str) -> Result<()> {
     let (directory, name) = split(path);
     let directory = root.join(directory.trim_start_matches('/'));
@@ -251,7 +251,8 @@ pub fn keep(root: &Path, path: &str) -> Result<()> {
         let mut kept = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy)?;
         std::io::copy(&mut fs::File::open(path)?, &mut kept)?;
         std::os::unix::fs::chown(&copy, Some(meta.uid()), Some(meta.gid()))?;
-        fs::set_permissions(&copy, fs::Permissions::from_mode(meta.mode()))
+        // Closed to other users, like everything the minion keeps: an old version may contain a secret.
+        fs::set_permissions(&copy, fs::Permissions::from_mode(meta.mode() & 0o750))
     });
     done.map_err(|error| os_error(&error, &copy.to_string_lossy()))
 }
@@ -269,6 +270,7 @@ mod tests {
         // Of different lengths, so that the sizes tell the copies apart.
         for content in ["one", "twoo"] {
             fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o2755)).unwrap();
             keep(&root, &path).unwrap();
         }
         let found = copies(&root, &path, None);
@@ -277,6 +279,7 @@ mod tests {
         assert_eq!(copies(&root, &path, Some(1)).len(), 1);
         let oldest = location(&root, &path, &Value::Int(1)).unwrap();
         assert_eq!(fs::read_to_string(&oldest).unwrap(), "one");
+        assert_eq!(fs::metadata(&oldest).unwrap().mode() & 0o7777, 0o750, "closed to other users");
         let file = Path::new(&oldest).file_name().unwrap().to_str().unwrap();
         assert_eq!(original_name(file), Some("a_b.txt"));
         assert_eq!(location(&root, &path, &"x".into()), Err("Invalid backup_id 'x'".into()));

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use exec::{Context, Error, Module, Result, function};
+use store::disk::Writing;
 use value::{Map, Value, map};
 use yaml::Flow;
 
@@ -115,8 +116,11 @@ fn saved(ctx: &Context) -> Result<Map> {
 fn write(ctx: &Context, jobs: Map) -> Result<()> {
     let path = file(ctx, "_schedule.conf");
     let text = yaml::dump(&map! { "schedule" => jobs }.into(), Flow::Leaves);
-    let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
-    written.map_err(|error| Error::io("write", &path, &error))
+    // Arguments of jobs may be passwords.
+    let written = path.parent().map_or(Ok(()), store::disk::make_directory);
+    written
+        .and_then(|()| store::disk::write(&path, text.as_bytes(), Writing::PRIVATE))
+        .map_err(|error| Error::execution(error.to_string()))
 }
 
 /// The arguments of `schedule.list`.

@@ -1,3 +1,4 @@
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use exec::testing::{FakeAgent, context};
@@ -100,6 +101,8 @@ fn without_a_minion_the_file_is_changed() {
     kwargs.update(map! { "function" => "test.ping", "hours" => 1 });
     assert_eq!(world.call("add", vec!["a".into()], kwargs).get("result"), Some(&true.into()));
     assert!(world.file().starts_with("schedule:\n  a: {enabled: true, function: test.ping"), "{}", world.file());
+    let others = |name: &str| world.directory.path().join(name).metadata().unwrap().mode() & 0o027;
+    assert_eq!((others("minion.d"), others("minion.d/_schedule.conf")), (0, 0), "arguments may be passwords");
     let mut kwargs = offline.clone();
     kwargs.insert("hours", 2);
     let modified = world.call("modify", vec!["a".into()], kwargs);

@@ -1,5 +1,8 @@
 //! Files in the directories of environments: what `file_roots` and `pillar_roots` have in common.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use config::Roots;
@@ -65,9 +68,12 @@ pub fn write(roots: &Roots, wanted: &Write<'_>) -> Result<String> {
     }
     let Some(full) = inside(root, path) else { return Ok(format!("Invalid path: {path}")) };
     let directory = full.parent().unwrap_or(root);
-    std::fs::create_dir_all(directory).map_err(|error| Error::io("create", directory, &error))?;
+    store::disk::make_directories(directory).map_err(|error| Error::io("create", directory, &error))?;
     let content = data.as_bytes().map_or_else(|| data.to_string().into_bytes(), <[u8]>::to_vec);
-    std::fs::write(&full, content).map_err(|error| Error::io("write", &full, &error))?;
+    // A pillar holds secrets, and file roots often do. A file that exists keeps its mode, which the operator chose.
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o640).open(&full);
+    file.and_then(|mut file| file.write_all(&content)).map_err(|error| Error::io("write", &full, &error))?;
     Ok(format!("Wrote data to file {}", full.display()))
 }
 
@@ -125,6 +131,8 @@ fn is_binary(block: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn place() -> (tempfile::TempDir, Roots) {
@@ -174,6 +182,9 @@ mod tests {
         };
         assert!(write("new/dir/file", "base", 0).starts_with("Wrote data to file "));
         assert_eq!(std::fs::read_to_string(dir.path().join("srv/new/dir/file")).unwrap(), "new");
+        // Under the usual umask they would be 0644 and 0755.
+        let others = |path: &str| dir.path().join(path).metadata().unwrap().permissions().mode() & 0o027;
+        assert_eq!((others("srv/new"), others("srv/new/dir"), others("srv/new/dir/file")), (0, 0, 0));
         assert_eq!(write("x", "none", 0), "Named environment none is not present");
         assert_eq!(write("x", "base", 1), "Specified index 1 in environment base is not present");
         assert_eq!(write("/x", "base", 0), "The path passed in /x is not relative to the environment base");
