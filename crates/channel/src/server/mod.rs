@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crypto::{PrivateKey, Signature};
 use rt::Rt;
+use wire::MinionId;
 use wire::loads::Abilities;
 
 pub use aes::{AesKey, Generation, Rotation};
@@ -86,6 +87,12 @@ impl Server {
     /// Makes a new AES key. Minions sign in again when they meet a publication they cannot decrypt.
     pub fn rotate(&self, reason: Rotation) {
         self.aes.rotate(&self.rt, reason);
+    }
+
+    /// Returns whether what came with a request that minions repeat, such as grains, may be stored: the first time for each
+    /// nonce.
+    pub fn may_store(&self, id: &MinionId, nonce: Option<&str>) -> bool {
+        nonce.is_none_or(|nonce| self.replays.may_store(id, nonce))
     }
 
     /// Returns the keys that this master shows.

@@ -21,8 +21,8 @@ const MOST: usize = 1024;
 /// The shortest time between two session keys that a minion gets because of its clock, in seconds.
 const RENEWAL: i64 = 60;
 
-/// Requests without effects. Honest minions repeat them under one nonce (Salt does so with `_pillar`), and a
-/// repetition changes nothing that a newer request would not put right.
+/// Requests that are answered as often as they arrive. Honest minions repeat them under one nonce: Salt does so with `_pillar`
+/// when the answer is late. What `_pillar` leaves on the master is stored once for each nonce: [`Replays::may_store`].
 const QUESTIONS: [&str; 14] = [
     "_pillar",
     "_serve_file",
@@ -97,6 +97,15 @@ impl Replays {
         lately.admit(sent)
     }
 
+    /// Returns whether what came with a request that is answered more than once may be stored: the first time for each nonce.
+    /// Otherwise an old request that is sent again would put old data in the place of newer data.
+    pub fn may_store(&self, id: &MinionId, nonce: &str) -> bool {
+        let mut minions = self.minions();
+        // Every request that proves its sender was admitted. Old releases prove nothing, and need no memory.
+        let Some(lately) = minions.get_mut(id) else { return true };
+        lately.remember(lately.newest, nonce)
+    }
+
     /// Returns whether a minion that signs in should get a new session key, and starts over with it if so.
     pub fn renew(&self, id: &MinionId, now: i64) -> bool {
         let mut minions = self.minions();
@@ -131,19 +140,27 @@ impl Lately {
             self.advance(sent.ts);
             return Ok(());
         }
-        // It was checked to be 32 hexadecimal digits.
-        let nonce = u128::from_str_radix(sent.nonce, 16).unwrap_or_default();
-        if self.nonces.iter().any(|(_, known)| *known == nonce) {
+        if !self.remember(sent.ts, sent.nonce) {
             return Err(Replay::Again);
         }
         self.advance(sent.ts);
-        self.nonces.push_back((sent.ts, nonce));
+        Ok(())
+    }
+
+    /// Remembers a nonce until no request of this time is accepted any more. Returns false for one that is known.
+    fn remember(&mut self, ts: i64, nonce: &str) -> bool {
+        // It was checked to be 32 hexadecimal digits.
+        let nonce = u128::from_str_radix(nonce, 16).unwrap_or_default();
+        if self.nonces.iter().any(|(_, known)| *known == nonce) {
+            return false;
+        }
+        self.nonces.push_back((ts, nonce));
         while self.nonces.len() > MOST {
             if let Some((ts, _)) = self.nonces.pop_front() {
                 self.floor = self.floor.max(ts);
             }
         }
-        Ok(())
+        true
     }
 
     fn advance(&mut self, ts: i64) {
@@ -190,6 +207,24 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(master.take(START, 3, "_pillar"), Ok(()), "Salt repeats it when the answer is late");
         }
+    }
+
+    #[test]
+    fn data_of_a_repeated_question_is_stored_once() {
+        let master = Master::new();
+        let ask = |ts, nonce: u128| {
+            master.take(ts, nonce, "_pillar").map(|()| master.0.may_store(&master.1, &format!("{nonce:032x}")))
+        };
+        assert_eq!(ask(START, 1), Ok(true));
+        assert_eq!(ask(START, 2), Ok(true), "two refreshes in one second");
+        assert_eq!(ask(START, 1), Ok(false), "captured");
+        assert_eq!(ask(START + WINDOW, 3), Ok(true));
+        assert_eq!(ask(START, 1), Ok(false), "it is remembered as long as it is accepted");
+        assert_eq!(ask(START + WINDOW + 1, 4), Ok(true));
+        assert_eq!(ask(START, 1), Err(Replay::Old));
+        // A first attempt that is lost before anything is stored leaves the retry free to do so.
+        assert_eq!(master.take(START + WINDOW, 5, "_pillar"), Ok(()));
+        assert_eq!(ask(START + WINDOW, 5), Ok(true));
     }
 
     #[test]

@@ -61,6 +61,11 @@ impl Sealer {
 }
 
 impl Seal {
+    /// Returns the nonce of the request.
+    pub fn nonce(&self) -> Option<&str> {
+        self.nonce.as_deref()
+    }
+
     /// Encrypts an answer for the sender of the request.
     pub fn seal(&self, answer: &Value) -> Answer {
         let crypticle = self.sealer.crypticle();

@@ -462,7 +462,7 @@ impl Desk {
                 let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
                 tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
                 let answer = match handler(clear::TABLE, &cmd) {
-                    Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, load }),
+                    Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, nonce: None, load }),
                     None => {
                         self.not_exposed(&cmd, peer);
                         nothing()
@@ -489,7 +489,8 @@ impl Desk {
         };
         tracing::trace!(target: "salt.master", "AES payload received with command {}", request.cmd);
         let load = std::mem::take(&mut request.load);
-        let ask = Ask { shared: self.shared.clone(), id: request.id.clone(), load };
+        let nonce = request.seal.nonce().map(str::to_owned);
+        let ask = Ask { shared: self.shared.clone(), id: request.id.clone(), nonce, load };
         // A bug in one handler harms one request, as in Salt: the sender gets an empty text.
         let began = Instant::now();
         let span = span(&ask);

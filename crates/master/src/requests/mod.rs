@@ -48,6 +48,8 @@ pub struct Ask {
     pub shared: Arc<Shared>,
     /// The minion. Absent for programs on this host, and for minions of old releases in requests without a token.
     pub id: Option<MinionId>,
+    /// The nonce of an encrypted request.
+    pub nonce: Option<String>,
     /// The fields.
     pub load: Map,
 }

@@ -36,7 +36,7 @@ pub fn publish(ask: Ask) -> Answer {
 
 /// `minion_publish`: publishes and answers with what came back in time.
 pub fn publish_and_wait(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load } = ask else { return nothing() };
+    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(order) = order(&shared, &id, &load) else { return nothing() };
     let tmo = load.get("tmo").and_then(Value::as_f64).filter(|tmo| (0.0..=86400.0).contains(tmo));
     let patience = Duration::from_secs_f64(tmo.unwrap_or(PATIENCE));
@@ -228,7 +228,7 @@ fn listed(call: Call) -> Vec<Value> {
 
 /// `minion_runner`: runs a runner if `peer_run` allows it.
 pub fn runner(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load } = ask else { return nothing() };
+    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let (Some(fun), Some(arg)) = (load.get_str("fun"), load.get("arg")) else { return nothing() };
     let rules = peer_entries(&shared.stores.config.access.peer_run, id.as_str());
     if !rules.iter().filter_map(Value::as_str).any(|pattern| function_matches(pattern, fun)) {

@@ -14,7 +14,7 @@ use crate::jobs::keep::{Kept, PeerReturn, is_of_the_future, keep, keep_for_peer}
 
 /// Keeps a return in place of its master.
 pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, id, mut load } = ask;
+    let Ask { shared, id, mut load, .. } = ask;
     let Some(id) = id else { return false.into() };
     if !signature_passes(&shared, &id, &mut load) {
         return false.into();

@@ -1,6 +1,6 @@
 //! `_pillar`: a minion wants its pillar.
 
-use tracing::error;
+use tracing::{debug, error};
 use value::{Map, Value, map};
 
 use store::LocalFs;
@@ -12,7 +12,7 @@ use crate::Shared;
 
 /// Makes the pillar of a minion and remembers it with its grains.
 pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, id, mut load } = ask;
+    let Ask { shared, id, nonce, mut load } = ask;
     let (Some(id), Some(Value::Map(mut grains))) = (id, load.remove("grains")) else {
         return Answer::Plain(Map::new().into());
     };
@@ -36,7 +36,12 @@ pub fn handle(ask: Ask) -> Answer {
             ext: load.get("ext").and_then(Value::as_map),
             extra_minion_data: load.get("extra_minion_data").and_then(Value::as_map),
         });
-        remember(&shared, &id, grains, &pillar, cache_env.as_deref());
+        // Asked only now: of two attempts at once, the first that is done stores its data.
+        if shared.channel.may_store(&id, nonce.as_deref()) {
+            remember(&shared, &id, grains, &pillar, cache_env.as_deref());
+        } else {
+            debug!(minion = %id, "the data of {id} is not stored: this request was answered before");
+        }
         pillar
     });
     if let Some(over) = over.filter(|_| keeps) {

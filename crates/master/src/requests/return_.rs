@@ -12,7 +12,7 @@ use crate::jobs::keep::{Kept, keep};
 
 /// Keeps a return. It is not acknowledged while it is not on disk.
 pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, id, mut load } = ask;
+    let Ask { shared, id, mut load, .. } = ask;
     let Some(id) = id else { return false.into() };
     if !signature_passes(&shared, &id, &mut load) {
         return false.into();
