@@ -292,6 +292,8 @@ options! {
         return_max_size: u64;
         /// The maximum size of a minion's grains, and of its mine, in bytes. Not an option of Salt.
         minion_data_max_size: u64;
+        /// The maximum number of environments for which the pillar of a minion is kept, 0 for no limit. Not an option of Salt.
+        max_pillar_environments: usize;
         /// The maximum bytes of unpublished jobs that a minion may store per hour. Not an option of Salt.
         own_jobs_max_size: u64;
     }

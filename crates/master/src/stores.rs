@@ -62,7 +62,7 @@ impl Stores {
         Ok(Stores {
             keys: LiveKeys::new(KeyStore::of_master(&config)),
             jobs: JobCache::of_master(&cachedir, hash, &config.jobs.master_job_cache),
-            data: MinionDataCache::new(&cachedir, layout),
+            data: MinionDataCache::new(&cachedir, layout).with_most_environments(config.jobs.max_pillar_environments),
             tokens: TokenStore::new(&config.paths.token_dir, layout),
             sessions: SessionKeys::new(&cachedir, session_life(config.keys.publish_session)),
             publish_auth: PublishAuth::new(&cachedir),

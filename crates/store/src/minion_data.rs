@@ -20,7 +20,7 @@ use crate::{Error, Layout, Result};
 /// whose id contains a colon.
 const ENVIRONMENTS: &str = "pillar_env";
 
-/// The maximum number of environments for which the pillar of a minion is kept.
+/// The default of [`MinionDataCache::with_most_environments`].
 const MOST_ENVIRONMENTS: usize = 32;
 
 /// The largest file, in bytes, whose map stays in memory. Grains and mines usually have some kilobytes, but every minion may store
@@ -41,6 +41,7 @@ pub fn pillar_place(id: &str, pillarenv: Option<&str>) -> (String, String) {
 pub struct MinionDataCache {
     cachedir: PathBuf,
     layout: Layout,
+    most_environments: usize,
     read: Mutex<HashMap<PathBuf, CachedMap>>,
 }
 
@@ -62,7 +63,14 @@ struct Stamp {
 impl MinionDataCache {
     /// Returns the cache in a master's `cachedir`, which writes one layout and reads both.
     pub fn new(cachedir: impl Into<PathBuf>, layout: Layout) -> Self {
-        MinionDataCache { cachedir: cachedir.into(), layout, read: Mutex::default() }
+        let most_environments = MOST_ENVIRONMENTS;
+        MinionDataCache { cachedir: cachedir.into(), layout, most_environments, read: Mutex::default() }
+    }
+
+    /// Sets the maximum number of environments for which the pillar of a minion is kept; 0 means no limit.
+    #[must_use]
+    pub fn with_most_environments(self, most_environments: usize) -> Self {
+        MinionDataCache { most_environments, ..self }
     }
 
     /// Returns the grains of a minion.
@@ -109,17 +117,18 @@ impl MinionDataCache {
         }
     }
 
-    /// Minions choose the environments of their pillar, so the oldest one is removed when there are too many.
+    /// Minions choose the environments of their pillar, so the oldest ones are removed when there are too many.
     fn make_room(&self, id: &MinionId) -> Result<()> {
         let directory = self.environments(id);
-        let names = disk::text_names(&directory)?;
-        if names.len() < MOST_ENVIRONMENTS {
+        let mut names = disk::text_names(&directory)?;
+        if self.most_environments == 0 || names.len() < self.most_environments {
             return Ok(());
         }
-        let written =
-            |name: &String| std::fs::metadata(directory.join(name)).and_then(|metadata| metadata.modified()).ok();
-        let oldest = names.into_iter().min_by_key(written);
-        oldest.map_or(Ok(()), |name| disk::remove(&directory.join(name)).map(drop))
+        names.sort_by_cached_key(|name| {
+            std::fs::metadata(directory.join(name)).and_then(|metadata| metadata.modified()).ok()
+        });
+        let surplus = names.len() + 1 - self.most_environments;
+        names.into_iter().take(surplus).try_for_each(|name| disk::remove(&directory.join(name)).map(drop))
     }
 
     fn environments(&self, id: &MinionId) -> PathBuf {
@@ -258,6 +267,9 @@ mod tests {
             cache.store(&short, map! {}, map! {}, Some(&format!("a/{number}"))).unwrap();
         }
         assert_eq!(disk::text_names(&dir.path().join("pillar_env/ab")).unwrap().len(), MOST_ENVIRONMENTS);
+        let narrow = MinionDataCache::new(dir.path(), Layout::Since3008).with_most_environments(MOST_ENVIRONMENTS / 2);
+        narrow.store(&short, map! {}, map! {}, Some("b")).unwrap();
+        assert_eq!(disk::text_names(&dir.path().join("pillar_env/ab")).unwrap().len(), MOST_ENVIRONMENTS / 2);
         cache.remove(&short).unwrap();
         assert!(!dir.path().join("pillar_env/ab").exists());
         assert!(cache.pillar(&long).unwrap().is_some(), "another minion's");
