@@ -5,17 +5,7 @@
 use std::collections::BTreeSet;
 
 use value::Value;
-
-/// Returns the most similar name, if any is similar enough.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters may be wrong; short names are like everything.
-    let allowed = (name.chars().count() / 3).clamp(1, 3);
-    let near = known.into_iter().filter(|other| *other != name && other.len().abs_diff(name.len()) <= 3);
-    // Swapped letters count once, since they are the most common slip.
-    let far = near.map(|other| (strsim::damerau_levenshtein(name, other), other));
-    // Of several that are equally near, always the same one.
-    far.filter(|(distance, _)| *distance <= allowed).min().map(|(_, other)| other)
-}
+pub use value::near::nearest;
 
 /// Returns the sentence.
 pub fn did_you_mean(name: &str) -> String {
@@ -59,7 +49,9 @@ impl Hints {
 
 fn is_about_names(text: &str) -> bool {
     text.len() < 10_000
-        && ["is not available", "' was not found", "invalid keyword argument"].iter().any(|part| text.contains(part))
+        && ["is not available", "' was not found", "invalid keyword argument", "keyword arguments are not valid"]
+            .iter()
+            .any(|part| text.contains(part))
 }
 
 /// Returns a hint for a text of a minion, if it is one of Salt's about an unknown name.
@@ -68,13 +60,11 @@ pub fn of_text(text: &str) -> Option<String> {
     if let Some(name) = state.or_else(|| between(text, "Specified state '", "' was not found")) {
         return nearest(name, functions(states::ALL).iter().map(String::as_str)).map(|near| about(name, near));
     }
-    if let Some((name, full)) = keyword(text) {
-        let module = full.split_once('.').map(|(module, _)| module)?;
-        let function = full.split_once('.').map(|(_, function)| function)?;
-        // A state first: Salt's text about an argument names `file.managed` for either.
-        let mut tables = states::ALL.iter().chain(modules::ALL).filter(|table| table.name == module);
-        let function = tables.find_map(|table| table.function(function))?;
-        return nearest(name, function.params.iter().map(|param| param.name)).map(|near| about(name, near));
+    if let Some((names, full)) = state_keywords(text) {
+        return of_keywords(&names, full, states::ALL);
+    }
+    if let Some((names, full)) = call_keywords(text) {
+        return of_keywords(&names, full, modules::ALL);
     }
     let name = text.strip_prefix('\'')?.split_once("' is not available").map(|(name, _)| name)?;
     nearest(name, functions(modules::ALL).iter().map(String::as_str)).map(|near| about(name, near))
@@ -105,11 +95,28 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     Some(rest.split_once(after)?.0)
 }
 
-/// Takes the name and the function out of "'x' is an invalid keyword argument for 'file.managed'".
-fn keyword(text: &str) -> Option<(&str, &str)> {
-    let (before, after) = text.split_once(" is an invalid keyword argument for '")?;
-    let name = before.trim_end_matches('\'').rsplit('\'').next()?;
-    Some((name, after.split_once('\'')?.0))
+/// Returns a hint for the first of some keywords that is like one of a function's.
+fn of_keywords(names: &[&str], full: &str, tables: &[&exec::Module]) -> Option<String> {
+    let (module, function) = full.split_once('.')?;
+    let function = tables.iter().find(|table| table.name == module)?.function(function)?;
+    let known = || function.params.iter().map(|param| param.name);
+    names.iter().find_map(|name| nearest(name, known()).map(|near| about(name, near)))
+}
+
+/// Takes the names and the function out of "'x' and 'y' are invalid keyword arguments for 'file.absent'", a state's text.
+fn state_keywords(text: &str) -> Option<(Vec<&str>, &str)> {
+    let one = text.split_once(" is an invalid keyword argument for '");
+    let (before, after) = one.or_else(|| text.split_once(" are invalid keyword arguments for '"))?;
+    // Every second part is in quotes.
+    Some((before.split('\'').skip(1).step_by(2).collect(), after.split_once('\'')?.0))
+}
+
+/// Takes the names and the function out of "ERROR executing 'test.sleep': The following keyword arguments are not valid:
+/// x=1, y=2".
+fn call_keywords(text: &str) -> Option<(Vec<&str>, &str)> {
+    let (function, names) = text.strip_prefix("ERROR executing '")?.split_once("': ")?;
+    let names = names.strip_prefix("The following keyword arguments are not valid: ")?;
+    Some((names.split(", ").filter_map(|pair| Some(pair.split_once('=')?.0)).collect(), function))
 }
 
 #[cfg(test)]
@@ -117,15 +124,6 @@ mod tests {
     use value::{list, map};
 
     use super::*;
-
-    #[test]
-    fn the_nearest_name_is_found_and_strangers_are_not() {
-        let known = ["test.ping", "test.echo", "cmd.run", "state.apply"];
-        assert_eq!(nearest("test.pin", known), Some("test.ping"));
-        assert_eq!(nearest("tset.ping", known), Some("test.ping"));
-        assert_eq!(nearest("foo.bar", known), None);
-        assert_eq!(nearest("test.ping", known), None);
-    }
 
     #[test]
     fn salts_texts_about_unknown_names_get_a_hint() {
@@ -136,9 +134,14 @@ mod tests {
                 "'pkg.instaled' is not known. Did you mean 'pkg.installed'?",
             ),
             ("Specified state 'tset.nop' was not found", "'tset.nop' is not known. Did you mean 'test.nop'?"),
+            ("'shel' is an invalid keyword argument for 'user.present'", "'shel' is not known. Did you mean 'shell'?"),
             (
-                "'sorce' is an invalid keyword argument for 'file.managed'",
-                "'sorce' is not known. Did you mean 'source'?",
+                "'xyzzy' and 'shel' are invalid keyword arguments for 'user.present'",
+                "'shel' is not known. Did you mean 'shell'?",
+            ),
+            (
+                "ERROR executing 'test.sleep': The following keyword arguments are not valid: xyzzy=1, lenght=2",
+                "'lenght' is not known. Did you mean 'length'?",
             ),
         ] {
             assert_eq!(of_text(text).as_deref(), Some(hint));

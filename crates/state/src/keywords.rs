@@ -157,3 +157,9 @@ const RUNTIME: [&str; 45] = [
 pub fn is_internal(word: &str) -> bool {
     is_requisite(word) || REQUISITES_IN.contains(&word) || RUNTIME.contains(&word)
 }
+
+/// Returns the arguments that an author of states may give to any state.
+pub fn public() -> impl Iterator<Item = &'static str> {
+    let runtime = RUNTIME.into_iter().filter(|word| !word.starts_with("__") && !["fun", "state"].contains(word));
+    Kind::ALL.into_iter().map(Kind::word).chain(REQUISITES_IN).chain(runtime)
+}

@@ -8,6 +8,7 @@ mod convert;
 mod datetime;
 pub mod error;
 mod map;
+pub mod near;
 pub mod python;
 mod serde_impl;
 pub mod shown;

@@ -3,7 +3,7 @@
 use exec::{Bound, Function, Registry};
 use value::{Map, Value};
 
-use crate::keywords::is_internal;
+use crate::keywords::{self, is_internal};
 use crate::low::full_name;
 
 /// Returns the errors of a chunk. Also moves `umask` to the number `__umask__`.
@@ -79,6 +79,26 @@ pub fn arguments(function: &Function, full: &str, low: &Map) -> Result<Bound, St
     }
 }
 
+/// State modules whose other arguments are data, under any name.
+const OF_ANY_NAME: [&str; 4] = ["beacon", "event", "http", "module"];
+
+/// Returns the arguments of a chunk that are probably misspelt, each with the argument that was probably meant. A function that
+/// takes any keyword runs with them, as in Salt; the author should learn that they have no effect.
+pub fn misspelt<'a>(function: &Function, low: &'a Map) -> Vec<(&'a str, &'static str)> {
+    /// Shorter names are like too many others.
+    const SHORTEST: usize = 4;
+    if function.kwargs.is_none() || low.get_str("state").is_some_and(|state| OF_ANY_NAME.contains(&state)) {
+        return Vec::new();
+    }
+    let own = || function.params.iter().map(|param| param.name);
+    let unknown = low.text_keys().filter(|key| {
+        key.len() >= SHORTEST && !key.starts_with("__") && !is_internal(key) && own().all(|name| name != *key)
+    });
+    let near =
+        |key| value::near::nearest(key, own().chain(keywords::public()).filter(|name| name.len() >= SHORTEST - 1));
+    unknown.filter_map(|key| Some((key, near(key)?))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +144,20 @@ mod tests {
         let mut low = map! { "state" => "mod", "fun" => "plain", "name" => "a", "needed" => 1, "umask" => 22 };
         assert!(verify(&mut low, &states()).is_empty());
         assert_eq!(low.get("__umask__"), Some(&18.into()));
+    }
+
+    #[test]
+    fn misspelt_arguments_of_functions_that_take_any_are_found() {
+        static ANY: Function = Function { kwargs: Some("kwargs"), ..PLAIN };
+        let low = map! {
+            "state" => "mod", "fun" => "any", "__id__" => "a", "name" => "a", "neded" => 1, "requre" => 1, "require" => 1,
+            "order" => 1, "colour" => 1, "mde" => 1,
+        };
+        assert_eq!(misspelt(&ANY, &low), [("neded", "needed"), ("requre", "require")]);
+        assert!(misspelt(&PLAIN, &low).is_empty(), "such a function refuses them");
+        let mut low = low;
+        low.insert("state", "event");
+        assert!(misspelt(&ANY, &low).is_empty(), "its arguments are the fields of an event");
     }
 
     #[test]

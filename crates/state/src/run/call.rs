@@ -110,6 +110,12 @@ impl Run {
         trial: bool,
     ) -> Result<Map, Error> {
         let bound = bind::arguments(function, full, low).map_err(Error::Other)?;
+        if !trial {
+            for (key, near) in bind::misspelt(function, low) {
+                let id = low.get("__id__").map(Value::to_string).unwrap_or_default();
+                tracing::warn!("{full} of '{id}' has no argument '{key}', which is ignored. Did you mean '{near}'?");
+            }
+        }
         let has = |fun: &str| ctx.agent.states().find(&format!("{}.{fun}", text_of(low, "state"))).is_ok();
         let mut checked = checks::Checked::default();
         // Some state modules evaluate these checks themselves, with options that only they know.
