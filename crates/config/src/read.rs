@@ -97,7 +97,13 @@ impl Reader {
     fn check(&mut self, layer: &mut Opts) -> Result<(), Error> {
         let names: Vec<String> = layer.map.text_keys().map(str::to_owned).collect();
         for name in names {
-            let Some(types) = table::types(self.role, &name) else { continue };
+            let Some(types) = table::types(self.role, &name) else {
+                self.warnings.extend(misspelt(&name).map(|near| {
+                    let place = layer.origins.get(&name).map(|origin| format!("{origin}: ")).unwrap_or_default();
+                    format!("config: {place}option '{name}' is not known. Did you mean '{near}'?")
+                }));
+                continue;
+            };
             if types.contains(&Type::None) && !types.contains(&Type::Str) && layer.map.get_str(&name) == Some("None") {
                 // Salt's own sample files write Python's `None` where YAML's null is meant.
                 layer.set(&name, Value::Null);
@@ -158,6 +164,20 @@ impl Reader {
         }
         Ok(all)
     }
+}
+
+/// Returns the option that was probably meant by an unknown one. Operators keep keys of their own in these files, which modules
+/// and `config.get` read, so only what is very much like an option counts.
+fn misspelt(name: &str) -> Option<&'static str> {
+    /// Shorter names are like too many words, such as `users`.
+    const SHORTEST: usize = 8;
+    // Names with a dot or a colon belong to modules.
+    if name.len() < SHORTEST || name.starts_with('_') || name.contains(['.', ':']) {
+        return None;
+    }
+    let slips = if name.len() < 12 { 1 } else { 2 };
+    let known = table::names(Role::Master).chain(table::names(Role::Minion));
+    value::near::nearest_within(name, known.filter(|name| name.len() >= SHORTEST), slips)
 }
 
 fn is_saved_schedule(path: &Path) -> bool {

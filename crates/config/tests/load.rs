@@ -151,6 +151,24 @@ fn oddities_are_accepted_with_a_warning() {
 }
 
 #[test]
+fn misspelt_options_are_named_and_keys_of_operators_are_not() {
+    let own = "users: {}\nsites: []\nhosts.file: /x\nmy_company_roots: {}\nschedules.x: 1\nroles: [web]\n";
+    let tree = Tree::new(&[
+        ("master", &format!("auto_acept: true\n{own}")),
+        ("master.d/roots.conf", "# first\nfiel_roots: {}\nfile_roots: {}\n"),
+    ]);
+    let file = |name: &str| tree.path(name).display().to_string();
+    let expected = [
+        format!("config: {}:1: option 'auto_acept' is not known. Did you mean 'auto_accept'?", file("master")),
+        format!(
+            "config: {}:2: option 'fiel_roots' is not known. Did you mean 'file_roots'?",
+            file("master.d/roots.conf")
+        ),
+    ];
+    assert_eq!(tree.master().unwrap().warnings, expected);
+}
+
+#[test]
 fn a_damaged_saved_schedule_is_renamed() {
     let tree = Tree::new(&[("minion", "id: a\n"), ("minion.d/_schedule.conf", "a: b: c\n")]);
     assert_eq!(tree.minion().unwrap().id, "a");
