@@ -8,6 +8,8 @@ mod circles;
 #[cfg(test)]
 mod documents;
 mod fuzz;
+#[cfg(test)]
+mod hardening;
 mod instructions;
 mod packages;
 mod real_salt;
