@@ -58,6 +58,8 @@ pub enum Incoming {
         /// Its content, still packed.
         message: Bytes,
     },
+    /// A member said with which others it is linked.
+    Linked(Node, Vec<Node>),
     /// Messages to this member were lost because its queue was full.
     Overflowed(Node),
 }

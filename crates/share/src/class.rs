@@ -80,6 +80,36 @@ impl Class {
     }
 }
 
+/// Some of the classes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Classes(u16);
+
+impl Classes {
+    /// All of them.
+    pub const ALL: Classes = Classes(u16::MAX);
+
+    /// Returns all classes but these: what an option leaves out, or what the members have in a store that they share already.
+    pub fn without(left_out: &[Class]) -> Classes {
+        Classes(left_out.iter().fold(u16::MAX, |all, class| all & !(1 << class.number())))
+    }
+
+    /// Returns whether a class is among them.
+    pub fn contains(self, class: Class) -> bool {
+        self.0 & 1 << class.number() != 0
+    }
+
+    /// Returns the classes, in the order in which copies are compared.
+    pub fn iter(self) -> impl Iterator<Item = Class> {
+        Class::ALL.into_iter().filter(move |class| self.contains(*class))
+    }
+}
+
+impl fmt::Debug for Classes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

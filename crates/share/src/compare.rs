@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use crate::message::{Differ, Fetch, Items, Message, Missing, Parts, Root};
 use crate::records::Index;
 use crate::sums::{ItemHash, Level};
-use crate::{Class, Key};
+use crate::{Class, Classes, Key};
 
 /// How many parts are divided further in one message.
 const PARTS_AT_ONCE: usize = 64;
@@ -26,6 +26,8 @@ pub struct Comparison {
     round: u64,
     /// The first minute of jobs that is compared: what is older, one of the two may have dropped.
     since: u32,
+    /// What this member shares.
+    shared: Classes,
     /// Classes that differ and were not looked at yet.
     classes: VecDeque<Class>,
     class: Option<Class>,
@@ -62,11 +64,12 @@ pub struct Outcome {
 }
 
 impl Comparison {
-    /// Starts a comparison of what is at least as young as the minute `since`.
-    pub fn start(index: &impl Index, round: u64, since: u32) -> (Comparison, Message) {
+    /// Starts a comparison of what is at least as young as the minute `since`, in the classes that this member shares.
+    pub fn start(index: &impl Index, round: u64, since: u32, shared: Classes) -> (Comparison, Message) {
         let comparison = Comparison {
             round,
             since,
+            shared,
             classes: VecDeque::new(),
             class: None,
             parts: VecDeque::new(),
@@ -90,7 +93,10 @@ impl Comparison {
             return Step::Ignore;
         }
         self.since = self.since.max(theirs.since);
-        let unequal = |&&(class, sum): &&(Class, _)| index.root(class, first_leaf(class, self.since)) != sum;
+        // What only one of the two shares is not compared.
+        let unequal = |&&(class, sum): &&(Class, _)| {
+            self.shared.contains(class) && index.root(class, first_leaf(class, self.since)) != sum
+        };
         let differing: Vec<Class> = theirs.sums.iter().filter(unequal).map(|(class, _)| *class).collect();
         if differing.is_empty() || self.closing {
             let settled = differing.iter().all(|class| class.is_timed());
@@ -159,7 +165,12 @@ impl Comparison {
     }
 
     fn root(&self, index: &impl Index) -> Message {
-        Message::Root(Root { round: self.round, since: self.since, answer: false, sums: roots(index, self.since) })
+        Message::Root(Root {
+            round: self.round,
+            since: self.since,
+            answer: false,
+            sums: roots(index, self.since, self.shared),
+        })
     }
 
     fn fetch(&self, class: Class) -> Message {
@@ -202,10 +213,10 @@ impl Comparison {
 /// The maximum number of parts that a message names.
 pub(crate) const MOST_PARTS: usize = 8_192;
 
-/// Answers [`Message::Root`]. `since` is the first minute of jobs that this member still has.
-pub fn answer_root(index: &impl Index, since: u32, theirs: &Root) -> Message {
+/// Answers [`Message::Root`]. `since` is the first minute of jobs that this member still has, `shared` what it shares.
+pub fn answer_root(index: &impl Index, since: u32, shared: Classes, theirs: &Root) -> Message {
     let since = since.max(theirs.since);
-    Message::Root(Root { round: theirs.round, since, answer: true, sums: roots(index, since) })
+    Message::Root(Root { round: theirs.round, since, answer: true, sums: roots(index, since, shared) })
 }
 
 /// Answers [`Message::Parts`].
@@ -241,8 +252,8 @@ pub fn fetched(index: &impl Index, theirs: &Fetch) -> Vec<Option<Key>> {
     theirs.hashes.iter().map(|hash| own.get(hash).cloned()).collect()
 }
 
-fn roots(index: &impl Index, since: u32) -> Vec<(Class, crate::Sum)> {
-    Class::ALL.iter().map(|&class| (class, index.root(class, first_leaf(class, since)))).collect()
+fn roots(index: &impl Index, since: u32, shared: Classes) -> Vec<(Class, crate::Sum)> {
+    shared.iter().map(|class| (class, index.root(class, first_leaf(class, since)))).collect()
 }
 
 /// Returns the first finest part of a class that is compared.

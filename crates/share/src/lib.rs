@@ -28,7 +28,7 @@ pub mod testing;
 pub mod votes;
 
 pub use carrier::{Carrier, Incoming, Lane, SendResult, To};
-pub use class::Class;
+pub use class::{Class, Classes};
 pub use decision::{By, Decision, MAX_CONTENT, MAX_DECISION, Seen, SignedDecision, State};
 pub use digest::Digest;
 pub use entry::{Entry, Wish};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crypto::MemberKey;
 
 use crate::records::Records;
-use crate::{Class, Digest, Entry, HybridClock, Incoming, Key, LossWatch, Message, Node, Record, Stamp};
+use crate::{Class, Classes, Digest, Entry, HybridClock, Incoming, Key, LossWatch, Message, Node, Record, Stamp};
 
 mod action;
 mod change;
@@ -42,12 +42,14 @@ pub struct Settings {
     pub keep_jobs: u64,
     /// For how long deletions are remembered, in milliseconds (`cluster_tombstone_days`).
     pub keep_tombstones: u64,
+    /// What this member shares.
+    pub shared: Classes,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         const DAY: u64 = 86_400_000;
-        Settings { keep_jobs: DAY, keep_tombstones: 90 * DAY }
+        Settings { keep_jobs: DAY, keep_tombstones: 90 * DAY, shared: Classes::ALL }
     }
 }
 
@@ -146,6 +148,11 @@ impl<R: Records> Model<R> {
             Incoming::Up(node) => self.up(node, now, &mut actions),
             Incoming::Down(node, _) => drop(self.peers.remove(&node)),
             Incoming::Overflowed(node) => self.compare_soon(node, now),
+            Incoming::Linked(node, with) => {
+                if let Some(peer) = self.peers.get_mut(&node) {
+                    peer.linked_with = Some(with);
+                }
+            }
             Incoming::Message { from, message, .. } => self.message(from, &message, now, &mut actions),
         }
         actions

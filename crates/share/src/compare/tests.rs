@@ -82,7 +82,7 @@ fn carried(message: &Message, costs: &mut Costs) -> Message {
 /// Compares until the end, and lets both take what they lack.
 fn compare<C: Copies>(asker: &mut C, answerer: &mut C, since: (u32, u32)) -> (Outcome, Costs) {
     let mut costs = Costs::default();
-    let (mut comparison, root) = Comparison::start(asker, 7, since.0);
+    let (mut comparison, root) = Comparison::start(asker, 7, since.0, Classes::ALL);
     let mut step = Step::Send(root);
     loop {
         step = match step {
@@ -96,7 +96,7 @@ fn compare<C: Copies>(asker: &mut C, answerer: &mut C, since: (u32, u32)) -> (Ou
                 }
                 question => {
                     let answer = match &question {
-                        Message::Root(root) => answer_root(answerer, since.1, root),
+                        Message::Root(root) => answer_root(answerer, since.1, Classes::ALL, root),
                         Message::Parts(parts) => answer_parts(answerer, parts),
                         Message::Items(items) => answer_items(answerer, items),
                         other => panic!("no question of a comparison: {other:?}"),
@@ -203,7 +203,7 @@ fn what_one_member_has_dropped_is_left_alone() {
 
 #[test]
 fn answers_of_another_comparison_are_ignored() {
-    let (mut comparison, _) = Comparison::start(&Digests::default(), 7, 0);
+    let (mut comparison, _) = Comparison::start(&Digests::default(), 7, 0, Classes::ALL);
     let root = Root { round: 6, since: 0, answer: true, sums: Vec::new() };
     assert_eq!(comparison.hear_root(&Digests::default(), &root), Step::Ignore);
     let missing = Missing { round: 7, here: vec![1], there: vec![2] };

@@ -120,7 +120,7 @@ impl<R: Records> Model<R> {
         }
         let record = Record::new(key, self.clock.next(now.wall), content);
         let Some(record) = self.merge_own(record, now, actions) else { return };
-        if class == Class::Data {
+        if class == Class::Data && self.settings.shared.contains(class) {
             // The minion may have told the others as well.
             let due = now.steady + ANNOUNCE_AFTER;
             let announcement = Announcement { digest: record.digest, stamp: record.stamp, due };

@@ -37,7 +37,7 @@ impl<R: Records> Model<R> {
 
     fn start_comparison(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
         let (round, since) = (self.next_number(), self.since(now));
-        let (comparison, root) = Comparison::start(&self.records, round, since);
+        let (comparison, root) = Comparison::start(&self.records, round, since, self.settings.shared);
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.compare_at = peer.asks.then_some(now.steady + COMPARE_EVERY);
             peer.comparison = Some(Running { comparison, until: answer_by(now), deliver: Default::default() });
@@ -61,7 +61,7 @@ impl<R: Records> Model<R> {
                     peer.comparison = None;
                     peer.compare_at = None;
                 }
-                compare::answer_root(&self.records, self.since(now), root)
+                compare::answer_root(&self.records, self.since(now), self.settings.shared, root)
             }
             Message::Parts(parts) => compare::answer_parts(&self.records, parts),
             Message::Items(items) => compare::answer_items(&self.records, items),

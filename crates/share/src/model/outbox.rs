@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::peer::MOST_UNANSWERED;
+use super::peer::{MOST_UNANSWERED, Peer};
+use super::receive::MOST_SERVED;
 use super::{Action, Model, Moment};
 use crate::message::{MAX_MESSAGE, Part, Put};
 use crate::records::Records;
@@ -44,7 +45,7 @@ impl Outbox {
 impl<R: Records> Model<R> {
     /// Sends a record that changed here to all linked members, soon.
     pub(super) fn send_record(&mut self, record: Record, now: Moment, actions: &mut Vec<Action>) {
-        if self.peers.is_empty() {
+        if self.peers.is_empty() || !self.settings.shared.contains(record.class()) {
             return;
         }
         let (size, age) = (record.size(), self.age(&record, now));
@@ -134,6 +135,25 @@ impl<R: Records> Model<R> {
             self.send_put(to, records, bytes, now, actions);
         }
         taken
+    }
+
+    /// Passes records on that came straight from the member that wrote them, to whoever is not linked with it.
+    ///
+    /// What is passed on comes from another member than its writer, so nothing is passed on twice.
+    pub(super) fn pass_on(
+        &mut self,
+        origin: Node,
+        keys: &[Option<(Class, Key)>],
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
+        let apart = |(node, peer): (&Node, &Peer)| {
+            let linked = peer.linked_with.as_ref().is_none_or(|with| with.contains(&origin));
+            (*node != origin && !linked).then_some(*node)
+        };
+        for node in self.peers.iter().filter_map(apart).collect::<Vec<_>>() {
+            self.send_keys(node, keys, MOST_SERVED, now, actions);
+        }
     }
 
     fn send_put(

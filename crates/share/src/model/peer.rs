@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::Moment;
 use crate::compare::Comparison;
 use crate::message::{MAX_WHOLE, Part};
-use crate::{Class, Digest, Key};
+use crate::{Class, Digest, Key, Node};
 
 /// How often two copies are compared, in milliseconds.
 pub(super) const COMPARE_EVERY: u64 = 60_000;
@@ -30,6 +30,8 @@ pub(super) struct Peer {
     pub comparison: Option<Running>,
     /// Records that were sent and not answered, by the number of the message.
     pub unanswered: BTreeMap<u64, Sent>,
+    /// With which members it is linked, as far as it said so.
+    pub linked_with: Option<Vec<Node>>,
     /// What it said it has, so that it is not told the same.
     pub announced: BTreeMap<Key, Digest>,
     assembly: Option<Assembly>,
@@ -65,6 +67,7 @@ impl Peer {
             asks,
             comparison: None,
             unanswered: BTreeMap::new(),
+            linked_with: None,
             announced: BTreeMap::new(),
             assembly: None,
         }

@@ -13,11 +13,18 @@ impl<R: Records> Model<R> {
     /// Takes records of another member and answers what became of them.
     pub(super) fn receive(&mut self, from: Node, put: Put, now: Moment, actions: &mut Vec<Action>) {
         let Put { number, records, served } = put;
-        let mut refused = Vec::new();
+        let (mut refused, mut news) = (Vec::new(), Vec::new());
         for (place, (record, age)) in records.into_iter().enumerate() {
-            if let Err(reason) = self.receive_one(from, record, age, now, actions) {
-                refused.push((place as u64, reason));
+            let (class, key) = (record.class(), record.key.clone());
+            let straight = record.stamp.node == from;
+            match self.receive_one(from, record, age, now, actions) {
+                Ok(true) if straight => news.push(Some((class, key))),
+                Ok(_) => {}
+                Err(reason) => refused.push((place as u64, reason)),
             }
+        }
+        if !news.is_empty() {
+            self.pass_on(from, &news, now, actions);
         }
         if let Some((_, reason)) = refused.first() {
             actions.push(Action::Warn(format!("{} records of {from:?} are refused: {reason}", refused.len())));
@@ -28,6 +35,7 @@ impl<R: Records> Model<R> {
         }
     }
 
+    /// Takes a record of another member. Returns whether it is new here.
     fn receive_one(
         &mut self,
         from: Node,
@@ -35,8 +43,11 @@ impl<R: Records> Model<R> {
         age: u64,
         now: Moment,
         actions: &mut Vec<Action>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let class = record.class();
+        if !self.settings.shared.contains(class) {
+            return Ok(false);
+        }
         let latest = match &record.content {
             Content::Decided(_, entry) => entry.latest().max(record.stamp.time),
             _ => record.stamp.time,
@@ -47,7 +58,7 @@ impl<R: Records> Model<R> {
         let (record, refusal) = match record.content {
             Content::Decided(_, entry) => {
                 let (entry, refusal) = self.checked(class, &record.key, entry);
-                let refusal = refusal.map_or(Ok(()), Err);
+                let refusal = refusal.map_or(Ok(false), Err);
                 if entry.decisions().is_empty() {
                     return refusal;
                 }
@@ -58,13 +69,14 @@ impl<R: Records> Model<R> {
                 if !self.members.rights(from).contains(right) {
                     return Err(format!("its sender lacks the right {}", right.name()));
                 }
-                (record, Ok(()))
+                (record, Ok(false))
             }
         };
         if self.is_over(&record, age, now) {
             return refusal;
         }
-        self.merge(record, age, now, actions).and(refusal)
+        let new = self.merge(record, age, now, actions)?;
+        refusal.map(|_| new)
     }
 
     /// Returns the decisions of an entry that count, and why others do not. Decisions that are here already were checked then.
@@ -81,14 +93,14 @@ impl<R: Records> Model<R> {
         (Entry::new(good), refusal)
     }
 
-    /// Merges a record from elsewhere into the copy here.
+    /// Merges a record from elsewhere into the copy here. Returns whether that made something new of it.
     pub(super) fn merge(
         &mut self,
         record: Record,
         age: u64,
         now: Moment,
         actions: &mut Vec<Action>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let class = record.class();
         self.clock.observe(record.stamp.time);
         let before = self.records.get(class, &record.key);
@@ -97,7 +109,7 @@ impl<R: Records> Model<R> {
         }
         let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
         if before.as_ref() == Some(&merged) {
-            return Ok(());
+            return Ok(false);
         }
         let changed = before.as_ref().is_none_or(|before| before.digest != merged.digest);
         let arrived = match self.records.arrived(class, &merged.key) {
@@ -108,7 +120,7 @@ impl<R: Records> Model<R> {
         if changed {
             self.consequences(before.as_ref(), merged, actions);
         }
-        Ok(())
+        Ok(changed)
     }
 
     fn consequences(&mut self, before: Option<&Record>, record: Record, actions: &mut Vec<Action>) {
@@ -167,7 +179,7 @@ impl<R: Records> Model<R> {
             {
                 peer.announced(key.clone(), digest);
             }
-            let own = key.fits(class).then(|| self.records.get(class, &key));
+            let own = (key.fits(class) && self.settings.shared.contains(class)).then(|| self.records.get(class, &key));
             if own.is_some_and(|own| own.is_none_or(|own| own.digest != digest && own.stamp < stamp)) {
                 wanted.push((class, key));
             }
@@ -179,8 +191,11 @@ impl<R: Records> Model<R> {
 
     /// Sends records that another member asks for.
     pub(super) fn wanted(&mut self, from: Node, keys: Vec<(Class, Key)>, now: Moment, actions: &mut Vec<Action>) {
-        let keys: Vec<Option<(Class, Key)>> =
-            keys.into_iter().filter(|(class, key)| key.fits(*class)).map(Some).collect();
+        let keys: Vec<Option<(Class, Key)>> = keys
+            .into_iter()
+            .filter(|(class, key)| key.fits(*class) && self.settings.shared.contains(*class))
+            .map(Some)
+            .collect();
         // What does not fit is found by comparing.
         self.send_keys(from, &keys, MOST_SERVED, now, actions);
     }

@@ -196,6 +196,39 @@ fn data_that_only_one_got_are_fetched() {
 }
 
 #[test]
+fn what_one_member_writes_reaches_those_it_is_cut_off_from() {
+    let mut net = Net::new(3, 1);
+    net.run(SECOND);
+    net.cut(0, 2);
+    let (first, second, third) = (net.node(0), net.node(1), net.node(2));
+    net.report(1, Incoming::Linked(first, vec![second]));
+    net.report(1, Incoming::Linked(third, vec![second]));
+    net.sent.clear();
+    net.decide(0, "web1", State::Accepted, "k");
+    net.write(2, &format!("{JID}/web1"), returned(third, packed("return")));
+    net.run(20);
+    net.check_equal("through the other one");
+    assert_eq!(net.sent["put"], 4, "each is sent once and passed on once");
+}
+
+#[test]
+fn what_a_member_does_not_share_stays_out() {
+    let mut net = Net::strangers(2, 1, Rights::ALL);
+    net.hosts[1].model.settings.shared = Classes::without(&[Class::Data]);
+    net.write(0, "grains/web1", Content::Data(Some(packed("grains"))));
+    net.write(0, &format!("{JID}/web1"), returned(net.node(0), packed("return")));
+    net.link(0, 1);
+    net.run(SECOND);
+    net.write(1, "grains/web2", Content::Data(Some(packed("grains"))));
+    net.run(5 * MINUTE);
+    assert_eq!(net.hosts[1].model.records().root(Class::Return, 0).count, 1);
+    assert_eq!(net.hosts[0].model.records().root(Class::Data, 0).count, 1);
+    assert_eq!(net.hosts[1].model.records().root(Class::Data, 0).count, 1, "only what it wrote itself");
+    let lower = if net.node(0) < net.node(1) { 0 } else { 1 };
+    assert!(net.hosts[lower].model.compared(net.node(1 - lower)).is_some());
+}
+
+#[test]
 fn idle_members_only_compare_roots() {
     let mut net = Net::new(2, 1);
     net.run(MINUTE + SECOND);
@@ -390,6 +423,20 @@ fn clocks_that_jump_change_nothing() {
     net.run(2 * MINUTE);
     net.check_equal("clocks");
     assert!(net.hosts.iter().all(|host| accepted(host, "web1")), "the order of decisions is kept");
+}
+
+#[test]
+fn what_is_written_later_counts_although_the_clock_is_behind() {
+    let mut net = Net::new(2, 1);
+    net.hosts[0].ahead = 3 * 60 * MINUTE;
+    net.run(SECOND);
+    net.write(0, "grains/web1", Content::Data(Some(packed("old"))));
+    net.run(SECOND);
+    net.write(1, "grains/web1", Content::Data(Some(packed("new"))));
+    net.run(SECOND);
+    net.check_equal("clocks");
+    let record = net.hosts[0].model.records().get(Class::Data, &Key::new("grains/web1").unwrap());
+    assert_eq!(record.unwrap().content, Content::Data(Some(packed("new"))));
 }
 
 #[test]
