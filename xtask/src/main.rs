@@ -77,7 +77,10 @@ fn chore_of(chore: &str, rest: &[String]) -> Result<(), Failure> {
         "storm" => storm(rest),
         "fuzz" => fuzz::chore(rest),
         "instructions" => instructions::chore(rest),
-        "salt" => real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release)),
+        "salt" => {
+            real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))?;
+            real_salt::ensure_clients()
+        }
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

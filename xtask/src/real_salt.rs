@@ -37,6 +37,21 @@ pub fn ensure(release: &str) -> Result<(), Failure> {
     }
 }
 
+/// The Python clients of servers that scenarios let the real Salt use.
+const CLIENTS: [&str; 1] = ["redis"];
+
+/// Makes sure that the Python clients of servers are installed, in a folder of their own: with them beside it, the real Salt
+/// would have more functions in every scenario.
+pub fn ensure_clients() -> Result<(), Failure> {
+    let folder = folder().join("clients");
+    if CLIENTS.iter().all(|name| folder.join(name).is_dir()) {
+        return Ok(());
+    }
+    println!("installing Python clients of servers into {}", folder.display());
+    let pip = self::folder().join(NEWEST).join("bin/pip");
+    Step::new(pip).args(["install", "--quiet", "--target"]).arg(&folder).args(CLIENTS).run()
+}
+
 fn runs(release: &str) -> bool {
     // A virtual environment outlives the Python it was made with, so having the file is not enough.
     let version = Step::new(folder().join(release).join("bin/salt")).arg("--version").output();

@@ -59,7 +59,8 @@ fn prepare(scope: Scope) -> Result<Result<JoinHandle<Result<(), Failure>>, Failu
 }
 
 fn install_real_salt() -> Result<(), Failure> {
-    real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))
+    real_salt::RELEASES.iter().try_for_each(|release| real_salt::ensure(release))?;
+    real_salt::ensure_clients()
 }
 
 fn checks(tally: &mut Tally, times: &mut Times) {

@@ -25,6 +25,9 @@ const COMMON: &[&str] = &[
     "engines",
     "features",
     "grains_dirs",
+    // Only the master's cache has a memory.
+    "memcache_expire_seconds",
+    "memcache_max_items",
     "module_dirs",
     "multiprocessing",
     "outputter_dirs",

@@ -46,6 +46,9 @@ pub enum Error {
     /// A file or directory cannot be made.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The minion data cache cannot work with the options.
+    #[error(transparent)]
+    Cache(#[from] cache::Error),
     /// The file server cannot work with the options.
     #[error(transparent)]
     Files(#[from] files::Error),

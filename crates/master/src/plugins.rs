@@ -15,7 +15,7 @@ const PLUGINS: [(&str, &str); 1] =
     [("external_auth", "external authentication is not supported yet; requests that use it are refused")];
 
 /// Options with built-in values.
-const BUILT_IN: [(&str, &[&str]); 2] = [("cache", &["localfs"]), ("keys.cache_driver", &["localfs_key", "localfs"])];
+const BUILT_IN: [(&str, &[&str]); 1] = [("keys.cache_driver", &["localfs_key", "localfs"])];
 
 fn complaints(config: &Master) -> Vec<String> {
     let option = |name: &str| config.raw.get(name).filter(|value| value.truthy());
@@ -71,7 +71,7 @@ mod tests {
         let options = map! {
             "external_auth" => map! { "pam" => map! {} },
             "renderer" => "py",
-            "cache" => "mysql",
+            "keys.cache_driver" => "mysql",
             "fileserver_backend" => list!["roots", "git", "hg"],
             "master_tops" => map! { "ext_nodes" => "nodes", "cobbler" => true },
         };

@@ -1,19 +1,20 @@
 //! What a master stores on disk and reads from it. Works without a running master: `salt-run` uses it, too.
 
+use cache::{Cache, Part};
 use config::Master;
 use exec::Catalogue;
 use files::{FileServer, Inbox};
 use keys::{Bank, KeyStore, LiveKeys};
 use rt::Rt;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Layout;
 use store::jobs::JobCache;
-use store::minion_data::MinionDataCache;
 use store::publish_auth::PublishAuth;
 use store::sessions::SessionKeys;
 use store::tokens::TokenStore;
-use targeting::{Checker, Expected, MinionData, TargetType};
+use targeting::{Checker, Expected, MinionData, Needs, ReadAhead, TargetType};
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -30,7 +31,7 @@ pub struct Stores {
     /// Jobs and their returns.
     pub jobs: JobCache,
     /// Grains, pillar and mine of minions.
-    pub data: MinionDataCache,
+    pub data: Arc<Cache>,
     /// Tokens of users.
     pub tokens: TokenStore,
     /// Session keys of minions.
@@ -62,7 +63,7 @@ impl Stores {
         Ok(Stores {
             keys: LiveKeys::new(KeyStore::of_master(&config)),
             jobs: JobCache::of_master(&cachedir, hash, &config.jobs.master_job_cache),
-            data: MinionDataCache::new(&cachedir, layout).with_most_environments(config.jobs.max_pillar_environments),
+            data: Arc::new(Cache::of_master(&config)?),
             tokens: TokenStore::new(&config.paths.token_dir, layout),
             sessions: SessionKeys::new(&cachedir, session_life(config.keys.publish_session)),
             publish_auth: PublishAuth::new(&cachedir),
@@ -113,10 +114,12 @@ fn session_life(configured: Duration) -> Duration {
 }
 
 /// Reads cached data. Unreadable data is treated as absent, and logged.
-fn cached(what: &str, id: &str, read: impl FnOnce(&MinionId) -> store::Result<Option<Arc<Map>>>) -> Option<Arc<Map>> {
+fn cached(what: &str, id: &str, read: impl FnOnce(&MinionId) -> cache::Result<Option<Arc<Map>>>) -> Option<Arc<Map>> {
     let id = MinionId::new(id).ok()?;
     read(&id).unwrap_or_else(|error| {
-        tracing::warn!(minion = %id, "failed to read the cached {what} of {id}: {error}");
+        if !error.is_logged() {
+            tracing::warn!(minion = %id, "failed to read the cached {what} of {id}: {error}");
+        }
         None
     })
 }
@@ -128,7 +131,9 @@ impl MinionData for Stores {
 
     fn cached(&self) -> Vec<String> {
         self.data.ids().unwrap_or_else(|error| {
-            tracing::warn!("failed to list the minion data cache: {error}");
+            if !error.is_logged() {
+                tracing::warn!("failed to list the minion data cache: {error}");
+            }
             Vec::new()
         })
     }
@@ -139,5 +144,21 @@ impl MinionData for Stores {
 
     fn pillar(&self, id: &str) -> Option<Arc<Map>> {
         cached("pillar", id, |id| self.data.pillar(id))
+    }
+
+    fn batch(&self) -> Option<usize> {
+        self.data.batch()
+    }
+
+    fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
+        let read = |part: Part| {
+            self.data.read(part, ids).unwrap_or_else(|error| {
+                if !error.is_logged() {
+                    tracing::warn!("failed to read the cached {} of minions: {error}", part.name());
+                }
+                HashMap::new()
+            })
+        };
+        ReadAhead { grains: needs.grains.then(|| read(Part::Grains)), pillar: needs.pillar.then(|| read(Part::Pillar)) }
     }
 }

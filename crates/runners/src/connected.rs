@@ -33,7 +33,7 @@ pub fn connected(ctx: &RunnerContext, subset: Option<&[String]>) -> Result<Vec<(
         return Ok(Vec::new());
     }
     let peers = peers(ctx.config.network.publish_port);
-    let data = ctx.data();
+    let data = ctx.data()?;
     let mut found = Vec::new();
     for id in data.ids().map_err(failed)?.into_iter().filter(|id| wanted(id)) {
         let Ok(minion) = MinionId::new(id.as_str()) else { continue };

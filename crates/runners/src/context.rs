@@ -2,17 +2,16 @@
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use cache::Cache;
 use config::Master;
 use exec::{Catalogue, Error, Result};
 use files::FileServer;
 use keys::KeyStore;
 use rt::Rt;
-use store::Layout;
 use store::jobs::JobCache;
-use store::minion_data::MinionDataCache;
 use value::Map;
 use value::error::chain;
 
@@ -39,6 +38,8 @@ pub struct RunnerContext {
     pub catalogue: Catalogue,
     /// The job.
     pub job: Job,
+    /// Opened when it is first needed; clones have the same.
+    data: Arc<OnceLock<Arc<Cache>>>,
 }
 
 /// Wheel functions get the same context as runners.
@@ -96,8 +97,8 @@ impl Job {
 impl RunnerContext {
     /// A context nobody watches, without a job yet.
     pub fn new(config: Arc<Master>, rt: Rt, events: Events, tables: &'static Tables, catalogue: Catalogue) -> Self {
-        let (sink, job) = (Arc::new(Silent), Job::default());
-        RunnerContext { config, rt, events, sink, connected: None, tables, catalogue, job }
+        let (sink, job, data) = (Arc::new(Silent), Job::default(), Arc::default());
+        RunnerContext { config, rt, events, sink, connected: None, tables, catalogue, job, data }
     }
 
     /// The same, with a sink.
@@ -108,6 +109,11 @@ impl RunnerContext {
     /// The same, with a live view of the connected minions.
     pub fn with_connected(self, connected: Arc<dyn Connected>) -> Self {
         RunnerContext { connected: Some(connected), ..self }
+    }
+
+    /// The same, with the minion data cache that the running master has open.
+    pub fn with_data(self, data: Arc<Cache>) -> Self {
+        RunnerContext { data: Arc::new(data.into()), ..self }
     }
 
     /// The same, for a job.
@@ -154,9 +160,14 @@ impl RunnerContext {
         Ok(JobCache::beside_master(self.cachedir(), hash, &self.config.jobs.master_job_cache))
     }
 
-    /// Grains, pillar and mine of minions.
-    pub fn data(&self) -> MinionDataCache {
-        MinionDataCache::new(self.cachedir(), Layout::default())
+    /// Grains, pillar and mine of minions, and other values by bank and key.
+    pub fn data(&self) -> Result<Arc<Cache>> {
+        if let Some(open) = self.data.get() {
+            return Ok(open.clone());
+        }
+        let opened = Arc::new(Cache::of_master(&self.config).map_err(failed)?);
+        // Another thread may have been faster.
+        Ok(self.data.get_or_init(|| opened).clone())
     }
 
     /// The keys of minions.

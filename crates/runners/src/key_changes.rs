@@ -65,7 +65,10 @@ impl keys::Effects for Shared {
     }
 
     fn clean_minion_data(&self, keep: &HashSet<MinionId>) {
-        let data = self.0.ctx.data();
+        let data = match self.0.ctx.data() {
+            Ok(data) => data,
+            Err(error) => return tracing::warn!("failed to open the minion data cache: {error}"),
+        };
         let ids = match data.ids() {
             Ok(ids) => ids,
             Err(error) => return tracing::warn!("failed to list the minion data cache: {error}"),

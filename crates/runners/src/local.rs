@@ -137,7 +137,7 @@ impl Answers {
             return Vec::new();
         }
         let connected = crate::connected(ctx, None).unwrap_or_default();
-        let data = ctx.data().ids().unwrap_or_default();
+        let data = ctx.data().ok().and_then(|data| data.ids().ok()).unwrap_or_default();
         // Salt adds "Not connected" only when it can know: somebody is connected, and this minion has been here
         // before.
         let away = |id: &String| {

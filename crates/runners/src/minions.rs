@@ -1,10 +1,12 @@
 //! Which minions a target matches, by keys and cached data.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use cache::{Cache, Part};
 use exec::{Error, Result};
 use keys::Bank;
-use targeting::{Checker, DEFAULT_DELIMITER, MinionData, TargetType};
+use targeting::{Checker, DEFAULT_DELIMITER, MinionData, Needs, ReadAhead, TargetType};
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -13,13 +15,16 @@ use crate::RunnerContext;
 /// The minions of a master as its files show them.
 pub struct Minions<'a> {
     ctx: &'a RunnerContext,
-    data: store::minion_data::MinionDataCache,
+    data: Arc<Cache>,
 }
 
 impl<'a> Minions<'a> {
     /// Looks at the files of a master.
-    pub fn new(ctx: &'a RunnerContext) -> Self {
-        Minions { ctx, data: ctx.data() }
+    ///
+    /// # Errors
+    /// When an option of the minion data cache has an invalid value.
+    pub fn new(ctx: &'a RunnerContext) -> Result<Self> {
+        Ok(Minions { ctx, data: ctx.data()? })
     }
 
     /// Returns what expands targets.
@@ -47,19 +52,50 @@ impl<'a> Minions<'a> {
         })
     }
 
-    /// Returns the mine of a minion.
-    pub fn mine(&self, id: &str) -> Option<Arc<Map>> {
-        self.read("mine", id, |id| self.data.mine(id))
+    /// Returns a part of the data of minions, in their order, with an empty map for those without it.
+    pub fn all(&self, part: Part, ids: Vec<String>) -> Map {
+        let mut all = Map::new();
+        let mut add = |id: &str, found: Option<&Arc<Map>>| {
+            all.insert(id, found.map(|map| (**map).clone()).unwrap_or_default());
+        };
+        let Some(size) = self.data.batch() else {
+            for id in &ids {
+                let found = self.read(part.name(), id, |id| match part {
+                    Part::Grains => self.data.grains(id),
+                    Part::Pillar => self.data.pillar(id),
+                    Part::Mine => self.data.mine(id),
+                });
+                add(id, found.as_ref());
+            }
+            return all;
+        };
+        for some in ids.chunks(size) {
+            let some: Vec<&str> = some.iter().map(String::as_str).collect();
+            let found = self.some(part, &some);
+            some.iter().for_each(|id| add(id, found.get(*id)));
+        }
+        all
+    }
+
+    fn some(&self, part: Part, ids: &[&str]) -> HashMap<String, Arc<Map>> {
+        self.data.read(part, ids).unwrap_or_else(|error| {
+            if !error.is_logged() {
+                tracing::warn!("failed to read the cached {} of minions: {error}", part.name());
+            }
+            HashMap::new()
+        })
     }
 
     fn read(
         &self,
         what: &str,
         id: &str,
-        read: impl FnOnce(&MinionId) -> store::Result<Option<Arc<Map>>>,
+        read: impl FnOnce(&MinionId) -> cache::Result<Option<Arc<Map>>>,
     ) -> Option<Arc<Map>> {
         read(&MinionId::new(id).ok()?).unwrap_or_else(|error| {
-            tracing::warn!("failed to read the cached {what} of {id}: {error}");
+            if !error.is_logged() {
+                tracing::warn!("failed to read the cached {what} of {id}: {error}");
+            }
             None
         })
     }
@@ -86,5 +122,16 @@ impl MinionData for Minions<'_> {
 
     fn pillar(&self, id: &str) -> Option<Arc<Map>> {
         self.read("pillar", id, |id| self.data.pillar(id))
+    }
+
+    fn batch(&self) -> Option<usize> {
+        self.data.batch()
+    }
+
+    fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
+        ReadAhead {
+            grains: needs.grains.then(|| self.some(Part::Grains, ids)),
+            pillar: needs.pillar.then(|| self.some(Part::Pillar, ids)),
+        }
     }
 }

@@ -29,7 +29,7 @@ pub mod tokens;
 pub mod user_keys;
 
 pub use error::{Error, Result};
-pub use local_fs::LocalFs;
+pub use local_fs::{LocalFs, unexpired};
 
 /// The Salt line whose file layout is used, where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -116,7 +116,7 @@ fn collect(directory: &Path, prefix: &str, keys: &mut Vec<String>) -> Result<()>
 }
 
 /// Takes the value out of `{"data": …, "_expires": …}`, unless it has expired.
-pub(crate) fn unexpired(value: Value, now: SystemTime) -> Option<Value> {
+pub fn unexpired(value: Value, now: SystemTime) -> Option<Value> {
     match value {
         Value::Map(mut map) if map.len() == 2 && map.contains_key("data") && map.contains_key("_expires") => {
             let expires = map.get("_expires").and_then(Value::as_f64).unwrap_or(0.0);

@@ -21,7 +21,12 @@ use crate::{Error, Layout, Result};
 const ENVIRONMENTS: &str = "pillar_env";
 
 /// The default of [`MinionDataCache::with_most_environments`].
-const MOST_ENVIRONMENTS: usize = 32;
+pub const MOST_ENVIRONMENTS: usize = 32;
+
+/// Returns the bank of the pillars of a minion's environments.
+pub fn pillar_bank(id: &str) -> String {
+    format!("{ENVIRONMENTS}/{id}")
+}
 
 /// The largest file, in bytes, whose map stays in memory. Grains and mines usually have some kilobytes, but every minion may store
 /// many megabytes.
@@ -32,7 +37,7 @@ pub fn pillar_place(id: &str, pillarenv: Option<&str>) -> (String, String) {
     match pillarenv {
         None => ("pillar".to_owned(), id.to_owned()),
         // `%` is escaped as well, so that two environments never share a file.
-        Some(env) => (format!("{ENVIRONMENTS}/{id}"), env.replace('%', "%25").replace('/', "%2F")),
+        Some(env) => (pillar_bank(id), env.replace('%', "%25").replace('/', "%2F")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Expands targets: which of a master's minions should answer.
 
 use std::cell::OnceCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use value::{Map, Value};
@@ -22,6 +22,34 @@ pub trait MinionData {
 
     /// Returns the cached pillar of a minion.
     fn pillar(&self, id: &str) -> Option<Arc<Map>>;
+
+    /// Returns how many minions' data to read at once with [`Self::read_ahead`]; `None` if one by one is as fast.
+    fn batch(&self) -> Option<usize> {
+        None
+    }
+
+    /// Reads cached data of several minions at once.
+    fn read_ahead(&self, _ids: &[&str], _needs: Needs) -> ReadAhead {
+        ReadAhead::default()
+    }
+}
+
+/// The data that a target looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Grains.
+    pub grains: bool,
+    /// Pillar.
+    pub pillar: bool,
+}
+
+/// Data of several minions by id. What was read contains no entry for a minion without data.
+#[derive(Clone, Debug, Default)]
+pub struct ReadAhead {
+    /// Grains, if they were read.
+    pub grains: Option<HashMap<String, Arc<Map>>>,
+    /// Pillar, if it was read.
+    pub pillar: Option<HashMap<String, Arc<Map>>>,
 }
 
 /// The minions that are expected to answer.
@@ -124,13 +152,49 @@ impl<'a> Checker<'a> {
         };
         drop(known);
         let everyone = accepted.into_iter().map(|id| (id, true)).chain(strangers.into_iter().map(|id| (id, false)));
-        let matched = everyone.filter(|(id, accepted)| self.matched(compiled, id, *accepted, greedy));
+        if let Some((size, needs)) = self.in_batches(compiled) {
+            return Expected {
+                minions: self.select_in_batches(compiled, everyone.collect(), greedy, size, needs),
+                missing,
+            };
+        }
+        let matched = everyone.filter(|(id, accepted)| self.matched(compiled, id, *accepted, greedy, None));
         Expected { minions: matched.map(|(id, _)| id).collect(), missing }
     }
 
-    fn matched(&self, compiled: &Compiled, id: &str, accepted: bool, greedy: bool) -> bool {
-        let candidate =
-            Candidate { id, accepted, greedy, checker: self, grains: OnceCell::new(), pillar: OnceCell::new() };
+    /// Returns how many minions to look at at once, and at what, if their data are far away.
+    fn in_batches(&self, compiled: &Compiled) -> Option<(usize, Needs)> {
+        let size = self.minions.batch().filter(|_| self.data_cache)?;
+        let grains = compiled.atoms.iter().any(|atom| matches!(atom, Atom::Grain(_) | Atom::Ipcidr(_)));
+        let pillar = compiled.atoms.iter().any(|atom| matches!(atom, Atom::Pillar(_)));
+        (grains || pillar).then_some((size.max(1), Needs { grains, pillar }))
+    }
+
+    fn select_in_batches(
+        &self,
+        compiled: &Compiled,
+        everyone: Vec<(String, bool)>,
+        greedy: bool,
+        size: usize,
+        needs: Needs,
+    ) -> Vec<String> {
+        let mut matched = Vec::new();
+        for some in everyone.chunks(size) {
+            // Nothing more is read for a target that is refused anyway.
+            if self.budget.check().is_err() {
+                break;
+            }
+            let ids: Vec<&str> = some.iter().map(|(id, _)| id.as_str()).collect();
+            let ahead = self.minions.read_ahead(&ids, needs);
+            let fits = |(id, accepted): &&(String, bool)| self.matched(compiled, id, *accepted, greedy, Some(&ahead));
+            matched.extend(some.iter().filter(fits).map(|(id, _)| id.clone()));
+        }
+        matched
+    }
+
+    fn matched(&self, compiled: &Compiled, id: &str, accepted: bool, greedy: bool, ahead: Option<&ReadAhead>) -> bool {
+        let (grains, pillar) = (OnceCell::new(), OnceCell::new());
+        let candidate = Candidate { id, accepted, greedy, checker: self, ahead, grains, pillar };
         let mut atom = |number: usize| candidate.matches(&compiled.atoms[number]);
         // Whatever is excluded is taken from the accepted ids.
         let matched = compiled.expression.evaluate(&mut atom, &|inner| accepted && !inner).unwrap_or(false);
@@ -159,6 +223,7 @@ struct Candidate<'a> {
     accepted: bool,
     greedy: bool,
     checker: &'a Checker<'a>,
+    ahead: Option<&'a ReadAhead>,
     grains: OnceCell<Option<Arc<Map>>>,
     pillar: OnceCell<Option<Arc<Map>>>,
 }
@@ -201,11 +266,19 @@ impl Candidate<'_> {
     }
 
     fn grains(&self) -> Option<&Map> {
-        self.grains.get_or_init(|| self.checker.minions.grains(self.id)).as_deref()
+        let read = || match self.ahead.and_then(|ahead| ahead.grains.as_ref()) {
+            Some(ahead) => ahead.get(self.id).cloned(),
+            None => self.checker.minions.grains(self.id),
+        };
+        self.grains.get_or_init(read).as_deref()
     }
 
     fn pillar(&self) -> Option<&Map> {
-        self.pillar.get_or_init(|| self.checker.minions.pillar(self.id)).as_deref()
+        let read = || match self.ahead.and_then(|ahead| ahead.pillar.as_ref()) {
+            Some(ahead) => ahead.get(self.id).cloned(),
+            None => self.checker.minions.pillar(self.id),
+        };
+        self.pillar.get_or_init(read).as_deref()
     }
 }
 
@@ -240,6 +313,55 @@ mod tests {
         fn pillar(&self, _: &str) -> Option<Arc<Map>> {
             None
         }
+    }
+
+    /// Minions whose data are on a server, which counts the requests.
+    struct Far {
+        many: Many,
+        asked: std::cell::Cell<usize>,
+    }
+
+    impl MinionData for Far {
+        fn accepted(&self) -> Vec<String> {
+            self.many.accepted()
+        }
+
+        fn cached(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn grains(&self, _: &str) -> Option<Arc<Map>> {
+            panic!("asked one by one")
+        }
+
+        fn pillar(&self, _: &str) -> Option<Arc<Map>> {
+            panic!("asked one by one")
+        }
+
+        fn batch(&self) -> Option<usize> {
+            Some(500)
+        }
+
+        fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
+            assert_eq!(needs, Needs { grains: true, pillar: false });
+            self.asked.set(self.asked.get() + 1);
+            let odd = ids.iter().filter(|id| id.ends_with('1'));
+            let grains = odd.map(|id| ((*id).to_owned(), Arc::new(value::map! { "os" => "Debian" }))).collect();
+            ReadAhead { grains: Some(grains), pillar: None }
+        }
+    }
+
+    #[test]
+    fn data_on_a_server_are_read_many_at_once_and_only_if_they_are_needed() {
+        let (minions, nodegroups) = (Far { many: Many(10_000), asked: Default::default() }, Map::new());
+        let checker = Checker::new(&minions, &nodegroups, true);
+        let count = |target: &str| {
+            let expected = checker.expect(&target.into(), TargetType::Compound, DEFAULT_DELIMITER).unwrap();
+            (expected.minions.len(), minions.asked.replace(0))
+        };
+        assert_eq!(count("G@os:Debian"), (1_000, 20));
+        assert_eq!(count("* and not G@os:Deb*"), (9_000, 20));
+        assert_eq!(count("a*"), (10_000, 0));
     }
 
     fn expect(target: &str, kind: TargetType, minions: usize) -> Result<usize, Error> {

@@ -164,7 +164,7 @@ impl Session {
     }
 
     async fn run(mut self) -> Result<u8> {
-        let known = Known::new(&self.prepared.config);
+        let known = Known::new(&self.prepared.config)?;
         if self.flag("preview_target") {
             let ids = match known.expected(&self.job, self.delimiter()) {
                 Ok(ids) => ids,

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
+use cache::{Cache, Part};
 use client::Away;
-use store::Layout;
-use store::minion_data::MinionDataCache;
-use targeting::{Checker, MinionData, TargetType};
+use targeting::{Checker, MinionData, Needs, ReadAhead, TargetType};
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -27,7 +26,7 @@ const MOST_EXPLAINED: usize = 5;
 pub struct Known {
     accepted_dir: PathBuf,
     syndic_dir: PathBuf,
-    cache: MinionDataCache,
+    cache: Cache,
     data_cache: bool,
     nodegroups: Map,
     publish_port: u16,
@@ -36,16 +35,19 @@ pub struct Known {
 
 impl Known {
     /// Takes the paths from the configuration.
-    pub fn new(config: &config::Master) -> Self {
-        Known {
+    ///
+    /// # Errors
+    /// If an option of the minion data cache has an invalid value.
+    pub fn new(config: &config::Master) -> Result<Self> {
+        Ok(Known {
             accepted_dir: config.paths.pki_dir.join("minions"),
             syndic_dir: config.paths.syndic_dir.clone(),
-            cache: MinionDataCache::new(&config.paths.cachedir, Layout::default()),
+            cache: Cache::of_master(config)?,
             data_cache: config.jobs.minion_data_cache,
             nodegroups: config.nodegroups.clone(),
             publish_port: config.network.publish_port,
             connected: OnceCell::new(),
-        }
+        })
     }
 
     /// Returns the ids that match a target, as the master sees it.
@@ -126,10 +128,7 @@ impl MinionData for Known {
     }
 
     fn cached(&self) -> Vec<String> {
-        self.cache.ids().unwrap_or_else(|error| {
-            tracing::warn!(%error, "failed to read the minion data cache");
-            Vec::new()
-        })
+        read(self.cache.ids())
     }
 
     fn grains(&self, id: &str) -> Option<Arc<Map>> {
@@ -139,12 +138,25 @@ impl MinionData for Known {
     fn pillar(&self, id: &str) -> Option<Arc<Map>> {
         read(self.cache.pillar(&MinionId::new(id).ok()?))
     }
+
+    fn batch(&self) -> Option<usize> {
+        self.cache.batch()
+    }
+
+    fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
+        ReadAhead {
+            grains: needs.grains.then(|| read(self.cache.read(Part::Grains, ids))),
+            pillar: needs.pillar.then(|| read(self.cache.read(Part::Pillar, ids))),
+        }
+    }
 }
 
-fn read(result: store::Result<Option<Arc<Map>>>) -> Option<Arc<Map>> {
+fn read<T: Default>(result: cache::Result<T>) -> T {
     result.unwrap_or_else(|error| {
-        tracing::warn!(%error, "failed to read the minion data cache");
-        None
+        if !error.is_logged() {
+            tracing::warn!(%error, "failed to read the minion data cache");
+        }
+        T::default()
     })
 }
 

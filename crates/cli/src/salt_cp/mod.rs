@@ -177,7 +177,7 @@ impl Copy {
             outputters::print_line("No minions matched the target. No command was sent, no jid was assigned.")?;
             return Ok(Map::new());
         };
-        let silence = Known::new(&self.prepared.config).about(&ticket.jid);
+        let silence = Known::new(&self.prepared.config)?.about(&ticket.jid);
         let patience = client::settings::patience(&self.prepared.config, self.timeout);
         let mut answers = Map::new();
         let collect = |outcome| match outcome {

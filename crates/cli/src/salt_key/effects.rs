@@ -1,14 +1,12 @@
 //! The effects of a change of keys on a running master and its caches.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Mutex;
 
+use cache::Cache;
 use event::{Endpoints, Remote};
 use keys::Effects;
 use rt::Rt;
-use store::Layout;
-use store::minion_data::MinionDataCache;
 use tokio::runtime::Runtime;
 use value::Map;
 use wire::MinionId;
@@ -17,12 +15,15 @@ use wire::MinionId;
 pub struct MasterEffects {
     bus: Mutex<Option<Remote>>,
     runtime: Runtime,
-    cachedir: PathBuf,
+    cache: Cache,
 }
 
 impl MasterEffects {
     /// Takes the places from the configuration.
-    pub fn new(config: &config::Master, runtime: Runtime) -> Self {
+    ///
+    /// # Errors
+    /// If an option of the minion data cache has an invalid value.
+    pub fn new(config: &config::Master, runtime: Runtime) -> cache::Result<Self> {
         let endpoints = if config.network.ipc_mode == config::IpcMode::Tcp {
             let network = &config.network;
             Endpoints::tcp(network.tcp_master_pub_port, network.tcp_master_pull_port, network.ipv6.unwrap_or(false))
@@ -30,7 +31,7 @@ impl MasterEffects {
             Endpoints::master(&config.paths.sock_dir)
         };
         let bus = Remote::new(Rt::real(), endpoints).with_max_size(config.network.max_event_size);
-        MasterEffects { bus: Mutex::new(Some(bus)), runtime, cachedir: config.paths.cachedir.clone() }
+        Ok(MasterEffects { bus: Mutex::new(Some(bus)), runtime, cache: Cache::of_master(config)? })
     }
 }
 
@@ -46,7 +47,7 @@ impl Effects for MasterEffects {
     }
 
     fn clean_minion_data(&self, keep: &HashSet<MinionId>) {
-        let cache = MinionDataCache::new(&self.cachedir, Layout::default());
+        let cache = &self.cache;
         let ids = match cache.ids() {
             Ok(ids) => ids,
             Err(error) => return tracing::warn!(%error, "failed to list the minion data cache"),

@@ -64,7 +64,7 @@ fn check(settings: &Map) -> Result<(), String> {
 
 fn run(prepared: &OnMaster) -> Result<()> {
     let runtime = prepare::small_runtime().context("failed to start")?;
-    let effects = MasterEffects::new(&prepared.config, runtime);
+    let effects = MasterEffects::new(&prepared.config, runtime)?;
     let action = Action::choose(&prepared.options);
     let command = Command {
         include: Include::of(&action, &prepared.options),

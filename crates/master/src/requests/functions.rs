@@ -67,6 +67,7 @@ pub(crate) fn context(shared: &Arc<Shared>) -> RunnerContext {
         stores.catalogue,
     )
     .with_connected(Arc::new(Live(shared.clone())))
+    .with_data(stores.data.clone())
 }
 
 struct Live(Arc<Shared>);

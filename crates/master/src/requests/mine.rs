@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use cache::Part;
 use targeting::acl::function_matches;
 use targeting::{Checker, DEFAULT_DELIMITER, TargetType};
 use tracing::{error, warn};
@@ -45,17 +46,45 @@ pub fn flush(ask: Ask) -> Answer {
     done(id, ask.shared.stores.data.remove_mine(id).map(drop)).into()
 }
 
-fn done(id: &MinionId, outcome: store::Result<()>) -> bool {
+fn done(id: &MinionId, outcome: cache::Result<()>) -> bool {
     outcome
-        .inspect_err(|failure| error!(minion = %id, "failed to write the mine of {id}: {}", crate::chain(failure)))
+        .inspect_err(|failure| {
+            if !failure.is_logged() {
+                error!(minion = %id, "failed to write the mine of {id}: {}", crate::chain(failure));
+            }
+        })
         .is_ok()
 }
 
 fn mine(shared: &Shared, id: &MinionId) -> Option<std::sync::Arc<Map>> {
     shared.stores.data.mine(id).unwrap_or_else(|failure| {
-        warn!(minion = %id, "failed to read the mine of {id}: {}", crate::chain(&failure));
+        if !failure.is_logged() {
+            warn!(minion = %id, "failed to read the mine of {id}: {}", crate::chain(&failure));
+        }
         None
     })
+}
+
+/// Reads the mines of several minions, in their order. Those without one are left out.
+fn mines(shared: &Shared, ids: Vec<String>, mut each: impl FnMut(&str, &Map)) {
+    let Some(size) = shared.stores.data.batch() else {
+        for id in ids {
+            if let Some(mine) = MinionId::new(id.as_str()).ok().and_then(|id| mine(shared, &id)) {
+                each(&id, &mine);
+            }
+        }
+        return;
+    };
+    for some in ids.chunks(size) {
+        let some: Vec<&str> = some.iter().map(String::as_str).collect();
+        match shared.stores.data.read(Part::Mine, &some) {
+            Ok(found) => {
+                some.iter().filter_map(|id| Some((*id, found.get(*id)?))).for_each(|(id, mine)| each(id, mine))
+            }
+            Err(failure) if failure.is_logged() => {}
+            Err(failure) => warn!("failed to read the mines of minions: {}", crate::chain(&failure)),
+        }
+    }
 }
 
 /// `_mine_get`: reads values of other minions.
@@ -70,22 +99,19 @@ pub fn get(ask: Ask) -> Answer {
     let checker = ask.shared.stores.checker();
     let mut reader = Reader { checker: &checker, asking: id, seen: Vec::new() };
     let mut found = Map::new();
-    for minion in reader.minions(tgt, kind) {
-        let Some(mine) = MinionId::new(minion.as_str()).ok().and_then(|id| self::mine(&ask.shared, &id)) else {
-            continue;
-        };
+    mines(&ask.shared, reader.minions(tgt, kind), |minion, mine| {
         for function in &functions {
             let Some(value) = mine.get(function).and_then(|value| reader.visible(value)) else { continue };
             if wanted.several {
                 let part = found.entry_or_insert_with(function.as_str(), || Map::new().into());
                 if let Some(part) = part.as_map_mut() {
-                    part.insert(minion.as_str(), value);
+                    part.insert(minion, value);
                 }
             } else {
-                found.insert(minion.as_str(), value);
+                found.insert(minion, value);
             }
         }
-    }
+    });
     found.into()
 }
 

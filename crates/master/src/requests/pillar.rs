@@ -3,7 +3,6 @@
 use tracing::{debug, error};
 use value::{Map, Value, map};
 
-use store::LocalFs;
 use store::minion_data::pillar_place;
 use wire::MinionId;
 
@@ -60,7 +59,7 @@ fn cached(shared: &Shared, id: &MinionId, pillarenv: Option<&str>) -> Option<Map
     if !settings.pillar_cache {
         return None;
     }
-    let cache = LocalFs::new(&shared.stores.config.paths.cachedir);
+    let cache = &shared.stores.data;
     let (bank, key) = pillar_place(id.as_str(), pillarenv);
     let now = shared.stores.rt.now();
     let found = cache.updated(&bank, &key).and_then(|since| Ok((since, cache.fetch(&bank, &key, now)?)));
@@ -70,6 +69,7 @@ fn cached(shared: &Shared, id: &MinionId, pillarenv: Option<&str>) -> Option<Map
             (age.as_secs() < settings.pillar_cache_ttl && !pillar.is_empty()).then_some(pillar)
         }
         Ok(_) => None,
+        Err(failure) if failure.is_logged() => None,
         Err(failure) => {
             error!(minion = %id, "failed to read the cached pillar of {id}: {failure}");
             None
@@ -85,7 +85,9 @@ fn remember(shared: &Shared, id: &MinionId, grains: Map, pillar: &Map, pillarenv
     if !shared.bounds.may_keep(id, "grains", &grains) {
         return;
     }
-    if let Err(failure) = shared.stores.data.store(id, grains, pillar.clone(), pillarenv) {
+    if let Err(failure) = shared.stores.data.store(id, grains, pillar.clone(), pillarenv)
+        && !failure.is_logged()
+    {
         error!(minion = %id, "failed to store the data of {id}: {}", crate::chain(&failure));
     }
     if jobs.minion_data_cache_events {

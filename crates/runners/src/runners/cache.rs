@@ -1,15 +1,14 @@
 //! `cache` — what the master remembers of its minions, and values kept by bank and key.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use ::cache::{Cache, Part};
 use exec::{KwArgs, Result, function};
 use git::{Group, LockType, Role};
 use pillar::GitExternal;
-use store::{LocalFs, Precondition, Store};
-use targeting::MinionData;
 use value::{Map, Value, map};
 use wire::MinionId;
-use wire::msgpack::{Packing, pack};
 
 use crate::context::failed;
 use crate::minions::Minions;
@@ -56,9 +55,9 @@ async fn grains(ctx: &RunnerContext, tgt: Value, #[default("glob")] tgt_type: St
 /// Returns the cached grains of the minions a target matches.
 pub(super) async fn grains_of(ctx: &RunnerContext, tgt: Value, tgt_type: String) -> Result<Map> {
     ctx.blocking(move |ctx| {
-        let minions = Minions::new(ctx);
+        let minions = Minions::new(ctx)?;
         let ids = minions.matching(&tgt, &tgt_type)?;
-        Ok(by_id(ctx, ids, |id| minions.grains(id)))
+        Ok(by_id(ctx, &minions, Part::Grains, ids))
     })
     .await
 }
@@ -80,14 +79,14 @@ async fn pillar(
     // Salt takes and ignores further arguments here.
     let _ = kwargs;
     ctx.blocking(move |ctx| {
-        let minions = Minions::new(ctx);
+        let minions = Minions::new(ctx)?;
         let Some(tgt) = tgt.filter(Value::truthy) else {
-            let mut all = by_id(ctx, minions.with_data(), |id| minions.pillar(id));
+            let mut all = by_id(ctx, &minions, Part::Pillar, minions.with_data());
             all.retain(|_, pillar| pillar.truthy());
             return Ok(all);
         };
         let ids = minions.matching(&tgt, &tgt_type)?;
-        Ok(by_id(ctx, ids, |id| minions.pillar(id)))
+        Ok(by_id(ctx, &minions, Part::Pillar, ids))
     })
     .await
 }
@@ -108,30 +107,25 @@ async fn mine(
 ) -> Result<Map> {
     let _ = kwargs;
     ctx.blocking(move |ctx| {
-        let minions = Minions::new(ctx);
+        let minions = Minions::new(ctx)?;
         let ids = match tgt.filter(Value::truthy) {
             Some(tgt) => minions.matching(&tgt, &tgt_type)?,
             None => minions.with_data(),
         };
         // With `enforce_mine_cache` the mine is kept even if other data are not.
         let kept = ctx.config.jobs.minion_data_cache || ctx.config.jobs.enforce_mine_cache;
-        let mines = ids.into_iter().map(|id| {
-            let mine = kept.then(|| minions.mine(&id)).flatten();
-            (id, mine.map(|mine| (*mine).clone()).unwrap_or_default())
-        });
-        Ok(mines.collect())
+        Ok(if kept { minions.all(Part::Mine, ids) } else { empty(ids) })
     })
     .await
 }
 
-fn by_id(ctx: &RunnerContext, ids: Vec<String>, read: impl Fn(&str) -> Option<std::sync::Arc<Map>>) -> Map {
+fn by_id(ctx: &RunnerContext, minions: &Minions<'_>, part: Part, ids: Vec<String>) -> Map {
     // Without the cache, files of earlier times may be there. They are stale, so every minion gets an empty map.
-    let kept = ctx.config.jobs.minion_data_cache;
-    let data = ids.into_iter().map(|id| {
-        let data = kept.then(|| read(&id)).flatten().map(|data| (*data).clone()).unwrap_or_default();
-        (id, data)
-    });
-    data.collect()
+    if ctx.config.jobs.minion_data_cache { minions.all(part, ids) } else { empty(ids) }
+}
+
+fn empty(ids: Vec<String>) -> Map {
+    ids.into_iter().map(|id| (id, Map::new())).collect()
 }
 
 /// Which cached data to delete.
@@ -156,7 +150,7 @@ async fn clear(
 
 impl Clear<'_> {
     fn run(self, ctx: &RunnerContext, tgt: &Value, tgt_type: &str) -> Result<bool> {
-        let minions = Minions::new(ctx);
+        let minions = Minions::new(ctx)?;
         let known = minions.with_data();
         // Minions without any cached data are skipped, as in Salt: there is nothing to delete.
         for id in minions.matching(tgt, tgt_type)?.into_iter().filter(|id| known.contains(id)) {
@@ -168,17 +162,15 @@ impl Clear<'_> {
     }
 
     fn forget(self, ctx: &RunnerContext, id: &MinionId) -> Result<()> {
-        let cache = LocalFs::new(ctx.cachedir());
-        for (bank, wanted) in [("pillar", self.pillar), ("grains", self.grains)] {
+        let data = ctx.data()?;
+        for (part, wanted) in [(Part::Pillar, self.pillar), (Part::Grains, self.grains)] {
             if wanted {
-                cache.delete(bank, id.as_str()).map_err(failed)?;
+                data.remove_part(part, id).map_err(failed)?;
             }
         }
-        self.forget_in_old_layout(ctx, &cache, id)?;
         if self.mine {
-            ctx.data().remove_mine(id).map_err(failed)?;
+            data.remove_mine(id).map_err(failed)?;
         } else if let Some(function) = self.mine_function {
-            let data = ctx.data();
             let mut mine = data.mine(id).map_err(failed)?.map(|mine| (*mine).clone()).unwrap_or_default();
             // As in Salt, an entry whose value counts as false is not worth a write.
             if mine.remove(function).is_some_and(|gone| gone.truthy()) {
@@ -186,24 +178,6 @@ impl Clear<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Before 3008, grains and pillar are in one file.
-    fn forget_in_old_layout(self, ctx: &RunnerContext, cache: &LocalFs, id: &MinionId) -> Result<()> {
-        let bank = format!("minions/{id}");
-        let kept = cache.fetch(&bank, "data", ctx.rt.now()).map_err(failed)?;
-        let Some(Value::Map(mut data)) = kept.filter(|_| self.pillar || self.grains) else { return Ok(()) };
-        for (part, wanted) in [("pillar", self.pillar), ("grains", self.grains)] {
-            if wanted {
-                data.remove(part);
-            }
-        }
-        match data.is_empty() {
-            // An empty file would still list the minion as one with cached data.
-            true => cache.delete(&bank, "data").map(drop),
-            false => cache.put(&bank, "data", &pack(&data.into(), Packing::Bin), Precondition::None).map(drop),
-        }
-        .map_err(failed)
     }
 }
 
@@ -345,7 +319,7 @@ async fn cloud(_ctx: &RunnerContext, tgt: Value, provider: Option<String>) -> Re
     refuse("cache.cloud (salt-cloud)")
 }
 
-/// Moves values from one cache driver to another. Not supported: there is one driver, localfs.
+/// Moves values from one cache driver to another. Not supported.
 ///
 /// CLI Example:
 ///
@@ -362,11 +336,14 @@ async fn migrate(
     #[default(false)] dry_run: bool,
 ) -> Result<Value> {
     let _ = (bank, cachedir, dry_run);
-    refuse(&format!("cache.migrate from {src_driver} to {dst_driver}; the cache driver is localfs"))
+    refuse(&format!("cache.migrate from {src_driver} to {dst_driver}"))
 }
 
-fn local_fs(ctx: &RunnerContext, cachedir: Option<String>) -> LocalFs {
-    LocalFs::new(cachedir.map_or_else(|| ctx.cachedir().to_owned(), PathBuf::from))
+/// Returns the cache of the option `cache`. A directory of its own matters only to `localfs`, as in Salt.
+fn opened(ctx: &RunnerContext, cachedir: Option<String>) -> Result<Arc<Cache>> {
+    let usual = ctx.data()?;
+    let Some(cachedir) = cachedir.filter(|_| !usual.is_remote()) else { return Ok(usual) };
+    Ok(Arc::new(Cache::in_directory(PathBuf::from(cachedir))))
 }
 
 /// Keeps a value under a key of a bank.
@@ -378,12 +355,7 @@ fn local_fs(ctx: &RunnerContext, cachedir: Option<String>) -> LocalFs {
 ///     salt-run cache.store mycache mykey 'The time has come the walrus said'
 #[function]
 async fn store(ctx: &RunnerContext, bank: String, key: String, data: Value, cachedir: Option<String>) -> Result<()> {
-    ctx.blocking(move |ctx| {
-        let packed = pack(&data, Packing::Bin);
-        local_fs(ctx, cachedir).put(&bank, &key, &packed, Precondition::None).map_err(failed)?;
-        Ok(())
-    })
-    .await
+    ctx.blocking(move |ctx| opened(ctx, cachedir)?.put(&bank, &key, &data).map_err(failed)).await
 }
 
 /// Lists the keys of a bank.
@@ -395,7 +367,7 @@ async fn store(ctx: &RunnerContext, bank: String, key: String, data: Value, cach
 ///     salt-run cache.list cloud/active/ec2/myec2 cachedir=/var/cache/salt/
 #[function]
 async fn list(ctx: &RunnerContext, bank: String, cachedir: Option<String>) -> Result<Vec<String>> {
-    ctx.blocking(move |ctx| local_fs(ctx, cachedir).list(&bank).map_err(failed)).await
+    ctx.blocking(move |ctx| opened(ctx, cachedir)?.list(&bank).map_err(failed)).await
 }
 
 /// Returns the value under a key of a bank; an empty map when there is none.
@@ -408,7 +380,7 @@ async fn list(ctx: &RunnerContext, bank: String, cachedir: Option<String>) -> Re
 #[function]
 async fn fetch(ctx: &RunnerContext, bank: String, key: String, cachedir: Option<String>) -> Result<Value> {
     ctx.blocking(move |ctx| {
-        let value = local_fs(ctx, cachedir).fetch(&bank, &key, ctx.rt.now()).map_err(failed)?;
+        let value = opened(ctx, cachedir)?.fetch(&bank, &key, ctx.rt.now()).map_err(failed)?;
         Ok(value.unwrap_or_else(|| map! {}.into()))
     })
     .await
@@ -424,7 +396,7 @@ async fn fetch(ctx: &RunnerContext, bank: String, key: String, cachedir: Option<
 #[function]
 async fn flush(ctx: &RunnerContext, bank: String, key: Option<String>, cachedir: Option<String>) -> Result<bool> {
     ctx.blocking(move |ctx| {
-        let cache = local_fs(ctx, cachedir);
+        let cache = opened(ctx, cachedir)?;
         match key {
             Some(key) => cache.delete(&bank, &key),
             None => cache.flush(&bank),

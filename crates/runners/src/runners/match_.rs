@@ -33,7 +33,7 @@ async fn compound_matches(ctx: &RunnerContext, expr: Value, minion_id: String) -
         return Ok(map! { "res" => false });
     }
     ctx.blocking(move |ctx| {
-        let minions = Minions::new(ctx);
+        let minions = Minions::new(ctx)?;
         // `known` leaves out minions without cached data, and pillar is compared exactly: a minion may call this, and
         // must not be able to find out the pillar of others by guessing with globs.
         let found = minions.checker().known(&expr, TargetType::CompoundPillarExact, DEFAULT_DELIMITER);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ::cache::Part;
 use exec::{Result, function};
 use targeting::acl::function_matches;
 use targeting::{DEFAULT_DELIMITER, TargetType};
@@ -33,10 +34,11 @@ async fn get(ctx: &RunnerContext, tgt: Value, fun: Value, #[default("glob")] tgt
         if functions.is_empty() {
             return Ok(Map::new());
         }
-        let minions = Minions::new(ctx);
+        let minions = Minions::new(ctx)?;
         let mut found = Map::new();
-        for id in known(&minions, &tgt, &tgt_type) {
-            let Some(mine) = minions.mine(&id) else { continue };
+        let mines = minions.all(Part::Mine, known(&minions, &tgt, &tgt_type));
+        for (id, mine) in &mines {
+            let (id, Some(mine)) = (id.to_string(), mine.as_map()) else { continue };
             for function in &functions {
                 let Some(value) = mine.get(function).and_then(|value| visible(ctx, &minions, value)) else { continue };
                 if !several {

@@ -3,7 +3,6 @@
 use exec::{KwArgs, Result, function};
 use pillar::Request;
 use store::minion_data::pillar_place;
-use store::{LocalFs, Store};
 use targeting::MinionData;
 use value::{Map, Value, map};
 
@@ -55,7 +54,7 @@ async fn show_pillar(ctx: &RunnerContext, #[default("*")] minion: String, kwargs
         let pillarenv = given.remove("pillarenv").filter(|env| !env.is_null()).map(|env| env.to_string());
         // Without cached grains Salt knows nothing of a minion but its name.
         let mut grains = match ctx.config.jobs.minion_data_cache {
-            true => Minions::new(ctx).grains(&minion).map(|grains| (*grains).clone()).unwrap_or_default(),
+            true => Minions::new(ctx)?.grains(&minion).map(|grains| (*grains).clone()).unwrap_or_default(),
             false => map! { "fqdn" => minion.as_str() },
         };
         // Given grains win: operators use them to see the pillar of a machine that does not exist yet.
@@ -101,8 +100,8 @@ async fn clear_pillar_cache(ctx: &RunnerContext, #[default("*")] minion: Value, 
         return Ok(false);
     }
     ctx.blocking(move |ctx| {
-        let cache = LocalFs::new(ctx.cachedir());
-        for id in Minions::new(ctx).matching(&minion, "glob")? {
+        let cache = ctx.data()?;
+        for id in Minions::new(ctx)?.matching(&minion, "glob")? {
             let (bank, key) = cache_place(ctx, &id, kwargs.0.get("pillarenv"));
             cache.delete(&bank, &key).map_err(failed)?;
         }
@@ -124,9 +123,9 @@ async fn show_pillar_cache(ctx: &RunnerContext, #[default("*")] minion: Value, k
         return Ok(false.into());
     }
     ctx.blocking(move |ctx| {
-        let cache = LocalFs::new(ctx.cachedir());
+        let cache = ctx.data()?;
         let mut shown = Map::new();
-        for id in Minions::new(ctx).matching(&minion, "glob")? {
+        for id in Minions::new(ctx)?.matching(&minion, "glob")? {
             // The key contains the environment: each has its own cached pillar.
             let (bank, key) = cache_place(ctx, &id, kwargs.0.get("pillarenv"));
             if let Some(pillar) = cache.fetch(&bank, &key, ctx.rt.now()).map_err(failed)?.filter(Value::truthy) {

@@ -1,0 +1,23 @@
+//! The minion data cache of a master in the store that the option `cache` names: Salt's `localfs`, or a server that several
+//! masters share.
+//!
+//! [`Cache`] is what the programs use. `localfs` is its own variant, which reads files as `store` does. A shared server is
+//! behind [`Banks`], one file per driver, in Salt's own layout, so that Salt's masters can use the same server.
+//!
+//! A server that fails or does not answer within two seconds holds nobody up: the request goes on without its data, and one
+//! warning per minute names the driver and the address.
+
+mod banks;
+mod cache;
+mod error;
+mod link;
+mod memory;
+mod options;
+mod part;
+pub mod redis;
+mod remote;
+
+pub use banks::{Banks, Place};
+pub use cache::{BATCH, Cache};
+pub use error::{Error, Result};
+pub use part::Part;
