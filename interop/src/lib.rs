@@ -30,7 +30,7 @@ pub use compare::{differences, stable};
 pub use master::{Master, MasterBuilder, Transport};
 pub use minion::{Minion, MinionBuilder};
 pub use process::{Daemon, Output, Program};
-pub use salt::{LINES, Salt, missing};
+pub use salt::{LINES, Salt, clients, missing};
 pub use sandbox::{Sandbox, scenario};
 pub use settings::Settings;
 pub use slots::Slot;

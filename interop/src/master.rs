@@ -1,5 +1,6 @@
 //! Masters: configured in a folder of the sandbox, started, commanded and inspected.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -59,6 +60,7 @@ pub struct MasterBuilder {
     transport: Transport,
     settings: Settings,
     key_pair: Option<PathBuf>,
+    variables: Vec<(String, OsString)>,
 }
 
 /// A master: its folder, its address and, while it runs, its process.
@@ -70,6 +72,7 @@ pub struct Master {
     root: PathBuf,
     watchman: Arc<Watchman>,
     daemon: Option<Daemon>,
+    variables: Vec<(String, OsString)>,
 }
 
 impl Master {
@@ -82,6 +85,7 @@ impl Master {
             transport: Transport::Zeromq,
             settings: Settings::default(),
             key_pair: None,
+            variables: Vec::new(),
         }
     }
 }
@@ -96,6 +100,12 @@ impl MasterBuilder {
     /// Sets an option of the master's configuration.
     pub fn option(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.settings.set(name, value);
+        self
+    }
+
+    /// Sets a variable in the environment of the master and of its programs.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.variables.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
@@ -133,6 +143,7 @@ impl MasterBuilder {
             root,
             watchman,
             daemon: None,
+            variables: self.variables,
         })
     }
 
@@ -161,7 +172,7 @@ impl Master {
 
     /// Starts the daemon, which must not run.
     pub fn launch(&mut self, sandbox: &Sandbox) -> Result<()> {
-        let program = Program::new(sandbox, &self.salt.program("salt-master"));
+        let program = self.with_variables(Program::new(sandbox, &self.salt.program("salt-master")));
         self.daemon = Some(program.arg_dir("-c", &self.conf()).start(&self.root.join("master.out"))?);
         Ok(())
     }
@@ -257,7 +268,12 @@ impl Master {
 
     /// Prepares another installation's program on this master's configuration.
     pub fn program_of(&self, salt: &Salt, name: &str) -> Program {
-        Program::watched(Arc::clone(&self.watchman), &salt.program(name)).arg_dir("-c", &self.conf())
+        let program = Program::watched(Arc::clone(&self.watchman), &salt.program(name));
+        self.with_variables(program).arg_dir("-c", &self.conf())
+    }
+
+    fn with_variables(&self, program: Program) -> Program {
+        self.variables.iter().fold(program, |program, (name, value)| program.env(name, value))
     }
 
     /// Runs a Python script from this crate's `py` folder with the real Salt of an installation importable.

@@ -91,6 +91,13 @@ pub fn missing(lines: &[&str]) -> bool {
     true
 }
 
+/// Returns the folder with the Python clients of servers, if the one that is named is installed there. The real Salt finds
+/// them through `PYTHONPATH`; they are not beside it, because it has more functions with them.
+pub fn clients(name: &str) -> Option<PathBuf> {
+    let folder = real_dir().join("clients");
+    folder.join(name).is_dir().then_some(folder)
+}
+
 fn real_dir() -> PathBuf {
     if let Some(dir) = env::var_os("SALTERN_SALT_DIR") {
         return dir.into();

@@ -2,6 +2,7 @@
 
 mod alternating;
 mod beside;
+mod caches;
 mod certificates;
 mod clients;
 mod crash;
