@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-use crate::message::{Differ, Fetch, Items, Message, Missing, Parts, Root};
+use crate::message::{Differ, Fetch, Items, MOST_PARTS, Message, Missing, Parts, Root};
 use crate::records::Index;
 use crate::sums::{ItemHash, Level};
 use crate::{Class, Classes, Key};
@@ -209,9 +209,6 @@ impl Comparison {
         Message::Items(Items { round, class, since, leaves, hashes })
     }
 }
-
-/// The maximum number of parts that a message names.
-pub(crate) const MOST_PARTS: usize = 8_192;
 
 /// Answers [`Message::Root`]. `since` is the first minute of jobs that this member still has, `shared` what it shares.
 pub fn answer_root(index: &impl Index, since: u32, shared: Classes, theirs: &Root) -> Message {

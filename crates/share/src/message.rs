@@ -13,6 +13,7 @@ mod codec;
 mod compare;
 mod here;
 
+pub(crate) use compare::MOST_PARTS;
 pub use compare::{Differ, Fetch, Items, Missing, Parts, Root};
 pub use here::{Here, HereChange};
 

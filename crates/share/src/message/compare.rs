@@ -4,9 +4,11 @@ use bytes::Bytes;
 use value::Value;
 
 use super::MAX_WHOLE;
-use crate::compare::MOST_PARTS;
 use crate::fields::{self, Fields, Malformed, number};
 use crate::{Class, Level, Sum};
+
+/// The maximum number of parts that a message names.
+pub(crate) const MOST_PARTS: usize = 8_192;
 
 /// The sums of all classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
