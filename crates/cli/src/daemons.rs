@@ -74,7 +74,7 @@ where
             let (status, mut text) = (status(&error), prepare::complaint(plan.program.name(), &error));
             tracing::error!("{}", value::error::chain(error.as_ref()));
             if !(has_log && shows_errors_on_console(plan)) {
-                eprintln!("{}", value::shown::for_terminal(&text));
+                eprintln!("{}", value::escape::for_terminal(&text));
             }
             if status == exit_codes::NO_PORTS {
                 eprintln!("{NO_PORTS}");
@@ -121,7 +121,7 @@ fn start(plan: &Plan<'_>, launch: &mut Launch, has_log: &mut bool) -> Result<Opt
     logging::init(&settings).map_err(log_setup::explained)?;
     *has_log = true;
     log_setup::complain_about_levels(&unknown_levels);
-    log_setup::told(plan.conf_file, plan.warnings);
+    log_setup::log_config(plan.conf_file, plan.warnings);
     PidFile::check(plan.pidfile)?;
     if background {
         *launch = daemon::go_to_background(LAUNCH)?;

@@ -77,7 +77,7 @@ pub fn of_function(name: &str, known: &[String]) -> Option<String> {
 
 fn about(name: &str, near: &str) -> String {
     // Names come from minions; nothing but text may reach the terminal.
-    let name = value::shown::for_terminal(name);
+    let name = value::escape::for_terminal(name);
     format!("'{name}' is not known. {}", did_you_mean(near))
 }
 

@@ -19,17 +19,17 @@ pub fn on_master(program: Program, config: &config::Master) {
     };
     let place = own_place(file, &config.user, &config.access.publisher_acl);
     open(program, &config.log, place.as_deref().unwrap_or(file), &config.user);
-    told(&config.paths.conf_file, &config.warnings);
+    log_config(&config.paths.conf_file, &config.warnings);
 }
 
 /// Does the same on the minion's side.
 pub fn on_minion(program: Program, config: &config::Minion) {
     open(program, &config.log, &config.log.log_file, &config.user);
-    told(&config.paths.conf_file, &config.warnings);
+    log_config(&config.paths.conf_file, &config.warnings);
 }
 
 /// Says which file was read and what was found in it, before there was a log.
-pub fn told(file: &Path, warnings: &[String]) {
+pub fn log_config(file: &Path, warnings: &[String]) {
     logging::replay();
     tracing::debug!(target: "salt.utils.parsers", "Configuration file path: {}", file.display());
     for warning in warnings {

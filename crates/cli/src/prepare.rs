@@ -107,7 +107,7 @@ fn failed(error: &config::Error) -> ExitCode {
         }
         error => chain(error),
     };
-    eprintln!("[ERROR   ] {}", value::shown::for_terminal(&text));
+    eprintln!("[ERROR   ] {}", value::escape::for_terminal(&text));
     ExitCode::from(exit_codes::GENERIC)
 }
 
@@ -230,7 +230,7 @@ fn read_theme(path: &Path) -> anyhow::Result<Value> {
 
 /// Prints an error. It may quote a peer, so control characters are made harmless.
 pub fn complain(program: &str, error: &anyhow::Error) {
-    eprintln!("{}", value::shown::for_terminal(&complaint(program, error)));
+    eprintln!("{}", value::escape::for_terminal(&complaint(program, error)));
 }
 
 /// Returns what to print about an error. Salt's sentences about the system stand alone, as Salt prints them.

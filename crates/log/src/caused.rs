@@ -73,7 +73,7 @@ impl Visit for Peer {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "peer" {
-            self.name = value::shown::brief(value, NAME).into_owned();
+            self.name = value::escape::brief(value, NAME).into_owned();
         }
     }
 

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use value::shown::{is_command, push_escaped};
+use value::escape::{is_command, push_escaped};
 
 use crate::level::Level;
 

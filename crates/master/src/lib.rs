@@ -6,8 +6,8 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod announced;
-mod books;
 mod bounds;
+mod channel_keys;
 mod credentials;
 mod error;
 mod exporter;
@@ -71,7 +71,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     info!("The Salt Master is starting up");
     info!("salt-master is starting as user '{}'", from.config.user);
     let master = start::start(from, rt.clone()).await?;
-    let desk = requests::Desk::new(master.shared.clone());
+    let desk = requests::Dispatcher::new(master.shared.clone());
     // Requests are answered until the minions know that the master stops.
     let said_goodbye = CancellationToken::new();
     // Weak: a report must not keep the desk alive after the requests have ended.
@@ -82,11 +82,11 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     // Nothing waits for it: reading thousands of keys takes a while.
     rt.behind_others(move || maintenance::report_corrupt_keys(&accepted));
     let fetching = fetching::start(&master.shared, &stop);
-    let jobs = master.drained.map(|drained| rt.spawn(jobs::care::run(master.shared.clone(), drained, stop.clone())));
+    let jobs = master.drained.map(|drained| rt.spawn(jobs::expiry::run(master.shared.clone(), drained, stop.clone())));
     let shared = master.shared.clone();
     // A token of its own: returns still arrive between the stop and the last write.
     let settling = CancellationToken::new();
-    let settled = rt.spawn(jobs::settle::run(shared.stores.clone(), settling.clone()));
+    let settled = rt.spawn(jobs::write_behind::run(shared.stores.clone(), settling.clone()));
     let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
     let config = shared.stores.config.clone();
     let storing = master.outside.map(|stores| rt.spawn(stores.run(config.jobs.loop_interval, stop.clone())));

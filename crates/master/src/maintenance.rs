@@ -14,7 +14,7 @@ use value::{Map, Value, map};
 use wire::MinionId;
 
 use crate::watch::DropFileWatch;
-use crate::{Shared, books::Sessions, renewal};
+use crate::{Shared, channel_keys::Sessions, renewal};
 
 /// Does what is due at each `loop_interval`, and at once what cannot wait, until told to stop.
 pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: CancellationToken) {
@@ -125,7 +125,7 @@ async fn rotate(shared: &Arc<Shared>, reason: Reason<'_>) {
     if shared.stores.config.keys.ping_on_rotate {
         debug!("Pinging all connected minions due to key rotation");
         let (shared, rt) = (shared.clone(), &shared.stores.rt);
-        blocking(rt, move || crate::jobs::publish::trusted(&shared, ping(&shared))).await;
+        blocking(rt, move || crate::jobs::publish::publish_for_master(&shared, ping(&shared))).await;
     }
 }
 

@@ -187,7 +187,7 @@ pub async fn keep_events(bus: Bus, config: Arc<Master>, rt: Rt, stop: Cancellati
             }
         };
         let Some(event) = next else { break };
-        if wanted(event.tag(), &events.event_return_whitelist, &events.event_return_blacklist) {
+        if is_stored(event.tag(), &events.event_return_whitelist, &events.event_return_blacklist) {
             waiting.push(as_value(&event));
             // The age of the oldest event counts.
             due = due.or_else(|| age.map(|age| Instant::now() + age));
@@ -221,7 +221,7 @@ fn as_value(event: &Event) -> Value {
 }
 
 /// Returns whether to store events with a tag.
-fn wanted(tag: &str, allow: &[String], deny: &[String]) -> bool {
+fn is_stored(tag: &str, allow: &[String], deny: &[String]) -> bool {
     let on = |list: &[String]| list.iter().any(|glob| fnmatch(tag, glob));
     (allow.is_empty() || on(allow)) && !on(deny)
 }
@@ -249,10 +249,10 @@ mod tests {
     #[test]
     fn tags_are_wanted_or_not() {
         let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert!(wanted("salt/auth", &[], &[]));
-        assert!(wanted("salt/job/1/new", &list(&["salt/job/*"]), &[]));
-        assert!(!wanted("salt/auth", &list(&["salt/job/*"]), &[]));
-        assert!(!wanted("salt/job/1/ret/a", &list(&["salt/job/*"]), &list(&["*/ret/*"])));
+        assert!(is_stored("salt/auth", &[], &[]));
+        assert!(is_stored("salt/job/1/new", &list(&["salt/job/*"]), &[]));
+        assert!(!is_stored("salt/auth", &list(&["salt/job/*"]), &[]));
+        assert!(!is_stored("salt/job/1/ret/a", &list(&["salt/job/*"]), &list(&["*/ret/*"])));
     }
 
     async fn stored(options: Map, events: usize) -> String {

@@ -16,7 +16,7 @@ use transport::{Introduction, RequestServer};
 use wire::jid::JidSource;
 use wire::loads::{Abilities, Ability};
 
-use crate::books::{Keys, Sessions};
+use crate::channel_keys::{Keys, Sessions};
 use crate::presence::Presence;
 use crate::{Error, LocalKeys, Shared, Start, Stores, Users, listen, plugins};
 
@@ -65,7 +65,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         presence: Presence::new(publisher.proven().clone()),
         publisher,
         open_jobs: crate::open_jobs::OpenJobs::new(&stores.config),
-        order: crate::open_jobs::Order::default(),
+        order: crate::open_jobs::PublicationOrder::default(),
         announced: Default::default(),
         bounds: crate::bounds::Bounds::new(&stores.config),
         metrics: crate::metrics::Metrics::new(crate::requests::commands(), catalogue),

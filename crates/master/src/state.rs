@@ -26,7 +26,7 @@ pub struct Shared {
     /// The jobs that may still be delivered.
     pub(crate) open_jobs: crate::open_jobs::OpenJobs,
     /// The order in which publications leave.
-    pub(crate) order: crate::open_jobs::Order,
+    pub(crate) order: crate::open_jobs::PublicationOrder,
     /// Which minions are connected.
     pub presence: Presence,
     /// The disk space that a minion may fill.

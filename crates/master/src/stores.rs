@@ -90,7 +90,7 @@ impl Stores {
         self.checker().expect(target, kind, delimiter).unwrap_or_else(|error| {
             let target = target.to_string();
             // The expression comes from a client and may be as large as a request.
-            let target = value::shown::brief(&target, 1024);
+            let target = value::escape::brief(&target, 1024);
             tracing::error!("Failed matching available minions with {kind} pattern: {target}: {error}");
             Expected::default()
         })

@@ -34,7 +34,7 @@ pub fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endp
 }
 
 /// The outcome of a question to the running minion.
-pub enum Asked {
+pub enum QuestionOutcome {
     /// The answer.
     Answered(Map),
     /// There was none in time.
@@ -55,8 +55,8 @@ pub async fn ask(
     patience: Duration,
 ) -> exec::Result<Option<Map>> {
     Ok(match question(machine, tag, data, answer, patience).await? {
-        Asked::Answered(answer) => Some(answer),
-        Asked::Late | Asked::NoMinion => None,
+        QuestionOutcome::Answered(answer) => Some(answer),
+        QuestionOutcome::Late | QuestionOutcome::NoMinion => None,
     })
 }
 
@@ -70,21 +70,21 @@ pub async fn question(
     data: Map,
     answer: &str,
     patience: Duration,
-) -> exec::Result<Asked> {
+) -> exec::Result<QuestionOutcome> {
     if machine.is_minion() {
         // Subscribed before the question is fired.
         let mut answers = machine.bus.subscribe(Filter::prefix(answer));
         machine.bus.fire(tag, data).map_err(|error| exec::Error::execution(error.to_string()))?;
         let answer = answers.next_within(patience).await;
-        return Ok(answer.map_or(Asked::Late, |event| Asked::Answered(event.data().clone())));
+        return Ok(answer.map_or(QuestionOutcome::Late, |event| QuestionOutcome::Answered(event.data().clone())));
     }
     Ok(match tokio::time::timeout(patience, ask_remote(machine, tag, data, answer)).await {
-        Ok(Ok(answer)) => Asked::Answered(answer),
+        Ok(Ok(answer)) => QuestionOutcome::Answered(answer),
         Ok(Err(reason)) => {
             debug!("there is no minion to ask: {reason}");
-            Asked::NoMinion
+            QuestionOutcome::NoMinion
         }
-        Err(_) => Asked::Late,
+        Err(_) => QuestionOutcome::Late,
     })
 }
 

@@ -196,7 +196,7 @@ async fn run_with_master(masters: Arc<Masters>, link: Arc<Link>, request: Reques
     link.set_pillar(pillar);
     let job = publication(machine, &request);
     let (progress, parts) = mpsc::unbounded_channel();
-    let ctx = context(&masters, &link, Job::with_progress(told(&job), progress));
+    let ctx = context(&masters, &link, Job::with_progress(job_load(&job), progress));
     let telling = machine.spawn(tell_progress(machine.clone(), link.clone(), job.jid().to_owned(), parts));
     let note = note(machine, &ctx);
     let outcome = run(&machine.rt, &ctx, &job, &request.stop).await;
@@ -225,7 +225,7 @@ async fn run_local(masters: Arc<Masters>, request: Request) -> Result<Answer, Er
     let machine = &masters.machine;
     let pillar = local_pillar::compile(machine, &Map::new()).map_err(Error::Pillar)?;
     let job = publication(machine, &request);
-    let ctx = local_context(&masters, pillar, Job::new(told(&job)));
+    let ctx = local_context(&masters, pillar, Job::new(job_load(&job)));
     let note = note(machine, &ctx);
     let outcome = run(&machine.rt, &ctx, &job, &request.stop).await;
     drop(note);
@@ -301,7 +301,7 @@ fn note(machine: &Machine, ctx: &Context) -> Option<store::proc_dir::Running> {
 }
 
 /// Returns the job as a function sees it: a call tells it everything but its arguments.
-fn told(job: &Publication) -> Map {
+fn job_load(job: &Publication) -> Map {
     let mut load = job.load().clone();
     load.remove("arg");
     load

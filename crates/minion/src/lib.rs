@@ -13,6 +13,7 @@ mod call;
 mod ctime;
 mod error;
 mod extra_data;
+mod file_servers;
 mod follow;
 mod identity;
 mod jobs;
@@ -30,7 +31,6 @@ mod returning;
 mod returns;
 mod running;
 mod schedule;
-mod stand_in;
 mod startup;
 
 use std::sync::Arc;

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A notice of a master to its minions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Word {
+pub enum Notice {
     /// It stops. Minions with nothing to deliver come back within this time.
     Goodbye(Duration),
     /// The key of publications changes. Minions sign in within this time.
@@ -39,7 +39,7 @@ pub enum Word {
     Other,
 }
 
-impl Word {
+impl Notice {
     /// Reads a publication that is not a job.
     pub fn of(load: &Map) -> Option<Self> {
         if load.contains_key("jid") {
@@ -51,9 +51,9 @@ impl Word {
         let spread = said.get("spread").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 60.0);
         let spread = Duration::try_from_secs_f64(spread).unwrap_or_default();
         match (is("goodbye"), is("rotated")) {
-            (true, _) => Some(Word::Goodbye(spread)),
-            (_, true) => Some(Word::Rotated(spread)),
-            _ => Some(Word::Other),
+            (true, _) => Some(Notice::Goodbye(spread)),
+            (_, true) => Some(Notice::Rotated(spread)),
+            _ => Some(Notice::Other),
         }
     }
 }
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn words_are_told_from_jobs() {
         let goodbye = map! { "saltern" => map! { "goodbye" => true, "spread" => 2.5 } };
-        assert_eq!(Word::of(&goodbye), Some(Word::Goodbye(Duration::from_millis(2500))));
+        assert_eq!(Notice::of(&goodbye), Some(Notice::Goodbye(Duration::from_millis(2500))));
         // `Duration` panics on such a number.
         let rotated = map! { "saltern" => map! { "rotated" => true, "spread" => 1e300 } };
-        assert_eq!(Word::of(&rotated), Some(Word::Rotated(Duration::from_secs(60))));
-        assert_eq!(Word::of(&map! { "saltern" => map! { "renewed" => true } }), Some(Word::Other));
+        assert_eq!(Notice::of(&rotated), Some(Notice::Rotated(Duration::from_secs(60))));
+        assert_eq!(Notice::of(&map! { "saltern" => map! { "renewed" => true } }), Some(Notice::Other));
         // A job with such a field is still a job.
-        assert_eq!(Word::of(&map! { "saltern" => map! { "goodbye" => true }, "jid" => "1" }), None);
-        assert_eq!(Word::of(&map! { "jid" => "1" }), None);
+        assert_eq!(Notice::of(&map! { "saltern" => map! { "goodbye" => true }, "jid" => "1" }), None);
+        assert_eq!(Notice::of(&map! { "jid" => "1" }), None);
     }
 }

@@ -7,7 +7,7 @@ use exec::Refresh;
 use tracing::warn;
 use value::{Map, Value, map};
 
-use crate::bus::{Asked, fire, question};
+use crate::bus::{QuestionOutcome, fire, question};
 use crate::masters::Masters;
 
 /// Fired when the pillar was compiled again.
@@ -53,9 +53,9 @@ pub async fn refresh_within(masters: &Arc<Masters>, what: Refresh, patience: Dur
         masters.machine.refresh_modules();
     }
     Ok(match question(&masters.machine, tag, data, answer, patience).await? {
-        Asked::Answered(answer) => Some(answer.get("complete").is_some_and(Value::truthy)),
-        Asked::Late => None,
-        Asked::NoMinion => Some(false),
+        QuestionOutcome::Answered(answer) => Some(answer.get("complete").is_some_and(Value::truthy)),
+        QuestionOutcome::Late => None,
+        QuestionOutcome::NoMinion => Some(false),
     })
 }
 

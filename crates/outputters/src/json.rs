@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ::value::python::{repr, repr_float};
-use ::value::{Map, Value, shown};
+use ::value::{Map, Value, escape};
 
 use super::WrongShape;
 use super::settings::{Indent, Settings};
@@ -116,7 +116,7 @@ impl Writer {
                 '\x08' => self.out.push_str("\\b"),
                 '\x0c' => self.out.push_str("\\f"),
                 // More than JSON requires: an escaped control character means the same, and does not control the terminal.
-                _ if shown::is_command(letter) => drop(write!(self.out, "\\u{:04x}", letter as u32)),
+                _ if escape::is_command(letter) => drop(write!(self.out, "\\u{:04x}", letter as u32)),
                 _ => self.out.push(letter),
             }
         }

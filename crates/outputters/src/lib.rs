@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
-use ::value::{Map, Value, shown};
+use ::value::{Map, Value, escape};
 
 pub use color::Colors;
 pub use settings::{Indent, Settings};
@@ -87,12 +87,12 @@ pub fn format_at(data: &Value, out: Option<&str>, settings: &Settings, place: &P
     let data = without_escapes(data, !settings.strip_colors);
     let text = by_name(&name, &data, settings, place);
     let text = text.unwrap_or_else(|WrongShape| nested::output(&data, settings, place.retcode, place.indent));
-    shown::but_for_colours(text::trim_end(&text)).into_owned()
+    escape::but_for_colours(text::trim_end(&text)).into_owned()
 }
 
 fn shown_nested(data: &Value, settings: &Settings, place: &Place) -> String {
     let data = without_escapes(data, !settings.strip_colors);
-    shown::but_for_colours(&nested::output(&data, settings, place.retcode, place.indent)).into_owned()
+    escape::but_for_colours(&nested::output(&data, settings, place.retcode, place.indent)).into_owned()
 }
 
 /// Returns whether an outputter writes the data exactly.
@@ -125,9 +125,9 @@ fn has_escapes(data: &Value) -> bool {
 
 fn replaced(data: &Value, colours: bool) -> Value {
     match data {
-        Value::Str(text) => shown::without_escapes(text, colours).into_owned().into(),
+        Value::Str(text) => escape::without_escapes(text, colours).into_owned().into(),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => Value::bytes(shown::without_escapes(text, colours).into_owned()),
+            Ok(text) => Value::bytes(escape::without_escapes(text, colours).into_owned()),
             Err(_) => data.clone(),
         },
         Value::List(items) => items.iter().map(|item| replaced(item, colours)).collect::<Vec<_>>().into(),
@@ -211,7 +211,7 @@ fn unread(written: std::io::Result<()>) -> std::io::Result<()> {
 
 /// Writes a line to standard output, with a `?` for each control character.
 pub fn print_line(text: &str) -> std::io::Result<()> {
-    write_line(&shown::for_terminal(text))
+    write_line(&escape::for_terminal(text))
 }
 
 fn write_line(text: &str) -> std::io::Result<()> {
@@ -261,7 +261,7 @@ mod tests {
 
     fn escaped_json(text: &str) -> String {
         let letter = |letter: char| match letter {
-            _ if shown::is_command(letter) => format!("\\u{:04x}", letter as u32),
+            _ if escape::is_command(letter) => format!("\\u{:04x}", letter as u32),
             _ => letter.to_string(),
         };
         text.chars().map(letter).collect()
@@ -282,7 +282,7 @@ mod tests {
             let expected = match settings.choose(out).as_str() {
                 "json" => escaped_json(expected),
                 name if is_exact(name, &data, &settings) => expected.to_owned(),
-                _ => shown::but_for_colours(expected).into_owned(),
+                _ => escape::but_for_colours(expected).into_owned(),
             };
             // These two are in the data; Salt's own colours differ.
             let strips = settings.strip_colors && !is_exact(&settings.choose(out), &data, &settings);
@@ -333,7 +333,7 @@ mod tests {
                     let mut settings = Settings::from_options(&value::map! { "no_color" => true }, true);
                     settings.state_output_profile = true;
                     let text = format(&data, Some(out), &settings, 0);
-                    assert!(!text.contains(shown::is_command), "{out}: {text:?}");
+                    assert!(!text.contains(escape::is_command), "{out}: {text:?}");
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! `yaml`: block style with sorted keys, as PyYAML dumps it.
 
-use ::value::{Value, shown};
+use ::value::{Value, escape};
 use ::yaml::{Flow, Style};
 
 use super::WrongShape;
@@ -24,5 +24,5 @@ pub fn output(data: &Value, settings: &Settings) -> Result<String, WrongShape> {
     };
     let text = dump(style)?;
     // YAML treats direction marks as printable; escaped they mean the same and do not control the terminal.
-    if text.contains(shown::is_command) { dump(Style { unicode: false, ..style }) } else { Ok(text) }
+    if text.contains(escape::is_command) { dump(Style { unicode: false, ..style }) } else { Ok(text) }
 }

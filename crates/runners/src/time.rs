@@ -45,7 +45,7 @@ fn read(text: &str, today: DateTime) -> Option<DateTime> {
     for word in spaced.split([' ', ',']).filter(|word| !word.is_empty()) {
         parts.word(word.strip_suffix('Z').unwrap_or(word))?;
     }
-    parts.settle()?;
+    parts.resolve()?;
     let (mut hour, minute, second, micros) = parts.time.unwrap_or_default();
     match parts.afternoon {
         // `13:05 pm` is a contradiction, not five past one.
@@ -129,7 +129,7 @@ impl Parts {
         Some(())
     }
 
-    /// Reads numbers with a separator between them, in any order that [`Parts::settle`] can make sense of.
+    /// Reads numbers with a separator between them, in any order that [`Parts::resolve`] can make sense of.
     fn date(&mut self, numbers: &[&str]) -> Option<()> {
         for number in numbers {
             match named(&MONTHS, number) {
@@ -141,7 +141,7 @@ impl Parts {
     }
 
     /// Decides what the open numbers are: a large one is the year, then month before day unless that is impossible.
-    fn settle(&mut self) -> Option<()> {
+    fn resolve(&mut self) -> Option<()> {
         let mut open = std::mem::take(&mut self.open);
         if self.year.is_none()
             && let Some(at) = open.iter().position(|(number, digits)| *digits > 2 || *number > 31)

@@ -24,11 +24,11 @@ const FREE_CLEAR: usize = 4 << 10;
 pub struct Budget {
     limit: usize,
     unproven: usize,
-    books: Mutex<Books>,
+    holdings: Mutex<Holdings>,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct Holdings {
     all: usize,
     unproven: usize,
     next: u64,
@@ -46,25 +46,25 @@ struct Holder {
 impl Budget {
     /// A budget of so many bytes, of which connections that have proved nothing may hold a part.
     pub fn new(limit: usize, unproven: usize) -> Arc<Self> {
-        Arc::new(Budget { limit, unproven: unproven.min(limit), books: Mutex::default() })
+        Arc::new(Budget { limit, unproven: unproven.min(limit), holdings: Mutex::default() })
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn holdings(&self) -> MutexGuard<'_, Holdings> {
         // Nothing in here panics between two changes that belong together.
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends holders away until what is held fits; an error when it is the one with this number that has to go, or when what
     /// is complete takes all the room.
-    fn make_room(&self, books: &mut Books, number: Option<u64>) -> Result<(), Error> {
-        while let Some((limit, only_unproven)) = self.exceeded(books) {
-            let unfinished: usize = books.of(only_unproven).map(|(_, holder)| holder.bytes).sum();
-            let held = if only_unproven { books.unproven } else { books.all };
+    fn make_room(&self, holdings: &mut Holdings, number: Option<u64>) -> Result<(), Error> {
+        while let Some((limit, only_unproven)) = self.exceeded(holdings) {
+            let unfinished: usize = holdings.of(only_unproven).map(|(_, holder)| holder.bytes).sum();
+            let held = if only_unproven { holdings.unproven } else { holdings.all };
             // What is complete stays until it is answered, so there must be room beside it.
-            let victim = (held - unfinished <= limit).then(|| books.largest(only_unproven, number)).flatten();
+            let victim = (held - unfinished <= limit).then(|| holdings.largest(only_unproven, number)).flatten();
             match victim {
                 Some(victim) if Some(victim) != number => {
-                    if let Some(holder) = books.remove(victim) {
+                    if let Some(holder) = holdings.remove(victim) {
                         holder.guest.is_over_budget.notify_one();
                     }
                 }
@@ -74,15 +74,15 @@ impl Budget {
         Ok(())
     }
 
-    fn exceeded(&self, books: &Books) -> Option<(usize, bool)> {
-        if books.unproven > self.unproven {
+    fn exceeded(&self, holdings: &Holdings) -> Option<(usize, bool)> {
+        if holdings.unproven > self.unproven {
             return Some((self.unproven, true));
         }
-        (books.all > self.limit).then_some((self.limit, false))
+        (holdings.all > self.limit).then_some((self.limit, false))
     }
 }
 
-impl Books {
+impl Holdings {
     fn of(&self, only_unproven: bool) -> impl Iterator<Item = (&u64, &Holder)> {
         self.holders.iter().filter(move |(_, holder)| holder.unproven || !only_unproven)
     }
@@ -120,7 +120,7 @@ impl Books {
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Option<(Arc<Budget>, Arc<Guest>)>,
-    /// The number in the books, when more is held than every message may.
+    /// The number in the holdings, when more is held than every message may.
     number: Option<u64>,
 }
 
@@ -150,27 +150,27 @@ impl Share {
     /// # Errors
     /// When strangers wait with too much already.
     pub(crate) fn keep_clear(&self, bytes: usize) -> Result<Kept, Error> {
-        self.keep_beyond(FREE_CLEAR, bytes, |budget, books| budget.make_room(books, None))
+        self.keep_beyond(FREE_CLEAR, bytes, |budget, holdings| budget.make_room(holdings, None))
     }
 
     fn keep_beyond(
         &self,
         free: usize,
         bytes: usize,
-        make_room: impl Fn(&Budget, &mut Books) -> Result<(), Error>,
+        make_room: impl Fn(&Budget, &mut Holdings) -> Result<(), Error>,
     ) -> Result<Kept, Error> {
         let Some((budget, guest)) = &self.of else { return Ok(Kept::default()) };
         let (bytes, unproven) = (bytes.saturating_sub(free), !guest.is_proven());
         if bytes == 0 {
             return Ok(Kept::default());
         }
-        let mut books = budget.books();
-        books.add(bytes, unproven);
-        if let Err(error) = make_room(budget, &mut books) {
-            books.subtract(bytes, unproven);
+        let mut holdings = budget.holdings();
+        holdings.add(bytes, unproven);
+        if let Err(error) = make_room(budget, &mut holdings) {
+            holdings.subtract(bytes, unproven);
             return Err(error);
         }
-        drop(books);
+        drop(holdings);
         Ok(Kept { budget: Some(budget.clone()), bytes, unproven })
     }
 
@@ -192,27 +192,27 @@ impl Share {
             self.release();
             return Ok(());
         }
-        let mut books = budget.books();
+        let mut holdings = budget.holdings();
         let number = *self.number.get_or_insert_with(|| {
-            books.next += 1;
-            let (number, unproven) = (books.next, !guest.is_proven());
-            books.holders.insert(number, Holder { guest: guest.clone(), bytes: 0, unproven });
+            holdings.next += 1;
+            let (number, unproven) = (holdings.next, !guest.is_proven());
+            holdings.holders.insert(number, Holder { guest: guest.clone(), bytes: 0, unproven });
             number
         });
         // Somebody else needed the place.
-        let Some(holder) = books.holders.get_mut(&number) else { return Err(Error::Budget(budget.limit)) };
+        let Some(holder) = holdings.holders.get_mut(&number) else { return Err(Error::Budget(budget.limit)) };
         let (held, was_unproven) = (holder.bytes, holder.unproven);
         (holder.bytes, holder.unproven) = (wanted, !guest.is_proven());
         let unproven = holder.unproven;
-        books.subtract(held, was_unproven);
-        books.add(wanted, unproven);
-        if wanted > held { budget.make_room(&mut books, Some(number)) } else { Ok(()) }
+        holdings.subtract(held, was_unproven);
+        holdings.add(wanted, unproven);
+        if wanted > held { budget.make_room(&mut holdings, Some(number)) } else { Ok(()) }
     }
 
     /// Gives everything back.
     pub(crate) fn release(&mut self) {
         if let (Some((budget, _)), Some(number)) = (&self.of, self.number.take()) {
-            budget.books().remove(number);
+            budget.holdings().remove(number);
         }
     }
 }
@@ -242,7 +242,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Some(budget) = &self.budget {
-            budget.books().subtract(self.bytes, self.unproven);
+            budget.holdings().subtract(self.bytes, self.unproven);
         }
     }
 }
@@ -263,8 +263,8 @@ mod tests {
 
     /// What all hold, and what those hold who have proved nothing.
     fn held(budget: &Budget) -> (usize, usize) {
-        let books = budget.books();
-        (books.all, books.unproven)
+        let holdings = budget.holdings();
+        (holdings.all, holdings.unproven)
     }
 
     fn was_sent_away(guest: &Guest) -> bool {
@@ -279,7 +279,7 @@ mod tests {
         assert!(matches!(b.hold(FREE + 700), Err(Error::Budget(1000))), "it is the larger one");
         drop(b);
         assert!(a.hold(FREE + 100).is_ok());
-        assert_eq!(budget.books().all, 100);
+        assert_eq!(budget.holdings().all, 100);
         let kept = a.keep(FREE + 1000);
         assert!(matches!(a.hold(FREE + 101), Err(Error::Budget(1000))), "what is kept counts");
         drop(kept);

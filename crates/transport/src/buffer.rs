@@ -141,7 +141,7 @@ impl ReadBuffer {
     }
 
     /// Returns to the budget what was held for the message that was removed. Keeps none of its memory if it was large.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn release_message(&mut self) {
         self.share.release();
         let rest = self.bytes.len();
         // Not while much of it is in use: many messages that arrive at once would be copied once for each of them.
@@ -240,7 +240,7 @@ mod tests {
         let mut pieces = [first, second].into_iter();
         loop {
             while let Some(Incoming::Message(mut frames)) = decoder.decode(&mut buffer.bytes).unwrap() {
-                buffer.settle();
+                buffer.release_message();
                 assert!(buffer.bytes.len() <= BUSY, "{} bytes after a message", buffer.bytes.len());
                 messages.extend(frames.pop());
             }

@@ -7,11 +7,11 @@
 mod convert;
 mod datetime;
 pub mod error;
+pub mod escape;
 mod map;
 pub mod near;
 pub mod python;
 mod serde_impl;
-pub mod shown;
 mod traverse;
 
 use std::hash::{Hash, Hasher};

@@ -61,7 +61,7 @@ pub fn main(words: &[String]) -> ExitCode {
     };
     let mut out = String::new();
     for candidate in candidates(&line.words).into_iter().take(MOST) {
-        out.push_str(&shown(shell, &candidate, &line));
+        out.push_str(&completion_line(shell, &candidate, &line));
         out.push('\n');
     }
     print(&out);
@@ -78,7 +78,7 @@ fn candidates(words: &[String]) -> Vec<Candidate> {
     found.into_iter().collect()
 }
 
-fn shown(shell: &str, candidate: &Candidate, line: &line::Line) -> String {
+fn completion_line(shell: &str, candidate: &Candidate, line: &line::Line) -> String {
     let (word, about) = (&candidate.word, candidate.about.trim_end_matches('.'));
     match shell {
         // bash replaces only what follows the last `=` or `:`.

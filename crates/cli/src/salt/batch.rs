@@ -11,14 +11,14 @@ use value::{Map, Value};
 use wire::jid::JidSource;
 
 use super::docs::Docs;
-use super::silence::Known;
+use super::silence::MasterFiles;
 use super::summary::retcode;
 use super::{Session, no_return, say_no_return};
 use crate::exit_codes;
 
 impl Session {
     /// Runs the job in batches.
-    pub(super) async fn run_batch(&mut self, known: Known) -> Result<u8> {
+    pub(super) async fn run_batch(&mut self, known: MasterFiles) -> Result<u8> {
         match self.batches(&known).await {
             Ok(code) => Ok(code),
             Err(error) => match error.downcast::<client::Error>() {
@@ -31,7 +31,7 @@ impl Session {
         }
     }
 
-    async fn batches(&mut self, known: &Known) -> Result<u8> {
+    async fn batches(&mut self, known: &MasterFiles) -> Result<u8> {
         let quiet = self.flag("static");
         // `--static` alone is a single batch of all minions.
         let size = self.batch_size().unwrap_or_else(|| "100%".into());

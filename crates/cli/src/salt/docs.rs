@@ -29,7 +29,7 @@ impl Docs {
                 // Written by whoever wrote the minion's modules.
                 let text = format!("{function}:\n{text}\n");
                 let plain = Settings { output_file: None, ..settings.clone() };
-                outputters::print(&value::shown::for_terminal(&text), &plain)?;
+                outputters::print(&value::escape::for_terminal(&text), &plain)?;
             }
         }
         Ok(())

@@ -26,7 +26,7 @@ use crate::{args, exit_codes, hint, log_setup};
 use job::{Incomplete, Job};
 use printer::Printer;
 pub use printer::Silence;
-pub use silence::{Known, NOT_CONNECTED};
+pub use silence::{MasterFiles, NOT_CONNECTED};
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {
@@ -164,7 +164,7 @@ impl Session {
     }
 
     async fn run(mut self) -> Result<u8> {
-        let known = Known::new(&self.prepared.config)?;
+        let known = MasterFiles::new(&self.prepared.config)?;
         if self.flag("preview_target") {
             let ids = match known.expected(&self.job, self.delimiter()) {
                 Ok(ids) => ids,
@@ -258,7 +258,7 @@ impl Session {
         }
     }
 
-    async fn run_job(&mut self, known: Known) -> Result<u8> {
+    async fn run_job(&mut self, known: MasterFiles) -> Result<u8> {
         let mut publication = self.publication();
         if !self.hold.is_zero() {
             // A master of Salt would send it to whoever is there and forget it.
@@ -313,7 +313,7 @@ impl Session {
         Ok(())
     }
 
-    async fn run_and_print(&mut self, bus: &mut event::Listening, ticket: &Ticket, known: Known) -> Result<u8> {
+    async fn run_and_print(&mut self, bus: &mut event::Listening, ticket: &Ticket, known: MasterFiles) -> Result<u8> {
         let silence = known.about(&ticket.jid);
         let mut printer = Printer::new(&self.settings, &silence, self.flag("show_timeout"));
         if self.flag("progress") {

@@ -91,7 +91,7 @@ fn message(step: &Step) -> String {
         _ => "would change",
     };
     // Names come from minions; nothing but text may reach the terminal, and a line is a line.
-    format!("{} ({ended})", value::shown::for_terminal(id)).replace(['\n', '\t'], "?")
+    format!("{} ({ended})", value::escape::for_terminal(id)).replace(['\n', '\t'], "?")
 }
 
 #[cfg(test)]

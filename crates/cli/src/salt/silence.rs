@@ -23,7 +23,7 @@ use crate::hint;
 const MOST_EXPLAINED: usize = 5;
 
 /// The master's files, which are read when first needed.
-pub struct Known {
+pub struct MasterFiles {
     accepted_dir: PathBuf,
     syndic_dir: PathBuf,
     cache: Cache,
@@ -33,13 +33,13 @@ pub struct Known {
     connected: OnceCell<BTreeSet<String>>,
 }
 
-impl Known {
+impl MasterFiles {
     /// Takes the paths from the configuration.
     ///
     /// # Errors
     /// If an option of the minion data cache has an invalid value.
     pub fn new(config: &config::Master) -> Result<Self> {
-        Ok(Known {
+        Ok(MasterFiles {
             accepted_dir: config.paths.pki_dir.join("minions"),
             syndic_dir: config.paths.syndic_dir.clone(),
             cache: Cache::of_master(config)?,
@@ -111,7 +111,7 @@ impl Known {
     }
 }
 
-impl MinionData for Known {
+impl MinionData for MasterFiles {
     fn accepted(&self) -> Vec<String> {
         let entries = match std::fs::read_dir(&self.accepted_dir) {
             Ok(entries) => entries,
@@ -162,7 +162,7 @@ fn read<T: Default>(result: cache::Result<T>) -> T {
 
 /// Texts about the minions that did not answer a job.
 pub struct About {
-    known: Known,
+    known: MasterFiles,
     jid: String,
 }
 

@@ -1,6 +1,6 @@
 //! `salt-call`: runs a function on this machine, as its minion would.
 
-mod shown;
+mod presentation;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::prepare::{self, OnMinion};
 use crate::salt::job::{no_parse, read_arguments};
 use crate::terminal::{print, usage_error};
 use crate::{exit_codes, hint, log_setup};
-use shown::Shown;
+use presentation::Presentation;
 
 /// Runs the program.
 pub fn main(mut parsed: Parsed) -> ExitCode {
@@ -208,9 +208,9 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
     let mut options = options.clone();
     options.insert("fun", function);
     let settings = prepare::output_settings(&options);
-    let code = match Shown::of(function, &answer, || usage(function)) {
-        Shown::Complaint { text, usage, code } => {
-            eprintln!("{}", value::shown::for_terminal(&text));
+    let code = match Presentation::of(function, &answer, || usage(function)) {
+        Presentation::Complaint { text, usage, code } => {
+            eprintln!("{}", value::escape::for_terminal(&text));
             if let Some(hint) = hint::of_text(&text) {
                 eprintln!("{hint}");
             }
@@ -219,7 +219,7 @@ fn show(options: &Map, function: &str, words: &[String], answer: minion::Answer)
             }
             return Ok(code);
         }
-        Shown::Result(code) => code,
+        Presentation::Result(code) => code,
     };
     let retcode = answer.retcode;
     let mut hints = hint::Hints::default();

@@ -21,7 +21,7 @@ use value::{Map, Value};
 use crate::args::{self, Parsed, Program};
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::{self, target_list, target_type};
-use crate::salt::{Known, NOT_CONNECTED, Silence};
+use crate::salt::{MasterFiles, NOT_CONNECTED, Silence};
 use crate::terminal::{print, usage_error};
 use crate::{exit_codes, log_setup};
 use plan::Plan;
@@ -177,7 +177,7 @@ impl Copy {
             outputters::print_line("No minions matched the target. No command was sent, no jid was assigned.")?;
             return Ok(Map::new());
         };
-        let silence = Known::new(&self.prepared.config)?.about(&ticket.jid);
+        let silence = MasterFiles::new(&self.prepared.config)?.about(&ticket.jid);
         let patience = client::settings::patience(&self.prepared.config, self.timeout);
         let mut answers = Map::new();
         let collect = |outcome| match outcome {

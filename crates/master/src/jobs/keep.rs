@@ -52,7 +52,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     }
     if stored.is_ok() {
         // After the return is stored, or a crash could end a held job without it.
-        super::care::returned(shared, &jid, &id);
+        super::expiry::returned(shared, &jid, &id);
     }
     if stored.is_err() {
         shared.metrics.not_stored.count();

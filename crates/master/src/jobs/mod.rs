@@ -1,7 +1,7 @@
 //! Jobs: how they are published, and how their returns are kept.
 
 mod audience;
-pub mod care;
+pub mod expiry;
 pub mod keep;
 pub mod publish;
-pub mod settle;
+pub mod write_behind;

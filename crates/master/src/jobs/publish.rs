@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use targeting::Expected;
 use transport::{Audience, Payload};
-use value::shown::brief;
+use value::escape::brief;
 use value::{Map, Value, map};
 use wire::Jid;
 use wire::loads::Ability;
@@ -18,9 +18,9 @@ use crate::open_jobs::{CannotHold, Opening, Target, field, publication};
 const SHOWN: usize = 256;
 
 /// Publishes for the master itself, without authentication. `load` is a publish request without a key.
-pub fn trusted(shared: &Shared, load: Map) -> Value {
+pub fn publish_for_master(shared: &Shared, load: Map) -> Value {
     let meant = Target::of(&load).expand(&shared.stores);
-    allowed(shared, load, meant, Reader::Ours)
+    publish_permitted(shared, load, meant, Reader::Ours)
 }
 
 /// The program that reads the returns of a job.
@@ -40,7 +40,7 @@ impl Reader {
 }
 
 /// Publishes a permitted request: job directory, events, job cache, frame. Returns the answer.
-pub fn allowed(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) -> Value {
+pub fn publish_permitted(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) -> Value {
     // With `order_masters`, minions of lower masters may match that this one does not know.
     if meant.minions.is_empty() && !shared.stores.config.jobs.order_masters {
         let target = load.get("tgt").cloned().unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::Stores;
 use held::{HeldFiles, HeldJob, Journal};
 use ledger::{Full, Ledger, Limits, NewJob, Offer, Progress, Report};
 
-pub use order::Order;
+pub use order::PublicationOrder;
 pub use publication::{Target, field, publication};
 
 /// The jobs that may still be delivered.

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Hands out turns.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct PublicationOrder {
     state: Mutex<State>,
     moved: Condvar,
 }
@@ -22,11 +22,11 @@ struct State {
 /// A place in the order. The holder must use or drop it, since all later ones wait for it.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    order: &'a Order,
+    order: &'a PublicationOrder,
     place: u64,
 }
 
-impl Order {
+impl PublicationOrder {
     /// Takes the next turn and, under the same lock, the number that must be in this order.
     pub fn take<T>(&self, numbered: impl FnOnce() -> T) -> (Turn<'_>, T) {
         let mut state = self.lock();
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn work_is_done_in_the_order_of_the_numbers_also_when_some_fail() {
-        let (order, count) = (Order::default(), AtomicU64::new(0));
+        let (order, count) = (PublicationOrder::default(), AtomicU64::new(0));
         let done = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for thread in 0..8 {

@@ -27,7 +27,7 @@ const LIST: usize = 4 * MIB;
 
 /// What the answer to a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Reservation {
     /// Of the pool for mines and returns.
     Large,
     /// This many bytes of the pool for lists of files, files and pillars.
@@ -36,19 +36,19 @@ pub enum Wanted {
 
 /// Returns what the answer to a request may take. `None` for requests with small answers, and for those that wait for other
 /// minions: these might wait for the same room.
-pub fn wanted(cmd: &str, file_buffer_size: usize) -> Option<Wanted> {
+pub fn reservation(cmd: &str, file_buffer_size: usize) -> Option<Reservation> {
     Some(match cmd {
-        "_mine_get" | "pub_ret" => Wanted::Large,
-        "_pillar" | "_master_opts" | "_master_tops" | "saltern_missed" => Wanted::Listed(LIST),
-        "_file_list" | "_file_list_emptydirs" | "_dir_list" | "_symlink_list" => Wanted::Listed(LIST),
-        "_serve_file" => Wanted::Listed(file_buffer_size.saturating_add(KIB)),
+        "_mine_get" | "pub_ret" => Reservation::Large,
+        "_pillar" | "_master_opts" | "_master_tops" | "saltern_missed" => Reservation::Listed(LIST),
+        "_file_list" | "_file_list_emptydirs" | "_dir_list" | "_symlink_list" => Reservation::Listed(LIST),
+        "_serve_file" => Reservation::Listed(file_buffer_size.saturating_add(KIB)),
         _ => return None,
     })
 }
 
 /// Returns whether a request only asks: nothing is lost when it is not handled, if nobody waits for the answer.
 pub fn is_question(cmd: &str) -> bool {
-    wanted(cmd, KIB).is_some()
+    reservation(cmd, KIB).is_some()
 }
 
 /// When a request is handled.
@@ -59,7 +59,7 @@ pub enum Due {
     /// When it is the turn of its sender.
     InTurn,
     /// When there is room for its answer.
-    WithRoom(Wanted),
+    WithRoom(Reservation),
 }
 
 /// Counts the unread answers of each sender and of all.
@@ -74,7 +74,7 @@ impl AnswerRoom {
     }
 
     /// Decides when a request is handled that wants room for its answer. Reserves the room if that is now.
-    pub fn due(&self, sender: &Sender, wanted: Option<Wanted>, waits_for_turn: bool) -> Due {
+    pub fn due(&self, sender: &Sender, wanted: Option<Reservation>, waits_for_turn: bool) -> Due {
         // What one sender has waiting must not take room that others need now.
         if waits_for_turn {
             return Due::InTurn;
@@ -85,20 +85,20 @@ impl AnswerRoom {
     }
 
     /// Waits for room, in the order of arrival.
-    pub async fn reserve(&self, sender: &Sender, wanted: Wanted) -> Option<Room> {
+    pub async fn reserve(&self, sender: &Sender, wanted: Reservation) -> Option<Room> {
         let (pool, bytes) = self.pool(wanted);
         pool.reserve(sender, bytes).await
     }
 
     /// Returns whether a sender has too many requests that hold room of this kind or wait for it.
-    pub fn is_crowded(&self, sender: &Sender, wanted: Wanted) -> bool {
+    pub fn is_crowded(&self, sender: &Sender, wanted: Reservation) -> bool {
         self.pool(wanted).0.is_crowded(sender)
     }
 
-    fn pool(&self, wanted: Wanted) -> (&Pool, usize) {
+    fn pool(&self, wanted: Reservation) -> (&Pool, usize) {
         match wanted {
-            Wanted::Large => (&self.large, OF_ONE),
-            Wanted::Listed(bytes) => (&self.lists, bytes),
+            Reservation::Large => (&self.large, OF_ONE),
+            Reservation::Listed(bytes) => (&self.lists, bytes),
         }
     }
 }
@@ -115,21 +115,21 @@ mod tests {
 
     #[test]
     fn requests_that_wait_for_their_turn_take_no_room() {
-        let (room, mine) = (AnswerRoom::new(), wanted("_mine_get", KIB));
+        let (room, mine) = (AnswerRoom::new(), reservation("_mine_get", KIB));
         for number in 0..=255 {
             assert!(matches!(room.due(&sender(number), mine, true), Due::InTurn));
         }
         assert!(matches!(room.due(&sender(1), mine, false), Due::Now(Some(_))));
-        assert!(matches!(room.due(&sender(1), wanted("_return", KIB), false), Due::Now(None)));
+        assert!(matches!(room.due(&sender(1), reservation("_return", KIB), false), Due::Now(None)));
     }
 
     #[test]
     fn large_answers_leave_room_for_files_and_pillars() {
-        let (room, mine, pillar) = (AnswerRoom::new(), wanted("_mine_get", KIB), wanted("_pillar", KIB));
+        let (room, mine, pillar) = (AnswerRoom::new(), reservation("_mine_get", KIB), reservation("_pillar", KIB));
         let held: Vec<_> = (0..=255).map(|number| room.due(&sender(number), mine, false)).collect();
         let reserved = held.iter().filter(|due| matches!(due, Due::Now(Some(_)))).count();
         assert_eq!(reserved, LARGE_OF_ALL / OF_ONE);
-        assert!(matches!(room.due(&sender(255), mine, false), Due::WithRoom(Wanted::Large)));
+        assert!(matches!(room.due(&sender(255), mine, false), Due::WithRoom(Reservation::Large)));
         for number in [0, 255] {
             assert!(matches!(room.due(&sender(number), pillar, false), Due::Now(Some(_))), "sender {number}");
         }

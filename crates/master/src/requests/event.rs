@@ -3,7 +3,7 @@
 mod tags;
 
 use tracing::{error, info, warn};
-use value::shown::brief;
+use value::escape::brief;
 use value::{Map, Value};
 use wire::MinionId;
 

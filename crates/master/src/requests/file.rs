@@ -35,7 +35,7 @@ pub fn serve(ask: Ask) -> Answer {
     match ask.shared.stores.files.serve(&wanted) {
         Ok(chunk) => chunk.into_map().into(),
         Err(failure) => {
-            let (path, env) = (value::shown::brief(&path, 1024), value::shown::brief(&env, 256));
+            let (path, env) = (value::escape::brief(&path, 1024), value::escape::brief(&env, 256));
             error!("failed to serve {path} from {env}: {}", crate::chain(&failure));
             "".into()
         }

@@ -10,7 +10,7 @@ use wire::Jid;
 use super::{Answer, Ask};
 use crate::Shared;
 use crate::credentials;
-use crate::jobs::care;
+use crate::jobs::expiry;
 use crate::jobs::publish::away;
 use crate::open_jobs::ledger::Report;
 use crate::users::Grant;
@@ -39,7 +39,7 @@ pub fn job(ask: Ask) -> Answer {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
-    care::look_around(&shared);
+    expiry::check_now(&shared);
     let jid = load.get("jid").map(Value::to_string).unwrap_or_default();
     match shared.open_jobs.job(&jid) {
         Some(report) => map! { "job" => described(&shared, &report) }.into(),
@@ -54,7 +54,7 @@ pub fn drop_job(ask: Ask) -> Answer {
         Err(refused) => return refused.into(),
     };
     let jid = load.get("jid").map(Value::to_string).and_then(|jid| Jid::new(jid).ok());
-    map! { "dropped" => jid.is_some_and(|jid| care::end(&shared, &jid, "dropped")) }.into()
+    map! { "dropped" => jid.is_some_and(|jid| expiry::end(&shared, &jid, "dropped")) }.into()
 }
 
 fn described(shared: &Shared, report: &Report) -> Map {

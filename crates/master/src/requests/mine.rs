@@ -90,8 +90,8 @@ fn mines(shared: &Shared, ids: Vec<String>, mut each: impl FnMut(&str, &Map)) {
 /// `_mine_get`: reads values of other minions.
 pub fn get(ask: Ask) -> Answer {
     let (Some(id), Some(tgt)) = (&ask.id, ask.load.get("tgt")) else { return nothing() };
-    let Some(wanted) = Wanted::read(&ask.load) else { return nothing() };
-    let functions = allowed(&ask.shared, id, wanted.functions);
+    let Some(wanted) = MineRequest::read(&ask.load) else { return nothing() };
+    let functions = readable_functions(&ask.shared, id, wanted.functions);
     if functions.is_empty() {
         return nothing();
     }
@@ -116,23 +116,23 @@ pub fn get(ask: Ask) -> Answer {
 }
 
 /// The functions that are asked for.
-struct Wanted {
+struct MineRequest {
     functions: Vec<String>,
     /// Whether the answer is grouped by function.
     several: bool,
 }
 
-impl Wanted {
+impl MineRequest {
     fn read(load: &Map) -> Option<Self> {
         match load.get("fun")? {
             Value::Str(text) => {
                 let mut seen = HashSet::new();
                 let names = text.split(',').filter(|name| seen.insert(*name));
                 let functions: Vec<String> = names.map(str::to_owned).collect();
-                Some(Wanted { several: functions.len() > 1, functions })
+                Some(MineRequest { several: functions.len() > 1, functions })
             }
             Value::List(names) => {
-                Some(Wanted { functions: names.iter().map(Value::to_string).collect(), several: true })
+                Some(MineRequest { functions: names.iter().map(Value::to_string).collect(), several: true })
             }
             _ => None,
         }
@@ -140,7 +140,7 @@ impl Wanted {
 }
 
 /// Leaves the functions the option `mine_get` lets a minion read; without it all.
-fn allowed(shared: &Shared, id: &MinionId, functions: Vec<String>) -> Vec<String> {
+fn readable_functions(shared: &Shared, id: &MinionId, functions: Vec<String>) -> Vec<String> {
     let Some(rules) = shared.stores.config.raw.get("mine_get") else { return functions };
     let Some(rules) = rules.as_map() else { return Vec::new() };
     let granted: Vec<&str> = rules

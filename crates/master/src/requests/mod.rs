@@ -5,7 +5,7 @@ mod answer_room;
 mod awaiting;
 mod clear;
 mod contained;
-mod desk;
+mod dispatch;
 mod event;
 mod fair_queue;
 mod file;
@@ -32,7 +32,7 @@ mod status;
 mod syndic;
 mod token;
 
-pub use desk::Desk;
+pub use dispatch::Dispatcher;
 
 use std::sync::Arc;
 

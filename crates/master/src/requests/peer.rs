@@ -13,13 +13,13 @@ use targeting::acl::{
 use targeting::{Expected, TargetType};
 use tokio::time::Instant;
 use tracing::{error, warn};
-use value::shown::brief;
+use value::escape::brief;
 use value::{Map, Value, map};
 use wire::{Jid, MinionId};
 
 use super::{Answer, Ask, nothing};
 use crate::Shared;
-use crate::jobs::publish::{Reader, allowed};
+use crate::jobs::publish::{Reader, publish_permitted};
 use crate::open_jobs::Target;
 
 /// Seconds to wait for returns when the minion names none.
@@ -81,7 +81,7 @@ fn published(shared: &Shared, id: &MinionId, (load, meant): (Map, Expected)) -> 
         // Salt tells by the fields that the order was allowed; an empty answer means that it was not.
         return Some((map! { "jid" => 0, "minions" => Vec::<Value>::new() }, Published::default()));
     }
-    let answer = allowed(shared, load, meant, Reader::Ours);
+    let answer = publish_permitted(shared, load, meant, Reader::Ours);
     let answer = answer.get("load")?;
     let jid = answer.get("jid")?.as_str()?.to_owned();
     if let Err(failure) = Jid::new(jid.as_str())
@@ -253,7 +253,7 @@ pub fn returns(ask: Ask) -> Answer {
         }
     }
     match stores.jobs.returns(jid.as_str()) {
-        Ok(returns) => returns.into_iter().map(|(id, returned)| (id, shown(returned))).collect::<Map>().into(),
+        Ok(returns) => returns.into_iter().map(|(id, returned)| (id, return_map(returned))).collect::<Map>().into(),
         Err(failure) => {
             error!("failed to read the returns of job {jid}: {}", crate::chain(&failure));
             "".into()
@@ -261,7 +261,7 @@ pub fn returns(ask: Ask) -> Answer {
     }
 }
 
-fn shown(returned: store::jobs::JobReturn) -> Value {
+fn return_map(returned: store::jobs::JobReturn) -> Value {
     let mut shown = map! { "ret" => returned.value };
     if let Some(out) = returned.out {
         shown.insert("out", out);

@@ -106,7 +106,7 @@ fn permits(bytes: usize) -> u32 {
 
 impl Room {
     /// Adjusts the reservation to what is occupied. What needs more takes what is left: it exists already.
-    pub fn settle(&mut self, bytes: usize) {
+    pub fn resize(&mut self, bytes: usize) {
         let wanted = permits(bytes) as usize;
         for permit in [&mut self.of_one, &mut self.of_all] {
             let held = permit.num_permits();
@@ -145,7 +145,7 @@ mod tests {
         let pool = pool();
         let mut first = pool.try_reserve(&sender(1), OF_ONE).expect("there is room");
         assert_eq!(pool.try_reserve(&sender(1), KIB).unwrap_err(), Full::Share, "it may take all of it");
-        first.settle(10 * MIB);
+        first.resize(10 * MIB);
         let second = pool.try_reserve(&sender(1), 6 * MIB);
         assert!(second.is_ok() && pool.try_reserve(&sender(1), KIB).is_err());
         assert!(pool.try_reserve(&sender(2), OF_ONE).is_ok(), "others are not concerned");
@@ -187,7 +187,7 @@ mod tests {
     fn who_waits_gets_room_in_turn_and_what_grew_counts_in_full() {
         let pool = pool();
         let mut first = pool.try_reserve(&sender(1), 4 * MIB).unwrap();
-        first.settle(100 * MIB);
+        first.resize(100 * MIB);
         assert!(pool.try_reserve(&sender(1), KIB).is_err());
         let (one, two) = (sender(1), sender(2));
         let (mut waiting, mut next) = (Box::pin(pool.reserve(&one, OF_ONE)), Box::pin(pool.reserve(&one, KIB)));
@@ -196,7 +196,7 @@ mod tests {
         drop(first);
         assert!((&mut next).now_or_never().is_none(), "another was first");
         let mut got = waiting.now_or_never().flatten().expect("it is its turn");
-        got.settle(0);
+        got.resize(0);
         assert!(next.now_or_never().flatten().is_some());
     }
 

@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::{Answer, Ask};
 use crate::Shared;
 use crate::credentials::{self, Caller, Kind};
-use crate::jobs::publish::{Reader, allowed};
+use crate::jobs::publish::{Reader, publish_permitted};
 use crate::open_jobs::Target;
 use crate::users::Grant;
 
@@ -59,7 +59,7 @@ pub fn handle(ask: Ask) -> Answer {
         load.insert("user", caller.user);
     }
     forget_secrets(&mut load);
-    allowed(&shared, load, meant, reader).into()
+    publish_permitted(&shared, load, meant, reader).into()
 }
 
 /// A syndic publishes with the key of this master's user, and says what the user of the master above may do. With

@@ -51,7 +51,7 @@ impl Refusals {
     /// once a minute with their number.
     pub fn note(&self, peer: IpAddr, about: Option<&MinionId>, reason: &str) {
         // Some reasons quote what was sent.
-        let reason = &*value::shown::brief(reason, LONGEST);
+        let reason = &*value::escape::brief(reason, LONGEST);
         let subject = about.map_or_else(|| Subject::Stranger(peer.into()), |id| Subject::Minion(id.clone()));
         match self.count(subject, reason, Instant::now()) {
             Some(0) => warn!("Bad request from {peer}: {reason}"),

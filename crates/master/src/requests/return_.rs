@@ -20,7 +20,7 @@ pub fn handle(ask: Ask) -> Answer {
     if let Some(resource) = load.remove("resource_id").filter(Value::truthy) {
         if is_minion(&shared, &resource) {
             let resource = resource.to_string();
-            let resource = value::shown::brief(&resource, 256);
+            let resource = value::escape::brief(&resource, 256);
             error!("minion {id} sent a return in the name of minion {resource}, which is refused");
             return false.into();
         }

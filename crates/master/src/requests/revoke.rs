@@ -64,6 +64,6 @@ impl Effects for LiveEffects {
             "fun" => "saltutil.revoke_auth", "arg" => Value::List(Vec::new()), "tgt" => id, "tgt_type" => "list",
             "ret" => "", "user" => self.0.users.master_user(),
         };
-        crate::jobs::publish::trusted(&self.0, load);
+        crate::jobs::publish::publish_for_master(&self.0, load);
     }
 }

@@ -9,9 +9,9 @@ use futures_util::future::BoxFuture;
 use value::{Map, Value};
 use wire::msgpack::Decode;
 
+use crate::file_servers::{Servers, away};
 use crate::machine::Machine;
 use crate::masters::{Link, Masters, ask_pillar, ping};
-use crate::stand_in::{Servers, away};
 use crate::{bus, refresh};
 
 /// The minion as seen by the jobs of one master.

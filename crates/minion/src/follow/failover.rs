@@ -1,4 +1,4 @@
-//! Failover: carries out what [`Choice`] decides. One master is followed at a time, the others stand by.
+//! Failover: carries out what [`FailoverPolicy`] decides. One master is followed at a time, the others stand by.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 use value::map;
 
 use super::announce::disconnected;
-use super::choice::{Action, Choice, Event, Place, Rules};
+use super::failover_policy::{Action, Event, FailoverPolicy, Place, Rules};
 use super::session::{After, Approach, session};
 use crate::jobs::Jobs;
 use crate::machine::Machine;
@@ -33,7 +33,7 @@ const FAILBACK: &str = "__master_failback";
 /// Follows one of the masters at a time until stopped.
 pub async fn follow_one(jobs: Arc<Jobs>, rules: Rules, order: Vec<Place>, stop: CancellationToken) {
     let mut driver = Driver {
-        choice: Choice::new(rules, order),
+        policy: FailoverPolicy::new(rules, order),
         jobs: jobs.clone(),
         began: Instant::now(),
         sessions: Vec::new(),
@@ -52,7 +52,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 struct Driver {
     jobs: Arc<Jobs>,
-    choice: Choice,
+    policy: FailoverPolicy,
     began: Instant,
     sessions: Vec<Session>,
     looking: Option<Boxed<bool>>,
@@ -62,7 +62,7 @@ struct Driver {
 /// A master that is followed.
 struct Session {
     place: Place,
-    /// The choice knows that this master has accepted us.
+    /// The policy knows that this master has accepted us.
     live: bool,
     run: Boxed<Ended>,
 }
@@ -88,7 +88,7 @@ impl Driver {
                 biased;
                 news = self.news() => news,
                 Some(event) = asked.next() => {
-                    let preferred = self.choice.preferred().map(|place| self.link(place).settings.address.host.clone());
+                    let preferred = self.policy.preferred().map(|place| self.link(place).settings.address.host.clone());
                     // Anybody on this host can fire the event; it counts only for the master that the minion would
                     // return to anyway.
                     if event.data().get_str("master") != preferred.as_deref() {
@@ -110,13 +110,13 @@ impl Driver {
     }
 
     fn is_busy(&self) -> bool {
-        self.choice.current().is_some_and(|place| self.link(place).is_busy())
+        self.policy.current().is_some_and(|place| self.link(place).is_busy())
     }
 
     async fn news(&mut self) -> News {
         let busy = self.is_busy();
-        let due = self.choice.due(busy).map(|due| tokio::time::sleep_until(self.began + due));
-        let current = self.choice.current().filter(|_| busy).map(|place| self.link(place).clone());
+        let due = self.policy.due(busy).map(|due| tokio::time::sleep_until(self.began + due));
+        let current = self.policy.current().filter(|_| busy).map(|place| self.link(place).clone());
         let becoming: Vec<_> =
             self.sessions.iter().filter(|session| !session.live).map(|session| session.place).collect();
         let becoming: Vec<Boxed<Place>> =
@@ -152,7 +152,7 @@ impl Driver {
                 for session in self.sessions.iter_mut().filter(|session| session.place == place) {
                     session.live = true;
                 }
-                if self.choice.current().is_some() {
+                if self.policy.current().is_some() {
                     let master = &self.link(place).settings.address;
                     info!(%master, "Going back to the preferred master {}", master.host);
                     self.fire(FAILBACK, place);
@@ -169,10 +169,10 @@ impl Driver {
         }
     }
 
-    /// Passes an event to the choice and carries out its actions.
+    /// Passes an event to the policy and carries out its actions.
     fn tell(&mut self, event: Event) {
         let (now, busy) = (self.began.elapsed(), self.is_busy());
-        for action in self.choice.on(now, busy, event) {
+        for action in self.policy.on(now, busy, event) {
             match action {
                 Action::Follow(place, round) => self.begin(place, round),
                 Action::Leave(place) => self.leave(place),
@@ -249,7 +249,7 @@ impl Driver {
     }
 
     fn note_roles(&self) {
-        let followed = |place: Place| match self.choice.current() {
+        let followed = |place: Place| match self.policy.current() {
             Some(current) => current == place,
             None => self.sessions.iter().any(|session| session.place == place),
         };
@@ -257,7 +257,7 @@ impl Driver {
             let place = Place(at);
             link.set_role(match place {
                 _ if followed(place) => MasterRole::Active,
-                _ if self.choice.preferred() == Some(place) => MasterRole::Preferred,
+                _ if self.policy.preferred() == Some(place) => MasterRole::Preferred,
                 _ => MasterRole::Standby,
             });
         }

@@ -3,12 +3,12 @@
 //! All of them are followed at the same time ([`follow`]), or one of them is ([`follow_one`]), as [`plan()`] says.
 
 mod announce;
-mod choice;
 mod failover;
+mod failover_policy;
 mod plan;
 mod session;
 
-pub use choice::shuffle;
 pub use failover::follow_one;
+pub use failover_policy::shuffle;
 pub use plan::{Plan, plan, warn_of_misunderstandings};
 pub use session::follow;

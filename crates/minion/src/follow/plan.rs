@@ -6,7 +6,7 @@ use config::MasterType;
 use rt::Rt;
 use tracing::warn;
 
-use super::choice::{Failback, Place, Rules, distribute, shuffle};
+use super::failover_policy::{Failback, Place, Rules, distribute, shuffle};
 use crate::masters::is_one_at_a_time;
 
 /// How the masters are followed.

@@ -20,7 +20,7 @@ use crate::masters::{
     AcceptanceWait, CONNECT, Ended, FULL, Link, LinkSettings, Masters, REJECTION, ask_pillar, open_channel, ping,
     reachable, resolve, subscribe, target,
 };
-use crate::missed::{self, Word};
+use crate::missed::{self, Notice};
 
 /// A rejected minion retries after this long, so that an operator who accepts the key later need not restart it.
 const REJECTED: Duration = Duration::from_secs(60);
@@ -417,13 +417,13 @@ async fn take(
     unread: &Notify,
 ) -> Option<Ended> {
     match channel.open(&payload).await {
-        Ok(Some(load)) => match Word::of(&load) {
-            Some(Word::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
-            Some(Word::Rotated(spread)) => {
+        Ok(Some(load)) => match Notice::of(&load) {
+            Some(Notice::Goodbye(spread)) => return Some(Ended::Goodbye(spread)),
+            Some(Notice::Rotated(spread)) => {
                 let rt = &jobs.machine.rt;
                 rt.spawn(missed::renew(rt.clone(), link.clone(), spread));
             }
-            Some(Word::Other) => {}
+            Some(Notice::Other) => {}
             None => jobs.start(link, load),
         },
         Ok(None) => {}

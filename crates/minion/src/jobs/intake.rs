@@ -9,7 +9,7 @@ use tracing::{debug, error, info, warn};
 use value::{Map, Value};
 
 use super::receipts::Receipts;
-use super::{Publication, RecentJids, Returned, Seen, Terms, Twins};
+use super::{Publication, RecentJids, Returned, SameJidJobs, Seen, Terms};
 use crate::machine::Machine;
 use crate::masters::{Link, Masters};
 use crate::returns::Returns;
@@ -27,7 +27,7 @@ pub struct Jobs {
     /// The places of `process_count_max`.
     pub(super) room: Option<Arc<Semaphore>>,
     recent: RecentJids,
-    twins: Twins,
+    same_jid: SameJidJobs,
 }
 
 impl Jobs {
@@ -40,7 +40,7 @@ impl Jobs {
             receipts: Arc::default(),
             room: most.map(|most| Arc::new(Semaphore::new(most))),
             recent: RecentJids::new(config.minion_jid_queue_hwm),
-            twins: Twins::default(),
+            same_jid: SameJidJobs::default(),
             returns,
             masters,
             machine,
@@ -107,10 +107,10 @@ impl Jobs {
     fn arrive(&self, link: &Link, job: &Publication, terms: &Terms) -> Seen {
         let master = link.address();
         if self.recent.note(job.jid(), terms.left(), self.machine.rt.now(), !terms.asked) {
-            return Seen::Another(self.twins.first(job, &master, Instant::now()));
+            return Seen::Another(self.same_jid.first(job, &master, Instant::now()));
         }
         // The answer to our own request is no publication of another master.
-        if terms.asked { Seen::Copy } else { self.twins.again(job, &master, Instant::now()) }
+        if terms.asked { Seen::Copy } else { self.same_jid.again(job, &master, Instant::now()) }
     }
 
     /// Gives a master the return of a job that another master published under the same id.

@@ -9,8 +9,8 @@ mod published;
 mod receipts;
 mod recent;
 mod run;
+mod same_jid;
 mod terms;
-mod twins;
 
 pub use intake::Jobs;
 pub use outcome::{Outcome, return_load};
@@ -18,5 +18,5 @@ pub use progress::{LAST_PARTS, tell_progress};
 pub use publication::{FunctionCall, Publication};
 pub use recent::RecentJids;
 pub use run::{run, run_alone};
+pub use same_jid::{APART, Outlet, Returned, SameJidJobs, Seen};
 pub use terms::{FIELD as SALTERN_FIELD, Terms};
-pub use twins::{APART, Outlet, Returned, Seen, Twins};

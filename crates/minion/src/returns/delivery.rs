@@ -244,7 +244,7 @@ impl Delivery {
         for action in self.plan.act(Instant::now(), &self.view, jitter) {
             match action {
                 Action::Deliver(seq) => self.deliver(seq),
-                Action::Hold(seq) => self.settle(seq),
+                Action::Hold(seq) => self.release(seq),
                 Action::Copy(seq, peer) => self.copy(seq, peer),
                 Action::Visit(address) => self.visit(address),
                 Action::Leave(address) => drop(self.visits.remove(&address)),
@@ -380,7 +380,7 @@ impl Delivery {
                     self.plan.visit_failed(address, again);
                 }
                 self.plan.failed(seq, again);
-                self.settle(seq);
+                self.release(seq);
             }
             Failure::Unreadable(_) | Failure::Gone => self.lose(seq, &about, &failure),
         }
@@ -408,7 +408,7 @@ impl Delivery {
     }
 
     /// Notes that a return was sent once, or has to wait: it leaves the memory if it is on disk.
-    fn settle(&mut self, seq: Seq) {
+    fn release(&mut self, seq: Seq) {
         let Some(held) = self.held.get_mut(&seq) else { return };
         drop(held.settled.take());
         if held.name.is_some() {

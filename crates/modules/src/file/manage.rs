@@ -9,7 +9,7 @@ use super::diff::{self, Ignore, Show};
 use super::encode::Encoding;
 use super::extract::Sum;
 use super::managed::{self, given_contents};
-use super::perms::{self, Report, Wanted, normalize_mode};
+use super::perms::{self, DesiredPerms, Report, normalize_mode};
 use super::selinux::Selinux;
 use super::signature::Signature;
 use super::store::{self, Content, Keep};
@@ -18,7 +18,7 @@ use crate::cp::Web;
 
 /// The wanted state of a file.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct FileSpec {
     /// The file.
     pub name: String,
     /// The local path of its content; empty if it is to be fetched.
@@ -73,7 +73,7 @@ pub struct Order {
 type Stop = Box<Report>;
 
 /// Brings a file into the wanted state, or in test mode reports what would change.
-pub fn manage(ctx: &Context, order: Order, report: Option<Report>) -> Result<Report> {
+pub fn manage(ctx: &Context, order: FileSpec, report: Option<Report>) -> Result<Report> {
     let mut order = order;
     order.name = paths::expand_user(&order.name);
     let report = report.unwrap_or_else(|| Report::new(order.name.as_str()));
@@ -86,7 +86,7 @@ pub fn manage(ctx: &Context, order: Order, report: Option<Report>) -> Result<Rep
 
 struct Work<'a> {
     ctx: &'a Context,
-    order: Order,
+    order: FileSpec,
     report: Report,
     /// Set when the difference counts, after everything ignored is left out.
     counts: bool,
@@ -292,7 +292,7 @@ impl Work<'_> {
 
     fn apply(&mut self, follow_symlinks: bool) -> Result<()> {
         let order = &self.order;
-        let wanted = Wanted {
+        let wanted = DesiredPerms {
             user: order.user.clone(),
             group: order.group.clone(),
             mode: normalize_mode(&order.mode),
@@ -473,7 +473,7 @@ pub fn manage_file(
     let _ = (template, kwargs);
     let text = |value: &Value| Some(value).filter(|value| value.truthy()).map(Value::to_string);
     let report = ret.into_map().filter(|map| !map.is_empty()).map(Report::from_map);
-    let order = Order {
+    let order = FileSpec {
         name,
         place: text(&sfn).unwrap_or_default(),
         source: text(&source),

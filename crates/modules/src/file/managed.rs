@@ -16,7 +16,7 @@ use crate::cp::Web;
 
 /// Where the content of a file comes from.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct SourceRequest {
     /// The file.
     pub name: String,
     /// The engine that renders the source, if one does.
@@ -69,7 +69,7 @@ impl Fetched {
 }
 
 /// Finds the content of a file: fetches and renders its source.
-pub fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
+pub fn fetch(ctx: &Context, asked: &SourceRequest) -> Result<Fetched> {
     let Some(source) = asked.source.as_deref().filter(|source| !source.is_empty()) else {
         return Ok(Fetched::default());
     };
@@ -114,7 +114,7 @@ pub fn fetch(ctx: &Context, asked: &Asked) -> Result<Fetched> {
 /// Returns the checksum the content should have, or why it cannot be determined.
 fn wanted_sum(
     ctx: &Context,
-    asked: &Asked,
+    asked: &SourceRequest,
     source: &str,
     scheme: &str,
     place: &str,
@@ -161,7 +161,7 @@ fn wanted_sum(
 /// Fetches the source into the cache; a local path that is known already is kept.
 fn into_cache(
     ctx: &Context,
-    asked: &Asked,
+    asked: &SourceRequest,
     source: &str,
     fetched: &mut Fetched,
 ) -> Result<std::result::Result<(), String>> {
@@ -193,7 +193,7 @@ fn into_cache(
     }
 }
 
-fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Result<Fetched> {
+fn rendered(ctx: &Context, asked: &SourceRequest, engine: &str, fetched: Fetched) -> Result<Fetched> {
     let mut context = asked.defaults.clone().unwrap_or_default();
     // The context wins over the defaults.
     context.update(asked.context.clone().unwrap_or_default());
@@ -207,7 +207,7 @@ fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Res
     if text::is_binary_file(&fetched.place) {
         return Ok(fetched);
     }
-    let order = template::Order { engine, saltenv: &asked.saltenv, context, known };
+    let order = template::RenderArgs { engine, saltenv: &asked.saltenv, context, known };
     match template::file(ctx, Path::new(&fetched.place), order)? {
         Ok(text) => {
             let place = store::temporary(text.as_bytes()).and_then(|path| path.keep().map_err(|error| error.error));
@@ -227,7 +227,7 @@ fn rendered(ctx: &Context, asked: &Asked, engine: &str, fetched: Fetched) -> Res
 
 /// The wanted state of a file, for reporting what would change.
 #[derive(Clone, Debug, Default)]
-pub struct Meant {
+pub struct DesiredFile {
     /// The file.
     pub name: String,
     /// Where the content lies.
@@ -261,25 +261,26 @@ pub struct Meant {
 }
 
 /// Returns what would change in a file, and whether that counts after everything ignored is left out.
-pub fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
-    let kind = meant.sum.as_ref().map(|sum| sum.kind.as_str());
-    let stats = facts::of(&meant.name, kind.filter(|_| !Path::new(&meant.name).is_dir()), meant.follow_symlinks).ok();
+pub fn changes(ctx: &Context, desired: &DesiredFile) -> Result<(Map, bool)> {
+    let kind = desired.sum.as_ref().map(|sum| sum.kind.as_str());
+    let stats =
+        facts::of(&desired.name, kind.filter(|_| !Path::new(&desired.name).is_dir()), desired.follow_symlinks).ok();
     let mut changes = Map::new();
     // Without the option a new file is reported by its name alone, and nothing is fetched for a difference.
-    if stats.is_none() && !meant.new_file_diff {
-        changes.insert("newfile", meant.name.as_str());
+    if stats.is_none() && !desired.new_file_diff {
+        changes.insert("newfile", desired.name.as_str());
         return Ok((changes, true));
     }
     let mut counts = false;
     let here = stats.as_ref().and_then(|stats| stats.get_str("sum"));
-    if let Some(sum) = meant.sum.as_ref().filter(|sum| Some(sum.digits.as_str()) != here) {
+    if let Some(sum) = desired.sum.as_ref().filter(|sum| Some(sum.digits.as_str()) != here) {
         let _ = sum;
-        counts = of_source(ctx, meant, stats.is_some(), &mut changes)?;
+        counts = of_source(ctx, desired, stats.is_some(), &mut changes)?;
     }
-    if let Some(contents) = &meant.contents {
+    if let Some(contents) = &desired.contents {
         // A new file is compared with an empty one.
-        let old = if stats.is_some() { diff::content(Path::new(&meant.name)) } else { Ok(Vec::new()) };
-        let show = Show { ignore: meant.ignore.clone(), ..Show::default() };
+        let old = if stats.is_some() { diff::content(Path::new(&desired.name)) } else { Ok(Vec::new()) };
+        let show = Show { ignore: desired.ignore.clone(), ..Show::default() };
         let text = match old {
             Ok(old) => {
                 let found = diff::of_contents(ctx, &old, contents, &show);
@@ -294,25 +295,25 @@ pub fn changes(ctx: &Context, meant: &Meant) -> Result<(Map, bool)> {
         }
     }
     if let Some(stats) = stats {
-        of_metadata(ctx, meant, &stats, &mut changes)?;
+        of_metadata(ctx, desired, &stats, &mut changes)?;
     }
     Ok((changes, counts))
 }
 
-fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map) -> Result<bool> {
-    let mut place = Some(PathBuf::from(&meant.place)).filter(|place| !place.as_os_str().is_empty());
-    if let Some(source) = meant.source.as_deref().filter(|_| place.is_none()) {
-        let digits = meant.sum.as_ref().map(|sum| sum.digits.as_str());
+fn of_source(ctx: &Context, desired: &DesiredFile, exists: bool, changes: &mut Map) -> Result<bool> {
+    let mut place = Some(PathBuf::from(&desired.place)).filter(|place| !place.as_os_str().is_empty());
+    if let Some(source) = desired.source.as_deref().filter(|_| place.is_none()) {
+        let digits = desired.sum.as_ref().map(|sum| sum.digits.as_str());
         // Only now is the content needed: a difference has to be shown.
-        place = crate::cp::cache_hashed(ctx, source, &meant.saltenv, digits, meant.web)?;
+        place = crate::cp::cache_hashed(ctx, source, &desired.saltenv, digits, desired.web)?;
     }
     let Some(place) = place else {
         // There is nothing to show without a source, but the file would change.
         changes.insert("sum", "Checksum differs");
         return Ok(false);
     };
-    let show = Show { template: exists, ignore: meant.ignore.clone(), ..Show::default() };
-    let old = if exists { diff::content(Path::new(&meant.name)) } else { Ok(Vec::new()) };
+    let show = Show { template: exists, ignore: desired.ignore.clone(), ..Show::default() };
+    let old = if exists { diff::content(Path::new(&desired.name)) } else { Ok(Vec::new()) };
     let found = old.and_then(|old| Ok(diff::of_contents(ctx, &old, &diff::content(&place)?, &show)));
     match found {
         Ok(found) => {
@@ -326,26 +327,26 @@ fn of_source(ctx: &Context, meant: &Meant, exists: bool, changes: &mut Map) -> R
     }
 }
 
-fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Map) -> Result<()> {
-    for (wanted, name, number) in [(&meant.user, "user", "uid"), (&meant.group, "group", "gid")] {
+fn of_metadata(ctx: &Context, desired: &DesiredFile, stats: &Map, changes: &mut Map) -> Result<()> {
+    for (wanted, name, number) in [(&desired.user, "user", "uid"), (&desired.group, "group", "gid")] {
         if !wanted.is_null() && !is_one(wanted, stats, name, number) {
             changes.insert(name, wanted.clone());
         }
     }
-    let mode = normalize_mode(&meant.mode);
+    let mode = normalize_mode(&desired.mode);
     if let Some(mode) = mode.filter(|mode| stats.get_str("mode") != Some(mode)) {
         changes.insert("mode", mode);
     }
-    if let Some(wanted) = meant.attrs.as_deref().filter(|wanted| !wanted.is_empty())
-        && attrs::compare(ctx, &meant.name, wanted)?.is_some_and(|found| !found.is_empty())
+    if let Some(wanted) = desired.attrs.as_deref().filter(|wanted| !wanted.is_empty())
+        && attrs::compare(ctx, &desired.name, wanted)?.is_some_and(|found| !found.is_empty())
     {
         changes.insert("attrs", wanted);
     }
-    if meant.selinux.is_wanted() {
-        let Some(has) = Selinux::of(ctx, &meant.name)? else {
+    if desired.selinux.is_wanted() {
+        let Some(has) = Selinux::of(ctx, &desired.name)? else {
             return Err(Error::execution("Failed to get selinux attributes"));
         };
-        let lacking = meant.selinux.lacking(&has);
+        let lacking = desired.selinux.lacking(&has);
         let parts = [("user", lacking.user), ("role", lacking.role), ("type", lacking.kind), ("range", lacking.range)];
         for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
             // Each part replaces the one before it, as in Salt, so the last one is reported.
@@ -358,27 +359,27 @@ fn of_metadata(ctx: &Context, meant: &Meant, stats: &Map, changes: &mut Map) -> 
 /// Fetches the content of a managed file, and returns the changes, or why they cannot be determined.
 pub fn check(
     ctx: &Context,
-    asked: &Asked,
-    mut meant: Meant,
+    asked: &SourceRequest,
+    mut desired: DesiredFile,
     keep_mode: bool,
 ) -> Result<std::result::Result<(Map, bool), String>> {
-    if meant.contents.is_none() {
+    if desired.contents.is_none() {
         let fetched = fetch(ctx, asked)?;
         if !fetched.trouble.is_empty() {
             store::clean(&fetched.place);
             return Ok(Err(fetched.trouble));
         }
         // Sums are compared as text.
-        meant.sum = fetched.sum.map(|sum| Sum { digits: sum.digits.to_lowercase(), ..sum });
-        meant.place = fetched.place;
-        if let Some(source) = asked.source.as_deref().filter(|_| keep_mode && !meant.place.is_empty()) {
-            meant.mode = kept_mode(ctx, source, &asked.saltenv).unwrap_or(meant.mode);
+        desired.sum = fetched.sum.map(|sum| Sum { digits: sum.digits.to_lowercase(), ..sum });
+        desired.place = fetched.place;
+        if let Some(source) = asked.source.as_deref().filter(|_| keep_mode && !desired.place.is_empty()) {
+            desired.mode = kept_mode(ctx, source, &asked.saltenv).unwrap_or(desired.mode);
         }
     }
-    meant.source = asked.source.clone();
-    meant.saltenv = asked.saltenv.clone();
-    let place = meant.place.clone();
-    let found = changes(ctx, &meant);
+    desired.source = asked.source.clone();
+    desired.saltenv = asked.saltenv.clone();
+    let place = desired.place.clone();
+    let found = changes(ctx, &desired);
     store::clean(&place);
     found.map(Ok)
 }

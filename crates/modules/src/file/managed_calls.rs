@@ -5,7 +5,7 @@ use value::{Map, Value, list};
 
 use super::diff::Ignore;
 use super::extract::Sum;
-use super::managed::{Asked, Meant, changes, check, fetch, given_contents};
+use super::managed::{DesiredFile, SourceRequest, changes, check, fetch, given_contents};
 use super::selinux::Selinux;
 use super::signature::Signature;
 use super::sources;
@@ -61,7 +61,7 @@ pub fn get_managed(
         gnupghome,
         backend: sig_backend,
     };
-    let asked = Asked {
+    let asked = SourceRequest {
         name,
         template: text(&template),
         source: text(&source),
@@ -86,8 +86,8 @@ pub fn get_managed(
 
 /// The arguments shared by `check_managed` and `check_managed_changes`.
 struct Checked {
-    asked: Asked,
-    meant: Meant,
+    asked: SourceRequest,
+    desired: DesiredFile,
 }
 
 impl Checked {
@@ -100,7 +100,7 @@ impl Checked {
         let saltenv = sources::environment(&saltenv);
         // States pass the whole list of sources; the first that exists decides.
         let (source, source_hash) = sources::choose(ctx, &source, &source_hash, &saltenv)?;
-        let asked = Asked {
+        let asked = SourceRequest {
             name: name.to_string(),
             template: text(&template),
             source: text(&source),
@@ -114,12 +114,19 @@ impl Checked {
             context: sources::map_or_none(&context),
             defaults: sources::map_or_none(&defaults),
             more,
-            ..Asked::default()
+            ..SourceRequest::default()
         };
         let contents = given_contents(&contents);
-        let meant =
-            Meant { name: asked.name.clone(), user, group, mode, attrs: text(&attrs), contents, ..Meant::default() };
-        Ok(Checked { asked, meant })
+        let desired = DesiredFile {
+            name: asked.name.clone(),
+            user,
+            group,
+            mode,
+            attrs: text(&attrs),
+            contents,
+            ..DesiredFile::default()
+        };
+        Ok(Checked { asked, desired })
     }
 }
 
@@ -155,11 +162,11 @@ pub fn check_managed(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let first = [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context];
-    let Checked { asked, meant } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
-    let asked = Asked { skip_verify, ..asked };
+    let Checked { asked, desired } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
+    let asked = SourceRequest { skip_verify, ..asked };
     let selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
-    let meant = Meant { selinux, follow_symlinks, ..meant };
-    let mut changes = match check(ctx, &asked, meant, false)? {
+    let desired = DesiredFile { selinux, follow_symlinks, ..desired };
+    let mut changes = match check(ctx, &asked, desired, false)? {
         Ok((changes, _)) => changes,
         Err(trouble) => return Ok(list![false, trouble]),
     };
@@ -213,14 +220,14 @@ pub fn check_managed_changes(
     kwargs: KwArgs,
 ) -> Result<Value> {
     let first = [name, source, source_hash, source_hash_name, user, group, mode, attrs, template, context];
-    let Checked { asked, meant } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
+    let Checked { asked, desired } = Checked::of(ctx, first, [defaults, saltenv, contents], kwargs.given())?;
     let web = Web { verify_ssl, ..Web::default() };
-    let (asked, meant) = (Asked { skip_verify, web, ..asked }, Meant { web, ..meant });
+    let (asked, desired) = (SourceRequest { skip_verify, web, ..asked }, DesiredFile { web, ..desired });
     let selinux = Selinux { user: seuser, role: serole, kind: setype, range: serange };
     let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);
     let any = ignore.any();
-    let meant = Meant { selinux, follow_symlinks, ignore, new_file_diff, ..meant };
-    Ok(match check(ctx, &asked, meant, keep_mode)? {
+    let desired = DesiredFile { selinux, follow_symlinks, ignore, new_file_diff, ..desired };
+    Ok(match check(ctx, &asked, desired, keep_mode)? {
         // The shape of the answer depends on the arguments, as in Salt.
         Ok((changes, counts)) if any => list![counts, changes],
         Ok((changes, _)) => changes.into(),
@@ -261,7 +268,7 @@ pub fn check_file_meta(
 ) -> Result<Value> {
     let ignore = Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters);
     let any = ignore.any();
-    let meant = Meant {
+    let desired = DesiredFile {
         web: Web { verify_ssl, ..Web::default() },
         name,
         place: text(&sfn).unwrap_or_default(),
@@ -278,6 +285,6 @@ pub fn check_file_meta(
         ignore,
         new_file_diff,
     };
-    let (changes, counts) = changes(ctx, &meant)?;
+    let (changes, counts) = changes(ctx, &desired)?;
     Ok(if any { list![counts, changes] } else { changes.into() })
 }

@@ -92,7 +92,7 @@ pub fn normalize_mode(mode: &Value) -> Option<String> {
 
 /// The wanted state of a path; `None` and null keep the present one.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct DesiredPerms {
     /// Name or number of the owner.
     pub user: Value,
     /// Name or number of the group.
@@ -107,10 +107,10 @@ pub struct Wanted {
     pub selinux: Selinux,
 }
 
-impl Wanted {
+impl DesiredPerms {
     /// Owner and permissions.
     pub fn of(user: &Value, group: &Value, mode: Option<String>) -> Self {
-        Wanted { user: user.clone(), group: group.clone(), mode, ..Wanted::default() }
+        DesiredPerms { user: user.clone(), group: group.clone(), mode, ..DesiredPerms::default() }
     }
 }
 
@@ -124,7 +124,7 @@ pub fn is_one(wanted: &Value, stats: &Map, name: &str, number: &str) -> bool {
 ///
 /// # Errors
 /// When there is no such path.
-pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &Wanted) -> Result<(Report, Map)> {
+pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &DesiredPerms) -> Result<(Report, Map)> {
     let name = expand_user(name);
     let mut report = report.unwrap_or_else(|| Report::new(name.as_str()));
     // What the caller said before is put in front of what is said here.
@@ -155,7 +155,7 @@ pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &Wante
 struct Work<'a> {
     ctx: &'a Context,
     name: &'a str,
-    wanted: &'a Wanted,
+    wanted: &'a DesiredPerms,
     report: Report,
     said: Vec<String>,
     perms: Map,
@@ -327,7 +327,7 @@ pub fn check_perms(
         other if !other.truthy() => None,
         other => return Err(Error::invocation(format!("'ret' must be a dictionary, not {}", other.type_name()))),
     };
-    let wanted = Wanted {
+    let wanted = DesiredPerms {
         user,
         group,
         mode: normalize_mode(&mode),

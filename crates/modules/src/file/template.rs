@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 
 /// The settings of a rendering.
 #[derive(Clone, Debug)]
-pub struct Order<'a> {
+pub struct RenderArgs<'a> {
     /// The engine's name.
     pub engine: &'a str,
     /// The environment.
@@ -28,7 +28,7 @@ pub fn is_known(engine: &str) -> bool {
 }
 
 /// Renders a file. The inner error is what a state says about a template that cannot be rendered.
-pub fn file(ctx: &Context, place: &Path, order: Order<'_>) -> Result<std::result::Result<String, String>> {
+pub fn file(ctx: &Context, place: &Path, order: RenderArgs<'_>) -> Result<std::result::Result<String, String>> {
     if !is_known(order.engine) {
         return Ok(Err(format!("Specified template format {} is not supported", order.engine)));
     }
@@ -40,7 +40,7 @@ pub fn file(ctx: &Context, place: &Path, order: Order<'_>) -> Result<std::result
 }
 
 /// Renders text.
-pub fn source(ctx: &Context, text: &str, order: Order<'_>) -> Result<std::result::Result<String, String>> {
+pub fn source(ctx: &Context, text: &str, order: RenderArgs<'_>) -> Result<std::result::Result<String, String>> {
     run(ctx, text.to_owned(), None, order)
 }
 
@@ -48,7 +48,7 @@ fn run(
     ctx: &Context,
     text: String,
     path: Option<PathBuf>,
-    order: Order<'_>,
+    order: RenderArgs<'_>,
 ) -> Result<std::result::Result<String, String>> {
     let (engine, saltenv) = (order.engine.to_owned(), order.saltenv.to_owned());
     let mut context = order.known;
@@ -91,6 +91,6 @@ pub fn apply_template_on_contents(
     let mut known = super::sources::map_or_none(&defaults).unwrap_or_default();
     known.update(super::sources::map_or_none(&context).unwrap_or_default());
     let saltenv = super::sources::environment(&saltenv);
-    let order = Order { engine: &template, saltenv: &saltenv, context: known, known: Map::new() };
+    let order = RenderArgs { engine: &template, saltenv: &saltenv, context: known, known: Map::new() };
     source(ctx, &contents.to_string(), order)?.map(Value::from).map_err(Error::Other)
 }

@@ -8,7 +8,7 @@ use exec::{Context, Error, Result, function};
 use render::python::json::{Style, dumps};
 use rt::Rt;
 use targeting::expr_match;
-use value::{Map, Value, shown};
+use value::{Map, Value, escape};
 
 /// Prints the events of the minion's bus as they come, a tag and JSON on each line, on the screen of the program that runs the
 /// function. ``tagmatch`` is a shell glob or a regular expression; ``count`` is how many to wait for, ``-1`` for all that ever
@@ -47,7 +47,7 @@ pub async fn event(
         if !quiet {
             // Tags and data come from others. Control characters in them could give commands to the
             // terminal.
-            let line = format!("{}\t{}\n", shown::for_terminal(event.tag()), json(event.data(), pretty)?);
+            let line = format!("{}\t{}\n", escape::for_terminal(event.tag()), json(event.data(), pretty)?);
             let mut out = std::io::stdout().lock();
             if let Err(error) = out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
                 return Err(Error::execution(format!("failed to print an event: {error}")));
@@ -89,7 +89,7 @@ fn minion(opts: &Map, directory: &Path) -> Endpoints {
 fn json(data: &Map, pretty: bool) -> Result<String> {
     let style = Style { indent: pretty.then(|| "    ".to_owned()), sort_keys: pretty, ..Style::default() };
     let text = dumps(&printable(&Value::Map(data.clone())), &style).map_err(Error::Other)?;
-    Ok(shown::in_json(&text).into_owned())
+    Ok(escape::in_json(&text).into_owned())
 }
 
 fn printable(value: &Value) -> Value {
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn events_are_written_as_python_writes_them() {
         let hostile = json(&map! { "a" => "\u{9b}2J\u{202e}\u{1b}" }, false).unwrap();
-        assert!(!hostile.contains(value::shown::is_command), "{hostile:?}");
+        assert!(!hostile.contains(value::escape::is_command), "{hostile:?}");
         let data = map! { "b" => list![1, "é"], "a" => Value::bytes(vec![b'x', 0xff]) };
         assert_eq!(json(&data, false).unwrap(), "{\"b\": [1, \"é\"], \"a\": \"x\u{fffd}\"}");
         assert_eq!(json(&map! { "b" => 1, "a" => 2 }, true).unwrap(), "{\n    \"a\": 2,\n    \"b\": 1\n}");

@@ -458,7 +458,10 @@ fn unknown(jid: &str, job: &Map, returns: &[(String, JobReturn)]) -> Option<Stri
     Some(match wire::Jid::is_valid(jid) {
         true => format!("There is no job {jid} in the job cache. See: salt-run jobs.list_jobs"),
         false => {
-            format!("{} is no job id: those have 20 digits. See: salt-run jobs.list_jobs", value::shown::brief(jid, 60))
+            format!(
+                "{} is no job id: those have 20 digits. See: salt-run jobs.list_jobs",
+                value::escape::brief(jid, 60)
+            )
         }
     })
 }

@@ -29,8 +29,8 @@ const RESTRICTED: &str = "__saltmine_acl__";
 #[function]
 async fn get(ctx: &RunnerContext, tgt: Value, fun: Value, #[default("glob")] tgt_type: String) -> Result<Map> {
     ctx.blocking(move |ctx| {
-        let Some((functions, several)) = wanted(&fun) else { return Ok(Map::new()) };
-        let functions = allowed(ctx, functions);
+        let Some((functions, several)) = function_names(&fun) else { return Ok(Map::new()) };
+        let functions = readable_functions(ctx, functions);
         if functions.is_empty() {
             return Ok(Map::new());
         }
@@ -56,7 +56,7 @@ async fn get(ctx: &RunnerContext, tgt: Value, fun: Value, #[default("glob")] tgt
 }
 
 /// Returns the names of functions, and whether the answer is grouped by them.
-fn wanted(fun: &Value) -> Option<(Vec<String>, bool)> {
+fn function_names(fun: &Value) -> Option<(Vec<String>, bool)> {
     match fun {
         Value::Str(text) => {
             let mut seen = HashSet::new();
@@ -72,7 +72,7 @@ fn wanted(fun: &Value) -> Option<(Vec<String>, bool)> {
 }
 
 /// Keeps the functions that `mine_get` lets the master's own id read; all if the option is not set.
-fn allowed(ctx: &RunnerContext, functions: Vec<String>) -> Vec<String> {
+fn readable_functions(ctx: &RunnerContext, functions: Vec<String>) -> Vec<String> {
     let Some(rules) = ctx.config.raw.get("mine_get") else { return functions };
     // Rules of the wrong type grant nothing.
     let Some(rules) = rules.as_map() else { return Vec::new() };

@@ -129,7 +129,7 @@ impl Formatter for Spaced {
 }
 
 /// The arguments of an orchestration.
-struct Given {
+struct OrchestrateArgs {
     saltenv: Value,
     test: Option<Value>,
     exclude: Option<Value>,
@@ -138,7 +138,7 @@ struct Given {
     pillar_enc: Option<Value>,
 }
 
-impl Given {
+impl OrchestrateArgs {
     /// Returns them as named arguments, with the environments from the configuration where none are given.
     fn named(self, ctx: &RunnerContext) -> Map {
         let option = |name: &str| ctx.config.raw.get(name).cloned();
@@ -172,7 +172,7 @@ async fn orchestrate(
     pillar_enc: Option<Value>,
     orchestration_jid: Option<String>,
 ) -> Result<Map> {
-    let given = Given { saltenv, test, exclude, pillar, pillarenv, pillar_enc };
+    let given = OrchestrateArgs { saltenv, test, exclude, pillar, pillarenv, pillar_enc };
     orchestrate::sls(ctx, mods, orchestration_jid, given.named(ctx)).await
 }
 
@@ -209,7 +209,7 @@ async fn orchestrate_show_sls(
     pillar_enc: Option<Value>,
 ) -> Result<Map> {
     let _ = queue;
-    let given = Given { saltenv, test, exclude: None, pillar, pillarenv, pillar_enc };
+    let given = OrchestrateArgs { saltenv, test, exclude: None, pillar, pillarenv, pillar_enc };
     let mut kwargs = given.named(ctx);
     kwargs.insert("mods", mods);
     orchestrate::other(ctx, "state.show_sls", kwargs).await

@@ -30,7 +30,7 @@ pub fn append(
     #[default(true)] ignore_whitespace: bool,
     #[default(true)] show_changes: bool,
 ) -> Result<Ret> {
-    let order = Order { function: "append", text, makedirs, template, defaults, context };
+    let order = TextToAdd { function: "append", text, makedirs, template, defaults, context };
     let sources = Sources { source, source_hash, sources, source_hashes };
     let ready = match order.prepare(ctx, &expand_user(&name), &sources)? {
         Ok(ready) => ready,
@@ -83,7 +83,7 @@ fn difference(before: &[&str], after: &[&str]) -> String {
 }
 
 /// What `append` and `prepend` have in common: their arguments and the steps before the edit.
-pub struct Order {
+pub struct TextToAdd {
     /// The name of the function.
     pub function: &'static str,
     /// The text.
@@ -108,7 +108,7 @@ pub struct Ready {
     pub texts: Option<Vec<String>>,
 }
 
-impl Order {
+impl TextToAdd {
     /// Makes sure that the file exists and collects the texts, or returns the final result of the
     /// state.
     pub fn prepare(self, ctx: &Context, name: &str, sources: &Sources) -> Result<std::result::Result<Ready, Box<Ret>>> {

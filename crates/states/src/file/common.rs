@@ -171,7 +171,7 @@ pub fn rendered_sources(
     defaults: &Value,
     context: &Value,
 ) -> Result<std::result::Result<Vec<String>, Ret>> {
-    use modules::file::template::{Order, file};
+    use modules::file::template::{RenderArgs, file};
     let env = environment(ctx);
     // The context wins over the defaults, as for `file.managed`.
     let mut known = defaults.as_map().cloned().unwrap_or_default();
@@ -186,7 +186,7 @@ pub fn rendered_sources(
         };
         let place = modules::cp::cache(ctx, source, &env).ok().flatten();
         let Some(place) = place else { return failed(format!("Failed to load template file {source}")) };
-        let order = Order { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
+        let order = RenderArgs { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
         match file(ctx, &place, order)? {
             // Salt cannot tell a template that renders to nothing from one it failed to read.
             Ok(text) if text.is_empty() => {

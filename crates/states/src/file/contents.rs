@@ -8,7 +8,7 @@ use value::{Map, Value};
 use super::common::text_list;
 
 /// Contents that stand in the state, the pillar or the grains.
-pub struct Given {
+pub struct ContentsArgs {
     /// The contents themselves.
     pub contents: Value,
     /// The key in the pillar.
@@ -25,7 +25,7 @@ pub struct Given {
     pub encoding: Option<String>,
 }
 
-impl Given {
+impl ContentsArgs {
     /// Returns how many of `contents` and its two relatives were given.
     pub fn count(&self) -> usize {
         [&self.contents, &self.pillar, &self.grains].iter().filter(|given| !given.is_null()).count()

@@ -8,7 +8,7 @@ use exec::{Context, KwArgs, Result, function};
 use modules::file::manage::directory_mode;
 use modules::file::owners::{gid_of, uid_of};
 use modules::file::paths::{expand_user, split};
-use modules::file::perms::{self, Wanted, normalize_mode};
+use modules::file::perms::{self, DesiredPerms, normalize_mode};
 use modules::file::{facts, hash, tree};
 use value::{Value, map};
 
@@ -93,7 +93,7 @@ pub fn copy_(
     }
     ret.changes = map! { name.as_str() => source.as_str() };
     if !preserve {
-        let wanted = Wanted::of(&wanted.0, &wanted.1, normalize_mode(&wanted.2));
+        let wanted = DesiredPerms::of(&wanted.0, &wanted.1, normalize_mode(&wanted.2));
         ret = perms::enforce(ctx, &name, Some(ret.into()), &wanted)?.0.into();
     }
     Ok(ret)

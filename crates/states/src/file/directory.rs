@@ -8,7 +8,7 @@ use exec::{Context, Error, KwArgs, Result, function};
 use modules::file::facts;
 use modules::file::owners::{gid_of, uid_of};
 use modules::file::paths::expand_user;
-use modules::file::perms::{self, Wanted, is_one, normalize_mode};
+use modules::file::perms::{self, DesiredPerms, is_one, normalize_mode};
 use modules::file::tree;
 use value::{Map, Value, map};
 
@@ -21,7 +21,7 @@ use crate::Ret;
 const RECURSE_TYPES: [&str; 6] = ["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"];
 
 /// The arguments of the state.
-struct Order {
+struct DirectoryArgs {
     name: String,
     user: Value,
     group: Value,
@@ -88,7 +88,7 @@ pub fn directory(
     if !name.starts_with('/') {
         return Ok(ret.fail(format!("Specified file {name} is not an absolute path")));
     }
-    let order = Order {
+    let order = DirectoryArgs {
         user,
         group,
         recurse,
@@ -111,7 +111,7 @@ pub fn directory(
             return Ok(done);
         }
     }
-    order.settle(ctx, ret)
+    order.apply(ctx, ret)
 }
 
 /// The arguments that decide about something else in the place of a directory.
@@ -206,7 +206,7 @@ fn metadata_changes(path: &str, user: &Value, group: &Value, mode: Option<&Strin
     changes
 }
 
-impl Order {
+impl DirectoryArgs {
     fn walk(&self) -> Vec<Step> {
         walk::down(&self.name, self.depth)
     }
@@ -277,7 +277,7 @@ impl Order {
         Ok(())
     }
 
-    fn settle(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
+    fn apply(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let name = &self.name;
         let (result, comment, changes) = match self.check(ctx)? {
             Err(wrong) => (Some(false), wrong, Map::new()),
@@ -295,7 +295,7 @@ impl Order {
             return self.make(ret);
         }
         if !self.children_only {
-            let wanted = self.wanted(&self.user, &self.group, self.dir_mode.clone());
+            let wanted = self.desired_perms(&self.user, &self.group, self.dir_mode.clone());
             ret = perms::enforce(ctx, name, Some(ret.into()), &wanted)?.0.into();
         }
         let mut errors = Vec::new();
@@ -316,8 +316,8 @@ impl Order {
         Ok(self.with_changes(ret, &errors))
     }
 
-    fn wanted(&self, user: &Value, group: &Value, mode: Option<String>) -> Wanted {
-        Wanted { follow_symlinks: self.follow, ..Wanted::of(user, group, mode) }
+    fn desired_perms(&self, user: &Value, group: &Value, mode: Option<String>) -> DesiredPerms {
+        DesiredPerms { follow_symlinks: self.follow, ..DesiredPerms::of(user, group, mode) }
     }
 
     fn make(&self, mut ret: Ret) -> Result<Ret> {
@@ -374,7 +374,7 @@ impl Order {
                 if set.contains(skip) {
                     continue;
                 }
-                let wanted = self.wanted(&user, &group, mode.clone().filter(|_| with_mode));
+                let wanted = self.desired_perms(&user, &group, mode.clone().filter(|_| with_mode));
                 for name in names {
                     let path = join(&step.root, name);
                     match perms::enforce(ctx, &path, Some(ret.clone().into()), &wanted) {

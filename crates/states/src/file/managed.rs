@@ -14,14 +14,14 @@ use modules::file::template;
 use value::{Map, Value};
 
 use super::common::{check_user, environment, start, user_or_owner};
-use super::contents::Given;
+use super::contents::ContentsArgs;
 use crate::Ret;
 
+mod apply;
 mod check_cmd;
-mod settle;
 
+use apply::File;
 use check_cmd::CheckCmd;
-use settle::File;
 
 pub use check_cmd::{MOD_RUN_CHECK_CMD, run_check};
 
@@ -91,7 +91,7 @@ pub fn managed(
     // mode is set.
     let keep_mode = mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
     let mode = if keep_mode { None } else { normalize_mode(&mode) };
-    let given = Given {
+    let given = ContentsArgs {
         contents,
         pillar: contents_pillar,
         grains: contents_grains,
@@ -180,7 +180,7 @@ pub fn managed(
         more: kwargs.given(),
     };
     let check = CheckCmd { command: check_cmd, tmp_dir, tmp_ext: tmp_ext.to_string() };
-    file.settle(ctx, ret, replace, &check)
+    file.apply(ctx, ret, replace, &check)
 }
 
 /// Renders the contents if they are a template. The inner error is the comment of the failure.
@@ -198,7 +198,7 @@ fn rendered(
     let mut context = Map::new();
     // `names` holds the defaults first, so that the context wins.
     names.iter().filter_map(|names| names.as_map()).for_each(|names| context.update(names.clone()));
-    let order = template::Order { engine, saltenv, context, known: Map::new() };
+    let order = template::RenderArgs { engine, saltenv, context, known: Map::new() };
     let text = template::source(ctx, &contents.to_string(), order)?;
     Ok(text.map(Value::from).map_err(|wrong| format!("Unable to manage file: {wrong}")))
 }

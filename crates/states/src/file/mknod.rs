@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use exec::{Context, Result, function};
 use modules::file::paths::expand_user;
-use modules::file::perms::{self, Report, Wanted, normalize_mode};
+use modules::file::perms::{self, DesiredPerms, Report, normalize_mode};
 use modules::file::tree;
 use std::path::Path;
 use value::Value;
@@ -64,7 +64,7 @@ pub fn mknod(
             "{title} {name} exists and has a different major/minor {is_major}/{is_minor}. Refusing to continue"
         )));
     }
-    let wanted = Wanted::of(&user, &group, normalize_mode(&mode));
+    let wanted = DesiredPerms::of(&user, &group, normalize_mode(&mode));
     let mut ret: Ret = perms::enforce(ctx, &name, None, &wanted)?.0.into();
     if ret.changes.is_empty() {
         ret.comment = format!("{title} {name} is in the correct state").into();

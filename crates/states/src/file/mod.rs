@@ -6,8 +6,6 @@ mod absent;
 mod accumulated;
 mod append;
 mod beacon;
-#[cfg(test)]
-mod bed;
 mod blockreplace;
 mod cached;
 mod clean;
@@ -25,6 +23,8 @@ mod mknod;
 mod patch;
 mod prepend;
 mod pruned;
+#[cfg(test)]
+mod recorded;
 mod recurse;
 mod recurse_plan;
 mod rename;

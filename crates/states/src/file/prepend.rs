@@ -6,7 +6,7 @@ use modules::file::replace::found;
 use modules::file::{content, difflib, text};
 use value::Value;
 
-use super::append::{Order, Ready, loose_pattern};
+use super::append::{Ready, TextToAdd, loose_pattern};
 use super::common::{Sources, note_diff, read_text, text_difference};
 use crate::Ret;
 
@@ -27,7 +27,7 @@ pub fn prepend(
     #[default(Value::Null)] header: Value,
     #[default(true)] show_changes: bool,
 ) -> Result<Ret> {
-    let order = Order { function: "prepend", text, makedirs, template, defaults, context };
+    let order = TextToAdd { function: "prepend", text, makedirs, template, defaults, context };
     let header = header.truthy();
     let sources = Sources { source, source_hash, sources, source_hashes };
     let ready = match order.prepare(ctx, &expand_user(&name), &sources)? {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use exec::{Context, Error, KwArgs, Result, function};
-use modules::file::manage::{self, Order};
-use modules::file::managed::{self as fetching, Asked, Meant};
+use modules::file::manage::{self, FileSpec};
+use modules::file::managed::{self as fetching, DesiredFile, SourceRequest};
 use modules::file::paths::expand_user;
 use modules::file::perms::normalize_mode;
 use modules::util::{merge_maps, traverse};
@@ -92,7 +92,7 @@ pub fn serialize(
         ret.more.insert("warnings", value::list![warning]);
     }
     let contents = serializer.write(&dataset, &Options::of(&serializer_opts, encoding.is_some()))?;
-    let order = Order {
+    let order = FileSpec {
         name: name.clone(),
         user,
         group,
@@ -108,7 +108,7 @@ pub fn serialize(
         follow_symlinks: true,
         encoding,
         encoding_errors,
-        ..Order::default()
+        ..FileSpec::default()
     };
     let mut ret = if ctx.is_test() {
         check(ctx, ret, order)?
@@ -159,18 +159,18 @@ fn differences(new: &Map, old: &Map) -> Map {
     found
 }
 
-fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
+fn check(ctx: &Context, mut ret: Ret, order: FileSpec) -> Result<Ret> {
     let name = order.name.clone();
-    let meant = Meant {
+    let desired = DesiredFile {
         name: name.clone(),
         user: order.user,
         group: order.group,
         mode: order.mode,
         contents: fetching::given_contents(&order.contents),
-        ..Meant::default()
+        ..DesiredFile::default()
     };
-    let asked = Asked { name: name.clone(), saltenv: order.saltenv, ..Asked::default() };
-    match fetching::check(ctx, &asked, meant, false)? {
+    let asked = SourceRequest { name: name.clone(), saltenv: order.saltenv, ..SourceRequest::default() };
+    match fetching::check(ctx, &asked, desired, false)? {
         Ok((changes, _)) => ret.changes = changes,
         Err(wrong) => return Ok(ret.fail(wrong)),
     }
@@ -187,7 +187,7 @@ fn check(ctx: &Context, mut ret: Ret, order: Order) -> Result<Ret> {
 fn try_out(
     ctx: &Context,
     ret: &Ret,
-    order: &Order,
+    order: &FileSpec,
     (command, tmp_dir, tmp_ext): (&Value, Option<String>, &Value),
 ) -> Result<Option<Ret>> {
     let directory = tmp_dir.map_or_else(std::env::temp_dir, Into::into);
@@ -201,7 +201,7 @@ fn try_out(
     {
         return Ok(Some(ret.clone().fail(format!("Unable to copy file {} to {place}: {error}", order.name))));
     }
-    let trial_order = Order { name: place.clone(), ..order.clone() };
+    let trial_order = FileSpec { name: place.clone(), ..order.clone() };
     let tried = match manage::manage(ctx, trial_order, Some(ret.clone().into())) {
         Ok(tried) => tried,
         Err(error) => return Ok(Some(ret.clone().fail(format!("Unable to check_cmd file: {error}")))),

@@ -104,7 +104,7 @@ impl FrameReader {
     fn next_document(&mut self) -> Result<Option<Bytes>, Error> {
         let document = self.decoder.next_document(&mut self.buffer.bytes)?;
         if document.is_some() {
-            self.buffer.settle();
+            self.buffer.release_message();
         }
         Ok(document)
     }

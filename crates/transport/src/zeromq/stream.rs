@@ -86,7 +86,7 @@ impl ZmtpStream {
                     return Err(wire::zmtp::Error::Refused(reason).into());
                 }
                 Some(incoming) => {
-                    self.buffer.settle();
+                    self.buffer.release_message();
                     return Ok(incoming);
                 }
             }

@@ -108,7 +108,7 @@ mod tests {
 
     const JOB: &str = "salt/job/20240229131415678901";
 
-    fn allowed(tag: &str) -> bool {
+    fn passes(tag: &str) -> bool {
         let id = MinionId::new("web1").unwrap();
         is_allowed(&Sender::Minion(&id), tag, &map! { "id" => "web1" })
     }
@@ -130,7 +130,7 @@ mod tests {
             "keyboard",
             "salt/authority",
         ] {
-            assert!(allowed(tag), "{tag}");
+            assert!(passes(tag), "{tag}");
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
             "salt/key\n\nx",
             &"x".repeat(LONGEST + 1),
         ] {
-            assert!(!allowed(tag), "{tag}");
+            assert!(!passes(tag), "{tag}");
         }
         let id = MinionId::new("web1").unwrap();
         let data = map! { "id" => "web2", "return" => true };
@@ -181,12 +181,12 @@ mod tests {
             |pretag: &str, order_masters| matches!(Sender::of(&id, Some(pretag), order_masters), Sender::Syndic(_));
         assert!(of("syndic/syndic1", true));
         assert!(!of("syndic/syndic1", false) && !of("syndic/syndic2", true) && !of("salt", true));
-        let allowed = |tag: &str| is_allowed(&Sender::Syndic(&id), tag, &map! { "id" => "web2" });
+        let passes = |tag: &str| is_allowed(&Sender::Syndic(&id), tag, &map! { "id" => "web2" });
         for tag in ["salt/minion/web2/start", "syndic/syndic1/salt/job/1/new", "salt/auth"] {
-            assert!(allowed(tag), "{tag}");
+            assert!(passes(tag), "{tag}");
         }
         for tag in ["syndic/syndic2/salt/minion/web2/start", "salt/job/1/new", "salt/key", "salt/run/1/ret"] {
-            assert!(!allowed(tag), "{tag}");
+            assert!(!passes(tag), "{tag}");
         }
     }
 }

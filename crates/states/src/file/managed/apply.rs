@@ -7,9 +7,9 @@ use modules::cp::Web;
 use modules::file::address;
 use modules::file::diff::Ignore;
 use modules::file::extract::{SourceHash, source_sum};
-use modules::file::manage::{self, Order};
-use modules::file::managed::{self as fetching, Asked, Meant};
-use modules::file::perms::{self, Report, Wanted};
+use modules::file::manage::{self, FileSpec};
+use modules::file::managed::{self as fetching, DesiredFile, SourceRequest};
+use modules::file::perms::{self, DesiredPerms, Report};
 use modules::file::selinux::Selinux;
 use modules::file::signature::Signature;
 use modules::file::{hash, sources};
@@ -60,7 +60,7 @@ fn failed(ret: &Ret, error: &Error, what: &str) -> Ret {
 
 impl File {
     /// Brings the file into the wanted state, or in test mode reports what would change.
-    pub fn settle(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
+    pub fn apply(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
         let mut replace = replace;
         // A shortcut for remote sources: if the file already has the checksum, it need not be
         // downloaded. A template has no checksum of its own, and `skip_verify` says that the
@@ -95,13 +95,13 @@ impl File {
         if ctx.is_test() {
             return self.check(ctx, ret);
         }
-        let fetched = match fetching::fetch(ctx, &self.asked()) {
+        let fetched = match fetching::fetch(ctx, &self.source_request()) {
             Ok(fetched) => fetched,
             Err(error) => return Ok(failed(&ret, &error, "Unable to manage file")),
         };
         let order = self.order(&fetched);
         let done = self.write(ctx, ret, order, &fetched.trouble, check);
-        // The cached copy goes even if writing failed: `keep_source: False` is meant for secrets.
+        // The cached copy goes even if writing failed: `keep_source: False` is desired for secrets.
         if !self.keep_source {
             self.forget_source(ctx, &fetched.place);
         }
@@ -131,8 +131,8 @@ impl File {
         Ok(hash::of_file(&self.name, &sum.kind)? == sum.digits)
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted {
+    fn desired_perms(&self) -> DesiredPerms {
+        DesiredPerms {
             user: self.user.clone(),
             group: self.group.clone(),
             mode: self.mode.clone(),
@@ -144,7 +144,7 @@ impl File {
 
     fn only_metadata(&self, ctx: &Context, ret: Ret) -> Result<Ret> {
         let name = &self.name;
-        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.wanted())?;
+        let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.desired_perms())?;
         let mut ret = Ret::from(report);
         if ctx.is_test() {
             // Salt's comment looks at the mode alone, so a changed owner still reads "not updated"
@@ -163,8 +163,8 @@ impl File {
         Ok(ret)
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn source_request(&self) -> SourceRequest {
+        SourceRequest {
             name: self.name.clone(),
             template: self.template.clone(),
             source: self.source.as_str().map(str::to_owned),
@@ -187,7 +187,7 @@ impl File {
     /// Tells what would change.
     fn check(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let name = &self.name;
-        let meant = Meant {
+        let desired = DesiredFile {
             name: name.clone(),
             user: self.user.clone(),
             group: self.group.clone(),
@@ -199,9 +199,9 @@ impl File {
             ignore: self.ignore.clone(),
             new_file_diff: self.new_file_diff,
             web: self.web,
-            ..Meant::default()
+            ..DesiredFile::default()
         };
-        let (changes, counts) = match fetching::check(ctx, &self.asked(), meant, self.keep_mode)? {
+        let (changes, counts) = match fetching::check(ctx, &self.source_request(), desired, self.keep_mode)? {
             Ok(found) => found,
             Err(wrong) => return Ok(ret.fail(wrong)),
         };
@@ -225,8 +225,8 @@ impl File {
         )))
     }
 
-    fn order(&self, fetched: &fetching::Fetched) -> Order {
-        Order {
+    fn order(&self, fetched: &fetching::Fetched) -> FileSpec {
+        FileSpec {
             name: self.name.clone(),
             place: fetched.place.clone(),
             source: self.source.as_str().filter(|source| !source.is_empty()).map(str::to_owned),
@@ -254,7 +254,7 @@ impl File {
         }
     }
 
-    fn write(&self, ctx: &Context, ret: Ret, mut order: Order, trouble: &str, check: &CheckCmd) -> Result<Ret> {
+    fn write(&self, ctx: &Context, ret: Ret, mut order: FileSpec, trouble: &str, check: &CheckCmd) -> Result<Ret> {
         let mut ret = ret;
         let mut beside = None;
         if check.command.truthy() {
@@ -267,7 +267,7 @@ impl File {
             {
                 return Ok(ret.fail(format!("Unable to copy file {} to {place}: {error}", self.name)));
             }
-            let trial_order = Order { name: place.clone(), ..order.clone() };
+            let trial_order = FileSpec { name: place.clone(), ..order.clone() };
             let report: Report = ret.clone().into();
             let tried = match manage::manage(ctx, trial_order, Some(report)) {
                 Ok(tried) => tried,

@@ -1,6 +1,6 @@
 //! Which master is followed when only one is: `failover` and `distributed`.
 //!
-//! [`Choice`] decides and has no effects: events and the time go in, actions come out. Its rules are those of Salt's
+//! [`FailoverPolicy`] decides and has no effects: events and the time go in, actions come out. Its rules are those of Salt's
 //! tutorials, with two differences: it never gives up, and it returns to the preferred master only when that has been
 //! healthy for a while, has accepted us, and the jobs of the current one are done.
 
@@ -76,7 +76,7 @@ pub enum Action {
 
 /// The choice of the one master that is followed.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct FailoverPolicy {
     rules: Rules,
     /// As configured; the first is the preferred one.
     listed: Vec<Place>,
@@ -108,12 +108,12 @@ struct Watch {
     healthy: Option<Duration>,
 }
 
-impl Choice {
+impl FailoverPolicy {
     /// Makes a choice among masters in the order in which they are tried; the first is the preferred one.
     pub fn new(rules: Rules, listed: Vec<Place>) -> Self {
         let wait = AcceptanceWait::new(rules.wait.0, rules.wait.1);
         let order = listed.clone();
-        Choice { rules, listed, order, stage: Stage::Resting(Duration::ZERO), rounds: 0, wait }
+        FailoverPolicy { rules, listed, order, stage: Stage::Resting(Duration::ZERO), rounds: 0, wait }
     }
 
     /// Takes an event and returns what to do, in order. `now` is the time since the start; `busy` tells whether jobs
@@ -323,12 +323,12 @@ mod tests {
     }
 
     /// Plays events at their seconds and compares what each leads to.
-    fn play(failback: bool, steps: &[(u64, Event, &[Action])]) -> Choice {
+    fn play(failback: bool, steps: &[(u64, Event, &[Action])]) -> FailoverPolicy {
         play_busy(failback, &steps.iter().map(|(at, event, todo)| (*at, false, *event, *todo)).collect::<Vec<_>>())
     }
 
-    fn play_busy(failback: bool, steps: &[(u64, bool, Event, &[Action])]) -> Choice {
-        let mut choice = Choice::new(rules(failback), vec![A, B, C]);
+    fn play_busy(failback: bool, steps: &[(u64, bool, Event, &[Action])]) -> FailoverPolicy {
+        let mut choice = FailoverPolicy::new(rules(failback), vec![A, B, C]);
         for (at, busy, event, todo) in steps {
             assert_eq!(choice.on(seconds(*at), *busy, *event), *todo, "{event:?} at {at}");
         }
@@ -446,7 +446,7 @@ mod tests {
 
     /// A world that obeys, answers as chance has it, and checks at each step what must always hold.
     struct Walk {
-        choice: Choice,
+        choice: FailoverPolicy,
         followed: BTreeSet<Place>,
         looking: bool,
         now: Duration,
@@ -495,7 +495,7 @@ mod tests {
     fn whatever_happens_one_master_is_followed_or_waited_for() {
         for seed in 0..300u64 {
             let random = rt::Rt::new(rt::TokioNet, rt::WallClock, rt::SeededRandom::new(seed));
-            let choice = Choice::new(rules(seed % 2 == 0), vec![A, B, C]);
+            let choice = FailoverPolicy::new(rules(seed % 2 == 0), vec![A, B, C]);
             let mut walk = Walk { choice, followed: BTreeSet::new(), looking: false, now: Duration::ZERO };
             walk.event(false, Start);
             for _ in 0..400 {

@@ -22,7 +22,7 @@ pub const APART: Duration = Duration::from_secs(10);
 /// The largest number of remembered jobs.
 const MOST: usize = 1000;
 
-/// Where the return of a job goes, for twins that wait for it. Once it is dropped, there is nothing to wait for.
+/// Where the return of a job goes, for same_jid that wait for it. Once it is dropped, there is nothing to wait for.
 pub type Outlet = Arc<watch::Sender<Option<Arc<Map>>>>;
 
 /// Where the return of a twin comes from.
@@ -41,7 +41,7 @@ pub enum Seen {
 
 /// The jobs of the last seconds, and their returns.
 #[derive(Debug, Default)]
-pub struct Twins(Mutex<VecDeque<Entry>>);
+pub struct SameJidJobs(Mutex<VecDeque<Entry>>);
 
 #[derive(Debug)]
 struct Entry {
@@ -52,7 +52,7 @@ struct Entry {
     outlet: Weak<watch::Sender<Option<Arc<Map>>>>,
 }
 
-impl Twins {
+impl SameJidJobs {
     /// Notes a new job of a master.
     pub fn first(&self, job: &Publication, master: &str, now: Instant) -> Outlet {
         note(&mut self.entries(), job, master, now)
@@ -118,20 +118,24 @@ mod tests {
 
     #[test]
     fn one_masters_job_is_a_copy_another_masters_runs_or_shares_the_return() {
-        let (twins, now) = (Twins::default(), Instant::now());
-        let outlet = twins.first(&job("1", "test.ping", &[]), "a", now);
-        assert!(matches!(twins.again(&job("1", "test.ping", &[]), "a", now), Seen::Copy));
+        let (same_jid, now) = (SameJidJobs::default(), Instant::now());
+        let outlet = same_jid.first(&job("1", "test.ping", &[]), "a", now);
+        assert!(matches!(same_jid.again(&job("1", "test.ping", &[]), "a", now), Seen::Copy));
         assert!(
-            matches!(twins.again(&job("2", "test.ping", &[]), "b", now), Seen::Copy),
+            matches!(same_jid.again(&job("2", "test.ping", &[]), "b", now), Seen::Copy),
             "long ago, or before a restart"
         );
-        let Seen::Another(_echo) = twins.again(&job("1", "test.echo", &["x"]), "b", now) else { panic!("another job") };
-        assert!(matches!(twins.again(&job("1", "test.echo", &["x"]), "b", now), Seen::Copy));
-        let Seen::Twin(returned) = twins.again(&job("1", "test.ping", &[]), "c", now) else { panic!("the same job") };
+        let Seen::Another(_echo) = same_jid.again(&job("1", "test.echo", &["x"]), "b", now) else {
+            panic!("another job")
+        };
+        assert!(matches!(same_jid.again(&job("1", "test.echo", &["x"]), "b", now), Seen::Copy));
+        let Seen::Twin(returned) = same_jid.again(&job("1", "test.ping", &[]), "c", now) else {
+            panic!("the same job")
+        };
         outlet.send_replace(Some(Arc::new(map! { "return" => true })));
         assert!(returned.borrow().is_some());
-        assert!(matches!(twins.again(&job("1", "test.ping", &[]), "c", now), Seen::Copy));
-        let Seen::Twin(returned) = twins.again(&job("1", "test.echo", &["x"]), "d", now) else {
+        assert!(matches!(same_jid.again(&job("1", "test.ping", &[]), "c", now), Seen::Copy));
+        let Seen::Twin(returned) = same_jid.again(&job("1", "test.echo", &["x"]), "d", now) else {
             panic!("the same echo")
         };
         assert!(returned.borrow().is_none(), "still running");
@@ -139,18 +143,18 @@ mod tests {
 
     #[test]
     fn a_job_that_ended_without_a_return_has_none_to_share() {
-        let (twins, now) = (Twins::default(), Instant::now());
-        drop(twins.first(&job("1", "test.ping", &[]), "a", now));
-        assert!(matches!(twins.again(&job("1", "test.ping", &[]), "b", now), Seen::Copy));
+        let (same_jid, now) = (SameJidJobs::default(), Instant::now());
+        drop(same_jid.first(&job("1", "test.ping", &[]), "a", now));
+        assert!(matches!(same_jid.again(&job("1", "test.ping", &[]), "b", now), Seen::Copy));
     }
 
     #[test]
     fn what_is_long_over_is_forgotten() {
-        let (twins, now) = (Twins::default(), Instant::now());
+        let (same_jid, now) = (SameJidJobs::default(), Instant::now());
         // Kept alive, like that of a job that still runs.
-        let _long = twins.first(&job("1", "test.sleep", &[]), "a", now);
+        let _long = same_jid.first(&job("1", "test.sleep", &[]), "a", now);
         let now = now + APART;
-        let _next = twins.first(&job("2", "test.ping", &[]), "a", now);
-        assert!(matches!(twins.again(&job("1", "test.echo", &[]), "b", now), Seen::Copy));
+        let _next = same_jid.first(&job("2", "test.ping", &[]), "a", now);
+        assert!(matches!(same_jid.again(&job("1", "test.echo", &[]), "b", now), Seen::Copy));
     }
 }

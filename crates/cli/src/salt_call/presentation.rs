@@ -10,7 +10,7 @@ use crate::exit_codes;
 
 /// How an answer is shown.
 #[derive(Debug, PartialEq)]
-pub enum Shown {
+pub enum Presentation {
     /// As a result, with this exit code.
     Result(u8),
     /// On the error output.
@@ -27,13 +27,13 @@ pub enum Shown {
 /// Salt ends with -1 when there is no such function.
 const NOT_AVAILABLE: u8 = 255;
 
-impl Shown {
+impl Presentation {
     /// Classifies an answer of a function; `usage` returns its usage.
-    pub fn of(function: &str, answer: &Answer, usage: impl FnOnce() -> String) -> Shown {
+    pub fn of(function: &str, answer: &Answer, usage: impl FnOnce() -> String) -> Presentation {
         let failed = answer.retcode == 1 && answer.out.as_deref() == Some("nested");
         match &answer.value {
             Value::Str(text) if failed => complaint(function, text, usage),
-            _ => Shown::Result(if answer.retcode == 0 { exit_codes::OK } else { exit_codes::GENERIC }),
+            _ => Presentation::Result(if answer.retcode == 0 { exit_codes::OK } else { exit_codes::GENERIC }),
         }
     }
 }
@@ -41,13 +41,13 @@ impl Shown {
 /// The start of Salt's text for keywords that the function does not know. It was not called then.
 const UNKNOWN_KEYWORDS: &str = "The following keyword arguments are not valid: ";
 
-fn invalid_arguments(reason: &str, usage: String) -> Shown {
+fn invalid_arguments(reason: &str, usage: String) -> Presentation {
     let text = format!("\nPassed invalid arguments: {reason}.\n\nUsage:");
-    Shown::Complaint { text, usage: Some(usage), code: exit_codes::GENERIC }
+    Presentation::Complaint { text, usage: Some(usage), code: exit_codes::GENERIC }
 }
 
-fn complaint(function: &str, text: &str, usage: impl FnOnce() -> String) -> Shown {
-    let said = |text: String| Shown::Complaint { text, usage: None, code: exit_codes::GENERIC };
+fn complaint(function: &str, text: &str, usage: impl FnOnce() -> String) -> Presentation {
+    let said = |text: String| Presentation::Complaint { text, usage: None, code: exit_codes::GENERIC };
     if let Some(reason) = text.strip_prefix("ERROR: ") {
         return said(format!("Error running '{function}': {reason}"));
     }
@@ -65,7 +65,7 @@ fn complaint(function: &str, text: &str, usage: impl FnOnce() -> String) -> Show
     if text.starts_with(&format!("'{function}' is not available"))
         || text.starts_with(&format!("'{module}' __virtual__ returned False"))
     {
-        return Shown::Complaint { text: text.to_owned(), usage: None, code: NOT_AVAILABLE };
+        return Presentation::Complaint { text: text.to_owned(), usage: None, code: NOT_AVAILABLE };
     }
     said(text.to_owned())
 }
@@ -74,16 +74,16 @@ fn complaint(function: &str, text: &str, usage: impl FnOnce() -> String) -> Show
 mod tests {
     use super::*;
 
-    fn shown(value: impl Into<Value>, retcode: i64, out: Option<&str>) -> Shown {
+    fn shown(value: impl Into<Value>, retcode: i64, out: Option<&str>) -> Presentation {
         let answer =
             Answer { value: value.into(), retcode, out: out.map(str::to_owned), id: "web1".into(), jid: "1".into() };
-        Shown::of("cmd.run", &answer, || "Runs.".to_owned())
+        Presentation::of("cmd.run", &answer, || "Runs.".to_owned())
     }
 
     #[test]
     fn failures_are_complaints_and_output_is_not() {
         let complaint = |text: &str| match shown(text, 1, Some("nested")) {
-            Shown::Complaint { text, code, .. } => (text, code),
+            Presentation::Complaint { text, code, .. } => (text, code),
             other => panic!("{other:?}"),
         };
         assert_eq!(complaint("ERROR: no"), ("Error running 'cmd.run': no".into(), 1));
@@ -92,18 +92,18 @@ mod tests {
         assert_eq!(complaint("'cmd.run' is not available."), ("'cmd.run' is not available.".into(), 255));
         let turned_off = "'cmd' __virtual__ returned False: no";
         assert_eq!(complaint(turned_off), (turned_off.into(), 255));
-        assert_eq!(shown("ERROR: printed by a program", 1, None), Shown::Result(1));
-        assert_eq!(shown(true, 0, None), Shown::Result(0));
+        assert_eq!(shown("ERROR: printed by a program", 1, None), Presentation::Result(1));
+        assert_eq!(shown(true, 0, None), Presentation::Result(0));
     }
 
     #[test]
     fn wrong_arguments_come_with_the_usage() {
         let found = shown("Passed invalid arguments to cmd.run: cmd is missing\n\nRuns a command.", 1, Some("nested"));
-        let Shown::Complaint { text, usage, code } = found else { panic!("a complaint") };
+        let Presentation::Complaint { text, usage, code } = found else { panic!("a complaint") };
         assert_eq!(text, "\nPassed invalid arguments: cmd is missing.\n\nUsage:");
         assert_eq!((usage.as_deref(), code), (Some("Runs a command."), 1));
         let found = shown("ERROR executing 'cmd.run': what?", 1, Some("nested"));
-        let Shown::Complaint { text, usage, code } = found else { panic!("a complaint") };
+        let Presentation::Complaint { text, usage, code } = found else { panic!("a complaint") };
         assert_eq!(text, "\nPassed invalid arguments: what?.\n\nUsage:");
         assert_eq!((usage.as_deref(), code), (Some("Runs."), 1));
     }

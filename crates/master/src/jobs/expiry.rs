@@ -29,7 +29,7 @@ pub async fn run(shared: Arc<Shared>, mut drained: Receiver<u64>, stop: Cancella
             }
             () = at(look) => {
                 look = None;
-                blocking(&shared, look_around).await;
+                blocking(&shared, check_now).await;
             }
             () = at(next_end) => blocking(&shared, expire).await,
             () = shared.open_jobs.changed() => {
@@ -49,7 +49,7 @@ async fn at(time: Option<Instant>) {
 }
 
 /// Notes who is connected and gets the latest jobs.
-pub fn look_around(shared: &Shared) {
+pub fn check_now(shared: &Shared) {
     if shared.open_jobs.has_unseen() {
         shared.open_jobs.sent_to(&shared.connected());
         shared.open_jobs.forget_connections(|number| shared.publisher.is_there(number));

@@ -28,7 +28,7 @@ fn may_hold_commands(text: &str) -> bool {
 /// Returns the text with a `?` for each character that controls a terminal. Windows line ends stay.
 ///
 /// ```
-/// use saltern_value::shown::for_terminal;
+/// use saltern_value::escape::for_terminal;
 /// assert_eq!(for_terminal("a\x1b[2Jb\u{202e}\n\tc\r\n"), "a?[2Jb?\n\tc\r\n");
 /// ```
 pub fn for_terminal(text: &str) -> Cow<'_, str> {
@@ -124,7 +124,7 @@ pub fn push_escaped(out: &mut String, letter: char) {
 /// Returns at most `limit` bytes of the text, followed by the number of bytes left out.
 ///
 /// ```
-/// use saltern_value::shown::brief;
+/// use saltern_value::escape::brief;
 /// assert_eq!(brief("short", 10), "short");
 /// assert_eq!(brief("a text that is too long", 6), "a text... (17 bytes more)");
 /// ```

@@ -21,7 +21,7 @@ use wire::loads::AWAIT_FIELD;
 use wire::msgpack::{Packing, pack};
 use wire::{MinionId, Network};
 
-use super::answer_room::{self, AnswerRoom, Due, Wanted, is_question};
+use super::answer_room::{self, AnswerRoom, Due, Reservation, is_question};
 use super::awaiting::{self, Awaiting};
 use super::contained::contained;
 use super::fair_queue::{Entered, FairQueue};
@@ -34,7 +34,7 @@ use super::{Answer, Ask, clear, handler, nothing, sealed, sign_in};
 use crate::Shared;
 
 /// Takes requests and answers them.
-pub struct Desk {
+pub struct Dispatcher {
     shared: Arc<Shared>,
     /// Small requests, with the bytes of sealed ones.
     small: Line<(Incoming, usize)>,
@@ -89,7 +89,7 @@ impl Ticket {
     /// Sends an answer, which keeps its room until it is written.
     fn send(mut self, answer: Value) {
         if let Some(mut room) = self.room {
-            room.settle(usize::try_from(crate::bounds::size(&answer)).unwrap_or(usize::MAX));
+            room.resize(usize::try_from(crate::bounds::size(&answer)).unwrap_or(usize::MAX));
             self.reply.keep_until_written(room);
         }
         self.reply.send(answer);
@@ -137,13 +137,13 @@ enum Step {
     Await(Box<Clear>, Duration, Value),
 }
 
-impl Desk {
+impl Dispatcher {
     /// A desk for a master.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         let workers = shared.stores.config.network.worker_threads.max(1);
         // Costly requests are work for processors: more at once would only keep small ones from them.
         let porters = std::thread::available_parallelism().map_or(workers, |processors| workers.min(processors.get()));
-        Arc::new(Desk {
+        Arc::new(Dispatcher {
             shared,
             small: Line::new(workers, MOST_SMALL),
             costly: FairQueue::new(porters, MOST_COSTLY),
@@ -351,7 +351,7 @@ impl Desk {
     /// Handles the request of a minion: now, when it is the turn of its sender, or when there is room for its answer.
     fn handle_when_due(self: &Arc<Self>, request: SealedRequest, mut ticket: Ticket) {
         let sender = Sender::of(&request, ticket.peer.ip());
-        let wanted = answer_room::wanted(&request.cmd, self.shared.stores.config.files.file_buffer_size);
+        let wanted = answer_room::reservation(&request.cmd, self.shared.stores.config.files.file_buffer_size);
         let waits_for_turn = ticket.turn != Turn::Own && is_costly(&request, ticket.bytes);
         match self.room.due(&sender, wanted, waits_for_turn) {
             Due::Now(room) => {
@@ -383,7 +383,13 @@ impl Desk {
     }
 
     /// Handles a question as soon as there is room for its answer. It comes again, so it need not wait here.
-    fn handle_with_room(self: &Arc<Self>, sender: Sender, wanted: Wanted, request: SealedRequest, mut ticket: Ticket) {
+    fn handle_with_room(
+        self: &Arc<Self>,
+        sender: Sender,
+        wanted: Reservation,
+        request: SealedRequest,
+        mut ticket: Ticket,
+    ) {
         if ticket.opened.is_none() {
             ticket.opened = self.opened.try_reserve(&sender, crate::bounds::memory(&request.load)).ok();
         }
