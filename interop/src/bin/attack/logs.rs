@@ -1,13 +1,15 @@
-//! An attack that fills the master's log, to hide lines about others in it.
+//! Attacks that fill the master's log, to hide lines about others in it.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use interop::{Master, until};
 use value::{Value, map};
+use wire::envelope::{Envelope, Sealed};
 
 use crate::scene::{Scene, VICTIM};
-use crate::stranger::{Stranger, Wire};
+use crate::stranger::{Stranger, Wire, connect_from};
 
 /// What an attack may add to the log, in bytes a minute.
 const MOST: usize = 100_000;
@@ -15,6 +17,10 @@ const MOST: usize = 100_000;
 /// Requests of the accepted minion, and the length of the texts in them: without a limit they would add twice what they may.
 const REQUESTS: usize = 150;
 const TEXT: usize = 4000;
+
+/// Addresses of the strangers, and the messages that each sends.
+const ADDRESSES: u8 = 64;
+const MESSAGES: usize = 64;
 
 /// An accepted minion sends requests that each cause a line.
 pub fn requests_of_a_minion(scene: &mut Scene<'_>) -> Result<String> {
@@ -39,6 +45,41 @@ pub fn requests_of_a_minion(scene: &mut Scene<'_>) -> Result<String> {
     }
     heard(&scene.master, before, &Stranger::with_key_of(scene.master.address(), &scene.victim)?)?;
     grown(&scene.master, (before, begin), &format!("{REQUESTS} requests"))
+}
+
+/// Strangers with many addresses send what causes warnings, also about a minion whose name they claim.
+pub fn strangers_of_many_addresses(scene: &mut Scene<'_>) -> Result<String> {
+    let master = scene.master.address();
+    let (stranger, before, begin) = (scene.stranger(VICTIM)?, scene.master.log().len(), Instant::now());
+    for last in 0..ADDRESSES {
+        let from = Ipv4Addr::new(127, 66, 0, last + 1);
+        let mut wire = Wire::greet(connect_from(from, master, 4506)?, b"REQ")?;
+        for number in 0..MESSAGES {
+            let sealed = Sealed {
+                load: vec![7; 200 + number].into(),
+                version: 3,
+                id: Some(VICTIM.into()),
+                enc_algo: None,
+                sig_algo: None,
+            };
+            let envelope = match number % 4 {
+                // Each is refused with a reason of its own.
+                0 => Envelope::clear(map! { "cmd" => format!("{number}{}", "\u{1b}".repeat(400)) }),
+                1 => Envelope::clear(
+                    map! { "cmd" => "_auth", "id" => "x/".repeat(number), "nonce" => crate::stranger::nonce() },
+                ),
+                // In the name of a minion with another key.
+                2 => Envelope::clear(stranger.sign_in_load()),
+                _ => Envelope::Sealed(sealed),
+            };
+            wire.send(&envelope.encode())?;
+            wire.receive().with_context(|| format!("message {number} of {from}"))?;
+        }
+    }
+    heard(&scene.master, before, &Stranger::with_key_of(master, &scene.victim)?)?;
+    let denied = scene.master.pki().join("minions_denied").join(VICTIM);
+    std::fs::remove_file(&denied).with_context(|| format!("failed to remove {}", denied.display()))?;
+    grown(&scene.master, (before, begin), &format!("{MESSAGES} messages of each of {ADDRESSES} addresses"))
 }
 
 /// Fails when a warning about a minion with a key is not written.

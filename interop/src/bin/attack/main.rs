@@ -46,6 +46,7 @@ const ATTACKS: &[Attack] = &[
     ("forged jobs", insiders::forged_jobs),
     ("shell in an id", insiders::shell_in_an_id),
     ("log: requests of an accepted minion", logs::requests_of_a_minion),
+    ("log: strangers of many addresses", logs::strangers_of_many_addresses),
     ("presence of others", presence::claimed_names),
     ("escape sequences on the terminal", insiders::escapes_on_the_terminal),
     ("link in an archive", hosts::link_in_an_archive),
