@@ -43,11 +43,12 @@ fn files_come_from_a_repository_through_either_of_two_masters() {
     });
 }
 
-/// A remote repository.
-struct Source(PathBuf);
+/// A remote repository with a pillar.
+pub struct Source(PathBuf);
 
 impl Source {
-    fn new(sandbox: &Sandbox) -> Result<Self> {
+    /// Makes one with the branch `pillar`.
+    pub fn new(sandbox: &Sandbox) -> Result<Self> {
         let source = Source(sandbox.folder("source.git")?);
         source.git(&["init", "--quiet", "--bare", "--initial-branch=master"], "")?;
         let pillar = "from_git: {{ grains['id'] }}\n";
@@ -59,7 +60,8 @@ impl Source {
         Ok(source)
     }
 
-    fn url(&self) -> String {
+    /// Returns its address.
+    pub fn url(&self) -> String {
         format!("file://{}", self.0.display())
     }
 
@@ -71,7 +73,8 @@ impl Source {
         Ok(())
     }
 
-    fn commit(&self, branch: &str, files: &[(String, String)]) -> Result<()> {
+    /// Replaces all files of a branch.
+    pub fn commit(&self, branch: &str, files: &[(String, String)]) -> Result<()> {
         let mut stream =
             format!("commit refs/heads/{branch}\ncommitter T <t@e> 1700000000 +0000\ndata 1\nm\ndeleteall\n");
         for (name, content) in files {

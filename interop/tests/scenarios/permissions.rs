@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use interop::{Master, Minion, Program, Salt, Sandbox, scenario, until};
+use serde_json::json;
+
+use crate::gitfs::Source;
 
 /// A secret in arguments, pillar, pushed files, mine and grains.
 const SECRET: &str = "correct-horse-battery";
@@ -24,7 +27,14 @@ const OPEN: &[(&str, &str)] = &[
 fn nothing_of_a_run_is_open_to_other_users() {
     scenario("modes of all files", |sandbox| {
         let ours = Salt::ours()?;
-        let mut master = Master::build(&ours, "m").option("file_recv", true).prepare(sandbox)?;
+        let source = Source::new(sandbox)?;
+        source.commit("master", &[("from_git.txt".into(), SECRET.into()), ("below/more.txt".into(), SECRET.into())])?;
+        let built =
+            Master::build(&ours, "m").option("file_recv", true).option("fileserver_backend", json!(["roots", "git"]));
+        let built = built
+            .option("gitfs_remotes", json!([source.url()]))
+            .option("ext_pillar", json!([{"git": [{ format!("pillar {}", source.url()): [{"env": "base"}] }]}]));
+        let mut master = built.prepare(sandbox)?;
         let old = leave_open(&master)?;
         master.launch(sandbox)?;
         master.wait_ready()?;
@@ -34,6 +44,8 @@ fn nothing_of_a_run_is_open_to_other_users() {
         minion.launch(sandbox)?;
         master.accept(&["walked"])?;
         master.wait_answering(&["walked"])?;
+        use_git(&master)?;
+        use_schedule_without_minion(&minion)?;
         use_everything(&master, &minion)?;
 
         let mut wrong = Vec::new();
@@ -51,8 +63,29 @@ fn nothing_of_a_run_is_open_to_other_users() {
     });
 }
 
+/// Fetches files and pillar from repositories.
+fn use_git(master: &Master) -> Result<()> {
+    master.runner(&["fileserver.update"])?;
+    let cached = master.ask("walked", &["cp.cache_file", "salt://from_git.txt"])?;
+    ensure!(cached.as_str().is_some_and(|path| path.ends_with("from_git.txt")), "{cached}");
+    until("the pillar to come from git", Duration::from_secs(60), || {
+        master.ask("walked", &["pillar.items"]).is_ok_and(|pillar| pillar["from_git"] == "walked")
+    })
+}
+
+/// Adds a job as if no minion ran: `salt-call` writes the file itself.
+fn use_schedule_without_minion(minion: &Minion) -> Result<()> {
+    let job = ["schedule.add", "early", "function=test.ping", "seconds=3600", "offline=True"];
+    minion.program("salt-call").args(job).run()?.ok()?;
+    // The running minion writes the same file later.
+    let mut wrong = Vec::new();
+    walk(&minion.conf().join("minion.d/_schedule.conf"), Path::new(""), &mut wrong)?;
+    ensure!(wrong.is_empty(), "open to other users: {wrong:?}");
+    Ok(())
+}
+
 fn secret_mine() -> serde_json::Value {
-    serde_json::json!({ "test.echo": [SECRET] })
+    json!({ "test.echo": [SECRET] })
 }
 
 /// Creates readable files as left behind by a real master or an older Saltern. Returns the path that is too deep to be
@@ -83,12 +116,15 @@ fn use_everything(master: &Master, minion: &Minion) -> Result<()> {
     let made = minion.root().join("made");
     let source = minion.root().join("pushed.txt");
     fs::write(&source, SECRET)?;
+    let kept = minion.root().join("kept");
+    fs::write(&kept, format!("old {SECRET}"))?;
     master.serve("given.txt", SECRET.as_bytes())?;
     master.serve("script.sh", b"#!/bin/sh\ntouch \"$1\"\n")?;
     let sls = format!(
         "{0}/file:\n  file.managed:\n    - source: salt://given.txt\n    - makedirs: True\n{0}/tree:\n  file.directory: []\n\
-         {0}/secret:\n  file.managed:\n    - contents: {SECRET}\n    - mode: '0600'\n",
-        made.display()
+         {0}/secret:\n  file.managed:\n    - contents: {SECRET}\n    - mode: '0600'\n{1}:\n  file.managed:\n    - contents: new\n    - backup: minion\n",
+        made.display(),
+        kept.display()
     );
     master.serve("walk.sls", sls.as_bytes())?;
     let path = |name: &str| made.join(name).display().to_string();
@@ -123,6 +159,7 @@ fn use_everything(master: &Master, minion: &Minion) -> Result<()> {
         let found = fs::metadata(made.join(name)).with_context(|| format!("no {name}"))?.permissions().mode() & 0o7777;
         ensure!(found == mode, "a state or command made '{name}' with the mode {found:o}, Salt {mode:o}");
     }
+    ensure!(minion.root().join("cache/file_backup").is_dir(), "no copy was kept");
     ensure!(fs::read_to_string(made.join("umask"))?.trim() == "0022", "commands have another umask");
     let pushed = master.cache().join("minions/walked/files");
     until("the pushed file to be there", Duration::from_secs(20), || pushed.is_dir())

@@ -175,3 +175,29 @@ async fn minion_publishes_only_what_peer_permits() {
     assert_eq!(minion.ask(runner).await, Map::new().into());
     master.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_publication_is_announced_under_no_jid_but_its_own() {
+    const OWN: &str = "20240229131415678901";
+    let pki = tempfile::tempdir().unwrap();
+    let mut options = map! { "publisher_acl" => map! { "daemon" => list!["test.*"] } };
+    options.update(open_house());
+    let master = Master::start(options).await;
+    master.minion("web1", pki.path()).channel.sign_in().await.unwrap();
+    let key = std::fs::read_to_string(master.path("cache/.daemon_key")).unwrap();
+    let publish = |user: &str, key: &str, fun: &str, jid: &str| {
+        map! {
+            "cmd" => "publish", "tgt" => "*", "fun" => fun, "arg" => list![], "tgt_type" => "glob", "ret" => "", "jid" => jid,
+            "user" => user, "key" => key, "kwargs" => Map::new(),
+        }
+    };
+    let job = master.ask(publish("root", &master.user_key(), "test.ping", "")).await;
+    let foreign = job.traverse("load:jid", ":").and_then(Value::as_str).unwrap().to_owned();
+    let mut events = master.events().await;
+    for jid in [&foreign, "x", "2024", "../../jobs", &format!("{OWN}/ret/web1"), OWN] {
+        let answer = master.ask(publish("daemon", &key, "grains.items", jid)).await;
+        assert_eq!(refusal(&answer), "AuthorizationError".into(), "{jid}");
+    }
+    assert_eq!(event(&mut events, "salt/job/").await.tag(), format!("salt/job/{OWN}/error"));
+    master.stop().await;
+}
