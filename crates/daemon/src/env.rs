@@ -50,7 +50,8 @@ pub fn verify_env(directories: &Directories) -> Result<(), Error> {
 /// belong to the caller. A directory that another daemon creates at this moment is left to it.
 fn make(path: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.is_dir()) {
-        if above.exists() {
+        // Asked again: another daemon may have created it since.
+        if above.exists() && !above.is_dir() {
             // The exit status of the daemon is that of Salt.
             return Err(nix::Error::ENOTDIR.into());
         }
