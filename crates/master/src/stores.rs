@@ -6,7 +6,6 @@ use exec::Catalogue;
 use files::{FileServer, Inbox};
 use keys::{Bank, KeyStore, LiveKeys};
 use rt::Rt;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Layout;
@@ -14,7 +13,7 @@ use store::jobs::JobCache;
 use store::publish_auth::PublishAuth;
 use store::sessions::SessionKeys;
 use store::tokens::TokenStore;
-use targeting::{Checker, Expected, MinionData, Needs, ReadAhead, TargetType};
+use targeting::{Checker, Expected, MinionData, Needs, ReadAhead, TargetType, Unavailable};
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -150,15 +149,16 @@ impl MinionData for Stores {
         self.data.batch()
     }
 
-    fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
+    fn read_ahead(&self, ids: &[&str], needs: Needs) -> Result<ReadAhead, Unavailable> {
         let read = |part: Part| {
-            self.data.read(part, ids).unwrap_or_else(|error| {
+            self.data.read(part, ids).map_err(|error| {
                 if !error.is_logged() {
                     tracing::warn!("failed to read the cached {} of minions: {error}", part.name());
                 }
-                HashMap::new()
+                Unavailable
             })
         };
-        ReadAhead { grains: needs.grains.then(|| read(Part::Grains)), pillar: needs.pillar.then(|| read(Part::Pillar)) }
+        let grains = needs.grains.then(|| read(Part::Grains)).transpose()?;
+        Ok(ReadAhead { grains, pillar: needs.pillar.then(|| read(Part::Pillar)).transpose()? })
     }
 }

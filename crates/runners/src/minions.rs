@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cache::{Cache, Part};
 use exec::{Error, Result};
 use keys::Bank;
-use targeting::{Checker, DEFAULT_DELIMITER, MinionData, Needs, ReadAhead, TargetType};
+use targeting::{Checker, DEFAULT_DELIMITER, MinionData, Needs, ReadAhead, TargetType, Unavailable};
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -71,18 +71,18 @@ impl<'a> Minions<'a> {
         };
         for some in ids.chunks(size) {
             let some: Vec<&str> = some.iter().map(String::as_str).collect();
-            let found = self.some(part, &some);
+            let found = self.some(part, &some).unwrap_or_default();
             some.iter().for_each(|id| add(id, found.get(*id)));
         }
         all
     }
 
-    fn some(&self, part: Part, ids: &[&str]) -> HashMap<String, Arc<Map>> {
-        self.data.read(part, ids).unwrap_or_else(|error| {
+    fn some(&self, part: Part, ids: &[&str]) -> std::result::Result<HashMap<String, Arc<Map>>, Unavailable> {
+        self.data.read(part, ids).map_err(|error| {
             if !error.is_logged() {
                 tracing::warn!("failed to read the cached {} of minions: {error}", part.name());
             }
-            HashMap::new()
+            Unavailable
         })
     }
 
@@ -128,10 +128,8 @@ impl MinionData for Minions<'_> {
         self.data.batch()
     }
 
-    fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
-        ReadAhead {
-            grains: needs.grains.then(|| self.some(Part::Grains, ids)),
-            pillar: needs.pillar.then(|| self.some(Part::Pillar, ids)),
-        }
+    fn read_ahead(&self, ids: &[&str], needs: Needs) -> std::result::Result<ReadAhead, Unavailable> {
+        let grains = needs.grains.then(|| self.some(Part::Grains, ids)).transpose()?;
+        Ok(ReadAhead { grains, pillar: needs.pillar.then(|| self.some(Part::Pillar, ids)).transpose()? })
     }
 }

@@ -109,12 +109,12 @@ pub fn target_covers(covering: &str, request: &Publication, checker: &Checker) -
     }
 }
 
-/// Returns the minions that a target matches: none if it cannot be parsed, as in Salt, and `None` if evaluating it would be
-/// too expensive.
+/// Returns the minions that a target matches: none if it cannot be parsed, as in Salt, and `None` if they cannot be found out:
+/// evaluating it would be too expensive, or the minion data cache gives no answer.
 fn matched(checker: &Checker, target: &Value, kind: TargetType, delimiter: &str) -> Option<Vec<String>> {
     match checker.expect(target, kind, delimiter) {
         Ok(expected) => Some(expected.minions),
-        Err(Error::TooExpensive) => None,
+        Err(Error::TooExpensive | Error::DataUnavailable) => None,
         Err(_) => Some(Vec::new()),
     }
 }

@@ -41,6 +41,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The minion data cache gave no answer, so nobody knows whom the target matches.
+    #[error("the minion data cache gives no answer")]
+    DataUnavailable,
     /// Neither an address nor a network.
     #[error("invalid IP/CIDR target: {target}")]
     Ipcidr {

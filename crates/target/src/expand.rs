@@ -1,6 +1,6 @@
 //! Expands targets: which of a master's minions should answer.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -29,10 +29,17 @@ pub trait MinionData {
     }
 
     /// Reads cached data of several minions at once.
-    fn read_ahead(&self, _ids: &[&str], _needs: Needs) -> ReadAhead {
-        ReadAhead::default()
+    ///
+    /// # Errors
+    /// If the store gave no answer: what the minions' data is, is then not known.
+    fn read_ahead(&self, _ids: &[&str], _needs: Needs) -> Result<ReadAhead, Unavailable> {
+        Ok(ReadAhead::default())
     }
 }
+
+/// The store of cached data gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unavailable;
 
 /// The data that a target looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,12 +77,13 @@ pub struct Checker<'a> {
     /// The option `minion_data_cache`. Without it, targets by grains and pillar match every minion: the minions decide.
     pub data_cache: bool,
     budget: Budget,
+    unavailable: Cell<bool>,
 }
 
 impl<'a> Checker<'a> {
     /// Creates a checker for one request, with one budget for all its questions.
     pub fn new(minions: &'a dyn MinionData, nodegroups: &'a Map, data_cache: bool) -> Self {
-        Checker { minions, nodegroups, data_cache, budget: Budget::default() }
+        Checker { minions, nodegroups, data_cache, budget: Budget::default(), unavailable: Cell::new(false) }
     }
 
     /// Returns the minions that should answer a publication. An invalid target matches none, and the reason is returned.
@@ -130,7 +138,11 @@ impl<'a> Checker<'a> {
         let expected = self.select(&compiled, accepted, greedy);
         // After the selection: an exhausted budget makes any of its results doubtful.
         self.budget.check()?;
-        Ok(expected)
+        // Without data `not G@a:b` matches everybody. Such a result must neither grant anything nor be published to.
+        match self.unavailable.get() {
+            true => Err(Error::DataUnavailable),
+            false => Ok(expected),
+        }
     }
 
     fn select(&self, compiled: &Compiled, accepted: Vec<String>, greedy: bool) -> Expected {
@@ -185,7 +197,10 @@ impl<'a> Checker<'a> {
                 break;
             }
             let ids: Vec<&str> = some.iter().map(|(id, _)| id.as_str()).collect();
-            let ahead = self.minions.read_ahead(&ids, needs);
+            let Ok(ahead) = self.minions.read_ahead(&ids, needs) else {
+                self.unavailable.set(true);
+                break;
+            };
             let fits = |(id, accepted): &&(String, bool)| self.matched(compiled, id, *accepted, greedy, Some(&ahead));
             matched.extend(some.iter().filter(fits).map(|(id, _)| id.clone()));
         }
@@ -318,7 +333,9 @@ mod tests {
     /// Minions whose data are on a server, which counts the requests.
     struct Far {
         many: Many,
-        asked: std::cell::Cell<usize>,
+        asked: Cell<usize>,
+        /// The request that gets no answer; 0 for none.
+        fails_at: usize,
     }
 
     impl MinionData for Far {
@@ -342,18 +359,21 @@ mod tests {
             Some(500)
         }
 
-        fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
+        fn read_ahead(&self, ids: &[&str], needs: Needs) -> Result<ReadAhead, Unavailable> {
             assert_eq!(needs, Needs { grains: true, pillar: false });
             self.asked.set(self.asked.get() + 1);
+            if self.asked.get() == self.fails_at {
+                return Err(Unavailable);
+            }
             let odd = ids.iter().filter(|id| id.ends_with('1'));
             let grains = odd.map(|id| ((*id).to_owned(), Arc::new(value::map! { "os" => "Debian" }))).collect();
-            ReadAhead { grains: Some(grains), pillar: None }
+            Ok(ReadAhead { grains: Some(grains), pillar: None })
         }
     }
 
     #[test]
     fn data_on_a_server_are_read_many_at_once_and_only_if_they_are_needed() {
-        let (minions, nodegroups) = (Far { many: Many(10_000), asked: Default::default() }, Map::new());
+        let (minions, nodegroups) = (Far { many: Many(10_000), asked: Cell::default(), fails_at: 0 }, Map::new());
         let checker = Checker::new(&minions, &nodegroups, true);
         let count = |target: &str| {
             let expected = checker.expect(&target.into(), TargetType::Compound, DEFAULT_DELIMITER).unwrap();
@@ -362,6 +382,28 @@ mod tests {
         assert_eq!(count("G@os:Debian"), (1_000, 20));
         assert_eq!(count("* and not G@os:Deb*"), (9_000, 20));
         assert_eq!(count("a*"), (10_000, 0));
+    }
+
+    #[test]
+    fn nobody_matches_and_nothing_is_granted_while_the_data_is_not_known() {
+        for fails_at in [1, 2] {
+            let (minions, nodegroups) = (Far { many: Many(1_000), asked: Cell::default(), fails_at }, Map::new());
+            let checker = Checker::new(&minions, &nodegroups, true);
+            let everyone = Value::from("* and not G@os:Debian");
+            let found = checker.expect(&everyone, TargetType::Compound, DEFAULT_DELIMITER);
+            assert_eq!(found, Err(Error::DataUnavailable));
+            let request = crate::acl::Publication {
+                functions: &["test.ping".to_owned()],
+                arguments: &[],
+                target: &"*".into(),
+                kind: TargetType::Glob,
+                delimiter: DEFAULT_DELIMITER,
+                minions: None,
+            };
+            minions.asked.set(0);
+            let checker = Checker::new(&minions, &nodegroups, true);
+            assert!(!crate::acl::target_covers("* and not G@os:Debian", &request, &checker));
+        }
     }
 
     fn expect(target: &str, kind: TargetType, minions: usize) -> Result<usize, Error> {

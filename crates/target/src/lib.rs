@@ -23,7 +23,7 @@ mod text;
 pub use budget::Budget;
 pub use compiled::{Compiled, Context, Facts};
 pub use error::Error;
-pub use expand::{Checker, Expected, MinionData, Needs, ReadAhead};
+pub use expand::{Checker, Expected, MinionData, Needs, ReadAhead, Unavailable};
 pub use fnmatch::{Glob, fnmatch};
 pub use nodegroup::expand_nodegroup;
 pub use pyregex::{PyRegex, python_pattern};

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use cache::{Cache, Part};
 use client::Away;
-use targeting::{Checker, MinionData, Needs, ReadAhead, TargetType};
+use targeting::{Checker, MinionData, Needs, ReadAhead, TargetType, Unavailable};
 use value::{Map, Value};
 use wire::MinionId;
 
@@ -143,21 +143,21 @@ impl MinionData for MasterFiles {
         self.cache.batch()
     }
 
-    fn read_ahead(&self, ids: &[&str], needs: Needs) -> ReadAhead {
-        ReadAhead {
-            grains: needs.grains.then(|| read(self.cache.read(Part::Grains, ids))),
-            pillar: needs.pillar.then(|| read(self.cache.read(Part::Pillar, ids))),
-        }
+    fn read_ahead(&self, ids: &[&str], needs: Needs) -> Result<ReadAhead, Unavailable> {
+        let read = |part| self.cache.read(part, ids).inspect_err(report).map_err(|_| Unavailable);
+        let grains = needs.grains.then(|| read(Part::Grains)).transpose()?;
+        Ok(ReadAhead { grains, pillar: needs.pillar.then(|| read(Part::Pillar)).transpose()? })
     }
 }
 
 fn read<T: Default>(result: cache::Result<T>) -> T {
-    result.unwrap_or_else(|error| {
-        if !error.is_logged() {
-            tracing::warn!(%error, "failed to read the minion data cache");
-        }
-        T::default()
-    })
+    result.inspect_err(report).unwrap_or_default()
+}
+
+fn report(error: &cache::Error) {
+    if !error.is_logged() {
+        tracing::warn!(%error, "failed to read the minion data cache");
+    }
 }
 
 /// Texts about the minions that did not answer a job.

@@ -1,6 +1,7 @@
 //! The mine: values minions publish for other minions.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use cache::Part;
 use targeting::acl::function_matches;
@@ -23,7 +24,11 @@ pub fn store(ask: Ask) -> Answer {
         return true.into();
     }
     let clear = ask.load.get("clear").is_some_and(Value::truthy);
-    let kept = (!clear).then(|| mine(&ask.shared, id)).flatten();
+    let kept = match clear {
+        true => Ok(None),
+        false => mine_to_change(&ask.shared, id),
+    };
+    let Ok(kept) = kept else { return false.into() };
     let mut all = kept.map(|kept| (*kept).clone()).unwrap_or_default();
     all.update(data.clone());
     if !ask.shared.bounds.may_keep(id, "mine", &all) {
@@ -35,7 +40,8 @@ pub fn store(ask: Ask) -> Answer {
 /// `_mine_delete`: removes a value.
 pub fn delete(ask: Ask) -> Answer {
     let (Some(id), Some(fun)) = (&ask.id, ask.load.get("fun")) else { return false.into() };
-    let Some(mut all) = mine(&ask.shared, id).map(|mine| (*mine).clone()) else { return true.into() };
+    let Ok(kept) = mine_to_change(&ask.shared, id) else { return false.into() };
+    let Some(mut all) = kept.map(|mine| (*mine).clone()) else { return true.into() };
     all.remove_value(fun);
     done(id, ask.shared.stores.data.store_mine(id, all)).into()
 }
@@ -56,12 +62,19 @@ fn done(id: &MinionId, outcome: cache::Result<()>) -> bool {
         .is_ok()
 }
 
-fn mine(shared: &Shared, id: &MinionId) -> Option<std::sync::Arc<Map>> {
-    shared.stores.data.mine(id).unwrap_or_else(|failure| {
-        if !failure.is_logged() {
+fn mine(shared: &Shared, id: &MinionId) -> Option<Arc<Map>> {
+    mine_to_change(shared, id).unwrap_or_default()
+}
+
+/// Returns the stored values of a minion. What cannot be read is replaced, so it counts as nothing, except when a server gives
+/// no answer: its values would be lost if it answered again by the time the change is written.
+fn mine_to_change(shared: &Shared, id: &MinionId) -> cache::Result<Option<Arc<Map>>> {
+    shared.stores.data.mine(id).or_else(|failure| match failure {
+        cache::Error::NoAnswer { .. } => Err(failure),
+        failure => {
             warn!(minion = %id, "failed to read the mine of {id}: {}", crate::chain(&failure));
+            Ok(None)
         }
-        None
     })
 }
 
