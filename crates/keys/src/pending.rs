@@ -16,7 +16,7 @@ use crate::{Bank, KeyError, LiveKeys};
 pub struct PendingLimits {
     /// All together (`max_pending_keys`).
     pub all: Option<usize>,
-    /// From one address (`max_pending_keys_per_address`). PendingCounts since the master started.
+    /// From one address (`max_pending_keys_per_address`), counted since the master started.
     pub per_address: Option<usize>,
 }
 

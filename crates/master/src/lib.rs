@@ -1,7 +1,8 @@
 //! The server: requests of minions and local users, jobs, runners, wheel.
 //!
 //! [`run`] is the daemon. [`Stores`] has the files and works without a running master, [`Shared`] is a running one.
-//! Requests enter through the desk in [`requests`], with a file for each; jobs leave through [`jobs`].
+//! [`requests`] dispatches requests to their handlers, a file per subject; [`jobs`] publishes jobs and stores their
+//! returns.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

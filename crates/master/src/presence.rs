@@ -93,7 +93,7 @@ impl Presence {
         minions.iter().filter(|minion| !known.contains_key(*minion)).count()
     }
 
-    /// Minions of ours name themselves on each connection, so none of theirs is nameless.
+    /// Saltern minions state their id on every connection, so a nameless connection is never one of theirs.
     fn says_its_name(&self, minion: &MinionId) -> bool {
         self.abilities().contains_key(minion)
     }

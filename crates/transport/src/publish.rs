@@ -58,7 +58,8 @@ pub struct Delivery {
 pub struct SubscriberStatus {
     /// The number of the connection.
     pub number: u64,
-    /// The minion it introduced itself as (tcp) or claims to be, when the last proven request of that came from this address.
+    /// The minion it introduced itself as (tcp) or claims to be (zeromq), if that minion's last proven request came
+    /// from the same address.
     pub minion: Option<MinionId>,
     /// The name it claims (zeromq identity); by itself it proves nothing.
     pub claimed: Option<String>,

@@ -76,9 +76,8 @@ impl Job {
         Job { load, progress: Mutex::new(Some(progress)), ..Job::default() }
     }
 
-    /// Closes the channel for progress events. Whatever still holds the job, such as an abandoned thread or a macro of
-    /// a template, cannot
-    /// keep it open.
+    /// Closes the channel for progress events, even if an abandoned thread or a macro of a template still holds the
+    /// job.
     pub fn end_progress(&self) {
         self.progress.lock().expect("no one panics holding this").take();
     }

@@ -237,7 +237,7 @@ fn send(shared: &Shared, publication: Map, audience: &Audience) -> Result<(), cr
     let Some(jid) = jid.filter(|_| !delivery.lost.is_empty()) else { return Ok(()) };
     shared.open_jobs.lose(&delivery.lost, &jid);
     for connection in delivery.lost {
-        // What has become empty meanwhile does not tell of it any more.
+        // A queue that is empty already will not be reported, so its lost jobs are sent now.
         if shared.publisher.watch_queue(connection) {
             send_lost(shared, connection);
         }

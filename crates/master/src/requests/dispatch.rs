@@ -138,7 +138,7 @@ enum Step {
 }
 
 impl Dispatcher {
-    /// A desk for a master.
+    /// Creates the dispatcher of a master.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         let workers = shared.stores.config.network.worker_threads.max(1);
         // Costly requests are work for processors: more at once would only keep small ones from them.

@@ -27,7 +27,7 @@ struct Standing<T> {
 pub struct Place(#[expect(dead_code, reason = "held, and given back when it is dropped")] OwnedSemaphorePermit);
 
 impl<T> Line<T> {
-    /// A line before so many threads with so much room.
+    /// Creates a queue for at most `threads` threads and `room` waiting items.
     pub fn new(threads: usize, room: u32) -> Self {
         let standing = Standing { waiting: VecDeque::new(), working: 0 };
         Line { threads, size: room, room: Arc::new(Semaphore::new(room as usize)), standing: Mutex::new(standing) }

@@ -42,7 +42,7 @@ use wire::MinionId;
 
 use crate::Shared;
 
-/// A request whose sender is known as well as it can be.
+/// A request after decryption. `id` is the minion that sent it, as far as its release proves that.
 pub struct Ask {
     /// The master.
     pub shared: Arc<Shared>,

@@ -47,8 +47,8 @@ impl Complaint {
 }
 
 impl Refusals {
-    /// Logs why a request of this address was refused, which came in the name of a minion with a key or not: once, and then at most
-    /// once a minute with their number.
+    /// Logs why a request from this address was refused: at once, then at most once a minute with the number of
+    /// repetitions. `about` is the minion with an accepted key that the request named, if any.
     pub fn note(&self, peer: IpAddr, about: Option<&MinionId>, reason: &str) {
         // Some reasons quote what was sent.
         let reason = &*value::escape::brief(reason, LONGEST);

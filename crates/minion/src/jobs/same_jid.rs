@@ -22,7 +22,7 @@ pub const APART: Duration = Duration::from_secs(10);
 /// The largest number of remembered jobs.
 const MOST: usize = 1000;
 
-/// Where the return of a job goes, for same_jid that wait for it. Once it is dropped, there is nothing to wait for.
+/// Sends the return of a job to the jobs with the same id that wait for it. Once it is dropped, they wait no longer.
 pub type Outlet = Arc<watch::Sender<Option<Arc<Map>>>>;
 
 /// Where the return of a twin comes from.

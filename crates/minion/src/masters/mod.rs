@@ -57,8 +57,8 @@ impl Masters {
         }
     }
 
-    /// Returns the master that what the minion does by itself belongs to: the first connected one, in the order of the
-    /// options, or else the first.
+    /// Returns the master for what the minion does by itself, such as scheduled jobs: the first connected one in
+    /// configured order, or the first if none is connected.
     pub fn first(&self) -> Option<&Arc<Link>> {
         self.links.iter().find(|link| link.is_live()).or(self.links.first())
     }

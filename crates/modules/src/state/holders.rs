@@ -1,7 +1,7 @@
 //! Who applies states on this machine: one run at a time, whichever master asked for it.
 //!
-//! Each run has a file below the cache that it keeps locked as long as it lives, so that a run of another process counts as
-//! much as one of the same minion, and one that died counts no more.
+//! Each run keeps a file below the cache directory locked while it lives. So runs of other processes count too, and a
+//! run that died stops counting.
 
 use std::fs::File;
 use std::io::{Read, Write};
