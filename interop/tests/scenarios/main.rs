@@ -2,7 +2,6 @@
 
 mod alternating;
 mod beside;
-mod caches;
 mod certificates;
 mod clients;
 mod crash;
