@@ -68,12 +68,7 @@ const DEBUG_OF_A_CALL: &[&str] = &[
 const RENDERED: &[&str] = &["Rendered data from file: ", "Results of YAML rendering: "];
 
 /// What the log of a master shows of this run at level debug.
-const DEBUG_OF_A_MASTER: &[&str] = &[
-    "Configuration file path: ",
-    "Found file(path: told.sls; saltenv: base): ",
-    "Current values for max open files soft/hard setting: ",
-    "This salt-master instance has accepted 1 minion keys.",
-];
+const DEBUG_OF_A_MASTER: &[&str] = &["Configuration file path: ", "Found file(path: told.sls; saltenv: base): "];
 
 /// What `-l debug` shows of a command.
 const DEBUG_OF_A_COMMAND: &[&str] =
