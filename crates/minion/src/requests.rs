@@ -106,7 +106,7 @@ async fn obey(parts: &Parts, event: &Event) {
                     machine.say(refresh::MODULES_COMPLETE, came);
                 }
             }
-            None => debug!("the event {other} is none of ours"),
+            None => debug!("ignored the event {other}: no request to this minion"),
         },
     }
 }

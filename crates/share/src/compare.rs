@@ -48,7 +48,7 @@ pub enum Step {
     Send(Message),
     /// Send these records, then ask again.
     Deliver(Class, Vec<Key>),
-    /// The comparison is over.
+    /// The comparison has ended.
     Over(Outcome),
     /// The answer belongs to another comparison.
     Ignore,

@@ -111,11 +111,11 @@ pub struct Decision {
     pub key: Key,
     /// When, and by which member.
     pub stamp: Stamp,
-    /// What.
+    /// The decided state.
     pub state: State,
     /// The public key of the minion, or what the set knows of the member.
     pub content: Bytes,
-    /// On whose word.
+    /// Who or what decided.
     pub by: By,
     /// Everything that the member had seen about this key, and that this decision replaces.
     pub over: Seen,

@@ -21,11 +21,11 @@ pub struct Wish {
     pub class: Class,
     /// The minion id, or the node of the member.
     pub key: Key,
-    /// What.
+    /// The decided state.
     pub state: State,
     /// The public key of the minion, or what the set knows of the member.
     pub content: Bytes,
-    /// On whose word.
+    /// Who or what decided.
     pub by: By,
 }
 

@@ -85,12 +85,12 @@ pub struct LossWatch {
     held: bool,
 }
 
-/// What became of vanished files.
+/// The verdict on vanished files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// Somebody deleted these keys.
     Deleted(Vec<Key>),
-    /// So many are gone that nobody can have meant it. None of them is a decision until somebody says so.
+    /// Too many vanished at once to be deletions. Nothing is decided until an operator restores or adopts them.
     TooMany(Vec<Key>),
 }
 

@@ -1,4 +1,4 @@
-//! Which of several members acts for a minion: each member comes to the same answer without asking.
+//! Chooses the member that acts for a minion. Every member chooses the same one without asking the others.
 
 use crypto::HashType;
 

@@ -6,7 +6,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     nearest_within(name, known, (name.chars().count() / 3).clamp(1, 3))
 }
 
-/// Returns the most similar name, with at most so many slips: letters that are wrong, missing, extra or swapped.
+/// Returns the most similar name, with at most this many typing errors: letters that are wrong, missing, extra or swapped.
 pub fn nearest_within<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, slips: usize) -> Option<&'a str> {
     let near = known.into_iter().filter(|other| *other != name && other.len().abs_diff(name.len()) <= 3);
     // Swapped letters count once, since they are the most common slip.

@@ -33,7 +33,7 @@ impl Jobs {
         };
         // It may have waited for a place above until nobody wants it.
         if terms.is_over() {
-            warn!("The time of job {} is over and it is not begun", job.jid());
+            warn!("Job {} has expired and is not started", job.jid());
             return;
         }
         if terms.receipt {

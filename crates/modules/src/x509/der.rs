@@ -218,7 +218,7 @@ impl<'a> Item<'a> {
     /// A small number without a sign.
     pub fn small(&self) -> Option<u64> {
         let bytes = &self.body[self.body.iter().take_while(|byte| **byte == 0).count()..];
-        // A negative number is none of ours.
+        // A number with the sign bit is negative and does not fit.
         (!self.body.is_empty() && bytes.len() <= 8 && self.body[0] & 0x80 == 0)
             .then(|| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }

@@ -34,7 +34,7 @@ pub enum Action {
         /// Why nothing was decided.
         reason: &'static str,
     },
-    /// So many key files are gone that nobody can have meant it: say so, and wait for somebody to decide.
+    /// Too many key files vanished at once to be deletions. Report it, and wait for an operator to decide.
     KeysLost(Vec<Key>),
     /// Members decided differently about a key without knowing of each other.
     Conflict {

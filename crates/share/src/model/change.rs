@@ -15,11 +15,11 @@ pub enum Change {
     Key {
         /// The minion id.
         id: Key,
-        /// What.
+        /// The decided state.
         state: State,
         /// The public key; may be empty for a deletion.
         public_key: Bytes,
-        /// On whose word.
+        /// Who or what decided.
         by: By,
     },
     /// Somebody here decided about a member.

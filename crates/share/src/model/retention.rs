@@ -27,7 +27,7 @@ impl<R: Records> Model<R> {
         }
     }
 
-    /// Removes what is over. Records of jobs are removed with the job cache.
+    /// Removes expired records, except those of jobs: they are removed with the job cache.
     pub(super) fn sweep(&mut self, now: Moment) {
         if self.sweep > now.steady {
             return;

@@ -69,7 +69,7 @@ impl LeaseTimes {
         time - time / 10
     }
 
-    /// How long a voter is silent after its start: until all that it may have granted before is over.
+    /// Returns how long a voter is silent after its start: until every lease it may have granted before has expired.
     fn silence(self) -> u64 {
         self.lease + self.lease / 20
     }
