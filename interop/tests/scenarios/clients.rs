@@ -71,10 +71,21 @@ const COMMANDS: &[&str] = &[
     "salt-run | http.query | http://127.0.0.1:9/nobody",
     "salt-run | no.such_runner",
     "salt-run | event.send | interop/x | {\"a\": 1}",
+    // Programs that read the output get JSON of every command, and a batch gives its fields in one order.
+    "salt | nobody | test.ping | --out=json",
+    "salt | nobody | test.ping | --static | --out=json",
+    "salt | {m} | test.ping | -d | --out=json",
+    "salt | {m} | test.ping | -d | --out=json",
+    "salt | {m} | test.ping | -b | 1 | --out=json",
+    "salt | {m} | test.ping | -b | 1 | --out=json",
 ];
 
 /// The same with a minion that does not answer; these take longer.
-const WITH_AN_ABSENT_ONE: &[&str] = &["salt | -L | {m},minion-away | test.ping | -t | 2", "salt-run | manage.status"];
+const WITH_AN_ABSENT_ONE: &[&str] = &[
+    "salt | -L | {m},minion-away | test.ping | -t | 2",
+    "salt-run | manage.status",
+    "salt | minion-away | test.ping | -t | 2 | --static | --out=json",
+];
 
 #[test]
 fn text_returns_and_exit_codes_are_the_same() {
