@@ -19,7 +19,7 @@ fn a_call_is_among_the_running_and_the_finished_jobs() {
             let master = Master::build(&salt, "m").option("auto_accept", true).start(sandbox)?;
             let minion = Minion::build(&salt, "beside").master(&master).start(sandbox)?;
             master.wait_answering(&["beside"])?;
-            let call = minion.program("salt-call").args(["test.sleep", "15"]);
+            let call = minion.program("salt-call").args(["test.sleep", "25"]);
             let mut call = call.start(&minion.root().join("call.out"))?;
             let of_call =
                 |job: &Value| job["fun"] == "test.sleep" && job["tgt"] == "salt-call" && job["pid"].is_number();
@@ -27,13 +27,16 @@ fn a_call_is_among_the_running_and_the_finished_jobs() {
                 let running = master.ask("beside", &["saltutil.running"]).unwrap_or_default();
                 running.as_array().is_some_and(|jobs| jobs.iter().any(of_call))
             })?;
+            let active = master.runner(&["jobs.active"])?;
+            let of_call = |job: &Value| job["Function"] == "test.sleep" && job["Running"][0]["beside"].is_number();
+            ensure!(active.as_object().is_some_and(|jobs| jobs.values().any(of_call)), "jobs.active: {active}");
             ensure!(call.wait(Duration::from_secs(120))? == 0, "{}", call.printed());
             let running = master.ask("beside", &["saltutil.running"])?;
             ensure!(running == json!([]), "it is still among the running jobs: {running}");
             let jobs = master.runner(&["jobs.list_jobs", "search_function=test.sleep"])?;
             let job = jobs.as_object().and_then(|jobs| jobs.values().next()).context("the job is not listed")?;
             ensure!(job["Target"] == "beside" && job["Target-type"] == "glob", "{job}");
-            ensure!(job["Arguments"] == json!(["15"]), "{job}");
+            ensure!(job["Arguments"] == json!(["25"]), "{job}");
             Ok(())
         });
     }
