@@ -72,6 +72,11 @@ for name, (fun, arg, kwarg) in {
         result = [[key, part["result"], part["name"]] for key, part in sorted(result.items())]
     seen[name] = plain(result)
 
+# What a minion of 3008 adds to the fields of the job.
+RESOURCES = ["__pub_minion_is_target", "__pub_pure_resource_target", "__pub_resource_targets"]
+fields = client.cmd(minion, "test.arg", [], timeout=20)[minion]["kwargs"]
+seen["fields about resources"] = {name: fields.get(name, "missing") for name in RESOURCES}
+
 FUNS, ARGS = ["test.arg", "test.echo", "test.arg"], [["1", "a=1"], ["text=[1]"], []]
 seen["several functions"] = plain(client.cmd(minion, FUNS, ARGS, timeout=20))
 seen["several functions, short list"] = plain(client.cmd(minion, FUNS[:2], [["a=b"], ["x"]], timeout=20))

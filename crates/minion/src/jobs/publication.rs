@@ -118,6 +118,15 @@ mod tests {
     }
 
     #[test]
+    fn functions_see_that_no_resource_is_a_target() {
+        let publication = Publication::new(load("test.ping".into(), list![])).unwrap();
+        let mut expected = load("test.ping".into(), list![]);
+        let added = map! { "resource_targets" => list![], "minion_is_target" => true, "pure_resource_target" => false };
+        expected.extend(added);
+        assert_eq!(publication.as_functions_see_it(), expected);
+    }
+
+    #[test]
     fn one_function_and_several_are_read() {
         let one = Publication::new(load("test.ping".into(), list![])).unwrap();
         assert_eq!(one.calls().unwrap(), [FunctionCall { fun: "test.ping", arg: &[] }]);
