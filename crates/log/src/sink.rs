@@ -217,6 +217,11 @@ impl Syslog {
     }
 
     fn write(&mut self, level: Level, line: &str) -> io::Result<()> {
+        self.write_or_complain(level, line, &mut io::stderr())
+    }
+
+    /// Writes a line. Once per missing socket, complains to `console` instead.
+    fn write_or_complain(&mut self, level: Level, line: &str, console: &mut dyn Write) -> io::Result<()> {
         let message = format!("<{}>{line}\0", self.facility << 3 | severity(level));
         if self.socket.as_mut().is_some_and(|socket| send(socket, message.as_bytes()).is_ok()) {
             return Ok(());
@@ -229,7 +234,7 @@ impl Syslog {
                 self.socket = None;
                 if !std::mem::replace(&mut self.missed, true) {
                     // A closed console leaves nobody to tell.
-                    let _ = writeln!(io::stderr(), "{MISSING}");
+                    let _ = writeln!(console, "{MISSING}");
                 }
                 Ok(())
             }
@@ -354,8 +359,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut syslog = Syslog::open(&format!("file://{}", path.display())).unwrap();
-        syslog.write(Level::ERROR, "lost").unwrap();
-        assert!(syslog.missed, "it is said that nobody listens");
+        let mut console = Vec::new();
+        for _ in 0..2 {
+            syslog.write_or_complain(Level::ERROR, "lost", &mut console).unwrap();
+        }
+        let complaint =
+            "[WARNING ] The log_file does not exist. Logging not setup correctly or syslog service not started.\n";
+        assert_eq!(String::from_utf8(console).unwrap(), complaint, "it is said once that nobody listens");
         let server = UnixDatagram::bind(&path).unwrap();
         syslog.write(Level::ERROR, "oh").unwrap();
         let mut buffer = [0; 16];
