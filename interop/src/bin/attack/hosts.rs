@@ -24,7 +24,51 @@ pub fn link_in_an_archive(scene: &mut Scene<'_>) -> Result<String> {
     let state =
         scene.master.ask(VICTIM, &["state.single", "archive.extracted", &target, &source, "enforce_toplevel=False"]);
     ensure!(!outside.join("trophy").exists(), "archive.extracted wrote outside of its directory: {state:?}");
-    Ok("three ways to extract stay inside".to_owned())
+    link_in_a_tar(scene, &outside)?;
+    Ok("five ways to extract stay inside".to_owned())
+}
+
+fn link_in_a_tar(scene: &Scene<'_>, outside: &Path) -> Result<()> {
+    let archive = scene.sandbox.root().join("hostile.tar");
+    fs::write(&archive, hostile_tar(outside)).context("failed to write an archive")?;
+    let archive = archive.display().to_string();
+    let target = scene.sandbox.folder("archive.tar")?;
+    let dest = format!("dest={}", target.display());
+    // The program tar fails at the link, after what stands before it.
+    let answer = scene.master.ask(VICTIM, &["archive.tar", "xf", &archive, &dest]);
+    ensure!(target.join("honest").exists(), "archive.tar did not extract the honest file: {answer:?}");
+    ensure!(!outside.join("trophy").exists(), "archive.tar wrote outside of its directory");
+    let target = scene.sandbox.folder("extracted-tar")?.display().to_string();
+    let source = format!("source={archive}");
+    let state =
+        scene.master.ask(VICTIM, &["state.single", "archive.extracted", &target, &source, "enforce_toplevel=False"]);
+    ensure!(!outside.join("trophy").exists(), "archive.extracted wrote outside of its directory: {state:?}");
+    Ok(())
+}
+
+/// A tar archive with a file, a link named `way` to a folder, and a file `way/trophy`.
+fn hostile_tar(outside: &Path) -> Vec<u8> {
+    let link = outside.display().to_string();
+    let mut archive = Vec::new();
+    for (name, kind, leads_to) in [("honest", b'0', ""), ("way", b'2', link.as_str()), ("way/trophy", b'0', "")] {
+        let content: &[u8] = if kind == b'0' { b"x" } else { b"" };
+        let mut header = [0_u8; 512];
+        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, name.as_bytes());
+        put(100, b"0000644\x000000000\x000000000\0");
+        put(124, format!("{:011o}\0{:011o}\0        ", content.len(), 0).as_bytes());
+        put(156, &[kind]);
+        put(157, leads_to.as_bytes());
+        put(257, b"ustar\x0000");
+        // The sum counts its own field as spaces.
+        let sum: u32 = header.iter().copied().map(u32::from).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        archive.extend(header);
+        archive.extend(content);
+        archive.resize(archive.len().next_multiple_of(512), 0);
+    }
+    archive.resize(archive.len() + 1024, 0);
+    archive
 }
 
 /// A zip archive with a link named `way` to a folder, and a file `way/trophy`; neither is compressed.
