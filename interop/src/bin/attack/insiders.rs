@@ -55,7 +55,7 @@ pub fn forged_events(scene: &mut Scene<'_>) -> Result<String> {
 }
 
 /// Listens to a master's events while something is done and a moment longer.
-fn listen(master: &Master, act: impl FnOnce()) -> Result<Vec<(String, Map)>> {
+pub fn listen(master: &Master, act: impl FnOnce()) -> Result<Vec<(String, Map)>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let config =
         config::Master::load(&config::Source { path: master.conf().join("master") }, &config::LoadOptions::default())?;

@@ -13,6 +13,7 @@ mod insiders;
 mod logs;
 mod presence;
 mod scene;
+mod stored;
 mod stranger;
 mod strangers;
 mod unread;
@@ -42,6 +43,9 @@ const ATTACKS: &[Attack] = &[
     ("events in the name of others", insiders::forged_events),
     ("requests in the name of another", insiders::name_of_another),
     ("version 2 without a token", insiders::name_of_another_without_token),
+    ("version 2 without a token for an old minion", stored::name_of_an_old_minion),
+    ("pillars of similar names", stored::pillars_of_similar_names),
+    ("returns of any size", stored::returns_of_any_size),
     ("replayed request", insiders::replayed_request),
     ("forged jobs", insiders::forged_jobs),
     ("shell in an id", insiders::shell_in_an_id),

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crypto::{Crypticle, Encryption, KeyString, PrivateKey};
 use value::{Bytes, Map, Value, map};
 use wire::envelope::{Envelope, Sealed};
-use wire::loads::{AuthAnswer, AuthReply};
+use wire::loads::{AuthAnswer, AuthReply, PillarContent, PillarReply, SignedPillar};
 use wire::msgpack::{self, Decode};
 
 /// How long an answer may take.
@@ -257,6 +257,23 @@ impl Stranger {
             enc_algo: Some("OAEP-SHA1".to_owned()),
             sig_algo: Some("PKCS1v15-SHA1".to_owned()),
         })
+    }
+
+    /// Asks for the pillar of an environment and reads it.
+    pub fn pillar(&self, session: &Crypticle, pillarenv: Value) -> Result<Value> {
+        let load = map! {
+            "cmd" => "_pillar", "saltenv" => "base", "pillarenv" => pillarenv, "ver" => "2",
+            "grains" => map! { "id" => self.id.as_str() }, "pillar_override" => map! {}, "extra_minion_data" => map! {},
+        };
+        self.read_pillar(self.ask(session, load)?)
+    }
+
+    /// Reads the answer with a pillar, which is encrypted for one key. Its signature is not checked.
+    pub fn read_pillar(&self, answer: Value) -> Result<Value> {
+        let PillarReply { key, pillar, .. } = PillarReply::from_value(answer)?;
+        let signed = SignedPillar::from_value(self.crypticle(&key)?.open(&pillar, None, Decode::Default)?)?;
+        let content = msgpack::unpack_bytes(&signed.data, Decode::Default).context("the pillar is no MessagePack")?;
+        Ok(PillarContent::from_value(content)?.pillar)
     }
 
     /// Sends a sealed request; gives what was in the sealed answer, or the readable one.
