@@ -88,7 +88,9 @@ pub async fn run(
     info!("The Salt Minion is starting up");
     info!("Minion is starting as user '{}'", config.user);
     let config = Arc::new(config);
-    warn_of_plug_ins(&config);
+    for warning in missing_plug_ins(&config) {
+        warn!("{warning}");
+    }
     make_directories(&config)?;
     // Before anything is sent: a thousand minions that start after a power cut must not arrive in one second.
     wait_a_random_moment(&config, &rt, &stop).await;
@@ -225,12 +227,42 @@ fn make_directories(config: &config::Minion) -> Result<(), Error> {
     Ok(())
 }
 
-/// Warns once about each Python plug-in that the configuration counts on. The minion runs without them.
-fn warn_of_plug_ins(config: &config::Minion) {
-    for name in returners::names(config.raw.get("return")).iter().filter(|name| !returners::exists(name)) {
-        warn!("option 'return': the returner '{name}' is not supported; returns go to the masters only");
-    }
-    if let Some(why) = render::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
-        warn!("option 'renderer': {why}; every state file without a first line of its own (#!) fails");
+/// Returns a warning for each plug-in that the configuration counts on and Saltern does not have. The minion runs
+/// without them.
+fn missing_plug_ins(config: &config::Minion) -> Vec<String> {
+    let named = returners::names(config.raw.get("return"));
+    let missing = named.iter().filter(|name| !returners::exists(name));
+    let returners = missing
+        .map(|name| format!("option 'return': the returner '{name}' is not supported; returns go to the masters only"));
+    let renderer = render::unsupported(config.raw.get_str("renderer").unwrap_or_default())
+        .map(|why| format!("option 'renderer': {why}; every state file without a first line of its own (#!) fails"));
+    returners.chain(renderer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{Map, list, map};
+
+    use super::*;
+
+    #[test]
+    fn plug_ins_that_are_missing_are_named_at_the_start() {
+        let warnings = |mut options: Map| {
+            options.insert("id", "web1");
+            missing_plug_ins(&config::Minion::from_options(options).unwrap())
+        };
+        let missing = |name: &str| {
+            format!("option 'return': the returner '{name}' is not supported; returns go to the masters only")
+        };
+        assert_eq!(warnings(map! { "return" => "pigeon" }), [missing("pigeon")]);
+        assert_eq!(
+            warnings(map! { "return" => list!["redis", "mysql", "pigeon"] }),
+            [missing("mysql"), missing("pigeon")]
+        );
+        let python = warnings(map! { "renderer" => "py" });
+        assert_eq!(python.len(), 1, "{python:?}");
+        assert!(python[0].starts_with("option 'renderer': ") && python[0].contains("py"), "{python:?}");
+        assert_eq!(warnings(map! { "return" => "redis", "renderer" => "jinja|yaml" }), Vec::<String>::new());
+        assert_eq!(warnings(map! {}), Vec::<String>::new());
     }
 }
