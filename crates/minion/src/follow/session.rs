@@ -174,8 +174,8 @@ async fn begin(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Result
     let machine = &jobs.machine;
     link.set_state(MasterState::Resolving, None, machine.rt.now());
     let addresses = resolve(machine, link).await.map_err(Ended::Unresolved)?;
-    if let Some((before, now)) = link.note_resolved(&addresses) {
-        warn!(master = %link.settings.address, "Master ip address changed from {before} to {now}");
+    if let Some(warning) = changed_address(link, &addresses) {
+        warn!(master = %link.settings.address, "{warning}");
     }
     link.set_state(MasterState::Connecting, None, machine.rt.now());
     let addresses = reachable(machine, link, addresses, approach.patience).await.map_err(Ended::Unreachable)?;
@@ -188,6 +188,12 @@ async fn begin(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Result
         }
     }
     Err(failure)
+}
+
+/// Returns Salt's warning if the master's name leads elsewhere since it was looked up last.
+fn changed_address(link: &Link, addresses: &[SocketAddr]) -> Option<String> {
+    let (before, now) = link.note_resolved(addresses)?;
+    Some(format!("Master ip address changed from {before} to {now}"))
 }
 
 async fn begin_at(
@@ -332,25 +338,36 @@ async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Sub
 /// now.
 fn say_who_is_followed(masters: &Masters, link: &Link) {
     let master = &link.settings.address;
-    let (live, away): (Vec<_>, Vec<_>) = masters.links.iter().partition(|link| link.is_live());
-    let names = |links: &[&Arc<Link>]| links.iter().map(|link| link.address()).collect::<Vec<_>>().join(", ");
-    let away = match away.is_empty() {
-        true => String::new(),
-        false => format!("; not followed: {}", names(&away)),
-    };
-    let followed = names(&live);
+    let (followed, away) = followed_and_away(&masters.links);
     let back = link.take_away();
     // With one master followed at a time, this one replaces one that was lost.
     let instead =
         link.role() != MasterRole::Hot && masters.links.iter().filter_map(|link| link.take_away()).count() > 0;
     match back {
         Some(since) => {
-            let away_for = masters.machine.rt.now().duration_since(since).unwrap_or_default().as_secs_f32();
-            warn!(%master, "Master {master} is back after {away_for:.1} s; followed now: {followed}{away}");
+            let away_for = masters.machine.rt.now().duration_since(since).unwrap_or_default();
+            warn!(%master, "{}", is_back(link, away_for, &followed, &away));
         }
         None if instead => warn!(%master, "Master {master} is followed now{away}"),
         None => info!(%master, "Following master {master}; followed now: {followed}{away}"),
     }
+}
+
+/// Returns the masters that are followed, and the end of a sentence about those that are not; empty if there are none.
+fn followed_and_away(links: &[Arc<Link>]) -> (String, String) {
+    let (live, away): (Vec<_>, Vec<_>) = links.iter().partition(|link| link.is_live());
+    let names = |links: &[&Arc<Link>]| links.iter().map(|link| link.address()).collect::<Vec<_>>().join(", ");
+    let away = match away.is_empty() {
+        true => String::new(),
+        false => format!("; not followed: {}", names(&away)),
+    };
+    (names(&live), away)
+}
+
+/// Returns the warning that a master is back which the log has called away.
+fn is_back(link: &Link, away_for: Duration, followed: &str, away: &str) -> String {
+    let (master, seconds) = (&link.settings.address, away_for.as_secs_f32());
+    format!("Master {master} is back after {seconds:.1} s; followed now: {followed}{away}")
 }
 
 /// How long the last publications may take after the request port has closed.
@@ -448,7 +465,7 @@ async fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use value::{Value, map};
+    use value::{Value, list, map};
 
     fn waits(retry_dns: i64, count: impl Into<Value>) -> Vec<u64> {
         let options =
@@ -467,5 +484,37 @@ mod tests {
         assert_eq!(waits(5, Value::Null), [5, 5, 5, 5]);
         assert_eq!(waits(0, Value::Null), [4, 4, 4, 4]);
         assert_eq!(waits(5, 3), [5, 5, 600, 600]);
+    }
+
+    fn links(masters: Value) -> Vec<Arc<Link>> {
+        let config = config::Minion::from_options(map! { "id" => "m", "master" => masters }).unwrap();
+        let settings = crate::masters::links(&config, config.masters.clone(), &map! {}).unwrap();
+        let link = |settings| Arc::new(Link::new(settings, map! {}, std::time::SystemTime::UNIX_EPOCH));
+        settings.into_iter().map(link).collect()
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_told_in_salts_words() {
+        let link = links("a".into()).remove(0);
+        let changed = |ip: &str| changed_address(&link, &[SocketAddr::new(ip.parse().unwrap(), 4506)]);
+        assert_eq!(changed("192.0.2.1"), None);
+        assert_eq!(changed("192.0.2.2").unwrap(), "Master ip address changed from 192.0.2.1 to 192.0.2.2");
+        assert_eq!(changed("192.0.2.2"), None);
+    }
+
+    #[test]
+    fn a_master_that_is_back_is_told_with_those_that_are_followed_now() {
+        let links = links(list!["a", "b", "c"]);
+        let back = || {
+            let (followed, away) = followed_and_away(&links);
+            is_back(&links[1], Duration::from_millis(61_240), &followed, &away)
+        };
+        let state = |number: usize, state| links[number].set_state(state, None, std::time::SystemTime::UNIX_EPOCH);
+        state(0, MasterState::Live);
+        state(1, MasterState::Live);
+        let expected = "Master b:4506 is back after 61.2 s; followed now: a:4506, b:4506; not followed: c:4506";
+        assert_eq!(back(), expected);
+        state(2, MasterState::Live);
+        assert_eq!(back(), "Master b:4506 is back after 61.2 s; followed now: a:4506, b:4506, c:4506");
     }
 }
