@@ -30,3 +30,35 @@ impl Catalogue {
         Registry::limited(self.states, grains, Limits::of_states(opts), &Map::new()).with_python(python)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_calls_name_the_python_file_of_the_same_kind() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |inside: &str| place.path().join("extmods").join(inside).display().to_string();
+        for inside in ["states/door.py", "modules/window.py"] {
+            std::fs::create_dir_all(std::path::Path::new(&file(inside)).parent().unwrap()).unwrap();
+            std::fs::write(file(inside), "").unwrap();
+        }
+        let opts = map! { "cachedir" => place.path().display().to_string() };
+        let states = Catalogue::default().state_registry(&Map::new(), &opts);
+        let modules = Catalogue::default().registry(&Map::new(), &opts, &Map::new());
+        let error = |registry: &Registry, fun: &str| registry.find(fun).err().unwrap().0;
+        for (registry, fun, inside) in
+            [(&states, "door.open", "states/door.py"), (&modules, "window.open", "modules/window.py")]
+        {
+            let expected = format!(
+                "'{fun}' is not available. {fun} is a custom Python module ({}); Saltern does not run Python yet.",
+                file(inside)
+            );
+            assert_eq!(error(registry, fun), expected);
+        }
+        assert_eq!(error(&states, "window.open"), "'window.open' is not available.", "an execution module is no state");
+        assert_eq!(error(&modules, "door.open"), "'door.open' is not available.");
+    }
+}
