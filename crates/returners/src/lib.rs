@@ -134,6 +134,15 @@ mod tests {
         let world = testing::world(map! { "disable_returners" => list!["smtp"] });
         assert!(find(&world, "smtp_return").is_err(), "another name is no way around");
         assert_eq!(find(&world, "mysql").err().unwrap().to_string(), "'mysql.returner' is not available.");
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("pigeon.py").display().to_string();
+        std::fs::write(&file, "").unwrap();
+        let world = testing::world(map! { "returner_dirs" => list![place.path().display().to_string()] });
+        let expected = format!(
+            "'pigeon.returner' is not available. pigeon is a custom Python module ({file}); Saltern does not run Python \
+             yet."
+        );
+        assert_eq!(find(&world, "pigeon").err().unwrap().to_string(), expected);
         let mut names = all_names();
         names.sort_unstable();
         assert_eq!(names, all_names());
