@@ -4,6 +4,7 @@ mod access;
 mod common;
 mod jobs;
 mod key_rotation;
+mod logged;
 mod ports;
 mod requests;
 mod returns;

@@ -7,6 +7,7 @@ use wire::envelope::{Clear, Envelope, Sealed};
 use wire::msgpack::Decode;
 
 use crate::common::{Master, open_house};
+use crate::logged;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn malformed_requests_get_the_answers_of_salt() {
@@ -44,6 +45,22 @@ async fn malformed_requests_get_the_answers_of_salt() {
     let thief = master.channel("web1", thief, other.path());
     assert!(!matches!(thief.sign_in().await, Ok(SignIn::Accepted(_))));
     assert_eq!(minion.ask(map! { "cmd" => "_file_envs" }).await, list!["base"]);
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn command_that_is_none_is_logged_in_salts_words() {
+    logged::keep();
+    let pki = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion("web1", pki.path());
+    let peer = master.requests.ip();
+    for (cmd, sealed) in [("_no_such_clear", false), ("_no_such_sealed", true)] {
+        let load = map! { "cmd" => cmd };
+        let _ = if sealed { minion.ask(load).await } else { master.ask(load).await };
+        let line = logged::line(&[cmd]).await;
+        assert_eq!(line, format!("Bad request from {peer}: Requested method not exposed: {cmd}"));
+    }
     master.stop().await;
 }
 

@@ -8,6 +8,7 @@ use rt::Rt;
 use value::{Map, Value, map};
 
 use crate::common::{Master, event, open_house};
+use crate::logged;
 
 /// Far longer than this test may take: who is not told at once fails it.
 const ACCEPTANCE: Duration = Duration::from_secs(60);
@@ -33,7 +34,8 @@ async fn pending_saltern_minion_hears_at_once_that_its_key_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn full_disk_makes_a_minion_try_again() {
+async fn full_disk_makes_a_minion_try_again_and_is_named_in_the_log() {
+    logged::keep();
     let pki = tempfile::tempdir().unwrap();
     let master = Master::start(open_house()).await;
     let minion = master.minion("web1", pki.path());
@@ -44,6 +46,9 @@ async fn full_disk_makes_a_minion_try_again() {
         std::fs::write(directory, "").unwrap();
         let answer = minion.channel.sign_in().await;
         assert!(matches!(answer, Err(channel::client::Error::TryAgain)), "{}", directory.display());
+        let path = directory.display().to_string();
+        let line = logged::line(&["web1, which is to try again", &path]).await;
+        assert!(line.starts_with("failed to "), "{line}");
         std::fs::remove_file(directory).unwrap();
         std::fs::create_dir(directory).unwrap();
     }

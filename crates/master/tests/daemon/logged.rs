@@ -1,0 +1,59 @@
+//! What the masters of all tests log. The tests tell the lines apart by what they name.
+
+use std::sync::{Mutex, Once};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static MORE: Notify = Notify::const_new();
+
+/// Begins to keep the warnings and errors of this process.
+pub fn keep() {
+    static ONCE: Once = Once::new();
+    let kept = tracing_subscriber::registry().with(Keep);
+    ONCE.call_once(|| tracing::subscriber::set_global_default(kept).unwrap());
+}
+
+/// Waits until a line that contains these texts is logged, and returns it.
+pub async fn line(texts: &[&str]) -> String {
+    let wanted = async {
+        loop {
+            // Before the look, or a line between both would be missed.
+            let more = MORE.notified();
+            let found = |line: &&String| texts.iter().all(|text| line.contains(text));
+            if let Some(line) = LINES.lock().unwrap().iter().find(found) {
+                return line.clone();
+            }
+            more.await;
+        }
+    };
+    let line = tokio::time::timeout(Duration::from_secs(20), wanted).await;
+    line.unwrap_or_else(|_| panic!("no line with {texts:?} among {:#?}", LINES.lock().unwrap()))
+}
+
+struct Keep;
+
+impl<S: Subscriber> Layer<S> for Keep {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        event.record(&mut Message);
+        MORE.notify_waiters();
+    }
+}
+
+struct Message;
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            LINES.lock().unwrap().push(format!("{value:?}"));
+        }
+    }
+}
