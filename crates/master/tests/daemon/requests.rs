@@ -65,6 +65,28 @@ async fn command_that_is_none_is_logged_in_salts_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn external_pillars_see_what_the_minion_adds() {
+    let place = tempfile::tempdir().unwrap();
+    let include = map! { "extra_minion_data_in_pillar" => map! { "include" => list!["site:rack", "row"] } };
+    let mut options = map! { "ext_pillar" => list![include] };
+    options.update(open_house());
+    let master = Master::start(options).await;
+    let minion = master.minion("web1", place.path());
+    let ask = async |extra: Map| {
+        let request = map! {
+            "cmd" => "_pillar", "id" => "web1", "grains" => map! {}, "saltenv" => Value::Null, "ver" => "2",
+            "extra_minion_data" => extra,
+        };
+        minion.channel.request_pillar(request, None).await.unwrap()
+    };
+    let extra = map! { "site" => map! { "rack" => 7, "room" => 1 }, "row" => list![2], "floor" => 3 };
+    let expected = map! { "site" => map! { "rack" => 7 }, "row" => list![2] };
+    assert_eq!(ask(extra).await, expected.into());
+    assert_eq!(ask(map! {}).await, Map::new().into());
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_pillar_and_mine_are_served() {
     let place = tempfile::tempdir().unwrap();
     for (path, text) in [
