@@ -189,6 +189,14 @@ fn salt_says_what_is_missing() {
 }
 
 #[test]
+fn a_batch_without_a_size_is_refused_before_anybody_is_asked() {
+    let directory = master();
+    let run = saltern(&["salt", "-c", "etc", "-b", "abc", "*", "test.ping"], directory.path());
+    let says = "Invalid batch data sent: abc\nData must be in the form of %10, 10% or 3\n";
+    assert_eq!(run, Run(1, String::new(), says.into()));
+}
+
+#[test]
 fn external_authentication_is_refused() {
     let directory = master();
     for program in ["salt", "salt-run", "salt-key"] {
