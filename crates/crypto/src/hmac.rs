@@ -43,6 +43,13 @@ impl HmacKey {
     }
 }
 
+/// Returns the HMAC-SHA256 of a message, for a key of any length.
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let tag = |key: &[u8]| HmacKey::new(key).map(|key| key.tag(message));
+    // RFC 2104: a key that is longer than a block counts as its digest.
+    tag(key).or_else(|| tag(&crate::sha256(&[key]))).expect("a digest is shorter than a block")
+}
+
 impl Drop for HmacKey {
     fn drop(&mut self) {
         (self.inner, self.outer) = (Sha256::new(), Sha256::new());
@@ -65,6 +72,13 @@ mod tests {
         let tag = hex::encode(key.tag(b"what do ya want for nothing?"));
         assert_eq!(tag, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
         assert!(HmacKey::new(&[1; 65]).is_none());
+    }
+
+    #[test]
+    fn keys_may_be_longer_than_a_block() {
+        // RFC 4231, test case 6.
+        let tag = hmac_sha256(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First");
+        assert_eq!(hex::encode(tag), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
     }
 
     #[test]

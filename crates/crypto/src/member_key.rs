@@ -72,6 +72,11 @@ impl MemberKey {
         self.public
     }
 
+    /// Returns the key as OpenSSL's TLS takes it.
+    pub fn openssl(&self) -> &PKey<Private> {
+        &self.key
+    }
+
     /// Signs a message.
     pub fn sign(&self, message: &[u8]) -> Result<[u8; MEMBER_SIGNATURE_LEN], MemberKeyError> {
         let mut signature = [0; MEMBER_SIGNATURE_LEN];

@@ -12,10 +12,10 @@ use crate::{Class, Digest, Key, Node, Stamp};
 pub struct Malformed(pub &'static str);
 
 /// The maximum length of a name: of a user, a duty, a minion data kind.
-pub(crate) const MAX_NAME: usize = 256;
+pub const MAX_NAME: usize = 256;
 
 /// The fields of a list, one after the other. Fields after those that are asked for are passed over.
-pub(crate) struct Fields(std::vec::IntoIter<Value>);
+pub struct Fields(std::vec::IntoIter<Value>);
 
 impl Fields {
     /// Opens a packed list of at most `most` values, those inside others counted.
@@ -35,24 +35,27 @@ impl Fields {
         self.0.len()
     }
 
-    pub fn next(&mut self, what: &'static str) -> Result<Value, Malformed> {
+    pub(crate) fn next(&mut self, what: &'static str) -> Result<Value, Malformed> {
         self.0.next().ok_or(Malformed(what))
     }
 
+    /// Reads a number.
     pub fn number(&mut self, what: &'static str) -> Result<u64, Malformed> {
         number_of(&self.next(what)?, what)
     }
 
+    /// Reads a truth value.
     pub fn flag(&mut self, what: &'static str) -> Result<bool, Malformed> {
         self.next(what)?.as_bool().ok_or(Malformed(what))
     }
 
+    /// Reads bytes, `max` of them at most.
     pub fn bytes(&mut self, what: &'static str, max: usize) -> Result<Bytes, Malformed> {
         bytes(self.next(what)?, what, max)
     }
 
     /// Reads bytes that may be absent.
-    pub fn optional_bytes(&mut self, what: &'static str, max: usize) -> Result<Option<Bytes>, Malformed> {
+    pub(crate) fn optional_bytes(&mut self, what: &'static str, max: usize) -> Result<Option<Bytes>, Malformed> {
         match self.next(what)? {
             Value::Null => Ok(None),
             value => bytes(value, what, max).map(Some),
@@ -60,50 +63,54 @@ impl Fields {
     }
 
     /// Reads a text that may be absent.
-    pub fn optional_text(&mut self, what: &'static str, max: usize) -> Result<Option<String>, Malformed> {
+    pub(crate) fn optional_text(&mut self, what: &'static str, max: usize) -> Result<Option<String>, Malformed> {
         let text = self.optional_bytes(what, max)?;
         text.map(|text| String::from_utf8(text.into()).map_err(|_| Malformed(what))).transpose()
     }
 
     /// Reads a number that may be absent.
-    pub fn optional_number(&mut self, what: &'static str) -> Result<Option<u64>, Malformed> {
+    pub(crate) fn optional_number(&mut self, what: &'static str) -> Result<Option<u64>, Malformed> {
         match self.next(what)? {
             Value::Null => Ok(None),
             value => number_of(&value, what).map(Some),
         }
     }
 
+    /// Reads exactly so many bytes.
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
         <[u8; N]>::try_from(&self.bytes(what, N)?[..]).map_err(|_| Malformed(what))
     }
 
+    /// Reads a text of at most `max` bytes.
     pub fn text(&mut self, what: &'static str, max: usize) -> Result<String, Malformed> {
         String::from_utf8(self.bytes(what, max)?.into()).map_err(|_| Malformed(what))
     }
 
+    /// Opens a list of at most `max` fields.
     pub fn list(&mut self, what: &'static str, max: usize) -> Result<Fields, Malformed> {
         let fields = Fields::of(self.next(what)?, what)?;
         if fields.left() > max { Err(Malformed(what)) } else { Ok(fields) }
     }
 
+    /// Reads a node.
     pub fn node(&mut self) -> Result<Node, Malformed> {
         self.array("a node").map(Node)
     }
 
-    pub fn digest(&mut self) -> Result<Digest, Malformed> {
+    pub(crate) fn digest(&mut self) -> Result<Digest, Malformed> {
         self.array("a digest").map(Digest)
     }
 
-    pub fn stamp(&mut self) -> Result<Stamp, Malformed> {
+    pub(crate) fn stamp(&mut self) -> Result<Stamp, Malformed> {
         Ok(Stamp { time: self.number("a time")?, node: self.node()? })
     }
 
     /// Reads a class; `None` for one of a later version.
-    pub fn class(&mut self) -> Result<Option<Class>, Malformed> {
+    pub(crate) fn class(&mut self) -> Result<Option<Class>, Malformed> {
         self.number("a class").map(Class::from_number)
     }
 
-    pub fn key(&mut self) -> Result<Key, Malformed> {
+    pub(crate) fn key(&mut self) -> Result<Key, Malformed> {
         let text = self.bytes("a key", Key::MAX_LEN)?;
         std::str::from_utf8(&text).ok().and_then(Key::new).ok_or(Malformed("a key"))
     }
@@ -124,16 +131,17 @@ fn bytes(value: Value, what: &'static str, max: usize) -> Result<Bytes, Malforme
 }
 
 /// Packs fields as a list.
-pub(crate) fn packed(fields: Vec<Value>) -> Bytes {
+pub fn packed(fields: Vec<Value>) -> Bytes {
     pack(&Value::List(fields), Packing::Bin).into()
 }
 
 /// Returns a number as a field. What does not fit is refused by whoever reads it.
-pub(crate) fn number(number: u64) -> Value {
+pub fn number(number: u64) -> Value {
     Value::from(number)
 }
 
-pub(crate) fn node(node: Node) -> Value {
+/// Returns a node as a field.
+pub fn node(node: Node) -> Value {
     Value::bytes(Bytes::copy_from_slice(&node.0))
 }
 

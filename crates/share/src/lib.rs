@@ -10,7 +10,7 @@ pub mod compare;
 mod decision;
 mod digest;
 mod entry;
-mod fields;
+pub mod fields;
 mod files;
 mod key;
 pub mod member;
