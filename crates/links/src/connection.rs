@@ -1,0 +1,184 @@
+//! One connection of a link: writes what is queued, hands over what arrives, and beats.
+
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use share::{Lane, Node};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use crate::frame::{self, FrameReader};
+use crate::handshake::{Met, PATIENCE};
+use crate::hub::{Hub, Link};
+use crate::kind::Frame;
+use crate::pair::ConnectionId;
+use crate::queue::Next;
+use crate::tls::TlsStream;
+
+/// What is written at once.
+const BATCH: usize = 64 * 1024;
+
+/// Heartbeats that may be missing.
+const MISSING: u32 = 4;
+
+/// Answers to pings that wait. A peer that sends more pings without reading gets no answers.
+const PONGS: usize = 4;
+
+/// Runs a connection to its end. `first` is written before anything else.
+pub(crate) async fn run(
+    hub: Arc<Hub>,
+    link: Arc<Link>,
+    (id, lane): (ConnectionId, Lane),
+    met: Met,
+    first: Option<Frame>,
+) {
+    let (read, write) = tokio::io::split(met.stream);
+    let (pong, pongs) = mpsc::channel(PONGS);
+    let reader = Reader { hub: &hub, link: &link, lane, half: read, frames: met.reader, pong, linked: None };
+    let writer = Writer { hub: &hub, link: &link, lane, half: write, pongs, pings: 0 };
+    let reason = tokio::select! {
+        reason = reader.run() => reason,
+        reason = writer.run(first) => reason,
+    };
+    hub.closed(id, &reason);
+}
+
+struct Reader<'a> {
+    hub: &'a Hub,
+    link: &'a Link,
+    lane: Lane,
+    half: ReadHalf<TlsStream>,
+    frames: FrameReader,
+    pong: mpsc::Sender<u64>,
+    /// With whom the peer was linked at its last ping.
+    linked: Option<Vec<Node>>,
+}
+
+impl Reader<'_> {
+    /// Returns why the connection has ended.
+    async fn run(mut self) -> String {
+        // What arrives before the other lane is there belongs to a link that is not reported yet.
+        let mut up = self.link.up.subscribe();
+        if tokio::time::timeout(PATIENCE, up.wait_for(|up| *up)).await.is_err() {
+            return "the second connection is missing".to_owned();
+        }
+        // Only talk beats. A silent peer ends both lanes.
+        let silence = (self.lane == Lane::Talk).then(|| self.hub.options.heartbeat * MISSING);
+        loop {
+            let packed = match self.frames.next_within(&mut self.half, silence).await {
+                Ok(packed) => packed,
+                Err(error) => return broken(&error),
+            };
+            match Frame::decode(&packed) {
+                Ok(frame) => {
+                    if let Some(reason) = self.take(frame).await {
+                        return reason;
+                    }
+                }
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
+    async fn take(&mut self, frame: Option<Frame>) -> Option<String> {
+        let node = self.link.node;
+        match frame? {
+            Frame::Message(message) => self.hub.inbox.message(node, self.link.id, self.lane, message).await,
+            Frame::Ping { number, now, linked } => {
+                let ours = unix_millis(self.hub);
+                self.health(|health| health.clock = now as i64 - ours as i64);
+                if self.linked.as_ref() != Some(&linked) {
+                    self.hub.inbox.linked(node, self.link.id, linked.clone());
+                    self.linked = Some(linked);
+                }
+                // A peer that pings faster than it reads gets fewer answers.
+                let _ = self.pong.try_send(number);
+            }
+            Frame::Pong { number } => self.health(|health| {
+                if let Some((_, at)) = health.pinged.filter(|(pinged, _)| *pinged == number) {
+                    health.rtt = Some(at.elapsed());
+                }
+            }),
+            Frame::Bye(reason) => return Some(reason),
+            Frame::Hello(_) | Frame::Proof { .. } | Frame::Welcome { .. } | Frame::Refused(_) => {
+                return Some("it began again on the same connection".to_owned());
+            }
+        }
+        None
+    }
+
+    fn health(&self, change: impl FnOnce(&mut crate::hub::Health)) {
+        change(&mut self.link.health.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+struct Writer<'a> {
+    hub: &'a Hub,
+    link: &'a Link,
+    lane: Lane,
+    half: WriteHalf<TlsStream>,
+    pongs: mpsc::Receiver<u64>,
+    pings: u64,
+}
+
+impl Writer<'_> {
+    /// Returns why the connection has ended.
+    async fn run(mut self, first: Option<Frame>) -> String {
+        let mut beat = tokio::time::interval(self.hub.options.heartbeat);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut frames: Vec<Frame> = first.into_iter().collect();
+        loop {
+            if let Err(error) = self.write(&frames).await {
+                return broken(&error);
+            }
+            if let Some(Frame::Bye(_)) = frames.last() {
+                // The peer closes. Closing here first would be a reset when bytes of the peer are unread, and a reset
+                // overtakes what was written.
+                std::future::pending::<()>().await;
+            }
+            frames = self.next(&mut beat).await;
+        }
+    }
+
+    async fn next(&mut self, beat: &mut Interval) -> Vec<Frame> {
+        let queue = &self.link.queues[self.lane as usize];
+        // In this order: heartbeats must not starve behind a full queue.
+        tokio::select! {
+            biased;
+            _ = beat.tick(), if self.lane == Lane::Talk => vec![self.ping()],
+            Some(number) = self.pongs.recv() => vec![Frame::Pong { number }],
+            next = queue.next(BATCH) => match next {
+                Next::Messages(messages) => messages.into_iter().map(Frame::Message).collect(),
+                Next::Bye(reason) => vec![Frame::Bye(reason)],
+            },
+        }
+    }
+
+    fn ping(&mut self) -> Frame {
+        self.pings += 1;
+        let mut health = self.link.health.lock().unwrap_or_else(PoisonError::into_inner);
+        health.pinged = Some((self.pings, Instant::now()));
+        Frame::Ping { number: self.pings, now: unix_millis(self.hub), linked: self.hub.linked() }
+    }
+
+    async fn write(&mut self, frames: &[Frame]) -> io::Result<()> {
+        let mut out = Vec::new();
+        frames.iter().for_each(|frame| frame::put(&mut out, &frame.encode()));
+        self.half.write_all(&out).await?;
+        self.half.flush().await
+    }
+}
+
+fn unix_millis(hub: &Hub) -> u64 {
+    hub.rt.now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_millis() as u64
+}
+
+fn broken(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => "no answer".to_owned(),
+        io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        _ => error.to_string(),
+    }
+}

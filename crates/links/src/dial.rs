@@ -1,0 +1,92 @@
+//! Dialling: one task for each address and lane, which tries again until the member there is linked.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rt::{Connect, Connection, Keepalive};
+use share::{Lane, Node};
+
+use crate::backoff::Backoff;
+use crate::handshake::{Failed, PATIENCE, meet};
+use crate::hub::Hub;
+
+/// Finds a dead peer behind a connection that only waits, as the bulk lane does.
+pub(crate) const KEEPALIVE: Keepalive =
+    Keepalive { idle: Some(Duration::from_secs(10)), interval: Some(Duration::from_secs(5)), count: Some(3) };
+
+/// Dials one address for ever.
+pub(crate) async fn dial(hub: Arc<Hub>, address: String, lane: Lane) {
+    let mut backoff = Backoff::new();
+    let mut node = None;
+    loop {
+        hub.lacks(node, lane).await;
+        match attempt(&hub, &address, lane, &mut node).await {
+            Ok(()) => backoff.reset(),
+            Err(Failed::Myself) => return,
+            // Both dialled at once, and the other connection was chosen.
+            Err(Failed::Linked) => {}
+            Err(failed) => hub.log(&address, &failed),
+        }
+        let (least, most) = backoff.next();
+        tokio::time::sleep(hub.rt.between(least, most)).await;
+    }
+}
+
+async fn attempt(hub: &Arc<Hub>, address: &str, lane: Lane, node: &mut Option<Node>) -> Result<(), Failed> {
+    let connection = connect(hub, address).await?;
+    let settled = async {
+        let met = meet(hub, connection.stream, connection.peer, Some(lane)).await?;
+        *node = Some(met.node);
+        hub.settle(met).await
+    };
+    tokio::time::timeout(PATIENCE, settled).await.map_err(|_| Failed::Slow)?
+}
+
+/// Tries all addresses of a host.
+async fn connect(hub: &Hub, address: &str) -> Result<Connection, Failed> {
+    let (host, port) = split(address, hub.options.listen.port());
+    let mut last = None;
+    for to in hub.rt.net().resolve(host, port).await? {
+        let connect = Connect { keepalive: Some(KEEPALIVE), timeout: PATIENCE, ..Connect::to(to) };
+        match hub.rt.net().connect(&connect).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()).into())
+}
+
+/// Splits `host`, `host:port`, `v6` and `[v6]:port`.
+fn split(address: &str, default: u16) -> (&str, u16) {
+    let bare = address.trim_start_matches('[').trim_end_matches(']');
+    if bare.parse::<IpAddr>().is_ok() {
+        return (bare, default);
+    }
+    match address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?))) {
+        Some((host, port)) if address.parse::<SocketAddr>().is_ok() || !host.contains(':') => {
+            (host.trim_start_matches('[').trim_end_matches(']'), port)
+        }
+        _ => (address, default),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_port_or_the_default() {
+        for (address, host, port) in [
+            ("m2", "m2", 4520),
+            ("m2:4521", "m2", 4521),
+            ("10.0.0.2:7", "10.0.0.2", 7),
+            ("fd00::2", "fd00::2", 4520),
+            ("[fd00::2]", "fd00::2", 4520),
+            ("[fd00::2]:7", "fd00::2", 7),
+            ("m2:", "m2:", 4520),
+        ] {
+            assert_eq!(split(address, 4520), (host, port), "{address}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What waits to be read by the model: reports and messages of all members, bounded for each member and lane.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use share::{Incoming, Lane, Node};
+use tokio::sync::Notify;
+
+/// Bytes of messages of one member and lane that wait. More stay with the sender.
+const MAX_WAITING: usize = 2 << 20;
+
+/// After so many small things a large one is read, so that neither lane starves.
+const TURNS: u32 = 16;
+
+/// The queue between links and the model.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    waiting: Mutex<Waiting>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Reports, and messages in [`Lane::Talk`].
+    small: VecDeque<Incoming>,
+    /// Messages in [`Lane::Bulk`].
+    large: VecDeque<Incoming>,
+    turns: u32,
+    /// The link of each member that is up: what came over another one is dropped.
+    up: HashMap<Node, u64>,
+    bytes: HashMap<(Node, Lane), usize>,
+    overflowed: Vec<Node>,
+}
+
+impl Inbox {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports that a member is reachable. `link` names the link in this process.
+    pub fn up(&self, node: Node, link: u64) {
+        let mut waiting = self.waiting();
+        waiting.up.insert(node, link);
+        waiting.small.push_back(Incoming::Up(node));
+        self.filled.notify_one();
+    }
+
+    /// Reports that a member is not reachable any more. What it sent in [`Lane::Bulk`] and nobody has read is dropped.
+    pub fn down(&self, node: Node, reason: &str) {
+        let mut waiting = self.waiting();
+        waiting.up.remove(&node);
+        waiting.bytes.remove(&(node, Lane::Talk));
+        waiting.bytes.remove(&(node, Lane::Bulk));
+        waiting.overflowed.retain(|other| *other != node);
+        waiting.large.retain(|report| about(report) != node);
+        if waiting.small.contains(&Incoming::Up(node)) {
+            // While nobody reads, a link may come and go for ever: of each member one `Down` and one `Up` are kept.
+            waiting.small.retain(|report| about(report) != node || matches!(report, Incoming::Down(..)));
+        } else {
+            waiting.small.push_back(Incoming::Down(node, reason.to_owned()));
+        }
+        drop(waiting);
+        self.filled.notify_one();
+        self.emptied.notify_waiters();
+    }
+
+    /// Reports that messages to a member were lost.
+    pub fn overflowed(&self, node: Node) {
+        let mut waiting = self.waiting();
+        // Once until it is read.
+        if waiting.up.contains_key(&node) && !waiting.overflowed.contains(&node) {
+            waiting.overflowed.push(node);
+            waiting.small.push_back(Incoming::Overflowed(node));
+            self.filled.notify_one();
+        }
+    }
+
+    /// Reports with whom a member is linked.
+    pub fn linked(&self, node: Node, link: u64, others: Vec<Node>) {
+        let mut waiting = self.waiting();
+        if waiting.up.get(&node) == Some(&link) {
+            waiting.small.retain(|report| !matches!(report, Incoming::Linked(other, _) if *other == node));
+            waiting.small.push_back(Incoming::Linked(node, others));
+            self.filled.notify_one();
+        }
+    }
+
+    /// Hands over a message. Waits while too much of this member and lane is unread; meanwhile its sender has to wait.
+    pub async fn message(&self, from: Node, link: u64, lane: Lane, message: Bytes) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            // Registered before looking: what is read meanwhile must not be missed.
+            emptied.as_mut().enable();
+            {
+                let mut waiting = self.waiting();
+                if waiting.up.get(&from) != Some(&link) {
+                    return;
+                }
+                let unread = waiting.bytes.entry((from, lane)).or_default();
+                if *unread == 0 || *unread + message.len() <= MAX_WAITING {
+                    *unread += cost(&message);
+                    let queue = if lane == Lane::Talk { &mut waiting.small } else { &mut waiting.large };
+                    queue.push_back(Incoming::Message { from, lane, message });
+                    self.filled.notify_one();
+                    return;
+                }
+            }
+            emptied.await;
+        }
+    }
+
+    /// Waits for the next report.
+    pub async fn next(&self) -> Incoming {
+        loop {
+            if let Some(report) = self.take() {
+                return report;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<Incoming> {
+        let mut waiting = self.waiting();
+        waiting.turns += 1;
+        let large_first = waiting.turns >= TURNS && !waiting.large.is_empty();
+        let report = match large_first {
+            true => waiting.large.pop_front(),
+            false => waiting.small.pop_front().or_else(|| waiting.large.pop_front()),
+        }?;
+        match &report {
+            Incoming::Message { from, lane, message } => {
+                if *lane == Lane::Bulk {
+                    waiting.turns = 0;
+                }
+                let unread = waiting.bytes.entry((*from, *lane)).or_default();
+                *unread = unread.saturating_sub(cost(message));
+                drop(waiting);
+                self.emptied.notify_waiters();
+            }
+            Incoming::Overflowed(node) => waiting.overflowed.retain(|other| other != node),
+            _ => {}
+        }
+        Some(report)
+    }
+}
+
+/// What a message counts: empty ones take memory, too.
+fn cost(message: &Bytes) -> usize {
+    message.len() + 64
+}
+
+fn about(report: &Incoming) -> Node {
+    match report {
+        Incoming::Up(node) | Incoming::Down(node, _) | Incoming::Linked(node, _) | Incoming::Overflowed(node) => *node,
+        Incoming::Message { from, .. } => *from,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NODE: Node = Node([1; 8]);
+
+    fn unread(inbox: &Inbox) -> Vec<Incoming> {
+        std::iter::from_fn(|| inbox.take()).collect()
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_link_is_read_after_it_is_down() {
+        let inbox = Inbox::default();
+        inbox.up(NODE, 1);
+        assert_eq!(unread(&inbox), [Incoming::Up(NODE)]);
+        inbox.message(NODE, 1, Lane::Bulk, Bytes::from_static(b"old")).await;
+        inbox.down(NODE, "cut");
+        inbox.message(NODE, 1, Lane::Talk, Bytes::from_static(b"late")).await;
+        inbox.up(NODE, 2);
+        inbox.message(NODE, 1, Lane::Talk, Bytes::from_static(b"later")).await;
+        assert_eq!(unread(&inbox), [Incoming::Down(NODE, "cut".into()), Incoming::Up(NODE)]);
+    }
+
+    #[tokio::test]
+    async fn reports_that_nobody_reads_do_not_pile_up() {
+        let inbox = Inbox::default();
+        for link in 0..100 {
+            inbox.up(NODE, link);
+            inbox.overflowed(NODE);
+            inbox.overflowed(NODE);
+            inbox.linked(NODE, link, vec![]);
+            inbox.linked(NODE, link, vec![NODE]);
+            inbox.down(NODE, "cut");
+        }
+        assert_eq!(unread(&inbox), []);
+        inbox.up(NODE, 100);
+        inbox.overflowed(NODE);
+        assert_eq!(unread(&inbox), [Incoming::Up(NODE), Incoming::Overflowed(NODE)]);
+        (0..100).for_each(|link| {
+            inbox.down(NODE, "cut");
+            inbox.up(NODE, link);
+        });
+        assert_eq!(unread(&inbox), [Incoming::Down(NODE, "cut".into()), Incoming::Up(NODE)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_nobody_reads_makes_its_sender_wait_and_no_other() {
+        let inbox = Inbox::default();
+        inbox.up(NODE, 1);
+        let large = Bytes::from(vec![0; MAX_WAITING / 2]);
+        inbox.message(NODE, 1, Lane::Bulk, large.clone()).await;
+        let second = inbox.message(NODE, 1, Lane::Bulk, large.clone());
+        tokio::pin!(second);
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err());
+        inbox.message(NODE, 1, Lane::Talk, Bytes::from_static(b"small")).await;
+        assert_eq!(inbox.next().await, Incoming::Up(NODE));
+        assert!(matches!(inbox.next().await, Incoming::Message { lane: Lane::Talk, .. }));
+        assert!(matches!(inbox.next().await, Incoming::Message { lane: Lane::Bulk, .. }));
+        second.await;
+        assert_eq!(unread(&inbox).len(), 1);
+    }
+}

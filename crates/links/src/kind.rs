@@ -1,0 +1,291 @@
+//! What links themselves say: who they are, that they are there, and how they end. Messages of the model pass as they are.
+
+use bytes::Bytes;
+use share::fields::{Fields, MAX_NAME, node, number, packed};
+use share::member::Role;
+use share::{Lane, Malformed, Node};
+use value::Value;
+
+use crate::pair::LinkNumber;
+
+/// The number of this format, and of the oldest that this version understands.
+pub(crate) const FORMAT: u64 = 1;
+pub(crate) const OLDEST_FORMAT: u64 = 1;
+
+/// Values in a frame of a link, those of a member's decisions not counted: they are bytes.
+const MOST_VALUES: usize = 1_024;
+
+/// Addresses, and fingerprints, in a `hello`.
+const MOST_ADDRESSES: usize = 16;
+
+/// Members in a `ping` and decisions in a `welcome`.
+const MOST_MEMBERS: usize = 512;
+
+/// A text that is shown to people.
+const MAX_REASON: usize = 1_024;
+
+/// The first frame in each direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub format: u64,
+    pub oldest_format: u64,
+    pub cluster_id: String,
+    pub name: String,
+    pub lane: Lane,
+    /// Random, another one in each run of the program.
+    pub boot: u64,
+    pub lost: LinkNumber,
+    /// The sender knows the receiver as a member: no proof is needed for it.
+    pub knows_you: bool,
+    pub role: Role,
+    pub addresses: Vec<String>,
+    /// SHA-256 of the public halves of the master key and the signing key, empty if there is none.
+    pub master_key: Bytes,
+    pub sign_key: Bytes,
+    /// Milliseconds since 1970.
+    pub now: u64,
+    pub version: String,
+}
+
+/// How a node shows that it belongs to the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Secret,
+    MasterKey,
+    SignKey,
+}
+
+impl How {
+    pub const ALL: [How; 3] = [How::Secret, How::MasterKey, How::SignKey];
+
+    pub fn name(self) -> &'static str {
+        ["secret", "master_key", "sign_key"][self as usize]
+    }
+}
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Hello(Hello),
+    Proof {
+        how: How,
+        bytes: Bytes,
+    },
+    /// The number of the link, 0 from the member that does not decide; packed decisions about members.
+    Welcome {
+        number: u64,
+        decisions: Vec<Bytes>,
+    },
+    Refused(String),
+    Ping {
+        number: u64,
+        now: u64,
+        linked: Vec<Node>,
+    },
+    Pong {
+        number: u64,
+    },
+    Bye(String),
+    /// A message of the model.
+    Message(Bytes),
+}
+
+impl Frame {
+    pub fn encode(&self) -> Bytes {
+        let fields = match self {
+            Frame::Hello(hello) => hello.fields(),
+            Frame::Proof { how, bytes } => vec!["proof".into(), how.name().into(), Value::bytes(bytes.clone())],
+            Frame::Welcome { number: link, decisions } => {
+                let decisions = decisions.iter().map(|packed| Value::bytes(packed.clone())).collect();
+                vec!["welcome".into(), number(*link), Value::List(decisions)]
+            }
+            Frame::Refused(reason) => vec!["refused".into(), reason.as_str().into()],
+            Frame::Ping { number: ping, now, linked } => {
+                let linked = linked.iter().copied().map(node).collect();
+                vec!["ping".into(), number(*ping), number(*now), Value::List(linked)]
+            }
+            Frame::Pong { number: ping } => vec!["pong".into(), number(*ping)],
+            Frame::Bye(reason) => vec!["bye".into(), reason.as_str().into()],
+            Frame::Message(content) => vec!["message".into(), Value::bytes(content.clone())],
+        };
+        packed(fields)
+    }
+
+    /// Reads a frame; `None` for a kind of a later version.
+    pub fn decode(packed: &Bytes) -> Result<Option<Frame>, Malformed> {
+        let mut fields = Fields::open(packed, MOST_VALUES, "a frame")?;
+        let kind = fields.text("the kind of a frame", MAX_NAME)?;
+        Ok(Some(match kind.as_str() {
+            "hello" => Frame::Hello(Hello::read(fields)?),
+            "proof" => {
+                let name = fields.text("the kind of a proof", MAX_NAME)?;
+                let how =
+                    How::ALL.into_iter().find(|how| how.name() == name).ok_or(Malformed("the kind of a proof"))?;
+                Frame::Proof { how, bytes: fields.bytes("a proof", 2_048)? }
+            }
+            "welcome" => {
+                let number = fields.number("the number of a link")?;
+                let mut list = fields.list("decisions", MOST_MEMBERS)?;
+                let mut decisions = Vec::new();
+                while list.left() > 0 {
+                    decisions.push(list.bytes("a decision", share::MAX_DECISION + 256)?);
+                }
+                Frame::Welcome { number, decisions }
+            }
+            "refused" => Frame::Refused(fields.text("a reason", MAX_REASON)?),
+            "ping" => {
+                let (number, now) = (fields.number("a number")?, fields.number("a time")?);
+                let mut list = fields.list("linked members", MOST_MEMBERS)?;
+                let mut linked = Vec::new();
+                while list.left() > 0 {
+                    linked.push(list.node()?);
+                }
+                Frame::Ping { number, now, linked }
+            }
+            "pong" => Frame::Pong { number: fields.number("a number")? },
+            "bye" => Frame::Bye(fields.text("a reason", MAX_REASON)?),
+            "message" => Frame::Message(fields.bytes("a message", share::message::MAX_MESSAGE)?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Hello {
+    fn fields(&self) -> Vec<Value> {
+        let addresses = self.addresses.iter().take(MOST_ADDRESSES).map(|address| address.as_str().into()).collect();
+        vec![
+            "hello".into(),
+            number(self.format),
+            number(self.oldest_format),
+            self.cluster_id.as_str().into(),
+            self.name.as_str().into(),
+            number(self.lane as u64),
+            number(self.boot),
+            Value::List(vec![number(self.lost.boot), number(self.lost.number)]),
+            self.knows_you.into(),
+            number(self.role as u64),
+            Value::List(addresses),
+            Value::bytes(self.master_key.clone()),
+            Value::bytes(self.sign_key.clone()),
+            number(self.now),
+            self.version.as_str().into(),
+        ]
+    }
+
+    fn read(mut fields: Fields) -> Result<Hello, Malformed> {
+        let (format, oldest_format) = (fields.number("a format")?, fields.number("the oldest format")?);
+        let cluster_id = fields.text("the id of a set", MAX_NAME)?;
+        let name = fields.text("the name of a member", MAX_NAME)?;
+        let lane = match fields.number("a lane")? {
+            0 => Lane::Talk,
+            1 => Lane::Bulk,
+            _ => return Err(Malformed("a lane")),
+        };
+        let boot = fields.number("a boot")?;
+        let mut lost = fields.list("a lost link", 8)?;
+        let lost = LinkNumber { boot: lost.number("a boot")?, number: lost.number("the number of a link")? };
+        let knows_you = fields.flag("who is known")?;
+        let role = match fields.number("a role")? {
+            1 => Role::Master,
+            2 => Role::Witness,
+            3 => Role::Reader,
+            _ => return Err(Malformed("a role")),
+        };
+        let mut list = fields.list("addresses", MOST_ADDRESSES)?;
+        let mut addresses = Vec::new();
+        while list.left() > 0 {
+            addresses.push(list.text("an address", MAX_NAME)?);
+        }
+        let (master_key, sign_key) = (fields.bytes("a fingerprint", 32)?, fields.bytes("a fingerprint", 32)?);
+        let now = fields.number("a time")?;
+        let version = fields.text("a version", MAX_NAME)?;
+        Ok(Hello {
+            format,
+            oldest_format,
+            cluster_id,
+            name,
+            lane,
+            boot,
+            lost,
+            knows_you,
+            role,
+            addresses,
+            master_key,
+            sign_key,
+            now,
+            version,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn hello() -> Hello {
+        Hello {
+            format: FORMAT,
+            oldest_format: OLDEST_FORMAT,
+            cluster_id: "prod".into(),
+            name: "m2".into(),
+            lane: Lane::Bulk,
+            boot: 7,
+            lost: LinkNumber { boot: 8, number: 9 },
+            knows_you: true,
+            role: Role::Witness,
+            addresses: vec!["10.0.0.2:4520".into()],
+            master_key: Bytes::from_static(&[1; 32]),
+            sign_key: Bytes::new(),
+            now: 1_577_836_800_000,
+            version: "0.1.0".into(),
+        }
+    }
+
+    fn all() -> Vec<Frame> {
+        let decisions = vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")];
+        vec![
+            Frame::Hello(hello()),
+            Frame::Proof { how: How::SignKey, bytes: Bytes::from_static(&[2; 256]) },
+            Frame::Welcome { number: 3, decisions },
+            Frame::Refused("because".into()),
+            Frame::Ping { number: 4, now: 5, linked: vec![Node([6; 8])] },
+            Frame::Pong { number: 4 },
+            Frame::Bye("stopping".into()),
+            Frame::Message(Bytes::from(vec![9; share::message::MAX_MESSAGE])),
+        ]
+    }
+
+    #[test]
+    fn frames_come_back_as_they_were() {
+        for frame in all() {
+            let packed = frame.encode();
+            assert!(packed.len() <= crate::frame::MAX_FRAME);
+            assert_eq!(Frame::decode(&packed), Ok(Some(frame)));
+        }
+    }
+
+    #[test]
+    fn no_cut_or_changed_frame_panics() {
+        for packed in all().iter().map(Frame::encode).filter(|packed| packed.len() < 1_000) {
+            for place in 0..packed.len() {
+                assert!(Frame::decode(&packed.slice(..place)).is_err());
+                for byte in [0, 0x7f, 0xc0, 0xdd, 0xff] {
+                    let mut changed = packed.to_vec();
+                    changed[place] = byte;
+                    if let Ok(Some(frame)) = Frame::decode(&changed.into()) {
+                        assert!(matches!(Frame::decode(&frame.encode()), Ok(Some(same)) if same == frame));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_and_fields_of_later_versions_are_passed_over() {
+        assert_eq!(Frame::decode(&packed(vec!["later".into(), number(1)])), Ok(None));
+        let longer = packed(vec!["pong".into(), number(1), "later".into()]);
+        assert_eq!(Frame::decode(&longer), Ok(Some(Frame::Pong { number: 1 })));
+        let crowd = (0..=MOST_MEMBERS as u64).map(|_| Value::Null).collect();
+        assert!(Frame::decode(&packed(vec!["ping".into(), number(1), number(2), Value::List(crowd)])).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! The carrier as the master sees it: start, send, read reports, stop.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use openssl::error::ErrorStack;
+use rt::{Listen, Rt};
+use share::{Carrier, Incoming, Lane, Node, SendResult, To};
+use tokio::task::AbortHandle;
+
+use crate::dial::{KEEPALIVE, dial};
+use crate::hub::Hub;
+use crate::listen::accept;
+use crate::members::Members;
+use crate::options::Options;
+
+/// Why links could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The member key cannot be used.
+    #[error("failed to make a certificate from the member key")]
+    Key(#[from] ErrorStack),
+    /// The address cannot be listened on.
+    #[error("failed to listen on {0}")]
+    Listen(SocketAddr, #[source] io::Error),
+}
+
+/// The links of one member. They end when this is dropped.
+pub struct Links {
+    hub: Arc<Hub>,
+    local: SocketAddr,
+    accepting: AbortHandle,
+    dialling: Mutex<BTreeMap<String, [AbortHandle; 2]>>,
+}
+
+/// What links report. Whoever reads slowly makes the other members wait, lane by lane.
+pub struct Reports(Arc<Hub>);
+
+/// What is known of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// The other member.
+    pub node: Node,
+    /// How long an answer takes.
+    pub rtt: Option<Duration>,
+    /// By how many milliseconds its clock is ahead.
+    pub clock: i64,
+}
+
+impl Links {
+    /// Starts to listen. Members are dialled when their addresses are set.
+    pub async fn start(rt: Rt, options: Options, members: Arc<dyn Members>) -> Result<(Links, Reports), StartError> {
+        let at = options.listen;
+        let hub = Arc::new(Hub::new(rt, options, members)?);
+        let listen = Listen { keepalive: Some(KEEPALIVE), ..Listen::at(at) };
+        let failed = |error| StartError::Listen(at, error);
+        let listener = hub.rt.net().listen(&listen).await.map_err(failed)?;
+        let local = listener.local_addr().map_err(failed)?;
+        let accepting = hub.rt.spawn(accept(hub.clone(), listener)).abort_handle();
+        let links = Links { hub: hub.clone(), local, accepting, dialling: Mutex::default() };
+        Ok((links, Reports(hub)))
+    }
+
+    /// Returns the address that is listened on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Returns the node of this member.
+    pub fn node(&self) -> Node {
+        self.hub.node
+    }
+
+    /// Sets all addresses that are dialled. Links that are up stay.
+    pub fn set_addresses(&self, addresses: &[String]) {
+        let mut dialling = self.dialling.lock().unwrap_or_else(PoisonError::into_inner);
+        dialling.retain(|address, tasks| {
+            let stays = addresses.contains(address);
+            if !stays {
+                tasks.iter().for_each(AbortHandle::abort);
+            }
+            stays
+        });
+        for address in addresses {
+            let start = |lane| self.hub.rt.spawn(dial(self.hub.clone(), address.clone(), lane)).abort_handle();
+            dialling.entry(address.clone()).or_insert_with(|| [start(Lane::Talk), start(Lane::Bulk)]);
+        }
+    }
+
+    /// Ends links with nodes that were removed from the set.
+    pub fn members_changed(&self) {
+        self.hub.drop_strangers();
+    }
+
+    /// Returns the links that are up.
+    pub fn status(&self) -> Vec<LinkStatus> {
+        let status = |link: &Arc<crate::hub::Link>| {
+            let health = *link.health.lock().unwrap_or_else(PoisonError::into_inner);
+            LinkStatus { node: link.node, rtt: health.rtt, clock: health.clock }
+        };
+        self.hub.up(To::All).iter().map(status).collect()
+    }
+
+    /// Says goodbye to all members, so that they know at once, and ends all links.
+    pub async fn stop(&self) {
+        self.end_tasks();
+        self.hub.stop().await;
+    }
+
+    fn end_tasks(&self) {
+        self.accepting.abort();
+        let dialling = self.dialling.lock().unwrap_or_else(PoisonError::into_inner);
+        dialling.values().flatten().for_each(AbortHandle::abort);
+    }
+}
+
+impl Carrier for Links {
+    fn send(&self, to: To, lane: Lane, message: Bytes) -> SendResult {
+        self.hub.send(to, lane, &message)
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.end_tasks();
+        self.hub.abort();
+    }
+}
+
+impl Reports {
+    /// Waits for the next report.
+    pub async fn next(&mut self) -> Incoming {
+        self.0.inbox.next().await
+    }
+}

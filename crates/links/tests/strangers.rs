@@ -1,0 +1,163 @@
+//! What a stranger may cost: garbage, silence, drops of bytes and long frames end its connection, and links go on meanwhile.
+
+mod support;
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use openssl::ssl::{Ssl, SslContext, SslMethod, SslVerifyMode, SslVersion};
+use rt::sim::Sim;
+use rt::{BoxStream, Connect};
+use share::{Carrier, Incoming, Lane, SendResult, To};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
+use tokio_openssl::SslStream;
+
+use support::{Log, PORT, pair};
+
+async fn connect(sim: &Sim) -> BoxStream {
+    let rt = sim.rt("stranger");
+    let to = rt.net().resolve("m1", PORT).await.unwrap()[0];
+    rt.net().connect(&Connect::to(to)).await.unwrap().stream
+}
+
+/// Returns after how long the other side has closed the connection.
+async fn closed_after(stream: &mut (impl AsyncReadExt + Unpin)) -> Duration {
+    let start = Instant::now();
+    let mut all = Vec::new();
+    // An end and a reset are the same here.
+    let _ = timeout(Duration::from_secs(60), stream.read_to_end(&mut all)).await.expect("it is closed");
+    start.elapsed()
+}
+
+/// Two linked members and a stranger's host. Afterwards the link has to be as it was.
+fn beside_a_link(stranger: impl AsyncFnOnce(&Sim, &Log)) {
+    let log = Log::start();
+    Sim::run(1, async |sim| {
+        sim.add_host("stranger");
+        let (one, mut two) = pair(&sim).await;
+        stranger(&sim, &log).await;
+        assert_eq!(one.links.send(To::All, Lane::Talk, "still here".into()), SendResult::Queued);
+        assert!(matches!(two.next().await, Some(Incoming::Message { message, .. }) if message == "still here"));
+    });
+}
+
+#[test]
+fn what_is_no_tls_is_closed_and_named_once() {
+    beside_a_link(async |sim, log| {
+        for (bytes, words) in [
+            (&b"\x82\xa4head\x80\xa4body\xa4join"[..], "a stock Salt master cannot be a member"),
+            (b"\xff\0\0\0\0\0\0\0\x01\x7f", "speaks ZeroMQ"),
+            (b"GET / HTTP/1.1\r\n\r\n", "does not speak TLS"),
+        ] {
+            for _ in 0..3 {
+                let mut stream = connect(sim).await;
+                stream.write_all(bytes).await.unwrap();
+                assert!(closed_after(&mut stream).await < Duration::from_secs(1));
+            }
+            assert_eq!(log.count(words), 1, "{words}");
+        }
+    });
+}
+
+#[test]
+fn garbage_in_place_of_tls_is_closed() {
+    beside_a_link(async |sim, _| {
+        let mut stream = connect(sim).await;
+        stream.write_all(&[&[0x16][..], &[0xa5; 3_000]].concat()).await.unwrap();
+        assert!(closed_after(&mut stream).await < Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn silence_and_drops_of_bytes_end_after_five_seconds() {
+    beside_a_link(async |sim, log| {
+        let mut silent = connect(sim).await;
+        let mut dripping = connect(sim).await;
+        let drip = async {
+            for byte in [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0] {
+                if dripping.write_all(&[byte]).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            panic!("a stranger may drip for ever");
+        };
+        let (after, ()) = tokio::join!(closed_after(&mut silent), drip);
+        assert!((Duration::from_secs(4)..Duration::from_secs(6)).contains(&after));
+        assert_eq!(log.count("no answer in 5 s"), 1);
+    });
+}
+
+#[test]
+fn strangers_are_bounded_and_their_places_become_free() {
+    beside_a_link(async |sim, _| {
+        let mut held = Vec::new();
+        for _ in 0..8 {
+            held.push(connect(sim).await);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut ninth = connect(sim).await;
+        assert!(closed_after(&mut ninth).await < Duration::from_millis(100));
+        drop(held);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut served = connect(sim).await;
+        assert!(closed_after(&mut served).await > Duration::from_secs(4));
+    });
+}
+
+/// Links to the first member as far as TLS, with the certificate of member 9.
+async fn shake(sim: &Sim) -> SslStream<BoxStream> {
+    let key = support::key(9);
+    let mut certificate = openssl::x509::X509::builder().unwrap();
+    certificate.set_version(2).unwrap();
+    certificate.set_not_before(&openssl::asn1::Asn1Time::from_unix(0).unwrap()).unwrap();
+    certificate.set_not_after(&openssl::asn1::Asn1Time::from_unix(1).unwrap()).unwrap();
+    certificate.set_pubkey(key.openssl()).unwrap();
+    certificate.sign(key.openssl(), openssl::hash::MessageDigest::null()).unwrap();
+    let mut context = SslContext::builder(SslMethod::tls()).unwrap();
+    context.set_min_proto_version(Some(SslVersion::TLS1_3)).unwrap();
+    context.set_certificate(&certificate.build()).unwrap();
+    context.set_private_key(key.openssl()).unwrap();
+    context.set_verify(SslVerifyMode::NONE);
+    let mut stream = SslStream::new(Ssl::new(&context.build()).unwrap(), connect(sim).await).unwrap();
+    Pin::new(&mut stream).connect().await.unwrap();
+    stream
+}
+
+#[test]
+fn long_and_malformed_frames_of_strangers_are_closed() {
+    beside_a_link(async |sim, _| {
+        for frame in [
+            &b"\xff\xff\xff\xff"[..],
+            b"\0\x01\0\x00",
+            b"\0\0\0\x01\xc1",
+            b"\0\0\0\x05\xdd\xff\xff\xff\xff",
+            b"\0\0\0\x06\x91\xa4ping",
+        ] {
+            let mut stream = shake(sim).await;
+            stream.write_all(frame).await.unwrap();
+            assert!(closed_after(&mut stream).await < Duration::from_secs(1), "{frame:?}");
+        }
+    });
+}
+
+#[test]
+fn a_half_open_handshake_ends_after_five_seconds() {
+    beside_a_link(async |sim, _| {
+        let mut stream = shake(sim).await;
+        stream.write_all(b"\0\0\x10\0half of a frame").await.unwrap();
+        let after = closed_after(&mut stream).await;
+        assert!((Duration::from_secs(4)..Duration::from_secs(6)).contains(&after));
+    });
+}
+
+#[test]
+fn tls_of_another_version_is_refused() {
+    beside_a_link(async |sim, _| {
+        let mut context = SslContext::builder(SslMethod::tls()).unwrap();
+        context.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
+        let mut stream = SslStream::new(Ssl::new(&context.build()).unwrap(), connect(sim).await).unwrap();
+        assert!(Pin::new(&mut stream).connect().await.is_err());
+    });
+}
