@@ -28,6 +28,11 @@ impl Owner {
         Owner(user.map(|user| (user.uid, user.gid)))
     }
 
+    /// Returns whether the account has this user id.
+    pub(crate) fn is(self, uid: u32) -> bool {
+        self.0.is_some_and(|(own, _)| own.as_raw() == uid)
+    }
+
     fn apply(self, file: &File) -> io::Result<()> {
         match self.0 {
             Some((uid, _)) => fchown(file, Some(uid), None).map_err(io::Error::from),

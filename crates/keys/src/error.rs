@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crypto::RsaError;
+use crypto::{MemberKeyError, RsaError};
 
 /// A failure with a key or a key file.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +64,30 @@ pub enum KeyError {
     Sdb {
         /// The private key.
         path: PathBuf,
+    },
+    /// The file of the member key does not contain one.
+    #[error("cannot use member key {}", path.display())]
+    MemberKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: MemberKeyError,
+    },
+    /// A member key cannot be created.
+    #[error("cannot make member key {}", path.display())]
+    MakeMemberKey {
+        /// The intended file.
+        path: PathBuf,
+        /// Why.
+        source: MemberKeyError,
+    },
+    /// The file of the member key, or its directory, is not as this master would have made it.
+    #[error("cannot use member key {}: {reason}", path.display())]
+    UnusableMemberKey {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A name is not a valid file name.
     #[error("{0:?} is not a valid key name")]

@@ -4,8 +4,8 @@
 //! and [`KeyManager`] implements `salt-key` and the wheel functions `key.*`. [`KeyStore`] is Salt's layout of
 //! `pki_dir`. [`LiveKeys`] caches it in a running master and notices manual changes at once.
 //!
-//! The key pairs that a program owns are here as well ([`MasterKeys`], [`PairPath`]). How a minion learns to trust a
-//! master is part of the sign-in, in the crate `channel`.
+//! The keys that a program owns are here as well ([`MasterKeys`], [`PairPath`], [`MemberKeyPath`]). How a minion learns
+//! to trust a master is part of the sign-in, in the crate `channel`.
 
 mod admit;
 mod atomic;
@@ -18,6 +18,7 @@ mod error;
 mod live;
 mod manage;
 mod master_keys;
+mod member_key;
 mod pair;
 mod pending;
 mod settings;
@@ -39,6 +40,7 @@ pub use manage::{
     Changed, Effects, GenKeys, GenSignature, KeyManager, ManagerOptions, NoEffects, Selection, generate_pair,
 };
 pub use master_keys::{MasterKeyOptions, MasterKeys};
+pub use member_key::MemberKeyPath;
 pub use pair::{KeyPair, PairOptions, PairPath, finger_file};
 pub use pending::PendingLimits;
 pub use store::{KeyStore, Listing, StoredKey};
