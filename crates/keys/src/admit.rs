@@ -17,7 +17,7 @@ use crate::{AutoKey, Bank, KeyError, KeyState, LiveKeys, PendingLimits, StoredKe
 /// The longest key text that is parsed, in bytes. A key of 16,384 bits needs less than a fifth of that.
 const MAX_KEY_TEXT: usize = 16 << 10;
 
-/// How often a decision is made again because the files have changed meanwhile.
+/// How often a decision is repeated if the files have changed in the meantime.
 const ATTEMPTS: usize = 10;
 
 /// How a master treats keys. The names are those of Salt's options.
@@ -25,9 +25,9 @@ const ATTEMPTS: usize = 10;
 pub struct AdmissionOptions {
     /// Do not check keys.
     pub open_mode: bool,
-    /// How many minions may be connected; `None` for any number. Salt's option has 0 for that.
+    /// How many minions may be connected; `None` for any number. Salt's option uses 0 for this.
     pub max_minions: Option<usize>,
-    /// How many keys may wait for a decision.
+    /// How many keys may be pending.
     pub max_pending: PendingLimits,
     /// New keys with fewer bits are refused (`minimum_key_bits`).
     pub minimum_key_bits: u32,
@@ -51,7 +51,7 @@ pub struct Applicant<'a> {
     pub id: &'a MinionId,
     /// The text of its public key, as received.
     pub public_key: &'a str,
-    /// The grains it sent for signing.
+    /// The grains it sent for automatic acceptance.
     pub autosign_grains: Option<&'a Map>,
     /// Its address, if known.
     pub address: Option<IpAddr>,
@@ -76,7 +76,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Returns the admission to a store of keys.
+    /// Creates the admission for a store of keys.
     pub fn new(keys: LiveKeys, auto: AutoKey, options: AdmissionOptions) -> Self {
         let pending = Pending::new(options.max_pending);
         Admission { keys, auto, options, pending }
@@ -87,11 +87,11 @@ impl Admission {
         &self.keys
     }
 
-    /// Decides about a minion's key and changes the files accordingly. Reads and writes files, so it must not run in an
-    /// async task that others wait for.
+    /// Decides about a minion's key and changes the files accordingly. Blocks on the disk, so do not call it from an
+    /// async task.
     ///
     /// `seats` is called only with `max_minions`. If a file cannot be read or written, the sign-in has no effect, and
-    /// the minion should be told to wait.
+    /// the minion should retry.
     pub fn admit(
         &self,
         applicant: &Applicant<'_>,
@@ -135,7 +135,7 @@ impl Admission {
         Err(KeyError::io("store key", &path)(std::io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Control files are consulted only for keys without a decision.
+    /// Collects the facts for the decision. Reads the control files only for keys that are new or pending.
     fn situation(&self, case: &Case<'_>, full: bool, stored: Option<Stored>) -> Result<Situation, KeyError> {
         let usable = case.key.is_some();
         let undecided = stored.is_none_or(|stored| stored.state == KeyState::Pending);
@@ -155,7 +155,7 @@ impl Admission {
         })
     }
 
-    /// Changes the files. Returns false if a new key was to be stored, but the id has got one in the meantime.
+    /// Changes the files. Returns false if another key was stored for the id in the meantime.
     fn store(&self, case: &Case<'_>, stored: Option<Stored>, action: StoreAction) -> Result<bool, KeyError> {
         let store = self.keys.store();
         match (action, stored) {
@@ -194,7 +194,7 @@ fn is_same(stored: &StoredKey, text: &str) -> Stored {
     Stored { state: stored.state, same: clean_key(&stored.text) == clean_key(text) }
 }
 
-/// Logs what happened, in the words that people look for in Salt's log.
+/// Logs the decision with Salt's texts, which people search for.
 fn log(id: &MinionId, row: Row) {
     match row {
         Row::Full => info!("Too many minions connected. Rejecting connection from id {id}"),

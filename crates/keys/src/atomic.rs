@@ -1,4 +1,4 @@
-//! Writing key files so that nobody ever sees half of one.
+//! Writes key files atomically: no reader sees a partial file.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,11 +14,11 @@ use nix::unistd::{Gid, Uid, User, fchown, geteuid};
 pub struct Owner(Option<(Uid, Gid)>);
 
 impl Owner {
-    /// Nobody in particular: files stay with the one who writes them.
+    /// No account: files belong to the user that writes them.
     pub const NOBODY: Owner = Owner(None);
 
-    /// Returns the account with this name. Only root can give files away. For other users, and for an unknown name,
-    /// files keep the owner who writes them.
+    /// Returns the account with this name. Only root can change the owner of a file. For other users, and for an
+    /// unknown name, new files belong to the user that writes them.
     pub fn of_user(name: &str) -> Self {
         // Only root may give files away. For other accounts the attempt would fail at each write.
         if name.is_empty() || !geteuid().is_root() {

@@ -27,7 +27,7 @@ pub struct AutoKeyOptions {
     /// The lifetime of a stub in `minions_autosign`; `None` if unlimited. Salt's option is in minutes, with 0 for
     /// unlimited.
     pub autosign_timeout: Option<Duration>,
-    /// Trust control files a group may write, if the account of the daemon belongs to it.
+    /// Trust control files that a group may write, if the daemon's account belongs to that group.
     pub permissive_pki_access: bool,
     /// The account of the daemon.
     pub user: String,
@@ -83,8 +83,8 @@ impl AutoKey {
         self.listed(id, self.options.autoreject_file.as_deref())
     }
 
-    /// Returns whether a key is accepted automatically: with `auto_accept`, by the id, by a stub (which is used up), or
-    /// by the grains that the minion sent.
+    /// Returns whether a key is accepted automatically: with `auto_accept`, by the id, by a stub (which this removes),
+    /// or by the grains that the minion sent.
     pub fn signs(&self, id: &MinionId, autosign_grains: Option<&Map>, now: SystemTime) -> bool {
         // The stub comes after the tests that use nothing up.
         self.options.auto_accept
@@ -183,7 +183,8 @@ impl Trust {
         Trust { permissive, is_root: geteuid().is_root(), groups: supplementary_groups(user) }
     }
 
-    /// Others may never write; a group may with `permissive_pki_access`, for root only one the account belongs to.
+    /// Returns whether the permissions of a control file make it trustworthy. No other user may write it. A group may
+    /// with `permissive_pki_access`; if the process runs as root, only a group to which the daemon's account belongs.
     fn allows(&self, file: &Metadata) -> bool {
         let mode = file.mode();
         if mode & 0o002 != 0 {

@@ -14,14 +14,14 @@ pub enum KeyState {
     Rejected,
 }
 
-/// A directory of keys: one per state, and one for denied keys, which were offered under an id with another key.
+/// A directory of keys: one per state, and one for denied keys: those that were offered for an id that has another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bank {
     /// `minions`: accepted keys.
     Accepted,
     /// `minions_denied`: the last key that was refused because the id has another one.
     Denied,
-    /// `minions_pre`: keys that wait for a decision.
+    /// `minions_pre`: pending keys.
     Pending,
     /// `minions_rejected`: rejected keys.
     Rejected,

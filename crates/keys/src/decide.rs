@@ -13,7 +13,8 @@ pub struct Situation {
     pub usable: bool,
     /// The offered key has fewer bits than `minimum_key_bits`.
     pub weak: bool,
-    /// There is no room for one more key that waits: `max_pending_keys`, or the share of the address it comes from.
+    /// There is no room for another pending key: `max_pending_keys` is reached, or the limit of the address the key
+    /// comes from.
     pub crowded: bool,
     /// Keys are not checked at all (`open_mode`).
     pub open_mode: bool,
@@ -21,7 +22,7 @@ pub struct Situation {
     pub stored: Option<Stored>,
     /// The id matches `autoreject_file`.
     pub auto_reject: bool,
-    /// The key may be accepted without asking (`auto_accept`, `autosign_file`, a stub, grains).
+    /// The key may be accepted automatically (`auto_accept`, `autosign_file`, a stub, grains).
     pub auto_sign: bool,
 }
 
@@ -30,7 +31,7 @@ pub struct Situation {
 pub struct Stored {
     /// What has been decided about it.
     pub state: KeyState,
-    /// It is the key that is offered.
+    /// True if it is the offered key.
     pub same: bool,
 }
 
@@ -56,7 +57,7 @@ pub enum Row {
     OpenMode,
     /// The stored key is rejected.
     Rejected,
-    /// A new key is too short to be worth a decision.
+    /// A new key is too short (`minimum_key_bits`).
     NewWeak,
     /// Another key is accepted.
     AcceptedOther,
@@ -66,21 +67,21 @@ pub enum Row {
     NewRejected,
     /// A new key matches `autoreject_file`, and there is no room to keep it.
     NewRejectedUnkept,
-    /// A new key would have to wait, and there is no room.
+    /// A new key would be pending, and there is no room.
     NewCrowded,
-    /// A new key has to wait.
+    /// A new key becomes pending.
     NewPending,
-    /// A new key is accepted without asking.
+    /// A new key is accepted automatically.
     NewSigned,
-    /// A waiting key matches `autoreject_file`.
+    /// A pending key matches `autoreject_file`.
     PendingRejected,
-    /// Another key is waiting.
+    /// Another key is pending for the id.
     PendingOther,
-    /// This key is waiting still.
+    /// This key is still pending.
     PendingSame,
-    /// Another key is waiting, and would be accepted now.
+    /// Another key is pending for the id, and would be accepted automatically now.
     PendingSignedOther,
-    /// This key was waiting and is accepted now.
+    /// This key was pending and is now accepted automatically.
     PendingSigned,
 }
 
@@ -99,9 +100,9 @@ pub enum StoreAction {
 
 /// Decides about an offered key.
 ///
-/// The table is Salt's, with some rows more. What is no RSA public key at all is refused and not stored, while Salt keeps
-/// it, and fails when somebody tries to accept it. Short keys are refused, unless somebody has decided about them before.
-/// And strangers cannot fill the disk: there is a bound on the keys they leave.
+/// The table is Salt's with a few more rows. Text that is not an RSA public key is refused and not stored; Salt stores
+/// it, and fails when an operator tries to accept it. Short keys are refused, unless an operator has already decided
+/// about them. The number of pending keys is limited, so strangers cannot fill the disk.
 pub fn decide(situation: &Situation) -> Decision {
     use {AuthOutcome as Outcome, KeyState as State, StoreAction as Do};
     let row = row(situation);
@@ -165,8 +166,8 @@ fn new_row(situation: &Situation) -> Row {
     }
 }
 
-/// Open mode accepts any key, whatever was decided about it before. Salt 3008 leaves a key that waits or is rejected where
-/// it is although it lets the minion in, which then cannot be targeted.
+/// Open mode accepts any key, whatever was decided about it before. Salt 3008 lets the minion in but leaves a pending
+/// or rejected key in its directory, so that minion cannot be targeted.
 fn open_mode_store(situation: &Situation) -> StoreAction {
     match situation.stored {
         Some(Stored { same: true, state: KeyState::Accepted }) => StoreAction::Nothing,
@@ -178,7 +179,7 @@ fn open_mode_store(situation: &Situation) -> StoreAction {
 mod tests {
     use super::*;
 
-    /// A new, good key at a master without any automatism.
+    /// A new valid key at a master without automatic acceptance or rejection.
     const NEW: Situation = Situation {
         full: false,
         usable: true,

@@ -1,4 +1,4 @@
-//! Notices at once that somebody has decided about a key.
+//! Reports immediately that a key was accepted or rejected.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,8 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use crate::watch::is_local;
 use crate::{Bank, KeyStore};
 
-/// Watches the directories of accepted and rejected keys, whoever puts a key there: our programs, Salt's, or `mv`.
+/// Watches the directories of accepted and rejected keys, whichever program moves a key there: Saltern's, Salt's, or
+/// `mv`.
 #[derive(Debug)]
 pub struct Decisions {
     inotify: Inotify,
@@ -20,7 +21,7 @@ pub struct Decisions {
 pub enum Decided {
     /// The keys of these minions.
     These(HashSet<String>),
-    /// More keys than could be reported: any may have changed.
+    /// More keys than the kernel could report: any may have changed.
     Any,
 }
 

@@ -28,7 +28,7 @@ struct Inner {
 #[derive(Debug)]
 struct Memory {
     watch: Watch,
-    /// Counts changes, so that what was read before one is not kept after it.
+    /// Counts changes, so that data read before a change is not cached after it.
     generation: u64,
     accepted: HashMap<MinionId, AcceptedKey>,
     listing: Option<Arc<Listing>>,
@@ -65,7 +65,7 @@ impl LiveKeys {
         LiveKeys(Arc::new(Inner { store, memory: Mutex::new(memory) }))
     }
 
-    /// Returns the files, for changes and for uncached reading.
+    /// Returns the key files, to change them or to read them without the cache.
     pub fn store(&self) -> &KeyStore {
         &self.0.store
     }
@@ -132,8 +132,8 @@ impl LiveKeys {
         Ok(corrupt)
     }
 
-    /// Returns the key of an accepted minion that sent this text, if the cache alone can decide. `None` means that the
-    /// files must be consulted, whatever they contain.
+    /// Returns the key of an accepted minion that sent this text, if the cache alone can decide. `None` says nothing
+    /// about the key: the caller must read the files.
     pub fn recognise(&self, id: &MinionId, text: &str) -> Option<Arc<PublicKey>> {
         let shown = digest(text);
         let memory = self.current();
@@ -148,7 +148,7 @@ impl LiveKeys {
         }
     }
 
-    /// Returns the cache without entries that have changed on disk. Fetching the kernel's reports does not block.
+    /// Locks the cache and removes entries that have changed on disk. Reading the kernel's reports does not block.
     fn current(&self) -> MutexGuard<'_, Memory> {
         let mut memory = self.0.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = memory.watch.changes();

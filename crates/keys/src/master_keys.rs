@@ -137,7 +137,7 @@ impl MasterKeys {
         }
     }
 
-    /// A signature is the same each time, so each algorithm's is made once.
+    /// Returns the signature of the public key. It is always the same, so it is computed once for each algorithm.
     fn signature(
         &self,
         key: &PrivateKey,

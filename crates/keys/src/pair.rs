@@ -82,7 +82,7 @@ impl PairPath {
         self.load(options)
     }
 
-    /// Creates a new pair, unless another process creates one first. Takes a noticeable time.
+    /// Creates a new pair, unless another process creates one first. Generating a key can take seconds.
     pub fn create(&self, options: PairOptions<'_>) -> Result<(), KeyError> {
         self.check_passphrase(options)?;
         let path = self.private();
@@ -147,7 +147,7 @@ impl KeyPair {
         &self.public
     }
 
-    /// The public half as it is sent and compared: without white space at the end.
+    /// Returns the public half as it is sent and compared, without trailing white space.
     pub fn public_text(&self) -> &str {
         &self.public_text
     }

@@ -1,7 +1,8 @@
-//! The limits on keys that nobody has decided about.
+//! Limits on pending keys.
 //!
-//! Anyone who reaches the master can offer keys under any number of ids. Each is a file until somebody decides. So
-//! there is a limit for all of them, and one per address, so that a single stranger cannot lock everybody else out.
+//! Anyone who reaches the master can offer keys under any number of ids. Each stays as a file until an operator
+//! decides. So there is a limit for all of them, and one per address, so that a single host cannot use up the places of
+//! all others.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use wire::{MinionId, Network};
 
 use crate::{Bank, KeyError, LiveKeys};
 
-/// The maximum numbers of waiting keys; `None` for no limit.
+/// The maximum numbers of pending keys; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingLimits {
     /// All together (`max_pending_keys`).
@@ -20,8 +21,8 @@ pub struct PendingLimits {
     pub per_address: Option<usize>,
 }
 
-/// Counts waiting keys. The count may be too high, because keys are accepted and deleted elsewhere, so the files are
-/// counted again before a key is refused.
+/// Counts pending keys. Other programs accept and delete keys, so the count may be too high; the files are counted
+/// again before a key is refused.
 #[derive(Debug)]
 pub(crate) struct Pending {
     limits: PendingLimits,
@@ -30,7 +31,7 @@ pub(crate) struct Pending {
 
 #[derive(Debug, Default)]
 struct PendingCounts {
-    /// `None` before the files were counted.
+    /// `None` until the files have been counted.
     all: Option<usize>,
     networks: HashMap<Network, HashSet<MinionId>>,
 }

@@ -68,7 +68,7 @@ impl From<&Master> for AdmissionOptions {
     }
 }
 
-/// In Salt's options 0 is no limit.
+/// Converts a limit of Salt's options, where 0 means no limit.
 fn limit(most: usize) -> Option<usize> {
     Some(most).filter(|most| *most > 0)
 }
@@ -100,7 +100,7 @@ impl PairPath {
 }
 
 impl PairOptions<'static> {
-    /// How a minion's own pair is made.
+    /// The options of a minion's own pair.
     pub fn of_minion(settings: &Minion) -> Self {
         PairOptions { bits: settings.trust.keysize, passphrase: None, owner: Owner::of_user(&settings.user) }
     }

@@ -10,8 +10,8 @@ use wire::MinionId;
 use crate::atomic::{self, Manner, Owner};
 use crate::{Bank, KeyError, KeyState};
 
-/// The keys of minions in `pki_dir` (in clusters `cluster_pki_dir`). Every call looks at the files; see
-/// [`LiveKeys`](crate::LiveKeys) for a memory of them.
+/// The keys of minions in `pki_dir` (in clusters `cluster_pki_dir`). Every call looks at the files;
+/// [`LiveKeys`](crate::LiveKeys) caches them.
 #[derive(Clone, Debug)]
 pub struct KeyStore {
     dir: PathBuf,
@@ -27,7 +27,7 @@ pub struct StoredKey {
     pub text: String,
 }
 
-/// The ids in all directories, each list without regard to letter case.
+/// The ids in all directories, each list sorted without regard to letter case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing([Vec<MinionId>; 4]);
 
@@ -93,10 +93,10 @@ impl KeyStore {
         self.bank_path(bank).join(id.as_str())
     }
 
-    /// Returns the ids with a key in a directory, without regard to letter case in their order.
+    /// Returns the ids with a key in a directory, sorted without regard to letter case.
     ///
-    /// Names that are no ids are left out, as are directories. Links to files count, as they did before Salt 3008. A
-    /// missing directory is empty.
+    /// Invalid ids and directories are left out. Links to files count, as they did before Salt 3008. A missing
+    /// directory is empty.
     pub fn ids(&self, bank: Bank) -> Result<Vec<MinionId>, KeyError> {
         let path = self.bank_path(bank);
         let entries = match fs::read_dir(&path) {
@@ -125,7 +125,7 @@ impl KeyStore {
         Ok(listing)
     }
 
-    /// Returns the key of an id: a rejected one if there is one, else a waiting one, else an accepted one.
+    /// Returns the key of an id: the rejected one if there is one, else the pending one, else the accepted one.
     pub fn find(&self, id: &MinionId) -> Result<Option<StoredKey>, KeyError> {
         for state in KeyState::LOOKUP {
             if let Some(text) = self.read(state.bank(), id)? {
@@ -146,7 +146,7 @@ impl KeyStore {
         }
     }
 
-    /// Stores the key of an id. At no moment is the id without a key.
+    /// Stores the key of an id. The id has a key at every moment in between.
     pub fn put(&self, id: &MinionId, state: KeyState, text: &str) -> Result<(), KeyError> {
         // Written before the others are removed: after a crash the id has two keys rather than none.
         self.write(state.bank(), id, text)?;
@@ -170,7 +170,7 @@ impl KeyStore {
         Ok(true)
     }
 
-    /// Keeps a key that was refused because the id has another one, in place of an earlier such key.
+    /// Stores a key that was refused because the id has another one. It replaces an earlier denied key.
     pub fn deny(&self, id: &MinionId, text: &str) -> Result<(), KeyError> {
         self.write(Bank::Denied, id, text)
     }
@@ -204,7 +204,7 @@ impl KeyStore {
         }
     }
 
-    /// A link may be relative to its place, so its content is moved.
+    /// Moves a symbolic link by copying its content, because the link may be relative.
     fn copy_and_remove(&self, id: &MinionId, from: Bank, to: Bank) -> Result<bool, KeyError> {
         let Some(text) = self.read(from, id)? else { return Ok(false) };
         self.write(to, id, &text)?;

@@ -1,4 +1,4 @@
-//! Keys for the tests of this crate, recorded once: making new ones takes too long.
+//! Keys for the tests of this crate. They are recorded, because generating keys takes too long.
 
 use crypto::PrivateKey;
 
@@ -19,7 +19,7 @@ pub(crate) fn public_key(which: usize) -> String {
     recorded(which, "clean_public_pem")
 }
 
-/// The private half of it.
+/// The private half of the same recorded key.
 pub(crate) fn private_pem(which: usize) -> String {
     recorded(which, "private_pem")
 }

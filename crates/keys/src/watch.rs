@@ -1,8 +1,8 @@
 //! Notices changes in the key directories.
 //!
-//! The kernel reports changes through inotify; reports wait in a file descriptor and are fetched when somebody asks
-//! for keys, so that nothing runs while nothing happens. On file systems that others write to without this kernel
-//! (NFS and its kin), and when the system has no more watches, the times of the directories are compared instead.
+//! The kernel reports changes through inotify; reports wait in a file descriptor and are read when keys are requested,
+//! so that nothing runs while nothing changes. On file systems that other hosts can write to (such as NFS), and when
+//! the system has no more watches, the modification times of the directories are compared instead.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +17,7 @@ use nix::sys::statfs::statfs;
 /// The changes in a set of directories since the last call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Anything in this directory, by its place in the list, may be different.
+    /// The directories (by index in the list) in which anything may be different.
     pub(crate) directories: Vec<usize>,
     /// Files that were touched, in any of the directories.
     pub(crate) names: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Changes {
     pub(crate) all: bool,
 }
 
-/// Watches some directories, each known by its place in the list.
+/// Watches a list of directories. Each is identified by its index.
 #[derive(Debug)]
 pub(crate) struct Watch {
     paths: Vec<PathBuf>,
@@ -48,14 +48,14 @@ impl Watch {
         Watch { paths, how }
     }
 
-    /// Compares times, whatever the file system.
+    /// Compares modification times, on any file system.
     #[cfg(test)]
     pub(crate) fn by_times(paths: Vec<PathBuf>) -> Self {
         let seen = vec![None; paths.len()];
         Watch { paths, how: How::Times(seen) }
     }
 
-    /// Returns whether changes within a file are reported, and not only those of directories.
+    /// Returns whether changes of a file's content are reported, not only those of the directory.
     pub(crate) fn reports_files(&self) -> bool {
         matches!(self.how, How::Events(_))
     }
@@ -75,7 +75,7 @@ impl Watch {
 struct Events {
     inotify: Inotify,
     places: HashMap<WatchDescriptor, usize>,
-    /// Directories without a watch: new ones, and those that went away and may come again.
+    /// Directories without a watch: new ones, and those that were removed and may be created again.
     unwatched: Vec<usize>,
 }
 
@@ -89,7 +89,7 @@ impl Events {
         (!useless).then_some(events)
     }
 
-    /// Tries to watch the unwatched directories; returns those for which that succeeded.
+    /// Tries to watch the unwatched directories. Returns those for which that succeeded.
     fn watch(&mut self, paths: &[PathBuf]) -> Vec<usize> {
         let flags = AddWatchFlags::IN_CREATE
             | AddWatchFlags::IN_DELETE
@@ -160,16 +160,16 @@ impl Events {
 
 // === By times ===
 
-/// A directory as it was looked at.
+/// The state of a directory when it was last checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     file: u64,
     changed: (i64, i64),
-    /// It had been changed so shortly before that a second change could have got the same time.
+    /// It had changed so recently that a second change could have the same time stamp.
     fresh: bool,
 }
 
-/// The coarsest step of time stamps on file systems in use, doubled.
+/// Twice the coarsest resolution of time stamps on file systems in use.
 const STEP: Duration = Duration::from_secs(2);
 
 fn compare_times(paths: &[PathBuf], known: &mut [Option<Seen>], now: SystemTime) -> Changes {

@@ -1,7 +1,7 @@
 //! Every situation of an offered key, decided by the real Salt and by Saltern on files.
 //!
-//! `SALTERN_SALT_DIR` (by default `~/.cache/saltern/salt`) has a directory per release (`<release>/bin/python`). Without
-//! one there is nothing to compare with, and the test says so; with `CI=true` that is a failure.
+//! `SALTERN_SALT_DIR` (by default `~/.cache/saltern/salt`) has a directory per release (`<release>/bin/python`).
+//! Without one the test reports that it is skipped; with `CI=true` it fails.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -114,7 +114,7 @@ fn ours(situation: &Value, keys: &[String; 2]) -> Value {
     json!({ "answer": answer, "event": event, "files": files(dir.path(), keys) })
 }
 
-/// Decides one situation after the other; the first line of its input names the public key that is offered.
+/// Decides one situation after the other. The first line of its input names the offered public key.
 const SCRIPT: &str = r#"
 import asyncio, inspect, json, os, sys
 import salt.channel.server, salt.config, salt.crypt, salt.daemons.masterapi, salt.master, salt.utils.minions

@@ -12,12 +12,12 @@ use super::{Changed, KeyManager, Selection};
 use crate::{Bank, KeyError, request_rotation};
 
 impl KeyManager {
-    /// `key.accept`, `key.accept_dict`: accepts waiting keys, and those in the directories `also`.
+    /// `key.accept`, `key.accept_dict`: accepts pending keys, and those in the directories `also`.
     pub fn accept(&self, selection: Selection<'_>, also: &[Bank]) -> Result<Changed, KeyError> {
         self.change(selection, Bank::Accepted, also)
     }
 
-    /// `key.reject`, `key.reject_dict`: rejects waiting keys, and those in the directories `also`.
+    /// `key.reject`, `key.reject_dict`: rejects pending keys, and those in the directories `also`.
     pub fn reject(&self, selection: Selection<'_>, also: &[Bank]) -> Result<Changed, KeyError> {
         let mut changed = self.change(selection, Bank::Rejected, also)?;
         changed.not_rotated = self.after_loss(HashSet::new())?;
@@ -84,8 +84,8 @@ impl KeyManager {
         self.effects.fire("salt/key", data);
     }
 
-    /// Cleans up after minions have lost their keys: removes their cached data, and requests a new AES key, because
-    /// they know the current one. Returns the reason if the request fails.
+    /// Cleans up after keys were rejected or deleted: removes the cached data of minions without a key, and requests a
+    /// new AES key, because those minions know the current one. Returns the reason if the request fails.
     fn after_loss(&self, mut keep: HashSet<MinionId>) -> Result<Option<String>, KeyError> {
         if !self.options.preserve_minion_cache {
             let listing = self.store.list()?;

@@ -14,8 +14,8 @@ use crate::master_keys::sign_public_key;
 use crate::{Bank, KeyError, KeyState, PairOptions, PairPath};
 
 impl KeyManager {
-    /// `key.gen_accept`: makes a pair and accepts its public half under an id; the private half is only returned. An id
-    /// that has a key keeps it, and the result is empty, unless `force`.
+    /// `key.gen_accept`: makes a pair and accepts its public half under an id; the private half is only returned.
+    /// Without `force`, an id that has a key keeps it, and the result is empty.
     pub fn gen_accept(&self, id: &MinionId, bits: u32, force: bool) -> Result<Map, KeyError> {
         // A new pair would shut out the minion that has the old one.
         if !force && self.store.find(id)?.is_some() {
@@ -35,8 +35,8 @@ impl KeyManager {
         Ok(pair.fingerprint(self.options.hash_type))
     }
 
-    /// `key.gen_signature`: signs the master's public key into a file. Returns true, false when there is such a file
-    /// already, or a sentence about what is missing.
+    /// `key.gen_signature`: signs the master's public key into a file. Returns true if it wrote the file, false if the
+    /// file exists already, or a message that says what is missing.
     pub fn gen_signature(&self, wanted: &GenSignature<'_>) -> Result<Value, KeyError> {
         let master = &self.options.master;
         let public = match wanted.public {

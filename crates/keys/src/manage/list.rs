@@ -1,4 +1,4 @@
-//! Listing keys, and finding those that a pattern or a list names.
+//! Lists keys, and finds those that match a pattern or a list.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ impl KeyManager {
         Ok(map! { bank.directory() => names(&self.store.ids(bank)?) })
     }
 
-    /// `key.name_match`, `key.glob_match`: the ids that match, by directory. Only directories with a match are there.
+    /// `key.name_match`, `key.glob_match`: the ids that match, by directory. Directories without a match are left out.
     pub fn glob_match(&self, pattern: &Value) -> Result<Map, KeyError> {
         Ok(matching(pattern, self.list_keys()?))
     }
@@ -91,7 +91,8 @@ impl KeyManager {
         }
     }
 
-    /// The names of the master's own key files. Links to files beside them are left out: they are the same keys.
+    /// The names of the master's own key files. Links to files in the same directory are left out, because they are the
+    /// same keys.
     pub(super) fn local_names(&self) -> Result<Value, KeyError> {
         let directory = &self.options.master.pki_dir;
         let entries = match fs::read_dir(directory) {

@@ -25,7 +25,7 @@ pub trait Effects: Send + Sync {
     /// Fires an event on the master's bus. When no master is running the event is lost, as with Salt.
     fn fire(&self, tag: &str, data: Map);
 
-    /// Removes the cached data (grains, pillar) of all minions but these.
+    /// Removes the cached data (grains, pillar) of all minions except these.
     fn clean_minion_data(&self, keep: &HashSet<MinionId>);
 
     /// Tells a minion whose key is about to be deleted to forget its session (`saltutil.revoke_auth`).
@@ -81,8 +81,8 @@ pub struct Changed {
     pub done: Vec<(MinionId, Bank)>,
     /// The ids whose file holds no key, and so was not accepted.
     pub invalid: Vec<MinionId>,
-    /// Why the master could not be asked for a new AES key, which minions without a key still know. The keys themselves
-    /// were changed.
+    /// Why the request for a new AES key failed. The keys were changed, but minions that have lost their keys still
+    /// know the current AES key.
     pub not_rotated: Option<String>,
 }
 
@@ -122,7 +122,7 @@ pub struct KeyManager {
 }
 
 impl KeyManager {
-    /// Returns the keys of a store, whose changes cause the effects.
+    /// Creates a manager for a store. Each change has these effects.
     pub fn new(store: KeyStore, options: ManagerOptions, effects: impl Effects + 'static) -> Self {
         KeyManager { store, options, effects: Box::new(effects) }
     }

@@ -6,7 +6,7 @@ use wire::MinionId;
 
 use crate::Bank;
 
-/// Keeps the ids that match one of the patterns, and the directories that have any.
+/// Keeps the ids that match one of the patterns. Directories without a match are removed.
 pub(super) fn matching(pattern: &Value, all: Map) -> Map {
     let globs: Vec<Glob> = patterns(pattern).iter().map(|pattern| Glob::new(pattern)).collect();
     let mut found = Map::new();
@@ -20,7 +20,7 @@ pub(super) fn matching(pattern: &Value, all: Map) -> Map {
     found
 }
 
-/// A text is split at commas; a list is taken as it is.
+/// Returns the patterns of a selection: text is split at commas, a list is used as it is.
 pub(super) fn patterns(selection: &Value) -> Vec<String> {
     match selection {
         Value::List(_) => texts(selection),
@@ -33,7 +33,7 @@ pub(super) fn texts(ids: &Value) -> Vec<String> {
     ids.as_list().unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
-/// The ids of a directory in a selection; what is no id can have no file.
+/// Returns the ids of a directory in a selection. Invalid ids are left out, because no file can exist for them.
 pub(super) fn ids(selected: &Map, bank: Bank) -> Vec<MinionId> {
     let named = selected.get(bank.directory()).map(texts).unwrap_or_default();
     named.into_iter().filter_map(|id| MinionId::new(id).ok()).collect()
@@ -49,7 +49,7 @@ pub(super) fn append(found: &mut Map, bank: Bank, id: &str) {
     }
 }
 
-/// Without regard to letter case, as Salt sorts ids.
+/// Sorts names without regard to letter case, as Salt sorts ids.
 pub(super) fn sorted(mut names: Vec<String>) -> Vec<String> {
     names.sort_by_cached_key(|name| (name.to_lowercase(), name.clone()));
     names
