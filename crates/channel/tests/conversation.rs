@@ -1,4 +1,4 @@
-//! A minion and a master talk over both transports, with the keys only this test knows.
+//! A minion and a master talk over both transports, with keys made for this test.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -84,7 +84,7 @@ impl SessionBook for Sessions {
     }
 }
 
-/// Where everybody comes from.
+/// The address of all peers.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn published(server: &Server, load: Map) -> bytes::Bytes {
@@ -104,7 +104,7 @@ fn private_key() -> PrivateKey {
     PrivateKey::generate(2048).unwrap()
 }
 
-/// A master that echoes sealed loads and answers `_pillar` for the sender's eyes only.
+/// A master that echoes encrypted loads, and answers `_pillar` so that only the sender can read it.
 async fn master(key: PrivateKey, accept: bool, kind: transport::Kind) -> Master {
     master_with(settings(), key, accept, kind).await
 }
@@ -361,7 +361,7 @@ impl ByHand {
         server.sign_in(&Clear { load, version }, HERE).answer.into_value()
     }
 
-    /// A request of version 3, or for the master's key of version 2.
+    /// A request of version 3, or of version 2, which is encrypted with the master's AES key.
     fn request(&self, master: &Master, version: i64, fields: Map) -> Value {
         let mut load = map! { "id" => "web1", "ts" => Rt::real().unix_seconds(), "nonce" => Rt::real().nonce() };
         if version > 2 {

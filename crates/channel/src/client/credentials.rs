@@ -8,30 +8,30 @@ use wire::loads::Abilities;
 
 /// The keys of one master, from one sign-in to the next.
 pub struct Credentials {
-    /// Opens publications. With masters that give no session key, it also encrypts requests.
+    /// Decrypts publications. For masters that send no session key, it also encrypts requests.
     pub aes: Crypticle,
     /// The key as text, to see whether a later sign-in brought another one.
     aes_text: KeyString,
-    /// Encrypts requests. Old masters give none.
+    /// Encrypts requests. Old masters send none.
     pub session: Option<Crypticle>,
     session_text: Option<KeyString>,
-    /// Where publications come from.
+    /// The port for publications.
     pub publish_port: u16,
-    /// What the master can do beyond Salt; `None` for a stock master, and where nothing makes use of it.
+    /// What the master can do beyond Salt; `None` for a Salt master, and where nothing uses it.
     pub abilities: Option<Abilities>,
-    /// The master is one of Saltern: it knows what requests say about their sender.
+    /// The master is a Saltern master. It understands the field in which requests describe their sender.
     pub(super) is_saltern: bool,
     /// The master's key, which the answer to the sign-in was signed with.
     pub(super) master: PublicKey,
-    /// The master has said, signed, that it signs every publication. Then one without a valid signature is
-    /// not from it.
+    /// The master has announced, in a signed answer, that it signs every publication. One without a valid signature is
+    /// then a forgery.
     pub(super) signs_publications: bool,
     /// The serial numbers of the publications seen with this key.
     serials: Mutex<SerialMemory>,
 }
 
 impl Credentials {
-    /// Makes credentials of these keys.
+    /// Creates credentials from these keys.
     ///
     /// # Errors
     /// When a key is not well formed.

@@ -7,22 +7,22 @@ use super::Distrust;
 /// A failure of a request to a master.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing came back in time.
+    /// No answer arrived in time.
     #[error("no answer from the master within {} s", .0.as_secs_f32())]
     Timeout(Duration),
     /// The connection failed.
     #[error("connection to the master failed: {0}")]
     Transport(String),
-    /// The answer does not decrypt with our key: the master has other keys now, or it is not our master.
+    /// The answer cannot be decrypted with our key: the master has new keys, or the peer is not our master.
     #[error("the master's answer could not be authenticated: {0}")]
     Authentication(String),
-    /// The answer is not what was asked for.
+    /// The answer does not have the expected form.
     #[error("the master's answer is malformed: {0}")]
     Malformed(String),
     /// It was encrypted with the right key, which every minion has, but is not signed by the master.
     #[error("it is not signed by the master: {0}")]
     Forged(&'static str),
-    /// Something failed on the master's side, which says nothing about us.
+    /// The master failed to handle the sign-in. This is no verdict about our key.
     #[error("the master failed to handle the sign-in and asks to try again; its log has the reason")]
     TryAgain,
     /// The master does not know the algorithm the minion is configured for.

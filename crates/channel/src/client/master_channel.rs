@@ -25,7 +25,7 @@ use super::{Credentials, Error, SignIn, Trust, TrustSettings};
 /// The request whose answers are large: a piece of a file.
 const PIECE: &str = "_serve_file";
 
-/// How long after a sign-in with new keys publications may still arrive that were encrypted with the keys before.
+/// How long publications encrypted with the previous keys may still arrive after a sign-in with new keys.
 const OVERLAP: Duration = Duration::from_secs(10);
 
 /// Which publications must carry a valid signature of the master.
@@ -33,7 +33,7 @@ const OVERLAP: Duration = Duration::from_secs(10);
 pub enum Signatures {
     /// All (`sign_pub_messages: True`).
     Demanded,
-    /// Those of masters that have said, signed, that they sign all: the default of a minion.
+    /// Those of masters that have announced, in a signed answer, that they sign all. This is the default of a minion.
     Announced,
     /// None: for load tests with thousands of minions on one host.
     Ignored,
@@ -64,9 +64,9 @@ pub struct Settings {
     pub request_tries: u32,
     /// Which keys are trusted.
     pub trust: TrustSettings,
-    /// The longest random delay before a sign-in that a new key of the master causes (`random_reauth_delay`).
+    /// The longest random delay before the sign-in that follows a key rotation of the master (`random_reauth_delay`).
     pub reauth_delay: Duration,
-    /// What masters of Saltern are told about this program in each encrypted request.
+    /// What each encrypted request tells Saltern masters about this program.
     pub sender: Sender,
 }
 
@@ -82,14 +82,14 @@ pub struct MinionIdentity {
 }
 
 impl MinionIdentity {
-    /// Makes an identity.
+    /// Creates an identity.
     pub fn new(id: MinionId, key: PrivateKey) -> Self {
         let public_text = crypto::clean_key(&key.public().to_pem());
         MinionIdentity { id, key, public_text, token: OnceLock::new() }
     }
 
-    /// Returns the token that is sent with each request. It is made when it is first needed: a call without a master
-    /// needs none.
+    /// Returns the token that is sent with each request. It is computed when first needed, because a call without a
+    /// master needs none.
     fn token(&self) -> Result<Bytes, Error> {
         if let Some(token) = self.token.get() {
             return Ok(token.clone());
@@ -107,16 +107,16 @@ pub struct MasterChannel {
     ask: Arc<dyn Requester>,
     rt: Rt,
     credentials: watch::Sender<Option<Arc<Credentials>>>,
-    /// The credentials before, with the time they were replaced.
+    /// The previous credentials, with the time at which they were replaced.
     previous: std::sync::Mutex<Option<(Arc<Credentials>, Instant)>>,
     /// Held while signing in: at most one sign-in at a time.
     gate: Mutex<()>,
-    /// The master lets us wait for a decision about our key.
+    /// The master permits us to wait for a decision about our key.
     may_await: AtomicBool,
 }
 
 impl MasterChannel {
-    /// Makes a channel that has not signed in yet.
+    /// Creates a channel that has not signed in yet.
     pub fn new(
         settings: Settings,
         identity: Arc<MinionIdentity>,
@@ -142,7 +142,7 @@ impl MasterChannel {
         self.credentials.borrow().clone()
     }
 
-    /// Returns what the master can do beyond Salt; `None` for a master of Salt, and before a sign-in.
+    /// Returns what the master can do beyond Salt; `None` for a Salt master, and before a sign-in.
     pub fn abilities(&self) -> Option<Abilities> {
         self.credentials.borrow().as_ref().and_then(|credentials| credentials.abilities.clone())
     }
@@ -155,12 +155,12 @@ impl MasterChannel {
             .is_some_and(|credentials| credentials.abilities.as_ref().is_some_and(|abilities| abilities.can(ability)))
     }
 
-    /// Waits a random moment, so that not all minions sign in at once at a master with new keys.
+    /// Waits for a random time, so that not all minions sign in at the same moment after a key rotation.
     pub(super) async fn hesitate(&self) {
         tokio::time::sleep(self.rt.between(Duration::ZERO, self.settings.reauth_delay)).await;
     }
 
-    /// Signs in. Repeats unanswered requests. New keys count at once.
+    /// Signs in. Repeats unanswered requests. New keys are used immediately.
     ///
     /// # Errors
     /// When no answer arrives, or one that cannot be trusted.
@@ -169,13 +169,13 @@ impl MasterChannel {
         self.sign_in_now(None).await
     }
 
-    /// Returns whether the master, to which our key was new, lets us [wait](MasterChannel::await_key) for a decision
-    /// about it.
+    /// Returns whether the master permits us to [wait](MasterChannel::await_key) for a decision about our pending key.
     pub fn may_await_key(&self) -> bool {
         self.may_await.load(Ordering::Relaxed)
     }
 
-    /// Signs in and lets the master delay its answer until somebody has decided about our key, for at most this long.
+    /// Signs in, and lets the master delay its answer until an operator has accepted or rejected our key, for at most
+    /// this long.
     ///
     /// # Errors
     /// As [`MasterChannel::sign_in`].
@@ -184,8 +184,7 @@ impl MasterChannel {
         self.sign_in_now(Some(time)).await
     }
 
-    /// Replaces credentials that turned out to be outdated. If another task has done so meanwhile, its credentials
-    /// are returned.
+    /// Replaces outdated credentials. If another task has already done so, returns the credentials of that sign-in.
     ///
     /// # Errors
     /// As [`MasterChannel::sign_in`], and [`Error::NotAccepted`].
@@ -203,8 +202,8 @@ impl MasterChannel {
         }
     }
 
-    /// Sends a request and returns the decrypted answer. Adds `id`, nonce, time and token. If the master has other
-    /// keys now, signs in and sends the request once more.
+    /// Sends a request and returns the decrypted answer. Adds `id`, nonce, time and token. If the master has new keys,
+    /// signs in and sends the request once more.
     ///
     /// # Errors
     /// When no answer arrives within the tries, or none that can be decrypted.
@@ -244,8 +243,8 @@ impl MasterChannel {
         self.open_pillar(reply.0, &reply.1)
     }
 
-    /// Returns the envelope that introduces us to a publisher over tcp: id and token, encrypted with the master's AES
-    /// key.
+    /// Returns the envelope with which a minion introduces itself to a publisher over tcp: id and token, encrypted with
+    /// the master's AES key.
     ///
     /// # Errors
     /// Before a sign-in.
@@ -279,7 +278,8 @@ impl MasterChannel {
         Err(failure)
     }
 
-    /// Keeps the credentials if the keys are the same, with their memory of serial numbers.
+    /// Stores new credentials. If the keys are the same, keeps the current credentials and the serial numbers they have
+    /// seen.
     fn keep(&self, signed_in: SignIn) -> Result<SignIn, Error> {
         let SignIn::Accepted(new) = signed_in else { return Ok(signed_in) };
         let current = self.credentials().filter(|current| current.same_keys(&new));
@@ -295,8 +295,7 @@ impl MasterChannel {
         Ok(SignIn::Accepted(new))
     }
 
-    /// Returns the credentials before the last change of keys, as long as publications encrypted with them may still
-    /// arrive.
+    /// Returns the previous credentials, as long as publications encrypted with them may still arrive.
     pub(super) fn previous(&self) -> Option<Arc<Credentials>> {
         let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner);
         previous.as_ref().filter(|(_, since)| since.elapsed() < OVERLAP).map(|(previous, _)| previous.clone())
@@ -358,7 +357,7 @@ impl MasterChannel {
         }))
     }
 
-    /// Signs what the master's handler will see: everything but nonce and token.
+    /// Signs the fields that the master's handler gets: all except nonce and token.
     fn sign(&self, load: &Map) -> Result<Bytes, Error> {
         let mut covered = load.clone();
         covered.remove("nonce");
@@ -402,7 +401,7 @@ impl MasterChannel {
     }
 }
 
-/// Describes an answer that is not encrypted. A master of Salt may say in it what failed.
+/// Describes an answer that is not encrypted. A Salt master may give the reason of a failure in it.
 fn in_the_clear(answer: &Value) -> String {
     let said = answer.get("error").and_then(Value::as_str).filter(|said| said.len() < 100);
     let said = said.map_or_else(String::new, |said| format!(", which says {said:?}"));

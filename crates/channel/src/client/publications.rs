@@ -12,8 +12,8 @@ use wire::msgpack::Decode;
 use super::{Credentials, Error, MasterChannel, Signatures};
 
 impl MasterChannel {
-    /// Decrypts a publication. If our keys do not fit, the master has new ones: signs in and tries once more. `None`
-    /// if the publication was seen before.
+    /// Decrypts a publication. If our keys do not fit, the master has new ones: signs in and tries once more. Returns
+    /// `None` for a replay.
     ///
     /// # Errors
     /// When it is not a publication, lacks the demanded signature, or cannot be decrypted.
@@ -35,7 +35,7 @@ impl MasterChannel {
         self.open_with(&credentials, &message)
     }
 
-    /// Decrypts with the keys at hand. `None` if it was encrypted with others.
+    /// Decrypts with the current or the previous keys. Returns `None` if it was encrypted with others.
     fn open_with_known(
         &self,
         current: Option<&Credentials>,
@@ -47,8 +47,8 @@ impl MasterChannel {
         opened.or_else(|| self.previous().map(|previous| self.open_with(&previous, message)).filter(fits))
     }
 
-    /// Decrypts a publication. The digest shows whether the keys fit. It proves no sender, because every minion has
-    /// the key; the signature does. Nothing is done with a message before both are checked.
+    /// Decrypts a publication. The digest shows whether the keys fit, but does not prove who sent the publication,
+    /// because every minion has the key. The signature proves it. Both are checked before the message is decrypted.
     fn open_with(&self, credentials: &Credentials, message: &PublicationMessage) -> Result<Option<Map>, Error> {
         // Checked before the signature: verifying that is expensive, and with other keys it says nothing.
         if !credentials.aes.is_seal_of(&message.load) {

@@ -1,4 +1,4 @@
-//! Signing in: the request, and the judgement of the answer.
+//! The sign-in: builds the request and verifies the answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub enum SignIn {
     Full,
 }
 
-/// One sign-in in progress: what its answer is checked against.
+/// A sign-in in progress, with the values against which its answer is checked.
 pub(super) struct Attempt<'a> {
     settings: &'a Settings,
     identity: &'a MinionIdentity,
@@ -75,7 +75,7 @@ impl<'a> Attempt<'a> {
         Ok(request.into_map())
     }
 
-    /// Returns the fields beyond Salt's.
+    /// Returns the fields that Salt does not have.
     fn extra(&self) -> Map {
         let mut extra = Map::new();
         if let Some(awaits) = self.awaits {
@@ -84,8 +84,8 @@ impl<'a> Attempt<'a> {
         extra
     }
 
-    /// Judges the answer. Puts a trusted new key on record. Sets `may_await` to whether the master lets us wait for a
-    /// decision about our key.
+    /// Verifies the answer, and records a new key that is trusted. Sets `may_await` to whether the master permits us to
+    /// wait for a decision about our key.
     pub(super) fn judge(self, reply: AuthReply, may_await: &AtomicBool) -> Result<SignIn, Error> {
         let (load, sig) = match reply {
             AuthReply::Signed { load, sig } => (load, sig),
@@ -154,7 +154,7 @@ impl<'a> Attempt<'a> {
         self.trust.explain(distrust, self.known.as_deref(), shown, self.settings.hash_type)
     }
 
-    /// Checks the outer signature: by the key that was shown, or for a refusal by the key on record.
+    /// Checks the outer signature: with the key in the answer, or for a refusal with the key on record.
     fn check_signature(&self, judged: Option<&(Judgement, PublicKey)>, load: &[u8], sig: &[u8]) -> Result<(), Error> {
         let on_record;
         let key = match (judged, &self.known) {

@@ -1,4 +1,4 @@
-//! Decides if the key that a master shows can be trusted.
+//! Decides whether to trust the key that a master presents.
 //!
 //! The decision is [`judge`], which has no effects; [`FileTrust`] stores the key in `minion_master.pub`. The rules
 //! are those of Salt's multi-master tutorials: trust on first use, signed master keys, a pinned fingerprint.
@@ -11,7 +11,7 @@ use crypto::{HashType, clean_key};
 /// The minion's options for trust.
 #[derive(Clone, Debug, Default)]
 pub struct TrustSettings {
-    /// Masters must show a signature by the signing key (`verify_master_pubkey_sign`).
+    /// Masters must present a signature of their key by the signing key (`verify_master_pubkey_sign`).
     pub verify_signature: bool,
     /// Check the signature at each sign-in, not only when the key is new (`always_verify_signature`).
     pub always_verify: bool,
@@ -21,14 +21,14 @@ pub struct TrustSettings {
     pub finger: Option<String>,
 }
 
-/// What a master shows in its answer.
+/// What a master presents in its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct OfferedKey<'a> {
     /// Its public key.
     pub key: &'a str,
     /// The signature of that key, if any, as sent.
     pub signature: Option<&'a str>,
-    /// Our sign-in had a token for the key on record.
+    /// Our sign-in contained a token for the key on record.
     pub token_sent: bool,
 }
 
@@ -55,7 +55,7 @@ pub enum Keep {
 /// Why a master's key is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// It differs from the key on record, and no signature proves it.
+    /// It differs from the key on record, and is not signed.
     #[error(
         "The master key has changed, the salt master could have been subverted, verify salt master's public key{}",
         .0.as_ref().map(ToString::to_string).unwrap_or_default()
@@ -67,7 +67,7 @@ pub enum Distrust {
          sent does not fit its public key"
     )]
     BadSignature,
-    /// Signatures are to be verified, and the key to do it with is not there.
+    /// Signatures must be verified, and the verification key is missing.
     #[error(
         "Verification public key {name} does not exist. You need to copy it from the master to the minions pki \
          directory: to {}",
@@ -79,7 +79,7 @@ pub enum Distrust {
         /// Where it belongs.
         path: PathBuf,
     },
-    /// Signed keys are demanded and the master shows no signature.
+    /// Signed keys are required, and the master sent no signature.
     #[error(
         "The master did not send its public-key signature, but signature verification is enabled on the minion. Either \
          disable signature verification on the minion (verify_master_pubkey_sign) or enable signing the public key on the \
@@ -93,7 +93,7 @@ pub enum Distrust {
          (master_sign_pubkey)"
     )]
     UnexpectedSignature,
-    /// The master did not return the token, so it has not the private half of the key on record.
+    /// The master did not return the token, so it does not have the private half of the key on record.
     #[error("The master failed to decrypt the random minion token")]
     Token,
     /// The fingerprint is not the pinned one.
@@ -107,7 +107,7 @@ pub enum Distrust {
         /// What the key has.
         shown: String,
     },
-    /// The key pair on record does not fit what the master sent with it.
+    /// The master's answer lacks a valid proof that the master made the AES key.
     #[error("Invalid master key")]
     Proof,
     /// The key on record could not be read or written.
@@ -122,7 +122,7 @@ pub enum Distrust {
     },
 }
 
-/// What an operator needs to decide about a changed key.
+/// The details with which an operator can decide about a changed key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     ". {} holds the key {known}, and this master shows {shown}. Masters that are followed at the same time need the same key \
@@ -132,14 +132,14 @@ pub enum Distrust {
 pub struct Change {
     /// The fingerprint of the key on record.
     pub known: String,
-    /// The fingerprint of the key that was shown.
+    /// The fingerprint of the key that the master presented.
     pub shown: String,
     /// The file of the record.
     pub record: PathBuf,
 }
 
-/// Judges a key. `verify` checks a signature by the signing key over the key that was shown; `finger` returns the
-/// key's fingerprint.
+/// Judges a key. `verify` checks a signature of the presented key by the signing key; `finger` returns the fingerprint
+/// of the presented key.
 ///
 /// # Errors
 /// Why the key is not trusted.
@@ -204,21 +204,21 @@ pub trait Trust: Send + Sync {
     /// Returns the key on record.
     fn known(&self) -> Result<Option<String>, Distrust>;
 
-    /// Updates the record as decided. If another first key was recorded meanwhile, this one is not trusted.
+    /// Updates the record as decided. If another key was recorded in the meantime, this one is not trusted.
     fn keep(&self, keep: Keep, key: &str) -> Result<(), Distrust>;
 
     /// Returns the public half of the signing key.
     fn signing_key(&self) -> Result<crypto::PublicKey, Distrust>;
 
-    /// Called after a master's key was compared with its signature.
+    /// Called after the signature of a master's key was verified.
     fn note_verified(&self, _fits: bool) {}
 
-    /// Completes an error with what the record shows: which key is in which file.
+    /// Adds details to an error: which key is in which file.
     fn explain(&self, distrust: Distrust, _known: Option<&str>, _shown: &str, _digest: HashType) -> Distrust {
         distrust
     }
 
-    /// Parses a master's key, on record or just shown. Implementations may cache it for repeated sign-ins.
+    /// Parses a master's key, from the record or from an answer. Implementations may cache it for repeated sign-ins.
     ///
     /// # Errors
     /// When the text is not a key.
@@ -235,7 +235,7 @@ pub struct FileTrust {
 }
 
 impl FileTrust {
-    /// Makes a record in a directory.
+    /// Creates the record in a directory.
     pub fn new(pki_dir: &Path, sign_key_name: &str) -> Self {
         FileTrust { record: pki_dir.join("minion_master.pub"), signing: pki_dir.join(format!("{sign_key_name}.pub")) }
     }

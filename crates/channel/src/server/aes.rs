@@ -8,8 +8,8 @@ use crypto::{Crypticle, KeyString, PrivateKey};
 use rt::Rt;
 use tokio::time::Instant;
 
-/// The key that publications are encrypted with. After a rotation by age, requests encrypted with the old key are
-/// accepted for a while; after one that locks a minion out they are not.
+/// The key that encrypts publications. After a rotation by age, requests encrypted with the old key are accepted for a
+/// while; after a rotation that locks a minion out, they are not.
 pub struct AesKey(RwLock<Keys>);
 
 struct Keys {
@@ -22,7 +22,7 @@ struct Keys {
 pub enum Rotation {
     /// It is old enough. Requests encrypted with it are accepted for this long.
     Age(Duration),
-    /// A minion's key was removed. It must not read or send anything any more.
+    /// A minion's key was removed. It must not be able to read or send anything from now on.
     LockOut,
 }
 
@@ -56,7 +56,7 @@ impl AesKey {
         self.0.read().unwrap_or_else(PoisonError::into_inner).current.clone()
     }
 
-    /// Returns the key before, as long as requests encrypted with it are accepted.
+    /// Returns the previous key, as long as requests encrypted with it are accepted.
     pub fn previous(&self) -> Option<Arc<Generation>> {
         let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
         keys.previous.as_ref().filter(|(_, until)| *until > Instant::now()).map(|(previous, _)| previous.clone())

@@ -1,4 +1,4 @@
-//! The channel's questions about keys. The decisions are made elsewhere.
+//! The interfaces through which the channel asks about keys. Others decide.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,11 +10,11 @@ use value::Map;
 use wire::MinionId;
 use wire::loads::AuthOutcome;
 
-/// Nothing was decided about a minion that signs in, because something failed on this side: it is to try again.
+/// No decision about a minion that signs in, because of a failure on the master. The minion should retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undecided;
 
-/// What a minion that signs in says about itself. Nothing of it is proved.
+/// What a minion that signs in says about itself. None of it is authenticated.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// The id it claims.
@@ -29,10 +29,10 @@ pub struct Offer<'a> {
 
 /// Knows the minions' keys.
 pub trait KeyBook: Send + Sync {
-    /// Decides about a minion that signs in, and stores what follows.
+    /// Decides about the key of a minion that signs in, and stores the result.
     ///
     /// # Errors
-    /// When something fails on this side, which is in the log.
+    /// When the decision fails on the master. The reason is in the log.
     fn sign_in(&self, offer: &Offer<'_>) -> Result<AuthOutcome, Undecided>;
 
     /// Returns the accepted key of a minion.
@@ -41,21 +41,21 @@ pub trait KeyBook: Send + Sync {
 
 /// Knows the session keys.
 pub trait SessionBook: Send + Sync {
-    /// Returns the session key of a minion, making one when there is none or it is older than `life`.
+    /// Returns the session key of a minion. Creates one if there is none, or if it is older than `life`.
     fn session(&self, id: &MinionId, life: Duration) -> io::Result<Arc<Session>>;
 
-    /// Returns the session key before the current one, as long as it counts: shortly after it was replaced because of
-    /// its age.
+    /// Returns the previous session key while it is still valid: for a short time after it was replaced because of its
+    /// age.
     fn previous(&self, id: &MinionId) -> Option<Arc<Session>>;
 
-    /// Forgets the session key of a minion. Nothing encrypted with it counts any more.
+    /// Forgets the session key of a minion. Nothing encrypted with it is accepted any more.
     fn forget(&self, id: &MinionId);
 
     /// Returns whether a minion has ever proved its identity with an envelope of version 3. Not called when only
-    /// those are accepted.
+    /// version 3 is accepted.
     fn is_current(&self, id: &MinionId) -> bool;
 
-    /// Remembers, also for later starts, that a minion has proved its identity with an envelope of version 3.
+    /// Remembers across restarts that a minion has proved its identity with an envelope of version 3.
     fn note_current(&self, id: &MinionId);
 }
 

@@ -29,21 +29,21 @@ pub use sign_in::{Decided, MasterKeySignature, SignedIn};
 pub struct Settings {
     /// Oldest envelope version that is accepted (`minimum_auth_version`, 3; 0 accepts all).
     pub minimum_auth_version: i64,
-    /// Seconds for which an encrypted request is valid (`request_server_ttl`; 0 means for ever).
+    /// Seconds for which an encrypted request is valid (`request_server_ttl`; 0 means forever).
     pub request_server_ttl: i64,
     /// Lifetime of a session key (`publish_session`, a day).
     pub publish_session: Duration,
-    /// The port minions are told to listen to (`publish_port`).
+    /// The port for publications that minions are told (`publish_port`).
     pub publish_port: u16,
     /// Publications are signed (`sign_pub_messages`).
     pub sign_pub_messages: bool,
     /// How publications are signed (`publish_signing_algorithm`).
     pub publish_signing_algorithm: Signature,
-    /// The abilities beyond Salt that minions of Saltern are told about.
+    /// The abilities beyond Salt that this master announces to Saltern minions.
     pub abilities: Abilities,
 }
 
-/// The keys a master shows.
+/// The keys that a master presents.
 pub struct Identity {
     /// The key pair `master.pem`.
     pub key: PrivateKey,
@@ -66,7 +66,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes a server with a new AES key.
+    /// Creates a server with a new AES key.
     pub fn new(
         settings: Settings,
         identity: Identity,
@@ -84,18 +84,18 @@ impl Server {
         &self.aes
     }
 
-    /// Makes a new AES key. Minions sign in again when they meet a publication they cannot decrypt.
+    /// Creates a new AES key. Minions sign in again when they receive a publication that they cannot decrypt.
     pub fn rotate(&self, reason: Rotation) {
         self.aes.rotate(&self.rt, reason);
     }
 
-    /// Returns whether what came with a request that minions repeat, such as grains, may be stored: the first time for each
+    /// Returns whether the data in a request that minions may repeat, such as grains, may be stored: once for each
     /// nonce.
     pub fn may_store(&self, id: &MinionId, nonce: Option<&str>) -> bool {
         nonce.is_none_or(|nonce| self.replays.may_store(id, nonce))
     }
 
-    /// Returns the keys that this master shows.
+    /// Returns the keys that this master presents.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -1,4 +1,4 @@
-//! Accepting a request: the checks that every request passes, in Salt's order.
+//! Accepts requests: the checks that every request must pass, in Salt's order.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::replays::{Replay, Sent};
 use super::reply::{Seal, Sealer};
 use super::{Answer, Server, Session};
 
-/// A request that passed.
+/// A request that passed the checks.
 pub enum Opened {
     /// A sign-in.
     SignIn(Clear),
-    /// A command in the clear; it carries credentials of its own.
+    /// An unencrypted command, which carries its own credentials.
     Clear(Map),
     /// A command of a known minion.
     Sealed(SealedRequest),
@@ -24,13 +24,14 @@ pub enum Opened {
 
 /// A command of a known minion.
 pub struct SealedRequest {
-    /// The sender. With envelope version 3 it is proved; older versions prove it only with a token.
+    /// The sender. It is authenticated with envelope version 3, and with older versions only if the request has a
+    /// token.
     pub id: Option<MinionId>,
     /// The command's name.
     pub cmd: String,
-    /// What kind of program sent it. Proven as far as the id is.
+    /// What kind of program sent it. As trustworthy as the id.
     pub sender: Sender,
-    /// Its fields, without nonce, token and what says who the sender is.
+    /// Its fields, without nonce, token and the description of the sender.
     pub load: Map,
     /// The load had a token (older requests may have none).
     pub token: bool,
@@ -38,14 +39,14 @@ pub struct SealedRequest {
     pub seal: Seal,
 }
 
-/// Why a request is refused, and what its sender is told.
+/// Why a request is refused, and the answer for its sender.
 #[derive(Debug)]
 pub struct Refused {
-    /// The answer, as the real master words it.
+    /// The answer, in the words of the real master.
     pub answer: Answer,
     /// What was wrong, for the log.
     pub reason: String,
-    /// The minion with an accepted key in whose name the request came. That may not be its sender.
+    /// The minion with an accepted key that the request claims as its sender.
     pub about: Option<MinionId>,
 }
 
@@ -63,7 +64,7 @@ impl Server {
     /// Opens a request.
     ///
     /// # Errors
-    /// The answer for its sender when it does not pass.
+    /// The answer for its sender, if it fails a check.
     pub fn open(&self, request: Result<Envelope, wire::envelope::Error>) -> Result<Opened, Refused> {
         let envelope = request.map_err(|error| match error {
             wire::envelope::Error::LoadNotMap(_) => {
@@ -127,8 +128,8 @@ impl Server {
         Ok(SealedRequest { id, cmd, sender, load, token: token.is_some(), seal })
     }
 
-    /// Decrypts a load with the current keys or, for a while after a change, with those before. The answer is
-    /// encrypted with the same ones.
+    /// Decrypts a load with the current keys or, for a while after a rotation, with the previous ones. The answer is
+    /// encrypted with the same keys.
     fn unseal(&self, sealed: &Sealed, claimed: Option<&MinionId>) -> Result<(Sealer, Value), Refused> {
         let sealer = match claimed {
             Some(id) => Sealer::Session(self.session(id)?),
@@ -190,8 +191,8 @@ impl Server {
         }
     }
 
-    /// Removes the nonce from a load and checks its form. The answer is encrypted or signed with it. No release sends
-    /// another form, or a request of version 3 without one.
+    /// Removes the nonce from a load and checks its form. The answer is encrypted or signed with it. No release sends a
+    /// nonce of another form, or a request of version 3 without one.
     fn check_nonce(
         &self,
         load: &mut Map,
@@ -220,9 +221,8 @@ impl Server {
         })
     }
 
-    /// Checks the sender of a request of version 2. Those are encrypted with a key that every minion has: only a
-    /// token proves the sender. The releases that use this version leave it out of three of the requests that name
-    /// one.
+    /// Checks the sender of a request of version 2. These are encrypted with a key that every minion has, so only a
+    /// token authenticates the sender. The releases that use this version send three kinds of requests without a token.
     fn check_old_sender(
         &self,
         load: &Map,
@@ -255,8 +255,8 @@ impl Server {
 /// The version whose requests all carry a token, the time and a nonce.
 const CURRENT: i64 = wire::envelope::CURRENT_VERSION;
 
-/// The requests that name their sender and that releases before 3006.12 and 3007.4 send without a token. Without them
-/// such minions could not be used at all, so they are accepted for minions that have never used version 3.
+/// The requests that name their sender and that releases before 3006.12 and 3007.4 send without a token. Such minions
+/// could not work if these were refused, so they are accepted for minions that have never used version 3.
 const WITHOUT_TOKEN: [&str; 3] = ["_return", "_syndic_return", "_pillar"];
 
 fn open_clear(clear: Clear) -> Result<Opened, Refused> {

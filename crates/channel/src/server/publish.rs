@@ -8,14 +8,14 @@ use wire::loads::PublicationMessage;
 
 use super::{Generation, Server};
 
-/// The position of a publication among all of this master's: its key and its serial number.
+/// The position of a publication in the sequence of this master's publications: its key and its serial number.
 ///
-/// Minions take a publication with a lower serial number than the last one for a replay, so publications must be sent
-/// in the order of their numbers.
+/// Minions drop a publication with a lower serial number than the last one as a replay, so publications must be sent in
+/// the order of their numbers.
 pub struct Numbered {
     generation: Arc<Generation>,
     serial: Option<u64>,
-    /// The same publication under the key before, for minions that do not have the new one.
+    /// The same publication under the previous key, for minions that do not have the new one.
     before: Option<Box<Numbered>>,
 }
 
@@ -31,19 +31,19 @@ impl Server {
         Numbered::next(self.aes.current())
     }
 
-    /// Numbers the next publication under the key before a rotation, as long as that counts.
+    /// Numbers the next publication under the previous key, while that is still valid.
     pub fn number_before(&self) -> Option<Numbered> {
         self.aes.previous().map(Numbered::next)
     }
 
-    /// Returns a position without a number, for what may be sent at any time: a minion of Salt that has to sign in to
-    /// read it may have read the next publication before.
+    /// Returns a position without a number, for a message that may arrive out of order: a Salt minion that must sign in
+    /// to read it may already have read the next publication.
     pub fn unnumbered(&self) -> Numbered {
         Numbered { serial: None, generation: self.aes.current(), before: None }
     }
 
-    /// Numbers a publication that only minions of Saltern get. Soon after a rotation, the old key decrypts it as
-    /// well.
+    /// Numbers a publication for Saltern minions only. Shortly after a rotation, it can also be decrypted with the old
+    /// key.
     pub fn number_word(&self) -> Numbered {
         let before = self.number_before().map(Box::new);
         Numbered { before, ..self.number_publication() }

@@ -1,10 +1,10 @@
-//! Encrypted requests that arrive a second time.
+//! Detects replays of encrypted requests.
 //!
-//! Whoever can read and write on the way may send a minion's request again as it was, to fire its event twice or to put old
-//! grains and mine data in the place of newer ones. A minion's requests carry the time by its own clock and a nonce. For each
-//! minion the nonces of the last few minutes are remembered, and what is older than that is refused, by the clock of the
-//! minion itself: it may be wrong, but it goes forward. When it was set back, the minion gets a new session key with its next
-//! sign-in, which old requests do not open with, and its clock starts over.
+//! An attacker on the network path could send a minion's request again, to fire its event twice or to replace new
+//! grains and mine data with old ones. A minion's requests carry the time by its own clock and a nonce. For each minion
+//! the nonces of the last few minutes are remembered, and older requests are refused. Age is measured by the minion's
+//! own clock, which may be wrong but moves forward. If it was set back, the minion gets a new session key with its next
+//! sign-in. Old requests cannot be decrypted with that key, so any time is accepted again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,16 @@ use wire::MinionId;
 /// How long nonces are remembered, in seconds. Every release gives up on a request long before that.
 const WINDOW: i64 = 300;
 
-/// The largest number of nonces of one minion. When there are more within the window, it ends at the oldest
-/// remembered one.
+/// The largest number of nonces of one minion. If there are more within the window, requests older than the oldest
+/// remembered one are refused.
 const MOST: usize = 1024;
 
 /// The shortest time between two session keys that a minion gets because of its clock, in seconds.
 const RENEWAL: i64 = 60;
 
-/// Requests that are answered as often as they arrive. Honest minions repeat them under one nonce: Salt does so with `_pillar`
-/// when the answer is late. What `_pillar` leaves on the master is stored once for each nonce: [`Replays::may_store`].
+/// Requests that are answered each time they arrive. Honest minions repeat them with the same nonce: Salt does so with
+/// `_pillar` when the answer is late. The data in a `_pillar` request are stored only once for each nonce:
+/// [`Replays::may_store`].
 const QUESTIONS: [&str; 14] = [
     "_pillar",
     "_serve_file",
@@ -40,9 +41,9 @@ const QUESTIONS: [&str; 14] = [
     "pub_ret",
 ];
 
-/// An encrypted request, as far as it counts here.
+/// The parts of an encrypted request that identify it.
 pub struct Sent<'a> {
-    /// The sender; proved.
+    /// The authenticated sender.
     pub id: &'a MinionId,
     /// When it was sent, by the sender's clock.
     pub ts: i64,
@@ -55,15 +56,15 @@ pub struct Sent<'a> {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// This very request was received before.
+    /// The same request was received before.
     Again,
-    /// It is much older than others of this minion.
+    /// It is much older than other requests of this minion.
     Old,
 }
 
 /// What minions sent recently.
 pub struct Replays {
-    /// When this master started. What was sent long before that may have been accepted by the process before.
+    /// When this master started. Requests sent long before may have been accepted by the previous process.
     started: i64,
     minions: Mutex<HashMap<MinionId, Lately>>,
 }
@@ -73,14 +74,14 @@ struct Lately {
     /// Anything older is refused.
     floor: i64,
     nonces: VecDeque<(i64, u128)>,
-    /// Something older was received, so the session key should be replaced.
+    /// An older request was received, so the session key should be replaced.
     suspect: bool,
     /// When it was last replaced, by the master's clock.
     renewed: Option<i64>,
 }
 
 impl Replays {
-    /// Makes an empty memory.
+    /// Creates an empty memory.
     pub fn new(started: i64) -> Self {
         Replays { started, minions: Mutex::default() }
     }
@@ -97,8 +98,8 @@ impl Replays {
         lately.admit(sent)
     }
 
-    /// Returns whether what came with a request that is answered more than once may be stored: the first time for each nonce.
-    /// Otherwise an old request that is sent again would put old data in the place of newer data.
+    /// Returns whether the data in a request that may be repeated may be stored: once for each nonce. Otherwise a
+    /// replayed request would replace new data with old data.
     pub fn may_store(&self, id: &MinionId, nonce: &str) -> bool {
         let mut minions = self.minions();
         // Every request that proves its sender was admitted. Old releases prove nothing, and need no memory.
@@ -106,7 +107,8 @@ impl Replays {
         lately.remember(lately.newest, nonce)
     }
 
-    /// Returns whether a minion that signs in should get a new session key, and starts over with it if so.
+    /// Returns whether a minion that signs in should get a new session key. If so, accepts any time from the minion
+    /// again.
     pub fn renew(&self, id: &MinionId, now: i64) -> bool {
         let mut minions = self.minions();
         let Some(lately) = minions.get_mut(id).filter(|lately| lately.suspect) else { return false };
@@ -147,7 +149,8 @@ impl Lately {
         Ok(())
     }
 
-    /// Remembers a nonce until no request of this time is accepted any more. Returns false for one that is known.
+    /// Remembers a nonce until no request of this time is accepted any more. Returns false if the nonce is already
+    /// known.
     fn remember(&mut self, ts: i64, nonce: &str) -> bool {
         // It was checked to be 32 hexadecimal digits.
         let nonce = u128::from_str_radix(nonce, 16).unwrap_or_default();

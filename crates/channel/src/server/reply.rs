@@ -1,4 +1,4 @@
-//! Answers: in the clear, encrypted, or for one minion only (pillar).
+//! Answers: unencrypted, encrypted, or for one minion only (pillar).
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use super::{Generation, Server, Session};
 /// An answer, which the transport packs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// In the clear.
+    /// Unencrypted.
     Plain(Value),
     /// Encrypted.
     Sealed(Bytes),
 }
 
 impl Answer {
-    /// Makes an answer in the clear.
+    /// Creates an unencrypted answer.
     pub fn plain(value: impl Into<Value>) -> Self {
         Answer::Plain(value.into())
     }
@@ -35,14 +35,14 @@ impl Answer {
     }
 }
 
-/// What the answer to one request is encrypted with.
+/// The key and parameters that encrypt the answer to one request.
 pub struct Seal {
     pub(super) sealer: Sealer,
     pub(super) nonce: Option<String>,
     pub(super) enc_algo: Option<String>,
     pub(super) sig_algo: Option<String>,
     pub(super) version: i64,
-    /// The sender understands the form for large answers.
+    /// The sender understands the format of large answers.
     pub(super) bulk: bool,
 }
 
@@ -82,7 +82,7 @@ impl Seal {
 }
 
 impl Server {
-    /// Encrypts a pillar for one minion with a key of its own, signed by the master.
+    /// Encrypts a pillar for one minion with a one-time key, and signs it.
     ///
     /// # Errors
     /// The answer for the minion when its key, the nonce or an algorithm is missing.

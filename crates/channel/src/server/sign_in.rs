@@ -23,7 +23,7 @@ use super::{Answer, Offer, Server};
 pub enum MasterKeySignature {
     /// Not at all.
     None,
-    /// By the signing key. The signature is made when first needed in each algorithm.
+    /// By the signing key. The signature is computed when first needed, once for each algorithm.
     Key(PrivateKey, Mutex<HashMap<Signature, String>>),
     /// By a stored signature (`master_use_pubkey_signature`): the file's text.
     Stored(String),
@@ -59,7 +59,7 @@ pub struct SignedIn {
     pub answer: Answer,
     /// What was decided; `None` when the request was unusable or the decision failed.
     pub decided: Option<Decided>,
-    /// How long the minion waits for a decision about its key, which waits for an operator.
+    /// How long the minion, whose key is pending, waits for a decision.
     pub awaits: Option<Duration>,
 }
 
@@ -70,7 +70,7 @@ pub struct Decided {
     pub id: MinionId,
     /// The decision.
     pub outcome: AuthOutcome,
-    /// The key it showed.
+    /// The key that it presented.
     pub public: String,
     /// The grains it sent for autosigning.
     pub grains: Option<Map>,
@@ -99,7 +99,7 @@ struct Request<'a> {
 }
 
 impl Server {
-    /// Answers a sign-in. This takes two operations with a private key; call it where that may take its time.
+    /// Answers a sign-in. This takes two operations with a private key, so do not call it from an async task.
     pub fn sign_in(&self, request: &Clear, peer: IpAddr) -> SignedIn {
         let nonce = request.load.get_str("nonce");
         // What we sign must not be the sender's choice.
@@ -139,7 +139,8 @@ impl Server {
         SignedIn { answer, decided, awaits }
     }
 
-    /// The answer also says that the minion may wait for the decision; a minion of Salt ignores that.
+    /// Returns the answer for a pending key. It also says that the minion may wait for the decision, which Salt minions
+    /// ignore.
     fn pending(&self, request: &Request<'_>, signature: Signature) -> Answer {
         let mut extra = Map::new();
         // A simulation has no kernel that tells of decisions.
@@ -211,12 +212,12 @@ impl Server {
     }
 }
 
-/// Returns the answer for a failure on our side. It is no verdict: the minion keeps its key and retries soon.
+/// Returns the answer for a failure on the master. The minion keeps its key and retries soon.
 fn try_again() -> Answer {
     Answer::Plain(AuthReply::TryAgain.to_value())
 }
 
-/// Escapes and cuts a stranger's id for a log line.
+/// Escapes and shortens an invalid id for a log line.
 fn escaped_id(id: Option<&Value>) -> String {
     let text = match id {
         Some(Value::Str(text)) => text.to_string(),

@@ -1,8 +1,7 @@
-//! Tokens that were verified before.
+//! A cache of verified tokens.
 //!
-//! The token in each request is the word `salt`, encrypted with the minion's private key. The padding is not random,
-//! so the same key always gives the same token. A token that was verified once need not be verified again while the
-//! key is the same.
+//! The token in each request is the word `salt`, encrypted with the minion's private key. The padding is not random, so
+//! the same key always gives the same token. A verified token need not be verified again while the key is the same.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +16,7 @@ pub struct VerifiedTokens(Mutex<KeysByMinion>);
 type KeysByMinion = HashMap<MinionId, (Arc<PublicKey>, Vec<u8>)>;
 
 impl VerifiedTokens {
-    /// Returns whether the token proves that its sender has the private half of the key.
+    /// Returns whether the token proves that the sender has the private half of the key.
     pub fn verify(&self, id: &MinionId, key: &Arc<PublicKey>, token: &[u8]) -> bool {
         // The key is compared by identity: an exchanged key is another object, and its old token counts no more.
         let known = self.lock().get(id).is_some_and(|(known, good)| Arc::ptr_eq(known, key) && good == token);
