@@ -1,4 +1,5 @@
-//! Accepting connections. Those whose peer has not introduced itself are strangers: few at a time, and not for long.
+//! Accepts connections. A stranger is a connection whose peer has not introduced itself; their number and their time
+//! are limited.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +17,7 @@ use wire::Network;
 use crate::Error;
 use crate::capacity::{Guest, Seat};
 
-/// How long a stranger may stay when there is no room for others.
+/// How long a stranger may stay when there is no room for new connections.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Accepts connections and runs `guest` for each. Dropping the handle closes all of them, and the listener.
@@ -80,7 +81,7 @@ where
     }))
 }
 
-/// A socket for both families shows IPv4 addresses as IPv6 ones (`::ffff:192.0.2.1`).
+/// Converts IPv4-mapped IPv6 addresses (`::ffff:192.0.2.1`), which a socket for both families reports, to IPv4.
 fn canonical(peer: SocketAddr) -> SocketAddr {
     match peer.ip().to_canonical() {
         IpAddr::V4(address) => SocketAddr::new(address.into(), peer.port()),
@@ -106,18 +107,18 @@ fn report(kind: &str, ended: Result<(SocketAddr, Result<(), Error>), JoinError>,
     }
 }
 
-/// Says whether an operator should know why a connection was closed.
+/// Returns whether an operator should know why a connection was closed.
 fn is_of_interest(reason: &Error) -> bool {
     use Error::{Budget, Displaced, Request, Slow, SlowReader};
     matches!(reason, Budget(_) | Slow(_) | SlowReader(_) | Displaced | Request(_))
 }
 
-/// Addresses whose certificates were complained about: one line in the log for each, and not soon another.
+/// The addresses whose invalid certificates were logged, so that each is logged only once in a while.
 #[derive(Default)]
 struct Complaints(HashMap<Network, Instant>);
 
 impl Complaints {
-    /// How long an address is not reported again.
+    /// The time between two reports about an address.
     const QUIET: Duration = Duration::from_secs(600);
 
     /// The largest number of addresses that are remembered. Others are logged at debug level only.
@@ -155,7 +156,7 @@ async fn rest_after(error: &std::io::Error, told: &mut Option<Instant>) {
 const ADVICE: &str = "Raise the option 'max_open_files', and the limit of the system if that is lower (LimitNOFILE of the \
                       service, ulimit -n, fs.file-max)";
 
-/// Closes a connection at once. The files that are left belong to existing connections; the new peer has to retry.
+/// Closes a connection at once. The remaining file descriptors are for existing connections; the new peer has to retry.
 fn turn_away(peer: SocketAddr, seats: usize, told: &mut Option<Instant>) {
     debug!(%peer, "a connection is closed at once: there are too many");
     if is_time_to_tell(told) {
@@ -173,7 +174,7 @@ fn is_time_to_tell(told: &mut Option<Instant>) -> bool {
     due
 }
 
-/// Where connections stay until their peers have introduced themselves.
+/// The connections whose peers have not introduced themselves.
 struct Lobby {
     limit: usize,
     strangers: Mutex<Strangers>,
@@ -191,7 +192,7 @@ struct Strangers {
 struct Stranger {
     network: Network,
     since: Instant,
-    /// Dropped to send the stranger away.
+    /// Dropped to disconnect the stranger.
     _stay: oneshot::Sender<()>,
 }
 
@@ -200,7 +201,7 @@ impl Lobby {
         Arc::new(Lobby { limit: limit.max(1), strangers: Mutex::default(), left: Notify::new() })
     }
 
-    /// Waits for room. The oldest stranger of the address with the most strangers has to make it.
+    /// Waits for room. The oldest stranger of the address with the most strangers is disconnected.
     async fn enter(self: &Arc<Self>, guest: Arc<Guest>) -> Place {
         let network = guest.network;
         loop {
@@ -268,7 +269,7 @@ fn lock(strangers: &Mutex<Strangers>) -> MutexGuard<'_, Strangers> {
     strangers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The right of one connection to be a stranger for a while.
+/// The place of one stranger.
 pub(crate) struct Place {
     lobby: Arc<Lobby>,
     number: u64,
@@ -283,12 +284,12 @@ pub(crate) fn is_from_here(connection: &Connection) -> bool {
 }
 
 impl Place {
-    /// Returns the connection that has this place.
+    /// Returns the connection to which this place belongs.
     pub(crate) fn guest(&self) -> Arc<Guest> {
         self.guest.clone()
     }
 
-    /// Waits for the introduction, until the time has passed or others need the place.
+    /// Waits for the introduction, until the timeout or until another connection needs the place.
     pub(crate) async fn during<T>(
         mut self,
         limit: Duration,

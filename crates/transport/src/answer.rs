@@ -8,25 +8,26 @@ use wire::msgpack::{Packing, pack, pack_bytes_header};
 
 use crate::budget::{Kept, Share};
 
-/// Something that is dropped when the answer has been written, or cannot be written any more.
+/// A value that is dropped when the answer has been written, or can no longer be written.
 pub(crate) type Guard = Box<dyn Any + Send>;
 
 /// A packed answer.
 pub(crate) struct PackedAnswer {
-    /// What precedes the body.
+    /// The bytes before the body.
     head: Vec<u8>,
     body: Bytes,
     held: Held,
 }
 
-/// What is given back when an answer has been written.
+/// Resources that are released when an answer has been written.
 pub(crate) struct Held {
     _charged: Kept,
     _guard: Option<Guard>,
 }
 
 impl PackedAnswer {
-    /// Packs an answer and charges it to the budget. An answer of bytes, which may be large, is not copied.
+    /// Packs an answer and charges it to the budget. An answer that consists of bytes is not copied, since it may be
+    /// large.
     pub(crate) fn new(answer: Value, packing: Packing, share: &Share, guard: Option<Guard>) -> Self {
         let mut head = Vec::new();
         let body = match answer {
@@ -45,7 +46,7 @@ impl PackedAnswer {
         self.head.len() + self.body.len()
     }
 
-    /// Returns the bytes to write after those of a frame, and what has to be kept until they are written.
+    /// Returns the bytes of a frame and of this answer, and the resources to hold until they are written.
     pub(crate) fn after(mut self, mut frame: Vec<u8>) -> (impl Buf + use<>, Held) {
         frame.append(&mut self.head);
         (Bytes::from(frame).chain(self.body), self.held)

@@ -1,8 +1,9 @@
-//! A bound on what strangers make us keep: unfinished messages, requests nobody has answered yet, and answers nobody has read.
+//! A limit on the memory that peers can make us use: unfinished messages, unanswered requests, and answers that are not
+//! read.
 //!
-//! There are two bounds: one for all connections together, and a smaller one for those that have proved nothing, so that
-//! strangers cannot take the room of minions. When a bound is reached, the largest unfinished message of the address that
-//! holds the most loses its place: a few peers that finish nothing keep nobody else out.
+//! There are two bounds: one for all connections together, and a smaller one for unauthenticated connections, so that
+//! strangers cannot use up the memory of minions. When a bound is reached, the largest unfinished message of the
+//! address that holds the most is dropped, so a few peers that never finish their messages cannot keep others out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +13,14 @@ use wire::Network;
 use crate::Error;
 use crate::capacity::Guest;
 
-/// What a message may hold without asking.
+/// The number of bytes of a message that are not counted.
 const FREE: usize = 64 << 10;
 
-/// What a clear request and an answer may hold without asking: some of them wait by the thousand, and a sign-in has two
-/// kilobytes.
+/// The number of bytes of an unencrypted request or an answer that are not counted. Thousands of them may wait, and a
+/// sign-in has two kilobytes.
 const FREE_CLEAR: usize = 4 << 10;
 
-/// Bytes that all connections together may hold.
+/// The number of bytes that all connections together may hold.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -44,7 +45,7 @@ struct Holder {
 }
 
 impl Budget {
-    /// A budget of so many bytes, of which connections that have proved nothing may hold a part.
+    /// Creates a budget of `limit` bytes. Unauthenticated connections may hold `unproven` of them.
     pub fn new(limit: usize, unproven: usize) -> Arc<Self> {
         Arc::new(Budget { limit, unproven: unproven.min(limit), holdings: Mutex::default() })
     }
@@ -54,8 +55,8 @@ impl Budget {
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends holders away until what is held fits; an error when it is the one with this number that has to go, or when what
-    /// is complete takes all the room.
+    /// Drops unfinished messages until the rest is within the limit. Returns an error if the message with this number
+    /// must be dropped, or if complete messages alone exceed the limit.
     fn make_room(&self, holdings: &mut Holdings, number: Option<u64>) -> Result<(), Error> {
         while let Some((limit, only_unproven)) = self.exceeded(holdings) {
             let unfinished: usize = holdings.of(only_unproven).map(|(_, holder)| holder.bytes).sum();
@@ -87,7 +88,7 @@ impl Holdings {
         self.holders.iter().filter(move |(_, holder)| holder.unproven || !only_unproven)
     }
 
-    /// The largest message of the address that holds the most; this one if others are no larger.
+    /// Returns the largest message of the address that holds the most; the one with this number if no other is larger.
     fn largest(&self, only_unproven: bool, number: Option<u64>) -> Option<u64> {
         let mut by_network = HashMap::<Network, usize>::new();
         for (_, holder) in self.of(only_unproven) {
@@ -116,39 +117,40 @@ impl Holdings {
     }
 }
 
-/// The part of the budget that the unfinished message of one connection uses; given back when dropped.
+/// The part of the budget that the unfinished message of one connection uses. Released when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Option<(Arc<Budget>, Arc<Guest>)>,
-    /// The number in the holdings, when more is held than every message may.
+    /// The number among the holdings, if the message exceeds the size that is not counted.
     number: Option<u64>,
 }
 
 impl Share {
-    /// A share of a budget, or of none, which has no bound.
+    /// Creates a share of a budget. Without a budget there is no limit.
     pub(crate) fn of(budget: Option<(Arc<Budget>, Arc<Guest>)>) -> Self {
         Share { of: budget, number: None }
     }
 
-    /// Holds bytes of a complete message; they may exceed the limit, since they are there already.
+    /// Counts the bytes of a complete message. They may exceed the limit, because they are already in memory.
     pub(crate) fn keep(&self, bytes: usize) -> Kept {
         self.keep_beyond(FREE, bytes, |_, _| Ok(())).unwrap_or_default()
     }
 
-    /// Holds bytes of an answer until it is written; they are there already too.
+    /// Counts the bytes of an answer until it is written. They may exceed the limit, too.
     pub(crate) fn keep_answer(&self, bytes: usize) -> Kept {
         self.keep_beyond(FREE_CLEAR, bytes, |_, _| Ok(())).unwrap_or_default()
     }
 
-    /// A share of the same budget for the same peer, which holds nothing yet.
+    /// Returns another, empty share of the same budget for the same peer.
     pub(crate) fn another(&self) -> Share {
         Share::of(self.of.clone())
     }
 
-    /// Holds bytes of a clear request, and of what it was decoded to. Unfinished messages make room for it.
+    /// Counts the bytes of an unencrypted request and of its decoded form. Drops unfinished messages to make room for
+    /// it.
     ///
     /// # Errors
-    /// When strangers wait with too much already.
+    /// When unauthenticated connections hold too much already.
     pub(crate) fn keep_clear(&self, bytes: usize) -> Result<Kept, Error> {
         self.keep_beyond(FREE_CLEAR, bytes, |budget, holdings| budget.make_room(holdings, None))
     }
@@ -174,17 +176,17 @@ impl Share {
         Ok(Kept { budget: Some(budget.clone()), bytes, unproven })
     }
 
-    /// Says whether more is held than every message may.
+    /// Returns whether the message exceeds the size that is not counted.
     pub(crate) fn is_held(&self) -> bool {
         self.number.is_some()
     }
 
-    /// Whose share it is, if there is a budget.
+    /// Returns the connection to which the share belongs, if there is a budget.
     pub(crate) fn guest(&self) -> Option<&Arc<Guest>> {
         self.of.as_ref().map(|(_, guest)| guest)
     }
 
-    /// Notes that so many bytes are held now; an error when this message has to make room.
+    /// Sets the number of bytes that are held. Returns an error if this message must be dropped.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Error> {
         let Some((budget, guest)) = &self.of else { return Ok(()) };
         let wanted = bytes.saturating_sub(FREE);
@@ -209,7 +211,7 @@ impl Share {
         if wanted > held { budget.make_room(&mut holdings, Some(number)) } else { Ok(()) }
     }
 
-    /// Gives everything back.
+    /// Releases all bytes.
     pub(crate) fn release(&mut self) {
         if let (Some((budget, _)), Some(number)) = (&self.of, self.number.take()) {
             budget.holdings().remove(number);
@@ -223,8 +225,8 @@ impl Drop for Share {
     }
 }
 
-/// The part of the budget that a complete request uses until it is answered, or an answer until it is written; given back when
-/// dropped.
+/// The part of the budget that a complete request uses until it is answered, or an answer until it is written. Released
+/// when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     budget: Option<Arc<Budget>>,
@@ -261,7 +263,7 @@ mod tests {
         Share::of(Some((budget.clone(), guest.clone())))
     }
 
-    /// What all hold, and what those hold who have proved nothing.
+    /// Returns the bytes that all connections hold, and those that unauthenticated connections hold.
     fn held(budget: &Budget) -> (usize, usize) {
         let holdings = budget.holdings();
         (holdings.all, holdings.unproven)

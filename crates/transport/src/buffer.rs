@@ -11,7 +11,7 @@ use crate::budget::Share;
 use crate::capacity::Guest;
 use crate::{Budget, Error};
 
-/// How long a peer may accept no byte of what we write.
+/// How long a write may make no progress.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
 /// Room for an idle connection, in bytes.
@@ -23,14 +23,14 @@ const BUSY: usize = 64 << 10;
 /// The most memory that is reserved for a message because of its announced length, in bytes.
 const ANNOUNCED: usize = 4 << 20;
 
-/// The least number of bytes of a large message that have to arrive per second, on average over a [`Pace`]: 64
-/// kbit/s, which is what the slowest lines of minions carry.
+/// The minimum number of bytes of a large message that must arrive per second, on average over a [`Pace`]: 64 kbit/s,
+/// the rate of the slowest lines to minions.
 const SLOWEST: usize = 8 << 10;
 
-/// The time over which the rate of a peer that reads an answer is averaged.
+/// The time over which the rate at which a peer reads an answer is averaged.
 const READING: Duration = Duration::from_secs(30);
 
-/// How fast the large message comes that is being read.
+/// The rate at which a large message arrives.
 #[derive(Debug)]
 struct Pace {
     until: Instant,
@@ -38,19 +38,19 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the time over which the pace is measured. Strangers have less.
+    /// Returns the time over which the pace is measured. It is shorter for unauthenticated peers.
     fn time(guest: Option<&Arc<Guest>>) -> Duration {
         Duration::from_secs(if guest.is_none_or(|guest| guest.is_proven()) { 30 } else { 10 })
     }
 }
 
-/// Received bytes: little room while idle, enough for a whole message once its length is known.
+/// Received bytes. The buffer is small while idle, and large enough for a whole message once its length is known.
 #[derive(Debug)]
 pub(crate) struct ReadBuffer {
-    /// The bytes. Whoever decodes them removes them from the front.
+    /// The bytes. The decoder removes them from the front.
     pub(crate) bytes: BytesMut,
-    /// The largest capacity of `bytes` since it was last replaced. When a message is taken off the front, the rest reports a
-    /// small capacity but keeps the whole allocation.
+    /// The largest capacity of `bytes` since it was last replaced. After a message was split off the front, the rest
+    /// reports a small capacity but keeps the whole allocation alive.
     allocated: usize,
     room: usize,
     share: Share,
@@ -62,8 +62,8 @@ impl ReadBuffer {
         ReadBuffer { bytes: BytesMut::new(), allocated: 0, room: LEAST, share: Share::of(budget), pace: None }
     }
 
-    /// Reads once, with room for `missing` bytes if that number is known to come. `elsewhere` bytes of the same
-    /// message were removed already. Cancel safe: may be dropped and called again.
+    /// Reads once, with room for `missing` bytes if it is known that they will arrive. `elsewhere` bytes of the same
+    /// message were already removed. Cancel safe: may be dropped and called again.
     pub(crate) async fn fill(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -90,7 +90,7 @@ impl ReadBuffer {
         if count == 0 { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Reads more of a large message, as long as it arrives fast enough and nobody else needs its memory.
+    /// Reads more of a large message, as long as it arrives fast enough and its memory is not needed for others.
     async fn read_in_time(&mut self, stream: &mut (impl AsyncRead + Unpin), most: usize) -> Result<usize, Error> {
         let guest = self.share.guest().cloned();
         let time = Pace::time(guest.as_ref());
@@ -140,7 +140,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Returns to the budget what was held for the message that was removed. Keeps none of its memory if it was large.
+    /// Releases the budget of the message that was removed, and its memory if it was large.
     pub(crate) fn release_message(&mut self) {
         self.share.release();
         let rest = self.bytes.len();
@@ -150,7 +150,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Moves the bytes to memory of their own, of at least this size.
+    /// Moves the bytes to a new allocation of at least this size.
     fn replace(&mut self, size: usize) {
         let mut bytes = BytesMut::with_capacity(size);
         bytes.extend_from_slice(&self.bytes);
@@ -194,7 +194,7 @@ pub(crate) async fn write_in_time(stream: &mut (impl AsyncWrite + Unpin), mut by
     Ok(())
 }
 
-/// Writes some bytes and takes them off the front. May be dropped and called again.
+/// Writes some bytes and removes them from the front. May be dropped and called again.
 pub(crate) async fn write_once(stream: &mut (impl AsyncWrite + Unpin), bytes: &mut impl Buf) -> Result<(), Error> {
     let written = tokio::time::timeout(STALLED, stream.write_buf(bytes)).await;
     match written.map_err(|_| Error::Stalled(STALLED))?? {
@@ -343,7 +343,8 @@ mod tests {
         assert!(matches!(given_up, Error::Slow(_)));
     }
 
-    /// Writes an answer to a peer that reads `bytes` a second for some seconds, then nothing. Returns when the writing ended.
+    /// Writes an answer to a peer that reads `bytes` per second for some seconds, then nothing. Returns the time at
+    /// which the write ended.
     async fn written(answer: usize, bytes: usize, seconds: u64) -> (Result<(), Error>, Duration) {
         let (mut near, mut far) = tokio::io::duplex(64);
         let reading = tokio::spawn(async move {

@@ -1,7 +1,8 @@
-//! How many connections there may be: some files are kept for everything else the process opens.
+//! Limits the number of connections, because some file descriptors are reserved for everything else that the process
+//! opens.
 //!
-//! When all places are taken, a new connection gets that of another one: of the address with the most silent connections if
-//! they are many, otherwise of one that is idle and whose peer can make another.
+//! When all seats are taken, another connection is closed for a new one: one of the address with the most silent
+//! connections if there are many, otherwise one that is idle and whose peer can reconnect.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -14,28 +15,28 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::Network;
 
-/// The connections taken in by all servers of this process that are still there.
+/// The open connections of all servers of this process.
 static GUESTS: Mutex<Guests> = Mutex::new(Guests { next: 0, by_number: BTreeMap::new(), known: None });
 
-/// Connections that were closed at once because there were too many.
+/// The number of connections that were closed at once because there were too many.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// Connections that can be done without for now wait here; who has waited the longest goes first.
+/// Idle connections wait here to be closed if their seat is needed. The one that has waited longest is closed first.
 static IDLE: Notify = Notify::const_new();
 
-/// Somebody has left.
+/// Notified when a connection has ended.
 static LEFT: Notify = Notify::const_new();
 
-/// How long a connection has to be idle before it can be asked to leave: its peer may come back at once.
+/// How long a connection must be idle before it may be closed for another one.
 const REST: Duration = Duration::from_millis(300);
 
-/// How long a silent connection may stay although there is no room for others.
+/// How long a silent connection may stay when there is no room for new ones.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a new connection waits for somebody to leave.
+/// How long a new connection waits until another one has ended.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// Returns how many connections this process has taken in and still has.
+/// Returns the number of open connections of this process.
 pub fn connections() -> usize {
     lock().by_number.len()
 }
@@ -45,18 +46,18 @@ pub fn refused_connections() -> u64 {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// A connection that was taken in, and what its peer has shown so far.
+/// An accepted connection, and what is known about its peer so far.
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) network: Network,
     since: Instant,
     /// It has sent a request.
     has_asked: AtomicBool,
-    /// It has proved who it is.
+    /// The peer is authenticated.
     is_proven: AtomicBool,
-    /// Told when others need its place.
+    /// Notified when another connection needs its seat.
     must_leave: Notify,
-    /// Told when others need the memory of its unfinished message.
+    /// Notified when others need the memory of its unfinished message.
     pub(crate) is_over_budget: Notify,
 }
 
@@ -72,12 +73,12 @@ impl Guest {
         })
     }
 
-    /// Notes that it has asked something.
+    /// Notes that the peer has sent a request.
     pub(crate) fn asks(&self) {
         self.has_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that it is who it says.
+    /// Notes that the peer is authenticated.
     pub(crate) fn prove(&self) {
         self.is_proven.store(true, Ordering::Relaxed);
     }
@@ -86,7 +87,7 @@ impl Guest {
         self.is_proven.load(Ordering::Relaxed)
     }
 
-    /// Waits until others need its place.
+    /// Waits until another connection needs its seat.
     pub(crate) async fn must_leave(&self) {
         self.must_leave.notified().await;
     }
@@ -100,16 +101,17 @@ impl Guest {
 struct Guests {
     next: u64,
     by_number: BTreeMap<u64, Arc<Guest>>,
-    /// What [`Guests::busiest`] found, and until when it holds: all have to be looked at for it.
+    /// The last result of [`Guests::busiest`], and until when it is valid. It is cached because it takes a look at all
+    /// connections.
     known: Option<(Instant, Option<(Network, usize)>)>,
 }
 
-/// How long it holds which address has the most silent connections.
+/// How long the result of [`Guests::busiest`] is valid.
 const KNOWN: Duration = Duration::from_millis(100);
 
 impl Guests {
-    /// The address with the most silent connections, and how many those are. Minions that have proved who they are speak for
-    /// others of their address: a whole site may come from one, and subscribers have nothing to say.
+    /// Returns the address with the most silent connections, and how many it has. For each authenticated minion of the
+    /// address one of them is not counted: a whole site may share an address, and subscribers send nothing.
     fn busiest(&mut self, now: Instant) -> Option<(Network, usize)> {
         match self.known {
             Some((until, busiest)) if now < until => busiest,
@@ -132,7 +134,7 @@ impl Guests {
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
     }
 
-    /// Closes the oldest silent connection of an address, if its grace has ended.
+    /// Closes the oldest silent connection of an address, if its grace period has ended.
     fn send_away(&self, network: Network, now: Instant) -> bool {
         let mut guests = self.by_number.values();
         let oldest = guests.find(|guest| guest.network == network && guest.is_silent());
@@ -149,7 +151,7 @@ fn lock() -> MutexGuard<'static, Guests> {
     GUESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One connection among those that are counted.
+/// The seat of one connection among those that are counted.
 #[derive(Debug)]
 pub(crate) struct Seat {
     number: u64,
@@ -157,7 +159,8 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Takes a seat for a connection from this address; when there is none, that of another. Otherwise says how many there are.
+    /// Takes a seat for a connection from this address. If none is free, closes another connection. If that is not
+    /// possible, returns the number of seats.
     pub(crate) async fn find(address: IpAddr) -> Result<Self, usize> {
         let deadline = Instant::now() + MOMENT;
         loop {
@@ -193,14 +196,13 @@ impl Seat {
         Ok(Seat { number, guest })
     }
 
-    /// The connection that has this seat.
+    /// Returns the connection that has this seat.
     pub(crate) fn guest(&self) -> &Arc<Guest> {
         &self.guest
     }
 }
 
-/// For a connection that is idle and whose peer can make another one: waits until its seat is needed. May be dropped and
-/// called again.
+/// Waits until the seat of an idle connection, whose peer can reconnect, is needed. May be dropped and called again.
 pub(crate) async fn seat_is_needed() {
     sleep(REST).await;
     IDLE.notified().await;
@@ -213,8 +215,8 @@ impl Drop for Seat {
     }
 }
 
-/// Returns how many of the files connections may use. A tenth stays free, at least 32 and at most 512, for keys, job
-/// cache, log and programs on this host.
+/// Returns how many of `files` descriptors connections may use. A tenth stays free (at least 32, at most 512) for keys,
+/// job cache, log and programs on this host.
 fn seats(files: u64) -> usize {
     usize::try_from(files.saturating_sub((files / 10).clamp(32, 512))).unwrap_or(usize::MAX)
 }

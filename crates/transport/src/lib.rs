@@ -1,13 +1,13 @@
 //! Sockets that speak Salt's transports: `zeromq` and `tcp`, request and publish, both sides.
 //!
-//! A master has a [`RequestServer`] and a [`Publisher`], a minion has a [`Requester`] and a [`Subscription`] per master. They
-//! carry envelopes and payloads and know nothing of keys. Streams come from the crate `rt`, so all of this runs
-//! simulated; timers are tokio's.
+//! A master has a [`RequestServer`] and a [`Publisher`], a minion has a [`Requester`] and a [`Subscription`] per
+//! master. They carry envelopes and payloads and know nothing about keys. Streams come from the crate `rt`, so all of
+//! this also runs in a simulation; timers are tokio's.
 //!
-//! Bytes from strangers are bounded: in size per message, in sum over all connections ([`Limits`]), in the pace they come with,
-//! and in the time and number of connections that have not introduced themselves. Answers that peers do not read are bounded
-//! as well: they count until they are written, and have to be read at a minimum rate. Clear requests from other hosts are small,
-//! and what is large is decoded on threads that let others go first.
+//! Bytes from strangers are limited: the size of each message, the sum over all connections ([`Limits`]), the minimum
+//! rate, and the number and time of connections that have not introduced themselves. Answers that peers do not read are
+//! limited as well: they count until they are written, and must be read at a minimum rate. Unencrypted requests from
+//! other hosts must be small, and large ones are decoded on threads of low priority.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -42,13 +42,13 @@ pub use publish::{Audience, Delivery, Departures, Introduction, Payload, Publish
 pub use serve::{Incoming, Reply, RequestServer};
 pub use tls::{CertReqs, Tls, TlsSettings};
 
-/// Carries requests to one peer and brings the answers.
+/// Sends requests to one peer and returns the answers.
 pub trait Requester: Send + Sync {
-    /// Sends an envelope and waits for the answer, bytes that are text having become text.
+    /// Sends an envelope and waits for the answer, in which bytes that are valid text are decoded to text.
     fn ask(&self, envelope: Envelope, timeout: Duration) -> BoxFuture<'_, Result<Value, Error>>;
 }
 
-/// Receives what one peer publishes.
+/// Receives the publications of one peer.
 pub trait Subscription: Send {
     /// Waits for the next payload. After an error the subscription has ended.
     fn next(&mut self) -> BoxFuture<'_, Result<bytes::Bytes, Error>>;

@@ -1,4 +1,4 @@
-//! Decoding requests: what costs little at once, the rest on threads of low priority.
+//! Decodes requests: cheap ones at once, the others on threads of low priority.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use wire::msgpack::{self, most_values};
 
 use crate::budget::{Kept, Share};
 
-/// Up to this size, in bytes, a clear request is decoded at once: it takes a few microseconds.
+/// The largest unencrypted request, in bytes, that is decoded at once. That takes a few microseconds.
 const SMALL: usize = 4 << 10;
 
 /// The largest number of values in an encrypted request, whose load is one of them.
@@ -35,20 +35,20 @@ fn too_large(size: usize) -> envelope::Error {
     envelope::Error::TooLarge { size, limit: MOST_FOREIGN_BYTES }
 }
 
-/// Opens the requests of a server.
+/// Decodes the requests of a server.
 #[derive(Clone)]
 pub(crate) struct Opener {
     rt: Rt,
     threads: Arc<Semaphore>,
 }
 
-/// An opened request, and about how many bytes of memory it takes beside its own.
+/// A decoded request, and about how many bytes of memory its decoded form takes in addition to the request itself.
 pub(crate) type Opened = (Result<Envelope, envelope::Error>, usize);
 
-/// Holds the memory of a request until it is answered.
+/// Counts the memory of a request until it is answered.
 ///
 /// # Errors
-/// When strangers hold too much already.
+/// When unauthenticated connections hold too much already.
 pub(crate) fn keep(share: &Share, size: usize, (envelope, cost): &Opened) -> Result<Kept, crate::Error> {
     match envelope {
         // An encrypted request is not decoded yet, so it takes no more than its bytes.
@@ -59,13 +59,13 @@ pub(crate) fn keep(share: &Share, size: usize, (envelope, cost): &Opened) -> Res
 }
 
 impl Opener {
-    /// Opens requests for one server. As many large ones at a time as there are processors.
+    /// Creates the opener of one server. It decodes as many large requests at a time as there are processors.
     pub(crate) fn new(rt: Rt) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Opener { rt, threads: Arc::new(Semaphore::new(threads)) }
     }
 
-    /// Opens a request at once, if that costs little.
+    /// Decodes a request at once, if that is cheap; otherwise returns `None`.
     pub(crate) fn open_now(&self, payload: &Bytes, foreign: bool) -> Option<Opened> {
         match Outline::read(payload, SEALED_VALUES) {
             Ok(outline) if outline.is_sealed() => return Some((outline.open(), 0)),
@@ -79,7 +79,7 @@ impl Opener {
         (payload.len() <= SMALL).then(|| decode(payload, foreign))
     }
 
-    /// Opens a request on a thread of its own.
+    /// Decodes a request on a thread of low priority.
     pub(crate) async fn open_later(self, payload: Bytes, foreign: bool) -> Opened {
         // One at a time per processor: the threads have a low priority, but they take memory.
         let _turn = self.threads.acquire().await;

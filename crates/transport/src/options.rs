@@ -14,7 +14,7 @@ pub enum Kind {
     /// ZMTP over TCP, Salt's default.
     #[default]
     Zeromq,
-    /// MessagePack frames over TCP, with TLS if wished.
+    /// MessagePack frames over TCP, optionally with TLS.
     Tcp,
 }
 
@@ -29,14 +29,14 @@ impl Kind {
     }
 }
 
-/// How a silent peer is found.
+/// How a silent peer is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Silence after which a peer gets a PING, and the time between two that nothing follows.
+    /// The silence after which a PING is sent, and the time between two PINGs without an answer.
     pub every: Duration,
-    /// Silence after which the peer is dead.
+    /// The silence after which the peer counts as dead.
     pub dead_after: Duration,
-    /// The factor by which both are longer for a peer that sends no PING itself.
+    /// The factor by which both times are longer for a peer that sends no PINGs.
     pub slower: u32,
 }
 
@@ -47,29 +47,29 @@ impl Heartbeat {
         Heartbeat { every, dead_after, slower: 1 }
     }
 
-    /// Heartbeats of a server whose peers mostly send a PING themselves after 1.5 s. It sends one only after two
-    /// seconds, so that not both sides send. A peer that fell silent is detected in under 5 s all the same. One that
-    /// never sends a PING, as programs with libzmq by default, gets one every ten seconds.
+    /// Heartbeats of a server whose peers mostly send a PING themselves after 1.5 s. The server sends one only after
+    /// two seconds, so that usually only one side sends. A silent peer is still detected in under 5 s. A peer that
+    /// never sends a PING, such as a program with libzmq's defaults, gets one every ten seconds.
     pub const fn of_servers() -> Self {
         Heartbeat { every: Duration::from_secs(2), dead_after: Duration::from_millis(4500), slower: 5 }
     }
 }
 
-/// A PING every 1.5 s: a peer that fell silent is detected in under 5 s.
+/// A PING every 1.5 s: a silent peer is detected in under 5 s.
 impl Default for Heartbeat {
     fn default() -> Self {
         Heartbeat::every(Duration::from_millis(1500))
     }
 }
 
-/// Bounds on what strangers may cost.
+/// Limits on the resources that peers may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Largest message in bytes.
     pub message: usize,
     /// Largest sum of unfinished messages and unanswered requests over all connections, in bytes.
     pub unfinished: usize,
-    /// The part of it for connections whose peer has not proved who it is.
+    /// The part of `unfinished` for connections whose peer is not authenticated.
     pub unproven: usize,
     /// The largest number of connections in their handshake. Above it, the oldest ones are closed.
     pub half_open: usize,
@@ -97,11 +97,11 @@ impl Default for Limits {
 pub struct Target {
     /// The peer.
     pub to: SocketAddr,
-    /// The address and port to come from, if not any.
+    /// The local address and port, if they are fixed.
     pub from: Option<SocketAddr>,
     /// TCP keepalive.
     pub keepalive: Option<Keepalive>,
-    /// How a silent peer is found; `None` to trust TCP.
+    /// How a silent peer is detected; `None` to rely on TCP.
     pub heartbeat: Option<Heartbeat>,
     /// Time for a connection and its handshake.
     pub timeout: Duration,
@@ -109,11 +109,11 @@ pub struct Target {
     pub tls: Option<(Tls, String)>,
     /// Largest message accepted from the peer, in bytes.
     pub message_limit: usize,
-    /// Called whenever something is heard from the peer, a heartbeat included.
+    /// Called whenever something is received from the peer, including heartbeats.
     pub on_heard: Option<OnHeard>,
 }
 
-/// A function that is called when a peer was heard.
+/// A function that is called when something was received from a peer.
 pub type OnHeard = std::sync::Arc<dyn Fn() + Send + Sync>;
 
 impl Target {

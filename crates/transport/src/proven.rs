@@ -1,7 +1,7 @@
-//! From which address each minion last proved who it is.
+//! The address from which each minion last authenticated itself.
 //!
-//! Whoever connects to the publication port claims a name and proves nothing. A claim counts only when it comes from the
-//! address of the last authenticated request of that minion.
+//! A subscriber of the publication port claims a name without proof. The claim counts only if it comes from the address
+//! of the last authenticated request of that minion.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use wire::MinionId;
 pub struct ProvenAddresses(Mutex<HashMap<MinionId, IpAddr>>);
 
 impl ProvenAddresses {
-    /// Notes that a minion proved itself from an address. Returns whether the address is new for it.
+    /// Notes that a minion authenticated itself from an address. Returns whether the address is new for it.
     pub fn note(&self, minion: &MinionId, from: IpAddr) -> bool {
         let (mut known, from) = (self.lock(), from.to_canonical());
         match known.get_mut(minion) {
@@ -26,12 +26,12 @@ impl ProvenAddresses {
         }
     }
 
-    /// Returns the address from which a minion last proved itself.
+    /// Returns the address from which a minion last authenticated itself.
     pub fn get(&self, minion: &MinionId) -> Option<IpAddr> {
         self.lock().get(minion).copied()
     }
 
-    /// Returns the minion that a connection from an address claims to be, when the claim counts.
+    /// Returns the minion that a connection from an address claims to be, if the claim counts.
     pub fn confirm(&self, claimed: &str, from: IpAddr) -> Option<MinionId> {
         let known = self.lock();
         let (minion, address) = known.get_key_value(claimed)?;
@@ -43,7 +43,7 @@ impl ProvenAddresses {
         self.lock().clone()
     }
 
-    /// Forgets a minion whose key is gone.
+    /// Forgets a minion whose key was removed.
     pub fn forget(&self, minion: &MinionId) {
         self.lock().remove(minion);
     }

@@ -1,4 +1,4 @@
-//! Publications as a master sees them, for both transports.
+//! The master's side of publications, for both transports.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -23,23 +23,24 @@ pub enum Audience {
     All,
     /// Subscribers of these topics (zeromq with `zmq_filtering`), once per topic.
     Topics(Vec<Bytes>),
-    /// Every subscriber but these minions, and connections that claim to be one of them.
+    /// Every subscriber except these minions and connections that claim to be one of them.
     AllBut(HashSet<MinionId>),
-    /// Connections of these minions, and those that claim to be; what is published is sealed anyway.
+    /// Connections of these minions, and connections that claim to be one of them, since publications are encrypted
+    /// anyway.
     Minions(HashSet<MinionId>),
 }
 
-/// A publication as it is sent: encrypted with the current key and, as long as some subscribers do not have that,
-/// with the one before.
+/// A publication as it is sent: encrypted with the current key and, as long as some subscribers do not have that, also
+/// with the previous one.
 #[derive(Clone, Debug)]
 pub struct Payload {
     /// Encrypted with the current key.
     pub current: Bytes,
-    /// Encrypted with the key before, for subscribers that are [behind](Publisher::leave_behind).
+    /// Encrypted with the previous key, for subscribers that are [behind](Publisher::leave_behind).
     pub before: Option<Bytes>,
 }
 
-/// How many emptied queues may wait to be noticed.
+/// The largest number of emptied queues that wait to be reported.
 pub(crate) const DRAINED: usize = 1024;
 
 /// The result of a publication.
@@ -53,13 +54,13 @@ pub struct Delivery {
     pub lost: Vec<u64>,
 }
 
-/// A subscriber, as an operator sees it.
+/// The status of a subscriber, for operators.
 #[derive(Clone, Debug)]
 pub struct SubscriberStatus {
     /// The number of the connection.
     pub number: u64,
-    /// The minion it introduced itself as (tcp) or claims to be (zeromq), if that minion's last proven request came
-    /// from the same address.
+    /// The minion as which it introduced itself (tcp) or which it claims to be (zeromq), if that minion's last
+    /// authenticated request came from the same address.
     pub minion: Option<MinionId>,
     /// The name it claims (zeromq identity); by itself it proves nothing.
     pub claimed: Option<String>,
@@ -67,15 +68,16 @@ pub struct SubscriberStatus {
     pub peer: SocketAddr,
     /// Since when.
     pub since: SystemTime,
-    /// Payloads that wait for it.
+    /// Payloads in its queue.
     pub queued: usize,
     /// Payloads that were dropped because its queue was full.
     pub dropped: u64,
 }
 
-/// A subscriber that says who it is (tcp client-id frame). Whoever can verify it calls [`Introduction::accept`].
+/// A message in which a subscriber says who it is (client-id frame of tcp). A caller that has verified it calls
+/// [`Introduction::accept`].
 pub struct Introduction {
-    /// What it says.
+    /// The message.
     pub envelope: Result<Envelope, envelope::Error>,
     /// Where it is.
     pub peer: SocketAddr,
@@ -89,8 +91,9 @@ impl Introduction {
         Introduction { envelope, peer: subscriber.peer, subscriber, roll: place.roll.clone() }
     }
 
-    /// Notes that the connection introduced itself as this minion. An introduction can be sent again by whoever was on its way,
-    /// so it counts like any claim: when it comes from the address of the minion's last proven request.
+    /// Notes that the connection introduced itself as this minion. An attacker on the network path can replay an
+    /// introduction, so it counts like any claim: only if it comes from the address of the minion's last authenticated
+    /// request.
     pub fn accept(self, minion: MinionId) {
         self.roll.name(&self.subscriber, minion.as_str());
         self.subscriber.introduce(minion);
@@ -108,14 +111,14 @@ pub(crate) struct Subscriber {
     /// The minion it introduced itself as.
     introduced: Mutex<Option<MinionId>>,
     proven: Arc<ProvenAddresses>,
-    /// The name under which the roll finds it.
+    /// The name under which it is listed.
     listed: Mutex<Option<String>>,
-    /// Its minion has only the previous key.
+    /// True if its minion has only the previous key.
     behind: AtomicBool,
     wanted: Mutex<Vec<Bytes>>,
     queue: mpsc::Sender<Bytes>,
     dropped: AtomicU64,
-    /// Something was dropped since the queue was last empty.
+    /// True if something was dropped since the queue was last empty.
     lost: AtomicBool,
     drained: mpsc::Sender<u64>,
 }
@@ -128,7 +131,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns the next frame to write. Reports a queue that was too full when it has become empty. Cancel safe.
+    /// Returns the next frame to write. Reports a queue that had overflowed when it has become empty. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if self.waiting.is_empty() && self.subscriber.lost.swap(false, Ordering::AcqRel) {
             // When too many are waiting to be looked after, the next empty moment will tell.
@@ -165,7 +168,7 @@ impl Subscriber {
         }
     }
 
-    /// The minion that this connection counts for.
+    /// Returns the minion for which this connection counts.
     fn minion(&self) -> Option<MinionId> {
         let introduced = lock(&self.introduced);
         let name = introduced.as_ref().map(MinionId::as_str).or(self.claimed.as_deref())?;
@@ -221,10 +224,10 @@ impl Subscriber {
     }
 }
 
-/// When connections ended, as far back as the publisher goes.
+/// When connections ended, since the publisher started.
 #[derive(Clone, Debug)]
 pub struct Departures {
-    /// Since when departures are noted.
+    /// The time since which departures are noted.
     pub since: Instant,
     /// The last connection that counted for each minion.
     pub names: HashMap<String, Instant>,
@@ -232,7 +235,7 @@ pub struct Departures {
     pub addresses: HashMap<std::net::IpAddr, Instant>,
 }
 
-/// Strangers can come from any number of addresses.
+/// The largest number of departures that are remembered, because strangers can connect from any number of addresses.
 const NOTED: usize = 65_536;
 
 impl Departures {
@@ -251,7 +254,7 @@ impl Departures {
     }
 }
 
-/// Notes a departure. When there are too many, all are forgotten: whoever is not noted has left at an unknown time.
+/// Notes a departure. When there are too many, all are forgotten; those departures count as unknown.
 fn note_in<K: Eq + std::hash::Hash>(noted: &mut HashMap<K, Instant>, key: K, now: Instant) {
     if noted.len() >= NOTED && !noted.contains_key(&key) {
         noted.clear();
@@ -265,14 +268,14 @@ pub(crate) struct Roll {
     next: AtomicU64,
     departures: Mutex<Departures>,
     subscribers: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
-    /// The connections that claim a name, or have proved it, so that a sign-in need not look at all.
+    /// The connections by the name that they claim or have proved, so that a sign-in need not look at all connections.
     claims: Mutex<HashMap<String, Vec<Arc<Subscriber>>>>,
     proven: Arc<ProvenAddresses>,
     drained: mpsc::Sender<u64>,
 }
 
 impl Roll {
-    /// Returns an empty roll, and the receiver of queues that were too full and have become empty.
+    /// Returns an empty roll, and the receiver that reports queues that had overflowed and have become empty.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<u64>) {
         let (drained, receiver) = mpsc::channel(DRAINED);
         let roll = Roll {
@@ -331,7 +334,7 @@ impl Roll {
         self.unname(subscriber);
     }
 
-    /// Lists a connection under a name and under no other. A connection that has left meanwhile is not listed.
+    /// Lists a connection under this name only. A connection that has already ended is not listed.
     fn name(&self, subscriber: &Arc<Subscriber>, name: &str) {
         self.unname(subscriber);
         let mut claims = lock(&self.claims);
@@ -374,7 +377,7 @@ impl Drop for RollGuard {
     }
 }
 
-/// A publication, framed for those who have the current key and for those who are behind.
+/// A publication, framed for subscribers that have the current key and for those that are behind.
 struct Frames {
     current: Bytes,
     before: Option<Bytes>,
@@ -411,7 +414,7 @@ impl Publisher {
         self.send_to(&self.roll.all(), payload, audience)
     }
 
-    /// The same for one connection alone, if it is still there and belongs to the audience.
+    /// Does the same for one connection, if it still exists and belongs to the audience.
     pub fn publish_to(&self, number: u64, payload: &Payload, audience: &Audience) -> Delivery {
         let subscriber = lock(&self.roll.subscribers).get(&number).cloned();
         self.send_to(subscriber.as_slice(), payload, audience)
@@ -440,23 +443,23 @@ impl Publisher {
         delivery
     }
 
-    /// Notes that the key changes: from now on all subscribers get what is encrypted with the key before, until they
-    /// [catch up](Self::catch_up) or [sign in](Self::has_signed_in). Those that were behind already are not any more:
-    /// they have neither of the two keys.
+    /// Notes that the key changes: from now on all subscribers get what is encrypted with the previous key, until they
+    /// [catch up](Self::catch_up) or [sign in](Self::has_signed_in). Those that were already behind count as not behind
+    /// any more, because they have neither of the two keys.
     pub fn leave_behind(&self) {
         for subscriber in self.roll.all() {
             subscriber.behind.fetch_not(Ordering::AcqRel);
         }
     }
 
-    /// Notes that nobody gets what is encrypted with the key before any more.
+    /// Notes that the previous key is no longer used for any subscriber.
     pub fn forget_before(&self) {
         for subscriber in self.roll.all() {
             subscriber.behind.store(false, Ordering::Release);
         }
     }
 
-    /// Returns the connections that are behind, oldest first, with the minion where it is known.
+    /// Returns the connections that are behind, oldest first, with the minion if it is known.
     pub fn behind(&self) -> Vec<(u64, Option<MinionId>)> {
         let all = self.roll.all();
         let behind = all.iter().filter(|subscriber| subscriber.is_behind());
@@ -468,8 +471,8 @@ impl Publisher {
         lock(&self.roll.subscribers).values().any(|subscriber| subscriber.is_behind())
     }
 
-    /// Sends a payload that is encrypted with the current key to those of some connections that are behind. From now
-    /// on they get everything with that key. Returns how many there were.
+    /// Sends a payload that is encrypted with the current key to those of these connections that are behind. From now
+    /// on they get everything with that key. Returns how many were behind.
     pub fn catch_up(&self, numbers: &[u64], sealed: &Bytes) -> usize {
         let subscribers: Vec<_> = {
             let known = lock(&self.roll.subscribers);
@@ -481,7 +484,7 @@ impl Publisher {
         subscribers.iter().filter(behind).map(|subscriber| subscriber.send(&frame, &mut delivery)).count()
     }
 
-    /// Notes that a minion signed in from an address: its connections from there are not behind any more.
+    /// Notes that a minion signed in from an address: its connections from there are no longer behind.
     pub fn has_signed_in(&self, minion: &MinionId, from: std::net::IpAddr) {
         for subscriber in self.roll.claiming(minion.as_str()) {
             if subscriber.peer.ip().to_canonical() == from.to_canonical() {
@@ -490,8 +493,7 @@ impl Publisher {
         }
     }
 
-    /// Asks [`Publisher::drained`] to yield a connection when its queue is empty. Returns whether it is empty
-    /// already.
+    /// Asks [`Publisher::drained`] to yield a connection when its queue is empty. Returns true if it is already empty.
     pub fn watch_queue(&self, number: u64) -> bool {
         let Some(subscriber) = lock(&self.roll.subscribers).get(&number).cloned() else { return false };
         // In this order: who empties the queue after we looked sees the wish.
@@ -504,8 +506,8 @@ impl Publisher {
         lock(&self.roll.subscribers).contains_key(&number)
     }
 
-    /// Waits until everything that was queued until now was taken for writing. A subscriber that accepts nothing
-    /// delays this; the caller must set a timeout.
+    /// Waits until everything that is queued now has been passed to the sockets. A subscriber that reads nothing delays
+    /// this, so the caller must set a timeout.
     pub async fn flushed(&self) {
         let empty = self.roll.all().into_iter().map(|subscriber| async move {
             // An error means that the connection is gone, and nothing waits for it any more.
@@ -514,8 +516,8 @@ impl Publisher {
         futures_util::future::join_all(empty).await;
     }
 
-    /// Takes the stream of connections that lost publications to a full queue and have taken all that was in it;
-    /// `None` when it was taken.
+    /// Takes the stream of connections that lost publications to a full queue, and whose queue is empty now. Returns
+    /// `None` if the stream was taken before.
     pub fn drained(&mut self) -> Option<mpsc::Receiver<u64>> {
         self.drained.take()
     }
@@ -530,14 +532,14 @@ impl Publisher {
         lock(&self.roll.departures).clone()
     }
 
-    /// Forgets where a minion was and when it left: its key is gone.
+    /// Forgets a minion whose key was removed: its address, and when it left.
     pub fn forget(&self, minion: &MinionId) {
         self.roll.proven.forget(minion);
         lock(&self.roll.departures).names.remove(minion.as_str());
     }
 
-    /// Notes that an authenticated request of a minion came from an address: connections from there that claim its name count
-    /// as its own, and others do not any more.
+    /// Notes that an authenticated request of a minion came from an address: connections from there that claim its name
+    /// now count as its own, and others no longer do.
     pub fn heard(&self, minion: &MinionId, from: std::net::IpAddr) {
         if !self.roll.proven.note(minion, from) {
             return;
@@ -549,12 +551,12 @@ impl Publisher {
         }
     }
 
-    /// The addresses from which minions last proved themselves.
+    /// Returns the addresses from which minions last authenticated themselves.
     pub fn proven(&self) -> &Arc<ProvenAddresses> {
         &self.roll.proven
     }
 
-    /// Takes the stream of introductions (tcp); `None` where there are none (zeromq) or when it was taken.
+    /// Takes the stream of introductions (tcp); `None` over zeromq, which has none, and if the stream was taken before.
     pub fn introductions(&mut self) -> Option<mpsc::Receiver<Introduction>> {
         self.introductions.take()
     }

@@ -1,4 +1,4 @@
-//! Heartbeats of one connection: when to send one, when to give the peer up.
+//! Heartbeats of one connection: when to send a PING, and when the peer counts as dead.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{Error, Heartbeat};
 
-/// The heartbeat of one connection. Without settings it never beats.
+/// The heartbeat of one connection. Without settings no PING is sent.
 ///
-/// A peer that is heard gets no PING. It is dead when a PING stays without any sign of life, never only because we
-/// did not listen for long: we may have been stopped, or busy with writing.
+/// A peer that sends something gets no PING. It counts as dead only if nothing follows a PING, never just because we
+/// have not read for a long time: this process may have been stopped, or busy with writing.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     settings: Option<Heartbeat>,
@@ -18,11 +18,11 @@ pub(crate) struct Pulse {
     asks: bool,
     heard: Instant,
     asked: Option<Unanswered>,
-    /// One timer for many messages: it may expire before something is due, never after.
+    /// One timer for many messages. It may expire before something is due, never after.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// PINGs that nothing has followed.
+/// PINGs after which nothing was received.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
     first: Instant,
@@ -34,13 +34,13 @@ impl Pulse {
         Pulse { settings, asks: false, heard: Instant::now(), asked: None, timer: None }
     }
 
-    /// Notes that the peer lives.
+    /// Notes that something was received from the peer.
     pub(crate) fn heard(&mut self) {
         self.heard = Instant::now();
         self.asked = None;
     }
 
-    /// Notes that the peer has sent a PING: it wants to know quickly whether we live, so it is watched as closely.
+    /// Notes that the peer has sent a PING. A peer that sends PINGs is itself checked at the shorter interval.
     pub(crate) fn was_asked(&mut self) {
         if !self.asks {
             self.asks = true;
@@ -49,8 +49,8 @@ impl Pulse {
         }
     }
 
-    /// Waits until a PING is due. Fails when the peer was silent for too long. Call it only when no received bytes
-    /// wait to be read. Cancel safe.
+    /// Waits until a PING is due. Fails if the peer was silent for too long. Call it only if no received bytes wait to
+    /// be read. Cancel safe.
     pub(crate) async fn due(&mut self) -> Result<(), Error> {
         let Some(settings) = self.settings else { return std::future::pending().await };
         let slower = if self.asks { 1 } else { settings.slower };

@@ -1,4 +1,4 @@
-//! Requests as a master sees them, whatever the transport.
+//! The master's side of requests, for both transports.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::capacity::Guest;
 
 /// A request that arrived.
 pub struct Incoming {
-    /// What it holds, or why it cannot be read.
+    /// The decoded request, or why it cannot be decoded.
     pub envelope: Result<Envelope, envelope::Error>,
-    /// Where it came from.
+    /// The address of the peer.
     pub peer: SocketAddr,
     /// Where the answer goes.
     pub reply: Reply,
 }
 
-/// Where an answer goes. If it is dropped without an answer, the request stays unanswered.
+/// Sends the answer to one request. If this is dropped without an answer, the request stays unanswered.
 pub struct Reply {
     answer: oneshot::Sender<PackedAnswer>,
-    /// The request counts against the bound on unanswered ones until then.
+    /// Counts the request against the limit of unanswered ones until it is answered.
     held: Kept,
     guest: Arc<Guest>,
-    /// What the answer is charged to.
+    /// The share of the budget to which the answer is charged.
     share: Share,
     packing: Packing,
     guard: Option<Guard>,
@@ -46,18 +46,18 @@ impl Reply {
         (Reply { answer, held, guest, share: share.another(), packing, guard: None }, answered)
     }
 
-    /// Keeps something until the answer is written, or the peer has gone.
+    /// Keeps a value until the answer is written, or the connection has ended.
     pub fn keep_until_written(&mut self, guard: impl Send + 'static) {
         self.guard = Some(Box::new(guard));
     }
 
-    /// Notes that the peer has proved who it is: its large messages need no share of what strangers may hold, and its
-    /// connection is not among those that are closed first.
+    /// Notes that the peer is authenticated: its messages no longer count as those of strangers, and its connection is
+    /// not among the first to be closed for others.
     pub fn prove(&self) {
         self.guest.prove();
     }
 
-    /// Returns whether the request counts against the bound on unanswered ones.
+    /// Returns whether the request counts against the limit of unanswered ones.
     pub fn is_charged(&self) -> bool {
         self.held.is_charged()
     }
@@ -67,12 +67,12 @@ impl Reply {
         !self.answer.is_closed()
     }
 
-    /// Waits until the peer does not wait for the answer any more.
+    /// Waits until the peer no longer waits for the answer.
     pub async fn gone(&mut self) {
         self.answer.closed().await;
     }
 
-    /// Packs the answer and sends it. A peer that has gone meanwhile gets nothing, which is no error.
+    /// Packs the answer and sends it. It is not an error if the connection has ended in the meantime.
     pub fn send(self, answer: Value) {
         if !self.is_awaited() {
             return;

@@ -20,7 +20,7 @@ pub struct TlsSettings {
     pub keyfile: Option<PathBuf>,
     /// The certificate authorities that must have signed a peer's certificate, PEM.
     pub ca_certs: Option<PathBuf>,
-    /// The certificate that a peer must present: `CERT_NONE`, `CERT_OPTIONAL`, `CERT_REQUIRED`.
+    /// Whether a peer must present a certificate: `CERT_NONE`, `CERT_OPTIONAL`, `CERT_REQUIRED`.
     pub cert_reqs: Option<CertReqs>,
     /// The only allowed protocol version (`PROTOCOL_TLSv1_2`), if one is set.
     pub ssl_version: Option<String>,
@@ -28,7 +28,7 @@ pub struct TlsSettings {
     pub ciphers: Option<String>,
 }
 
-/// What a peer must present.
+/// Whether a peer must present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertReqs {
     /// No certificate is requested.
@@ -40,7 +40,7 @@ pub enum CertReqs {
 }
 
 impl CertReqs {
-    /// Reads Python's names.
+    /// Parses Python's names.
     pub fn named(name: &str) -> Option<Self> {
         match name.strip_prefix("ssl.").unwrap_or(name) {
             "CERT_NONE" | "0" => Some(CertReqs::None),
@@ -51,7 +51,7 @@ impl CertReqs {
     }
 }
 
-/// TLS, ready to use.
+/// TLS with loaded keys and certificates.
 #[derive(Clone)]
 pub struct Tls {
     acceptor: Option<SslAcceptor>,
@@ -60,10 +60,10 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Loads the files.
     ///
     /// # Errors
-    /// When a file cannot be used; the error names it.
+    /// If a file cannot be used. The error names it.
     pub fn new(settings: &TlsSettings) -> Result<Self, Error> {
         let mut connector = SslConnector::builder(SslMethod::tls_client()).map_err(|error| failed("set up", error))?;
         set_up(&mut connector, settings)?;
@@ -78,10 +78,10 @@ impl Tls {
         Ok(Tls { acceptor, connector: connector.build(), check_name: reqs != CertReqs::None })
     }
 
-    /// Takes a connection as the server.
+    /// Does the handshake as the server.
     ///
     /// # Errors
-    /// When there is no certificate to show, or the peer does not present what is demanded.
+    /// If there is no certificate to present, or the peer does not present the required one.
     pub async fn accept(&self, stream: BoxStream) -> Result<BoxStream, Error> {
         let acceptor = self.acceptor.as_ref().ok_or_else(|| Error::Tls("the server has no certfile".to_owned()))?;
         let ssl = Ssl::new(acceptor.context()).map_err(|error| failed("begin", error))?;
@@ -90,10 +90,10 @@ impl Tls {
         Ok(Box::new(stream))
     }
 
-    /// Connects as the client of a server with this name.
+    /// Does the handshake as the client of a server with this name.
     ///
     /// # Errors
-    /// When the server's certificate is not valid.
+    /// If the server's certificate is not valid.
     pub async fn connect(&self, stream: BoxStream, name: &str) -> Result<BoxStream, Error> {
         let settings = self.connector.configure().map_err(|error| failed("begin", error))?;
         let ssl = settings.verify_hostname(self.check_name).into_ssl(name).map_err(|error| failed("begin", error))?;
@@ -103,7 +103,7 @@ impl Tls {
     }
 }
 
-/// Secures a connection that came to us with TLS, if wished.
+/// Wraps an accepted connection in TLS, if there are settings for it.
 pub(crate) async fn secure(stream: BoxStream, tls: Option<&Tls>) -> Result<BoxStream, Error> {
     match tls {
         None => Ok(stream),
@@ -154,7 +154,7 @@ fn set_up(builder: &mut SslContextBuilder, settings: &TlsSettings) -> Result<(),
     Ok(())
 }
 
-/// Maps Python's names of protocol versions. The general ones leave the choice open.
+/// Maps Python's names of protocol versions. The generic names return `None`, so that any version is allowed.
 fn protocol(name: &str) -> Result<Option<SslVersion>, Error> {
     match name.strip_prefix("ssl.").unwrap_or(name) {
         "PROTOCOL_TLS" | "PROTOCOL_SSLv23" | "PROTOCOL_TLS_CLIENT" | "PROTOCOL_TLS_SERVER" => Ok(None),

@@ -16,7 +16,7 @@ fn resident() -> usize {
     statm.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// A subscriber of which our process holds nothing but the file.
+/// A subscriber for which this process holds only a file descriptor.
 fn zeromq_subscriber(to: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(to).unwrap();
     let (mut handshake, greeting) = Handshake::new(SocketType::Sub, Bytes::from_static(b"web1"));

@@ -1,4 +1,4 @@
-//! The same code over simulated streams: silence is found within the bound, and the link is made again.
+//! The same code over simulated streams: silence is detected in time, and the link is restored.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn requester(rt: &Rt, kind: Kind) -> Box<dyn Requester> {
     }
 }
 
-/// Tries until the link is there again.
+/// Retries until the link is restored.
 async fn again(rt: &Rt, kind: Kind) -> Box<dyn Subscription> {
     loop {
         match subscribe(rt, kind).await {

@@ -1,4 +1,4 @@
-//! The transport `tcp`: MessagePack frames over TCP, with TLS if wished.
+//! The transport `tcp`: MessagePack frames over TCP, optionally with TLS.
 
 mod publish;
 mod reply;

@@ -26,7 +26,7 @@ const WAITING: usize = 1024;
 /// Listens for subscribers over tcp.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If it cannot listen on the address.
 pub async fn publish(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> std::io::Result<Publisher> {
     let listener = rt.net().listen(&listen).await?;
     let (address, inside) = (listener.local_addr()?, rt.clone());
@@ -41,7 +41,7 @@ pub async fn publish(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -
     Ok(Publisher { address, roll, frame, introductions: Some(introductions), drained: Some(drained), _task: task })
 }
 
-/// What a connection needs from its publisher.
+/// The parts of the publisher that a connection uses.
 struct Hall {
     roll: Arc<Roll>,
     rt: Rt,

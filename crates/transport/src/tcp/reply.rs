@@ -1,4 +1,4 @@
-//! Answering over tcp.
+//! Receives requests and sends answers over tcp.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::capacity::{Guest, seat_is_needed};
 use crate::open::{Opener, keep};
 use crate::{Budget, Error, Incoming, Limits, Reply, RequestServer, Tls};
 
-/// The largest number of requests of one connection that are worked on at a time.
+/// The largest number of requests of one connection that may be unanswered at a time.
 const AT_A_TIME: usize = 64;
 
 /// The largest number of requests of all connections that wait for the server.
@@ -26,7 +26,7 @@ const WAITING: usize = 1024;
 /// Listens for requests over tcp.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If it cannot listen on the address.
 pub async fn serve(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> std::io::Result<RequestServer> {
     let listener = rt.net().listen(&listen).await?;
     let (address, inside) = (listener.local_addr()?, rt.clone());
@@ -40,7 +40,7 @@ pub async fn serve(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> 
     Ok(RequestServer { address, incoming, _task: task })
 }
 
-/// What a connection needs from its server.
+/// The parts of the server that a connection uses.
 struct Hall {
     budget: Arc<Budget>,
     requests: mpsc::Sender<Incoming>,
@@ -74,7 +74,7 @@ async fn attend(
     }
 }
 
-/// Waits until a seat is needed while the connection waits for no answer.
+/// Waits until another connection needs a seat, at a time when this one waits for no answer.
 async fn is_needed_while_idle(room: Arc<Semaphore>) {
     loop {
         seat_is_needed().await;
@@ -92,7 +92,7 @@ async fn introduction(stream: BoxStream, tls: Option<Tls>, bounds: Bounds) -> Re
     Ok((reader.next_raw().await?, reader, writer))
 }
 
-/// Takes the requests of one connection to the server.
+/// Passes the requests of one connection to the server.
 struct Listener {
     peer: std::net::SocketAddr,
     guest: Arc<Guest>,
@@ -104,7 +104,7 @@ struct Listener {
     writing: Arc<Mutex<()>>,
 }
 
-/// A request whose answer is waited for.
+/// A request that is not answered yet.
 struct Pending {
     number: String,
     answer: oneshot::Receiver<PackedAnswer>,
@@ -145,7 +145,7 @@ impl Listener {
     }
 }
 
-/// Writes answers in the order they are ready.
+/// Writes answers in the order in which they become ready.
 async fn answer(
     mut asked: mpsc::Receiver<Pending>,
     mut writer: FrameWriter,
@@ -175,7 +175,7 @@ impl Pending {
     }
 }
 
-/// Returns what precedes an answer in its frame.
+/// Returns the bytes before an answer in its frame.
 fn head(number: &str) -> Vec<u8> {
     let mut head = Vec::with_capacity(64);
     Frame::head(&mut head, map! { "mid" => number });

@@ -1,4 +1,4 @@
-//! Asking over tcp: any number of questions on one connection, told apart by their numbers.
+//! Sends requests over tcp: any number at a time on one connection, identified by their numbers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use wire::tcp::Frame;
 use super::stream::{Bounds, FrameReader, FrameWriter, split};
 use crate::{Error, Requester, Target};
 
-/// The largest number of questions that wait to be written.
+/// The largest number of requests that wait to be written.
 const WAITING: usize = 64;
 
 /// Sends requests to one master over tcp.
@@ -29,14 +29,14 @@ pub struct TcpRequester {
     connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
 }
 
-/// What the callers and the task of the connection share.
+/// State that is shared by the callers and the task of the connection.
 #[derive(Default)]
 struct Waiting {
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
-    /// The longest answer that a question on this connection may have, in bytes, and the values in it.
+    /// The limits of an answer on this connection: its size in bytes, and the number of values in it.
     bytes: AtomicUsize,
     values: AtomicUsize,
-    /// Why the peer's TLS refused us. With TLS 1.3 that arrives only after the handshake.
+    /// Why the peer refused the connection in TLS. With TLS 1.3 the reason arrives only after the handshake.
     refusal: OnceLock<String>,
 }
 
@@ -64,20 +64,20 @@ struct Connection {
 }
 
 impl TcpRequester {
-    /// A requester that connects when first asked.
+    /// Creates a requester, which connects with the first request.
     pub fn new(rt: Rt, target: Target) -> Self {
         TcpRequester { rt, target, connection: tokio::sync::Mutex::new(None) }
     }
 
-    /// Makes a connection now. An error tells that the peer is not there.
+    /// Connects now.
     ///
     /// # Errors
-    /// When no connection can be made.
+    /// If no connection can be made.
     pub async fn connect(&self) -> Result<(), Error> {
         self.connected().await.map(drop)
     }
 
-    /// Returns the connection, and whether it was there already.
+    /// Returns the connection, and whether it existed already.
     async fn connected(&self) -> Result<(Arc<Connection>, bool), Error> {
         let mut current = self.connection.lock().await;
         if let Some(connection) = current.as_ref().filter(|connection| !connection.frames.is_closed()) {
@@ -129,7 +129,7 @@ impl Requester for TcpRequester {
     }
 }
 
-/// A question that is waited for; forgotten when dropped.
+/// A request that waits for its answer. Forgotten when dropped.
 struct PendingRequest<'a> {
     waiting: &'a Waiting,
     number: &'a str,

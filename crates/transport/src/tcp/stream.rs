@@ -1,4 +1,4 @@
-//! Reading and writing frames.
+//! Reads and writes frames.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::capacity::Guest;
 use crate::open::check_start;
 use crate::{Budget, Error};
 
-/// The half frames come from.
+/// The read half of a connection.
 pub(super) struct FrameReader {
     stream: ReadHalf<BoxStream>,
     buffer: ReadBuffer,
     decoder: Decoder,
-    /// Where requests come from, for a server of requests.
+    /// For a server of requests: true if the peer is on another host.
     foreign: Option<bool>,
 }
 
-/// Bounds of what a peer may send.
+/// Limits of what a peer may send.
 pub(super) struct Bounds {
     /// Largest frame in bytes.
     limit: usize,
@@ -34,17 +34,17 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds of frames that are decoded where they are read.
+    /// The limits of frames that are decoded at once.
     pub(super) fn of_peer(limit: usize) -> Self {
         Bounds { limit, values: most_values(limit), budget: None, foreign: false }
     }
 
-    /// Bounds of publications: bytes, or a map around them.
+    /// The limits of publications, which are bytes or a map that contains them.
     pub(super) fn of_publications(limit: usize) -> Self {
         Bounds { values: 1024, ..Bounds::of_peer(limit) }
     }
 
-    /// Bounds of requests.
+    /// The limits of requests.
     pub(super) fn of_requests(limit: usize, budget: (Arc<Budget>, Arc<Guest>), foreign: bool) -> Self {
         // The frame has a head beside the request.
         let values = if foreign { MOST_FOREIGN_VALUES + 64 } else { most_values(limit) };
@@ -52,7 +52,7 @@ impl Bounds {
     }
 }
 
-/// The half frames go to.
+/// The write half of a connection.
 pub(super) struct FrameWriter(WriteHalf<BoxStream>);
 
 /// Splits a stream into its halves.
@@ -81,13 +81,13 @@ impl FrameReader {
         }
     }
 
-    /// Waits for the next frame and finds its parts.
+    /// Waits for the next frame and splits it without decoding the body.
     pub(super) async fn next_raw(&mut self) -> Result<RawFrame, Error> {
         let document = self.document().await?;
         Ok(RawFrame::read(&document, most_values(document.len()))?)
     }
 
-    /// What complete messages are kept in.
+    /// Returns the share of the budget to which complete messages are charged.
     pub(super) fn share(&self) -> &Share {
         self.buffer.share()
     }
@@ -126,7 +126,7 @@ impl FrameWriter {
         write_patiently(&mut self.0, frame).await
     }
 
-    /// Writes an answer, if the peer reads it fast enough. Not to be dropped halfway.
+    /// Writes an answer, if the peer reads it fast enough. Not cancel safe.
     pub(super) async fn write_in_time(&mut self, answer: impl Buf) -> Result<(), Error> {
         write_in_time(&mut self.0, answer).await
     }

@@ -1,4 +1,4 @@
-//! Listening over tcp.
+//! Receives publications over tcp.
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -24,10 +24,10 @@ pub(super) async fn open(rt: &Rt, target: &Target) -> Result<BoxStream, Error> {
     }
 }
 
-/// Connects to a publisher over tcp and introduces us with the envelope.
+/// Connects to a publisher over tcp and sends it the introduction.
 ///
 /// # Errors
-/// When no connection can be made.
+/// If no connection can be made.
 pub async fn subscribe(rt: &Rt, target: &Target, introduction: &Envelope) -> Result<Box<dyn Subscription>, Error> {
     let stream = open(rt, target).await?;
     let (reader, mut writer) = split(stream, Bounds::of_publications(target.message_limit));
@@ -55,7 +55,8 @@ impl Subscription for TcpSubscription {
     }
 }
 
-/// Returns a publication as bytes. Masters of 3006 send it as a map in the frame, later ones pack it once more.
+/// Returns a publication as bytes. Masters of release 3006 send it as a map in the frame, later ones pack it a second
+/// time.
 fn payload(body: Value) -> Result<Bytes, Value> {
     match body {
         Value::Bytes(payload) => Ok(*payload),

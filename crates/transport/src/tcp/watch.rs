@@ -1,4 +1,4 @@
-//! Watching the request port of a peer.
+//! Watches the request port of a peer.
 
 use rt::Rt;
 use value::map;
@@ -7,8 +7,8 @@ use wire::envelope::Envelope;
 use super::request::TcpRequester;
 use crate::{Error, Requester, Target};
 
-/// Sends the clear command `ping`, which all masters answer, at each beat of the target's heartbeat. Returns why no
-/// answer arrived. The transport has no heartbeats of its own. Without a heartbeat this never returns.
+/// Sends the unencrypted command `ping`, which all masters answer, at the interval of the target's heartbeat, because
+/// the transport has no heartbeats of its own. Returns why no answer arrived. Without a heartbeat this never returns.
 pub async fn watch(rt: &Rt, target: &Target) -> Error {
     let Some(beat) = target.heartbeat else { return std::future::pending().await };
     let requester = TcpRequester::new(rt.clone(), target.clone());

@@ -1,4 +1,4 @@
-//! Publishing as a PUB socket does.
+//! Publishes as a PUB socket does.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const SUBSCRIBER_MESSAGE: usize = 4096;
 /// Listens for subscribers over zeromq.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If it cannot listen on the address.
 pub async fn publish(
     rt: Rt,
     listen: Listen,
@@ -63,7 +63,7 @@ async fn attend(
     feed(stream, entered).await
 }
 
-/// Writes publications, and notes the subscriptions.
+/// Writes publications, and records the peer's subscriptions.
 async fn feed(mut stream: ZmtpStream, entered: (RollGuard, Queue)) -> Result<(), Error> {
     let (guard, mut queue) = entered;
     let mut subscriptions = 0;

@@ -1,4 +1,4 @@
-//! Answering as a ROUTER with workers behind it does.
+//! Answers requests as a ROUTER socket with workers does.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,10 +20,10 @@ use crate::capacity::{Guest, seat_is_needed};
 use crate::open::{Opened, Opener, keep};
 use crate::{Budget, Error, Heartbeat, Incoming, Limits, Reply, RequestServer};
 
-/// The largest number of requests that a connection may send ahead of its answers.
+/// The largest number of unanswered requests of one connection.
 const AHEAD: usize = 16;
 
-/// From how many bytes of requests that the server has not taken, nothing more is read from the connection.
+/// Nothing more is read from a connection while the server has not taken this many bytes of its requests.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// The largest number of requests of all connections that wait for the server.
@@ -32,7 +32,7 @@ const WAITING: usize = 1024;
 /// Listens for requests over zeromq.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If it cannot listen on the address.
 pub async fn serve(
     rt: Rt,
     listen: Listen,
@@ -56,7 +56,7 @@ fn setup(limits: &Limits, heartbeat: Option<Heartbeat>, budget: (Arc<Budget>, Ar
     Setup { socket, identity, limit: limits.message, budget: Some(budget), foreign, heartbeat }
 }
 
-/// Where the requests of a connection go.
+/// The parts of the server that a connection uses.
 struct Door {
     requests: mpsc::Sender<Incoming>,
     opener: Opener,
@@ -83,26 +83,27 @@ async fn attend(connection: Connection, place: Place, setup: Setup, limits: Limi
     conversation.run().await
 }
 
-/// One connection. Its requests are handed over and answered in the order of their arrival.
+/// One connection. Its requests are passed to the server, and answered, in the order of their arrival.
 struct Conversation {
     stream: ZmtpStream,
     peer: SocketAddr,
     guest: Arc<Guest>,
     opener: Opener,
     foreign: bool,
-    /// A large clear request that is being opened; nothing is read meanwhile.
+    /// A large unencrypted request that is being decoded. Nothing is read in the meantime.
     opening: Option<Opening>,
-    /// Keeps its place in the queue before the server, whatever else happens meanwhile.
+    /// The queue of the server. It keeps the place of this connection in the queue across polls.
     requests: PollSender<Incoming>,
     /// Requests the server has not taken yet, with their lengths.
     untaken: VecDeque<(usize, Incoming)>,
     untaken_bytes: usize,
     pending: VecDeque<Pending>,
-    /// A connection that never asks is held open to see whether the server lives.
+    /// True if the peer has sent a request. A connection without requests is one that a minion keeps open to see
+    /// whether the master is alive.
     has_asked: bool,
 }
 
-/// A request whose answer is waited for, with the frames to put before the answer.
+/// A request that is not answered yet, with the frames to put before the answer.
 struct Pending {
     envelope: Vec<Bytes>,
     answer: oneshot::Receiver<PackedAnswer>,
@@ -112,12 +113,12 @@ struct Opening {
     opened: BoxFuture<'static, Opened>,
     route: Vec<Bytes>,
     size: usize,
-    /// Counts the bytes while they wait to be opened.
+    /// Counts the bytes while they wait to be decoded.
     held: Kept,
 }
 
 impl Conversation {
-    /// Keeps reading while the server is busy, so that heartbeats are answered.
+    /// Serves the connection. Keeps reading while the server is busy, so that heartbeats are answered.
     async fn run(mut self) -> Result<(), Error> {
         loop {
             let hears = self.pending.len() < AHEAD && self.untaken_bytes < AHEAD_BYTES && self.opening.is_none();
@@ -170,7 +171,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Puts a request into the queue before the server.
+    /// Puts a request into this connection's queue.
     fn enter(&mut self, route: Vec<Bytes>, size: usize, opened: Opened) -> Result<(), Error> {
         let share = self.stream.share();
         let (reply, answer) = Reply::new(keep(share, size, &opened)?, self.guest.clone(), share, Packing::Wire);
@@ -182,13 +183,13 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns whether the connection may be closed: a peer that has asked and waits for nothing can ask over another
-    /// one.
+    /// Returns whether the connection may be closed for another one: a peer that has sent requests and waits for no
+    /// answer can reconnect.
     fn may_leave(&self) -> bool {
         self.has_asked && self.pending.is_empty() && self.opening.is_none()
     }
 
-    /// Gives the oldest request to the server. Returns false if that is gone.
+    /// Passes the oldest request to the server. Returns false if the server has ended.
     fn hand_over(&mut self) -> bool {
         let Some((size, request)) = self.untaken.pop_front() else { return true };
         self.untaken_bytes -= size;
@@ -196,7 +197,7 @@ impl Conversation {
     }
 }
 
-/// Waits until a request is open. Cancel safe.
+/// Waits until a request is decoded. Cancel safe.
 async fn opened(opening: &mut Option<Opening>) -> Opened {
     match opening {
         Some(opening) => (&mut opening.opened).await,
@@ -204,7 +205,7 @@ async fn opened(opening: &mut Option<Opening>) -> Opened {
     }
 }
 
-/// Waits for room in the queue before the server. Returns false if that is gone. Cancel safe.
+/// Waits for room in the queue of the server. Returns false if the server has ended. Cancel safe.
 async fn room(requests: &mut PollSender<Incoming>) -> bool {
     std::future::poll_fn(|context| requests.poll_reserve(context)).await.is_ok()
 }
@@ -217,7 +218,7 @@ async fn next_answer(pending: &mut VecDeque<Pending>) -> Option<(Vec<Bytes>, Pac
     Some((first.envelope, answer.ok()?))
 }
 
-/// Returns what precedes an answer of `len` bytes, which is the last frame of its message.
+/// Returns the bytes before an answer of `len` bytes, which is the last frame of its message.
 fn head(envelope: &[Bytes], len: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(64);
     for frame in envelope {

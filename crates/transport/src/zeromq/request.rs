@@ -1,8 +1,8 @@
-//! Asking a ROUTER: as many lock-step connections as there are questions at a time.
+//! Sends requests to a ROUTER socket, over as many connections as there are requests at a time.
 //!
-//! Salt's masters hand requests to workers behind the ROUTER and answer in any order, without a number to tell
-//! answers apart. So each connection carries one question at a time, as a REQ socket does. A connection without an
-//! answer is closed, because the answer might still arrive and be taken for that of the next question.
+//! Salt's masters hand requests to workers behind the ROUTER and answer in any order, without a number to tell answers
+//! apart. So each connection carries one request at a time, as a REQ socket does. A connection without an answer is
+//! closed, because the answer might still arrive and be taken for that of the next request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct ZmqRequester {
     room: Semaphore,
 }
 
-/// A connection that waits for a question, kept alive by its task.
+/// An idle connection, kept alive by its task.
 struct Connection {
     questions: mpsc::Sender<Question>,
     _task: AbortOnDropHandle<()>,
@@ -42,13 +42,13 @@ struct Connection {
 
 struct Question {
     frame: Bytes,
-    /// The longest answer, in bytes.
+    /// The size limit of the answer, in bytes.
     limit: usize,
     answer: oneshot::Sender<Result<Bytes, Error>>,
 }
 
 impl ZmqRequester {
-    /// A requester that connects when first asked.
+    /// Creates a requester, which connects with the first request.
     pub fn new(rt: Rt, target: Target) -> Self {
         // From a fixed source port there can be only one connection to the peer.
         let fixed = target.from.is_some_and(|from| from.port() != 0);
@@ -56,10 +56,10 @@ impl ZmqRequester {
         ZmqRequester { rt, target, idle: Arc::default(), room }
     }
 
-    /// Connects now, so that the first question finds a connection. Fails if the peer is not there.
+    /// Connects now, so that the first request finds a connection.
     ///
     /// # Errors
-    /// When no connection can be made.
+    /// If no connection can be made.
     pub async fn connect(&self) -> Result<(), Error> {
         let connection = self.open().await?;
         self.put_back(connection);
@@ -122,7 +122,8 @@ impl Requester for ZmqRequester {
     }
 }
 
-/// Serves one connection: a question, its answer, the next question. Ends on any error, or when unused for long.
+/// Serves one connection: a request, its answer, the next request. Ends on any error, or after [`IDLE`] without a
+/// request.
 async fn drive(mut stream: ZmtpStream, mut asked: mpsc::Receiver<Question>) {
     loop {
         let question = tokio::select! {
@@ -145,7 +146,7 @@ async fn drive(mut stream: ZmtpStream, mut asked: mpsc::Receiver<Question>) {
     }
 }
 
-/// The last frame of the next message is the answer; the frames before it are the routing envelope.
+/// Waits for the next message and returns its last frame, the answer. The frames before it are the routing envelope.
 async fn next_answer(stream: &mut ZmtpStream) -> Result<Bytes, Error> {
     loop {
         if let Incoming::Message(mut frames) = stream.next().await?

@@ -21,11 +21,11 @@ pub(super) struct ZmtpStream {
     buffer: ReadBuffer,
     decoder: Decoder,
     pulse: Pulse,
-    /// Where requests come from, for a server of requests.
+    /// For a server of requests: true if the peer is on another host.
     foreign: Option<bool>,
-    /// What is left to write of a PING or PONG.
+    /// The unwritten rest of a PING or PONG.
     outbox: Bytes,
-    /// Called at each sign of life.
+    /// Called whenever something is received.
     pub(super) on_heard: Option<OnHeard>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Setup {
     pub(super) socket: SocketType,
     pub(super) identity: Bytes,
     pub(super) limit: usize,
-    /// Whose messages are bounded, for a server of requests.
+    /// For a server of requests: the budget of unfinished messages, and the connection that uses it.
     pub(super) budget: Option<(Arc<Budget>, Arc<Guest>)>,
     /// Requests come from another host.
     pub(super) foreign: bool,
@@ -93,7 +93,8 @@ impl ZmtpStream {
         }
     }
 
-    /// Waits for bytes, or until a PING is due. What has arrived counts first: it may show that the peer lives.
+    /// Waits for bytes, or until a PING is due. Received bytes are handled first, because they may show that the peer
+    /// is alive.
     async fn wait(&mut self) -> Result<(), Error> {
         let (missing, held) = (self.decoder.missing(&self.buffer.bytes), self.decoder.held());
         if let Some(foreign) = self.foreign
@@ -131,13 +132,13 @@ impl ZmtpStream {
         write_patiently(&mut self.stream, message).await
     }
 
-    /// Writes an answer, if the peer reads it fast enough. Not to be dropped halfway.
+    /// Writes an answer, if the peer reads it fast enough. Not cancel safe.
     pub(super) async fn write_in_time(&mut self, answer: impl Buf) -> Result<(), Error> {
         self.empty_outbox().await?;
         write_in_time(&mut self.stream, answer).await
     }
 
-    /// What complete messages are kept in.
+    /// Returns the share of the budget to which complete messages are charged.
     pub(super) fn share(&self) -> &Share {
         self.buffer.share()
     }
@@ -150,7 +151,7 @@ impl ZmtpStream {
     }
 }
 
-/// The largest number of bytes of frames before a request: an empty one, and a name of at most 255 bytes for each
+/// The largest number of bytes of the frames before a request: an empty frame, and a name of at most 255 bytes for each
 /// proxy.
 const MAX_ROUTE: usize = 4 << 10;
 
@@ -171,7 +172,7 @@ async fn shake_hands(
     }
 }
 
-/// Admits an accepted connection. `time` bounds its whole introduction.
+/// Does the handshake of an accepted connection, within `time`.
 pub(super) async fn admit(
     stream: BoxStream,
     place: crate::accept::Place,

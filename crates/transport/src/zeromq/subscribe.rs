@@ -1,4 +1,4 @@
-//! Listening as a SUB socket does.
+//! Receives publications as a SUB socket does.
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -14,11 +14,11 @@ use crate::{Error, Subscription, Target};
 /// The largest number of payloads that wait to be taken.
 const WAITING: usize = 256;
 
-/// Connects to a publisher over zeromq and subscribes. `identity` is the minion's id. `topics` are the wanted
-/// prefixes; none means everything.
+/// Connects to a publisher over zeromq and subscribes. `identity` is the minion's id. `topics` are the prefixes to
+/// subscribe to; without any, everything.
 ///
 /// # Errors
-/// When no connection can be made.
+/// If no connection can be made.
 pub async fn subscribe(
     rt: &Rt,
     target: &Target,

@@ -1,4 +1,4 @@
-//! Watching the request port of a peer.
+//! Watches the request port of a peer.
 
 use rt::Rt;
 use wire::zmtp::SocketType;
@@ -6,8 +6,8 @@ use wire::zmtp::SocketType;
 use super::stream::dial;
 use crate::{Error, Target};
 
-/// Holds a connection to a request port without asking anything. Returns why it ended. With heartbeats, a peer that
-/// fell silent ends it as surely as one that closed.
+/// Keeps a connection to a request port open without sending requests, and returns why it ended. With heartbeats it
+/// also ends when the peer falls silent.
 pub async fn watch(rt: &Rt, target: &Target) -> Error {
     match hold(rt, target).await {
         Ok(never) => match never {},

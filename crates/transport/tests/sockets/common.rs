@@ -1,4 +1,4 @@
-//! What the tests share: servers on loopback, a network in memory, peers that behave badly.
+//! Shared by the tests: servers on loopback, a network in memory, peers that behave badly.
 
 use std::collections::HashMap;
 use std::io;
@@ -98,7 +98,7 @@ pub fn answer_all(mut server: RequestServer) -> AbortOnDropHandle<()> {
     }))
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub async fn until(what: &str, so: impl Fn() -> bool) {
     let waiting = async {
         while !so() {
@@ -136,7 +136,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
         Peer { stream, buffer, decoder: Decoder::new(1 << 30) }
     }
 
-    /// Whatever comes next, heartbeats too; `None` when the other side has closed.
+    /// Returns the next frame, including heartbeats; `None` when the other side has closed.
     pub async fn next(&mut self) -> Option<Incoming> {
         let reading = async {
             loop {
@@ -173,7 +173,7 @@ pub async fn closed(stream: &mut (impl AsyncReadExt + Unpin)) {
     tokio::time::timeout(PATIENCE, reading).await.expect("the other side closes");
 }
 
-/// A network in memory, for paused time: what is sent is there at once.
+/// A network in memory, for paused time: data arrives at once.
 #[derive(Clone, Default)]
 pub struct MemoryNet(Arc<Mutex<HashMap<SocketAddr, mpsc::UnboundedSender<DuplexStream>>>>);
 
@@ -185,7 +185,7 @@ impl MemoryNet {
         Rt::new(self.clone(), WallClock, SeededRandom::new(1))
     }
 
-    /// The other end of a fresh connection, to be handled by the test.
+    /// Returns the other end of a new connection, for the test to handle.
     pub fn dial(&self, to: SocketAddr) -> io::Result<DuplexStream> {
         let (near, far) = tokio::io::duplex(WIRE);
         let listeners = self.0.lock().unwrap();

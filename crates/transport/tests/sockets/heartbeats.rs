@@ -1,4 +1,4 @@
-//! Silence is found, and only silence.
+//! Silent peers are detected, and only those.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Both transports over real and imagined sockets.
+//! Both transports over real sockets and sockets in memory.
 
 mod common;
 mod heartbeats;

@@ -1,7 +1,7 @@
-//! Our sockets and those of the libzmq that a real Salt brings along.
+//! Our sockets against those of the libzmq of a real Salt.
 //!
-//! `SALTERN_SALT_DIR` (by default `~/.cache/saltern/salt`) has a directory per release (`<release>/bin/python`). Without
-//! one there is nothing to compare with, and the test says so; with `CI=true` that is a failure.
+//! `SALTERN_SALT_DIR` (by default `~/.cache/saltern/salt`) has a directory per release (`<release>/bin/python`).
+//! Without one the test reports that it is skipped; with `CI=true` it fails.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! What strangers send harms only themselves.
+//! Messages of unauthenticated peers harm only those peers.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use wire::zmtp::{Command, SocketType, encode_message};
 
 use crate::common::*;
 
-/// Limits under which tests of time outs do not take long.
+/// Limits under which tests of timeouts are short.
 fn impatient() -> Limits {
     Limits { handshake: Duration::from_millis(300), ..Limits::default() }
 }
 
-/// How many connections the system lets this test have, if fewer than wanted: each may take two files, and other tests have
-/// theirs.
+/// Returns how many connections the system permits this test to have, at most `wanted`. Each may take two file
+/// descriptors, and other tests need some, too.
 fn room_for(wanted: u64) -> u64 {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();

@@ -1,4 +1,4 @@
-//! Peers that ask and do not read the answers.
+//! Peers that send requests and do not read the answers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use wire::zmtp::{SocketType, encode_message};
 
 use crate::common::*;
 
-/// The time over which the rate of a reader is averaged.
+/// The time over which the rate at which a peer reads is averaged.
 const READING: Duration = Duration::from_secs(30);
 
 async fn serve(net: &MemoryNet, kind: Kind, limits: Limits) -> RequestServer {
