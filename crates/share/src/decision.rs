@@ -118,12 +118,12 @@ pub struct Decision {
     /// Who or what decided.
     pub by: By,
     /// Everything that the member had seen about this key, and that this decision replaces.
-    pub over: Seen,
+    pub replaces: Seen,
     /// Deletions that the member had seen, and that this decision follows without replacing them.
     ///
     /// Minions whose key is deleted register again within seconds. If that replaced the deletion, an acceptance made elsewhere
     /// without knowing of the deletion would have nothing left against it.
-    pub after: Seen,
+    pub follows: Seen,
 }
 
 /// The maximum length of the content of a decision in bytes.
@@ -144,7 +144,7 @@ impl Decision {
     /// A removed member never comes back, so its removal is replaced by nothing but another removal.
     pub fn covers(&self, other: &Decision) -> bool {
         let final_removal = other.class == Class::Members && other.state == State::Deleted;
-        self.over.contains(other.stamp) && (self.state == State::Deleted || !final_removal)
+        self.replaces.contains(other.stamp) && (self.state == State::Deleted || !final_removal)
     }
 
     /// Compares the precedence of decisions that stand beside each other: the least one is obeyed.
@@ -168,8 +168,8 @@ impl Decision {
             fields::number(self.state as u64),
             Value::bytes(self.content.clone()),
             Value::List(vec![fields::number(by), Value::from(name)]),
-            self.over.to_value(),
-            self.after.to_value(),
+            self.replaces.to_value(),
+            self.follows.to_value(),
         ])
     }
 
@@ -187,9 +187,9 @@ impl Decision {
             (3, _) => By::Auto,
             _ => return Err(Malformed("who decided")),
         };
-        let over = Seen::read(fields.list("what was seen", Seen::MAX_NODES)?)?;
-        let after = Seen::read(fields.list("what was seen", Seen::MAX_NODES)?)?;
-        Ok(Decision { class, key, stamp, state, content, by, over, after })
+        let replaces = Seen::read(fields.list("what was seen", Seen::MAX_NODES)?)?;
+        let follows = Seen::read(fields.list("what was seen", Seen::MAX_NODES)?)?;
+        Ok(Decision { class, key, stamp, state, content, by, replaces, follows })
     }
 }
 
@@ -273,8 +273,8 @@ mod tests {
     use super::*;
 
     fn decision() -> Decision {
-        let mut over = Seen::default();
-        over.add(Stamp { time: 7, node: Node([2; 8]) });
+        let mut replaces = Seen::default();
+        replaces.add(Stamp { time: 7, node: Node([2; 8]) });
         Decision {
             class: Class::Keys,
             key: Key::new("web1").unwrap(),
@@ -282,8 +282,8 @@ mod tests {
             state: State::Accepted,
             content: Bytes::from_static(b"a public key"),
             by: By::User("root".into()),
-            over,
-            after: Seen::default(),
+            replaces,
+            follows: Seen::default(),
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let public = MemberPublicKey::from_raw(&key.public()).unwrap();
         let made = SignedDecision::sign(decision(), &key).unwrap();
         let mut changed = decision();
-        changed.over.add(Stamp { time: 8, node: Node([2; 8]) });
+        changed.replaces.add(Stamp { time: 8, node: Node([2; 8]) });
         let changed = SignedDecision::unpack(changed.pack(), *made.signature()).unwrap();
         assert!(!changed.is_signed_by(&public));
         let stranger = MemberKey::generate().unwrap();
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(pack(Decision { class: Class::Job, ..decision() }), Err(Malformed("the class of a decision")));
         let mut crowded = decision();
         for node in 0..=Seen::MAX_NODES as u64 {
-            crowded.over.add(Stamp { time: 1, node: Node(node.to_be_bytes()) });
+            crowded.replaces.add(Stamp { time: 1, node: Node(node.to_be_bytes()) });
         }
         assert!(pack(crowded).is_err());
         assert!(SignedDecision::unpack(Bytes::from_static(b"\x93"), [0; 64]).is_err());

@@ -74,7 +74,7 @@ impl Entry {
         if first.state == State::Deleted {
             let deletions = || self.0.iter().filter(|decision| decision.state == State::Deleted);
             let follows = |one: &&Arc<SignedDecision>| {
-                one.state != State::Deleted && deletions().all(|deletion| one.after.contains(deletion.stamp))
+                one.state != State::Deleted && deletions().all(|deletion| one.follows.contains(deletion.stamp))
             };
             if let Some(following) = self.0.iter().filter(follows).min_by(|a, b| precedence(a, b)) {
                 return Some(following);
@@ -96,7 +96,7 @@ impl Entry {
             let same_key = one.content == visible.content;
             // A minion that registers at a master which does not know it says nothing about what others decided.
             let registration = one.state == State::Pending && !one.by.is_person() && same_key;
-            let followed = one.state == State::Deleted && visible.after.contains(one.stamp);
+            let followed = one.state == State::Deleted && visible.follows.contains(one.stamp);
             !registration && !followed && (one.state != visible.state || !same_key)
         };
         self.0.iter().map(|one| &**one).filter(contradicts).collect()
@@ -124,19 +124,19 @@ impl Entry {
         if self.is_idle(&wish) {
             return None;
         }
-        let (mut over, mut after) = (Seen::default(), Seen::default());
+        let (mut replaces, mut follows) = (Seen::default(), Seen::default());
         for decision in &self.0 {
-            over.add(decision.stamp);
-            over.extend(&decision.over);
+            replaces.add(decision.stamp);
+            replaces.extend(&decision.replaces);
         }
         if !wish.by.is_person() {
             for deletion in self.0.iter().filter(|decision| decision.state == State::Deleted) {
-                over.cut(deletion.stamp);
-                after.add(deletion.stamp);
+                replaces.cut(deletion.stamp);
+                follows.add(deletion.stamp);
             }
         }
         let Wish { class, key, state, content, by } = wish;
-        Some(Decision { class, key, stamp, state, content, by, over, after })
+        Some(Decision { class, key, stamp, state, content, by, replaces, follows })
     }
 
     /// Returns whether a wish says what is so already.

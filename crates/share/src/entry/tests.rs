@@ -202,8 +202,8 @@ fn an_entry_is_bounded_and_keeps_the_safest() {
             state,
             content: Bytes::from_static(b"k"),
             by: user(),
-            over: Seen::default(),
-            after: Seen::default(),
+            replaces: Seen::default(),
+            follows: Seen::default(),
         })
     });
     let entry = Entry::new(decisions.collect());
