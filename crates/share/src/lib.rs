@@ -40,7 +40,7 @@ pub use model::{Action, Change, Model, Moment, Settings};
 pub use owners::owner;
 pub use presence::{Presence, PresenceError, PresenceSum};
 pub use record::{Claim, Content, Record, Return};
-pub use records::{Index, MemoryRecords, Records, StoreFailed};
+pub use records::{Index, MemoryRecords, RecordChange, Records, StoreFailed};
 pub use routes::Routes;
 pub use slots::{JobTimes, MAX_SLOT, lowest_free_slot, settle_slots};
 pub use stamp::{HybridClock, Node, Stamp};

@@ -84,6 +84,8 @@ pub struct Stored {
     pub number: u64,
     /// Places of records that were refused, and why.
     pub refused: Vec<(u64, String)>,
+    /// Places of records that the receiver does not keep: they are too old for it, or of a class that it does not share.
+    pub not_kept: Vec<u64>,
 }
 
 /// A record that the sender has.

@@ -19,12 +19,14 @@ mod outbox;
 mod peer;
 mod receive;
 mod retention;
+mod staged;
 
 pub use action::Action;
 pub use change::Change;
 use members::Members;
 use outbox::Outbox;
 use peer::Peer;
+use staged::Staged;
 
 /// The time, from two clocks of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct Model<R> {
     settings: Settings,
     clock: HybridClock,
     records: R,
+    /// What will be stored in one step.
+    staged: Staged,
     members: Members,
     peers: BTreeMap<Node, Peer>,
     outbox: Outbox,
@@ -90,13 +94,15 @@ impl<R: Records> Model<R> {
     /// Creates the model of the member with this key. `last` is the highest time that it wrote down.
     pub fn new(key: MemberKey, records: R, settings: Settings, last: u64) -> Model<R> {
         let node = Node::of_key(&key.public());
-        let mut model = Model {
+        let members = Members::load(&records);
+        Model {
             node,
             key,
             settings,
             clock: HybridClock::new(node, last),
             records,
-            members: Members::default(),
+            staged: Staged::default(),
+            members,
             peers: BTreeMap::new(),
             outbox: Outbox::default(),
             announcements: BTreeMap::new(),
@@ -104,13 +110,7 @@ impl<R: Records> Model<R> {
             compared: BTreeMap::new(),
             number: 0,
             sweep: 0,
-        };
-        for (key, _) in model.records.items(Class::Members, 0..=u32::MAX) {
-            if let Some(record) = model.records.get(Class::Members, &key) {
-                model.members.learn(&record);
-            }
         }
-        model
     }
 
     /// Returns the node of this member.
@@ -135,7 +135,7 @@ impl<R: Records> Model<R> {
 
     /// Returns the entry of a minion key or a member.
     pub fn entry(&self, class: Class, key: &Key) -> Entry {
-        match self.records.get(class, key).map(|record| record.content) {
+        match self.current(class, key).map(|record| record.content) {
             Some(crate::Content::Decided(_, entry)) => entry,
             _ => Entry::default(),
         }
@@ -165,7 +165,9 @@ impl<R: Records> Model<R> {
         self.announce(now, &mut actions);
         self.compare_due(now, &mut actions);
         self.settle_losses(now, &mut actions);
-        self.sweep(now);
+        // What is not stored is reported with the reason.
+        let _reported = self.store_staged(now, &mut actions);
+        self.sweep(now, &mut actions);
         actions
     }
 
@@ -238,7 +240,7 @@ impl<R: Records> Model<R> {
 
     /// Returns for how long a record has been known.
     fn age(&self, record: &Record, now: Moment) -> u64 {
-        let arrived = self.records.arrived(record.class(), &record.key);
+        let arrived = self.arrived(record.class(), &record.key);
         arrived.map_or(0, |arrived| now.wall.saturating_sub(arrived))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each class has its own rule of merging (`record/content.rs`), and each rule gives the same whoever merges what first.
 
+use bytes::Bytes;
 use value::Value;
 
 use crate::fields::{self, Fields, Malformed};
@@ -65,6 +66,18 @@ impl Record {
     /// Returns roughly how many bytes the record takes in a message.
     pub fn size(&self) -> usize {
         64 + self.key.as_str().len() + self.content.size()
+    }
+
+    /// Packs the record as a store keeps it.
+    pub fn pack(&self) -> Bytes {
+        let Value::List(fields) = self.to_value(0) else { return Bytes::new() };
+        fields::packed(fields)
+    }
+
+    /// Reads what [`Record::pack`] returned.
+    pub fn unpack(packed: &Bytes) -> Result<Record, Malformed> {
+        let fields = Fields::open(packed, 64, "a record")?;
+        Record::read(fields)?.map(|(record, _)| record).ok_or(Malformed("the class of a record"))
     }
 
     /// Returns the fields of the record in a message. `age` is for how long it has been known in milliseconds: a tombstone must

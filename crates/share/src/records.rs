@@ -21,6 +21,25 @@ pub trait Index {
     fn items(&self, class: Class, within: RangeInclusive<u32>) -> Vec<(Key, Digest)>;
 }
 
+/// One change of the records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordChange {
+    /// Stores a record in place of the earlier one with its key.
+    Put {
+        /// The record.
+        record: Record,
+        /// When it arrived, by the clock of this host.
+        arrived: u64,
+    },
+    /// Removes a record.
+    Remove {
+        /// Its class.
+        class: Class,
+        /// Its key.
+        key: Key,
+    },
+}
+
 /// The records of a member.
 pub trait Records: Index {
     /// Returns a record.
@@ -29,11 +48,9 @@ pub trait Records: Index {
     /// Returns when a record arrived, by the clock of this host.
     fn arrived(&self, class: Class, key: &Key) -> Option<u64>;
 
-    /// Stores a record in place of the earlier one with its key. Returns once it is as safe as this member's own.
-    fn put(&mut self, record: Record, arrived: u64) -> Result<(), StoreFailed>;
-
-    /// Removes a record.
-    fn remove(&mut self, class: Class, key: &Key);
+    /// Applies all changes in one step, or none of them, and writes down `last_time`, the highest stamp, with them. Returns once they
+    /// are as safe as this member's own records.
+    fn apply(&mut self, changes: Vec<RecordChange>, last_time: u64) -> Result<(), StoreFailed>;
 
     /// Returns the keys of tombstones of a class that arrived at a time or before.
     fn tombstones(&self, class: Class, until: u64) -> Vec<Key>;
@@ -48,6 +65,8 @@ pub struct StoreFailed(pub String);
 #[derive(Clone, Default)]
 pub struct MemoryRecords {
     classes: BTreeMap<Class, ClassRecords>,
+    last_time: u64,
+    full: bool,
 }
 
 #[derive(Clone, Default)]
@@ -69,6 +88,25 @@ impl MemoryRecords {
     /// Returns all records of a class.
     pub fn all(&self, class: Class) -> impl Iterator<Item = &Record> {
         self.classes.get(&class).into_iter().flat_map(|found| found.records.values().map(|(record, _)| record))
+    }
+
+    /// Returns the highest stamp that was written down with them.
+    pub fn last_time(&self) -> u64 {
+        self.last_time
+    }
+
+    /// From now on nothing is stored, as on a disk that is full; or everything is again.
+    pub fn set_full(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    pub(crate) fn put(&mut self, record: Record, arrived: u64) {
+        let (class, key) = (record.class(), record.key.clone());
+        let found = self.classes.entry(class).or_default();
+        found.remove(class, &key);
+        let leaf = leaf_of(class, &key);
+        found.sums.add(leaf, ItemHash::of(class, &key, record.digest));
+        found.records.insert((leaf, key), (record, arrived));
     }
 
     fn find(&self, class: Class, key: &Key) -> Option<&(Record, u64)> {
@@ -103,20 +141,22 @@ impl Records for MemoryRecords {
         self.find(class, key).map(|(_, arrived)| *arrived)
     }
 
-    fn put(&mut self, record: Record, arrived: u64) -> Result<(), StoreFailed> {
-        let (class, key) = (record.class(), record.key.clone());
-        let found = self.classes.entry(class).or_default();
-        found.remove(class, &key);
-        let leaf = leaf_of(class, &key);
-        found.sums.add(leaf, ItemHash::of(class, &key, record.digest));
-        found.records.insert((leaf, key), (record, arrived));
-        Ok(())
-    }
-
-    fn remove(&mut self, class: Class, key: &Key) {
-        if let Some(found) = self.classes.get_mut(&class) {
-            found.remove(class, key);
+    fn apply(&mut self, changes: Vec<RecordChange>, last_time: u64) -> Result<(), StoreFailed> {
+        if self.full {
+            return Err(StoreFailed("the disk is full".to_owned()));
         }
+        for change in changes {
+            match change {
+                RecordChange::Put { record, arrived } => self.put(record, arrived),
+                RecordChange::Remove { class, key } => {
+                    if let Some(found) = self.classes.get_mut(&class) {
+                        found.remove(class, &key);
+                    }
+                }
+            }
+        }
+        self.last_time = last_time;
+        Ok(())
     }
 
     fn tombstones(&self, class: Class, until: u64) -> Vec<Key> {

@@ -140,13 +140,20 @@ impl Put {
 impl Stored {
     fn to_fields(&self) -> Vec<Value> {
         let refused = |(place, reason): &(u64, String)| Value::List(vec![number(*place), Value::from(reason.as_str())]);
-        vec![number(self.number), list(&self.refused, refused)]
+        let not_kept = list(&self.not_kept, |place| number(*place));
+        vec![number(self.number), list(&self.refused, refused), not_kept]
     }
 
     fn read(mut fields: Fields) -> Result<Stored, Malformed> {
         let number = fields.number("a number")?;
         let refused = |mut one: Fields| Ok(Some((one.number("a place")?, one.text("a reason", MAX_TEXT)?)));
-        Ok(Stored { number, refused: all(&mut fields, refused)? })
+        let refused = all(&mut fields, refused)?;
+        let mut list = fields.list("a list", MOST)?;
+        let mut not_kept = Vec::new();
+        while list.left() > 0 {
+            not_kept.push(list.number("a place")?);
+        }
+        Ok(Stored { number, refused, not_kept })
     }
 }
 

@@ -23,7 +23,7 @@ fn one_of_each() -> Vec<Message> {
     vec![
         Message::Put(Put { number: 1, records: vec![(load(), 70_000)], served: Some((7, 4_096)) }),
         Message::Put(Put { number: 2, records: vec![], served: None }),
-        Message::Stored(Stored { number: 1, refused: vec![(0, "no right".into())] }),
+        Message::Stored(Stored { number: 1, refused: vec![(0, "no right".into())], not_kept: vec![1] }),
         Message::Have(vec![Have { class: Class::Denied, key: key(), digest, stamp }]),
         Message::Want(vec![(Class::Denied, key())]),
         Message::Root(Root { round: 9, since, answer: true, sums: vec![(Class::Keys, sum)] }),

@@ -18,6 +18,15 @@ pub enum Action {
     },
     /// A record is new here or says something else than before: fire its events, pass it to who waits for it.
     Changed(Record),
+    /// A change that was made here is not stored: the disk is full, or nobody could read it. Others do not hear of it.
+    NotStored {
+        /// The class of the record.
+        class: Class,
+        /// Its key.
+        key: Key,
+        /// Why.
+        reason: String,
+    },
     /// Make the key files of an id say this.
     WriteKey {
         /// The minion id.

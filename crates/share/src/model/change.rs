@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{ANNOUNCE_AFTER, Action, Announcement, Model, Moment};
+use super::staged::Origin;
+use super::{Action, Model, Moment};
 use crate::files::{FileVerdict, judge};
 use crate::member::Member;
 use crate::records::Records;
@@ -61,19 +62,23 @@ impl<R: Records> Model<R> {
             }
             Change::Welcome(records) => {
                 for record in records {
-                    if let Err(error) = self.merge(record, 0, now, &mut actions) {
-                        actions.push(Action::Warn(format!("a member of the set is not stored: {error}")));
-                    }
+                    self.merge(record, 0, now, &mut actions);
+                }
+                if let Err(error) = self.store_staged(now, &mut actions) {
+                    actions.push(Action::Warn(format!("the members of the set are not stored: {error}")));
                 }
             }
         }
+        // What is not stored is reported with the reason.
+        let _reported = self.store_staged(now, &mut actions);
         actions
     }
 
     fn decide(&mut self, wish: Wish, now: Moment, actions: &mut Vec<Action>) {
         let (class, key) = (wish.class, wish.key.clone());
         if !key.fits(class) {
-            actions.push(Action::Warn(format!("nothing is decided about {key:?}: it is no key of {class}")));
+            let reason = format!("this is no key of {class}");
+            actions.push(Action::NotStored { class, key, reason });
             return;
         }
         let wished = (wish.state != State::Deleted).then(|| (wish.state, wish.content.clone()));
@@ -86,18 +91,19 @@ impl<R: Records> Model<R> {
         };
         let decision = match SignedDecision::sign(decision, &self.key) {
             Ok(decision) => decision,
-            Err(error) => return actions.push(Action::Warn(format!("a decision about {key} is lost: {error}"))),
+            Err(error) => {
+                let reason = format!("it could not be signed: {error}");
+                return actions.push(Action::NotStored { class, key, reason });
+            }
         };
         let decided = entry.merge(&Entry::new(vec![decision]));
-        self.write_key(class, &key, &decided, wished, actions);
+        let before = self.current(class, &key);
         let record = Record::new(key, stamp, Content::Decided(class, decided));
-        if self.keep(record.clone(), now, actions) {
-            self.send_record(record, now, actions);
-        }
+        self.stage(before, record, now.wall, Origin::Decided(wished));
     }
 
     /// Has the key files written if they are not what somebody here just made of them.
-    fn write_key(
+    pub(super) fn write_key(
         &self,
         class: Class,
         id: &Key,
@@ -115,46 +121,18 @@ impl<R: Records> Model<R> {
     fn write(&mut self, key: Key, content: Content, now: Moment, actions: &mut Vec<Action>) {
         let class = content.class();
         if class.is_decided() || !key.fits(class) {
-            actions.push(Action::Warn(format!("nothing is stored of {class}: it is not the key of such a record")));
+            let reason = format!("this is no key of {class}");
+            actions.push(Action::NotStored { class, key, reason });
             return;
         }
         let record = Record::new(key, self.clock.next(now.wall), content);
-        let Some(record) = self.merge_own(record, now, actions) else { return };
-        if class == Class::Data && self.settings.shared.contains(class) {
-            // The minion may have told the others as well.
-            let due = now.steady + ANNOUNCE_AFTER;
-            let announcement = Announcement { digest: record.digest, stamp: record.stamp, due };
-            self.announcements.insert(record.key, announcement);
-        } else {
-            self.send_record(record, now, actions);
-        }
-    }
-
-    /// Stores what this member wrote. Returns what it makes with what was there, if that is something else than before.
-    fn merge_own(&mut self, record: Record, now: Moment, actions: &mut Vec<Action>) -> Option<Record> {
-        let before = self.records.get(record.class(), &record.key);
+        let before = self.current(class, &record.key);
         if let Some(before) = before.as_ref().filter(|before| before.contradicts(&record)) {
             actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
         }
         let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
-        if before.is_some_and(|before| before.digest == merged.digest) {
-            return None;
-        }
-        self.keep(merged.clone(), now, actions).then_some(merged)
-    }
-
-    fn keep(&mut self, record: Record, now: Moment, actions: &mut Vec<Action>) -> bool {
-        let (class, key) = (record.class(), record.key.clone());
-        if class == Class::Members {
-            self.learn_member(&record, actions);
-        }
-        match self.records.put(record, now.wall) {
-            Ok(()) => true,
-            Err(error) => {
-                let key = if class == Class::Token { "a token" } else { key.as_str() };
-                actions.push(Action::Warn(format!("{class} {key} is not shared: {error}")));
-                false
-            }
+        if before.as_ref().is_none_or(|before| before.digest != merged.digest) {
+            self.stage(before, merged, now.wall, Origin::Written);
         }
     }
 

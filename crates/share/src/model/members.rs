@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crypto::MemberPublicKey;
 
 use crate::member::{Member, Right, Rights};
-use crate::{Content, Node, Record, SignedDecision, State};
+use crate::records::Records;
+use crate::{Class, Content, Node, Record, SignedDecision, State};
 
 /// Everything that was decided about members.
 #[derive(Default)]
@@ -20,6 +21,17 @@ struct Known {
 }
 
 impl Members {
+    /// Reads what the records say about members.
+    pub fn load(records: &impl Records) -> Members {
+        let mut members = Members::default();
+        for (key, _) in records.items(Class::Members, 0..=u32::MAX) {
+            if let Some(record) = records.get(Class::Members, &key) {
+                members.learn(&record);
+            }
+        }
+        members
+    }
+
     /// Takes note of what was decided about a member.
     pub fn learn(&mut self, record: &Record) {
         let Content::Decided(_, entry) = &record.content else { return };

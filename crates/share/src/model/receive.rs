@@ -1,27 +1,44 @@
 //! Records and offers of other members: who may send what, and what becomes of it.
 
+use std::collections::BTreeSet;
+
+use super::staged::Origin;
 use super::{Action, MOST_AHEAD, Model, Moment};
 use crate::member::Right;
 use crate::message::{Have, Put, Stored};
 use crate::records::Records;
 use crate::{Class, Content, Entry, Key, Lane, Message, Node, Record};
 
+/// Why a record of another member is not stored.
+enum Refusal {
+    /// It must not be believed, or the disk is full. Both members warn of it.
+    Refused(String),
+    /// The settings of this member say so.
+    NotKept,
+}
+
 /// How many bytes of records answer one request.
 pub(super) const MOST_SERVED: usize = 4 << 20;
 
 impl<R: Records> Model<R> {
-    /// Takes records of another member and answers what became of them.
+    /// Takes records of another member and answers what became of them: all are stored in one step.
     pub(super) fn receive(&mut self, from: Node, put: Put, now: Moment, actions: &mut Vec<Action>) {
         let Put { number, records, served } = put;
-        let (mut refused, mut news) = (Vec::new(), Vec::new());
+        let count = records.len() as u64;
+        let (mut refused, mut not_kept, mut news) = (Vec::new(), Vec::new(), Vec::new());
         for (place, (record, age)) in records.into_iter().enumerate() {
             let (class, key) = (record.class(), record.key.clone());
             let straight = record.stamp.node == from;
             match self.receive_one(from, record, age, now, actions) {
                 Ok(true) if straight => news.push(Some((class, key))),
                 Ok(_) => {}
-                Err(reason) => refused.push((place as u64, reason)),
+                Err(Refusal::Refused(reason)) => refused.push((place as u64, reason)),
+                Err(Refusal::NotKept) => not_kept.push(place as u64),
             }
+        }
+        if let Err(error) = self.store_staged(now, actions) {
+            news.clear();
+            refused = (0..count).map(|place| (place, error.to_string())).collect();
         }
         if !news.is_empty() {
             self.pass_on(from, &news, now, actions);
@@ -29,13 +46,13 @@ impl<R: Records> Model<R> {
         if let Some((_, reason)) = refused.first() {
             actions.push(Action::Warn(format!("{} records of {from:?} are refused: {reason}", refused.len())));
         }
-        self.send(from, Lane::Talk, &Message::Stored(Stored { number, refused }), actions);
+        self.send(from, Lane::Talk, &Message::Stored(Stored { number, refused, not_kept }), actions);
         if let Some((round, served)) = served {
             self.served(from, round, served, now, actions);
         }
     }
 
-    /// Takes a record of another member. Returns whether it is new here.
+    /// Takes a record of another member, to be stored with the others of its message. Returns whether it is new here.
     fn receive_one(
         &mut self,
         from: Node,
@@ -43,22 +60,23 @@ impl<R: Records> Model<R> {
         age: u64,
         now: Moment,
         actions: &mut Vec<Action>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Refusal> {
         let class = record.class();
         if !self.settings.shared.contains(class) {
-            return Ok(false);
+            return Err(Refusal::NotKept);
         }
         let latest = match &record.content {
             Content::Decided(_, entry) => entry.latest().max(record.stamp.time),
             _ => record.stamp.time,
         };
         if latest >> 16 > now.wall.saturating_add(MOST_AHEAD) {
-            return Err(format!("it is stamped {} days ahead", ((latest >> 16) - now.wall) / MOST_AHEAD));
+            let days = ((latest >> 16) - now.wall) / MOST_AHEAD;
+            return Err(Refusal::Refused(format!("it is stamped {days} days ahead")));
         }
         let (record, refusal) = match record.content {
             Content::Decided(_, entry) => {
                 let (entry, refusal) = self.checked(class, &record.key, entry);
-                let refusal = refusal.map_or(Ok(false), Err);
+                let refusal = refusal.map_or(Ok(false), |reason| Err(Refusal::Refused(reason)));
                 if entry.decisions().is_empty() {
                     return refusal;
                 }
@@ -67,15 +85,15 @@ impl<R: Records> Model<R> {
             _ => {
                 let right = Right::of_class(class);
                 if !self.members.rights(from).contains(right) {
-                    return Err(format!("its sender lacks the right {}", right.name()));
+                    return Err(Refusal::Refused(format!("its sender lacks the right {}", right.name())));
                 }
                 (record, Ok(false))
             }
         };
         if self.is_over(&record, age, now) {
-            return refusal;
+            return Err(Refusal::NotKept);
         }
-        let new = self.merge(record, age, now, actions)?;
+        let new = self.merge(record, age, now, actions);
         refusal.map(|_| new)
     }
 
@@ -93,37 +111,29 @@ impl<R: Records> Model<R> {
         (Entry::new(good), refusal)
     }
 
-    /// Merges a record from elsewhere into the copy here. Returns whether that made something new of it.
-    pub(super) fn merge(
-        &mut self,
-        record: Record,
-        age: u64,
-        now: Moment,
-        actions: &mut Vec<Action>,
-    ) -> Result<bool, String> {
+    /// Merges a record from elsewhere into the copy here, to be stored later. Returns whether that made something new of it.
+    pub(super) fn merge(&mut self, record: Record, age: u64, now: Moment, actions: &mut Vec<Action>) -> bool {
         let class = record.class();
         self.clock.observe(record.stamp.time);
-        let before = self.records.get(class, &record.key);
+        let before = self.current(class, &record.key);
         if let Some(before) = before.as_ref().filter(|before| before.contradicts(&record)) {
             actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
         }
         let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
         if before.as_ref() == Some(&merged) {
-            return Ok(false);
+            return false;
         }
         let changed = before.as_ref().is_none_or(|before| before.digest != merged.digest);
-        let arrived = match self.records.arrived(class, &merged.key) {
+        let arrived = match self.arrived(class, &merged.key) {
             Some(arrived) if !changed => arrived,
             _ => now.wall.saturating_sub(age),
         };
-        self.records.put(merged.clone(), arrived).map_err(|error| error.to_string())?;
-        if changed {
-            self.consequences(before.as_ref(), merged, actions);
-        }
-        Ok(changed)
+        self.stage(before, merged, arrived, Origin::Remote);
+        changed
     }
 
-    fn consequences(&mut self, before: Option<&Record>, record: Record, actions: &mut Vec<Action>) {
+    /// Reports what another member changed.
+    pub(super) fn changed_elsewhere(&self, before: Option<&Record>, record: Record, actions: &mut Vec<Action>) {
         if let Content::Decided(class, entry) = &record.content {
             let empty = Entry::default();
             let earlier = match before.map(|before| &before.content) {
@@ -131,9 +141,7 @@ impl<R: Records> Model<R> {
                 _ => &empty,
             };
             let key = &record.key;
-            if *class == Class::Members {
-                self.learn_member(&record, actions);
-            } else if earlier.present() != entry.present() || earlier.denied() != entry.denied() {
+            if *class == Class::Keys && (earlier.present() != entry.present() || earlier.denied() != entry.denied()) {
                 let present = entry.present().map(|(state, content)| (state, content.clone()));
                 actions.push(Action::WriteKey { id: key.clone(), present, denied: entry.denied().cloned() });
             }
@@ -144,9 +152,9 @@ impl<R: Records> Model<R> {
         actions.push(Action::Changed(record));
     }
 
-    pub(super) fn learn_member(&mut self, record: &Record, actions: &mut Vec<Action>) {
-        self.members.learn(record);
-        if let Some(node) = record.key.node().filter(|node| !self.members.is_accepted(*node))
+    /// Ends the link to a node that is no member any more.
+    pub(super) fn unlink_removed(&mut self, key: &Key, actions: &mut Vec<Action>) {
+        if let Some(node) = key.node().filter(|node| !self.members.is_accepted(*node))
             && self.peers.remove(&node).is_some()
         {
             actions.push(Action::Unlink(node));
@@ -157,7 +165,8 @@ impl<R: Records> Model<R> {
     pub(super) fn stored(&mut self, from: Node, stored: Stored, now: Moment, actions: &mut Vec<Action>) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let Some(sent) = peer.unanswered.remove(&stored.number) else { return };
-        let places: Vec<u64> = stored.refused.iter().map(|(place, _)| *place).collect();
+        let refused = stored.refused.iter().map(|(place, _)| *place);
+        let places: BTreeSet<u64> = refused.chain(stored.not_kept).collect();
         let safe = sent.records.into_iter().enumerate().filter(|(place, _)| !places.contains(&(*place as u64)));
         let records: Vec<(Class, Key)> = safe.map(|(_, key)| key).collect();
         if let Some((_, reason)) = stored.refused.first() {

@@ -1,7 +1,7 @@
 //! Forgetting: what is too old to be kept, or to be taken from others.
 
-use super::{Model, Moment};
-use crate::records::Records;
+use super::{Action, Model, Moment};
+use crate::records::{RecordChange, Records};
 use crate::{Class, Content, Record};
 
 /// How often old records are looked for, in milliseconds.
@@ -28,24 +28,30 @@ impl<R: Records> Model<R> {
     }
 
     /// Removes expired records, except those of jobs: they are removed with the job cache.
-    pub(super) fn sweep(&mut self, now: Moment) {
+    pub(super) fn sweep(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if self.sweep > now.steady {
             return;
         }
         self.sweep = now.steady + SWEEP_EVERY;
         let before = now.wall.saturating_sub(self.settings.keep_tombstones);
+        let mut removed = Vec::new();
         for class in [Class::Keys, Class::Data] {
-            for key in self.records.tombstones(class, before) {
-                self.records.remove(class, &key);
-            }
+            let old = self.records.tombstones(class, before);
+            removed.extend(old.into_iter().map(|key| RecordChange::Remove { class, key }));
         }
         for class in [Class::Token, Class::Claim] {
             for (key, _) in self.records.items(class, 0..=u32::MAX) {
                 let Some(record) = self.records.get(class, &key) else { continue };
                 if self.is_over(&record, self.age(&record, now), now) {
-                    self.records.remove(class, &key);
+                    removed.push(RecordChange::Remove { class, key });
                 }
             }
+        }
+        if removed.is_empty() {
+            return;
+        }
+        if let Err(error) = self.records.apply(removed, self.clock.last()) {
+            actions.push(Action::Warn(format!("expired records are not removed: {error}")));
         }
     }
 }

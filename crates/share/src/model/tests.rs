@@ -298,6 +298,54 @@ fn stamps_far_ahead_are_refused_and_do_not_move_the_clock() {
 }
 
 #[test]
+fn what_cannot_be_stored_changes_nothing_and_both_sides_know() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.hosts[1].model.records.set_full(true);
+    let actions = net.hosts[1].actions.len();
+    net.decide(0, "web1", State::Accepted, "k");
+    net.change(1, Change::Write(Key::new("grains/web1").unwrap(), Content::Data(Some(packed("grains")))));
+    net.run(SECOND);
+    let (class, key) = (Class::Data, Key::new("grains/web1").unwrap());
+    let not_stored = Action::NotStored { class, key, reason: "the disk is full".into() };
+    assert!(net.hosts[1].actions.contains(&not_stored));
+    let told =
+        net.hosts[1].actions[actions..].iter().any(|one| matches!(one, Action::Changed(_) | Action::WriteKey { .. }));
+    assert!(!told, "what is not stored has no consequences");
+    assert!(!net.hosts[0].actions.iter().any(|action| matches!(action, Action::Safe { .. })));
+    assert!(net.hosts[0].warnings().iter().any(|text| text.contains("refused 1 records: the disk is full")));
+
+    net.hosts[1].model.records.set_full(false);
+    net.run(2 * MINUTE);
+    net.check_equal("there is room again");
+}
+
+#[test]
+fn the_highest_stamp_is_written_with_the_records() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.hosts[0].ahead = DAY / 2;
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(SECOND);
+    for host in &net.hosts {
+        assert_eq!(host.model.records().last_time(), host.model.last_time());
+    }
+}
+
+#[test]
+fn what_is_not_kept_is_not_safe_and_no_reason_to_warn() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.hosts[1].model.settings.shared = Classes::without(&[Class::End]);
+    net.write(0, JID, Content::End(START));
+    let expired = Content::Token { token: Some(packed("token")), expires: START };
+    net.write(0, "5ec7e7", expired);
+    net.run(SECOND);
+    assert!(!net.hosts[0].actions.iter().any(|action| matches!(action, Action::Safe { .. })));
+    assert!(net.hosts.iter().all(|host| host.warnings().is_empty()));
+}
+
+#[test]
 fn a_removed_member_is_not_heard_any_more() {
     let mut net = Net::new(3, 1);
     net.run(SECOND);

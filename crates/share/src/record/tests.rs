@@ -172,6 +172,7 @@ fn records_come_back_as_they_were() {
         let packed = fields::packed(vec![made.to_value(7)]);
         let mut list = Fields::open(&packed, 10_000, "records").unwrap();
         let read = Record::read(list.list("a record", 20).unwrap()).unwrap();
+        assert_eq!(Record::unpack(&made.pack()).as_ref(), Ok(&made), "{class}");
         assert_eq!(read, Some((made, 7)), "{class}");
     }
 }

@@ -1,0 +1,129 @@
+//! What one message or one change makes of the records: collected first, then stored in one step.
+//!
+//! Until it is stored, nobody is told of it. What could not be stored has no consequences.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{ANNOUNCE_AFTER, Action, Announcement, Members, Model, Moment};
+use crate::records::{RecordChange, Records, StoreFailed};
+use crate::{Class, Content, Key, Record, State};
+
+/// Records that will be stored together.
+#[derive(Default)]
+pub(super) struct Staged {
+    places: BTreeMap<(Class, Key), usize>,
+    records: Vec<StagedRecord>,
+}
+
+struct StagedRecord {
+    before: Option<Record>,
+    record: Record,
+    arrived: u64,
+    origin: Origin,
+}
+
+/// Where a staged record comes from, which decides what follows once it is stored.
+#[derive(Clone, Debug)]
+pub(super) enum Origin {
+    /// Another member sent it.
+    Remote,
+    /// This member wrote it.
+    Written,
+    /// This member decided it. The key files say this already; `None` if they are gone.
+    Decided(Option<(State, Bytes)>),
+}
+
+impl Staged {
+    fn get(&self, class: Class, key: &Key) -> Option<&StagedRecord> {
+        self.places.get(&(class, key.clone())).map(|place| &self.records[*place])
+    }
+
+    fn add(&mut self, staged: StagedRecord) {
+        let key = (staged.record.class(), staged.record.key.clone());
+        match self.places.get(&key) {
+            Some(place) => {
+                let before = self.records[*place].before.take();
+                self.records[*place] = StagedRecord { before, ..staged };
+            }
+            None => {
+                self.places.insert(key, self.records.len());
+                self.records.push(staged);
+            }
+        }
+    }
+}
+
+impl<R: Records> Model<R> {
+    /// Returns a record as it will be once everything is stored.
+    pub(super) fn current(&self, class: Class, key: &Key) -> Option<Record> {
+        match self.staged.get(class, key) {
+            Some(staged) => Some(staged.record.clone()),
+            None => self.records.get(class, key),
+        }
+    }
+
+    /// Returns when a record arrived, by the wall clock.
+    pub(super) fn arrived(&self, class: Class, key: &Key) -> Option<u64> {
+        match self.staged.get(class, key) {
+            Some(staged) => Some(staged.arrived),
+            None => self.records.arrived(class, key),
+        }
+    }
+
+    /// Collects a record that takes the place of `before`.
+    pub(super) fn stage(&mut self, before: Option<Record>, record: Record, arrived: u64, origin: Origin) {
+        if record.class() == Class::Members {
+            // Its decisions may come in the same message.
+            self.members.learn(&record);
+        }
+        self.staged.add(StagedRecord { before, record, arrived, origin });
+    }
+
+    /// Stores what was collected, and does what follows from it.
+    pub(super) fn store_staged(&mut self, now: Moment, actions: &mut Vec<Action>) -> Result<(), StoreFailed> {
+        let staged = std::mem::take(&mut self.staged).records;
+        if staged.is_empty() {
+            return Ok(());
+        }
+        let put = |staged: &StagedRecord| RecordChange::Put { record: staged.record.clone(), arrived: staged.arrived };
+        let changes = staged.iter().map(put).collect();
+        if let Err(error) = self.records.apply(changes, self.clock.last()) {
+            self.members = Members::load(&self.records);
+            for StagedRecord { record, origin, .. } in staged {
+                if !matches!(origin, Origin::Remote) {
+                    let (class, reason) = (record.class(), error.to_string());
+                    actions.push(Action::NotStored { class, key: record.key, reason });
+                }
+            }
+            return Err(error);
+        }
+        staged.into_iter().for_each(|staged| self.consequences(staged, now, actions));
+        Ok(())
+    }
+
+    fn consequences(&mut self, staged: StagedRecord, now: Moment, actions: &mut Vec<Action>) {
+        let StagedRecord { before, record, origin, .. } = staged;
+        if record.class() == Class::Members {
+            self.unlink_removed(&record.key, actions);
+        }
+        match origin {
+            Origin::Remote if before.as_ref().is_some_and(|before| before.digest == record.digest) => {}
+            Origin::Remote => self.changed_elsewhere(before.as_ref(), record, actions),
+            Origin::Written if record.class() == Class::Data && self.settings.shared.contains(Class::Data) => {
+                // The minion may have told the others as well.
+                let due = now.steady + ANNOUNCE_AFTER;
+                let announcement = Announcement { digest: record.digest, stamp: record.stamp, due };
+                self.announcements.insert(record.key, announcement);
+            }
+            Origin::Written => self.send_record(record, now, actions),
+            Origin::Decided(files) => {
+                if let Content::Decided(class, entry) = &record.content {
+                    self.write_key(*class, &record.key, entry, files, actions);
+                }
+                self.send_record(record, now, actions);
+            }
+        }
+    }
+}
