@@ -10,6 +10,7 @@
 
 mod bus_ports;
 mod check;
+mod cluster;
 mod common;
 pub mod effects;
 mod error;
@@ -36,6 +37,7 @@ use std::path::{Path, PathBuf};
 use value::{Map, Value};
 
 pub use bus_ports::BusPorts;
+pub use cluster::{Cluster, Secret};
 pub use common::{CertReqs, FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Roots, Tls, Transport};
 pub use error::Error;
 pub use fields::typed_fields;

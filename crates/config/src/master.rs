@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use value::Map;
 
+use crate::cluster::{self, Cluster};
 use crate::common::{FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Tls, Transport};
 use crate::error::Error;
 use crate::host::Host;
@@ -30,6 +31,8 @@ pub struct Master {
     pub keepalive: Keepalive,
     /// Keys, signatures, sessions.
     pub keys: MasterKeys,
+    /// The set of masters that it shares with, if it shares.
+    pub cluster: Option<Cluster>,
     /// Access control.
     pub access: Access,
     /// Files it serves.
@@ -48,7 +51,7 @@ pub struct Master {
     pub log: Log,
     /// Names of groups of minions: an expression, or a list of words.
     pub nodegroups: Map,
-    /// All options, as `config.get` and `test.get_opts` show them.
+    /// All options, as `config.get` and `test.get_opts` show them. Secrets of the set are hidden.
     pub raw: Map,
     /// Where options were set that differ from the defaults.
     pub origins: Origins,
@@ -68,7 +71,8 @@ impl Master {
         Self::build(opts, &Source::default_for(Role::Master), &LoadOptions::default(), &Host)
     }
 
-    /// Fails if a file sets an option that restricts who may do what and cannot be enforced.
+    /// Fails if a file sets an option that restricts who may do what and cannot be enforced, or one of a set of masters that is
+    /// not built yet.
     ///
     /// # Errors
     /// The message names file, line and option.
@@ -85,6 +89,8 @@ impl Master {
         // Flags come after the preparation, so `raw` shows them exactly as they were given.
         let mut opts = prepare::master(opts, load, machine)?;
         finish(&mut opts, source, load)?;
+        let cluster = Cluster::read(&opts)?;
+        cluster::hide_secrets(&mut opts);
         Ok(Master {
             id: opts.read("id")?,
             user: opts.read("user")?,
@@ -93,6 +99,7 @@ impl Master {
             network: MasterNetwork::read(&opts)?,
             keepalive: Keepalive::read(&opts)?,
             keys: MasterKeys::read(&opts)?,
+            cluster,
             access: Access::read(&opts)?,
             files: FileSettings::read(&opts)?,
             pillar: PillarSettings::read(&opts)?,
@@ -230,8 +237,6 @@ options! {
         drop_messages_signature_fail: bool;
         /// The digest of fingerprints and job directories.
         hash_type: String;
-        /// The cluster of this master, if it is in one.
-        cluster_id: Option<String>;
     }
 
     /// Who may do what.

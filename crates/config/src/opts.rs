@@ -31,7 +31,7 @@ impl Opts {
 
     fn show(&self, name: &str, value: &Value) -> String {
         // Errors go to the log and to the terminal. Matching parts of names hides too much rather than too little.
-        let secret = ["pass", "secret"].iter().any(|part| name.contains(part));
+        let secret = ["pass", "secret", "credential"].iter().any(|part| name.contains(part));
         if secret { "what stands there".into() } else { brief_repr(value) }
     }
 

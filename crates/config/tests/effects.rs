@@ -156,7 +156,9 @@ fn the_effects_agree_with_the_options_that_the_code_reads() {
                 Effect::Obeyed if !is_typed && !literal && !own.literals.contains(name) => {
                     wrong.push(format!("{role:?} option '{name}' is said to be obeyed and nothing reads it"));
                 }
-                Effect::None(_) | Effect::Refused(_) if !COMMON.contains(&name) && others.literals.contains(name) => {
+                Effect::None(_) | Effect::Refused(_) | Effect::Later(_)
+                    if !COMMON.contains(&name) && others.literals.contains(name) =>
+                {
                     wrong.push(format!("{role:?} option '{name}' is said to have no effect and something reads it"));
                 }
                 _ => {}
@@ -231,6 +233,33 @@ fn restrictions_that_cannot_be_enforced_stop_the_start() {
     assert!(refused.is_err());
     for empty in ["sudo_user: ''", "disable_renders: []"] {
         assert_eq!(loaded(Role::Minion, &format!("id: a\n{empty}\n")).0, Ok(()), "{empty} forbids nothing");
+    }
+}
+
+#[test]
+fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
+    let set = "id: a\ncluster_id: prod\n";
+    let plain = "cluster_once: auto\ncluster_lease_time: 6\ncluster_return_copies: 1\ncluster_events: ['*']\n";
+    assert_eq!(loaded(Role::Master, &format!("{set}{plain}")).0, Ok(()), "defaults ask for nothing");
+    for option in [
+        "cluster_bus: nats://n1",
+        "cluster_bus_credentials: {user: a}",
+        "cluster_events: ['!salt/auth']",
+        "cluster_lease_time: 10",
+        // YAML reads this as false.
+        "cluster_once: off",
+        "cluster_pub_fingerprint: [aa]",
+        "cluster_return_copies: 2",
+    ] {
+        let name = option.split(':').next().unwrap();
+        let refused = loaded(Role::Master, &format!("{set}{option}\n")).0.unwrap_err();
+        assert!(refused.starts_with(&format!("config: FILE:3: option '{name}' is not supported yet (")), "{refused}");
+        let (refused, lines) = loaded(Role::Master, &format!("id: a\n{option}\n"));
+        assert_eq!(refused, Ok(()), "{name} without cluster_id");
+        assert!(
+            lines.contains(&format!("config: FILE:2: option '{name}' has no effect without 'cluster_id'")),
+            "{lines:?}"
+        );
     }
 }
 

@@ -1,6 +1,5 @@
 //! Key settings from the configuration.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use config::{Master, Minion};
@@ -15,8 +14,7 @@ impl KeyStore {
     /// The keys of a master's minions: in `pki_dir`, in a cluster in `cluster_pki_dir`.
     pub fn of_master(settings: &Master) -> Self {
         // A master outside a cluster ignores the directory, as Salt does.
-        let shared = settings.raw.get_str("cluster_pki_dir").filter(|_| settings.keys.cluster_id.is_some());
-        let dir = shared.map_or_else(|| settings.paths.pki_dir.clone(), PathBuf::from);
+        let dir = settings.cluster.as_ref().map_or(&settings.paths.pki_dir, |cluster| &cluster.pki_dir);
         KeyStore::new(dir, Owner::of_user(&settings.user))
     }
 }

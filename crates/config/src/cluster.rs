@@ -1,0 +1,230 @@
+//! How a master shares with other masters: the options `cluster_*`, checked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use value::Value;
+
+use crate::error::Error;
+use crate::masters::{MasterAddress, UriFormat, parse_master};
+use crate::opts::Opts;
+
+/// The settings of a master that shares. They exist only with `cluster_id`.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The name of the set.
+    pub id: String,
+    /// Where other members may be reached (`cluster_peers`).
+    pub peers: Vec<MasterAddress>,
+    /// What lets a new member in (`cluster_secret`).
+    pub secret: Option<Secret>,
+    /// The port for other members (`cluster_pool_port`).
+    pub pool_port: u16,
+    /// Where the keys of minions are (`cluster_pki_dir`); by default `pki_dir`.
+    pub pki_dir: PathBuf,
+    /// How often members tell each other that they are there (`cluster_heartbeat`).
+    pub heartbeat: Duration,
+    /// How others reach this master, if not as they see it (`cluster_addresses`).
+    pub addresses: Vec<MasterAddress>,
+    /// For how long deletions are remembered (`cluster_tombstone_days`).
+    pub tombstones: Duration,
+    /// How many bytes may wait for a member in a lane (`cluster_queue_size`).
+    pub queue_size: usize,
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Returns the text.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// The least number of characters of a secret.
+const LEAST_SECRET: usize = 20;
+/// The maximum length of names that members tell each other, in bytes.
+const MOST_NAME: usize = 256;
+/// The maximum number of addresses of one member.
+const MOST_ADDRESSES: usize = 64;
+/// The options whose values no list of options shows.
+const HIDDEN: [&str; 2] = ["cluster_secret", "cluster_bus_credentials"];
+
+impl Cluster {
+    /// Reads the settings; `None` for a master that shares nothing.
+    pub(crate) fn read(opts: &Opts) -> Result<Option<Self>, Error> {
+        if !opts.truthy("cluster_id") {
+            return Ok(None);
+        }
+        only(opts, "cluster_role", "master")?;
+        only(opts, "cluster_share", "all")?;
+        let pool_port = within(opts, "cluster_pool_port", 1, 65_535)? as u16;
+        let addresses = addresses(opts, "cluster_addresses", pool_port)?;
+        if addresses.len() > MOST_ADDRESSES {
+            return Err(opts.wrong("cluster_addresses", format!("a list of at most {MOST_ADDRESSES} addresses")));
+        }
+        Ok(Some(Cluster {
+            id: id(opts)?,
+            peers: self::addresses(opts, "cluster_peers", pool_port)?,
+            secret: secret(opts)?,
+            pool_port,
+            pki_dir: opts.read("cluster_pki_dir")?,
+            heartbeat: heartbeat(opts)?,
+            addresses,
+            tombstones: Duration::from_secs(within(opts, "cluster_tombstone_days", 1, 3_650)? * 86_400),
+            // A message has up to 512 KiB, and must fit.
+            queue_size: within(opts, "cluster_queue_size", 1 << 20, 16 << 30)? as usize,
+        }))
+    }
+}
+
+/// Hides secrets in the options that `config.get`, `test.get_opts` and templates show.
+pub(crate) fn hide_secrets(opts: &mut Opts) {
+    for name in HIDDEN {
+        if opts.truthy(name) {
+            opts.set(name, "(hidden)");
+        }
+    }
+}
+
+/// Fails unless the option has its only value so far. Others are planned, and must not be ignored meanwhile.
+fn only(opts: &Opts, name: &str, value: &str) -> Result<(), Error> {
+    match opts.map.get(name) {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Str(text)) if text == value => Ok(()),
+        Some(_) => Err(opts.wrong(name, format!("'{value}': nothing else is supported yet"))),
+    }
+}
+
+fn within(opts: &Opts, name: &str, least: u64, most: u64) -> Result<u64, Error> {
+    let number = opts.read::<u64>(name).ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| opts.wrong(name, format!("a whole number from {least} to {most}")))
+}
+
+fn id(opts: &Opts) -> Result<String, Error> {
+    let id: String = opts.read("cluster_id")?;
+    match id.len() <= MOST_NAME && !id.chars().any(char::is_control) {
+        true => Ok(id),
+        false => Err(opts.wrong("cluster_id", format!("a name of at most {MOST_NAME} bytes"))),
+    }
+}
+
+fn secret(opts: &Opts) -> Result<Option<Secret>, Error> {
+    let name = "cluster_secret";
+    match opts.map.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Str(text)) if text.is_empty() => Ok(None),
+        Some(Value::Str(text)) if text.starts_with("sdb://") => {
+            Err(opts.wrong(name, "the secret itself (sdb is not supported)"))
+        }
+        Some(Value::Str(text)) if text.chars().count() >= LEAST_SECRET => Ok(Some(Secret(text.clone()))),
+        // YAML reads digits as a number, and another spelling of it would be another secret.
+        Some(_) => Err(opts.wrong(name, format!("a text of at least {LEAST_SECRET} characters, in quotes"))),
+    }
+}
+
+fn heartbeat(opts: &Opts) -> Result<Duration, Error> {
+    let name = "cluster_heartbeat";
+    let seconds = opts.read::<f64>(name).ok().filter(|seconds| (0.05..=60.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| opts.wrong(name, "a number of seconds from 0.05 to 60"))
+}
+
+/// Reads a list of hosts with or without ports. What is listed twice counts once.
+fn addresses(opts: &Opts, name: &str, port: u16) -> Result<Vec<MasterAddress>, Error> {
+    let mut all = Vec::new();
+    for text in opts.read::<Vec<String>>(name)? {
+        let fitting = if text.len() <= MOST_NAME { Ok(()) } else { Err("shorter addresses".to_owned()) };
+        let address = fitting.and_then(|()| parse_master(&text, UriFormat::Default, port));
+        let address = address.map_err(|must| opts.wrong(name, format!("a list: each entry {must}")))?;
+        if !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{Map, list, map};
+
+    use super::*;
+    use crate::Master;
+
+    fn options(more: Map) -> Map {
+        let mut all = map! { "id" => "m1", "root_dir" => "/tmp/x", "cluster_id" => "prod" };
+        all.update(more);
+        all
+    }
+
+    fn read(more: Map) -> Cluster {
+        Master::from_options(options(more)).unwrap().cluster.unwrap()
+    }
+
+    fn refused(name: &str, value: impl Into<Value>) -> String {
+        let mut more = Map::new();
+        more.insert(name, value.into());
+        let error = Master::from_options(options(more)).unwrap_err().to_string();
+        assert!(error.contains(&format!("'{name}'")), "{error}");
+        error
+    }
+
+    #[test]
+    fn a_set_needs_only_its_name() {
+        let cluster = read(map! {});
+        assert_eq!((cluster.id.as_str(), cluster.pool_port, cluster.secret), ("prod", 4520, None));
+        assert_eq!((cluster.peers, cluster.addresses), (vec![], vec![]));
+        assert_eq!((cluster.heartbeat, cluster.queue_size), (Duration::from_millis(500), 64 << 20));
+        assert_eq!(cluster.tombstones, Duration::from_secs(90 * 86_400));
+        assert_eq!(cluster.pki_dir, PathBuf::from("/tmp/x/etc/salt/pki/master"));
+    }
+
+    #[test]
+    fn without_a_name_nothing_is_read() {
+        let config = Master::from_options(map! { "id" => "m1", "cluster_secret" => "short", "cluster_role" => 1 });
+        assert!(config.unwrap().cluster.is_none());
+    }
+
+    #[test]
+    fn addresses_have_the_port_of_the_set() {
+        let peers = list!["m2", "m3:4521", "[::1]:1", "::1", "m2:4520"];
+        let cluster = read(map! { "cluster_peers" => peers, "cluster_pool_port" => 4600, "cluster_addresses" => "m1" });
+        let peers: Vec<_> = cluster.peers.iter().map(ToString::to_string).collect();
+        assert_eq!(peers, ["m2:4600", "m3:4521", "[::1]:1", "[::1]:4600", "m2:4520"]);
+        assert_eq!(cluster.addresses[0].to_string(), "m1:4600");
+        assert!(refused("cluster_peers", list!["m2:70000"]).contains("m2:70000"));
+        assert!(refused("cluster_peers", list!["m".repeat(300)]).contains("shorter"));
+        refused("cluster_addresses", (0..65).map(|number| Value::from(format!("m{number}"))).collect::<Value>());
+    }
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        let config = Master::from_options(options(map! { "cluster_secret" => "correct horse battery" })).unwrap();
+        assert_eq!(config.cluster.as_ref().unwrap().secret.as_ref().unwrap().expose(), "correct horse battery");
+        assert!(!format!("{config:?}").contains("battery"));
+        assert_eq!(config.raw.get_str("cluster_secret"), Some("(hidden)"));
+        for short in ["too short to count", "sdb://vault/cluster_secret"] {
+            assert!(!refused("cluster_secret", short).contains(short));
+        }
+        assert!(refused("cluster_secret", 12_345_678_901_234_567_i64).contains("quotes"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        refused("cluster_pool_port", 0);
+        refused("cluster_heartbeat", 0);
+        refused("cluster_heartbeat", "soon");
+        refused("cluster_tombstone_days", 0);
+        refused("cluster_queue_size", 1_000);
+        refused("cluster_id", "a\nb");
+        assert!(refused("cluster_role", "witness").contains("'master': nothing else is supported yet"));
+        assert!(refused("cluster_share", list!["keys"]).contains("'all'"));
+    }
+}
