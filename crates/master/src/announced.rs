@@ -1,4 +1,4 @@
-//! Which returns were announced without being stored.
+//! Remembers which returns were announced without being stored.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};

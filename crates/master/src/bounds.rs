@@ -1,4 +1,4 @@
-//! How much of the disk a minion may fill. An accepted minion may still be broken, or in the wrong hands.
+//! Limits on the disk space that a minion may fill, because an accepted minion may still be faulty or compromised.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub struct Bounds {
     returned: u64,
     /// The largest size of a minion's grains, and of its mine, in bytes.
     data: u64,
-    /// How many bytes a minion may store per hour for jobs that nobody published here.
+    /// How many bytes a minion may store per hour for jobs that this master did not publish.
     own_jobs: u64,
     used: Mutex<Used>,
 }
@@ -27,7 +27,7 @@ struct Used {
     bytes: HashMap<MinionId, u64>,
 }
 
-/// What each job needs besides its return: files and directories.
+/// The disk space of a job in addition to its return, for files and directories.
 const JOB: u64 = 4096;
 
 impl Bounds {
@@ -42,7 +42,7 @@ impl Bounds {
         }
     }
 
-    /// Replaces a return that is too large with a sentence, so that whoever waits for it learns why it is missing.
+    /// Replaces a return that is too large with a message, so that its readers learn why it is missing.
     pub fn cut_return(&self, id: &MinionId, load: &mut Map) {
         let size = load.get("return").map_or(0, size);
         if self.returned == 0 || size <= self.returned {
@@ -71,7 +71,7 @@ impl Bounds {
         may
     }
 
-    /// Returns whether a minion may store another job that nobody published here.
+    /// Returns whether a minion may store another job that this master did not publish.
     pub fn may_add_job(&self, id: &MinionId, load: &Map, now: SystemTime) -> bool {
         if self.own_jobs == 0 {
             return true;
@@ -98,7 +98,7 @@ impl Bounds {
     }
 }
 
-/// About how many bytes of memory a map occupies.
+/// Estimates the bytes of memory that a map occupies.
 pub fn memory(map: &Map) -> usize {
     map.iter().map(|(key, value)| memory_of(key) + memory_of(value)).sum()
 }
@@ -113,12 +113,12 @@ fn memory_of(value: &Value) -> usize {
         }
 }
 
-/// About what a map takes when it is packed.
+/// Estimates the size of a map when it is packed.
 pub fn map_size(map: &Map) -> u64 {
     map.iter().map(|(key, value)| size(key) + size(value)).sum::<u64>() + 5
 }
 
-/// About what a value takes when it is packed.
+/// Estimates the size of a value when it is packed.
 pub fn size(value: &Value) -> u64 {
     match value {
         Value::Str(text) => text.len() as u64 + 5,

@@ -1,4 +1,4 @@
-//! The minions' keys and sessions, as the channel needs them.
+//! Implements the channel's interfaces to the minions' keys and sessions.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,7 +19,7 @@ use crate::{Shared, Stores};
 pub struct Keys {
     stores: Arc<Stores>,
     admission: Admission,
-    /// Set once the master runs, since only then minions are connected.
+    /// Set when the master runs. Before that, no minions are connected.
     running: OnceLock<Weak<Shared>>,
 }
 
@@ -66,7 +66,7 @@ impl KeyBook for Keys {
     }
 }
 
-/// How long the session key before counts after a minion got another because of its age.
+/// How long the previous session key is accepted after it was replaced because of its age.
 const OVERLAP: Duration = Duration::from_secs(60);
 
 /// The minions' session keys, ready for use.

@@ -54,8 +54,8 @@ impl Caller {
         self.user.as_deref().unwrap_or("a user without a name")
     }
 
-    /// The span in which their request is handled: a user with a list has a share of the log, like a minion, and an operator who
-    /// may do everything is not limited.
+    /// Returns the span in which the caller's request is handled. A user with a list of permissions has a quota of log
+    /// lines, like a minion; an operator with all permissions has no limit.
     pub fn span(&self) -> tracing::Span {
         let peer = match &self.grant {
             Grant::All => String::new(),
@@ -104,7 +104,7 @@ pub fn check(shared: &Shared, fields: &Map, load: &mut Map) -> Result<Caller, Un
     }
 }
 
-/// Checks a token. Those made by a master of Salt with external authentication stay valid here.
+/// Checks a token. Tokens that a Salt master created with external authentication stay valid here.
 fn by_token(shared: &Shared, token: &Value) -> Option<Caller> {
     let stores = &shared.stores;
     let found = stores.tokens.get(token.as_str()?, stores.rt.now());

@@ -25,7 +25,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A port cannot be listened on.
+    /// The master cannot listen on a port.
     #[error("Unable to bind to {address} for {purpose} (option '{option}')")]
     Listen {
         /// The address.

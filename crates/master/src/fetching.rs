@@ -1,7 +1,7 @@
 //! Fetches repositories: each remote independently, at the start and then at each `update_interval`.
 //!
-//! A remote that does not answer delays nothing else: it is fetched in a thread of its own, and the last state is
-//! served meanwhile.
+//! A remote that does not answer delays nothing else: it is fetched in its own thread, and until then the last state is
+//! served.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Notices to the minions beside jobs: that the master stops, or that its key changes.
+//! Notices to minions that are not jobs: the master stops, or its key changes.
 //!
 //! A notice is a publication without target, job id and function, encrypted and numbered like any other. Only
-//! connections of Saltern's minions get it; a minion of Salt would ignore it.
+//! connections of Saltern minions get it; a Salt minion would ignore it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use value::{Map, map};
 use crate::Shared;
 use crate::jobs::publish::tell_minions;
 
-/// How long the notices may take to leave.
+/// How long to wait until the notices are sent.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// How many sign-ins per second a master answers without delaying other requests: two milliseconds each on one
 /// processor.
 const SIGN_INS: usize = 400;
 
-/// How many sign-ins per second are enough when nothing is urgent.
+/// The rate of sign-ins per second when nothing is urgent.
 const BY_AND_BY: usize = 100;
 
-/// The longest time over which minions without anything to deliver spread their return.
+/// The longest time over which minions that have nothing to deliver spread their reconnection.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Tells the minions that this master stops, and waits a moment until everything published has left.
+/// Tells the minions that this master stops, and waits for a short time until all publications are sent.
 pub async fn say(shared: &Arc<Shared>) {
     let spread = spread(shared.publisher.subscribers().len(), SIGN_INS);
     tell(shared, map! { "goodbye" => true, "spread" => spread.as_secs_f64() }).await;
@@ -34,7 +34,7 @@ pub async fn say(shared: &Arc<Shared>) {
 }
 
 /// Tells the minions that the key of publications changes, so that idle ones sign in at different times. Returns the
-/// time that they may take.
+/// time over which they spread their sign-ins.
 pub async fn announce_rotation(shared: &Arc<Shared>) -> Duration {
     let spread = spread(shared.publisher.subscribers().len(), BY_AND_BY);
     tell(shared, map! { "rotated" => true, "spread" => spread.as_secs_f64() }).await;

@@ -1,7 +1,7 @@
-//! Introductions: subscribers over tcp say who they are.
+//! Verifies introductions, in which subscribers over tcp say who they are.
 //!
-//! An introduction has no time and no nonce, so whoever has seen one can send it again. It names a connection, and says nothing
-//! about where the minion is.
+//! An introduction has no time and no nonce, so an attacker who has seen one can replay it. It names a connection, and
+//! does not prove the address of the minion.
 
 use std::sync::Arc;
 

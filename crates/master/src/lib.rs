@@ -47,14 +47,14 @@ pub use users::{LocalKeys, Users};
 
 pub(crate) use value::error::chain;
 
-/// How long requests that have begun may take when the master stops.
+/// How long unfinished requests may take when the master stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// The input of [`run`].
 pub struct Start {
     /// Its settings.
     pub config: config::Master,
-    /// The keys of local users, if they were made before the process became the master's user.
+    /// The keys of local users, if they were created before the process became the master's user.
     pub keys: Option<LocalKeys>,
     /// The functions that pillar files and runners may call.
     pub catalogue: exec::Catalogue,
@@ -66,7 +66,8 @@ pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 /// Runs the master until told to stop. Calls `ready` when everything is open.
 ///
 /// # Errors
-/// When it cannot begin: an option, a key, a port or a socket that cannot be used. Later failures harm a request at most.
+/// If it cannot start, because an option, a key, a port or a socket cannot be used. Later failures affect only single
+/// requests.
 pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnce(Report)) -> Result<(), Error> {
     info!("Setting up the Salt Master");
     info!("The Salt Master is starting up");

@@ -1,4 +1,4 @@
-//! What a master does by itself: rotating keys, cleaning, firing presence events.
+//! Periodic tasks of a master: rotates keys, cleans up, fires presence events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use wire::MinionId;
 use crate::watch::DropFileWatch;
 use crate::{Shared, channel_keys::Sessions, renewal};
 
-/// Does what is due at each `loop_interval`, and at once what cannot wait, until told to stop.
+/// Does what is due at each `loop_interval`, and urgent work at once, until told to stop.
 pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: CancellationToken) {
     let config = &shared.stores.config;
     // A timer with an interval of zero panics.
@@ -53,7 +53,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
     }
 }
 
-/// Logs the accepted keys that cannot be used. Their minions are told that their key is another one.
+/// Logs the accepted keys that cannot be parsed. Their minions are refused as if another key was accepted.
 pub fn report_corrupt_keys(keys: &LiveKeys) {
     match keys.corrupt() {
         Ok(corrupt) => {
@@ -106,13 +106,13 @@ async fn asked_to_rotate(shared: &Arc<Shared>) -> bool {
 
 /// Why the key of publications is replaced.
 enum Reason<'a> {
-    /// It is old enough. The token stops what follows.
+    /// It has reached its age limit. The token stops the gradual replacement.
     Age(&'a CancellationToken),
-    /// Somebody must no longer read publications.
+    /// A minion must no longer be able to read publications.
     LockOut,
 }
 
-/// Makes a new key of publications.
+/// Creates a new key of publications.
 async fn rotate(shared: &Arc<Shared>, reason: Reason<'_>) {
     info!("Rotating master AES key");
     match reason {
@@ -155,7 +155,7 @@ async fn clean(shared: &Arc<Shared>) {
     .await;
 }
 
-/// Returns memory to the system. Large requests have used it, and the allocator keeps it for later ones.
+/// Returns memory to the system that the allocator has kept after large requests.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "the allocator's only way to give memory back; it takes no pointer")]
 fn give_memory_back() {
@@ -184,7 +184,8 @@ fn report(what: &str, outcome: store::Result<()>) {
     }
 }
 
-/// Fires who is connected, and who has come and gone since the last time (`presence_events`).
+/// Fires events about which minions are connected, and which have connected or disconnected since the last call
+/// (`presence_events`).
 fn announce_presence(shared: &Shared, before: &mut BTreeSet<MinionId>) {
     if !shared.stores.config.events.presence_events {
         return;

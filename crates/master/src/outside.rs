@@ -1,8 +1,8 @@
-//! What returners store for a master besides its own job cache: events (`event_return`), publications
+//! Data that returners store for a master in addition to its own job cache: events (`event_return`), publications
 //! (`ext_job_cache`), and both publications and returns (`master_job_cache`).
 //!
-//! Nothing waits for their servers. What cannot be stored there is logged and, except for events and the returns of
-//! an `ext_job_cache`, is in the job cache on disk.
+//! Nothing in the master waits for their servers. Items that cannot be stored there are logged. Except for events and
+//! the returns of an `ext_job_cache`, they are in the job cache on disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
-/// The names of the job cache that every master has.
+/// The names of the built-in job caches.
 const OWN: [&str; 2] = [store::jobs::FILES, store::jobs::EMBEDDED];
 
 /// The largest number of publications and returns that wait for a slow server.
@@ -28,7 +28,7 @@ const QUEUE: usize = 4096;
 /// The largest number of gathered events, whatever `event_return_queue` says.
 const MOST_EVENTS: usize = 100_000;
 
-/// Takes publications and returns for other job caches.
+/// Queues publications and returns for other job caches.
 pub struct Outside {
     queue: Option<mpsc::Sender<Item>>,
     /// The queue is full; logged once.
@@ -64,12 +64,12 @@ impl Outside {
         (Outside { queue: Some(queue), full: AtomicBool::new(false) }, Some(stores))
     }
 
-    /// Takes the publication of a job.
+    /// Queues the publication of a job.
     pub fn published(&self, jid: &str, load: &Map) {
         self.put(|| Item::Load(jid.to_owned(), load.clone()));
     }
 
-    /// Takes a return that is new.
+    /// Queues a new return.
     pub fn returned(&self, load: &Map) {
         self.put(|| Item::Return(load.clone()));
     }

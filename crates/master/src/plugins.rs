@@ -1,4 +1,4 @@
-//! Options for Python plug-ins, which cannot be loaded: each is logged, and everything else works.
+//! Warns about options for Python plug-ins, which Saltern cannot load.
 
 use config::Master;
 use value::{Map, Value};
@@ -10,7 +10,7 @@ pub fn warn(config: &Master) {
     }
 }
 
-/// Options for Python plug-ins, and what they would do. Any value but an empty one is logged.
+/// Options for Python plug-ins, and the effect they would have. Any value that is not empty is logged.
 const PLUGINS: [(&str, &str); 1] =
     [("external_auth", "external authentication is not supported yet; requests that use it are refused")];
 

@@ -1,10 +1,10 @@
 //! Which minions are connected, and what they can do beyond Salt.
 //!
-//! A connection that listens proves nothing about itself, and neither does a sign-in: names and public keys are no secrets.
-//! What proves a minion is an encrypted request. It names the minion's abilities, and it comes from an address; a listening
-//! connection that claims the minion's name counts when it comes from that address too ([`ProvenAddresses`]). Minions on libzmq
-//! do not even name themselves: those behind one address cannot be told apart, and all of them count as connected while any
-//! nameless connection from there exists, as with Salt.
+//! A subscriber does not prove who it is, and neither does a sign-in, because names and public keys are not secret.
+//! Only an encrypted request authenticates a minion. It names the minion's abilities, and shows its address; a
+//! subscriber that claims the minion's name counts if it connects from the same address ([`ProvenAddresses`]). Minions
+//! that use libzmq do not name themselves. Those behind one address cannot be distinguished, so all of them count as
+//! connected as long as any nameless connection from there exists, as with Salt.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -16,23 +16,23 @@ use transport::{Departures, ProvenAddresses, SubscriberStatus};
 use wire::MinionId;
 use wire::loads::{Abilities, Ability, Sender};
 
-/// A minion that certainly has no connection.
+/// A minion that is certainly not connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
     /// Its id.
     pub id: String,
-    /// For how long it has been away, at least.
+    /// The minimum time for which it has been disconnected.
     pub gone: Duration,
-    /// Whether it was here since the master started.
+    /// Whether it was connected at some time since the master started.
     pub seen: bool,
-    /// How long it may still take to come back and fetch what it missed.
+    /// How much longer it may take to reconnect and fetch missed jobs.
     pub wait: Duration,
 }
 
-/// A minion of ours that restarts, or whose connection broke, is back within this time.
+/// A Saltern minion that restarts, or whose connection broke, reconnects within this time.
 const BACK: Duration = Duration::from_secs(5);
 
-/// After a restart of the master, minions come back within this time.
+/// After a restart of the master, minions reconnect within this time.
 const ALL_BACK: Duration = Duration::from_secs(30);
 
 /// What is known about minions from their encrypted requests.
@@ -43,12 +43,12 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Nothing is known yet. The addresses are those of the publisher, which judges claims by them.
+    /// Creates an empty record. `addresses` is shared with the publisher, which verifies claims with it.
     pub fn new(addresses: Arc<ProvenAddresses>) -> Self {
         Presence { addresses, abilities: Mutex::default() }
     }
 
-    /// Returns the address from which a minion last proved itself.
+    /// Returns the address from which a minion last authenticated itself.
     pub fn address(&self, minion: &MinionId) -> Option<IpAddr> {
         self.addresses.get(minion)
     }
@@ -70,7 +70,7 @@ impl Presence {
         self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether a minion can do something beyond Salt.
+    /// Returns whether a minion can do something beyond Salt.
     pub fn can(&self, minion: &MinionId, ability: Ability) -> bool {
         self.abilities().get(minion).is_some_and(|abilities| abilities.can(ability))
     }
@@ -81,25 +81,26 @@ impl Presence {
         known.iter().filter(|(_, abilities)| abilities.can(ability)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Returns the minions of ours of whom `wanted` is true.
+    /// Returns the Saltern minions for which `wanted` is true.
     pub fn ours(&self, wanted: impl Fn(&MinionId) -> bool) -> HashSet<MinionId> {
         let known = self.abilities();
         known.keys().filter(|id| wanted(id)).cloned().collect()
     }
 
-    /// Says how many of these minions are of Salt.
+    /// Returns how many of these minions are Salt minions.
     pub fn count_stock(&self, minions: &[MinionId]) -> usize {
         let known = self.abilities();
         minions.iter().filter(|minion| !known.contains_key(*minion)).count()
     }
 
-    /// Saltern minions state their id on every connection, so a nameless connection is never one of theirs.
+    /// Returns whether a minion states its id on every connection, as Saltern minions do. A nameless connection is then
+    /// never one of its own.
     fn says_its_name(&self, minion: &MinionId) -> bool {
         self.abilities().contains_key(minion)
     }
 
-    /// Returns those of some minions that certainly have no connection. A minion that could be behind a nameless connection is
-    /// left out. Claims that do not count change nothing.
+    /// Returns the minions of a list that are certainly not connected. A minion that could be behind a nameless
+    /// connection is left out. Unproven claims have no effect.
     pub fn absent<'a>(
         &self,
         ids: impl Iterator<Item = &'a str>,
@@ -134,13 +135,13 @@ impl Presence {
         ids.filter_map(absent).collect()
     }
 
-    /// Forgets a minion whose key is gone.
+    /// Forgets a minion whose key was removed.
     pub fn forget(&self, minion: &MinionId) {
         self.abilities().remove(minion);
         self.addresses.forget(minion);
     }
 
-    /// Returns the minions that have a connection, in order of their ids.
+    /// Returns the connected minions, sorted by id.
     pub fn connected(&self, subscribers: &[SubscriberStatus]) -> Vec<MinionId> {
         let (named, nameless) = split(subscribers);
         let mut present: BTreeSet<MinionId> = named.values().map(|id| (*id).clone()).collect();
@@ -153,7 +154,7 @@ impl Presence {
     }
 }
 
-/// The minions that have a connection of their own, by name, and the addresses of the connections without a name.
+/// Returns the minions with a connection that names them, and the addresses of the nameless connections.
 fn split(subscribers: &[SubscriberStatus]) -> (HashMap<&str, &MinionId>, HashSet<IpAddr>) {
     let named = subscribers.iter().filter_map(|subscriber| subscriber.minion.as_ref());
     let nameless = subscribers.iter().filter(|subscriber| subscriber.minion.is_none() && subscriber.claimed.is_none());
@@ -172,7 +173,7 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    /// A connection as the publisher describes it, which knows from where minions proved themselves.
+    /// Returns the status of a subscriber as the publisher reports it.
     fn subscriber(presence: &Presence, claimed: Option<&str>, from: IpAddr) -> SubscriberStatus {
         SubscriberStatus {
             number: 1,
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// `ours` and `stock` were here and left three seconds ago; the master runs for a minute.
+    /// `ours` and `stock` disconnected three seconds ago; the master has been running for a minute.
     fn known() -> (Presence, Departures, Instant) {
         let (presence, since) = (Presence::default(), Instant::now());
         let now = since + Duration::from_secs(60);

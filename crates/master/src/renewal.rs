@@ -1,10 +1,10 @@
-//! Replacing the key of publications.
+//! Replaces the key of publications.
 //!
-//! A minion signs in when it gets a publication that it cannot decrypt. After a change of the key, ten thousand would
-//! do so at the next job, which would then wait for its minion among them. If only the key's age is the reason,
-//! subscribers get publications encrypted with the previous key until they have signed in. Saltern's minions do that
-//! when they are told, each at another time. Minions of Salt cannot be told: one after the other is sent a notice
-//! without recipient, encrypted with the new key, and signs in to read it.
+//! A minion signs in when it gets a publication that it cannot decrypt. After a key rotation, ten thousand would do so
+//! at the next job, and that job would wait for its minion among them. If the key is replaced only because of its age,
+//! subscribers get publications encrypted with the previous key until they have signed in. Saltern minions are told to
+//! do so, each at a different time. Salt minions cannot be told, so they are sent, one after the other, a notice
+//! without a target that is encrypted with the new key, and sign in to read it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,19 +21,18 @@ use wire::loads::Ability;
 /// The time between two groups of minions that are sent a notice.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How many minions of Salt are made to sign in per second: a twelfth of what two processors handle. Nothing is
-/// urgent.
+/// How many Salt minions are made to sign in per second: a twelfth of what two processors can handle, because this is
+/// not urgent.
 const PER_SECOND: usize = 50;
 
-/// The longest time for all of them, or half the life of a key if that is shorter. Of very many minions, more sign in
-/// per second.
+/// The longest time for all of them, or half the lifetime of a key if that is shorter. With very many minions, more
+/// sign in per second.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long the previous key is accepted after everyone had time to sign in.
+/// How long the previous key is accepted after all minions had time to sign in.
 const OVERLAP: Duration = Duration::from_secs(60);
 
-/// Replaces the key because of its age, without a wave of sign-ins. Returns at once; the minions follow one after the
-/// other.
+/// Replaces the key because of its age, without a wave of sign-ins. Returns at once; the minions sign in gradually.
 pub async fn by_age(shared: &Arc<Shared>, stop: &CancellationToken) {
     let told = goodbye::announce_rotation(shared).await;
     // In this order: what is numbered under the new key finds them left behind.
@@ -51,7 +50,7 @@ pub async fn by_age(shared: &Arc<Shared>, stop: &CancellationToken) {
     });
 }
 
-/// Replaces the key so that somebody can no longer read publications or send anything.
+/// Replaces the key at once, so that a minion whose key was removed can no longer read publications or send requests.
 pub async fn at_once(shared: &Arc<Shared>) {
     // With the old key still: nobody could decrypt the announcement otherwise.
     goodbye::announce_rotation(shared).await;
@@ -60,19 +59,19 @@ pub async fn at_once(shared: &Arc<Shared>) {
     shared.publisher.forget_before();
 }
 
-/// Returns the longest time until all have the new key. It must be less than the life of a key.
+/// Returns the longest time until all have the new key. It must be less than the lifetime of a key.
 fn longest(life: Duration) -> Duration {
     LONGEST.min(life / 2)
 }
 
-/// Returns how many of the minions are sent a notice now, to be done in the time left.
+/// Returns how many minions to send a notice now, in order to finish in the remaining time.
 fn group(minions: usize, left: Duration) -> usize {
     let ticks = |time: Duration| usize::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(usize::MAX);
     (PER_SECOND / ticks(Duration::from_secs(1))).max(minions.div_ceil(ticks(left).max(1)))
 }
 
-/// Sends a notice to subscribers that are behind, a group at a time, until nobody is left or the key has changed
-/// again. Saltern's minions have time to come by themselves.
+/// Sends a notice to subscribers that are behind, a group at a time, until none is left or the key has changed again.
+/// Saltern minions first get the time to sign in by themselves.
 async fn catch_up(shared: &Arc<Shared>, key: &Arc<Generation>, told: Duration, longest: Duration) {
     // Some seconds more than they were told, since the last ones need time to sign in.
     let by_themselves = Instant::now() + told + Duration::from_secs(5);

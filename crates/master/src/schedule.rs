@@ -1,4 +1,4 @@
-//! Runners at times: the master's option `schedule`. Each run happens once, on this master.
+//! Scheduled runners: the master's option `schedule`. Each run happens once, on this master.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ pub async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-/// Starts what is due. Returns how long nothing else is.
+/// Starts what is due. Returns the time until something else is due.
 fn look(shared: &Arc<Shared>, schedule: &mut Schedule, now: Moment, running: &Running) -> Duration {
     // Copied, so that starting a run can count it.
     let counts = running.lock().unwrap_or_else(PoisonError::into_inner).clone();

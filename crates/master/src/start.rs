@@ -1,5 +1,5 @@
-//! Opening everything a master needs, in an order in which nothing is open too early: keys before ports, ports before
-//! the sockets that local programs take as a sign of life.
+//! Opens everything a master needs, in an order in which nothing is open too early: keys before ports, and ports before
+//! the sockets by which local programs see that the master is running.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ use crate::channel_keys::{Keys, Sessions};
 use crate::presence::Presence;
 use crate::{Error, LocalKeys, Shared, Start, Stores, Users, listen, plugins};
 
-/// A master that has opened everything, but answers nothing yet.
+/// A master that has opened everything, but does not answer requests yet.
 pub struct Started {
     pub shared: Arc<Shared>,
     pub sessions: Arc<Sessions>,
@@ -113,7 +113,7 @@ fn close_directories(config: &Master, listed_users: bool) {
     }
 }
 
-/// Users in `publisher_acl` must reach their key and the bus below these directories.
+/// Lets users in `publisher_acl` traverse these directories, because their key and the bus are below.
 fn let_others_through(directories: &[&Path]) {
     // Only passing, not listing: names of other files stay hidden.
     const THROUGH: u32 = 0o001;
@@ -132,7 +132,7 @@ fn let_others_through(directories: &[&Path]) {
     }
 }
 
-/// Warns of old protocol versions: they prove less, and others can claim what they do not prove.
+/// Warns about old protocol versions, which do not authenticate all requests.
 fn warn_of_old_envelopes(config: &Master) {
     let least = config.keys.minimum_auth_version;
     if least < wire::envelope::CURRENT_VERSION {

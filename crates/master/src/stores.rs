@@ -1,4 +1,4 @@
-//! What a master stores on disk and reads from it. Works without a running master: `salt-run` uses it, too.
+//! The data that a master keeps on disk. Works without a running master: `salt-run` uses it, too.
 
 use cache::{Cache, Part};
 use config::Master;
@@ -43,7 +43,7 @@ pub struct Stores {
     pub inbox: Inbox,
     /// The functions that pillar files and runners may call.
     pub catalogue: Catalogue,
-    /// Makes pillar.
+    /// Compiles pillar.
     pub pillar: pillar::Compiler,
     /// The repositories of the pillar.
     pub git_pillar: Arc<pillar::GitExternal>,
@@ -107,7 +107,7 @@ impl Stores {
     }
 }
 
-/// Returns the life of a session. If it were zero, each request would need a new key.
+/// Returns the lifetime of a session key. If it were zero, each request would need a new key.
 fn session_life(configured: Duration) -> Duration {
     configured.max(Duration::from_secs(1))
 }

@@ -35,12 +35,12 @@ pub struct Users {
 
 /// The keys of local users, by name.
 ///
-/// A daemon makes them while it is still root: only root can give a file to the user who is to read it. Later, as
-/// another user, the master cannot read files that belong to them.
+/// A daemon creates them while it is still root, because only root can make another user the owner of a file. Later, as
+/// another user, the master cannot read these files.
 pub struct LocalKeys(HashMap<String, String>);
 
 impl LocalKeys {
-    /// Makes the key files: for the master's user, the user of this process, and everybody in `publisher_acl`.
+    /// Creates the key files for the master's user, the user of this process, and each user in `publisher_acl`.
     pub fn prepare(config: &Master, rt: &Rt) -> Self {
         let store = UserKeys::new(&config.paths.cachedir);
         let process = process_user();
@@ -78,10 +78,10 @@ impl Users {
         }
     }
 
-    /// Returns the permissions of a user with a key; `None` if the key is not theirs.
+    /// Returns the permissions of a user with a key; `None` if it is not the user's key.
     ///
-    /// A caller without a name, or who claims to be the master's user, root or a user with sudo, needs a key of the
-    /// master itself. With the key of a user in `publisher_acl`, they would escape from their list.
+    /// A caller without a name, or with the name of the master's user, root or a sudo user, needs the key of the
+    /// master's user. Otherwise a user in `publisher_acl` could escape their list with such a name.
     pub fn check(&self, user: Option<&str>, key: &str) -> Option<Grant> {
         let of = |name: &str| self.keys.get(name).is_some_and(|own| same(own, key));
         let trusted = [&self.master, &self.process, "root", "salt"].into_iter().any(of);
@@ -127,7 +127,7 @@ impl Users {
     }
 }
 
-/// Returns whether two secrets are equal. The time does not depend on where they differ.
+/// Returns whether two secrets are equal. Takes constant time, wherever they differ.
 fn same(a: &str, b: &str) -> bool {
     let differing = a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     // An empty key would match a missing one.

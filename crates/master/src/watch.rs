@@ -1,4 +1,4 @@
-//! Notices the drop file `.dfn` as soon as it appears, through inotify.
+//! Watches for the drop file `.dfn` with inotify.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -40,7 +40,7 @@ impl DropFileWatch {
     }
 }
 
-/// Opens the kernel's reports, which are read like a pipe, so that tokio can wait for them.
+/// Opens the inotify descriptor as a pipe, so that tokio can wait until it is readable.
 fn open(cachedir: &Path) -> std::io::Result<Receiver> {
     let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
     // Attributes as well: the file is accepted only with the right mode, which may be set last.

@@ -1,4 +1,4 @@
-//! The master's work and state in numbers: for Prometheus, and for people (`salt-run saltern.status`).
+//! The master's metrics, for Prometheus and for people (`salt-run saltern.status`).
 //!
 //! Names and labels of Salt's own exporter are kept (`salt_…`); all others begin with `saltern_`.
 
@@ -15,10 +15,10 @@ use crate::metrics::figures::Named;
 use crate::metrics::text::{Kind, Page};
 use process::Process;
 
-/// The numbers that are read when somebody asks.
+/// The values that are read on request.
 struct Now {
     connected: usize,
-    /// How many of them are minions of Salt.
+    /// How many of them are Salt minions.
     stock: usize,
     connections: usize,
     queued: usize,
@@ -46,7 +46,7 @@ impl Now {
     }
 }
 
-/// Returns the page for Prometheus. Lists the keys, so not for an async task.
+/// Returns the page for Prometheus. Lists the key files, so do not call it from an async task.
 pub fn page(shared: &Shared) -> String {
     let (metrics, now, mut page) = (&shared.metrics, Now::of(shared), Page::default());
     let help = "Minions that listen to this master: those of Salt, and those of Saltern.";
@@ -110,7 +110,7 @@ fn process(page: &mut Page, process: &Process) {
     page.single("process_threads", Kind::Gauge, "Threads of the master.", process.threads);
 }
 
-/// Returns the same numbers for people. Lists the keys, so not for an async task.
+/// Returns the same metrics for people. Lists the key files, so do not call it from an async task.
 pub fn status(shared: &Shared) -> Map {
     let (metrics, now) = (&shared.metrics, Now::of(shared));
     let milliseconds = |took: Duration| (took.as_secs_f64() * 1e5).round() / 100.0;

@@ -7,9 +7,9 @@ pub struct Process {
     pub memory: u64,
     /// Processor time, in seconds.
     pub cpu: f64,
-    /// Open files and connections.
+    /// The number of open files and connections.
     pub open_files: u64,
-    /// The largest number of them.
+    /// The limit of open files and connections.
     pub most_files: u64,
     /// Threads.
     pub threads: u64,

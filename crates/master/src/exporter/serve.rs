@@ -1,4 +1,4 @@
-//! Serving the page of metrics: `GET /metrics` over HTTP, one request for each connection.
+//! Serves the page of metrics: `GET /metrics` over HTTP, one request per connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

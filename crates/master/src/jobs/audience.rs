@@ -9,8 +9,8 @@ use wire::MinionId;
 
 use crate::Shared;
 
-/// Returns the recipients. With `zmq_filtering`, a list goes to its minions and to syndics. Otherwise everybody gets
-/// everything, except Saltern's minions whose ids show that they are not targeted: they need not be woken.
+/// Returns the recipients. With `zmq_filtering`, a list goes to its minions and to syndics. Otherwise all subscribers
+/// get every publication, except Saltern minions whose ids show that they are not targeted, so that they are not woken.
 pub fn audience(shared: &Shared, publication: &Map) -> Audience {
     let network = &shared.stores.config.network;
     if network.transport == config::Transport::Zeromq && network.zmq_filtering {
@@ -41,7 +41,7 @@ fn topics(publication: &Map) -> Audience {
 type IsMeant = Box<dyn Fn(&str) -> bool>;
 
 /// Returns the test for a target that depends on ids alone, as minions evaluate it. `None` if minions have to decide,
-/// or if everybody is targeted.
+/// or if all are targeted.
 fn by_id(publication: &Map) -> Option<IsMeant> {
     let target = publication.get("tgt")?;
     let kind = TargetType::from_name(publication.get_str("tgt_type").unwrap_or("glob")).ok()?;

@@ -1,4 +1,5 @@
-//! Cares for jobs that may still be delivered: ends them in time, and sends what full queues lost.
+//! Maintains the jobs that may still be delivered: ends them when they expire, and resends those that were lost to full
+//! queues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,10 @@ use wire::{Jid, MinionId};
 use super::publish;
 use crate::Shared;
 
-/// How long after a publication its recipients are noted, so that a burst of jobs is handled once.
+/// The delay after a publication before its recipients are noted, so that a burst of jobs is handled once.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Cares for them until told to stop. `drained` has the connections that lost something and have read the rest.
+/// Does so until told to stop. `drained` yields connections that lost jobs to a full queue, when the queue is empty.
 pub async fn run(shared: Arc<Shared>, mut drained: Receiver<u64>, stop: CancellationToken) {
     let mut look = None;
     loop {
@@ -48,7 +49,7 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Notes who is connected and gets the latest jobs.
+/// Notes which minions are connected and thus get the latest jobs.
 pub fn check_now(shared: &Shared) {
     if shared.open_jobs.has_unseen() {
         shared.open_jobs.sent_to(&shared.connected());
@@ -72,7 +73,7 @@ pub fn returned(shared: &Shared, jid: &str, id: &MinionId) {
     }
 }
 
-/// Ends a held job and notifies those who wait for it. Returns whether the job was held.
+/// Ends a held job and fires the event for programs that wait for it. Returns whether the job was held.
 pub fn end(shared: &Shared, jid: &Jid, why: &'static str) -> bool {
     let held = shared.open_jobs.end(jid);
     if held {

@@ -1,4 +1,4 @@
-//! Storing returns: they are checked, stored, announced, and only then acknowledged.
+//! Stores returns: they are checked, stored, announced, and only then acknowledged.
 //!
 //! A return may arrive more than once: a minion repeats it until it is acknowledged. It is stored once and announced
 //! once. A return of a job that another master published is stored, but never announced as a return.
@@ -18,7 +18,7 @@ use crate::Shared;
 pub enum Kept {
     /// The return need not be sent again.
     Done,
-    /// The disk did not take it; it should be sent again.
+    /// It could not be written to disk, and should be sent again.
     Failed,
 }
 
@@ -60,7 +60,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     outcome(&id, &jid, stored)
 }
 
-/// Returns whether nobody published the job here, as far as the disk shows.
+/// Returns whether this master did not publish the job, according to the job cache.
 fn is_unpublished(shared: &Shared, job: &str) -> bool {
     !Jid::is_valid(job) || !shared.stores.jobs.has_load(job).unwrap_or(true)
 }
@@ -149,8 +149,8 @@ fn store_copy(shared: &Shared, peer: &mut PeerReturn) -> store::Result<Stored> {
     Ok(stored)
 }
 
-/// Returns the record of a job that another master published, as far as this minion knows it: what it ran itself. The
-/// other targets appear when their copies arrive.
+/// Returns the record of a job that another master published, as far as this minion's return describes it. The other
+/// targets are added when their copies arrive.
 fn publication_of(peer: &PeerReturn) -> Map {
     let mut load = Map::new();
     let from = |load: &Map, name: &str| load.get(name).cloned();
@@ -189,13 +189,13 @@ fn enter(shared: &Shared, id: &MinionId, job: &str, load: &mut Map, unpublished:
     }
 }
 
-/// Returns whether a job id is in the future. A job that a minion made up would be found under its id when somebody
-/// publishes it. The clocks of minions may be a day wrong.
+/// Returns whether a job id is in the future. A minion must not store returns for an id that may be used later. The
+/// tolerance of one day is for wrong clocks of minions.
 pub fn is_of_the_future(jid: &Jid, now: SystemTime) -> bool {
     jid.time().is_some_and(|time| time > now + Duration::from_secs(24 * 3600))
 }
 
-/// Makes a job that nobody published: the minion ran it by itself, for example from its schedule.
+/// Creates a job that was not published: the minion ran it by itself, for example from its schedule.
 fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid> {
     let jid = shared.new_jid();
     let arguments = load.get("arg").or_else(|| load.get("fun_args")).cloned();
@@ -242,8 +242,8 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
     Ok(stored)
 }
 
-/// Returns the record of a job that this master did not publish, for example from `salt-call` or a schedule. The
-/// minion may report what it ran, but only on itself. The result is stored as its return.
+/// Returns the record of a job that this master did not publish, for example from `salt-call` or a schedule. The minion
+/// may report which function it ran, but only as a job that targets itself. The result is stored as its return.
 fn record_of(id: &MinionId, load: &Map) -> Map {
     let mut record = Map::new();
     for (name, value) in load {
@@ -258,7 +258,8 @@ fn record_of(id: &MinionId, load: &Map) -> Map {
     record
 }
 
-/// Results are large, so the value is moved out of the load for storing, and back.
+/// Calls `store` with the return in `load`. The value is moved out of the load and back instead of being copied,
+/// because results are large.
 fn with_lent<T>(load: &mut Map, store: impl FnOnce(&JobReturn) -> T) -> T {
     let value = load.get_mut("return").map(std::mem::take).unwrap_or_default();
     let returned = JobReturn { value, ..JobReturn::from_load(load) };
@@ -269,7 +270,7 @@ fn with_lent<T>(load: &mut Map, store: impl FnOnce(&JobReturn) -> T) -> T {
     outcome
 }
 
-/// Adds function and user from inside the value, where some returns have them.
+/// Adds function and user from inside the value, where some returns contain them.
 fn complete(load: &mut Map) {
     if load.contains_key("fun") {
         return;

@@ -1,4 +1,4 @@
-//! Publishing: from a request that is permitted to the frame in every subscriber's queue.
+//! Publishes jobs: from a permitted request to the frame in each subscriber's queue.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ pub fn publish_for_master(shared: &Shared, load: Map) -> Value {
 /// The program that reads the returns of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// A program of Saltern, or none.
+    /// A Saltern program, or none.
     Ours,
-    /// Possibly a program of Salt, such as a script with its `LocalClient`. It reads only Salt's layout.
+    /// Possibly a program that uses Salt, such as a script with its `LocalClient`. It can read only Salt's layout.
     Salts,
 }
 
 impl Reader {
-    /// Reads and removes the field that names the sender.
+    /// Reads and removes the field by which Saltern programs identify themselves.
     pub fn take(load: &mut Map) -> Self {
         load.remove(OURS).map_or(Reader::Salts, |_| Reader::Ours)
     }
@@ -86,16 +86,17 @@ pub fn publish_permitted(shared: &Shared, mut load: Map, meant: Expected, reader
     clear(answer)
 }
 
-/// The field of the answer for a held job: how long it is held, and who is away.
+/// The field of the answer for a held job: how long it is held, and which minions are not connected.
 const HELD: &str = "held";
 
-/// The field of requests from Saltern's clients, and of publications for its minions; others ignore it.
+/// The field that Saltern adds to requests from its clients and to publications for its minions. Other programs ignore
+/// it.
 const OURS: &str = "saltern";
 
 /// The option of a request for how long to hold the job.
 const HOLD: &str = "job_hold";
 
-/// Enters the job among those that may still be delivered. Returns how long it is held, if it is.
+/// Enters the job among those that may still be delivered. Returns for how long it is held; `None` if it is not.
 fn open(
     shared: &Shared,
     jid: &Jid,
@@ -118,15 +119,15 @@ fn open(
     entered.map(|()| hold).map_err(|error: CannotHold| crate::chain(&error))
 }
 
-/// Returns those of the minions that are not connected now.
+/// Returns the minions of the list that are not connected now.
 pub fn away(shared: &Shared, minions: &[String]) -> Vec<String> {
     let connected = shared.connected();
     let is_away = |id: &&String| connected.binary_search_by(|known| known.as_str().cmp(id)).is_err();
     minions.iter().filter(is_away).cloned().collect()
 }
 
-/// Returns the publication with what Saltern's minions must know of a held job: for how much longer it may be
-/// started, and that they must confirm it.
+/// Returns the publication. For a held job, adds the field that tells Saltern minions for how much longer they may
+/// start it, and that they must confirm it.
 fn on_air(mut publication: Map, left: Option<Duration>, receipt: bool) -> Map {
     if let Some(left) = left.filter(|_| receipt) {
         publication.insert(OURS, map! { "left" => left.as_secs_f64(), "receipt" => true });
@@ -134,7 +135,7 @@ fn on_air(mut publication: Map, left: Option<Duration>, receipt: bool) -> Map {
     publication
 }
 
-/// Sends a connection the jobs that it lost to a full queue. Blocks the thread.
+/// Resends the jobs that a connection lost to a full queue. Blocks the thread.
 pub fn send_lost(shared: &Shared, connection: u64) {
     loop {
         let mut offers = shared.open_jobs.lost_by(connection).into_iter();
@@ -168,9 +169,9 @@ pub fn send_lost(shared: &Shared, connection: u64) {
     }
 }
 
-/// Sends Saltern's minions a notice, which is no job. Blocks the thread.
+/// Sends Saltern minions a notice, which is not a job. Blocks the thread.
 ///
-/// Others do not get it: a minion that has missed a change of the key would sign in to read it, for nothing.
+/// Salt minions do not get it: one that has not yet learnt of a key rotation would sign in just to read it.
 pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> {
     let ours = shared.presence.all_that_can(Ability::Goodbye);
     if ours.is_empty() {
@@ -182,8 +183,8 @@ pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> 
     Ok(())
 }
 
-/// Sends connections that are behind a notice without recipient, encrypted with the current key, so that whoever
-/// listens signs in to read it. Returns how many were behind. Blocks the thread.
+/// Sends connections that are behind a notice without a target, encrypted with the current key, so that their minions
+/// sign in to read it. Returns how many were behind. Blocks the thread.
 pub fn catch_up(shared: &Shared, connections: &[u64]) -> Result<usize, crypto::RsaError> {
     let (turn, number) = shared.order.take(|| shared.channel.unnumbered());
     let sealed = shared.channel.seal_publication(map! { OURS => map! { "renewed" => true } }, &number)?;
@@ -194,8 +195,7 @@ fn clear(load: Map) -> Value {
     map! { "enc" => "clear", "load" => load }.into()
 }
 
-/// Creates the job's directory. A jid in the request is used as it is, but must be valid, since it names the
-/// directory.
+/// Creates the job's directory. A jid in the request is used unchanged, but must be valid, since it becomes a path.
 fn prepare(shared: &Shared, load: &Map, reader: Reader) -> store::Result<Jid> {
     let passed = load.get("jid").map(Value::to_string).and_then(|text| Jid::new(text).ok());
     let jid = passed.unwrap_or_else(|| shared.new_jid());
@@ -245,8 +245,8 @@ fn send(shared: &Shared, publication: Map, audience: &Audience) -> Result<(), cr
     Ok(())
 }
 
-/// Numbers and encrypts a load, also for subscribers that are behind, and hands the payload over after all that were
-/// numbered before.
+/// Numbers and encrypts a load, also for subscribers that are behind, and passes the payload on after all payloads with
+/// lower numbers.
 fn seal_in_order<T>(shared: &Shared, load: Map, hand_over: impl FnOnce(&Payload) -> T) -> Result<T, crypto::RsaError> {
     let channel = &shared.channel;
     // Another operation with the private key, so only if somebody needs it.

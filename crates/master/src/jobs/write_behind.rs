@@ -1,4 +1,4 @@
-//! Writes stored returns to the database of the job cache, many at once.
+//! Writes stored returns to the database of the job cache, in batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tracing::error;
 
 use crate::Stores;
 
-/// How long returns are gathered. They are readable at once and survive a crash of the process; only a power cut can
-/// take them.
+/// How long returns are collected before they are written. Until then they can be read and survive a crash of the
+/// process; only a power failure can lose them.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// The pause after the disk has failed.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Writes whenever there is something to write, until told to stop, and then a last time. Jobs in Salt's layout need
-/// nothing.
+/// Writes whenever there is something to write, until told to stop, and then one last time. Jobs in Salt's layout do
+/// not need this.
 pub async fn run(stores: Arc<Stores>, stop: CancellationToken) {
     let changed = Arc::new(Notify::new());
     if let Ok(Some(embedded)) = stores.jobs.embedded() {

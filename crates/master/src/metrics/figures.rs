@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::text::Page;
 
-/// The upper ends of the buckets, in milliseconds.
+/// The upper bounds of the buckets, in milliseconds.
 const ENDS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 100.0, 500.0, 2500.0, 10000.0];
 
 /// The largest number of names in a metric; later ones are counted as `other`.
@@ -35,7 +35,7 @@ impl Counter {
     }
 }
 
-/// Numbers by name. Callers pass known names only; the bounds are a second guard.
+/// Numbers by name. Callers pass known names only; the limit is a second safeguard.
 #[derive(Debug, Default)]
 pub struct Named(Mutex<BTreeMap<String, u64>>);
 

@@ -1,7 +1,7 @@
 //! Names of functions as labels of metrics.
 //!
-//! Minions and users may name anything, so only functions that exist become labels: each label stays on the page until the
-//! master ends.
+//! Minions and users can send any name, and each label stays on the page until the master ends. So only functions that
+//! exist become labels.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ const OTHER: &str = "other";
 pub struct FunctionLabels(HashSet<String>);
 
 impl FunctionLabels {
-    /// Returns the labels of all execution functions, on whatever system they work.
+    /// Returns the labels of all execution functions, for all systems.
     pub fn of(catalogue: Catalogue) -> Self {
         let functions = |module: &&'static Module| {
             let name = module.name;

@@ -1,4 +1,4 @@
-//! The master's work in numbers, counted where it happens. The module `exporter` shows them.
+//! The master's metrics, counted where the events happen. The module `exporter` exports them.
 
 pub mod figures;
 mod functions;
@@ -10,30 +10,30 @@ use std::time::{Duration, Instant};
 use figures::{Counter, Named, Times};
 use functions::FunctionLabels;
 
-/// The numbers that are counted where something happens.
+/// The metrics.
 #[derive(Debug)]
 pub struct Metrics {
     /// When the master started.
     pub started: Instant,
     /// The labels of functions.
     pub functions: FunctionLabels,
-    /// Sign-ins by their result; `dropped` ones were never handled.
+    /// Sign-ins by result; `dropped` ones were never handled.
     pub sign_ins: Named,
     /// The time from the arrival of a sign-in to its answer.
     pub sign_in_times: Times,
     /// The time of requests, by command.
     pub requests: BTreeMap<&'static str, Times>,
-    /// Requests that name no command, or cannot be opened.
+    /// Requests with an unknown command, and requests that fail the checks.
     pub refused: Counter,
     /// Jobs by function.
     pub published: Named,
     /// Returns by function.
     pub completed: Named,
-    /// Publications that did not fit a full queue at once.
+    /// Publications that were dropped by a full queue at first.
     pub slow: Counter,
     /// The time to store a return.
     pub store_times: Times,
-    /// Returns that the disk did not take.
+    /// Returns that could not be written to disk.
     pub not_stored: Counter,
 }
 

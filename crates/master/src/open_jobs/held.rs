@@ -45,7 +45,7 @@ impl HeldFiles {
     /// Writes a job.
     ///
     /// # Errors
-    /// If the disk does not take it.
+    /// If the file cannot be written.
     pub fn write(&self, job: &HeldJob) -> store::Result<()> {
         disk::make_directory(&self.directory)?;
         let content = map! {
@@ -140,8 +140,8 @@ impl Journal {
         text.lines().filter_map(read).collect()
     }
 
-    /// Notes a job. If the journal cannot be written, the job goes on: it is lost only if the master ends before
-    /// delivering it.
+    /// Notes a job. If the journal cannot be written, the job is published anyway; it is lost only if the master ends
+    /// before delivering it.
     pub fn note(&self, jid: &str, until: SystemTime, now: SystemTime) {
         let line = format!("{jid} {:.3}\n", unix(until));
         if let Err(error) = self.try_note(&line, now) {

@@ -1,8 +1,8 @@
 //! The jobs that may still be delivered, and the progress of each with each of its targets.
 //!
-//! Without side effects: times go in (since any fixed moment), decisions come out. A job is *valid* for `job_grace`
-//! after its publication, a held one as long as its hold lasts; a minion that comes back in this time gets it. The
-//! progress of its targets is remembered longer, while there is room.
+//! It is pure: times (since any fixed moment) go in, decisions come out. A job is *valid* for `job_grace` after its
+//! publication, a held job until the hold ends; a minion that reconnects in this time gets it. The progress of its
+//! targets is remembered longer, while there is room.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use value::Map;
 
-/// The progress of a job with one target. Later variants are further.
+/// The progress of a job with one target. Later variants are further progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     /// The minion was not connected.
@@ -38,16 +38,16 @@ impl Progress {
     }
 }
 
-/// The bounds of the ledger.
+/// The limits of the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Size of jobs that are not held, with their targets, in bytes. The oldest make room.
+    /// Size of jobs that are not held, with their targets, in bytes. Beyond it the oldest are dropped.
     pub plain: usize,
     /// Size of held jobs, with their targets, in bytes. Further ones are refused.
     pub held: usize,
     /// Number of held jobs.
     pub held_jobs: usize,
-    /// How many jobs are offered to a minion at a time.
+    /// How many missed jobs are sent to a minion at a time.
     pub offers: usize,
 }
 
@@ -111,18 +111,18 @@ pub struct Report {
 
 #[derive(Debug)]
 struct Entry {
-    /// `None` once it is not valid any more.
+    /// `None` once it is no longer valid.
     publication: Option<Arc<Map>>,
     size: usize,
     held: bool,
     judged_by_minions: bool,
     until: Duration,
-    /// In order of the ids.
+    /// Sorted by id.
     targets: Vec<(Box<str>, Progress)>,
     unreturned: usize,
 }
 
-/// All these jobs.
+/// The ledger of jobs.
 #[derive(Debug, Default)]
 pub struct Ledger {
     limits: Limits,
@@ -137,7 +137,7 @@ pub struct Ledger {
     lost: HashMap<u64, Vec<String>>,
 }
 
-/// How many bytes a target needs besides its id.
+/// The memory of a target in addition to its id, in bytes.
 const PER_TARGET: usize = 40;
 
 fn size_of(targets: &[(Box<str>, Progress)]) -> usize {
@@ -216,7 +216,7 @@ impl Ledger {
         Some(entry)
     }
 
-    /// Returns the jobs that a minion may still run after its absence. Those that it knows count as received.
+    /// Returns the jobs that a minion missed and may still run. The jobs it already knows count as received.
     pub fn missed(&mut self, id: &str, known: &HashSet<&str>, now: Duration) -> Vec<Offer> {
         let mut offers = Vec::new();
         // The soonest to end come first here, so all valid ones have to be looked at to keep the order of publishing.
@@ -270,7 +270,7 @@ impl Ledger {
         !self.unseen.is_empty()
     }
 
-    /// Notes that jobs published since the last call were sent to those connected.
+    /// Notes that the jobs published since the last call were sent to these connected minions.
     pub fn sent_to(&mut self, connected: &HashSet<&str>) {
         for jid in std::mem::take(&mut self.unseen) {
             let Some(entry) = self.entries.get_mut(&jid) else { continue };
@@ -283,7 +283,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that a full queue lost a job for these connections.
+    /// Notes that these connections lost a job to full queues.
     pub fn lose(&mut self, connections: &[u64], jid: &str) {
         for number in connections {
             self.lost.entry(*number).or_default().push(jid.to_owned());
@@ -358,8 +358,8 @@ impl Ledger {
 }
 
 impl Entry {
-    /// Forgets the targets of a job that is not held and has all its returns: the job cache has them. Returns the
-    /// number of bytes that this frees.
+    /// Forgets the targets of jobs that are not held and have all their returns, which are in the job cache. Returns
+    /// the number of bytes that this frees.
     fn forget_returned(&mut self) -> usize {
         if self.held || self.judged_by_minions || self.unreturned > 0 {
             return 0;

@@ -34,7 +34,8 @@ pub struct OpenJobs {
     changed: Notify,
 }
 
-/// Minions remember for at least ten minutes which jobs they ran. A job offered later might run twice.
+/// The longest grace period. Minions remember for at least ten minutes which jobs they ran, so a job that is offered
+/// later might run twice.
 const LONGEST_GRACE: Duration = Duration::from_secs(600);
 
 /// A job just before its publication.
@@ -59,7 +60,7 @@ pub enum CannotHold {
     /// There is no room.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The disk does not take it.
+    /// The file cannot be written.
     #[error("the master could not write the held job: {0}")]
     Disk(#[from] store::Error),
 }
@@ -156,7 +157,7 @@ impl OpenJobs {
         Ok(())
     }
 
-    /// Returns the jobs that a minion may still run after its absence. Those that it knows count as received.
+    /// Returns the jobs that a minion missed and may still run. The jobs it already knows count as received.
     pub fn missed(&self, id: &MinionId, known: &HashSet<&str>) -> Vec<Offer> {
         let now = self.now();
         self.ledger().missed(id.as_str(), known, now)
@@ -209,7 +210,7 @@ impl OpenJobs {
         self.ledger().has_unseen()
     }
 
-    /// Notes who was connected when the latest jobs were published.
+    /// Notes which minions were connected when the latest jobs were published.
     pub fn sent_to(&self, connected: &[MinionId]) {
         self.ledger().sent_to(&connected.iter().map(MinionId::as_str).collect());
     }
@@ -254,8 +255,8 @@ impl OpenJobs {
     }
 }
 
-/// Returns whether only minions can decide. The master's grains and pillar of a minion may be old, but it knows all
-/// ids.
+/// Returns whether only minions can decide if they are targeted. The master's copy of a minion's grains and pillar may
+/// be old, but it knows all ids.
 fn judged_by_minions(kind: Option<TargetType>) -> bool {
     !matches!(kind, Some(TargetType::Glob | TargetType::List | TargetType::Pcre))
 }

@@ -1,8 +1,8 @@
-//! The order in which publications leave.
+//! The order in which publications are sent.
 //!
 //! A minion drops a publication whose number is not higher than the last one: it may be a replay. Encrypting needs an
-//! operation with the private key and runs in parallel. So each publication takes a turn when it is numbered, and
-//! waits for its turn to leave.
+//! operation with the private key and runs in parallel. So each publication takes a turn when it is numbered, and waits
+//! for that turn before it is sent.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +27,7 @@ pub struct Turn<'a> {
 }
 
 impl PublicationOrder {
-    /// Takes the next turn and, under the same lock, the number that must be in this order.
+    /// Takes the next turn and, under the same lock, calls `numbered`, whose numbers must be in the same order.
     pub fn take<T>(&self, numbered: impl FnOnce() -> T) -> (Turn<'_>, T) {
         let mut state = self.lock();
         let place = state.next;
@@ -43,7 +43,7 @@ impl PublicationOrder {
 }
 
 impl Turn<'_> {
-    /// Waits for all earlier turns, and does the work. Blocks the thread.
+    /// Waits for all earlier turns to end, then does the work. Blocks the thread.
     pub fn pass<T>(self, work: impl FnOnce() -> T) -> T {
         self.wait();
         work()

@@ -1,4 +1,4 @@
-//! From a publish request to what minions get: the target, and the fields of the publication.
+//! Converts a publish request to a publication: the target, and the fields that minions get.
 
 use targeting::{DEFAULT_DELIMITER, Expected, TargetType};
 use value::{Map, Value};
@@ -13,7 +13,7 @@ const PASSED_ON: [&str; 6] =
 pub struct Target {
     /// The expression.
     pub tgt: Value,
-    /// How it is read; `None` for kinds that only minions know.
+    /// The kind of target; `None` for kinds that only minions know.
     pub kind: Option<TargetType>,
     /// The separator of levels in grains and pillar.
     pub delimiter: String,

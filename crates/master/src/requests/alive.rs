@@ -1,4 +1,5 @@
-//! `saltern_alive`: programs on this host ask who is there of the minions a target means. No minion hears of it.
+//! `saltern_alive` and `saltern_away`: programs on this host ask which minions are connected, without asking the
+//! minions.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use crate::Shared;
 use crate::open_jobs::Target;
 use crate::open_jobs::ledger::Progress;
 
-/// Tells it to users who may do everything; nothing when the minions themselves have to be asked.
+/// Answers users with all permissions. The answer is empty if the minions themselves must be asked.
 pub fn handle(ask: Ask) -> Answer {
     match held::admit(ask) {
         Ok((shared, load)) => map! { "alive" => alive(&shared, &load).map_or(Value::Null, Value::from) }.into(),
@@ -19,11 +20,13 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
-/// Minions of ours are `up` when they have a connection, whose heartbeats prove them every few seconds, and else `down`. All
-/// others are `unknown`: minions of Salt, those that have not come since the master started, and those whose name a connection
-/// from another address claims, as one of a site with several addresses may.
+/// Returns the minions of a target by state. Saltern minions are `up` if they have a connection, which heartbeats check
+/// every few seconds, and otherwise `down`. All others are `unknown`: Salt minions, minions that have not connected
+/// since the master started, and minions whose name is claimed by a connection from another address, which may be
+/// theirs at a site with several addresses.
 ///
-/// Over tcp a master gets no heartbeats, and by grains and pillar the minions decide who is meant.
+/// Returns `None` over tcp, where a master gets no heartbeats, and for targets by grains and pillar, about which the
+/// minions decide.
 fn alive(shared: &Shared, load: &Map) -> Option<Map> {
     let target = Target::of(load);
     let by_id = matches!(target.kind()?, TargetType::Glob | TargetType::List | TargetType::Pcre);
@@ -42,7 +45,7 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
     Some(map! { "up" => up, "down" => down, "unknown" => unknown })
 }
 
-/// `saltern_away`: who of the minions a job was for has no connection and has not got it, and for how long.
+/// `saltern_away`: the targets of a job that are not connected and did not get it, and for how long.
 pub fn away(ask: Ask) -> Answer {
     match held::admit(ask) {
         Ok((shared, load)) => {
@@ -53,7 +56,7 @@ pub fn away(ask: Ask) -> Answer {
     }
 }
 
-/// Nothing for jobs the master has forgotten, and for those that masters below pass on.
+/// Returns `None` for jobs that the master has forgotten, and for those that lower masters pass on.
 fn of_job(shared: &Shared, jid: &str) -> Option<Vec<Value>> {
     if shared.stores.config.jobs.order_masters {
         return None;

@@ -1,8 +1,9 @@
-//! Room for answers that minions have not read yet.
+//! Limits the memory of answers that minions have not read yet.
 //!
-//! A small request may have an answer of many megabytes, and its sender need not read it. So requests with large answers are
-//! handled only when there is room: a request reserves what its answer may take, the answer keeps what it does take, and gives it
-//! back when it is written or the connection has ended. The transport closes connections that read too slowly.
+//! A small request may have an answer of many megabytes, and its sender need not read it. So requests with large
+//! answers are handled only when there is room: a request reserves what its answer may take, the answer holds what it
+//! really takes, until it is written or the connection has ended. The transport closes connections that read too
+//! slowly.
 //!
 //! Nothing is reserved for a request that waits for its turn. Mines and returns have a pool of their own: each reserves the whole
 //! share of its sender, which may still want files and its pillar.
@@ -13,29 +14,30 @@ use super::pool::{Pool, Room};
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Bytes of answers one sender may leave unread in each pool.
+/// Bytes of unread answers that one sender may have in each pool.
 const OF_ONE: usize = 16 * MIB;
 
-/// Bytes of mines and returns that all senders together may leave unread.
+/// Bytes of unread mines and returns that all senders together may have.
 const LARGE_OF_ALL: usize = 128 * MIB;
 
-/// Bytes of other answers that all senders together may leave unread.
+/// Bytes of other unread answers that all senders together may have.
 const LISTS_OF_ALL: usize = 256 * MIB;
 
-/// What is reserved for a list of files or a pillar: a minion may ask for several at a time, and pillars take their time to make.
+/// The reservation for a list of files or a pillar. It is less than a share, because a minion may request several at a
+/// time, and compiling a pillar takes time.
 const LIST: usize = 4 * MIB;
 
-/// What the answer to a request may take.
+/// The reservation for the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// Of the pool for mines and returns.
+    /// The whole share of the sender, in the pool for mines and returns.
     Large,
-    /// This many bytes of the pool for lists of files, files and pillars.
+    /// This many bytes in the pool for lists of files, files and pillars.
     Listed(usize),
 }
 
-/// Returns what the answer to a request may take. `None` for requests with small answers, and for those that wait for other
-/// minions: these might wait for the same room.
+/// Returns the reservation for the answer to a request. `None` for requests with small answers, and for those that wait
+/// for other minions, because these may need the same room.
 pub fn reservation(cmd: &str, file_buffer_size: usize) -> Option<Reservation> {
     Some(match cmd {
         "_mine_get" | "pub_ret" => Reservation::Large,
@@ -46,7 +48,7 @@ pub fn reservation(cmd: &str, file_buffer_size: usize) -> Option<Reservation> {
     })
 }
 
-/// Returns whether a request only asks: nothing is lost when it is not handled, if nobody waits for the answer.
+/// Returns whether a request only reads. It need not be handled if its sender no longer waits for the answer.
 pub fn is_question(cmd: &str) -> bool {
     reservation(cmd, KIB).is_some()
 }
@@ -56,7 +58,7 @@ pub fn is_question(cmd: &str) -> bool {
 pub enum Due {
     /// At once, with the room that was reserved for its answer.
     Now(Option<Room>),
-    /// When it is the turn of its sender.
+    /// When its sender has its turn.
     InTurn,
     /// When there is room for its answer.
     WithRoom(Reservation),
@@ -73,7 +75,8 @@ impl AnswerRoom {
         AnswerRoom { large: Pool::new(OF_ONE, LARGE_OF_ALL), lists: Pool::new(OF_ONE, LISTS_OF_ALL) }
     }
 
-    /// Decides when a request is handled that wants room for its answer. Reserves the room if that is now.
+    /// Decides when to handle a request that needs room for its answer. Reserves the room if the request is handled
+    /// now.
     pub fn due(&self, sender: &Sender, wanted: Option<Reservation>, waits_for_turn: bool) -> Due {
         // What one sender has waiting must not take room that others need now.
         if waits_for_turn {

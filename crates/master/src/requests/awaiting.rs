@@ -1,6 +1,7 @@
-//! Sign-ins of Saltern minions whose keys wait for an operator: they are answered when somebody decides.
+//! Sign-ins of Saltern minions with pending keys. They are answered when the key is accepted or rejected.
 //!
-//! A waiting sign-in costs no computation, and a minion that finds no room here retries as usual. So the bounds can be small.
+//! A waiting sign-in costs no computation, and a minion that finds no room here retries as usual. So the limits can be
+//! small.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,16 +23,16 @@ const MOST: usize = 1024;
 /// The largest number of them from one address.
 const MOST_OF_ONE: usize = 256;
 
-/// The longest that one waits; it may ask again then.
+/// The longest time that one waits. The minion may ask again afterwards.
 pub const LONGEST: Duration = Duration::from_secs(60);
 
 /// The largest sign-in that is kept, in packed bytes; that of a minion has two or three kilobytes.
 pub const LARGEST: usize = 16 << 10;
 
-/// How often the watch looks whether anybody still waits.
+/// How often the watch checks whether any sign-in still waits.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Those who wait.
+/// The waiting sign-ins.
 #[derive(Clone, Default)]
 pub struct Awaiting(Arc<Mutex<Table>>);
 
@@ -49,7 +50,7 @@ struct Waiter {
     _wake: oneshot::Sender<()>,
 }
 
-/// A place among those who wait, given back when dropped.
+/// A place among the waiting sign-ins. Released when dropped.
 pub struct Seat {
     table: Arc<Mutex<Table>>,
     number: u64,
@@ -57,7 +58,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Waits until something was decided about the key.
+    /// Waits until the key may have been accepted or rejected.
     pub async fn decided(&mut self) {
         // The sender is never used, only dropped.
         let _ = (&mut self.woken).await;
@@ -80,12 +81,12 @@ impl Awaiting {
         Some(seat)
     }
 
-    /// How many wait.
+    /// Returns how many sign-ins wait.
     pub fn count(&self) -> usize {
         lock(&self.0).waiting.len()
     }
 
-    /// Gives a seat; says also whether a watch is to be started.
+    /// Gives a seat, and returns whether the caller must start a watch.
     fn enter(&self, id: &MinionId, from: Network) -> Option<(Seat, bool)> {
         let mut table = lock(&self.0);
         let of_one = || table.waiting.values().filter(|waiter| waiter.from == from).count();
@@ -107,7 +108,7 @@ impl Awaiting {
         });
     }
 
-    /// Watches as long as anybody waits. False where nothing can be watched.
+    /// Starts a watch that runs as long as any sign-in waits. Returns false if the directories cannot be watched.
     fn watch(&self, shared: &Arc<Shared>) -> bool {
         let opened = Decisions::watch(shared.stores.keys.store()).and_then(|decisions| {
             let readable = decisions.as_fd().try_clone_to_owned().ok()?;
@@ -137,7 +138,7 @@ impl Awaiting {
         true
     }
 
-    /// Ends the watch when nobody waits, in one step with those who come.
+    /// Returns whether the watch must go on. Ends it under the same lock that new sign-ins take.
     fn is_needed(&self) -> bool {
         let mut table = lock(&self.0);
         table.watched = !table.waiting.is_empty();
@@ -145,7 +146,7 @@ impl Awaiting {
     }
 }
 
-/// Has the runtime tell when a file descriptor can be read.
+/// Registers a file descriptor with the runtime, to wait until it is readable.
 #[expect(unsafe_code, reason = "the descriptor must stay open, which the type says")]
 fn registered(readable: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     // SAFETY: what owns a descriptor always names the same one, and keeps it open until it is dropped with the registration.

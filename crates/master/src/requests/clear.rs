@@ -1,10 +1,10 @@
-//! The requests of programs, which carry their own credentials.
+//! Unencrypted requests of programs, which carry their own credentials.
 
 use value::map;
 
 use super::{Answer, Ask, Handler, alive, held, publish, status, token};
 
-/// All of them, by name; sign-ins go their own way.
+/// The handlers by command. Sign-ins are handled elsewhere.
 pub const TABLE: &[(&str, Handler)] = &[
     ("ping", ping),
     ("publish", publish::handle),
@@ -20,10 +20,10 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("saltern_status", status::handle),
 ];
 
-/// The most bytes of a `ping` that are sent back: anybody may ask.
+/// The largest `ping` that is sent back, in bytes, because anyone can send one.
 const ECHO: u64 = 1 << 10;
 
-/// Sends the load back; of a large one only the command.
+/// Sends the load back, or only the command if the load is large.
 fn ping(ask: Ask) -> Answer {
     if crate::bounds::map_size(&ask.load) <= ECHO { ask.load.into() } else { map! { "cmd" => "ping" }.into() }
 }

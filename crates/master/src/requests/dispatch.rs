@@ -1,9 +1,9 @@
-//! Where requests arrive: opened, handed to their handlers, sealed and sent back.
+//! Receives requests, decrypts them, passes them to their handlers, and encrypts and sends the answers.
 //!
-//! Whatever may touch the disk or cost time runs on threads of its own, as many at once as `worker_threads` says; the rest
-//! waits in a line or in the queues of the connections, all of which have bounds. Sign-ins queue apart, and so do costly
-//! requests, in which senders take turns: the return of a ping does not wait behind the returns of a thousand highstates, and a
-//! minion that asks for much waits for itself.
+//! Work that may block or take time runs on threads, at most `worker_threads` at a time; further requests wait in a
+//! queue here or in the queues of the connections, all of which have limits. Sign-ins have a queue of their own. So do
+//! costly requests, whose senders take turns: the return of a ping does not wait behind the returns of a thousand
+//! highstates, and a minion that sends many requests delays only itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,48 +36,48 @@ use crate::Shared;
 /// Takes requests and answers them.
 pub struct Dispatcher {
     shared: Arc<Shared>,
-    /// Small requests, with the bytes of sealed ones.
+    /// Small requests, with the size of encrypted ones in bytes.
     small: Line<(Incoming, usize)>,
     costly: FairQueue<Sender, Costly>,
-    /// Bytes of large requests.
+    /// Limits the bytes of large requests that wait.
     large: Arc<Semaphore>,
     sign_ins: SignIns,
     refusals: Refusals,
     awaiting: Awaiting,
     room: AnswerRoom,
-    /// What requests occupy that were opened and wait.
+    /// The memory of decrypted requests that wait.
     opened: Pool,
-    /// The master stops.
+    /// Cancelled when the master stops.
     closing: CancellationToken,
-    /// What has begun and is to be finished.
+    /// Running tasks, which are finished before the master ends.
     tasks: TaskTracker,
 }
 
 /// The size in bytes from which a request is large.
 const LARGE: usize = 16 << 10;
 
-/// What goes along with a request until it is answered.
+/// The state of a request until it is answered.
 struct Ticket {
     peer: SocketAddr,
     reply: Reply,
-    /// The bytes of the request, if it is sealed.
+    /// The size of the request in bytes, if it is encrypted.
     bytes: usize,
     /// Room among large requests.
     place: Option<OwnedSemaphorePermit>,
     /// Room for the answer.
     room: Option<Room>,
-    /// What the opened request occupies while it waits.
+    /// The memory that the decrypted request occupies while it waits.
     opened: Option<Room>,
     turn: Turn,
 }
 
-/// Whose turn a costly request has had.
+/// Which turns a costly request has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     None,
-    /// That of the sender it claims, to be opened.
+    /// A turn of the sender that it claims, to be decrypted.
     Claimed,
-    /// That of its sender, to be handled.
+    /// A turn of its authenticated sender, to be handled.
     Own,
 }
 
@@ -86,7 +86,7 @@ impl Ticket {
         Ticket { peer, reply, bytes, place: None, room: None, opened: None, turn: Turn::None }
     }
 
-    /// Sends an answer, which keeps its room until it is written.
+    /// Sends the answer, which holds its room until it is written.
     fn send(mut self, answer: Value) {
         if let Some(mut room) = self.room {
             room.resize(usize::try_from(crate::bounds::size(&answer)).unwrap_or(usize::MAX));
@@ -96,44 +96,47 @@ impl Ticket {
     }
 }
 
-/// A costly request that waits for the turn of its sender.
+/// A costly request that waits until its sender has its turn.
 enum Costly {
-    /// It is large and has to be opened first.
+    /// It is large and must be decrypted first.
     Closed(Result<Envelope, wire::envelope::Error>, Ticket),
     Opened(SealedRequest, Ticket),
 }
 
-/// The most small requests that wait here. They are as small as their connections let them be, mostly some hundred bytes.
+/// The largest number of small requests that wait here. Most have a few hundred bytes; the transport limits them.
 const MOST_SMALL: u32 = 256;
 
-/// The most bytes of large requests that wait here. Only when there are more do small ones wait behind them, in the queues of
-/// the connections: two thousand minions may return a highstate of 50 kB at the same moment before that.
+/// The largest number of bytes of large requests that wait here. Only beyond it do small requests wait behind large
+/// ones, in the queues of the connections. Two thousand minions can return a highstate of 50 kB at the same moment
+/// without reaching it.
 const MOST_LARGE: usize = 128 << 20;
 
-/// The most bytes of large requests of one sender that take room there. What it sends beyond that waits behind its own requests
-/// and not in the way of others; the transport bounds it.
+/// The largest number of bytes of one sender that count against `MOST_LARGE`. Further requests wait behind its own
+/// requests without delaying others; the transport limits them.
 const SHARE: usize = 16 << 20;
 
-/// The most costly requests of one sender that wait. Honest ones have some dozen; who has more is not answered and tries again.
+/// The largest number of waiting costly requests of one sender. Honest minions have a few dozen. Requests beyond it are
+/// not answered, so that their sender retries.
 const MOST_COSTLY: usize = 2048;
 
-/// The most memory in bytes that opened requests of one sender occupy while they wait. The values of a small request may take
-/// sixty times its bytes.
+/// The memory in bytes that waiting decrypted requests of one sender may occupy. The values of a small request may take
+/// sixty times its size.
 const OPENED_OF_ONE: usize = 64 << 20;
 
 /// The same for all senders.
 const OPENED_OF_ALL: usize = 256 << 20;
 
-/// How long a question waits for room.
+/// How long a request that only reads waits for room.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What follows the blocking part of a request.
+/// The next step after the blocking part of a request.
 enum Step {
     Done(Option<Value>),
-    /// The request of a minion is to be handled.
+    /// Handle the request of a minion.
     Handle(SealedRequest),
     Wait(futures_util::future::BoxFuture<'static, Value>, Option<SealedRequest>),
-    /// A minion whose key waits for an operator has asked to be told at once; what it is told when nobody decides in time.
+    /// Wait for a decision about a pending key, as the minion has requested: for how long, and the answer if there is
+    /// none in time.
     Await(Box<Clear>, Duration, Value),
 }
 
@@ -177,7 +180,7 @@ impl Dispatcher {
         self.tasks.wait().await;
     }
 
-    /// Describes the load of the master, for somebody who looks for a problem.
+    /// Describes the load of the master, for troubleshooting.
     pub fn report(&self) -> String {
         let shared = &self.shared;
         let subscribers = shared.publisher.subscribers();
@@ -203,7 +206,7 @@ impl Dispatcher {
         text
     }
 
-    /// Puts a request where it belongs, when there is room.
+    /// Puts a request into its queue, when there is room.
     async fn receive(self: &Arc<Self>, incoming: Incoming) {
         if is_sign_in(&incoming) {
             if self.sign_ins.enter(&self.shared, incoming) {
@@ -229,7 +232,7 @@ impl Dispatcher {
         }
     }
 
-    /// Puts a large request where it waits for the turn of its sender.
+    /// Puts a large request into the queue of its sender.
     async fn receive_large(self: &Arc<Self>, sender: Sender, incoming: Incoming) {
         let Incoming { envelope, peer, reply } = incoming;
         let Ok(Envelope::Sealed(sealed)) = &envelope else { return };
@@ -246,7 +249,7 @@ impl Dispatcher {
         self.attend_to(self.costly.enter(sender, Costly::Closed(envelope, ticket), bytes));
     }
 
-    /// Does what follows when a costly request has been put into the queue.
+    /// Reacts to the result of putting a costly request into the queue.
     fn attend_to(self: &Arc<Self>, entered: Entered<Costly>) {
         match entered {
             Entered::Waits => {}
@@ -265,7 +268,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes costly requests as long as there are senders whose turn it is.
+    /// Handles costly requests as long as a sender has a turn.
     fn take_turns(self: &Arc<Self>) {
         self.costly.serve(|costly| match costly {
             Costly::Closed(envelope, ticket) => self.answer(envelope, Ticket { turn: Turn::Claimed, ..ticket }),
@@ -276,7 +279,7 @@ impl Dispatcher {
         });
     }
 
-    /// Does what may block, and what the end waits for.
+    /// Runs work that may block on a thread. The master waits for it when it stops.
     fn on_a_thread(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let (desk, begun) = (self.clone(), self.tasks.token());
         self.shared.stores.rt.blocking(move || {
@@ -299,24 +302,24 @@ impl Dispatcher {
         refused.answer.into_value()
     }
 
-    /// Salt's words for a command that is none.
+    /// Logs an unknown command, in Salt's words.
     fn not_exposed(&self, cmd: &str, peer: std::net::SocketAddr) {
         self.shared.metrics.refused.count();
         self.refusals.note(peer.ip(), None, &format!("Requested method not exposed: {}", shortened(cmd)));
     }
 
-    /// Answers a request that has no size worth counting.
+    /// Answers a request whose size is not counted.
     fn answer_small(self: &Arc<Self>, Incoming { envelope, peer, reply }: Incoming) {
         self.answer(envelope, Ticket::new(peer, reply, 0));
     }
 
-    /// Answers a request, or has it answered. Called where it may block.
+    /// Answers a request, or starts what answers it later. May block.
     fn answer(self: &Arc<Self>, envelope: Result<Envelope, wire::envelope::Error>, ticket: Ticket) {
         let peer = ticket.peer;
         self.follow(ticket, |reply| self.open(envelope, peer, reply));
     }
 
-    /// Has a request of a minion handled.
+    /// Handles a request of a minion.
     fn handle(self: &Arc<Self>, request: SealedRequest, mut ticket: Ticket) {
         // It does not wait any more.
         ticket.opened = None;
@@ -324,7 +327,7 @@ impl Dispatcher {
         self.follow(ticket, |_| self.handle_sealed(request, peer));
     }
 
-    /// Makes a step with a request, and has the next one made.
+    /// Runs one step of a request, and starts the next one.
     fn follow(self: &Arc<Self>, mut ticket: Ticket, step: impl FnOnce(&Reply) -> Step) {
         // Until it has proved more, the sender is somebody at an address, whose lines in the log are limited.
         let _caused = tracing::info_span!("log.peer", peer = %Network::from(ticket.peer.ip())).entered();
@@ -348,7 +351,7 @@ impl Dispatcher {
         }
     }
 
-    /// Handles the request of a minion: now, when it is the turn of its sender, or when there is room for its answer.
+    /// Handles the request of a minion: now, when its sender has its turn, or when there is room for its answer.
     fn handle_when_due(self: &Arc<Self>, request: SealedRequest, mut ticket: Ticket) {
         let sender = Sender::of(&request, ticket.peer.ip());
         let wanted = answer_room::reservation(&request.cmd, self.shared.stores.config.files.file_buffer_size);
@@ -363,7 +366,7 @@ impl Dispatcher {
         }
     }
 
-    /// Handles a costly request when it is the turn of its sender.
+    /// Handles a costly request when its sender has its turn.
     fn handle_in_turn(self: &Arc<Self>, sender: Sender, request: SealedRequest, mut ticket: Ticket) {
         match self.opened.try_reserve(&sender, crate::bounds::memory(&request.load)) {
             Ok(opened) => {
@@ -382,7 +385,8 @@ impl Dispatcher {
         }
     }
 
-    /// Handles a question as soon as there is room for its answer. It comes again, so it need not wait here.
+    /// Handles a request that only reads as soon as there is room for its answer. Its sender retries, so it need not
+    /// wait here for long.
     fn handle_with_room(
         self: &Arc<Self>,
         sender: Sender,
@@ -418,8 +422,8 @@ impl Dispatcher {
         });
     }
 
-    /// Keeps a sign-in until somebody has decided about the key, the time is over, or the minion has gone. Who finds no room is
-    /// answered at once.
+    /// Keeps a sign-in until the key was accepted or rejected, the time has passed, or the connection has ended. If
+    /// there is no room, the sign-in is answered at once.
     fn await_key(self: &Arc<Self>, mut request: Clear, time: Duration, answer: Value, at: (SocketAddr, Reply)) {
         let (peer, mut reply) = at;
         request.load.remove(AWAIT_FIELD);
@@ -526,13 +530,14 @@ impl Dispatcher {
     }
 }
 
-/// Carries the job and the minion into the lines that are logged meanwhile, for `%(jid)s` and `%(minion_id)s`.
+/// Returns the span that adds job and minion to the log lines of the handler, for `%(jid)s` and `%(minion_id)s`.
 fn span(ask: &Ask) -> tracing::Span {
     let (jid, id) = (ask.load.get_str("jid"), ask.id.as_ref());
     tracing::info_span!("request", jid, minion_id = id.map(|id| id.as_str()))
 }
 
-/// Says whether a request that was opened may take much time of a processor: it is large, or what it asks for is.
+/// Returns whether a decrypted request may take much processor time, because the request is large, or the work for its
+/// answer.
 fn is_costly(request: &SealedRequest, bytes: usize) -> bool {
     let compresses = || request.load.get("gzip").is_some_and(Value::truthy);
     bytes >= LARGE
@@ -543,7 +548,7 @@ fn is_costly(request: &SealedRequest, bytes: usize) -> bool {
         }
 }
 
-/// Seals a value for the minion that asked; programs get it as it is.
+/// Encrypts an answer for the minion that sent the request. Programs get it unencrypted.
 fn finish(request: Option<&SealedRequest>, value: Value) -> Value {
     match request {
         Some(request) => request.seal.seal(&value).into_value(),

@@ -28,7 +28,7 @@ pub fn handle(ask: Ask) -> Answer {
     Value::Null.into()
 }
 
-/// The event carries the whole request, so that whoever reads it finds the minion beside the data.
+/// Fires one event. It contains the whole request, so that its readers find the minion's id in addition to the data.
 fn single(shared: &Shared, id: &MinionId, load: Map) {
     let Some(tag) = load.get_str("tag").map(str::to_owned) else { return };
     if tag == "_salt_error" {
@@ -42,7 +42,7 @@ fn single(shared: &Shared, id: &MinionId, load: Map) {
     }
 }
 
-/// With `start_event` a minion says that it has begun a job.
+/// Notes a minion's report that it has started a job (`start_event`).
 fn note_start(shared: &Shared, id: &MinionId, tag: &str) {
     let parts = tag.strip_prefix("salt/job/").and_then(|rest| rest.split_once("/start/"));
     if let Some((jid, _)) = parts.filter(|(_, who)| *who == id.as_str()) {
@@ -77,7 +77,7 @@ fn several(shared: &Shared, sender: &Sender, pretag: Option<&str>, event: &Map) 
     }
 }
 
-/// A syndic names the minions below it that a job is for.
+/// Stores the minions below a syndic that are targeted by a job, as the syndic reports them.
 fn keep_syndic_list(shared: &Shared, id: &MinionId, data: &Map) {
     let (Some(Value::List(minions)), Some(jid)) = (data.get("minions"), data.get_str("jid")) else { return };
     let known = |jid| {

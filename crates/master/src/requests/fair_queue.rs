@@ -1,6 +1,7 @@
 //! Costly requests, queued by sender: each sender has one request handled at a time, and senders take turns.
 //!
-//! So the requests of one sender wait for each other, and those of another wait at most until a thread has finished one request.
+//! So the requests of one sender wait for each other, and those of another sender wait at most until a thread has
+//! finished one request.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -8,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::contained::contained;
 
-/// Some threads at most, and what waits for them.
+/// A limited number of threads, and the requests that wait for them.
 pub struct FairQueue<K, T>(Mutex<Turns<K, T>>);
 
 /// The decisions of the queue.
@@ -16,11 +17,11 @@ pub struct FairQueue<K, T>(Mutex<Turns<K, T>>);
 struct Turns<K, T> {
     threads: usize,
     working: usize,
-    /// The most requests of one sender that wait.
+    /// The largest number of waiting requests of one sender.
     most: usize,
-    /// Senders that have something waiting and nothing in hand, in the order of their turns.
+    /// Senders with waiting requests of which none is being handled, in the order of their turns.
     ready: VecDeque<K>,
-    /// Senders that have something waiting or in hand.
+    /// Senders with requests that wait or are being handled.
     senders: HashMap<K, Waiting<T>>,
 }
 
@@ -32,21 +33,21 @@ struct Waiting<T> {
     in_hand: bool,
 }
 
-/// Where a request stands among those of its sender.
+/// The position of a new request among those of its sender.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     First,
     Last,
 }
 
-/// What follows when a request comes.
+/// The result of putting a request into the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entered<T> {
-    /// It waits for a thread that is at work.
+    /// It waits for a running thread.
     Waits,
     /// It waits, and a thread must be started that calls [`FairQueue::serve`].
     Start,
-    /// Its sender has too many waiting already.
+    /// Its sender already has too many waiting requests.
     Full(T),
 }
 
@@ -63,13 +64,14 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         self.turns().enter(sender, request, bytes)
     }
 
-    /// Puts a request before the others of its sender: it had its turn and had to wait for something else.
+    /// Puts a request before the others of its sender, because it had its turn before and then had to wait for
+    /// something else.
     #[must_use]
     pub fn enter_first(&self, sender: K, request: T, bytes: usize) -> Entered<T> {
         self.turns().put(sender, request, bytes, Place::First)
     }
 
-    /// Handles one request after the other on this thread, as long as there are senders whose turn it is.
+    /// Handles one request after the other on this thread, as long as a sender has a turn.
     pub fn serve(&self, handle: impl Fn(T)) {
         let mut done = None;
         while let Some((sender, request)) = self.next(done) {
@@ -78,13 +80,13 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         }
     }
 
-    /// The next request for a thread, which has finished that of the sender `done`. After `None` the thread is no longer counted
-    /// and must not ask again.
+    /// Returns the next request for a thread that has finished a request of the sender `done`. After `None` the thread
+    /// is no longer counted and must not ask again.
     fn next(&self, done: Option<K>) -> Option<(K, T)> {
         self.turns().next(done)
     }
 
-    /// Returns how many bytes of a sender wait.
+    /// Returns the number of waiting bytes of a sender.
     pub fn waiting_bytes(&self, sender: &K) -> usize {
         self.turns().senders.get(sender).map_or(0, |waiting| waiting.bytes)
     }
@@ -143,7 +145,7 @@ impl<K: Clone + Eq + Hash, T> Turns<K, T> {
         next
     }
 
-    /// A sender with more requests stands behind the others again.
+    /// Ends the turn of a sender. If it has more requests, it goes to the end of the queue.
     fn finish(&mut self, sender: K) {
         let Some(waiting) = self.senders.get_mut(&sender) else { return };
         waiting.in_hand = false;
@@ -161,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers that follow from a seed.
+    /// Random numbers from a seed.
     struct Dice(u64);
 
     impl Dice {
@@ -232,14 +234,14 @@ mod tests {
         assert_eq!([queue.next(None), queue.next(Some('a'))], [Some(('a', 4)), Some(('a', 3))]);
     }
 
-    /// A queue whose requests come and are finished in any order, and what must hold of it.
+    /// A queue whose requests arrive and finish in random order, with its invariants.
     struct Trial {
         turns: Turns<char, u32>,
         in_hand: Vec<char>,
         /// Threads that were started and have not asked yet.
         started: usize,
         served: HashMap<char, Vec<u32>>,
-        /// Senders that wait for a turn, and who had one meanwhile.
+        /// Senders that wait for a turn, and the senders that had one in the meantime.
         overtaken: HashMap<char, HashSet<char>>,
     }
 
@@ -251,7 +253,7 @@ mod tests {
             self.started += usize::from(self.turns.enter(sender, request, 1) == Entered::Start);
         }
 
-        /// A thread asks: a new one, or one that has finished something.
+        /// A thread takes its next request: a new thread, or one that has finished a request.
         fn ask(&mut self, dice: &mut Dice) {
             let finishes = !self.in_hand.is_empty() && (self.started == 0 || dice.roll(2) == 0);
             let done = finishes.then(|| self.in_hand.swap_remove(dice.roll(self.in_hand.len())));

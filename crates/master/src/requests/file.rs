@@ -6,7 +6,7 @@ use value::{Map, Value};
 
 use super::{Answer, Ask, nothing};
 
-/// Answers what is not a piece of a file.
+/// Answers all requests except those for a chunk of a file.
 pub fn handle(ask: Ask) -> Answer {
     match ask.shared.stores.files.request(&ask.load) {
         Ok(Some(answer)) => answer.into(),
@@ -18,10 +18,10 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
-/// The best compression that a minion gets: beyond it a piece takes several times as long, and becomes hardly smaller.
+/// The highest compression level. Higher levels take several times as long and hardly make a chunk smaller.
 const BEST_LEVEL: u32 = 6;
 
-/// Hands out a piece of a file: read once, sealed from there.
+/// Answers with a chunk of a file. The chunk is encrypted in the buffer into which it was read.
 pub fn serve(ask: Ask) -> Answer {
     let text = |name: &str| ask.load.get(name).filter(|value| value.truthy()).map(Value::to_string);
     let offset = ask.load.get("loc").and_then(Value::as_i64).and_then(|offset| u64::try_from(offset).ok());
@@ -42,7 +42,7 @@ pub fn serve(ask: Ask) -> Answer {
     }
 }
 
-/// Takes a piece of a file a minion pushes.
+/// Stores a chunk of a file that a minion pushes.
 pub fn receive(ask: Ask) -> Answer {
     let Some(id) = &ask.id else { return false.into() };
     let Some((path, offset, data)) = piece(&ask.load) else { return nothing() };

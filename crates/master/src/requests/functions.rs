@@ -49,7 +49,7 @@ pub fn wheel(ask: Ask) -> Answer {
     Answer::Later(Box::pin(run.instrument(span)))
 }
 
-/// Runs a runner for a minion, and answers with its return.
+/// Runs a runner for a minion, and answers with its result.
 pub fn for_minion(shared: Arc<Shared>, fun: String, call: Call) -> Answer {
     let user = shared.users.master_user().to_owned();
     let request = Request::new(Kind::Runner, fun, call, shared.new_jid(), user);
@@ -94,7 +94,7 @@ fn called_inside(kind: Kind, fun: &str, call: &Call) -> Vec<String> {
     }
 }
 
-/// Checks who asks and whether they may. Returns the span in which the function runs, too.
+/// Checks who the caller is and what they may do. Also returns the span in which the function runs.
 fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
     let Ask { shared, mut load, .. } = ask;
     let fields = load.clone();

@@ -1,6 +1,7 @@
-//! `saltern_held`, `saltern_job`, `saltern_drop`: programs on this host ask about jobs that may still be delivered.
+//! `saltern_held`, `saltern_job`, `saltern_drop`: requests of programs on this host about jobs that may still be
+//! delivered.
 //!
-//! Masters of Salt do not know these commands and answer with an empty map.
+//! Salt masters do not know these commands and answer with an empty map.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub fn list(ask: Ask) -> Answer {
     map! { "held" => shared.open_jobs.held().into_iter().map(one).collect::<Vec<Value>>() }.into()
 }
 
-/// Tells how far a job is with each of its targets.
+/// Answers with the progress of a job on each of its targets.
 pub fn job(ask: Ask) -> Answer {
     let (shared, load) = match admit(ask) {
         Ok(admitted) => admitted,
@@ -71,7 +72,7 @@ fn described(shared: &Shared, report: &Report) -> Map {
     }
 }
 
-/// These commands tell of everybody's jobs, so they are for users who may do everything.
+/// Admits only users with all permissions, because these commands show the jobs of all users.
 pub fn admit(ask: Ask) -> Result<(Arc<Shared>, Map), Map> {
     let Ask { shared, mut load, .. } = ask;
     let fields = load.clone();

@@ -1,4 +1,4 @@
-//! Who sent a request, as far as that is known: what one sender costs must not be paid by others.
+//! Identifies the sender of a request as far as it is known, so that the cost of its requests does not delay others.
 
 use std::net::IpAddr;
 
@@ -7,19 +7,19 @@ use value::Value;
 use wire::envelope::Sealed;
 use wire::{MinionId, Network};
 
-/// A sender, to tell one from the other.
+/// A sender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sender {
-    /// A minion that has proved who it is.
+    /// An authenticated minion.
     Minion(MinionId),
-    /// A minion by its own account, at an address or in its network: nothing is proven before the request is opened.
+    /// A claimed minion at an address, or in its network. Nothing is authenticated before the request is decrypted.
     Claimed(Network, MinionId),
-    /// Whoever uses this address, or one of its network.
+    /// Any sender at this address, or in its network.
     Address(Network),
 }
 
 impl Sender {
-    /// Returns the sender of a request that has not been opened.
+    /// Returns the sender of a request that has not been decrypted.
     pub fn claimed(sealed: &Sealed, from: IpAddr) -> Self {
         let from = Network::from(from);
         match sealed.id.as_ref().and_then(Value::as_str).map(MinionId::new) {
@@ -28,7 +28,7 @@ impl Sender {
         }
     }
 
-    /// Returns the sender of a request that was opened.
+    /// Returns the sender of a decrypted request.
     pub fn of(request: &SealedRequest, from: IpAddr) -> Self {
         match &request.id {
             Some(id) if is_proven(request) => Sender::Minion(id.clone()),
@@ -37,7 +37,7 @@ impl Sender {
     }
 }
 
-/// Returns whether it is certain who sent a request.
+/// Returns whether the sender of a request is authenticated.
 pub fn is_proven(request: &SealedRequest) -> bool {
     request.id.is_some() && (request.seal.version() > 2 || request.token)
 }

@@ -1,12 +1,12 @@
 //! A queue that serves the latest item first.
 //!
-//! In a storm of sign-ins not all can be served in time. In the order of arrival each would be served when it is about to give
-//! up. Here the latest are served at once, and the others after the storm, if they still wait.
+//! When too many minions sign in at once, not all can be served in time. In the order of arrival, each would be served
+//! when its timeout is about to expire. Here the latest are served at once, and the others later, if they still wait.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Threads, up to a limit, and the items that wait for them.
+/// A limited number of threads, and the items that wait for them.
 pub struct Latest<T> {
     threads: usize,
     room: usize,
@@ -14,17 +14,17 @@ pub struct Latest<T> {
 }
 
 struct Standing<T> {
-    /// Who came last stands at the end.
+    /// The latest item is at the end.
     waiting: VecDeque<T>,
     working: usize,
 }
 
-/// What follows when an item is entered.
+/// The result of adding an item.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entered<T> {
     /// A thread must be started that calls [`Latest::next`].
     pub start: bool,
-    /// The oldest item, which had to make room.
+    /// The oldest item, which was removed to make room.
     pub passed_over: Option<T>,
 }
 
@@ -45,7 +45,7 @@ impl<T> Latest<T> {
         Entered { start, passed_over }
     }
 
-    /// The next one for a thread. After `None` the thread is no longer counted and must not ask again.
+    /// Returns the next item for a thread. After `None` the thread is no longer counted and must not ask again.
     pub fn next(&self) -> Option<T> {
         let mut standing = self.standing();
         let next = standing.waiting.pop_back();
@@ -53,13 +53,13 @@ impl<T> Latest<T> {
         next
     }
 
-    /// How many wait, and how many threads are at work.
+    /// Returns how many items wait, and how many threads are running.
     pub fn counts(&self) -> (usize, usize) {
         let standing = self.standing();
         (standing.waiting.len(), standing.working)
     }
 
-    /// Says whether more wait than there are threads.
+    /// Returns whether more items wait than there are threads.
     pub fn is_crowded(&self) -> bool {
         self.standing().waiting.len() > self.threads
     }

@@ -1,7 +1,7 @@
 //! A queue of requests and its threads: a thread takes one request after the other, and ends when none is left.
 //!
-//! A working thread need not be woken for the next request, and nobody is told when one is done. With thousands of small
-//! requests at once, both would cost more than the requests.
+//! A running thread need not be woken for the next request, and no other thread is notified when a request is done.
+//! With thousands of small requests at once, both would cost more than the requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::contained::contained;
 
-/// Some threads at most, and what waits for them.
+/// A limited number of threads, and the items that wait for them.
 pub struct Line<T> {
     threads: usize,
     size: u32,
@@ -23,7 +23,7 @@ struct Standing<T> {
     working: usize,
 }
 
-/// Room in the line, given back when a thread takes what stands there.
+/// Room in the queue. Released when a thread takes the item.
 pub struct Place(#[expect(dead_code, reason = "held, and given back when it is dropped")] OwnedSemaphorePermit);
 
 impl<T> Line<T> {
@@ -33,13 +33,13 @@ impl<T> Line<T> {
         Line { threads, size: room, room: Arc::new(Semaphore::new(room as usize)), standing: Mutex::new(standing) }
     }
 
-    /// Waits until there is so much room. More than the whole room counts as all of it.
+    /// Waits for `wanted` units of room. More than the whole room counts as all of it.
     pub async fn place(&self, wanted: usize) -> Option<Place> {
         let wanted = u32::try_from(wanted).map_or(self.size, |wanted| wanted.min(self.size));
         self.room.clone().acquire_many_owned(wanted).await.ok().map(Place)
     }
 
-    /// Puts something at the end of the line. Says whether a thread must be started that calls [`Line::serve`].
+    /// Adds an item to the queue. Returns whether the caller must start a thread that calls [`Line::serve`].
     #[must_use]
     pub fn enter(&self, item: T, place: Place) -> bool {
         let mut standing = self.standing();
@@ -49,14 +49,14 @@ impl<T> Line<T> {
         needed
     }
 
-    /// Handles one after the other on this thread until none is left.
+    /// Handles one item after the other on this thread until none is left.
     pub fn serve(&self, handle: impl Fn(T)) {
         while let Some(item) = self.next() {
             contained(|| handle(item));
         }
     }
 
-    /// The next one for a thread. After `None` the thread is no longer counted and must not ask again.
+    /// Returns the next item for a thread. After `None` the thread is no longer counted and must not ask again.
     fn next(&self) -> Option<T> {
         let mut standing = self.standing();
         match standing.waiting.pop_front() {
@@ -68,7 +68,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// How many wait, and how many threads are at work.
+    /// Returns how many items wait, and how many threads are running.
     pub fn counts(&self) -> (usize, usize) {
         let standing = self.standing();
         (standing.waiting.len(), standing.working)

@@ -1,4 +1,4 @@
-//! The mine: values minions publish for other minions.
+//! The mine: values that minions publish for other minions.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use wire::MinionId;
 use super::{Answer, Ask, nothing};
 use crate::Shared;
 
-/// Marks a value only some minions may see.
+/// Marks a value that only some minions may read.
 const RESTRICTED: &str = "__saltmine_acl__";
 
 /// `_mine`: stores values.
@@ -66,8 +66,9 @@ fn mine(shared: &Shared, id: &MinionId) -> Option<Arc<Map>> {
     mine_to_change(shared, id).unwrap_or_default()
 }
 
-/// Returns the stored values of a minion. What cannot be read is replaced, so it counts as nothing, except when a server gives
-/// no answer: its values would be lost if it answered again by the time the change is written.
+/// Returns the stored values of a minion. Unreadable values are treated as absent, because they will be replaced. It is
+/// an error if a cache server does not answer: its values would be lost if it answered again when the change is
+/// written.
 fn mine_to_change(shared: &Shared, id: &MinionId) -> cache::Result<Option<Arc<Map>>> {
     shared.stores.data.mine(id).or_else(|failure| match failure {
         cache::Error::NoAnswer { .. } => Err(failure),
@@ -128,7 +129,7 @@ pub fn get(ask: Ask) -> Answer {
     found.into()
 }
 
-/// The functions that are asked for.
+/// The requested functions.
 struct MineRequest {
     functions: Vec<String>,
     /// Whether the answer is grouped by function.
@@ -152,7 +153,7 @@ impl MineRequest {
     }
 }
 
-/// Leaves the functions the option `mine_get` lets a minion read; without it all.
+/// Keeps the functions that the option `mine_get` permits a minion to read; without the option, all.
 fn readable_functions(shared: &Shared, id: &MinionId, functions: Vec<String>) -> Vec<String> {
     let Some(rules) = shared.stores.config.raw.get("mine_get") else { return functions };
     let Some(rules) = rules.as_map() else { return Vec::new() };
@@ -166,15 +167,15 @@ fn readable_functions(shared: &Shared, id: &MinionId, functions: Vec<String>) ->
 }
 
 struct Reader<'a> {
-    /// One for the whole request, which bounds what it costs.
+    /// One checker for the whole request, which limits its cost.
     checker: &'a Checker<'a>,
     asking: &'a MinionId,
-    /// Rules that were looked at, with what came out: the values of many minions carry the same.
+    /// Rules that were evaluated, with the result, because the values of many minions have the same rules.
     seen: Vec<(Value, bool)>,
 }
 
 impl Reader<'_> {
-    /// Pillar is compared exactly, so that its values cannot be guessed by globbing.
+    /// Returns the minions of a target. Pillar is compared exactly, so that its values cannot be guessed with globs.
     fn minions(&self, tgt: &Value, kind: &str) -> Vec<String> {
         let kind = match kind {
             "pillar" => TargetType::PillarExact,

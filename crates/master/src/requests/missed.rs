@@ -1,4 +1,4 @@
-//! `saltern_missed` and `saltern_received`: a minion of ours asks what it missed, and says what it got.
+//! `saltern_missed` and `saltern_received`: a Saltern minion requests the jobs it missed, and reports the jobs it got.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,11 @@ use value::{Map, Value, map};
 use super::{Answer, Ask};
 use crate::open_jobs::ledger::Progress;
 
-/// Job ids a minion may send in one request.
+/// The largest number of job ids in one request.
 const MOST: usize = 20_000;
 
-/// Answers with the jobs the minion may still run and does not know: the publication of each, and for how many seconds more.
+/// Answers with the jobs that the minion missed and may still run: the publication of each, and for how many more
+/// seconds it is valid.
 pub fn missed(ask: Ask) -> Answer {
     let Some(id) = &ask.id else { return false.into() };
     let known: HashSet<&str> = jids(&ask.load, "known").collect();
@@ -28,7 +29,8 @@ pub fn missed(ask: Ask) -> Answer {
     map! { "jobs" => jobs }.into()
 }
 
-/// Notes what the minion got and began. Answers with those of `received` that are not to be begun any more.
+/// Notes which jobs the minion got and which it started. Answers with those of `received` that must no longer be
+/// started.
 pub fn received(ask: Ask) -> Answer {
     let Some(id) = &ask.id else { return false.into() };
     let note = |jid: &str, progress| ask.shared.open_jobs.advance(jid, id.as_str(), progress);

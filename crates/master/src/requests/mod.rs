@@ -1,4 +1,4 @@
-//! What the master is asked: one file per request, the tables in [`sealed`] and [`clear`].
+//! The requests that the master answers: one file per subject. The tables are in [`sealed`] and [`clear`].
 
 mod alive;
 mod answer_room;
@@ -42,11 +42,11 @@ use wire::MinionId;
 
 use crate::Shared;
 
-/// A request after decryption. `id` is the minion that sent it, as far as its release proves that.
+/// A request after decryption. `id` is the minion that sent it, as reliably as its release authenticates requests.
 pub struct Ask {
     /// The master.
     pub shared: Arc<Shared>,
-    /// The minion. Absent for programs on this host, and for minions of old releases in requests without a token.
+    /// The minion. `None` for programs on this host, and for requests of old releases without a token.
     pub id: Option<MinionId>,
     /// The nonce of an encrypted request.
     pub nonce: Option<String>,
@@ -54,17 +54,17 @@ pub struct Ask {
     pub load: Map,
 }
 
-/// What a request comes to.
+/// The result of a request.
 pub enum Answer {
-    /// This value; sealed for minions, readable otherwise.
+    /// This value; encrypted for minions, unencrypted for programs.
     Value(Value),
-    /// This value, readable even for a minion.
+    /// This value, unencrypted even for a minion.
     Plain(Value),
     /// A pillar, encrypted for its minion alone.
     Pillar(Map),
-    /// A value that takes its time.
+    /// A value that is not available yet.
     Later(BoxFuture<'static, Value>),
-    /// None: the sender is to try again.
+    /// No answer, so that the sender retries.
     Silence,
 }
 
@@ -74,10 +74,10 @@ impl<T: Into<Value>> From<T> for Answer {
     }
 }
 
-/// Handles one request. Called where it may block on the disk.
+/// Handles one request. May block.
 type Handler = fn(Ask) -> Answer;
 
-/// The names of all commands.
+/// Returns the names of all commands.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     clear::TABLE.iter().chain(sealed::TABLE).map(|(name, _)| *name)
 }
@@ -87,7 +87,7 @@ fn handler(table: &[(&str, Handler)], cmd: &str) -> Option<Handler> {
     table.iter().find(|(name, _)| *name == cmd).map(|(_, handler)| *handler)
 }
 
-/// The empty map, Salt's answer to what it does not understand.
+/// Returns the empty map, Salt's answer to a request that it does not understand.
 fn nothing() -> Answer {
     Map::new().into()
 }

@@ -1,4 +1,4 @@
-//! `_master_opts` and `_master_tops`: what minions need to know of the master's options.
+//! `_master_opts` and `_master_tops`: the parts of the master's options that minions need.
 
 use value::{Map, Value};
 
@@ -23,7 +23,7 @@ const STATES: [&str; 12] = [
     "jinja_sls_env",
 ];
 
-/// Names the environments and the options that states on minions follow.
+/// Answers with the environments, and the options that state runs on minions follow.
 pub fn options(ask: Ask) -> Answer {
     let stores = &ask.shared.stores;
     let env_only = ask.load.get("env_only").is_some_and(Value::truthy);
@@ -37,7 +37,7 @@ pub fn options(ask: Ask) -> Answer {
     told.into()
 }
 
-/// Names the SLS files that a minion gets from other sources than top files.
+/// Answers with the SLS files that a minion gets from sources other than top files.
 pub fn tops(ask: Ask) -> Answer {
     let Some(id) = &ask.id else { return super::nothing() };
     state::tops::tops(ask.shared.stores.config.raw.get("master_tops"), id.as_str()).into()

@@ -1,4 +1,4 @@
-//! Minions command other minions: `minion_pub`, `minion_publish`, `minion_runner`, `pub_ret`.
+//! Requests by which minions command other minions: `minion_pub`, `minion_publish`, `minion_runner`, `pub_ret`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::Shared;
 use crate::jobs::publish::{Reader, publish_permitted};
 use crate::open_jobs::Target;
 
-/// Seconds to wait for returns when the minion names none.
+/// Seconds to wait for returns if the request has no timeout.
 const PATIENCE: f64 = 5.0;
 
 /// `minion_pub`: publishes and answers with the job.
@@ -34,7 +34,7 @@ pub fn publish(ask: Ask) -> Answer {
     }
 }
 
-/// `minion_publish`: publishes and answers with what came back in time.
+/// `minion_publish`: publishes, and answers with the returns that arrive in time.
 pub fn publish_and_wait(ask: Ask) -> Answer {
     let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(order) = order(&shared, &id, &load) else { return nothing() };
@@ -96,8 +96,8 @@ fn published(shared: &Shared, id: &MinionId, (load, meant): (Map, Expected)) -> 
     Some((map! { "jid" => jid, "minions" => minions.to_vec() }, job))
 }
 
-/// Checks what a minion wants to publish and makes the request of it, with those it means; `None` when `peer` does not allow
-/// it. Whether the functions are allowed is asked before any target is expanded.
+/// Checks the publication that a minion requests. Returns the publish request and the targeted minions; `None` if
+/// `peer` does not allow it. The functions are checked before the target is expanded.
 fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> {
     let complete = ["fun", "arg", "tgt", "ret"].iter().all(|name| load.contains_key(name));
     let (functions, single) = functions(load.get("fun")?)?;
@@ -143,8 +143,8 @@ fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> 
     Some((request, meant))
 }
 
-/// What Salt's peer interface passes on, and no more: minions of which a peer may have one function called would otherwise
-/// write files for it, or run its choice of executors.
+/// Makes a publish request with only those fields that Salt's peer interface passes on. With others, a peer that may
+/// call one function could make minions write files or choose executors.
 fn request(shared: &Shared, id: &MinionId, load: &Map, functions: &[String], arguments: &[Vec<Value>]) -> Option<Map> {
     let (tgt, kind) = target(shared, load)?;
     let lists = |parts: &[Vec<Value>]| Value::List(parts.iter().map(|part| Value::List(part.clone())).collect());
@@ -159,7 +159,7 @@ fn request(shared: &Shared, id: &MinionId, load: &Map, functions: &[String], arg
     })
 }
 
-/// Groups of nodes are the master's; minions may name them.
+/// Returns the target and its kind. Minions may use the master's node groups.
 fn target(shared: &Shared, load: &Map) -> Option<(Value, String)> {
     let kind = load.get_str("tgt_type").unwrap_or("glob");
     if !kind.starts_with("node") {
@@ -171,7 +171,7 @@ fn target(shared: &Shared, load: &Map) -> Option<(Value, String)> {
     Some((words.join(" ").into(), "compound".to_owned()))
 }
 
-/// The functions, and whether it was one that was asked for. Only texts name functions.
+/// Returns the functions, and whether the request names a single one. `None` if a name is not text.
 fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
     match fun {
         Value::List(names) if !names.is_empty() => {
@@ -184,7 +184,7 @@ fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
     }
 }
 
-/// The arguments of each function, read as on the command line.
+/// Returns the arguments of each function, parsed as on the command line.
 fn arguments(load: &Map, count: usize, single: bool) -> Vec<Vec<Value>> {
     let plain = load.get("no_parse").and_then(Value::as_list).unwrap_or_default();
     let plain: Vec<&str> = plain.iter().filter_map(Value::as_str).collect();
@@ -205,7 +205,7 @@ fn arguments(load: &Map, count: usize, single: bool) -> Vec<Vec<Value>> {
     (0..count).map(|place| listed(parse(part(place), &plain))).collect()
 }
 
-/// Reads texts as the command line does; `name=value` becomes a keyword argument.
+/// Parses texts as the command line does; `name=value` becomes a keyword argument.
 fn parse(words: Vec<Value>, plain: &[&str]) -> Call {
     let mut call = Call::default();
     for word in words {

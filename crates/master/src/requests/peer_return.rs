@@ -1,7 +1,7 @@
-//! `saltern_return`: the outcome of a job that another master published and does not take now.
+//! `saltern_return`: the return of a job of another master, which does not take it now.
 //!
-//! Minions of ours send it to masters that say they take such returns. The answer is true when the return is on disk, false
-//! when it is refused, and an empty text when it should come again.
+//! Saltern minions send it to masters that have announced this ability. The answer is true if the return is on disk,
+//! false if it is refused, and an empty text if it should be sent again.
 
 use tracing::{debug, error};
 use value::{Map, Value};
@@ -12,7 +12,7 @@ use super::{Answer, Ask};
 use crate::Shared;
 use crate::jobs::keep::{Kept, PeerReturn, is_of_the_future, keep, keep_for_peer};
 
-/// Keeps a return in place of its master.
+/// Stores a return in place of its publisher.
 pub fn handle(ask: Ask) -> Answer {
     let Ask { shared, id, mut load, .. } = ask;
     let Some(id) = id else { return false.into() };
@@ -44,7 +44,7 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
-/// A minion speaks for itself only, and only of jobs that somebody published.
+/// Reads the request. A minion may send only its own returns, and only those of published jobs.
 fn read(id: &MinionId, mut load: Map) -> Result<PeerReturn, &'static str> {
     let mut part = |name: &str| load.remove(name).and_then(Value::into_map);
     let publisher = part("publisher").unwrap_or_default();
@@ -60,7 +60,7 @@ fn read(id: &MinionId, mut load: Map) -> Result<PeerReturn, &'static str> {
     Ok(PeerReturn { id: id.clone(), jid, publisher, job, load })
 }
 
-/// Says whether this very master published the job to this minion.
+/// Returns whether this master itself published the job to this minion.
 fn is_own(shared: &Shared, peer: &PeerReturn) -> bool {
     let own = peer.publisher.get_str("id").is_some_and(|id| id == shared.stores.config.id);
     let expected = || shared.stores.jobs.minions(peer.jid.as_str()).unwrap_or_default();

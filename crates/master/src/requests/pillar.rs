@@ -1,4 +1,4 @@
-//! `_pillar`: a minion wants its pillar.
+//! `_pillar`: a minion requests its pillar.
 
 use tracing::{debug, error};
 use value::{Map, Value, map};
@@ -9,7 +9,7 @@ use wire::MinionId;
 use super::{Answer, Ask};
 use crate::Shared;
 
-/// Makes the pillar of a minion and remembers it with its grains.
+/// Compiles the pillar of a minion, and caches it together with the minion's grains.
 pub fn handle(ask: Ask) -> Answer {
     let Ask { shared, id, nonce, mut load } = ask;
     let (Some(id), Some(Value::Map(mut grains))) = (id, load.remove("grains")) else {
@@ -53,7 +53,7 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
-/// Returns the pillar that was made before, if the option `pillar_cache` allows it and it is not too old.
+/// Returns the cached pillar, if the option `pillar_cache` allows it and it is not too old.
 fn cached(shared: &Shared, id: &MinionId, pillarenv: Option<&str>) -> Option<Map> {
     let settings = &shared.stores.config.pillar;
     if !settings.pillar_cache {

@@ -1,4 +1,4 @@
-//! Bytes that requests occupy: each sender has a share, and all senders together have a bound.
+//! Counts the bytes that requests occupy: each sender has a share, and all senders together have a limit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::identified::Sender;
 
 const KIB: usize = 1 << 10;
 
-/// Counts what each sender occupies, and what all do.
+/// Counts the bytes of each sender, and of all.
 pub struct Pool {
     of_one: usize,
     all: Arc<Semaphore>,
@@ -18,29 +18,29 @@ pub struct Pool {
 
 struct Senders {
     shares: HashMap<Sender, Arc<Semaphore>>,
-    /// At this number of senders, those that hold nothing are removed.
+    /// When there are this many senders, those that hold nothing are removed.
     most: usize,
 }
 
-/// The most requests of one sender that hold room or wait for it. Each waits with what it has sent.
+/// The largest number of requests of one sender that hold room or wait for it. Each of them keeps its data in memory.
 const MOST_OF_ONE: usize = 64;
 
-/// How many senders are remembered at least.
+/// The minimum number of senders that are remembered.
 const REMEMBERED: usize = 64;
 
-/// Room for one request; given back when dropped.
+/// Room for one request. Released when dropped.
 #[derive(Debug)]
 pub struct Room {
     of_one: OwnedSemaphorePermit,
     of_all: OwnedSemaphorePermit,
 }
 
-/// What has no room left.
+/// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The share of the sender.
     Share,
-    /// What all have together.
+    /// The limit of all senders together.
     All,
 }
 
@@ -105,7 +105,8 @@ fn permits(bytes: usize) -> u32 {
 }
 
 impl Room {
-    /// Adjusts the reservation to what is occupied. What needs more takes what is left: it exists already.
+    /// Adjusts the reservation to the bytes that are really occupied. If these are more, takes what is left, because
+    /// they are already in memory.
     pub fn resize(&mut self, bytes: usize) {
         let wanted = permits(bytes) as usize;
         for permit in [&mut self.of_one, &mut self.of_all] {

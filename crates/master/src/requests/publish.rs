@@ -1,4 +1,4 @@
-//! `publish`: somebody on this host commands minions.
+//! `publish`: a program on this host sends a job to minions.
 
 use targeting::Expected;
 use targeting::acl::{Publication, everything_allowed, functions_allowed, publish_allowed};
@@ -12,14 +12,15 @@ use crate::jobs::publish::{Reader, publish_permitted};
 use crate::open_jobs::Target;
 use crate::users::Grant;
 
-/// Always allowed: the command line asks it about silent minions.
+/// Always allowed, because `salt` uses it to ask minions that have not returned.
 const FREE: &str = "saltutil.find_job";
 
-/// Fields of `kwargs` that have minions do more than call the function, or do it in the name of somebody else.
+/// Fields of `kwargs` that make minions do more than call the function, or do it in the name of another user.
 const MORE_THAN_THE_FUNCTION: [&str; 7] =
     ["ret_config", "ret_kwargs", "module_executors", "executor_opts", "id", "master_id", "nocache"];
 
-/// Checks who asks for what, and publishes it. Nothing is computed for who has no credentials.
+/// Authenticates the caller, checks their permissions and publishes the job. Nothing is computed for a caller without
+/// credentials.
 pub fn handle(ask: Ask) -> Answer {
     let Ask { shared, mut load, .. } = ask;
     let functions = match functions(&load) {
@@ -62,8 +63,8 @@ pub fn handle(ask: Ask) -> Answer {
     publish_permitted(&shared, load, meant, reader).into()
 }
 
-/// A syndic publishes with the key of this master's user, and says what the user of the master above may do. With
-/// `order_masters` the list goes on to the masters below.
+/// Takes the permissions of a syndic's user. A syndic publishes with the key of this master's user, and sends the
+/// permissions of the user on the upper master. With `order_masters` the list is passed on to lower masters.
 fn take_list_of_syndic(caller: &mut Caller, load: &mut Map) {
     let mut kwargs = load.remove("kwargs").and_then(Value::into_map).unwrap_or_default();
     let told = kwargs.remove("auth_list").and_then(|list| list.as_list().map(<[Value]>::to_vec)).unwrap_or_default();
@@ -75,7 +76,7 @@ fn take_list_of_syndic(caller: &mut Caller, load: &mut Map) {
     load.insert("kwargs", kwargs);
 }
 
-/// Returns whom the publication means when the caller may have it, and else why not.
+/// Returns the targeted minions if the caller may publish, or the reason if not.
 fn allow(
     shared: &Shared,
     caller: &Caller,
@@ -111,7 +112,8 @@ fn allow(
     Ok(meant)
 }
 
-/// Parts of a batch are published under one jid; the record of a job must not become that of another.
+/// Returns whether the job id belongs to another user's job. The parts of a batch share a job id, but a caller must not
+/// overwrite the job of another user.
 fn is_of_another(shared: &Shared, caller: &Caller, jid: &str) -> bool {
     match shared.stores.jobs.load(jid) {
         Ok(Some(load)) => load.get_str("user") != caller.user.as_deref(),
@@ -130,10 +132,11 @@ fn refusal(name: &str, message: &str) -> Map {
     map! { "error" => map! { "name" => name, "message" => message } }
 }
 
-/// Fields of a publish request that those who listen for its job are told when it is refused.
+/// Fields of a refused publish request that are in the event for programs that listen for its job.
 const TOLD: [&str; 7] = ["cmd", "tgt", "fun", "arg", "tgt_type", "ret", "user"];
 
-/// Refuses what somebody known asked for, and tells those who listen for the job, unless it is the job of somebody else.
+/// Refuses the request of an authenticated caller. Fires an event for programs that listen for the job, unless it
+/// belongs to another user.
 fn refuse(shared: &Shared, caller: &Caller, load: Map) -> Answer {
     let answer = refusal("AuthorizationError", "Authorization error occurred.");
     let jid = load.get_str("jid").filter(|jid| wire::Jid::is_valid(jid) && !is_of_another(shared, caller, jid));
@@ -146,7 +149,7 @@ fn refuse(shared: &Shared, caller: &Caller, load: Map) -> Answer {
     answer.into()
 }
 
-/// Tokens and passwords go neither into the job cache nor on the bus.
+/// Removes tokens and passwords, which must not appear in the job cache or on the bus.
 fn forget_secrets(load: &mut Map) {
     if let Some(kwargs) = load.get_mut("kwargs").and_then(Value::as_map_mut) {
         for name in ["token", "password", "key"] {
@@ -155,7 +158,7 @@ fn forget_secrets(load: &mut Map) {
     }
 }
 
-/// The functions of a request: one, or several in a list or between commas. Nothing else names a function.
+/// Returns the functions of a request: one, or several in a list or separated by commas. `None` for anything else.
 fn functions(load: &Map) -> Option<Vec<String>> {
     match load.get("fun")? {
         Value::List(names) if !names.is_empty() => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
@@ -164,7 +167,7 @@ fn functions(load: &Map) -> Option<Vec<String>> {
     }
 }
 
-/// The arguments of each function.
+/// Returns the arguments of each function.
 fn arguments(load: &Map) -> Vec<Vec<Value>> {
     let all = load.get("arg").and_then(Value::as_list).unwrap_or_default();
     match load.get("fun") {

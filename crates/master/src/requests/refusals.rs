@@ -1,5 +1,5 @@
-//! Says in the log what was refused, each complaint about an address, or about a minion with a key, once a minute. How many lines
-//! strangers may cause in all is up to the log.
+//! Logs refused requests: each complaint about an address, or about a minion with an accepted key, once a minute. The
+//! log itself limits the number of lines that strangers can cause.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,32 +9,32 @@ use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 use wire::{MinionId, Network};
 
-/// How long the same complaint about the same subject is not repeated.
+/// The time between two log lines of the same complaint about the same subject.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Most subjects that are remembered. Complaints about others are repeated.
+/// The largest number of subjects that are remembered. Complaints about others are repeated.
 const SUBJECTS: usize = 1024;
 
-/// Most complaints about one subject that are told apart.
+/// The largest number of different complaints about one subject.
 const COMPLAINTS: usize = 16;
 
-/// Longest reason, in bytes.
+/// The longest reason, in bytes.
 const LONGEST: usize = 512;
 
-/// Remembers what was complained about.
+/// Remembers the complaints.
 #[derive(Default)]
 pub struct Refusals(Mutex<HashMap<Subject, HashMap<String, Complaint>>>);
 
-/// Whom a complaint is about.
+/// The subject of a complaint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Subject {
     Stranger(Network),
-    /// A minion with an accepted key, which strangers may only claim to be: complaints about an address must not hide those about
-    /// a minion there.
+    /// A minion with an accepted key, which the sender may only claim to be. Complaints about an address must not hide
+    /// those about a minion there.
     Minion(MinionId),
 }
 
-/// When it was last logged, and how often it was left out since then.
+/// When it was last logged, and how often it was suppressed since then.
 struct Complaint {
     last: Instant,
     left_out: u64,
@@ -60,7 +60,7 @@ impl Refusals {
         }
     }
 
-    /// Returns how many were left out since the last message; `None` when it is too early for another.
+    /// Returns how many were suppressed since the last message; `None` if it is too early for another one.
     fn count(&self, subject: Subject, reason: &str, now: Instant) -> Option<u64> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= SUBJECTS && !seen.contains_key(&subject) {

@@ -1,4 +1,4 @@
-//! `_return`: the outcome of a job.
+//! `_return`: the return of a job.
 
 use tracing::{error, info};
 use value::{Map, Value};
@@ -10,7 +10,7 @@ use super::{Answer, Ask};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
 
-/// Keeps a return. It is not acknowledged while it is not on disk.
+/// Stores a return. It is not acknowledged before it is on disk.
 pub fn handle(ask: Ask) -> Answer {
     let Ask { shared, id, mut load, .. } = ask;
     let Some(id) = id else { return false.into() };
@@ -32,18 +32,19 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
-/// Minions of ours send a return again when they are told that something went wrong; stock minions take any answer for a
-/// receipt.
+/// Returns the answer for a return that could not be stored. Saltern minions send it again after an error; Salt minions
+/// take any answer as an acknowledgement, so they get none.
 pub(super) fn try_again(shared: &Shared, id: &MinionId) -> Answer {
     if shared.presence.can(id, Ability::PeerReturns) { "".into() } else { Answer::Silence }
 }
 
-/// A resource of a minion answers under its own name, which must not be that of another minion.
+/// Returns whether a resource has the id of a minion. A resource returns under its own name, which must not be that of
+/// another minion.
 fn is_minion(shared: &Shared, resource: &Value) -> bool {
     MinionId::try_from(resource).is_ok_and(|id| !matches!(shared.stores.keys.accepted_key(&id), Ok(None)))
 }
 
-/// Checks the signature as the options want it. It stays in the load, at the end.
+/// Checks the signature if the options require it. The signature stays in the load, as the last field.
 pub(super) fn signature_passes(shared: &Shared, id: &MinionId, load: &mut Map) -> bool {
     let keys = &shared.stores.config.keys;
     let Some(signature) = load.remove("sig") else {

@@ -1,4 +1,4 @@
-//! `revoke_auth`: a minion gives its key back.
+//! `revoke_auth`: a minion asks for the deletion of its key.
 
 use keys::{Bank, Effects, KeyManager, ManagerOptions, Selection};
 use tracing::{error, info, warn};
@@ -38,7 +38,7 @@ fn delete(shared: &std::sync::Arc<Shared>, id: &MinionId, keep_data: bool) -> Re
     manager.delete(Selection::Dict(&selected), false).map(drop)
 }
 
-/// What a change of keys causes on the master it happens in.
+/// The effects of key changes in the running master.
 pub struct LiveEffects(pub std::sync::Arc<Shared>);
 
 impl Effects for LiveEffects {

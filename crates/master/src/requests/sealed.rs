@@ -1,8 +1,8 @@
-//! The requests of minions.
+//! Encrypted requests of minions.
 
 use super::{Handler, event, file, mine, missed, opts, peer, peer_return, pillar, resources, return_, revoke, syndic};
 
-/// All of them, by name.
+/// The handlers by command.
 pub const TABLE: &[(&str, Handler)] = &[
     ("_return", return_::handle),
     ("_minion_event", event::handle),

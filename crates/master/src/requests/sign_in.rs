@@ -16,16 +16,16 @@ use super::contained::contained;
 use super::latest::Latest;
 use crate::Shared;
 
-/// Sign-ins that may wait, each with its few kilobytes.
+/// The largest number of waiting sign-ins. Each has a few kilobytes.
 const WAITING: usize = 16_384;
 
-/// A sign-in that is given up later than this had to wait for too long.
+/// A sign-in that was abandoned after more than this time has waited too long.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How often the log tells of a storm.
+/// The time between two warnings that there are too many sign-ins.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Where sign-ins wait for a processor, so that they do not hold up other requests.
+/// The queue of sign-ins, so that they do not delay other requests.
 pub struct SignIns {
     line: Latest<Waiting>,
     storm: Mutex<Storm>,
@@ -43,7 +43,7 @@ impl SignIns {
         SignIns { line: Latest::new(processors, WAITING), storm: Mutex::default() }
     }
 
-    /// Lets a sign-in wait for its turn. Says whether a thread must be started that calls [`SignIns::answer_all`].
+    /// Queues a sign-in. Returns whether the caller must start a thread that calls [`SignIns::answer_all`].
     #[must_use]
     pub fn enter(&self, shared: &Shared, incoming: Incoming) -> bool {
         let entered = self.line.enter(Waiting { incoming, came: Instant::now() });
@@ -53,7 +53,7 @@ impl SignIns {
         entered.start
     }
 
-    /// Answers one sign-in after the other, unless the minion has gone meanwhile.
+    /// Answers one sign-in after the other, except those whose minion no longer waits.
     pub fn answer_all(&self, shared: &Arc<Shared>, answer: impl Fn(Incoming)) {
         while let Some(waiting) = self.line.next() {
             if waiting.incoming.reply.is_awaited() {
@@ -65,17 +65,17 @@ impl SignIns {
         }
     }
 
-    /// How many wait, and how many threads are at work.
+    /// Returns how many sign-ins wait, and how many threads are running.
     pub fn counts(&self) -> (usize, usize) {
         self.line.counts()
     }
 
-    /// Ends with what is being answered: the others try again, here or at another master.
+    /// Drops the waiting sign-ins. Their minions retry, here or at another master.
     pub fn close(&self) {
         self.line.clear();
     }
 
-    /// The minion will try again.
+    /// Counts and logs a sign-in that is not answered. The minion retries.
     fn pass_over(&self, shared: &Shared, waiting: &Waiting, crowded: bool) {
         shared.metrics.sign_ins.count("dropped");
         let (peer, waited) = (waiting.incoming.peer, waiting.came.elapsed());
@@ -91,19 +91,19 @@ impl SignIns {
     }
 }
 
-/// Decides when the log is told that there is no time for all sign-ins.
+/// Decides when to warn that there are too many sign-ins.
 #[derive(Default)]
 struct Storm {
     told: Option<Instant>,
-    /// Those since then for which there was no time.
+    /// Sign-ins since then that were not answered for lack of time.
     passed_over: u64,
 }
 
 impl Storm {
-    /// Notes a sign-in that was not answered. Returns the number to be told, when one is due.
+    /// Notes a sign-in that was not answered. If a warning is due, returns the number for it.
     ///
-    /// Minions also go for reasons of their own: they are stopped, or another master was faster. That says nothing about
-    /// this one, so only those count that waited for long while others stood in line as well.
+    /// Minions also disconnect for other reasons: they are stopped, or another master was faster. So only sign-ins
+    /// count that waited for a long time while others waited as well.
     fn note(&mut self, now: Instant, waited: Duration, crowded: bool) -> Option<u64> {
         if waited < LONG || !crowded {
             return None;
@@ -117,7 +117,7 @@ impl Storm {
     }
 }
 
-/// What a minion that signs in is told, and for how long it would wait for more if its key waits for an operator.
+/// Handles a sign-in. Returns the answer and, if the key is pending, for how long the minion would wait for a decision.
 pub fn sign_in(shared: &Shared, request: &Clear, peer: SocketAddr) -> (Value, Option<Duration>) {
     let signed_in = shared.channel.sign_in(request, peer.ip());
     let result = signed_in.decided.as_ref().map_or("invalid", |decided| decided.outcome.act());

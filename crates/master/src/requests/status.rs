@@ -1,10 +1,10 @@
-//! `saltern_status`: programs on this host ask how the master is.
+//! `saltern_status`: programs on this host request the master's metrics.
 
 use value::map;
 
 use super::{Answer, Ask, held};
 
-/// Tells what the master did and holds, to users who may do everything.
+/// Answers users with all permissions with the metrics.
 pub fn handle(ask: Ask) -> Answer {
     match held::admit(ask) {
         Ok((shared, _)) => map! { "status" => crate::exporter::status(&shared) }.into(),

@@ -1,4 +1,4 @@
-//! `_syndic_return`: what a master below this one hands up.
+//! `_syndic_return`: returns that a lower master passes up.
 
 use tracing::{error, warn};
 use value::{Map, Value};
@@ -8,7 +8,8 @@ use super::{Answer, Ask};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
 
-/// Keeps each return that is inside. They are in the names of other minions, so a master that has no syndics takes none.
+/// Stores each return in the request. They are in the names of other minions, so a master without syndics
+/// (`order_masters`) refuses them.
 pub fn handle(ask: Ask) -> Answer {
     let Some(syndic) = ask.id else { return false.into() };
     if !ask.shared.stores.config.jobs.order_masters {
@@ -32,7 +33,8 @@ pub fn handle(ask: Ask) -> Answer {
     }
 }
 
-/// The command line does not name syndics among the minions that are silent; it finds them by these files.
+/// Creates a file for a syndic. By these files `salt` recognises syndics, and does not list them as minions that did
+/// not return.
 fn note_syndic(shared: &Shared, syndic: &MinionId) {
     let directory = &shared.stores.config.paths.syndic_dir;
     let file = directory.join(syndic.as_str());

@@ -5,7 +5,7 @@ use value::Value;
 
 use super::{Answer, Ask, nothing};
 
-/// Returns what a token stands for.
+/// Answers with the content of a token.
 pub fn get(ask: Ask) -> Answer {
     let Some(token) = ask.load.get("token") else { return false.into() };
     let Some(token) = token.as_str() else { return nothing() };
@@ -19,7 +19,7 @@ pub fn get(ask: Ask) -> Answer {
     }
 }
 
-/// External authentication is not there yet, so nobody can prove enough for a token.
+/// Refuses to create tokens, because external authentication is not supported.
 pub fn make(ask: Ask) -> Answer {
     let provider = ask.load.get("eauth").map(Value::to_string).unwrap_or_default();
     let provider: String = provider.chars().take(60).collect();

@@ -1,4 +1,4 @@
-//! Who may do what: credentials, `publisher_acl`, `peer`.
+//! Permissions: credentials, `publisher_acl`, `peer`.
 
 use value::{Map, Value, list, map};
 

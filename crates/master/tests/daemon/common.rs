@@ -34,8 +34,8 @@ pub struct Master {
     running: JoinHandle<Result<(), saltern_master::Error>>,
 }
 
-/// Returns a port that nothing listens on, over IPv4 or IPv6. Each is given once, and none is of those the kernel gives to
-/// outgoing connections, so it stays free until it is used.
+/// Returns a port that nothing listens on, over IPv4 or IPv6. Each port is returned once, and is outside the range that
+/// the kernel uses for outgoing connections, so it stays free until it is used.
 pub fn free_port() -> u16 {
     const FROM: u16 = 10_000;
     const COUNT: u16 = 20_000;
@@ -53,7 +53,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// What a master with all execution functions starts from.
+/// The input of a master with all execution functions.
 pub fn start(config: config::Master) -> saltern_master::Start {
     let catalogue = exec::Catalogue { modules: modules::ALL, ..Default::default() };
     saltern_master::Start { config, keys: None, catalogue }
@@ -96,7 +96,7 @@ impl Master {
         self.directory.path().join(inside)
     }
 
-    /// Stops the master and gives its directory back.
+    /// Stops the master and returns its directory.
     pub async fn stop(self) -> TempDir {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();
@@ -109,7 +109,7 @@ impl Master {
         std::fs::read_to_string(self.path(&format!("cache/.{name}_key"))).unwrap()
     }
 
-    /// Sends a clear request as a program on this host does.
+    /// Sends an unencrypted request, as a program on this host does.
     pub async fn ask(&self, load: Map) -> Value {
         self.send(Envelope::clear(load)).await
     }
@@ -151,7 +151,7 @@ impl Master {
         Minion { id: MinionId::new(id).unwrap(), channel }
     }
 
-    /// Returns a minion that signs in as one of Saltern's.
+    /// Returns a minion that signs in as a Saltern minion.
     pub fn minion_of_ours(&self, id: &str, pki: &Path) -> Minion {
         let sender = Sender::Minion(wire::loads::Abilities::all("", "1"));
         let channel = self.channel_with(id, PrivateKey::generate(2048).unwrap(), pki, sender);
@@ -162,7 +162,7 @@ impl Master {
         self.channel_with(id, key, pki, Sender::Stock)
     }
 
-    /// Returns a channel that never reads what it asks for.
+    /// Returns a channel that never reads its answers.
     pub fn unread_channel(&self, id: &str, key: PrivateKey, pki: &Path) -> MasterChannel {
         let usual = ZmqRequester::new(Rt::real(), Target::plain(self.requests));
         let requester = Unread { usual, to: self.requests, open: tokio::sync::Mutex::default() };
@@ -221,8 +221,8 @@ impl Minion {
     }
 }
 
-/// Carries sign-ins as usual. Sends each encrypted request over a connection of its own, waits until the answer begins to come, and
-/// leaves it unread.
+/// Sends sign-ins as usual. Sends each encrypted request over its own connection, waits until the answer begins to
+/// arrive, and leaves it unread.
 struct Unread {
     usual: ZmqRequester,
     to: SocketAddr,
@@ -277,7 +277,7 @@ pub fn open_house() -> Map {
     map! { "auto_accept" => true }
 }
 
-/// The job cache as another program sees it.
+/// Opens the job cache as another program does.
 pub fn jobs(master: &Master) -> JobCache {
     JobCache::beside_master(&master.path("cache"), HashType::Sha256, EMBEDDED)
 }

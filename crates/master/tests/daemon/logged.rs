@@ -1,4 +1,4 @@
-//! What the masters of all tests log. The tests tell the lines apart by what they name.
+//! Collects the log lines of the masters of all tests. Each test finds its lines by the names in them.
 
 use std::sync::{Mutex, Once};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static MORE: Notify = Notify::const_new();
 
-/// Begins to keep the warnings and errors of this process.
+/// Starts to collect the warnings and errors of this process.
 pub fn keep() {
     static ONCE: Once = Once::new();
     let kept = tracing_subscriber::registry().with(Keep);

@@ -1,4 +1,4 @@
-//! A master as a whole: what minions and programs on its host see.
+//! Tests of a whole master, from the view of minions and programs on its host.
 
 mod access;
 mod common;

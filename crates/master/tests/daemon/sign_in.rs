@@ -10,7 +10,7 @@ use value::{Map, Value, map};
 use crate::common::{Master, event, open_house};
 use crate::logged;
 
-/// Far longer than this test may take: who is not told at once fails it.
+/// Far longer than this test may take: the test fails if the minion is not answered at once.
 const ACCEPTANCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What operators can ask: metrics, status, which minions are connected.
+//! Requests of operators: metrics, status, which minions are connected.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use value::{Value, list, map};
 
 use crate::common::{Master, free_port, open_house, subscribe};
 
-/// Sends a request as it is and returns all of the answer; a connection that is closed early has none.
+/// Sends a raw request and returns the whole answer, which is empty if the connection is closed early.
 async fn http(port: u16, request: &str) -> String {
     use tokio::io::AsyncReadExt as _;
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();

@@ -1,6 +1,7 @@
-//! Which tags a minion may use on the master's bus.
+//! Decides which tags a minion may use on the master's bus.
 //!
-//! Operators, reactors and programs believe what stands there: a minion speaks for itself alone, and never for the master.
+//! Operators, reactors and programs trust these events. So a minion may fire events about itself only, and never in the
+//! name of the master.
 
 use std::sync::LazyLock;
 
@@ -28,7 +29,7 @@ static OF_MASTERS: LazyLock<Vec<Glob>> = LazyLock::new(|| {
     patterns.into_iter().map(Glob::new).collect()
 });
 
-/// Tags only a master may use that a syndic never hands up, as in Salt.
+/// Tags that only a master may use and that a syndic never passes up, as in Salt.
 static NEVER: LazyLock<Vec<Glob>> = LazyLock::new(|| {
     let patterns = [
         "salt/job/*/publish",
@@ -45,19 +46,19 @@ static NEVER: LazyLock<Vec<Glob>> = LazyLock::new(|| {
     patterns.into_iter().map(Glob::new).collect()
 });
 
-/// Longer tags are refused; each reader of the bus compares them.
+/// The longest permitted tag in bytes, since each reader of the bus compares it.
 const LONGEST: usize = 1024;
 
-/// Who fires.
+/// The sender of an event.
 pub enum Sender<'a> {
     /// A minion.
     Minion(&'a MinionId),
-    /// A master below this one, which hands up what its minions fired.
+    /// A lower master, which passes up the events of its minions.
     Syndic(&'a MinionId),
 }
 
 impl<'a> Sender<'a> {
-    /// Only with `order_masters` there are syndics, and they say who they are in front of their tags.
+    /// Returns the sender. Syndics exist only with `order_masters`, and put their own name in front of the tags.
     pub fn of(id: &'a MinionId, pretag: Option<&str>, order_masters: bool) -> Self {
         let is_own = pretag.and_then(|pretag| pretag.strip_prefix("syndic/")) == Some(id.as_str());
         if order_masters && is_own { Sender::Syndic(id) } else { Sender::Minion(id) }
@@ -70,7 +71,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Says whether the tag may be used, which is the whole tag when one stands in front of it.
+/// Returns whether the sender may use the tag, which includes a prefix if there is one.
 pub fn is_allowed(sender: &Sender, tag: &str, data: &Map) -> bool {
     // The bus puts a line end between tag and data.
     if tag.is_empty() || tag.len() > LONGEST || tag.chars().any(char::is_control) {
@@ -86,8 +87,9 @@ pub fn is_allowed(sender: &Sender, tag: &str, data: &Map) -> bool {
     }
 }
 
-/// Tags of jobs, minions, beacons and syndics name who they are about: that has to be the sender, as must the `id` in the data
-/// of a job's or a minion's event, which readers take for the name of the one that answers.
+/// Returns whether an event is about its sender. Tags of jobs, minions, beacons and syndics contain an id, which must
+/// be that of the sender. So must the `id` in the data of events of jobs and minions, because readers use it as the id
+/// of the minion that answers.
 fn is_own(id: &MinionId, tag: &str, data: &Map) -> bool {
     let parts: Vec<&str> = tag.split('/').collect();
     let (place, speaks) = match parts.as_slice() {
