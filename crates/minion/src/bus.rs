@@ -1,4 +1,4 @@
-//! The minion's own event bus: where it is, and asking the minion over it.
+//! The minion's own event bus: its addresses, and requests to the minion over it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use value::Map;
 use crate::Error;
 use crate::machine::Machine;
 
-/// Returns where the bus is; with `ipc_mode: tcp`, the first pair of ports.
+/// Returns the address of the bus; with `ipc_mode: tcp`, the first pair of ports.
 pub fn endpoints(config: &config::Minion) -> Endpoints {
     if config.network.ipc_mode == config::IpcMode::Tcp {
         return tcp(config, (config.network.tcp_pub_port.of(0), config.network.tcp_pull_port.of(0)));
@@ -23,8 +23,8 @@ fn tcp(config: &config::Minion, (publish, pull): (u16, u16)) -> Endpoints {
     Endpoints::tcp(publish, pull, config.network.ipv6 == Some(true))
 }
 
-/// Returns all places where the bus is served. There is only one bus, whose first pair of ports would do; but
-/// programs that follow the tutorials look for the minion of each further master at a pair of its own.
+/// Returns all addresses of the bus. There is only one bus, for which the first pair of ports would be enough, but
+/// programs that follow Salt's tutorials expect a pair of ports for each further master.
 pub fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endpoints>, Error> {
     if config.network.ipc_mode != config::IpcMode::Tcp {
         return Ok(vec![endpoints(config)]);
@@ -33,13 +33,13 @@ pub fn all_endpoints(config: &config::Minion, masters: usize) -> Result<Vec<Endp
     Ok(pairs.into_iter().map(|pair| tcp(config, pair)).collect())
 }
 
-/// The outcome of a question to the running minion.
+/// The result of a request to the running minion.
 pub enum QuestionOutcome {
     /// The answer.
     Answered(Map),
-    /// There was none in time.
+    /// There was no answer in time.
     Late,
-    /// Nobody is there to answer.
+    /// No minion is running.
     NoMinion,
 }
 
@@ -60,7 +60,7 @@ pub async fn ask(
     })
 }
 
-/// Asks like [`ask`], and says why there is no answer.
+/// Does the same as [`ask`], and returns why there is no answer.
 ///
 /// # Errors
 /// When the event is too large for the bus.

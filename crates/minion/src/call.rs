@@ -1,4 +1,4 @@
-//! What `salt-call` does: runs one function as the minion would run it, with one master or none.
+//! Implements `salt-call`: runs one function as the minion would run it, with one master or without.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::{Error, identity, knowledge, local_pillar, returning};
 pub struct Request {
     /// The function.
     pub fun: String,
-    /// Its arguments, keyword arguments in a marked map at the end, as a publication has them.
+    /// Its arguments as in a publication: keyword arguments are in a marked map at the end.
     pub arg: Vec<Value>,
     /// The arguments as they were typed.
     pub words: Vec<String>,
     /// Sends the result to the master (`--no-return-event` is the opposite).
     pub return_event: bool,
-    /// What is attached to the job (`--set-metadata`).
+    /// Metadata that is attached to the job (`--set-metadata`).
     pub metadata: Option<Value>,
     /// Collects grains (`--skip-grains` is the opposite).
     pub grains: bool,
-    /// Ends the function, and with it the commands it started.
+    /// Ends the function and the commands that it started.
     pub stop: CancellationToken,
 }
 
@@ -90,7 +90,7 @@ pub async fn call(config: config::Minion, catalogue: Catalogue, rt: Rt, request:
     run_with_master(Arc::new(chosen), link, request).await
 }
 
-/// Returns the masters that the options name, by themselves or through a function.
+/// Returns the masters that the options list, directly or through a function.
 pub(crate) async fn named_masters(machine: &Arc<Machine>) -> Result<Vec<MasterAddress>, Error> {
     if machine.config.links.master_type != MasterType::Func {
         return Ok(machine.config.masters.clone());
@@ -100,11 +100,11 @@ pub(crate) async fn named_masters(machine: &Arc<Machine>) -> Result<Vec<MasterAd
     masters::named(&machine.config, &ctx).await
 }
 
-/// Once a master has accepted us, those before it in the order have this long to do so as well.
+/// How long the call waits for masters that come earlier in the order, once a later one has accepted it.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// Tries all masters at once. Takes the first, in their order, of those that accept us soon, so that a dead one costs
-/// nothing.
+/// Tries all masters at once. Returns the first, in their order, of those that accept the call soon, so that a dead
+/// master causes no delay.
 async fn first_master(machine: &Machine, order: Vec<Arc<Link>>) -> Result<Arc<Link>, Error> {
     let mut tries: FuturesUnordered<_> = order
         .iter()
@@ -160,7 +160,7 @@ fn all_failures(mut failures: Vec<(usize, String)>) -> String {
     }
 }
 
-/// If only one master is followed at a time, that is the chosen one.
+/// Sets the roles of the masters: if only one is followed at a time, the chosen one is active.
 fn note_roles(machine: &Machine, links: &[Arc<Link>], chosen: &Arc<Link>) {
     if let Plan::One(..) = plan(&machine.config, links.len(), &machine.rt) {
         for link in links {
@@ -169,8 +169,8 @@ fn note_roles(machine: &Machine, links: &[Arc<Link>], chosen: &Arc<Link>) {
     }
 }
 
-/// Returns the masters in the order in which a call wants them: first those that the running minion follows, then as
-/// listed, or as the options shuffle or distribute the list. `told` is what the running minion has reported.
+/// Returns the masters in the order in which a call tries them: first those that the running minion follows, then the
+/// others as listed, or as the options shuffle or distribute the list. `told` is the report of the running minion.
 fn order(machine: &Machine, links: &[Arc<Link>], told: Option<&[MasterStatus]>) -> Vec<Arc<Link>> {
     let mut order: Vec<Arc<Link>> = match plan(&machine.config, links.len(), &machine.rt) {
         Plan::One(_, places) => places.into_iter().map(|place| links[place.0].clone()).collect(),
@@ -284,7 +284,7 @@ async fn store(machine: &Machine, link: Option<&Arc<Link>>, request: &Request, j
     returning::give(machine, link, &names, &ret).await;
 }
 
-/// Leaves a note for the minion on this host, and for other calls, as long as this one runs.
+/// Leaves a note on disk for the minion on this host and for other calls, as long as this call runs.
 fn note(machine: &Machine, ctx: &Context) -> Option<store::proc_dir::Running> {
     let jid = ctx.job.jid().to_owned();
     match machine.running.note(&jid, &ctx.job.load) {
@@ -300,7 +300,7 @@ fn note(machine: &Machine, ctx: &Context) -> Option<store::proc_dir::Running> {
     }
 }
 
-/// Returns the job as a function sees it: a call tells it everything but its arguments.
+/// Returns the job as functions see it: all fields except the arguments.
 fn job_load(job: &Publication) -> Map {
     let mut load = job.load().clone();
     load.remove("arg");

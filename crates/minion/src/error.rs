@@ -3,7 +3,7 @@
 /// A failure of the minion as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option has a value that means nothing.
+    /// An option has an invalid value.
     #[error("option '{option}' cannot be {value:?}")]
     Option {
         /// The option.
@@ -11,13 +11,13 @@ pub enum Error {
         /// Its value.
         value: String,
     },
-    /// Something Salt can that this program cannot.
+    /// A feature of Salt that Saltern does not have.
     #[error("not supported: {0}")]
     NotSupported(String),
     /// TLS could not be set up.
     #[error("option 'ssl': {0}")]
     Tls(String),
-    /// The key pair cannot be read or made.
+    /// The key pair cannot be read or created.
     #[error("failed to {doing} {path}: {reason}")]
     Key {
         /// What was attempted.
@@ -27,7 +27,7 @@ pub enum Error {
         /// Why it failed.
         reason: String,
     },
-    /// A directory cannot be made.
+    /// A directory cannot be created.
     #[error("failed to create {path}: {reason}")]
     Directory {
         /// The directory.
@@ -41,7 +41,7 @@ pub enum Error {
     /// The id is not usable.
     #[error("option 'id': {0}")]
     Id(String),
-    /// The facts of the machine cannot be collected.
+    /// The grains cannot be collected.
     #[error("failed to collect the grains: {0}")]
     Grains(String),
     /// The pillar of this machine cannot be compiled.
@@ -50,7 +50,7 @@ pub enum Error {
     /// The function of `master_type: func` names no master.
     #[error("{0}")]
     MasterFunction(String),
-    /// The ports of the local event bus do not go together.
+    /// The ports of the local event bus conflict.
     #[error("{0}")]
     Ports(String),
     /// No master answered.

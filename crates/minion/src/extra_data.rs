@@ -5,7 +5,7 @@ use value::{Map, Value};
 /// Returns the options that `pass_to_ext_pillars` names, each below the keys that lead to it.
 ///
 /// # Errors
-/// When the option is no list of texts.
+/// If the option is not a list of text.
 pub fn for_ext_pillars(opts: &Map) -> Result<Map, &'static str> {
     const MALFORMED: &str = "'pass_to_ext_pillars' config is malformed.";
     let mut extra = Map::new();

@@ -1,7 +1,7 @@
-//! Who serves files and mine data to a job while its own master is away.
+//! Chooses the master that serves files and mine data to a job while the job's own master is not connected.
 //!
-//! Hot masters serve the same trees, so a state run continues when its master dies. A file is read from one master,
-//! from its first to its last piece.
+//! Hot masters serve the same trees, so a state run continues when its master dies. All chunks of a file are read from
+//! one master.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use wire::msgpack::Decode;
 
 use crate::masters::Link;
 
-/// Requests that only read what all masters of a minion have.
+/// Requests that only read data that all masters of a minion have.
 const READS: [&str; 10] = [
     "_dir_list",
     "_file_envs",
@@ -30,13 +30,13 @@ const READS: [&str; 10] = [
     "_symlink_list",
 ];
 
-/// The request for a piece of a file.
+/// The request for a chunk of a file.
 const PIECE: &str = "_serve_file";
 
-/// The masters that a job may ask.
+/// The masters to which a job may send requests.
 pub struct Servers {
     own: Arc<Link>,
-    /// Files whose first piece came from another master: environment and path.
+    /// Files (environment and path) whose first chunk came from another master.
     elsewhere: Mutex<HashMap<(String, String), Arc<Link>>>,
     told: AtomicBool,
 }
@@ -45,7 +45,7 @@ pub struct Servers {
 enum Failure {
     /// The master cannot be reached.
     Away(Error),
-    /// It answered, or the request was wrong.
+    /// It answered with an error, or the request was wrong.
     Other(Error),
 }
 
@@ -58,16 +58,16 @@ impl From<Failure> for Error {
 }
 
 impl Servers {
-    /// Makes the servers of a job: its master, and others while that is away.
+    /// Creates the servers of a job: its own master, and others while that is not connected.
     pub fn of(own: Arc<Link>) -> Self {
         Servers { own, elsewhere: Mutex::default(), told: AtomicBool::new(false) }
     }
 
-    /// Sends a request to the job's master. A request that only reads goes to another of `links` if that master is
-    /// away.
+    /// Sends a request to the job's master. A request that only reads goes to another of `links` if that master is not
+    /// connected.
     ///
     /// # Errors
-    /// When no master that may be asked answers.
+    /// If none of the permitted masters answers.
     pub async fn ask(
         &self,
         links: &[Arc<Link>],
@@ -102,7 +102,7 @@ impl Servers {
         self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers which master sent the first piece of a file.
+    /// Remembers which master sent the first chunk of a file.
     fn note(&self, file: Option<(String, String)>, server: &Arc<Link>) {
         let is_own = Arc::ptr_eq(server, &self.own);
         if !is_own && !self.told.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What the running minion knows of its masters, for `salt-call`, over the minion's event bus.
+//! Lets `salt-call` ask the running minion about its masters, over the minion's event bus.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,13 +10,14 @@ use value::{Map, Value, map};
 
 use crate::bus;
 
-/// The event that asks; its data names the tag of the answer.
+/// The tag of the request. Its data contain the tag of the answer.
 pub const ASK: &str = "saltern/masters/ask";
 
 /// The beginning of the answer's tag.
 const ANSWER: &str = "saltern/masters/answer";
 
-/// A running minion answers at once unless the host is busy. A call does not wait long for one that hangs.
+/// How long a call waits for the answer. A running minion answers at once unless the host is busy; one that hangs must
+/// not delay the call.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Asks the running minion with these options about its masters; `None` if it does not answer.
@@ -45,7 +46,8 @@ async fn ask_patiently(rt: &Rt, config: &config::Minion) -> Result<Vec<MasterSta
     Ok(known.iter().filter_map(Value::as_map).filter_map(from_map).collect())
 }
 
-/// Returns the answer to a question: its tag and data. Nothing for a question that asks for another kind of event.
+/// Returns the answer to a question: its tag and data. `None` if the request asks for an answer with a tag of another
+/// kind.
 pub fn answer(question: &Map, known: &[MasterStatus]) -> Option<(String, Map)> {
     // Any program may put a tag there; the minion must not fire, say, `fire_master` for it.
     let tag = question.get_str("answer").filter(|tag| tag.starts_with(ANSWER))?;
@@ -70,7 +72,7 @@ fn to_map(status: &MasterStatus) -> Map {
     }
 }
 
-/// Reads a status; nothing when it is malformed.
+/// Parses a status; `None` if it is malformed.
 fn from_map(map: &Map) -> Option<MasterStatus> {
     let text = |name: &str| map.get_str(name).map(str::to_owned);
     let number = |name: &str| map.get(name).and_then(Value::as_f64);

@@ -1,7 +1,7 @@
 //! The agent: one link per master, running jobs, returning results.
 //!
 //! [`run`] is the daemon; [`call()`] is what `salt-call` does. The links of a minion share the functions, the grains,
-//! the running jobs and the recent job ids, and nothing else: whatever happens to one master concerns only its link.
+//! the running jobs and the recent job ids, and nothing else: whatever happens to one master affects only its link.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -67,16 +67,16 @@ pub enum Ended {
 /// How long jobs and returns may take when the minion stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// After this long without any master, the log reports it.
+/// The time without any master after which this is logged.
 const LONELY: Duration = Duration::from_secs(60);
 
-/// Describes the minion's work whenever an operator asks for it.
+/// Returns a report on the minion's work.
 pub type Report = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Runs the minion until it is stopped. `ready` is called when it follows its masters.
 ///
 /// # Errors
-/// When it cannot start: an unusable id, key pair, option or socket. Unreachable masters are no error.
+/// When it cannot start: an unusable id, key pair, option or socket. Unreachable masters are not an error.
 pub async fn run(
     config: config::Minion,
     catalogue: exec::Catalogue,
@@ -137,7 +137,7 @@ pub async fn run(
     Ok(if machine.restart.load(Ordering::Relaxed) { Ended::Restart } else { Ended::Stopped })
 }
 
-/// Returns the masters that the options name, and how they are followed. Nothing is connected yet.
+/// Returns the masters that the options list, not yet connected, and how they are followed.
 async fn find_masters(machine: &Arc<Machine>) -> Result<(Arc<Masters>, Plan), Error> {
     let config = &machine.config;
     let now = machine.rt.now();
@@ -180,7 +180,7 @@ fn follow_masters(jobs: &Arc<Jobs>, plan: Plan) {
     }
 }
 
-/// Ends running jobs, and gives returns a moment to be sent.
+/// Ends running jobs, and waits for a short time until returns are sent.
 async fn farewell(machine: &Machine) {
     info!("The Salt Minion is shutting down");
     machine.running.end_all();
@@ -227,8 +227,8 @@ fn make_directories(config: &config::Minion) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a warning for each plug-in that the configuration counts on and Saltern does not have. The minion runs
-/// without them.
+/// Returns a warning for each plug-in that the configuration names and Saltern does not have. The minion runs without
+/// them.
 fn missing_plug_ins(config: &config::Minion) -> Vec<String> {
     let named = returners::names(config.raw.get("return"));
     let missing = named.iter().filter(|name| !returners::exists(name));

@@ -1,4 +1,4 @@
-//! The machine, with all that belongs to no master: its functions, grains, running jobs and event bus.
+//! The machine, and everything that does not belong to one master: functions, grains, running jobs and event bus.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,7 @@ use wire::loads::{MinionEvent, Nullable};
 
 use crate::running::Running;
 
-/// What all parts of the minion share, whatever its masters are.
+/// The state that all parts of the minion share.
 pub struct Machine {
     /// Clock, randomness, network.
     pub rt: Rt,
@@ -25,7 +25,7 @@ pub struct Machine {
     pub config: Arc<config::Minion>,
     /// The id of the minion.
     pub id: MinionId,
-    /// What it proves to masters; `None` in a call that needs none.
+    /// Its id and key pair; `None` in a call without masters.
     pub identity: Option<Arc<MinionIdentity>>,
     /// All functions of the program.
     pub catalogue: Catalogue,
@@ -37,11 +37,11 @@ pub struct Machine {
     pub running: Arc<Running>,
     /// The minion's own event bus.
     pub bus: Bus,
-    /// Ends everything.
+    /// Cancelled to stop the minion.
     pub stop: CancellationToken,
-    /// Set if the minion is to start again after it has ended.
+    /// True if the minion should restart after it has ended.
     pub restart: AtomicBool,
-    /// Jobs and returns in progress; stopping waits for them for a moment.
+    /// Unfinished jobs and returns, for which the minion waits for a short time when it stops.
     pub tasks: TaskTracker,
     serves: AtomicBool,
     grains: RwLock<Arc<Map>>,
@@ -77,7 +77,7 @@ impl Machine {
         })
     }
 
-    /// Returns whether this process is the minion, which serves the bus, and not a call beside it.
+    /// Returns whether this process is the minion, which serves the bus, and not a `salt-call`.
     pub fn is_minion(&self) -> bool {
         self.serves.load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl Machine {
         self.serves.store(true, Ordering::Relaxed);
     }
 
-    /// Starts a task that stopping waits for.
+    /// Starts a task for which the minion waits when it stops.
     pub fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         self.tasks.spawn(self.rt.task(task))
     }
@@ -97,7 +97,7 @@ impl Machine {
         self.grains.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Collects the grains again, past the cache of the option `grains_cache`.
+    /// Collects the grains again, without the cache of the option `grains_cache`.
     pub async fn renew_grains(&self) {
         self.gather_grains(grains::refresh).await;
     }
@@ -122,14 +122,14 @@ impl Machine {
         self.states.refresh(&grains);
     }
 
-    /// Tells programs on this host that something is done.
+    /// Fires an event for programs on this host that something is done.
     pub fn say(&self, tag: &str, complete: bool) {
         if let Err(reason) = self.bus.fire(tag, map! { "complete" => complete }) {
             debug!("an event was not fired: {reason}");
         }
     }
 
-    /// Returns the request that fires an event at a master.
+    /// Returns the request that fires an event on a master's bus.
     pub fn event_load(&self, tag: &str, data: Value) -> Map {
         let event = MinionEvent {
             id: self.id.clone(),

@@ -1,5 +1,5 @@
-//! Requests and notices between minions and masters of Saltern, so that no job is lost: which jobs were missed and
-//! received, and what a master announces beside jobs.
+//! Requests and notices between Saltern minions and masters, so that no job is lost: missed and received jobs, and
+//! notices that are not jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use wire::msgpack::Decode;
 use crate::jobs::{Jobs, SALTERN_FIELD, Terms};
 use crate::masters::Link;
 
-/// When a minion that has connected asks for missed jobs. The second request is for jobs that were published before
-/// the master had noted the subscriber.
+/// When a newly connected minion requests missed jobs. The second request is for jobs that were published before the
+/// master had registered the subscriber.
 const ASK_AFTER: [Duration; 2] = [Duration::ZERO, Duration::from_millis(1500)];
 
-/// The largest number of job ids that a master is told.
+/// The largest number of known job ids in a request.
 const KNOWN: usize = 10_000;
 
-/// After this long the announced key is in use.
+/// The time after which an announced key is in use.
 const SOON: Duration = Duration::from_millis(300);
 
 /// Time for an answer.
@@ -31,11 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A notice of a master to its minions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Notice {
-    /// It stops. Minions with nothing to deliver come back within this time.
+    /// It stops. Minions with nothing to deliver reconnect within this time.
     Goodbye(Duration),
     /// The key of publications changes. Minions sign in within this time.
     Rotated(Duration),
-    /// Nothing that concerns us, or nothing that we know.
+    /// A notice that is unknown or not for this minion.
     Other,
 }
 
@@ -105,7 +105,7 @@ async fn ask_once(jobs: &Arc<Jobs>, link: &Arc<Link>, channel: &MasterChannel) -
     begun > 0
 }
 
-/// Signs in for the master's new key, at a random time, so that not all minions do so at the next job.
+/// Signs in to get the master's new key, at a random time, so that not all minions do so at the next job.
 pub async fn renew(rt: Rt, link: Arc<Link>, spread: Duration) {
     let Some(channel) = link.channel() else { return };
     let old = channel.credentials();

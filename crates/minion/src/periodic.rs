@@ -1,4 +1,4 @@
-//! What a minion does at intervals: sending its mine, pinging its masters, looking for changed grains.
+//! Periodic tasks of a minion: sends its mine, pings its masters, checks for changed grains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::masters::Masters;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Starts what the options ask for.
+/// Starts the tasks that the options configure.
 pub fn start(masters: &Arc<Masters>) {
     let machine = &masters.machine;
     let config = &machine.config;

@@ -1,4 +1,4 @@
-//! Asking a master whether it answers at all.
+//! Checks whether a master answers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use transport::{Requester, Target};
 use value::map;
 use wire::envelope::Envelope;
 
-/// Sends a clear `ping` to a master named as in the option `master`. Any answer counts: it proves that somebody is there
-/// who speaks our protocol.
+/// Sends an unencrypted `ping` to a master, which is given as in the option `master`. Any answer counts, since it shows
+/// that the peer speaks the protocol.
 pub async fn ping(rt: &Rt, config: &config::Minion, master: &str, timeout: Duration) -> bool {
     let Ok(address) = config::parse_master(master, UriFormat::Default, config.links.master_port) else { return false };
     let asking = async {

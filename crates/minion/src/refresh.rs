@@ -19,8 +19,8 @@ pub const MODULES_COMPLETE: &str = "/salt/minion/minion_mod_refresh_complete";
 /// How long a caller waits for a refresh of the pillar.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lets the running minion reload something. In this process the caller waits for it; another process is only told.
-/// Returns whether it was done, or the other process was told.
+/// Makes the running minion reload something. If the minion is this process, waits until it is done; otherwise only
+/// notifies it. Returns whether it was done, or the other process was notified.
 ///
 /// # Errors
 /// When the event is too large for the bus.
@@ -37,7 +37,7 @@ pub async fn refresh(masters: &Arc<Masters>, what: Refresh) -> exec::Result<bool
     fire(machine, tag, data).await
 }
 
-/// The same, but waits for another process, too. Returns nothing when that takes too long.
+/// Does the same, but waits for another process, too. Returns `None` if that takes too long.
 ///
 /// # Errors
 /// When the event is too large for the bus.
@@ -90,7 +90,7 @@ async fn refresh_pillars(masters: &Masters, clean: bool) -> bool {
     all
 }
 
-/// Returns the event that tells a minion what to reload. As in Salt, grains are collected together with the pillar.
+/// Returns the event that makes a minion reload something. As in Salt, grains are collected together with the pillar.
 fn refresh_event(what: Refresh) -> (&'static str, Map) {
     match what {
         Refresh::Pillar { clean } => ("pillar_refresh", map! { "clean_cache" => clean }),
@@ -101,7 +101,7 @@ fn refresh_event(what: Refresh) -> (&'static str, Map) {
     }
 }
 
-/// Returns what an event asks to reload, whoever fired it; `None` for other events.
+/// Returns what an event asks to reload; `None` for other events.
 pub fn refresh_wanted(tag: &str, data: &Map) -> Option<Refresh> {
     Some(match tag {
         "pillar_refresh" if is_set(data, "force_refresh") && !is_set(data, "clean_cache") => Refresh::Grains,

@@ -1,11 +1,11 @@
-//! A description of a running minion's work, for the file that SIGUSR1 makes it write.
+//! The report that a minion writes to a file after SIGUSR1.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use crate::masters::Masters;
 
-/// The masters, the running jobs, what waits.
+/// Describes the masters, the running jobs, and what waits.
 pub fn of(masters: &Masters) -> String {
     let machine = &masters.machine;
     let now = machine.rt.now();

@@ -33,7 +33,7 @@ pub(crate) const TAGS: [&str; 14] = [
     "_salt_error",
 ];
 
-/// The parts of the minion that requests reach.
+/// The parts of the minion that requests use.
 #[derive(Clone)]
 pub struct Parts {
     /// The masters.
@@ -122,7 +122,7 @@ async fn set_environment(masters: &Arc<Masters>, data: &Map) {
     }
 }
 
-/// Answers a program on this host with what is known of the masters.
+/// Answers a program on this host with the status of the masters.
 fn tell_masters(masters: &Masters, question: &Map) {
     let Some((tag, data)) = knowledge::answer(question, &masters.statuses(None)) else { return };
     if let Err(reason) = masters.machine.bus.fire(tag, data) {
@@ -130,7 +130,7 @@ fn tell_masters(masters: &Masters, question: &Map) {
     }
 }
 
-/// Returns the request that tells the masters what beacons have found.
+/// Returns the request that sends the findings of beacons to the masters.
 fn beacons_found(machine: &Machine, data: &Map) -> Map {
     let events = data.get("beacons").cloned().unwrap_or_default();
     map! { "id" => machine.id.as_str(), "cmd" => "_minion_event", "pretag" => Value::Null, "events" => events }

@@ -1,4 +1,4 @@
-//! Where returns go besides the master.
+//! Passes returns to returners.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::local_pillar;
 use crate::machine::Machine;
 use crate::masters::Link;
 
-/// Stores a return with these returners, one after the other. Their options are in the files, the grains, and the
-/// pillar of the job's master.
+/// Stores a return with these returners, one after the other. Their options come from the configuration files, the
+/// grains, and the pillar of the job's master.
 pub async fn give(machine: &Machine, link: Option<&Arc<Link>>, names: &[String], ret: &Map) {
     if names.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The jobs that run now: in this process, and in programs beside it.
+//! The running jobs, in this process and in other programs on this host.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ struct Entry {
 }
 
 impl Running {
-    /// Nothing runs yet; the notes of other programs are below `cachedir`.
+    /// Creates an empty list. The notes of other programs are below `cachedir`.
     pub fn new(cachedir: &Path) -> Self {
         Running { jobs: Mutex::default(), notes: ProcDir::new(cachedir) }
     }
@@ -41,7 +41,7 @@ impl Running {
         self.notes.tidy()
     }
 
-    /// Notes on the disk, for other programs, that a job runs, for as long as the result lives.
+    /// Writes a note to disk, for other programs, that a job is running. Dropping the result removes it.
     ///
     /// # Errors
     /// When the note cannot be written.
@@ -61,7 +61,7 @@ impl Running {
         self.lock().values().map(|entry| RunningJob { load: entry.shown.clone(), since: entry.since }).collect()
     }
 
-    /// Returns the running jobs of this machine: here, and in programs beside this one.
+    /// Returns the running jobs of this machine: in this process and in other programs.
     pub fn list_all(&self, now: SystemTime) -> Vec<RunningJob> {
         let mut running = self.list();
         let others = self.notes.of_others().unwrap_or_else(|reason| {
@@ -72,7 +72,7 @@ impl Running {
         running
     }
 
-    /// Sends a signal to a job, here or in a program beside this one. Returns whether there is such a job.
+    /// Sends a signal to a job, in this process or in another program. Returns whether there is such a job.
     pub fn signal(&self, jid: &str, signal: i32) -> bool {
         if self.signal_here(jid, signal) {
             return true;
@@ -108,7 +108,7 @@ impl Running {
     }
 }
 
-/// Sends a signal to the process of a job beside this minion, a `salt-call`. Returns whether it could be sent.
+/// Sends a signal to the process of a job outside this minion (`salt-call`). Returns whether it could be sent.
 fn signal_process(note: &Map, signal: i32) -> bool {
     // Never zero or negative: those mean process groups, ours among them.
     let pid = note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);

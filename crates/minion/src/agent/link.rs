@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::masters::{Link, Masters, ask_pillar, ping};
 use crate::{bus, refresh};
 
-/// The minion as seen by the jobs of one master.
+/// The agent of functions in jobs of one master.
 pub struct LinkAgent {
     masters: Arc<Masters>,
     link: Arc<Link>,
@@ -22,7 +22,7 @@ pub struct LinkAgent {
 }
 
 impl LinkAgent {
-    /// The minion for jobs of this link.
+    /// Creates the agent for jobs of this link.
     pub fn new(masters: Arc<Masters>, link: Arc<Link>) -> Self {
         LinkAgent { servers: Servers::of(link.clone()), masters, link }
     }

@@ -13,14 +13,14 @@ use crate::machine::Machine;
 use crate::masters::Masters;
 use crate::{bus, local_pillar, refresh};
 
-/// The machine without a master: its own `file_roots` are the file server.
+/// The agent of functions that run without a master. The machine's own `file_roots` are the file server.
 pub struct LocalAgent {
     masters: Arc<Masters>,
     files: Option<Arc<FileServer>>,
 }
 
 impl LocalAgent {
-    /// The machine of this minion.
+    /// Creates the agent for this minion.
     pub fn new(masters: Arc<Masters>) -> Self {
         let config = &masters.machine.config;
         let files = FileServer::new(&config.files, &config.raw, &config.paths.cachedir);

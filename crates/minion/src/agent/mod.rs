@@ -1,4 +1,4 @@
-//! What functions may ask of the minion, and the contexts in which they run.
+//! Implements the services that functions may use, and creates the contexts in which they run.
 
 mod link;
 mod local;
@@ -28,7 +28,7 @@ pub fn local_context(masters: &Arc<Masters>, pillar: Map, job: Job) -> Context {
     context_of(&masters.machine, opts, Arc::new(pillar), job, agent)
 }
 
-/// Returns the context for what the minion does by itself, with its first master if it has any.
+/// Returns the context for functions that the minion runs by itself, with its first master if it has one.
 pub fn own_context(masters: &Arc<Masters>, job: Job) -> Context {
     if let Some(link) = masters.first() {
         return context(masters, link, job);

@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use super::{Beacons, kind_of};
 
-/// Does what an event `manage_beacons` asks for, and fires the event with which Salt answers.
+/// Handles an event `manage_beacons`, and fires the event with which Salt answers.
 pub fn manage(beacons: &Beacons, data: &Map) {
     let name = data.get("name").map(Value::to_string).unwrap_or_default();
     let given = || data.get("beacon_data").cloned().unwrap_or_default();

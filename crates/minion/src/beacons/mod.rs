@@ -1,5 +1,5 @@
-//! Beacons: events about changes on this machine. They belong to the minion and not to a link: whatever the number of
-//! masters, each beacon looks once, and each connected master gets its event once.
+//! Beacons: events about changes on this machine. They belong to the minion and not to a link: each beacon is checked
+//! once, not once for each master, and each connected master gets its event once.
 //!
 //! The kinds of beacons are in the crate `beacons`. This module runs them ([`start`]) and handles requests over the
 //! bus ([`manage()`]).
@@ -37,7 +37,7 @@ impl Beacons {
         Beacons { masters, options: Mutex::new(options), pillar: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Takes the beacons of the pillar.
+    /// Sets the beacons of the pillar.
     pub fn set_pillar(&self, pillar: Option<&Value>) {
         let pillar = by_name(pillar);
         let mut known = self.pillar.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ impl Beacons {
         &self.masters.machine
     }
 
-    /// Returns the context in which beacons look.
+    /// Returns the context in which beacons run.
     fn context(&self) -> Context {
         own_context(&self.masters, Job::new(Map::new()))
     }
@@ -101,7 +101,7 @@ pub fn start(beacons: &Arc<Beacons>) {
     beacons.machine().rt.spawn(keep(beacons.clone()));
 }
 
-/// A beacon that runs.
+/// A running beacon.
 struct Running {
     config: Value,
     stop: CancellationToken,

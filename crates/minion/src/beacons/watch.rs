@@ -1,4 +1,4 @@
-//! One beacon that runs.
+//! A running beacon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use value::{Map, Value, map};
 use super::Beacons;
 use crate::machine::Machine;
 
-/// What the kernel reports within this time becomes one batch of events.
+/// Reports of the kernel within this time become one batch of events.
 const BATCH: Duration = Duration::from_millis(100);
 
-/// Looks whenever there may be something new, until stopped.
+/// Checks the beacon whenever something may have changed, until stopped.
 pub async fn watch(beacons: Arc<Beacons>, kind: &'static Kind, name: String, config: Value, stop: CancellationToken) {
     tokio::select! {
         biased;
@@ -55,7 +55,7 @@ async fn watch_for_ever(beacons: &Beacons, kind: &'static Kind, name: &str, conf
     }
 }
 
-/// Waits until the kernel reports something, if the beacon can do that, or for some time.
+/// Waits until the kernel reports a change, if the beacon supports that, or until `pause` has passed.
 async fn wait(watcher: &mut dyn Watcher, by_word: bool, pause: Duration) {
     match watcher.ready().filter(|_| by_word) {
         Some(ready) => {
@@ -71,7 +71,7 @@ fn runs_states(machine: &Machine) -> bool {
     machine.running.list().iter().any(|job| job.load.get_str("fun").is_some_and(|fun| fun.starts_with("state")))
 }
 
-/// Fires what was found on the minion's bus, which passes it on to each connected master.
+/// Fires the findings on the minion's bus, from which they go to each connected master.
 fn tell(machine: &Machine, kind: &Kind, name: &str, found: Found) {
     let tag = format!("salt/beacon/{}/{name}/", machine.id);
     let events: Vec<Value> = match found {

@@ -1,4 +1,4 @@
-//! What the host and a master are told when a link comes or goes.
+//! Reports connected and lost links, to programs on this host and to the master.
 
 use std::sync::Arc;
 

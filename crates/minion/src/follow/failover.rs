@@ -1,4 +1,4 @@
-//! Failover: carries out what [`FailoverPolicy`] decides. One master is followed at a time, the others stand by.
+//! Failover: carries out what [`FailoverPolicy`] decides. One master is followed at a time; the others are on standby.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,11 +20,11 @@ use crate::jobs::Jobs;
 use crate::machine::Machine;
 use crate::masters::{Ended, Link, ping};
 
-/// A dead master should cost little when another may be alive, so the first round is quick. Each further one takes
-/// longer, for slow networks.
+/// The connection timeout in the first round. It is short, because another master may be alive. It is longer in each
+/// further round, for slow networks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The longest time for a connection to be made.
+/// The longest connection timeout.
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The event that asks for the return to the preferred master, as in Salt.
@@ -62,7 +62,7 @@ struct Driver {
 /// A master that is followed.
 struct Session {
     place: Place,
-    /// The policy knows that this master has accepted us.
+    /// True if the policy knows that this master has accepted the minion.
     live: bool,
     run: Boxed<Ended>,
 }

@@ -1,8 +1,8 @@
-//! Which master is followed when only one is: `failover` and `distributed`.
+//! Chooses the master to follow if only one is followed at a time: `failover` and `distributed`.
 //!
-//! [`FailoverPolicy`] decides and has no effects: events and the time go in, actions come out. Its rules are those of Salt's
-//! tutorials, with two differences: it never gives up, and it returns to the preferred master only when that has been
-//! healthy for a while, has accepted us, and the jobs of the current one are done.
+//! [`FailoverPolicy`] is pure: events and the time go in, actions come out. Its rules are those of Salt's tutorials,
+//! with two differences: it never gives up, and it returns to the preferred master only when that master has been
+//! healthy for a while and has accepted the minion, and the jobs of the current master are done.
 
 use std::time::Duration;
 
@@ -37,10 +37,10 @@ pub struct Failback {
 /// How long running jobs of the current master may delay the move to the preferred one.
 const DRAIN: Duration = Duration::from_secs(600);
 
-/// How long the preferred master may take to accept us, before we stay where we are.
+/// How long the preferred master may take to accept the minion, before the minion stays with the current one.
 const MOVE: Duration = Duration::from_secs(30);
 
-/// While health is being established, the least number of checks within that time.
+/// The minimum number of checks during the time for which the preferred master must be healthy.
 const LOOKS: u32 = 4;
 
 /// The shortest time between two checks.
@@ -51,9 +51,9 @@ const QUICKEST: Duration = Duration::from_millis(250);
 pub enum Event {
     /// The minion starts.
     Start,
-    /// A master that is being followed accepted us.
+    /// A master accepted the minion.
     Connected(Place),
-    /// Following a master ended: it could not be reached, refused us, or was lost.
+    /// A session with a master ended: it could not be reached, refused the minion, or was lost.
     Ended(Place),
     /// The preferred master was checked; true if it answered.
     Looked(bool),
@@ -74,11 +74,11 @@ pub enum Action {
     Complain,
 }
 
-/// The choice of the one master that is followed.
+/// The state machine that chooses the master to follow.
 #[derive(Clone, Debug)]
 pub struct FailoverPolicy {
     rules: Rules,
-    /// As configured; the first is the preferred one.
+    /// The masters as configured. The first is the preferred one.
     listed: Vec<Place>,
     /// The order in which they are tried now.
     order: Vec<Place>,
@@ -91,33 +91,33 @@ pub struct FailoverPolicy {
 enum Stage {
     /// The master at this place of the order is being tried.
     Trying(usize),
-    /// No master accepted us; the next round starts at this time.
+    /// No master accepted the minion; the next round starts at this time.
     Resting(Duration),
-    /// We are with this master.
+    /// This master is followed.
     Following(Place, Option<Watch>),
-    /// We are with that master, while the preferred one is tried until this time.
+    /// This master is followed, while the preferred one is tried until this time.
     Moving(Place, Duration),
 }
 
 /// The watch for the preferred master.
 #[derive(Clone, Debug, PartialEq)]
 struct Watch {
-    /// When to check next; nothing during a check.
+    /// When to check next; `None` during a check.
     look: Option<Duration>,
-    /// Since when it has answered each time.
+    /// The time since which it has answered each check.
     healthy: Option<Duration>,
 }
 
 impl FailoverPolicy {
-    /// Makes a choice among masters in the order in which they are tried; the first is the preferred one.
+    /// Creates a policy for masters in the order in which they are tried. The first is the preferred one.
     pub fn new(rules: Rules, listed: Vec<Place>) -> Self {
         let wait = AcceptanceWait::new(rules.wait.0, rules.wait.1);
         let order = listed.clone();
         FailoverPolicy { rules, listed, order, stage: Stage::Resting(Duration::ZERO), rounds: 0, wait }
     }
 
-    /// Takes an event and returns what to do, in order. `now` is the time since the start; `busy` tells whether jobs
-    /// of the current master are running.
+    /// Handles an event, and returns the actions in order. `now` is the time since the start; `busy` is true if jobs of
+    /// the current master are running.
     pub fn on(&mut self, now: Duration, busy: bool, event: Event) -> Vec<Action> {
         let mut todo = match event {
             Event::Start | Event::Tick => Vec::new(),
@@ -129,7 +129,7 @@ impl FailoverPolicy {
         todo
     }
 
-    /// Returns when [`Event::Tick`] is due; nothing as long as only events matter.
+    /// Returns when [`Event::Tick`] is due; `None` if there is nothing to wait for except events.
     pub fn due(&self, busy: bool) -> Option<Duration> {
         match &self.stage {
             Stage::Trying(_) => None,
@@ -142,7 +142,7 @@ impl FailoverPolicy {
         }
     }
 
-    /// Returns the master we are with.
+    /// Returns the master that is followed.
     pub fn current(&self) -> Option<Place> {
         match self.stage {
             Stage::Following(place, _) | Stage::Moving(place, _) => Some(place),
@@ -150,7 +150,7 @@ impl FailoverPolicy {
         }
     }
 
-    /// Returns the master that the minion returns to, if it does.
+    /// Returns the preferred master, if the minion returns to it.
     pub fn preferred(&self) -> Option<Place> {
         self.rules.failback.and(self.listed.first().copied())
     }
@@ -207,7 +207,7 @@ impl FailoverPolicy {
         Vec::new()
     }
 
-    /// Does what is due by time alone.
+    /// Returns the actions that are due because time has passed.
     fn go_on(&mut self, now: Duration, busy: bool) -> Vec<Action> {
         match &mut self.stage {
             Stage::Resting(until) if *until <= now => self.try_next(now, 0),
@@ -238,8 +238,8 @@ impl FailoverPolicy {
         Vec::new()
     }
 
-    /// Returns when to move as things are: healthy for long enough, and either nothing to finish or waited for too
-    /// long.
+    /// Returns when to move to the preferred master, as things are now: when it has been healthy for long enough, and
+    /// the jobs of the current one are done or have delayed the move for too long.
     fn move_at(&self, watch: &Watch, busy: bool) -> Option<Duration> {
         let failback = self.rules.failback?;
         let ready = watch.healthy? + failback.healthy + failback.jitter;
@@ -252,7 +252,7 @@ impl FailoverPolicy {
         Some(Watch { look: Some(now + failback.every), healthy: None })
     }
 
-    /// Tries the master at a position of the order. After the last one the round has ended.
+    /// Tries the master at a position of the order. After the last one the round ends.
     fn try_next(&mut self, now: Duration, at: usize) -> Vec<Action> {
         if let Some(place) = self.order.get(at) {
             self.stage = Stage::Trying(at);
@@ -275,8 +275,8 @@ impl FailoverPolicy {
     }
 }
 
-/// Returns the list in the order of `master_type: distributed`: the entry at the checksum of the id first, the others
-/// after it in their order.
+/// Returns the list in the order of `master_type: distributed`: the entry whose index is the checksum of the id first,
+/// then the others in their order.
 pub fn distribute<T>(id: &str, mut list: Vec<T>) -> Vec<T> {
     if list.len() > 1 {
         let first = list.remove(crc32(id.as_bytes()) as usize % (list.len()));
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(bounded.on(seconds(648), true, Tick), [Follow(A, 0)]);
     }
 
-    /// A world that obeys, answers as chance has it, and checks at each step what must always hold.
+    /// Carries out the actions, sends random events, and checks the invariants after each step.
     struct Walk {
         choice: FailoverPolicy,
         followed: BTreeSet<Place>,

@@ -1,4 +1,4 @@
-//! Following the masters, from their names to their jobs, again and again.
+//! Follows the masters: resolves their names, connects, signs in and takes jobs, again and again.
 //!
 //! All of them are followed at the same time ([`follow`]), or one of them is ([`follow_one`]), as [`plan()`] says.
 

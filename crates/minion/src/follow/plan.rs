@@ -18,7 +18,7 @@ pub enum Plan {
     One(Rules, Vec<Place>),
 }
 
-/// How often the preferred master is checked without `master_failback_interval` and `master_alive_interval`.
+/// The interval of checks of the preferred master without `master_failback_interval` and `master_alive_interval`.
 const FAILBACK_EVERY: Duration = Duration::from_secs(30);
 
 /// Returns how this number of masters is followed. The list is shuffled here, once, if the options say so.
@@ -49,7 +49,7 @@ pub fn plan(config: &config::Minion, masters: usize, rt: &Rt) -> Plan {
     Plan::One(rules, order)
 }
 
-/// Warns of options that do not do what their names suggest, in Salt's words.
+/// Warns about options that do not do what their names suggest, in Salt's words.
 pub fn warn_of_misunderstandings(config: &config::Minion, masters: usize) {
     let links = &config.links;
     if links.master_shuffle {

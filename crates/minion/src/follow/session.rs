@@ -1,4 +1,4 @@
-//! Following one master: from its name to its jobs, again and again.
+//! Follows one master: resolves its name, connects, signs in and takes jobs, again and again.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ const UNRESOLVABLE: Duration = Duration::from_secs(600);
 /// How a session starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Approach {
-    /// Time for a connection to be made.
+    /// The timeout for a connection.
     pub patience: Duration,
     /// The pillar is compiled again, even if there is an older one.
     pub fresh: bool,
-    /// What was before.
+    /// What happened before.
     pub after: After,
 }
 
-/// What was before the session.
+/// What happened before a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// The minion has started.
@@ -66,7 +66,7 @@ struct Failures {
     all: u32,
     /// Those of the name look-up, in a row.
     unresolved: u32,
-    /// It was connected at least once.
+    /// True if it was connected at least once.
     known: bool,
 }
 
@@ -91,7 +91,7 @@ async fn follow_for_ever(jobs: &Arc<Jobs>, link: &Arc<Link>) {
     }
 }
 
-/// Reports what happened, in Salt's words where people search for them. Returns how long to wait.
+/// Logs why a session ended, in Salt's words if people search for them. Returns how long to wait.
 fn report(machine: &Machine, link: &Link, ended: &Ended, failures: &Failures) -> Duration {
     let master = &link.settings.address;
     let backoff = link.settings.backoff.wait(failures.all, &machine.rt);
@@ -146,8 +146,8 @@ fn report(machine: &Machine, link: &Link, ended: &Ended, failures: &Failures) ->
     }
 }
 
-/// Returns how long to wait before a name is looked up again: at first shorter than `retry_dns`, and after
-/// `retry_dns_count` tries rarely, but not never.
+/// Returns how long to wait before a name is looked up again: at first a time shorter than `retry_dns`, and after
+/// `retry_dns_count` attempts [`UNRESOLVABLE`].
 fn wait_for_name(settings: &LinkSettings, unresolved: u32, backoff: Duration) -> Duration {
     match settings.retry_dns_count {
         Some(count) if unresolved >= count.max(1) => {
@@ -190,7 +190,7 @@ async fn begin(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Result
     Err(failure)
 }
 
-/// Returns Salt's warning if the master's name leads elsewhere since it was looked up last.
+/// Returns Salt's warning if the master's name has another address than at the last look-up.
 fn changed_address(link: &Link, addresses: &[SocketAddr]) -> Option<String> {
     let (before, now) = link.note_resolved(addresses)?;
     Some(format!("Master ip address changed from {before} to {now}"))
@@ -259,11 +259,11 @@ async fn sign_in(machine: &Machine, link: &Link, channel: &MasterChannel, addres
     }
 }
 
-/// The longest time that a master holds a sign-in for us.
+/// The longest time for which a master keeps a sign-in waiting.
 const LONGEST_QUESTION: Duration = Duration::from_secs(60);
 
-/// Signs in again after a pause. A master of Saltern answers as soon as somebody has decided about our key, if it has
-/// room for waiting sign-ins.
+/// Signs in again after a pause. A Saltern master answers as soon as our key is accepted or rejected, if it has room
+/// for waiting sign-ins.
 async fn await_decision(channel: &MasterChannel, pause: Duration) -> Result<SignIn, ChannelError> {
     let until = Instant::now() + pause;
     while channel.may_await_key() {
@@ -292,7 +292,7 @@ async fn refresh_pillar(machine: &Machine, link: &Link, channel: &MasterChannel)
     }
 }
 
-/// Takes jobs until the connection ends.
+/// Takes publications until the connection ends.
 async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Subscription>) -> Ended {
     let Some(channel) = link.channel() else { return Ended::Refused("the channel is gone") };
     let machine = &jobs.machine;
@@ -334,8 +334,8 @@ async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Sub
     }
 }
 
-/// Whoever read that a master is away reads at the same level that it is back, and which masters the minion follows
-/// now.
+/// Logs which masters the minion follows now. If the log has said that this master is away, logs its return at the same
+/// level.
 fn say_who_is_followed(masters: &Masters, link: &Link) {
     let master = &link.settings.address;
     let (followed, away) = followed_and_away(&masters.links);
@@ -353,7 +353,8 @@ fn say_who_is_followed(masters: &Masters, link: &Link) {
     }
 }
 
-/// Returns the masters that are followed, and the end of a sentence about those that are not; empty if there are none.
+/// Returns the names of the connected masters, and the end of a log line with the others, which is empty if there are
+/// none.
 fn followed_and_away(links: &[Arc<Link>]) -> (String, String) {
     let (live, away): (Vec<_>, Vec<_>) = links.iter().partition(|link| link.is_live());
     let names = |links: &[&Arc<Link>]| links.iter().map(|link| link.address()).collect::<Vec<_>>().join(", ");
@@ -364,7 +365,7 @@ fn followed_and_away(links: &[Arc<Link>]) -> (String, String) {
     (names(&live), away)
 }
 
-/// Returns the warning that a master is back which the log has called away.
+/// Returns the warning that a master is back after the log has said that it is away.
 fn is_back(link: &Link, away_for: Duration, followed: &str, away: &str) -> String {
     let (master, seconds) = (&link.settings.address, away_for.as_secs_f32());
     format!("Master {master} is back after {seconds:.1} s; followed now: {followed}{away}")
@@ -373,7 +374,7 @@ fn is_back(link: &Link, away_for: Duration, followed: &str, away: &str) -> Strin
 /// How long the last publications may take after the request port has closed.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
-/// Takes what was published before the request port closed. It may be the notice that the master stops.
+/// Takes the publications that were sent before the request port closed. One may be the notice that the master stops.
 async fn last_words(
     jobs: &Arc<Jobs>,
     link: &Arc<Link>,
@@ -389,10 +390,10 @@ async fn last_words(
     }
 }
 
-/// The interval of pings over tcp at a master of Salt, whose workers handle each like any other request.
+/// The interval of pings over tcp to a Salt master, whose workers handle each like any other request.
 const STOCK_TCP_BEAT: Heartbeat = Heartbeat::every(Duration::from_secs(15));
 
-/// Waits until the master's request port is lost, by closing or by silence.
+/// Waits until the connection to the master's request port is closed or silent for too long.
 async fn watch_requests(machine: &Machine, link: &Arc<Link>) -> transport::Error {
     let Some(address) = link.address_in_use() else { return std::future::pending().await };
     let (rt, heard) = (machine.rt.clone(), link.clone());
@@ -408,8 +409,8 @@ async fn watch_requests(machine: &Machine, link: &Arc<Link>) -> transport::Error
     }
 }
 
-/// Checks at each `master_alive_interval` whether the master answers on a new connection as well. The connection
-/// itself has heartbeats: a master that is only slow is reported, and kept.
+/// Checks at each `master_alive_interval` whether the master answers on a new connection as well. The connection itself
+/// has heartbeats, so a master that is only slow is logged but not left.
 async fn check_now_and_then(machine: &Machine, link: &Link) {
     let (every, timeout) = (machine.config.links.master_alive_interval, link.settings.channel.auth_timeout);
     if every.is_zero() {
@@ -424,8 +425,8 @@ async fn check_now_and_then(machine: &Machine, link: &Link) {
     }
 }
 
-/// Decrypts a publication and starts its job, if it is for us. It may be a notice of the master instead, even its
-/// last.
+/// Decrypts a publication, and starts its job if it targets this minion. Instead of a job it may be a notice of the
+/// master. Returns a reason if the session ends with it.
 async fn take(
     jobs: &Arc<Jobs>,
     link: &Arc<Link>,

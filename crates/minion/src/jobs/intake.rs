@@ -1,4 +1,4 @@
-//! Publications: which are jobs for this minion, and which it knows already.
+//! Decides which publications are new jobs for this minion, and starts them.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::machine::Machine;
 use crate::masters::{Link, Masters};
 use crate::returns::Returns;
 
-/// The published jobs: those that arrive, and those that run.
+/// Receives and runs published jobs.
 pub struct Jobs {
     /// The machine they run on.
     pub machine: Arc<Machine>,
     /// The masters they come from.
     pub masters: Arc<Masters>,
-    /// Where their returns go.
+    /// Takes the returns.
     pub(super) returns: Arc<Returns>,
     /// Reports of held jobs to masters.
     pub(super) receipts: Arc<Receipts>,
-    /// The places of `process_count_max`.
+    /// Limits the running jobs to `process_count_max`.
     pub(super) room: Option<Arc<Semaphore>>,
     recent: RecentJids,
     same_jid: SameJidJobs,
 }
 
 impl Jobs {
-    /// No job has arrived yet.
+    /// Creates the object before any job has arrived.
     pub fn new(masters: Arc<Masters>, returns: Arc<Returns>) -> Arc<Self> {
         let machine = masters.machine.clone();
         let config = &machine.config.jobs;
@@ -60,13 +60,13 @@ impl Jobs {
         self.recent.young(most, self.machine.rt.now())
     }
 
-    /// Starts the job of a publication, if it is for us and new.
+    /// Starts the job of a publication, if it targets this minion and is new.
     pub fn start(self: &Arc<Self>, link: &Arc<Link>, mut load: Map) {
         let terms = Terms::take(&mut load);
         self.start_on(link, load, terms);
     }
 
-    /// Does the same with conditions. Returns whether the job was for us and new.
+    /// Does the same with conditions. Returns whether the job was started or its return is shared.
     pub fn start_on(self: &Arc<Self>, link: &Arc<Link>, load: Map, terms: Terms) -> bool {
         let job = match Publication::new(load) {
             Ok(job) => job,
@@ -103,7 +103,7 @@ impl Jobs {
         true
     }
 
-    /// Returns whether a job is to run: it must differ from all before.
+    /// Compares a job with those that arrived before.
     fn arrive(&self, link: &Link, job: &Publication, terms: &Terms) -> Seen {
         let master = link.address();
         if self.recent.note(job.jid(), terms.left(), self.machine.rt.now(), !terms.asked) {
@@ -113,7 +113,7 @@ impl Jobs {
         if terms.asked { Seen::Copy } else { self.same_jid.again(job, &master, Instant::now()) }
     }
 
-    /// Gives a master the return of a job that another master published under the same id.
+    /// Sends a master the return of a job that another master published under the same id.
     fn share(self: &Arc<Self>, link: &Arc<Link>, job: Publication, mut returned: Returned) {
         info!("The job {} came from two masters; it runs once and both get its return", job.jid());
         let (jobs, link) = (self.clone(), link.clone());

@@ -1,4 +1,4 @@
-//! Published jobs: whether a publication is ours, running its functions, and what is returned.
+//! Published jobs: decides whether a publication targets this minion, runs its functions, and builds the return.
 
 mod arguments;
 mod intake;

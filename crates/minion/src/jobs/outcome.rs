@@ -11,12 +11,12 @@ pub struct Outcome {
     pub value: Value,
     /// 0 after success.
     pub retcode: i64,
-    /// The outputter the value asks for.
+    /// The outputter for the value.
     pub out: Option<String>,
 }
 
 impl Outcome {
-    /// Makes the result of a function that returned a value, with the return code it had set. A map that reports a
+    /// Creates the result of a function that returned a value, with the return code that it set. A map that reports a
     /// failure (`result` or `success` not true) turns code 0 into 1.
     pub fn returned(value: Value, retcode: i64, out: Option<&str>) -> Self {
         let says_failed = ["result", "success"].iter().any(|key| value.get(key).is_some_and(|flag| !flag.truthy()));
@@ -24,7 +24,7 @@ impl Outcome {
         Outcome { value, retcode, out: out.map(str::to_owned) }
     }
 
-    /// Makes a failure.
+    /// Creates a failure.
     pub fn failed(text: impl Into<Value>) -> Self {
         Outcome { value: text.into(), retcode: 1, out: Some("nested".to_owned()) }
     }
@@ -34,8 +34,8 @@ impl Outcome {
     }
 }
 
-/// Builds the return of a job, its fields in the order Salt writes them. Several functions give maps by function, or
-/// lists with `multifunc_ordered`.
+/// Builds the return of a job, its fields in the order Salt writes them. For several functions, the values are maps by
+/// function, or lists with `multifunc_ordered`.
 pub fn return_load(id: &str, job: &Publication, outcomes: Vec<Outcome>, ordered: bool) -> Map {
     // The order of the fields is Salt's: the job cache and returners store them as they are.
     let mut load = map! { "cmd" => "_return", "id" => id };

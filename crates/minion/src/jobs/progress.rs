@@ -1,4 +1,4 @@
-//! Parts of a result that reach the master before the whole.
+//! Reports parts of a result to the master before the return.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::masters::Link;
 /// How long the return of a job waits for events about parts of its result.
 pub const LAST_PARTS: Duration = Duration::from_secs(2);
 
-/// Turns the parts of a result into events, in order, until the job ends.
+/// Fires an event at the master for each part of a result, in order, until the job ends.
 pub async fn tell_progress(
     machine: Arc<Machine>,
     link: Arc<Link>,

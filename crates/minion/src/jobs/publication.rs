@@ -11,7 +11,7 @@ pub struct Publication {
 /// Why a publication is not a job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A field that every job has is not there.
+    /// A required field is missing.
     #[error("the publication has no field '{0}'")]
     Missing(&'static str),
     /// The job id is not text.
@@ -54,8 +54,8 @@ impl Publication {
         &self.load
     }
 
-    /// Returns the fields as functions see them (`__pub_…`), with what a minion of 3008 adds about resources. There
-    /// are none here.
+    /// Returns the fields as functions see them (`__pub_…`), with the fields about resources that a minion of 3008
+    /// adds. They are empty here.
     pub fn as_functions_see_it(&self) -> Map {
         let mut load = self.load.clone();
         load.update(value::map! {
@@ -74,7 +74,7 @@ impl Publication {
         self.load.get("tgt").unwrap_or(&Value::Null)
     }
 
-    /// Returns the kind of target; glob unless said otherwise.
+    /// Returns the kind of target; `glob` if the field is missing.
     pub fn tgt_type(&self) -> &str {
         self.load.get_str("tgt_type").unwrap_or("glob")
     }

@@ -1,4 +1,4 @@
-//! The run of a published job, from its place among the running ones to its return.
+//! Runs a published job, from the entry among the running jobs to the return.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::masters::Link;
 use crate::returning;
 
 impl Jobs {
-    /// Keeps the return of a job for a moment, for other masters that published it.
+    /// Keeps the return of a job for a short time, for other masters that published the same job.
     fn offer(&self, outlet: Outlet, load: &Map) {
         if self.masters.links.len() < 2 {
             return;

@@ -1,5 +1,5 @@
-//! Reporting to masters which held jobs arrived and started: several in one request, since they often arrive
-//! together.
+//! Reports to masters which held jobs have arrived and started. Several are sent in one request, since they often
+//! arrive together.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::masters::Link;
 /// How long a receipt waits for others.
 const GATHER: Duration = Duration::from_millis(3);
 
-/// Timeout for an answer. Without one the job starts all the same: the master asked for it.
+/// Timeout for an answer. Without one the job starts anyway, because the master has published it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Receipts that wait to be sent.

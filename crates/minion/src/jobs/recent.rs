@@ -15,7 +15,7 @@ use tracing::warn;
 /// The largest number of ids that are remembered, whatever their age.
 const MOST: usize = 20_000;
 
-/// How long an id is remembered at least: a master that lost its memory may offer the job for this long.
+/// The minimum time for which an id is remembered. A restarted master may offer a job again for this long.
 pub const LEAST: Duration = Duration::from_secs(600);
 
 /// The latest job ids: `minion_jid_queue_hwm` of them, and those of jobs that a master may still offer.
@@ -67,8 +67,8 @@ impl RecentJids {
         Ok(())
     }
 
-    /// Notes an id, which is remembered for at least `keep`. Returns whether its job should run: it is new, or, with
-    /// `minion_jid_queue_hwm: 0`, it was published and not asked for.
+    /// Notes an id, which is remembered for at least `keep`. Returns whether its job should run: it is new or, with
+    /// `minion_jid_queue_hwm: 0`, it was published and not requested by this minion.
     pub fn note(&self, jid: &str, keep: Duration, now: SystemTime, published: bool) -> bool {
         let until = seconds(now + keep.max(LEAST));
         if !self.seen().insert(jid, until) {

@@ -1,4 +1,4 @@
-//! Running the functions of a job.
+//! Runs the functions of a job.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use value::{Map, Value};
 
 use super::{FunctionCall, Outcome, Publication, arguments};
 
-/// How long a killed function has to notice it, before its thread is abandoned.
+/// How long a killed function may take to stop, before its thread is abandoned.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Checks the executors of a job: its own, or the minion's, or else `direct_call`, the only one there is.
+/// Checks the executors of a job: those in the publication, or the minion's, or else `direct_call`, the only one that
+/// exists.
 ///
 /// # Errors
 /// When they are invalid, in Salt's words: neither a name nor a list, or a name that does not exist here.
@@ -97,7 +98,7 @@ async fn run_one(rt: &Rt, ctx: &Context, job: &Publication, call: FunctionCall<'
     }
 }
 
-/// Runs a plain function on a thread of its own, and one that mostly waits as a task.
+/// Runs a plain function on a thread, and an async function as a task.
 async fn on_a_thread(rt: &Rt, ctx: &Context, function: &'static Function, bound: exec::Bound) -> Result<Value, Error> {
     ctx.set_retcode(0);
     let (inside, span) = (ctx.clone(), tracing::Span::current());
@@ -141,8 +142,8 @@ fn failed(ctx: &Context, fun: &str, doc: &str, error: &Error) -> Outcome {
     Outcome::failed(error.return_text(fun, doc))
 }
 
-/// Returns the failure for a function that does not exist: the documentation of those whose names begin like it, if
-/// any.
+/// Returns the failure for a function that does not exist: the documentation of the functions whose names begin with
+/// this text, if there are any.
 fn unavailable(registry: &Registry, fun: &str, why: String) -> Outcome {
     let mut docs: Map = Map::new();
     for (module, function) in registry.functions() {
@@ -159,7 +160,7 @@ fn unavailable(registry: &Registry, fun: &str, why: String) -> Outcome {
     Outcome::failed(docs)
 }
 
-/// Refuses a function in a blackout, set in pillar or grains, unless it leads out of it or is on the whitelist.
+/// Refuses a function in a blackout, set in pillar or grains, unless it can end the blackout or is on the whitelist.
 fn refuse_in_blackout(ctx: &Context, fun: &str) -> Result<(), Error> {
     // Who sits at the machine may work on it: in Salt the blackout is a matter of the daemon.
     if ctx.opt_str("__cli") == Some("salt-call") {

@@ -1,8 +1,8 @@
 //! Jobs of several masters under one id.
 //!
-//! A job id is a moment in microseconds, so two busy masters that do not coordinate sometimes give the same id to two
-//! jobs. The second is not a copy of the first. If it asks for something else, it runs. If it asks for the same, its
-//! master gets the return of the first, which is also right when two masters of a syndic pass on one job.
+//! A job id is a time in microseconds, so two busy masters that do not coordinate sometimes give the same id to two
+//! jobs. If the content of the second job differs from that of the first, it runs. If it is equal, the second master
+//! gets the return of the first job. This is also right when two masters of a syndic pass on the same job.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,26 +16,26 @@ use wire::msgpack::{self, Packing};
 
 use super::Publication;
 
-/// For how long the same id may arrive from another master: as long as publications may be in transit.
+/// How long the same id may still arrive from another master: the time for which publications may be in transit.
 pub const APART: Duration = Duration::from_secs(10);
 
 /// The largest number of remembered jobs.
 const MOST: usize = 1000;
 
-/// Sends the return of a job to the jobs with the same id that wait for it. Once it is dropped, they wait no longer.
+/// Sends the return of a job to the jobs with the same id that wait for it. When it is dropped, they stop waiting.
 pub type Outlet = Arc<watch::Sender<Option<Arc<Map>>>>;
 
 /// Where the return of a twin comes from.
 pub type Returned = watch::Receiver<Option<Arc<Map>>>;
 
-/// What a publication is whose job id was seen before.
+/// The kind of a publication whose job id was seen before.
 #[derive(Debug)]
 pub enum Seen {
-    /// The same job once more.
+    /// The same job again.
     Copy,
     /// Another master's job that happens to have the same id.
     Another(Outlet),
-    /// Another master's job of the same id and content: its return is that of the first.
+    /// Another master's job with the same id and content. Its return is that of the first job.
     Twin(Returned),
 }
 
@@ -58,7 +58,7 @@ impl SameJidJobs {
         note(&mut self.entries(), job, master, now)
     }
 
-    /// Returns what a job is whose id was seen before.
+    /// Returns the kind of a job whose id was seen before.
     pub fn again(&self, job: &Publication, master: &str, now: Instant) -> Seen {
         let mut entries = self.entries();
         let same = || entries.iter().filter(|entry| entry.jid == job.jid());
@@ -96,7 +96,7 @@ fn note(entries: &mut VecDeque<Entry>, job: &Publication, master: &str, now: Ins
     outlet
 }
 
-/// Returns a fingerprint of what should run.
+/// Returns a fingerprint of the functions and arguments.
 fn content(job: &Publication) -> u64 {
     let mut hasher = DefaultHasher::new();
     for field in ["fun", "arg"] {

@@ -5,28 +5,28 @@ use std::time::Duration;
 use tokio::time::Instant;
 use value::{Map, Value};
 
-/// The field of a publication, or a whole publication, that only minions of Saltern read.
+/// The field of a publication that only Saltern minions read. Notices consist of this field alone.
 pub const FIELD: &str = "saltern";
 
 /// The conditions under which a job starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Terms {
-    /// Not after this moment.
+    /// The latest time for the start.
     pub deadline: Option<Instant>,
-    /// Only after the master was told that it arrived.
+    /// True if the minion must first confirm to the master that the job has arrived.
     pub receipt: bool,
-    /// It was asked for: it must not run again, whatever the options say.
+    /// True if the minion has requested the job. Then it must not run again, whatever the options say.
     pub asked: bool,
 }
 
 impl Terms {
-    /// Removes what a publication says to minions of Saltern, and returns it.
+    /// Removes the conditions for Saltern minions from a publication, and returns them.
     pub fn take(load: &mut Map) -> Self {
         let Some(said) = load.remove(FIELD) else { return Terms::default() };
         Terms { deadline: deadline(&said), receipt: said.get("receipt").is_some_and(Value::truthy), asked: false }
     }
 
-    /// Returns the conditions of a job that a master offers to a minion that missed it.
+    /// Returns the conditions of a missed job that a master offers.
     pub fn of_missed(job: &Value) -> Self {
         let receipt = job.get("receipt").is_some_and(Value::truthy);
         Terms { deadline: deadline(job), receipt, asked: true }
@@ -37,13 +37,13 @@ impl Terms {
         self.deadline.map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns whether it is too late to start.
+    /// Returns whether the deadline has passed.
     pub fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 }
 
-/// Masters send the time that is left, because clocks differ.
+/// Reads the deadline. Masters send the remaining time, because clocks differ.
 fn deadline(said: &Value) -> Option<Instant> {
     let left = Duration::try_from_secs_f64(said.get("left")?.as_f64()?).ok()?;
     Instant::now().checked_add(left)

@@ -1,4 +1,4 @@
-//! The way to a master: from its name to a connection and a channel.
+//! Connects to a master: resolves its name, connects and opens a channel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ const STAGGER: Duration = Duration::from_millis(250);
 /// Returns all addresses of the master's name, those of the preferred family first.
 ///
 /// # Errors
-/// When the name has none. An address of an earlier look-up is never used instead.
+/// When the name has none. Addresses of earlier look-ups are never used.
 pub async fn resolve(machine: &Machine, link: &Link) -> io::Result<Vec<SocketAddr>> {
     let master = &link.settings.address;
     // Looked up at each attempt: after a move of the master, the name has another address.
@@ -49,7 +49,7 @@ pub async fn resolve(machine: &Machine, link: &Link) -> io::Result<Vec<SocketAdd
 /// before it.
 ///
 /// # Errors
-/// When none does; the error of the last one.
+/// If none does: the error of the last one.
 pub async fn reachable(
     machine: &Machine,
     link: &Link,
@@ -121,7 +121,7 @@ fn requester(machine: &Machine, link: &Link, target: Target) -> Arc<dyn Requeste
     }
 }
 
-/// A requester that notes when the master was heard and how long it took.
+/// A requester that records when the master answered and how long it took.
 struct Timed {
     ask: Arc<dyn Requester>,
     link: Arc<Link>,
@@ -152,7 +152,7 @@ pub fn open_channel(machine: &Machine, link: &Arc<Link>, address: SocketAddr, pa
     MasterChannel::new(settings, identity, Arc::new(trust), Arc::new(ask), machine.rt.clone())
 }
 
-/// Connects to where a master publishes.
+/// Connects to the publication port of a master.
 pub async fn subscribe(
     machine: &Machine,
     link: &Link,
@@ -178,7 +178,7 @@ pub async fn subscribe(
     tokio::time::timeout(patience * 2, subscribing).await.map_err(|_| TransportError::Timeout(patience * 2))?
 }
 
-/// Returns the topics that a filtering master sends us.
+/// Returns the topics to which the minion subscribes at a master with `zmq_filtering`.
 fn topics(machine: &Machine) -> Vec<Bytes> {
     vec![Topic::Broadcast.to_bytes(), crypto::filter_topic(&machine.id).to_bytes()]
 }
@@ -193,7 +193,7 @@ fn probed(target: &Target) -> Option<Keepalive> {
     Some(Keepalive { idle: Some(idle), interval: Some(often), count: Some(3) })
 }
 
-/// Returns whether a master answers a ping on a connection of its own, whoever it is.
+/// Returns whether a master answers a ping on a new connection. Does not authenticate the master.
 pub async fn ping(machine: &Machine, link: &Link, timeout: Duration) -> bool {
     let asking = async {
         let addresses = resolve(machine, link).await.ok()?;

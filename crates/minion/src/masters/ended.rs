@@ -1,4 +1,4 @@
-//! Why a connection to a master, or a try to get one, ended.
+//! The reasons why a session with a master ended, or could not start.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub enum Ended {
     /// No address accepts connections.
     #[error("{0}")]
     Unreachable(std::io::Error),
-    /// The conversation failed.
+    /// A sign-in or an encrypted request failed.
     #[error(transparent)]
     Channel(#[from] ChannelError),
     /// The connection failed.
@@ -34,7 +34,7 @@ pub enum Ended {
     /// The master refuses us.
     #[error("{0}")]
     Refused(&'static str),
-    /// The master has said that it stops. A minion with nothing to deliver comes back within this time.
+    /// The master has said that it stops. A minion with nothing to deliver reconnects within this time.
     #[error("it said goodbye")]
     Goodbye(Duration),
 }

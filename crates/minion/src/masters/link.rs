@@ -1,4 +1,4 @@
-//! One master, as the rest of the minion sees it.
+//! The link to one master.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ pub struct Link {
     heard: Mutex<Option<SystemTime>>,
     /// The address that the name had at the last look-up.
     resolved: Mutex<Option<IpAddr>>,
-    /// Since when the master is away, if the log has said so.
+    /// The time since which the master is away, if the log has said so.
     away: Mutex<Option<SystemTime>>,
     /// The durations of the latest answers.
     round_trips: Mutex<VecDeque<Duration>>,
@@ -36,7 +36,7 @@ pub struct Link {
     started: AtomicBool,
     /// The number of jobs from this master since the start.
     jobs: AtomicU64,
-    /// Those that are not done: still running, or their return not delivered.
+    /// The number of unfinished jobs: still running, or with a return that is not delivered.
     unfinished: watch::Sender<usize>,
     /// The number of returns that wait for this master.
     returns_waiting: AtomicUsize,
@@ -53,10 +53,10 @@ pub struct Link {
 /// How many of the latest answers are remembered to estimate the round trip.
 const ANSWERS: usize = 8;
 
-/// Timeout for an answer that nobody reads.
+/// The timeout for an answer that is not used.
 const TELL: Duration = Duration::from_secs(60);
 
-/// A job of a master that is not done.
+/// An unfinished job of a master.
 pub struct Unfinished(Arc<Link>);
 
 impl Drop for Unfinished {
@@ -68,7 +68,7 @@ impl Drop for Unfinished {
 /// The state of a link, and since when.
 #[derive(Clone, Debug)]
 pub struct LinkState {
-    /// How it is.
+    /// The state.
     pub state: MasterState,
     /// Since when.
     pub since: SystemTime,
@@ -77,7 +77,7 @@ pub struct LinkState {
 }
 
 impl Link {
-    /// Makes a link that is not connected.
+    /// Creates a link that is not connected.
     pub fn new(settings: LinkSettings, opts: Map, now: SystemTime) -> Self {
         let state = LinkState { state: MasterState::Resolving, since: now, address: None };
         Link {
@@ -122,7 +122,7 @@ impl Link {
         self.pillar.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Takes a new pillar.
+    /// Sets the pillar.
     pub fn set_pillar(&self, pillar: Map) {
         *self.pillar.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(pillar));
         self.compiled.send_modify(|count| *count += 1);
@@ -163,7 +163,7 @@ impl Link {
         *self.channel.write().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
-    /// Sends a request to the master and forgets the answer. Returns whether there was one.
+    /// Sends a request to the master and ignores the answer. Returns whether there was one.
     pub async fn tell(&self, load: Map) -> bool {
         let Some(channel) = self.channel() else { return false };
         match channel.request(load, Some(TELL), Decode::Default).await {
@@ -175,7 +175,8 @@ impl Link {
         }
     }
 
-    /// Notes the state of the link. Attempts to restore a lost connection do not change since when it is lost.
+    /// Notes the state of the link. Attempts to restore a lost connection do not change the time since which it is
+    /// lost.
     pub fn set_state(&self, state: MasterState, address: Option<SocketAddr>, now: SystemTime) {
         let trying = |state| matches!(state, MasterState::Resolving | MasterState::Connecting | MasterState::Backoff);
         self.state.send_if_modified(|current| {
@@ -189,12 +190,12 @@ impl Link {
         });
     }
 
-    /// Notes that the master was told about the start of the minion. Returns whether it had been told before.
+    /// Notes that the master was notified of the start of the minion. Returns whether it had been notified before.
     pub fn note_started(&self) -> bool {
         self.started.swap(true, Ordering::Relaxed)
     }
 
-    /// Forgets that the master was told about the start: it is followed again after another one.
+    /// Forgets that the master was notified of the start, because it is followed again after another one.
     pub fn forget_start(&self) {
         self.started.store(false, Ordering::Relaxed);
     }
@@ -238,7 +239,7 @@ impl Link {
         *self.unfinished.borrow() > 0
     }
 
-    /// Waits until no job of this master runs and no return is on its way.
+    /// Waits until no job of this master is running and all its returns are delivered.
     pub async fn idle(&self) {
         let mut unfinished = self.unfinished.subscribe();
         // The sender lives as long as this link, so waiting only ends when the condition holds.
@@ -250,8 +251,8 @@ impl Link {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
-    /// Notes the addresses of the master's name. Returns the one before and the one now if the name leads elsewhere.
-    /// Only the order of several addresses may change at each look-up.
+    /// Notes the addresses of the master's name. Returns the old and the new address if the old one is no longer among
+    /// them. The order of several addresses may change at each look-up.
     pub fn note_resolved(&self, found: &[SocketAddr]) -> Option<(IpAddr, IpAddr)> {
         let now = found.first()?.ip();
         let mut resolved = self.resolved.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,7 +300,7 @@ impl Link {
         self.round_trips.lock().unwrap_or_else(PoisonError::into_inner).iter().min().copied()
     }
 
-    /// Returns what operators see of this master.
+    /// Returns the status of this master, for operators.
     pub fn status(&self, asking: bool) -> MasterStatus {
         let state = self.state.borrow().clone();
         let abilities = self.channel().and_then(|channel| channel.abilities());
@@ -321,7 +322,7 @@ impl Link {
     }
 }
 
-/// Makes the links of these settings, not connected.
+/// Creates the links for these settings, not connected.
 pub fn new_links(config: &config::Minion, settings: Vec<LinkSettings>, now: SystemTime) -> Vec<Arc<Link>> {
     let all: Vec<MasterAddress> = settings.iter().map(|settings| settings.address.clone()).collect();
     let link = |settings: LinkSettings| {

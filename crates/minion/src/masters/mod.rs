@@ -1,6 +1,6 @@
-//! The masters: one link each, sharing nothing but the machine.
+//! The masters: one link each, sharing only the machine.
 //!
-//! Here is what a link is and how a master is reached; the module `follow` keeps the links connected.
+//! This module defines links and connects to masters; the module `follow` keeps the links connected.
 
 mod connect;
 mod ended;
@@ -31,21 +31,21 @@ use crate::machine::Machine;
 
 /// All masters of the minion.
 pub struct Masters {
-    /// The machine whose masters they are.
+    /// The machine.
     pub machine: Arc<Machine>,
     /// The links, in the configured order.
     pub links: Vec<Arc<Link>>,
-    /// The status that the running minion reported, in a call beside it.
+    /// In a `salt-call`: the status that the running minion reported.
     told: Option<Vec<MasterStatus>>,
 }
 
 impl Masters {
-    /// The masters of these links.
+    /// Creates the masters of these links.
     pub fn new(machine: Arc<Machine>, links: Vec<Arc<Link>>) -> Self {
         Masters { machine, links, told: None }
     }
 
-    /// The same in a call beside the running minion, which has reported the status of the masters.
+    /// Creates the masters in a `salt-call`. `told` is the status that the running minion reported.
     pub fn beside_minion(machine: Arc<Machine>, links: Vec<Arc<Link>>, told: Option<Vec<MasterStatus>>) -> Self {
         Masters { machine, links, told }
     }
@@ -57,8 +57,8 @@ impl Masters {
         }
     }
 
-    /// Returns the master for what the minion does by itself, such as scheduled jobs: the first connected one in
-    /// configured order, or the first if none is connected.
+    /// Returns the master for functions that the minion runs by itself, such as scheduled jobs: the first connected one
+    /// in the configured order, or the first if none is connected.
     pub fn first(&self) -> Option<&Arc<Link>> {
         self.links.iter().find(|link| link.is_live()).or(self.links.first())
     }
@@ -74,7 +74,7 @@ impl Masters {
         any
     }
 
-    /// Returns the status of all masters; `asking` is the one whose job asks.
+    /// Returns the status of all masters; `asking` is the master whose job requests them.
     pub fn statuses(&self, asking: Option<&Link>) -> Vec<MasterStatus> {
         let asks = |address: &str| asking.is_some_and(|link| link.address() == address);
         match &self.told {

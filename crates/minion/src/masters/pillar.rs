@@ -12,7 +12,7 @@ use crate::machine::Machine;
 /// Requests the pillar from a master.
 ///
 /// # Errors
-/// A text that says why there is none.
+/// A message that says why there is none.
 pub async fn ask_pillar(machine: &Machine, link: &Link, channel: &MasterChannel, extra: Map) -> Result<Map, String> {
     let grains = (*machine.grains()).clone();
     let mut load = request(machine.id.clone(), grains, &link.opts())?.into_map();

@@ -13,7 +13,7 @@ pub struct AcceptanceWait {
 }
 
 impl AcceptanceWait {
-    /// Makes a wait with a bound; a bound of zero leaves the wait constant.
+    /// Creates a wait with a maximum; with a maximum of zero the wait is constant.
     pub fn new(first: Duration, most: Duration) -> Self {
         AcceptanceWait { most, next: first }
     }
@@ -29,7 +29,8 @@ impl AcceptanceWait {
 }
 
 /// The wait before a lost connection is tried again: about `recon_default` for the first half minute, then, with
-/// `recon_randomize`, random between `recon_default` and `recon_default` + `recon_max`, so that a fleet does not come at once.
+/// `recon_randomize`, random between `recon_default` and `recon_default` + `recon_max`, so that not all minions
+/// reconnect at once.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     /// The shortest wait.
@@ -41,13 +42,13 @@ pub struct Backoff {
 /// The first wait after a good connection: long enough for a restarting master to listen again.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// The number of failures in a row that are taken for a restart, which should be done soon.
+/// The number of consecutive failures during which the master is assumed to be restarting.
 const RESTARTING: u32 = 30;
 
 impl Backoff {
-    /// Returns how long to wait after a number of failures in a row: after the first one nearly nothing, then about the
-    /// shortest wait while the master may be restarting, then a random time within the bounds. A refused try costs a
-    /// master nothing, and the sign-ins of minions that get through wait for their turn there.
+    /// Returns how long to wait after a number of failures in a row: after the first one a very short time, then about
+    /// the shortest wait while the master may be restarting, then a random time within the limits. A refused connection
+    /// costs a master nothing, and sign-ins are queued there.
     pub fn wait(&self, failures: u32, rt: &Rt) -> Duration {
         match failures {
             // A connection that was lost may be back at once; the little randomness spreads a fleet.

@@ -20,7 +20,7 @@ use crate::Error;
 pub struct LinkSettings {
     /// The master.
     pub address: MasterAddress,
-    /// How bytes travel.
+    /// The transport.
     pub transport: Kind,
     /// TLS, for the tcp transport.
     pub tls: Option<Tls>,
@@ -28,21 +28,21 @@ pub struct LinkSettings {
     pub keepalive: Option<Keepalive>,
     /// How a silent master is detected.
     pub heartbeat: Heartbeat,
-    /// IPv6 preferred (`Some(true)`), excluded, or whatever the name has.
+    /// IPv6 is preferred (`Some(true)`), excluded (`Some(false)`), or used as the name resolves (`None`).
     pub ipv6: Option<bool>,
-    /// Where connections come from.
+    /// The local addresses of connections.
     pub source: Source,
     /// The port of publications, instead of the one that the master names.
     pub publish_port: Option<u16>,
-    /// The master sends us only publications for us.
+    /// The master sends only publications that target this minion.
     pub filtering: bool,
-    /// Time between tries when the name does not resolve.
+    /// The time between attempts if the name does not resolve.
     pub retry_dns: Duration,
-    /// The number of tries in a row with that pause, if bounded.
+    /// The number of consecutive attempts with that pause, if limited.
     pub retry_dns_count: Option<u32>,
     /// The wait after a lost connection.
     pub backoff: Backoff,
-    /// The wait while our key is pending, and its bound.
+    /// The wait while our key is pending, and its maximum.
     pub acceptance_wait: (Duration, Duration),
     /// A rejected minion retries as often as a pending one.
     pub rejected_retry: bool,
@@ -50,10 +50,10 @@ pub struct LinkSettings {
     pub channel: ChannelSettings,
 }
 
-/// The source of connections.
+/// The local addresses of connections.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    /// The address; any if none.
+    /// The address; `None` for any.
     pub address: Option<IpAddr>,
     /// The local port of requests; 0 for any.
     pub ret_port: u16,
@@ -61,7 +61,7 @@ pub struct Source {
     pub publish_port: u16,
 }
 
-/// The shortest interval of heartbeats; shorter ones would cost more than they tell.
+/// The shortest interval of heartbeats; shorter ones would cost more than they are worth.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
 
 /// Returns whether one of this number of masters is followed at a time.
@@ -136,7 +136,8 @@ pub fn channel_settings(config: &config::Minion, grains: &Map) -> Result<Channel
     })
 }
 
-/// Salt's default of 10 s has no effect in Salt, so only a value that was set counts.
+/// Returns the random delay before sign-ins. Salt's default of 10 s has no effect in Salt, so only a configured value
+/// counts.
 fn reauth_delay(config: &config::Minion) -> Duration {
     let set = config.origins.contains_key("random_reauth_delay");
     if set { config.login.random_reauth_delay } else { Duration::ZERO }
@@ -184,7 +185,8 @@ fn keepalive(settings: &config::Keepalive) -> Option<Keepalive> {
     })
 }
 
-/// Without randomness (`recon_randomize: False`), libzmq's own pause of 100 ms applies.
+/// Returns the wait after a lost connection. Without randomness (`recon_randomize: False`), libzmq's pause of 100 ms
+/// applies.
 fn backoff(config: &config::Minion) -> Backoff {
     let network = &config.network;
     if config.network.transport == Transport::Tcp {

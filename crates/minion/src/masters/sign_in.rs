@@ -1,4 +1,4 @@
-//! Signing in at a master once, without following it.
+//! Signs in at a master once, without following it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub async fn sign_in_once(machine: &Machine, link: &Arc<Link>) -> Result<(), Str
     Ok(())
 }
 
-/// Signs in at a master once, on a connection of its own that the link knows nothing of. It closes with the channel.
+/// Signs in at a master once, on a separate connection that is not the link's. It closes with the channel.
 ///
 /// # Errors
 /// Why the master cannot be used, in words: each address with its reason.

@@ -1,4 +1,4 @@
-//! Which key of a master a link trusts.
+//! The master's key that a link trusts.
 
 use std::sync::{Mutex, PoisonError, Weak};
 
@@ -10,9 +10,9 @@ use super::Link;
 
 /// The record of the master's key, `minion_master.pub`, as one link sees it.
 ///
-/// All links share the file, as in Salt. With signed keys each master may have a key of its own, and the file holds
-/// that of the latest sign-in. So each link remembers the key that its master proved to have, and checks this
-/// master's signatures with it.
+/// All links share the file, as in Salt. With signed keys each master may have its own key, and the file holds that of
+/// the latest sign-in. So each link remembers the key that its master proved to have, and checks this master's
+/// signatures with it.
 pub struct LinkTrust {
     file: FileTrust,
     /// Masters may have different keys, since their signatures are verified.
@@ -23,14 +23,14 @@ pub struct LinkTrust {
 }
 
 impl LinkTrust {
-    /// The record for a link.
+    /// Creates the record of a link.
     pub fn new(file: FileTrust, signed: bool, hash_type: HashType, link: Weak<Link>) -> Self {
         LinkTrust { file, signed, hash_type, proved: Mutex::default(), link }
     }
 }
 
 impl Trust for LinkTrust {
-    /// Returns the key on record. A file that an operator has removed is forgotten here, too.
+    /// Returns the key on record. If an operator has removed the file, the remembered key is forgotten, too.
     fn known(&self) -> Result<Option<String>, Distrust> {
         let record = self.file.known()?;
         let mut proved = self.proved.lock().unwrap_or_else(PoisonError::into_inner);

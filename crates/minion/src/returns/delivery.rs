@@ -1,4 +1,4 @@
-//! Delivering returns: carries out what the plan says, and reports the results to it.
+//! Delivers returns: carries out the actions of the plan, and reports the results to it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -120,7 +120,7 @@ fn set_aside(returns: &Returns, name: &str, reason: &str) {
 /// Where a return is stored.
 #[derive(Default)]
 struct Held {
-    /// Its file; none while the disk does not take it.
+    /// Its file; `None` as long as it could not be written.
     name: Option<String>,
     /// In memory while it is new or has no file.
     returned: Option<Arc<Spooled>>,
@@ -148,10 +148,10 @@ enum Outcome {
 /// Why something was not sent.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The master did not take it; it should be tried again.
+    /// The master did not take it, so it should be sent again.
     #[error("{0}")]
     NotTaken(String),
-    /// The file cannot be used, in words.
+    /// The file cannot be used. The text gives the reason.
     #[error("{0}")]
     Unreadable(String),
     /// The file is gone.
@@ -352,8 +352,7 @@ impl Delivery {
         self.forget(seq, about.size);
     }
 
-    /// Forgets a return. A small file is removed at once: the shorter it outlives the receipt, the less is sent
-    /// twice.
+    /// Forgets a return. A small file is removed at once, so that few returns are sent twice after a crash.
     fn forget(&mut self, seq: Seq, size: u64) {
         let Some(Held { name: Some(name), .. }) = self.held.remove(&seq) else { return };
         if size <= SMALL as u64 {
@@ -386,7 +385,7 @@ impl Delivery {
         }
     }
 
-    /// The first failure and then ever fewer are worth an operator's attention.
+    /// Logs a failure: the first one and then ever fewer as warnings.
     fn complain(&mut self, seq: Seq, about: &Waiting, reason: &str) {
         let Some(held) = self.held.get_mut(&seq) else { return };
         held.failures = held.failures.saturating_add(1);
@@ -482,7 +481,7 @@ fn remove(returns: &Returns, name: &str) {
     }
 }
 
-/// Waits until a time; for ever if there is none.
+/// Waits until a time; forever if there is none.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -503,8 +502,8 @@ fn seen(link: &Link) -> Seen {
     }
 }
 
-/// Returns how a master can be reached. Of several masters of which one is followed, a lost one is not retried by
-/// itself.
+/// Returns how a master can be reached. If one of several masters is followed at a time, a lost master is not retried
+/// by itself.
 fn reach(state: MasterState, role: MasterRole) -> Reach {
     match (state, role) {
         (MasterState::Live, _) => Reach::Live,
@@ -571,8 +570,8 @@ impl Source {
     }
 }
 
-/// Returns whether two masters seen at one address are different: they have different keys and, as far as they said,
-/// different ids. A master of Saltern whose key was changed keeps its id.
+/// Returns whether two masters seen at one address are different: they have different keys and, if both have sent them,
+/// different ids. A Saltern master whose key was changed keeps its id.
 fn is_another(then: &Publisher, now: &Publisher) -> bool {
     let differ = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
     let same_id = then.id.is_some() && then.id == now.id;

@@ -24,11 +24,11 @@ use wire::loads::Ability;
 
 use crate::masters::Link;
 
-/// Returns up to this size are written and removed without a thread of their own, like the notes of running jobs:
-/// switching threads takes longer.
+/// The largest return, in bytes, that is written and removed on the current thread, because switching threads takes
+/// longer.
 const SMALL: usize = 64 * 1024;
 
-/// How long the disk may take to store a larger return before it is sent all the same.
+/// How long the disk may take to store a larger return before it is sent anyway.
 const SLOW_DISK: Duration = Duration::from_secs(2);
 
 /// The number of new returns that may wait for the delivery task.
@@ -37,10 +37,10 @@ const QUEUE: usize = 64;
 /// Fields of the publication that a return lacks. A peer that never saw the job needs them.
 const JOB_FIELDS: [&str; 3] = ["tgt", "tgt_type", "ret"];
 
-/// Where jobs hand in returns.
+/// Takes the returns of jobs.
 pub struct Returns {
     spool: Arc<ReturnSpool>,
-    /// The disk would not take the last return.
+    /// True if the last return could not be written.
     disk_failing: AtomicBool,
     queue: mpsc::Sender<New>,
     inbox: Mutex<Option<mpsc::Receiver<New>>>,
@@ -48,10 +48,10 @@ pub struct Returns {
     known: Mutex<BTreeMap<String, Publisher>>,
 }
 
-/// A return that was handed in.
+/// A new return.
 struct New {
     returned: Arc<Spooled>,
-    /// Its file, or `None` if the disk did not take it.
+    /// Its file, or `None` if it could not be written.
     name: Option<String>,
     size: u64,
     /// Notified when it was sent for the first time, or has to wait.
@@ -59,7 +59,7 @@ struct New {
 }
 
 impl Returns {
-    /// Creates the queue; nobody delivers yet.
+    /// Creates the queue. The delivery is not started yet.
     pub fn new(config: &config::Minion) -> Self {
         let (queue, inbox) = mpsc::channel(QUEUE);
         Returns {

@@ -1,8 +1,9 @@
-//! Decides which return goes where, and when, but does nothing itself: it is told what happened, and the time.
+//! Decides where each return goes, and when. It is pure: events and the time go in, actions come out.
 //!
-//! Each return belongs to the master that published its job and goes there until that one has taken it. If it is not taken
-//! for a while and the publisher has peers that take returns in its place, one of them gets a copy; the return still goes to
-//! its publisher later. New returns overtake those that had to wait, so that a backlog does not hold up the next command.
+//! Each return belongs to the master that published its job and is sent there until that master has taken it. If that
+//! takes too long and the publisher has peers that keep returns for it, one of them gets a copy; the return still goes
+//! to its publisher later. New returns overtake those that had to wait, so that a backlog does not delay the next
+//! command.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -18,7 +19,7 @@ const MANY: usize = 8;
 /// The largest number of new returns in transit to one master.
 const MOST_NEW: usize = 64;
 
-/// How long a return is tried that was too old at the start already.
+/// How long a return is still tried that was already too old when the minion started.
 const LAST_CHANCE: Duration = Duration::from_secs(60);
 
 /// The pause after all peers have refused a return.
@@ -45,7 +46,7 @@ pub struct Waiting {
     pub jid: String,
     /// The address of the master that published it.
     pub publisher: String,
-    /// It has peers that may take the return.
+    /// True if it has peers that may take the return.
     pub has_peers: bool,
     /// Its size in bytes.
     pub size: u64,
@@ -67,9 +68,9 @@ pub enum Reach {
 pub struct Seen {
     /// How it can be reached.
     pub reach: Reach,
-    /// It takes returns of its peers.
+    /// True if it takes returns of its peers.
     pub takes_copies: bool,
-    /// The name that it gave its process.
+    /// The identifier of its process.
     pub boot: Option<String>,
 }
 
@@ -89,16 +90,16 @@ pub enum Action {
     Visit(String),
     /// Close the connection of a visit.
     Leave(String),
-    /// Forget a return: nobody took it in time, or there is no room.
+    /// Forget a return: it was not taken in time, or there is no room.
     Drop(Seq, Waiting, Why),
 }
 
 /// Why a return is forgotten.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Why {
-    /// It is older than returns are kept; the master has a copy.
+    /// It is older than `return_keep`. The value is the peer that has a copy, if there is one.
     Age(Option<String>),
-    /// Newer ones need its room; the master has a copy.
+    /// Newer returns need its room. The value is the peer that has a copy, if there is one.
     Room(Option<String>),
 }
 
@@ -111,7 +112,7 @@ enum Stage {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Copying {
-    /// There is nobody to copy to.
+    /// No peer can take a copy.
     Never,
     Due(Instant),
     Sending,
@@ -124,7 +125,7 @@ struct Entry {
     stage: Stage,
     copy: Copying,
     expires: Instant,
-    /// Peers that would not take it.
+    /// Peers that have refused it.
     refused: Vec<String>,
 }
 
@@ -152,18 +153,18 @@ struct Queue {
     was_live: bool,
 }
 
-/// All returns that nobody has acknowledged.
+/// All unacknowledged returns.
 #[derive(Debug)]
 pub struct Plan {
     rules: Rules,
     next: Seq,
-    /// Spreads copies over the peers. It starts at a random number.
+    /// A counter that spreads copies over the peers. It starts at a random number.
     turn: usize,
     size: u64,
     entries: BTreeMap<Seq, Entry>,
     queues: BTreeMap<String, Queue>,
     expiry: BTreeSet<(Instant, Seq)>,
-    /// Those that a peer has a copy of.
+    /// The returns of which a peer has a copy.
     copied: BTreeSet<Seq>,
 }
 
@@ -182,12 +183,12 @@ impl Plan {
         }
     }
 
-    /// Takes a new return.
+    /// Adds a new return.
     pub fn add(&mut self, about: Waiting, now: Instant) -> Seq {
         self.enter(about, Stage::Fresh, now + self.rules.keep, now + self.rules.peer_after)
     }
 
-    /// Takes a return of this age, from before the start.
+    /// Adds a return of this age, from before the start.
     pub fn add_old(&mut self, about: Waiting, age: Duration, now: Instant) -> Seq {
         let left = |time: Duration| time.saturating_sub(age);
         let expires = now + left(self.rules.keep).max(LAST_CHANCE);
@@ -394,7 +395,7 @@ impl Queue {
         reach == Some(Reach::Live) || reach == Some(Reach::Idle) && self.visit == Visit::Open
     }
 
-    /// Makes due what waited for a master that has come back.
+    /// Makes the returns due that waited for a master that has reconnected.
     fn notice_return(&mut self, reach: Option<Reach>, due: Instant, entries: &mut BTreeMap<Seq, Entry>) {
         let live = reach == Some(Reach::Live);
         if live && !std::mem::replace(&mut self.was_live, live) {

@@ -13,7 +13,7 @@ use super::{Timetable, run, with_facts};
 
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S";
 
-/// Does what an event `manage_schedule` asks for, and fires the event with which Salt answers.
+/// Handles an event `manage_schedule`, and fires the event with which Salt answers.
 pub fn manage(table: &Arc<Timetable>, data: &Map) {
     let func = data.get_str("func").unwrap_or_default();
     let tag = match func {
@@ -73,7 +73,7 @@ fn change(table: &Timetable, func: &str, data: &Map) -> Result<(), &'static str>
     })
 }
 
-/// Handles requests that change no definition.
+/// Handles requests that do not change the schedule's definition.
 fn tell(table: &Arc<Timetable>, func: &str, data: &Map) {
     let name = name_in(data);
     let now = table.moment();

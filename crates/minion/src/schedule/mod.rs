@@ -1,5 +1,5 @@
-//! Scheduled jobs. They belong to the minion and not to a link: each runs once when it is due, whatever the number of
-//! masters.
+//! Scheduled jobs. They belong to the minion and not to a link: each runs once when it is due, not once for each
+//! master.
 //!
 //! The crate `schedule` decides what is due when. This module has the task that sleeps until then ([`start`]), runs
 //! jobs ([`run`]), and handles requests of functions and programs on this host over the bus ([`manage()`]).
@@ -113,7 +113,7 @@ async fn keep(table: Arc<Timetable>) {
     }
 }
 
-/// Takes the schedule of a master's pillar whenever it was compiled, and when the master comes or goes.
+/// Reads the schedule in a master's pillar whenever the pillar was compiled, and when the master connects or is lost.
 async fn watch(table: Arc<Timetable>, link: Arc<Link>) {
     let (mut state, mut compiled) = (link.watch(), link.watch_pillar());
     compiled.mark_changed();
@@ -131,7 +131,7 @@ async fn watch(table: Arc<Timetable>, link: Arc<Link>) {
     }
 }
 
-/// Starts what is due. Returns how long nothing else is.
+/// Starts what is due. Returns the time until something else is due.
 fn look(table: &Arc<Timetable>) -> Duration {
     let now = table.moment();
     let mut schedule = table.lock();
@@ -144,7 +144,7 @@ fn look(table: &Arc<Timetable>) -> Duration {
     wait
 }
 
-/// Calls a function with what the schedule needs from outside.
+/// Calls a function with the facts that the schedule needs.
 fn with_facts<T>(table: &Timetable, now: Moment, act: impl FnOnce(&Facts) -> T) -> T {
     let runs: Vec<String> = table
         .machine()

@@ -10,8 +10,8 @@ use super::Timetable;
 use crate::local_pillar;
 use crate::masters::{Link, Masters};
 
-/// Takes the jobs and beacons of all pillars. Of several with one name, that of the first connected master counts, in
-/// the order of the options. Those of masters that are away stay until they are back.
+/// Takes the jobs and beacons of all pillars. If several have the same name, that of the first connected master in the
+/// configured order counts. The jobs and beacons of masters that are away stay until they are back.
 pub fn take(table: &Timetable) {
     let Some(pillar) = merged(&table.masters) else { return };
     table.beacons.set_pillar(pillar.get("beacons"));
@@ -42,7 +42,7 @@ fn merged(masters: &Masters) -> Option<Map> {
     Some(merge(&pillars))
 }
 
-/// Merges what concerns schedule and beacons: for each name, the first one counts.
+/// Merges schedules and beacons: for each name, the first one counts.
 fn merge(pillars: &[Arc<Map>]) -> Map {
     let mut merged = Map::new();
     for name in ["schedule", "whens", "beacons"] {

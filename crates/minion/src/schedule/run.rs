@@ -1,4 +1,4 @@
-//! The run of a scheduled job, and its return.
+//! Runs a scheduled job and delivers its return.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use crate::jobs::{self, Publication};
 use crate::machine::Machine;
 use crate::returning;
 
-/// The return code of a function that failed, as Salt's scheduler has it.
+/// The return code of a failed function in Salt's scheduler.
 const FAILED: i64 = 254;
 
 /// Starts a job.
@@ -23,8 +23,8 @@ pub fn begin(table: &Arc<Timetable>, fire: Fire) {
     begin_with(table, fire, None);
 }
 
-/// Starts something that the minion does by itself, whose return is like that of a published job. `out` is the
-/// outputter for it.
+/// Starts a function that the minion runs by itself, with a return like that of a published job. `out` is the outputter
+/// for it.
 pub fn begin_apart(table: &Arc<Timetable>, fire: Fire, out: &'static str) {
     begin_with(table, fire, Some(out));
 }
@@ -71,8 +71,8 @@ fn begin_with(table: &Arc<Timetable>, fire: Fire, out: Option<&'static str>) {
     });
 }
 
-/// Returns a job id. Many minions start their jobs at the same moment, so the time alone would not tell them apart at
-/// a master.
+/// Returns a job id. Many minions start their jobs at the same moment, so the time alone would not be unique at a
+/// master.
 fn new_jid(machine: &Machine) -> Jid {
     let now = machine.rt.now();
     let second = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
