@@ -32,6 +32,8 @@ struct Waiting {
     up: HashMap<Node, u64>,
     bytes: HashMap<(Node, Lane), usize>,
     overflowed: Vec<Node>,
+    /// With whom a member is linked, if that is not read yet. The report in the queue is only its place.
+    linked: HashMap<Node, Vec<Node>>,
 }
 
 impl Inbox {
@@ -55,6 +57,9 @@ impl Inbox {
         waiting.bytes.remove(&(node, Lane::Bulk));
         waiting.overflowed.retain(|other| *other != node);
         waiting.large.retain(|report| about(report) != node);
+        if waiting.linked.remove(&node).is_some() {
+            waiting.small.retain(|report| !matches!(report, Incoming::Linked(other, _) if *other == node));
+        }
         if waiting.small.contains(&Incoming::Up(node)) {
             // While nobody reads, a link may come and go for ever: of each member one `Down` and one `Up` are kept.
             waiting.small.retain(|report| about(report) != node || matches!(report, Incoming::Down(..)));
@@ -80,9 +85,9 @@ impl Inbox {
     /// Reports with whom a member is linked.
     pub fn linked(&self, node: Node, link: u64, others: Vec<Node>) {
         let mut waiting = self.waiting();
-        if waiting.up.get(&node) == Some(&link) {
-            waiting.small.retain(|report| !matches!(report, Incoming::Linked(other, _) if *other == node));
-            waiting.small.push_back(Incoming::Linked(node, others));
+        // Replaced in place: a member that says something else with each heartbeat costs no more than one that does not.
+        if waiting.up.get(&node) == Some(&link) && waiting.linked.insert(node, others).is_none() {
+            waiting.small.push_back(Incoming::Linked(node, Vec::new()));
             self.filled.notify_one();
         }
     }
@@ -126,11 +131,12 @@ impl Inbox {
         let mut waiting = self.waiting();
         waiting.turns += 1;
         let large_first = waiting.turns >= TURNS && !waiting.large.is_empty();
-        let report = match large_first {
+        let mut report = match large_first {
             true => waiting.large.pop_front(),
             false => waiting.small.pop_front().or_else(|| waiting.large.pop_front()),
         }?;
-        match &report {
+        match &mut report {
+            Incoming::Linked(node, others) => *others = waiting.linked.remove(node).unwrap_or_default(),
             Incoming::Message { from, lane, message } => {
                 if *lane == Lane::Bulk {
                     waiting.turns = 0;
