@@ -20,20 +20,52 @@ pub(crate) enum Refusal {
     Name { name: String },
     Proof { name: String },
     NoProof { name: String },
+    NotAccepted { name: String },
     Admission { name: String, reason: String },
 }
 
+/// The word for clocks that are too far ahead.
+pub(crate) const CLOCK: &str = "clock";
+
+/// The words of refusals, and what lists of members show for them.
+const WORDS: [(&str, &str); 9] = [
+    ("cluster", "another cluster_id"),
+    ("format", "another format: one of the two is too old"),
+    (CLOCK, "clock is ahead"),
+    ("removed", "removed"),
+    ("name", "name in use"),
+    ("proof", "wrong secret"),
+    ("no proof", "waiting to be accepted"),
+    ("not accepted", "this member is not accepted there"),
+    ("admission", "may not join"),
+];
+
+/// Returns a word of a refusal, if it is one, and what lists of members show for it.
+pub(crate) fn few_words(word: &str) -> Option<(&'static str, &'static str)> {
+    WORDS.into_iter().find(|(known, _)| *known == word)
+}
+
 impl Refusal {
+    /// Returns the reason as lists of members show it.
+    pub fn short(&self) -> String {
+        match self {
+            Refusal::Clock { days, .. } => format!("clock is {} days ahead", grouped(*days)),
+            Refusal::Admission { reason, .. } => format!("may not join: {reason}"),
+            other => few_words(other.word()).map_or(other.word(), |(_, words)| words).to_owned(),
+        }
+    }
+
     /// Returns the reason in one word, by which repeated lines of the log are found.
     pub fn word(&self) -> &'static str {
         match self {
             Refusal::Cluster { .. } => "cluster",
             Refusal::Format { .. } => "format",
-            Refusal::Clock { .. } => "clock",
+            Refusal::Clock { .. } => CLOCK,
             Refusal::Removed { .. } => "removed",
             Refusal::Name { .. } => "name",
             Refusal::Proof { .. } => "proof",
             Refusal::NoProof { .. } => "no proof",
+            Refusal::NotAccepted { .. } => "not accepted",
             Refusal::Admission { .. } => "admission",
         }
     }
@@ -44,7 +76,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Cluster { theirs, ours } => write!(f, "cluster_id is {theirs:?} there and {ours:?} here"),
             Refusal::Format { theirs } => write!(f, "format {theirs} is not understood by format {FORMAT}"),
-            Refusal::Clock { name, days } => write!(f, "the clock of {name:?} is {days} days ahead"),
+            Refusal::Clock { name, days } => write!(f, "the clock of {name:?} is {} days ahead", grouped(*days)),
             Refusal::Removed { name } => {
                 write!(f, "{name:?} was removed from the set: it needs a new member key to join again")
             }
@@ -53,12 +85,30 @@ impl fmt::Display for Refusal {
             Refusal::NoProof { name } => {
                 write!(
                     f,
-                    "{name:?} is not accepted, and has neither cluster_secret nor a key in common with this member"
+                    "{name:?} is not accepted, and has neither cluster_secret nor a key in common with this member: it \
+                     waits for salt-run saltern.accept {name}"
                 )
             }
+            Refusal::NotAccepted { name } => write!(
+                f,
+                "{name:?} has not accepted this member, and has neither cluster_secret nor a key in common with it"
+            ),
             Refusal::Admission { name, reason } => write!(f, "{name:?} may not join: {reason}"),
         }
     }
+}
+
+/// Writes a number with commas between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// What this member knows when it reads a `hello`.
@@ -90,7 +140,7 @@ pub(crate) fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
         return Err(Refusal::Clock { name, days: ahead / MAX_AHEAD });
     }
     let other = facts.named.is_some_and(|known| known != facts.node);
-    if name.is_empty() || name == facts.own_name || (other && facts.standing == Standing::Stranger) {
+    if name == facts.own_name || (other && facts.standing == Standing::Stranger) {
         return Err(Refusal::Name { name });
     }
     Ok(())
@@ -115,13 +165,34 @@ mod tests {
         let later = Hello { format: 9, oldest_format: 5, ..hello() };
         assert_eq!(words(&later, &facts()), "format 9 is not understood by format 1");
         let ahead = Hello { now: hello().now + 3652 * MAX_AHEAD, ..hello() };
-        assert_eq!(words(&ahead, &facts()), "the clock of \"m2\" is 3652 days ahead");
+        assert_eq!(words(&ahead, &facts()), "the clock of \"m2\" is 3,652 days ahead");
         let removed = Facts { standing: Standing::Removed, ..facts() };
         assert!(words(&hello(), &removed).starts_with("\"m2\" was removed from the set"));
         let named = Facts { named: Some(Node([3; 8])), ..facts() };
         assert_eq!(words(&hello(), &named), "the name \"m2\" is in use by another member");
         let own = Hello { name: "m1".into(), ..hello() };
         assert_eq!(words(&own, &facts()), "the name \"m1\" is in use by another member");
+    }
+
+    #[test]
+    fn each_refusal_has_words_for_lists() {
+        let name = || "m2".to_owned();
+        for (refusal, words) in [
+            (Refusal::Cluster { theirs: name(), ours: name() }, "another cluster_id"),
+            (Refusal::Format { theirs: 9 }, "another format: one of the two is too old"),
+            (Refusal::Clock { name: name(), days: 3_652 }, "clock is 3,652 days ahead"),
+            (Refusal::Removed { name: name() }, "removed"),
+            (Refusal::Name { name: name() }, "name in use"),
+            (Refusal::Proof { name: name() }, "wrong secret"),
+            (Refusal::NoProof { name: name() }, "waiting to be accepted"),
+            (Refusal::NotAccepted { name: name() }, "this member is not accepted there"),
+            (Refusal::Admission { name: name(), reason: "99 members".into() }, "may not join: 99 members"),
+        ] {
+            assert_eq!(refusal.short(), words);
+            assert!(few_words(refusal.word()).is_some(), "{}", refusal.word());
+        }
+        let numbers = [0, 999, 1_000, 1_234_567].map(grouped);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
     }
 
     #[test]

@@ -4,15 +4,17 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Bytes;
 use share::{Lane, Node};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use crate::failed::{PATIENCE, broken};
 use crate::frame::{self, FrameReader};
-use crate::handshake::{Met, PATIENCE};
 use crate::hub::{Hub, Link};
 use crate::kind::Frame;
+use crate::met::Met;
 use crate::pair::ConnectionId;
 use crate::queue::Next;
 use crate::tls::TlsStream;
@@ -22,6 +24,9 @@ const BATCH: usize = 64 * 1024;
 
 /// Heartbeats that may be missing.
 const MISSING: u32 = 4;
+
+/// Messages below this length are copied out of the buffer that they were read into.
+const SMALL: usize = 64 * 1024;
 
 /// Answers to pings that wait. A peer that sends more pings without reading gets no answers.
 const PONGS: usize = 4;
@@ -85,10 +90,17 @@ impl Reader<'_> {
     async fn take(&mut self, frame: Option<Frame>) -> Option<String> {
         let node = self.link.node;
         match frame? {
-            Frame::Message(message) => self.hub.inbox.message(node, self.link.id, self.lane, message).await,
-            Frame::Ping { number, now, linked } => {
+            Frame::Message(message) => {
+                let message = on_its_own(message);
+                self.hub.inbox.message(node, self.link.id, self.lane, message).await;
+            }
+            Frame::Ping { number, now, linked, report } => {
                 let ours = unix_millis(self.hub);
-                self.health(|health| health.clock = now as i64 - ours as i64);
+                self.health(|health| {
+                    let way = health.rtt.unwrap_or_default().as_millis() as i64 / 2;
+                    health.clock = Some((now as i64).saturating_add(way).saturating_sub(ours as i64));
+                });
+                self.hub.reported(node, report);
                 if self.linked.as_ref() != Some(&linked) {
                     self.hub.inbox.linked(node, self.link.id, linked.clone());
                     self.linked = Some(linked);
@@ -97,12 +109,15 @@ impl Reader<'_> {
                 let _ = self.pong.try_send(number);
             }
             Frame::Pong { number } => self.health(|health| {
-                if let Some((_, at)) = health.pinged.filter(|(pinged, _)| *pinged == number) {
-                    health.rtt = Some(at.elapsed());
+                if let Some((pinged, at)) = health.pinged.filter(|(pinged, _)| *pinged >= number) {
+                    health.unanswered = pinged - number;
+                    if pinged == number {
+                        health.rtt = Some(at.elapsed());
+                    }
                 }
             }),
             Frame::Bye(reason) => return Some(reason),
-            Frame::Hello(_) | Frame::Proof { .. } | Frame::Welcome { .. } | Frame::Refused(_) => {
+            Frame::Hello(_) | Frame::Proof { .. } | Frame::Welcome { .. } | Frame::Refused { .. } => {
                 return Some("it began again on the same connection".to_owned());
             }
         }
@@ -158,9 +173,12 @@ impl Writer<'_> {
 
     fn ping(&mut self) -> Frame {
         self.pings += 1;
+        let report = self.hub.members.self_report(self.link.node);
+        let linked = self.hub.linked();
         let mut health = self.link.health.lock().unwrap_or_else(PoisonError::into_inner);
         health.pinged = Some((self.pings, Instant::now()));
-        Frame::Ping { number: self.pings, now: unix_millis(self.hub), linked: self.hub.linked() }
+        health.unanswered += 1;
+        Frame::Ping { number: self.pings, now: unix_millis(self.hub), linked, report }
     }
 
     async fn write(&mut self, frames: &[Frame]) -> io::Result<()> {
@@ -171,14 +189,25 @@ impl Writer<'_> {
     }
 }
 
+/// Returns a message that keeps no other bytes in memory than its own: a small one would keep all that was read with it.
+fn on_its_own(message: Bytes) -> Bytes {
+    if message.len() < SMALL { Bytes::copy_from_slice(&message) } else { message }
+}
+
 fn unix_millis(hub: &Hub) -> u64 {
     hub.rt.now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_millis() as u64
 }
 
-fn broken(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::TimedOut => "no answer".to_owned(),
-        io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-        _ => error.to_string(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_message_does_not_keep_the_buffer_that_it_was_read_into() {
+        for (len, is_copied) in [(0, true), (SMALL - 1, true), (SMALL, false)] {
+            let buffer = Bytes::from(vec![7; 2 * SMALL]);
+            let message = on_its_own(buffer.slice(1..1 + len));
+            assert_eq!((&message[..], buffer.is_unique()), (&vec![7; len][..], is_copied));
+        }
     }
 }

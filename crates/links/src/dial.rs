@@ -8,8 +8,10 @@ use rt::{Connect, Connection, Keepalive};
 use share::{Lane, Node};
 
 use crate::backoff::Backoff;
-use crate::handshake::{Failed, PATIENCE, meet};
+use crate::failed::{Failed, PATIENCE};
+use crate::handshake::meet;
 use crate::hub::Hub;
+use crate::settle::settle;
 
 /// Finds a dead peer behind a connection that only waits, as the bulk lane does.
 pub(crate) const KEEPALIVE: Keepalive =
@@ -23,22 +25,28 @@ pub(crate) async fn dial(hub: Arc<Hub>, address: String, lane: Lane) {
         hub.lacks(node, lane).await;
         match attempt(&hub, &address, lane, &mut node).await {
             Ok(()) => backoff.reset(),
-            Err(Failed::Myself) => return,
             // Both dialled at once, and the other connection was chosen.
             Err(Failed::Linked) => {}
-            Err(failed) => hub.log(&address, &failed),
+            Err(failed) => {
+                hub.dialled_in_vain(&address, &failed);
+                if matches!(failed, Failed::Myself) {
+                    return;
+                }
+            }
         }
         let (least, most) = backoff.next();
-        tokio::time::sleep(hub.rt.between(least, most)).await;
+        // Somebody who was just accepted need not wait.
+        let _ = tokio::time::timeout(hub.rt.between(least, most), hub.decided()).await;
     }
 }
 
 async fn attempt(hub: &Arc<Hub>, address: &str, lane: Lane, node: &mut Option<Node>) -> Result<(), Failed> {
     let connection = connect(hub, address).await?;
     let settled = async {
-        let met = meet(hub, connection.stream, connection.peer, Some(lane)).await?;
+        let met =
+            meet(hub, connection.stream, connection.peer, Some(lane), |found| hub.answered(address, found)).await?;
         *node = Some(met.node);
-        hub.settle(met).await
+        settle(hub, met).await
     };
     tokio::time::timeout(PATIENCE, settled).await.map_err(|_| Failed::Slow)?
 }
@@ -46,15 +54,16 @@ async fn attempt(hub: &Arc<Hub>, address: &str, lane: Lane, node: &mut Option<No
 /// Tries all addresses of a host.
 async fn connect(hub: &Hub, address: &str) -> Result<Connection, Failed> {
     let (host, port) = split(address, hub.options.listen.port());
-    let mut last = None;
-    for to in hub.rt.net().resolve(host, port).await? {
+    let unknown = |error| Failed::Name { host: host.to_owned(), error };
+    let mut last = unknown(std::io::ErrorKind::NotFound.into());
+    for to in hub.rt.net().resolve(host, port).await.map_err(unknown)? {
         let connect = Connect { keepalive: Some(KEEPALIVE), timeout: PATIENCE, ..Connect::to(to) };
         match hub.rt.net().connect(&connect).await {
             Ok(connection) => return Ok(connection),
-            Err(error) => last = Some(error),
+            Err(error) => last = Failed::Unreachable { to, error },
         }
     }
-    Err(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into()).into())
+    Err(last)
 }
 
 /// Splits `host`, `host:port`, `v6` and `[v6]:port`.

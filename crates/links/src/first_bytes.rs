@@ -2,10 +2,12 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use rt::BoxStream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+use crate::frame::MAX_STRANGER;
 
 /// What begins a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,23 +41,30 @@ impl Peer {
     }
 }
 
-/// A stream whose first byte has been read already, and is read again.
+/// A stream whose first byte has been read already, and is read again. What a stranger may send on it is bounded.
 pub(crate) struct Peeked {
     first: Option<u8>,
+    /// How many bytes a stranger may still send, those of TLS itself included; `None` for members.
+    allowance: Option<usize>,
     stream: BoxStream,
 }
 
 impl Peeked {
     /// Wraps a stream of which nothing has been read.
     pub fn whole(stream: BoxStream) -> Self {
-        Peeked { first: None, stream }
+        Peeked { first: None, allowance: Some(MAX_STRANGER), stream }
+    }
+
+    /// Notes that the peer has proven that it is a member.
+    pub fn trust(&mut self) {
+        self.allowance = None;
     }
 }
 
 /// Waits for the first byte.
 pub(crate) async fn peek(mut stream: BoxStream) -> io::Result<(Peer, Peeked)> {
     let first = stream.read_u8().await?;
-    Ok((Peer::of(first), Peeked { first: Some(first), stream }))
+    Ok((Peer::of(first), Peeked { first: Some(first), ..Peeked::whole(stream) }))
 }
 
 impl AsyncRead for Peeked {
@@ -66,7 +75,15 @@ impl AsyncRead for Peeked {
             into.put_slice(&[first]);
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.stream).poll_read(context, into)
+        if self.allowance == Some(0) {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "a stranger sends more than is read");
+            return Poll::Ready(Err(error));
+        }
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        let read = into.filled().len() - before;
+        self.allowance = self.allowance.map(|left| left.saturating_sub(read));
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -103,5 +120,17 @@ mod tests {
             assert_eq!(all, bytes);
             assert_eq!(found.refusal().is_none(), peer == Peer::Tls);
         }
+    }
+
+    #[tokio::test]
+    async fn a_stranger_may_send_only_so_many_bytes_whatever_they_are() {
+        let stream = || Box::new(std::io::Cursor::new(vec![0x16; 1 << 20]));
+        let (_, mut stranger) = peek(stream()).await.unwrap();
+        let mut all = Vec::new();
+        assert_eq!(stranger.read_to_end(&mut all).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!((MAX_STRANGER..2 * MAX_STRANGER + 1).contains(&all.len()), "{}", all.len());
+        let (_, mut member) = peek(stream()).await.unwrap();
+        member.trust();
+        assert_eq!(member.read_to_end(&mut Vec::new()).await.unwrap(), 1 << 20);
     }
 }

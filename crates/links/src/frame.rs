@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// The maximum length of a frame of a member.
 pub(crate) const MAX_FRAME: usize = 576 * 1024;
 
-/// What a stranger may send altogether.
+/// How many bytes a stranger may send altogether.
 pub(crate) const MAX_STRANGER: usize = 64 * 1024;
 
 const HEADER: usize = 4;

@@ -1,86 +1,23 @@
 //! From a TCP connection to a proven member: TLS, `hello` both ways, and proofs if the two do not know each other.
 
-use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use bytes::Bytes;
 use crypto::MEMBER_KEY_LEN;
 use rt::BoxStream;
-use share::{Lane, Malformed, Node};
-use tokio::io::AsyncWriteExt;
+use share::{Lane, Node};
 
 use crate::checks::{Facts, Refusal, judge};
+use crate::failed::Failed;
 use crate::first_bytes::{Peeked, peek};
-use crate::frame::{self, FrameReader};
+use crate::frame::FrameReader;
 use crate::hub::Hub;
 use crate::kind::{FORMAT, Frame, Hello, OLDEST_FORMAT};
 use crate::members::{Newcomer, Standing};
-use crate::options::Credentials;
+use crate::met::Met;
 use crate::proof::{self, Transcript};
-use crate::tls::{self, TlsStream};
-
-/// How long a stranger may take until it is known.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Why a connection became no link.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
-    #[error("{0}")]
-    Connection(#[from] io::Error),
-    #[error("no TLS: {0}")]
-    Tls(#[from] openssl::ssl::Error),
-    #[error("no TLS: {0}")]
-    Library(#[from] openssl::error::ErrorStack),
-    #[error("{0}")]
-    Malformed(#[from] Malformed),
-    #[error("{0}")]
-    NoTls(&'static str),
-    #[error("the peer has no member key")]
-    NoKey,
-    #[error("the address is that of this member")]
-    Myself,
-    #[error("unexpected {0}")]
-    Unexpected(&'static str),
-    /// This member refuses the peer.
-    #[error("{0}")]
-    Refuse(Refusal),
-    /// The peer refuses this member.
-    #[error("refused there: {0:?}")]
-    Refused(String),
-    /// The peer has a connection for this lane.
-    #[error("there is a link already")]
-    Linked,
-    #[error("no answer in {} s", PATIENCE.as_secs())]
-    Slow,
-}
-
-impl Failed {
-    /// Returns the reason in one word, by which repeated lines of the log are found.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Failed::Connection(_) => "connection",
-            Failed::Tls(_) | Failed::Library(_) => "tls",
-            Failed::Malformed(_) | Failed::Unexpected(_) => "malformed",
-            Failed::NoTls(reason) => reason,
-            Failed::NoKey => "key",
-            Failed::Myself => "myself",
-            Failed::Refuse(refusal) => refusal.word(),
-            Failed::Refused(_) => "refused",
-            Failed::Linked => "linked",
-            Failed::Slow => "slow",
-        }
-    }
-}
-
-/// A connection whose peer is a proven member.
-pub(crate) struct Met {
-    pub stream: TlsStream,
-    pub reader: FrameReader,
-    pub node: Node,
-    pub hello: Hello,
-    pub dialled: bool,
-}
+use crate::status::WaitingMember;
+use crate::tls;
 
 /// Who the peer is, by its key.
 struct Peer {
@@ -90,35 +27,15 @@ struct Peer {
     dialled: bool,
 }
 
-impl Met {
-    /// Writes a frame.
-    pub async fn send(&mut self, frame: &Frame) -> io::Result<()> {
-        let mut out = Vec::new();
-        frame::put(&mut out, &frame.encode());
-        self.stream.write_all(&out).await?;
-        self.stream.flush().await
-    }
-
-    /// Waits for the next frame of a kind that this version knows.
-    pub async fn receive(&mut self) -> Result<Frame, Failed> {
-        receive(&mut self.stream, &mut self.reader).await
-    }
-}
-
-async fn receive(stream: &mut TlsStream, reader: &mut FrameReader) -> Result<Frame, Failed> {
-    loop {
-        let packed = reader.next(stream).await?;
-        match Frame::decode(&packed)? {
-            Some(Frame::Refused(reason)) => return Err(Failed::Refused(reason)),
-            Some(Frame::Bye(_)) => return Err(Failed::Linked),
-            Some(frame) => return Ok(frame),
-            None => {}
-        }
-    }
-}
-
 /// Proves both sides to each other. Says why to a peer that is refused.
-pub(crate) async fn meet(hub: &Hub, stream: BoxStream, address: SocketAddr, dial: Option<Lane>) -> Result<Met, Failed> {
+/// `found` learns who the peer is, also if it is refused.
+pub(crate) async fn meet(
+    hub: &Hub,
+    stream: BoxStream,
+    address: SocketAddr,
+    dial: Option<Lane>,
+    found: impl FnOnce(Node),
+) -> Result<Met, Failed> {
     let dialled = dial.is_some();
     let stream = match dialled {
         true => Peeked::whole(stream),
@@ -136,19 +53,26 @@ pub(crate) async fn meet(hub: &Hub, stream: BoxStream, address: SocketAddr, dial
     if node == hub.node {
         return Err(Failed::Myself);
     }
+    found(node);
     let peer = Peer { node, key, address, dialled };
-    let hello = Hello { lane: dial.unwrap_or(Lane::Talk), ..own_hello(hub, node) };
+    let hello = Hello { lane: dial.unwrap_or(Lane::Talk), ..own_hello(hub, &peer) };
     let mut met = Met { stream, reader: FrameReader::of_stranger(), node, hello, dialled };
     match greet(hub, &mut met, &peer).await {
         Ok(()) => {
-            met.reader.trust();
+            met.trust();
             Ok(met)
         }
-        Err(Failed::Refuse(refusal)) => {
-            met.send(&Frame::Refused(refusal.to_string())).await?;
-            Err(Failed::Refuse(refusal))
+        Err(failed) => {
+            if hub.members.standing(node) == Standing::Member {
+                hub.refused(node, &failed);
+            }
+            if let Failed::Refuse(refusal) = &failed {
+                let frame = Frame::Refused { reason: refusal.to_string(), word: refusal.word().to_owned() };
+                // Why it was refused says more than why it could not be told.
+                let _ = met.send(&frame).await;
+            }
+            Err(failed)
         }
-        Err(failed) => Err(failed),
     }
 }
 
@@ -177,54 +101,72 @@ async fn greet(hub: &Hub, met: &mut Met, peer: &Peer) -> Result<(), Failed> {
         exchange_proofs(hub, met, peer, &theirs).await?;
     }
     if standing == Standing::Stranger {
-        let newcomer = Newcomer {
-            node: peer.node,
-            name: theirs.name.clone(),
-            key: peer.key,
-            addresses: theirs.addresses.clone(),
-            role: theirs.role,
-        };
         let refused = |reason| Failed::Refuse(Refusal::Admission { name: theirs.name.clone(), reason });
-        hub.members.admit(&newcomer).map_err(refused)?;
+        hub.members.admit(&newcomer(peer, &theirs)).map_err(refused)?;
     }
     met.hello = Hello { lane: own.lane, ..theirs };
     Ok(())
 }
 
+fn newcomer(peer: &Peer, hello: &Hello) -> Newcomer {
+    let (name, addresses) = (hello.name.clone(), hello.addresses.clone());
+    Newcomer { node: peer.node, name, key: peer.key, addresses, role: hello.role }
+}
+
 async fn exchange_proofs(hub: &Hub, met: &mut Met, peer: &Peer, theirs: &Hello) -> Result<(), Failed> {
     let credentials = &hub.options.credentials;
-    let name = || theirs.name.clone();
-    let how = proof::common(credentials, theirs).ok_or_else(|| Failed::Refuse(Refusal::NoProof { name: name() }))?;
+    let common = proof::common(credentials.secret.is_some(), &hub.fingers, theirs);
+    let how = common.ok_or_else(|| nothing_in_common(hub, met, peer, theirs))?;
     let (dialler, listener) = if peer.dialled { (hub.node, peer.node) } else { (peer.node, hub.node) };
     let transcript = Transcript { exporter: tls::exporter(&met.stream)?, dialler, listener };
-    let own = proof::make(credentials, how, &transcript, peer.dialled);
-    let own = own.ok_or_else(|| Failed::Refuse(Refusal::NoProof { name: name() }))?;
-    let own = Frame::Proof { how, bytes: own };
+    let own = || {
+        let bytes =
+            proof::make(credentials, how, &transcript, peer.dialled).ok_or(Failed::Unexpected("kind of proof"))?;
+        Ok::<_, Failed>(Frame::Proof { how, bytes })
+    };
     if peer.dialled {
-        met.send(&own).await?;
+        met.send(&own()?).await?;
     }
-    let Frame::Proof { how, bytes } = met.receive().await? else {
+    let Frame::Proof { how: shown, bytes } = met.receive().await? else {
         return Err(Failed::Unexpected("frame before proof"));
     };
-    if !proof::is_right(credentials, (how, &bytes), &transcript, !peer.dialled) {
+    if shown != how || !proof::is_right(credentials, (how, &bytes), &transcript, !peer.dialled) {
         // Addresses that this member dials are its own choice: they are not refused because they answer wrongly.
         if !peer.dialled {
             hub.wrong_proof(peer.address.ip());
         }
-        return Err(Failed::Refuse(Refusal::Proof { name: name() }));
+        return Err(Failed::Refuse(Refusal::Proof { name: theirs.name.clone() }));
     }
+    // A signature takes long: it is made only for a dialler that has proven itself.
     if !peer.dialled {
-        met.send(&own).await?;
+        met.send(&own()?).await?;
     }
     Ok(())
+}
+
+/// Lets a newcomer wait until a person accepts it. Returns why there is no link yet.
+fn nothing_in_common(hub: &Hub, met: &Met, peer: &Peer, theirs: &Hello) -> Failed {
+    let name = theirs.name.clone();
+    if met.hello.knows_you {
+        return Failed::Refuse(Refusal::NotAccepted { name });
+    }
+    let newcomer = newcomer(peer, theirs);
+    hub.waits(WaitingMember { newcomer, info: theirs.info(), address: peer.address.ip(), since: hub.rt.now() });
+    Failed::Refuse(Refusal::NoProof { name })
 }
 
 fn now(hub: &Hub) -> u64 {
     hub.rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-fn own_hello(hub: &Hub, peer: Node) -> Hello {
+fn own_hello(hub: &Hub, peer: &Peer) -> Hello {
     let options = &hub.options;
+    let pinned = || options.credentials.pins(&peer.key);
+    let knows_you = match hub.members.standing(peer.node) {
+        Standing::Member => true,
+        Standing::Stranger => pinned(),
+        Standing::Removed => false,
+    };
     Hello {
         format: FORMAT,
         oldest_format: OLDEST_FORMAT,
@@ -232,18 +174,14 @@ fn own_hello(hub: &Hub, peer: Node) -> Hello {
         name: options.name.clone(),
         lane: Lane::Talk,
         boot: hub.boot,
-        lost: hub.lost(peer),
-        knows_you: hub.members.standing(peer) == Standing::Member,
+        lost: hub.lost(peer.node),
+        knows_you,
         role: options.role,
         addresses: options.addresses.clone(),
-        master_key: hub.fingers.0.clone(),
-        sign_key: hub.fingers.1.clone(),
+        secret: options.credentials.secret.is_some(),
+        master_key: hub.fingers.master_key.clone(),
+        sign_key: hub.fingers.sign_key.clone(),
         now: now(hub),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
-}
-
-/// Returns the digests of the keys that members may have in common.
-pub(crate) fn fingers(own: &Credentials) -> (Bytes, Bytes) {
-    (proof::finger(own.master_key.as_ref()), proof::finger(own.sign_key.as_ref()))
 }

@@ -1,28 +1,31 @@
 //! What all connections of a member share: who is linked, what waits to be sent, what strangers may cost.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use openssl::error::ErrorStack;
 use openssl::ssl::SslContext;
 use rt::Rt;
 use share::{Lane, Node, SendResult, To};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use wire::Network;
 
-use crate::connection;
+use crate::failed::Failed;
 use crate::guard::Guard;
-use crate::handshake::{Failed, Met, fingers};
 use crate::inbox::Inbox;
-use crate::kind::Frame;
-use crate::members::{Members, Standing};
+use crate::members::{Members, SelfReport, Standing};
 use crate::options::Options;
 use crate::pair::{Candidate, Change, ConnectionId, LinkNumber, Pair};
+use crate::proof::{Fingers, fingers};
 use crate::queue::{LaneQueue, Pushed};
+use crate::roster::Roster;
+use crate::status::{LinkStatus, PeerInfo, WaitingMember};
 use crate::tls;
 
 /// The middle of all connections of a member.
@@ -33,17 +36,20 @@ pub(crate) struct Hub {
     pub node: Node,
     pub boot: u64,
     pub tls: SslContext,
-    pub fingers: (Bytes, Bytes),
+    pub fingers: Fingers,
     pub inbox: Inbox,
     state: Mutex<State>,
     guard: Mutex<Guard>,
     /// Changes with each connection that comes or goes.
     changed: watch::Sender<()>,
+    /// Members were decided about: whoever was refused is dialled at once.
+    decided: Notify,
 }
 
 #[derive(Default)]
 struct State {
     next: u64,
+    roster: Roster,
     peers: BTreeMap<Node, Peer>,
     connections: HashMap<ConnectionId, (Node, AbortHandle)>,
     stopped: bool,
@@ -52,6 +58,18 @@ struct State {
 struct Peer {
     pair: Pair,
     link: Option<Arc<Link>>,
+}
+
+/// A proven connection that may become part of a link.
+pub(crate) struct Offer {
+    pub node: Node,
+    pub lane: Lane,
+    pub dialled: bool,
+    /// The boot of the peer.
+    pub boot: u64,
+    /// The last link that the peer has lost.
+    pub lost: LinkNumber,
+    pub info: PeerInfo,
 }
 
 /// What the connections of one link share.
@@ -69,8 +87,10 @@ pub(crate) struct Link {
 pub(crate) struct Health {
     pub pinged: Option<(u64, Instant)>,
     pub rtt: Option<Duration>,
-    /// By how many milliseconds the clock of the peer is ahead, its way here included.
-    pub clock: i64,
+    /// By how many milliseconds the clock of the peer is ahead.
+    pub clock: Option<i64>,
+    /// Heartbeats that the peer has not answered.
+    pub unanswered: u64,
 }
 
 impl Hub {
@@ -81,7 +101,8 @@ impl Hub {
         let boot = u64::from_le_bytes(rt.bytes()) >> 1;
         let fingers = fingers(&options.credentials);
         let (state, guard, changed) = (Mutex::default(), Mutex::default(), watch::Sender::new(()));
-        Ok(Hub { rt, options, members, node, boot, tls, fingers, inbox: Inbox::default(), state, guard, changed })
+        let (inbox, decided) = (Inbox::default(), Notify::new());
+        Ok(Hub { rt, options, members, node, boot, tls, fingers, inbox, state, guard, changed, decided })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -92,27 +113,102 @@ impl Hub {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time of both clocks: the one that never jumps, and the wall clock.
+    fn time(&self) -> (std::time::Instant, SystemTime) {
+        (Instant::now().into_std(), self.rt.now())
+    }
+
     // === strangers ===
 
     pub fn enter(&self, address: IpAddr) -> bool {
-        self.guard().enter(address, Instant::now().into_std())
+        self.guard().enter(address.into(), self.time().0)
     }
 
     pub fn leave(&self, address: IpAddr) {
-        self.guard().leave(address);
+        self.guard().leave(address.into());
     }
 
     pub fn wrong_proof(&self, address: IpAddr) {
-        self.guard().wrong_proof(address, Instant::now().into_std());
+        self.guard().wrong_proof(address.into(), self.time().0);
     }
 
-    /// Logs why a connection became no link, once an hour for each address and reason.
-    pub fn log(&self, address: &str, failed: &Failed) {
-        if self.guard().may_log(address, failed.word(), Instant::now().into_std()) {
+    /// Notes that a member has proven itself from this address.
+    pub fn proven(&self, address: IpAddr) {
+        self.guard().proven(address.into(), self.time().0);
+    }
+
+    /// Notes and logs why a connection from this address became no link.
+    pub fn answered_in_vain(&self, address: IpAddr, failed: &Failed) {
+        self.guard().failed(address.into(), self.time().0);
+        self.log(&Network::from(address).to_string(), &address, failed);
+    }
+
+    /// Notes and logs why dialling this address gave no link.
+    pub fn dialled_in_vain(&self, address: &str, failed: &Failed) {
+        self.state().roster.failed(address, failed, self.time().0);
+        if !matches!(failed, Failed::Linked | Failed::Myself) {
+            self.log(address, &address, failed);
+        }
+    }
+
+    /// Logs why a connection became no link, once an hour for each place and reason.
+    fn log(&self, place: &str, address: &dyn fmt::Display, failed: &Failed) {
+        if self.guard().may_log(place, failed.word(), self.time().0) {
             tracing::warn!("no link with the master at {address}: {failed}");
         } else {
             tracing::debug!("no link with the master at {address}: {failed}");
         }
+    }
+
+    /// Notes that a newcomer could not prove that it belongs to the set.
+    pub fn waits(&self, waiting: WaitingMember) {
+        let newcomer = waiting.newcomer.clone();
+        if self.state().roster.waits(waiting) {
+            self.members.waits(&newcomer);
+        }
+    }
+
+    // === what people ask ===
+
+    pub fn set_addresses(&self, addresses: &[String]) {
+        self.state().roster.set_addresses(addresses, self.time().1);
+    }
+
+    /// Notes who has answered at an address that was dialled.
+    pub fn answered(&self, address: &str, node: Node) {
+        self.state().roster.answered(address, node);
+    }
+
+    /// Notes why a member is not linked.
+    pub fn refused(&self, node: Node, failed: &Failed) {
+        self.state().roster.refused(node, failed, self.time());
+    }
+
+    /// Notes a report of a member.
+    pub fn reported(&self, node: Node, report: SelfReport) {
+        self.state().roster.reported(node, report);
+    }
+
+    pub fn info(&self, node: Node) -> Option<PeerInfo> {
+        self.state().roster.info(node).cloned()
+    }
+
+    /// Returns the newcomers that wait. One that was accepted meanwhile does not.
+    pub fn waiting(&self) -> Vec<WaitingMember> {
+        let mut waiting = self.state().roster.waiting().to_vec();
+        waiting.retain(|waiting| self.members.standing(waiting.newcomer.node) == Standing::Stranger);
+        waiting
+    }
+
+    pub fn statuses(&self) -> Vec<LinkStatus> {
+        let mut statuses = self.state().roster.statuses();
+        for status in &mut statuses {
+            let Some(link) = status.node.and_then(|node| self.up(To::Member(node)).pop()) else { continue };
+            let health = *link.health.lock().unwrap_or_else(PoisonError::into_inner);
+            (status.rtt, status.clock, status.unanswered) = (health.rtt, health.clock, health.unanswered);
+            status.queue_bytes = link.queues.iter().map(LaneQueue::bytes).sum();
+        }
+        statuses
     }
 
     // === links ===
@@ -132,49 +228,41 @@ impl Hub {
         }
     }
 
-    /// Makes a proven connection part of the link, if both members agree.
-    pub async fn settle(self: &Arc<Self>, mut met: Met) -> Result<(), Failed> {
-        let decides = self.node < met.node;
-        let decisions = self.members.decisions();
-        if !decides {
-            met.send(&Frame::Welcome { number: 0, decisions: decisions.clone() }).await?;
-        }
-        let Frame::Welcome { number, decisions: theirs } = met.receive().await? else {
-            return Err(Failed::Unexpected("frame before welcome"));
-        };
-        self.members.learn(theirs);
-        match self.join(met, number, decisions) {
-            None => Ok(()),
-            Some(mut met) => {
-                met.send(&Frame::Bye(Failed::Linked.to_string())).await?;
-                Err(Failed::Linked)
-            }
-        }
+    /// Waits until members were decided about.
+    pub async fn decided(&self) {
+        self.decided.notified().await;
     }
 
-    /// Adds a connection to its link; gives it back if it does not count.
-    fn join(self: &Arc<Self>, met: Met, number: u64, decisions: Vec<Bytes>) -> Option<Met> {
-        let (node, lane) = (met.node, met.hello.lane);
+    /// Adds a proven connection to its link, and lets `spawn` run it; gives it back if it does not count.
+    pub fn join<C>(
+        &self,
+        offer: Offer,
+        number: u64,
+        connection: C,
+        spawn: impl FnOnce((ConnectionId, u64), Arc<Link>, C) -> AbortHandle,
+    ) -> Option<C> {
+        let Offer { node, lane, boot, lost, .. } = offer;
         let mut state = self.state();
-        if state.stopped {
-            return Some(met);
+        // It may have been removed since it has proven itself.
+        if state.stopped || self.members.standing(node) == Standing::Removed {
+            return Some(connection);
         }
         state.next += 1;
         let id = state.next;
-        let dialled_by_lower = met.dialled == (self.node < node);
-        let new = Candidate { id, lane, dialled_by_lower, boot: met.hello.boot, lost: met.hello.lost };
+        let dialled_by_lower = offer.dialled == (self.node < node);
+        let new = Candidate { id, lane, dialled_by_lower, boot, lost };
         let fresh = || Peer { pair: Pair::new(self.node, node, self.boot), link: None };
         let pair = &mut state.peers.entry(node).or_insert_with(fresh).pair;
         let change = if pair.decides() { pair.offer(new) } else { pair.follow(new, number) };
-        let Some(change) = change else { return Some(met) };
+        let Some(change) = change else { return Some(connection) };
         let number = pair.number();
-        let first = pair.decides().then_some(Frame::Welcome { number, decisions });
         self.apply(&mut state, node, &change, "another connection took its place");
         let link = self.link(&mut state, node);
-        let task = connection::run(self.clone(), link.clone(), (id, lane), met, first);
-        let handle = self.rt.spawn(task).abort_handle();
+        state.roster.introduced(node, offer.info, self.time().1);
+        let handle = spawn((id, number), link.clone(), connection);
         state.connections.insert(id, (node, handle));
         if change.up {
+            state.roster.up(node, self.time().1);
             self.inbox.up(node, link.id);
             link.up.send_replace(true);
         }
@@ -216,6 +304,7 @@ impl Hub {
             peer.link = None;
         }
         if change.down {
+            state.roster.down(node, reason, self.time());
             self.inbox.down(node, reason);
         }
     }
@@ -228,9 +317,11 @@ impl Hub {
             let change = state.peers.get_mut(&node).map(|peer| peer.pair.end()).unwrap_or_default();
             self.apply(&mut state, node, &change, "it was removed from the set");
             state.peers.remove(&node);
+            state.roster.forget(node);
         }
         drop(state);
         self.changed.send_replace(());
+        self.decided.notify_waiters();
     }
 
     /// Returns the members that are linked.
@@ -254,6 +345,7 @@ impl Hub {
         let full = |link: &Arc<Link>| match link.queues[lane as usize].push(message.clone()) {
             Pushed::Queued => false,
             Pushed::Full { first } => {
+                self.state().roster.dropped(link.node);
                 if first {
                     self.inbox.overflowed(link.node);
                 }

@@ -3,10 +3,13 @@
 use bytes::Bytes;
 use share::fields::{Fields, MAX_NAME, node, number, packed};
 use share::member::Role;
-use share::{Lane, Malformed, Node};
+use share::{Class, Classes, Lane, Malformed, Node};
 use value::Value;
+use wire::MinionId;
 
+use crate::members::SelfReport;
 use crate::pair::LinkNumber;
+use crate::status::PeerInfo;
 
 /// The number of this format, and of the oldest that this version understands.
 pub(crate) const FORMAT: u64 = 1;
@@ -15,8 +18,17 @@ pub(crate) const OLDEST_FORMAT: u64 = 1;
 /// Values in a frame of a link, those of a member's decisions not counted: they are bytes.
 const MOST_VALUES: usize = 1_024;
 
-/// Addresses, and fingerprints, in a `hello`.
+/// Addresses in a `hello`.
 const MOST_ADDRESSES: usize = 16;
+
+/// Classes of records that a member may name, those of later versions included.
+const MOST_CLASSES: usize = 64;
+
+/// A packed decision with its signature.
+const MAX_PACKED: usize = share::MAX_DECISION + 256;
+
+/// Bytes of decisions in a `welcome`. What does not fit is found by comparing.
+const MAX_DECISIONS: usize = 512 * 1024;
 
 /// Members in a `ping` and decisions in a `welcome`.
 const MOST_MEMBERS: usize = 512;
@@ -39,6 +51,8 @@ pub(crate) struct Hello {
     pub knows_you: bool,
     pub role: Role,
     pub addresses: Vec<String>,
+    /// The sender has a secret of the set, and so wants a proof by it.
+    pub secret: bool,
     /// SHA-256 of the public halves of the master key and the signing key, empty if there is none.
     pub master_key: Bytes,
     pub sign_key: Bytes,
@@ -71,16 +85,24 @@ pub(crate) enum Frame {
         how: How,
         bytes: Bytes,
     },
-    /// The number of the link, 0 from the member that does not decide; packed decisions about members.
+    /// The first frame to a peer that is proven. What only members may know stands here and not in `hello`.
     Welcome {
+        /// The number of the link, 0 from the member that does not decide.
         number: u64,
+        /// Packed decisions about members.
         decisions: Vec<Bytes>,
+        report: SelfReport,
     },
-    Refused(String),
+    Refused {
+        reason: String,
+        /// The reason in one word, by which the peer finds its own words.
+        word: String,
+    },
     Ping {
         number: u64,
         now: u64,
         linked: Vec<Node>,
+        report: SelfReport,
     },
     Pong {
         number: u64,
@@ -95,17 +117,17 @@ impl Frame {
         let fields = match self {
             Frame::Hello(hello) => hello.fields(),
             Frame::Proof { how, bytes } => vec!["proof".into(), how.name().into(), Value::bytes(bytes.clone())],
-            Frame::Welcome { number: link, decisions } => {
-                let decisions = decisions.iter().map(|packed| Value::bytes(packed.clone())).collect();
-                vec!["welcome".into(), number(*link), Value::List(decisions)]
+            Frame::Welcome { number: link, decisions, report } => {
+                let decisions = within(decisions).map(|packed| Value::bytes(packed.clone())).collect();
+                vec!["welcome".into(), number(*link), Value::List(decisions), report.field()]
             }
-            Frame::Refused(reason) => vec!["refused".into(), reason.as_str().into()],
-            Frame::Ping { number: ping, now, linked } => {
-                let linked = linked.iter().copied().map(node).collect();
-                vec!["ping".into(), number(*ping), number(*now), Value::List(linked)]
+            Frame::Refused { reason, word } => vec!["refused".into(), shown(reason).into(), word.as_str().into()],
+            Frame::Ping { number: ping, now, linked, report } => {
+                let linked = linked.iter().take(MOST_MEMBERS).copied().map(node).collect();
+                vec!["ping".into(), number(*ping), number(*now), Value::List(linked), report.field()]
             }
             Frame::Pong { number: ping } => vec!["pong".into(), number(*ping)],
-            Frame::Bye(reason) => vec!["bye".into(), reason.as_str().into()],
+            Frame::Bye(reason) => vec!["bye".into(), shown(reason).into()],
             Frame::Message(content) => vec!["message".into(), Value::bytes(content.clone())],
         };
         packed(fields)
@@ -128,11 +150,14 @@ impl Frame {
                 let mut list = fields.list("decisions", MOST_MEMBERS)?;
                 let mut decisions = Vec::new();
                 while list.left() > 0 {
-                    decisions.push(list.bytes("a decision", share::MAX_DECISION + 256)?);
+                    decisions.push(list.bytes("a decision", MAX_PACKED)?);
                 }
-                Frame::Welcome { number, decisions }
+                Frame::Welcome { number, decisions, report: SelfReport::read(&mut fields)? }
             }
-            "refused" => Frame::Refused(fields.text("a reason", MAX_REASON)?),
+            "refused" => Frame::Refused {
+                reason: plain(&mut fields, "a reason", MAX_REASON)?,
+                word: plain(&mut fields, "a word", 32)?,
+            },
             "ping" => {
                 let (number, now) = (fields.number("a number")?, fields.number("a time")?);
                 let mut list = fields.list("linked members", MOST_MEMBERS)?;
@@ -140,19 +165,92 @@ impl Frame {
                 while list.left() > 0 {
                     linked.push(list.node()?);
                 }
-                Frame::Ping { number, now, linked }
+                Frame::Ping { number, now, linked, report: SelfReport::read(&mut fields)? }
             }
             "pong" => Frame::Pong { number: fields.number("a number")? },
-            "bye" => Frame::Bye(fields.text("a reason", MAX_REASON)?),
+            "bye" => Frame::Bye(plain(&mut fields, "a reason", MAX_REASON)?),
             "message" => Frame::Message(fields.bytes("a message", share::message::MAX_MESSAGE)?),
             _ => return Ok(None),
         }))
     }
 }
 
+/// Returns the decisions that fit into one frame.
+fn within(decisions: &[Bytes]) -> impl Iterator<Item = &Bytes> {
+    let mut left = MAX_DECISIONS;
+    let fits = move |packed: &&Bytes| {
+        // Each has a head of up to five bytes.
+        let len = packed.len() + 5;
+        let fits = len <= left;
+        left = left.saturating_sub(len);
+        fits
+    };
+    decisions.iter().filter(|packed| packed.len() <= MAX_PACKED).take(MOST_MEMBERS).take_while(fits)
+}
+
+/// Returns a reason in a form that its reader takes.
+fn shown(reason: &str) -> String {
+    let plain = |character: char| if character.is_control() { ' ' } else { character };
+    let mut text: String = reason.chars().map(plain).collect();
+    text.truncate(text.floor_char_boundary(MAX_REASON));
+    text
+}
+
+/// Reads a text that people are shown: it must not change the terminal or the log that shows it.
+fn plain(fields: &mut Fields, what: &'static str, max: usize) -> Result<String, Malformed> {
+    let text = fields.text(what, max)?;
+    if text.chars().any(char::is_control) { Err(Malformed(what)) } else { Ok(text) }
+}
+
+impl SelfReport {
+    fn field(&self) -> Value {
+        let classes = self.classes.iter().map(|class| number(u64::from(class.number()))).collect();
+        Value::List(vec![
+            Value::List(classes),
+            number(self.minions),
+            number(self.highest),
+            number(self.highest_of_peer),
+            number(self.compared),
+        ])
+    }
+
+    fn read(fields: &mut Fields) -> Result<SelfReport, Malformed> {
+        let mut fields = fields.list("a report", MOST_VALUES)?;
+        let mut list = fields.list("classes", MOST_CLASSES)?;
+        let mut missing = Class::ALL.to_vec();
+        while list.left() > 0 {
+            let named = list.number("a class")?;
+            missing.retain(|class| u64::from(class.number()) != named);
+        }
+        Ok(SelfReport {
+            classes: Classes::without(&missing),
+            minions: fields.number("a number of minions")?,
+            highest: fields.number("a time")?,
+            highest_of_peer: fields.number("a time")?,
+            compared: fields.number("a time")?,
+        })
+    }
+}
+
 impl Hello {
+    /// Returns what the sender says about itself.
+    pub fn info(&self) -> PeerInfo {
+        let key = |digest: &Bytes| <[u8; 32]>::try_from(&digest[..]).ok();
+        PeerInfo {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            boot: self.boot,
+            role: self.role,
+            addresses: self.addresses.clone(),
+            master_key: key(&self.master_key),
+            sign_key: key(&self.sign_key),
+            report: None,
+        }
+    }
+
     fn fields(&self) -> Vec<Value> {
-        let addresses = self.addresses.iter().take(MOST_ADDRESSES).map(|address| address.as_str().into()).collect();
+        let addresses = self.addresses.iter().filter(|address| address.len() <= MAX_NAME).take(MOST_ADDRESSES);
+        let addresses = addresses.map(|address| address.as_str().into()).collect();
         vec![
             "hello".into(),
             number(self.format),
@@ -165,6 +263,7 @@ impl Hello {
             self.knows_you.into(),
             number(self.role as u64),
             Value::List(addresses),
+            self.secret.into(),
             Value::bytes(self.master_key.clone()),
             Value::bytes(self.sign_key.clone()),
             number(self.now),
@@ -175,7 +274,9 @@ impl Hello {
     fn read(mut fields: Fields) -> Result<Hello, Malformed> {
         let (format, oldest_format) = (fields.number("a format")?, fields.number("the oldest format")?);
         let cluster_id = fields.text("the id of a set", MAX_NAME)?;
-        let name = fields.text("the name of a member", MAX_NAME)?;
+        // Short ids of masters: what may be one is harmless in a log, a tag of an event and a terminal.
+        let name = MinionId::new(fields.text("the name of a member", MAX_NAME)?);
+        let name = name.map_err(|_| Malformed("the name of a member"))?.to_string();
         let lane = match fields.number("a lane")? {
             0 => Lane::Talk,
             1 => Lane::Bulk,
@@ -194,11 +295,12 @@ impl Hello {
         let mut list = fields.list("addresses", MOST_ADDRESSES)?;
         let mut addresses = Vec::new();
         while list.left() > 0 {
-            addresses.push(list.text("an address", MAX_NAME)?);
+            addresses.push(plain(&mut list, "an address", MAX_NAME)?);
         }
+        let secret = fields.flag("who has a secret")?;
         let (master_key, sign_key) = (fields.bytes("a fingerprint", 32)?, fields.bytes("a fingerprint", 32)?);
         let now = fields.number("a time")?;
-        let version = fields.text("a version", MAX_NAME)?;
+        let version = plain(&mut fields, "a version", MAX_NAME)?;
         Ok(Hello {
             format,
             oldest_format,
@@ -210,6 +312,7 @@ impl Hello {
             knows_you,
             role,
             addresses,
+            secret,
             master_key,
             sign_key,
             now,
@@ -234,6 +337,7 @@ pub(crate) mod tests {
             knows_you: true,
             role: Role::Witness,
             addresses: vec!["10.0.0.2:4520".into()],
+            secret: false,
             master_key: Bytes::from_static(&[1; 32]),
             sign_key: Bytes::new(),
             now: 1_577_836_800_000,
@@ -241,14 +345,19 @@ pub(crate) mod tests {
         }
     }
 
+    fn report() -> SelfReport {
+        let classes = Classes::without(&[Class::Data, Class::Keys]);
+        SelfReport { classes, minions: 4211, highest: 1 << 57, highest_of_peer: 3, compared: 1_577_836_800_000 }
+    }
+
     fn all() -> Vec<Frame> {
         let decisions = vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")];
         vec![
             Frame::Hello(hello()),
             Frame::Proof { how: How::SignKey, bytes: Bytes::from_static(&[2; 256]) },
-            Frame::Welcome { number: 3, decisions },
-            Frame::Refused("because".into()),
-            Frame::Ping { number: 4, now: 5, linked: vec![Node([6; 8])] },
+            Frame::Welcome { number: 3, decisions, report: report() },
+            Frame::Refused { reason: "because".into(), word: "clock".into() },
+            Frame::Ping { number: 4, now: 5, linked: vec![Node([6; 8])], report: report() },
             Frame::Pong { number: 4 },
             Frame::Bye("stopping".into()),
             Frame::Message(Bytes::from(vec![9; share::message::MAX_MESSAGE])),
@@ -286,6 +395,39 @@ pub(crate) mod tests {
         let longer = packed(vec!["pong".into(), number(1), "later".into()]);
         assert_eq!(Frame::decode(&longer), Ok(Some(Frame::Pong { number: 1 })));
         let crowd = (0..=MOST_MEMBERS as u64).map(|_| Value::Null).collect();
-        assert!(Frame::decode(&packed(vec!["ping".into(), number(1), number(2), Value::List(crowd)])).is_err());
+        let ping = |linked| packed(vec!["ping".into(), number(1), number(2), Value::List(linked), report().field()]);
+        assert!(Frame::decode(&ping(vec![])).is_ok() && Frame::decode(&ping(crowd)).is_err());
+    }
+
+    #[test]
+    fn a_welcome_always_fits_into_a_frame() {
+        for (len, most) in [(MAX_PACKED, 12), (40, MOST_MEMBERS), (MAX_PACKED + 1, 0)] {
+            let decisions = vec![Bytes::from(vec![0; len]); 1_000];
+            let packed = Frame::Welcome { number: 1, decisions, report: report() }.encode();
+            assert!(packed.len() <= crate::frame::MAX_FRAME);
+            let Ok(Some(Frame::Welcome { decisions, .. })) = Frame::decode(&packed) else { panic!("it is read") };
+            assert!(decisions.len() <= most && decisions.is_empty() == (most == 0), "{} of {len}", decisions.len());
+        }
+    }
+
+    #[test]
+    fn texts_that_would_change_a_terminal_are_refused() {
+        for bad in ["m\u{1b}[2J2", "m2\n", "../m2", "", ".m2"] {
+            let hello = Frame::Hello(Hello { name: bad.into(), ..hello() });
+            assert!(Frame::decode(&hello.encode()).is_err(), "{bad:?}");
+        }
+        for bad in ["\u{1b}[2J", "a\nb"] {
+            let hello = Frame::Hello(Hello { version: bad.into(), ..hello() }).encode();
+            let refused = packed(vec!["refused".into(), bad.into(), "name".into()]);
+            let bye = packed(vec!["bye".into(), bad.into()]);
+            assert!([hello, refused, bye].iter().all(|frame| Frame::decode(frame).is_err()), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn reasons_are_written_as_they_are_read() {
+        let reason = format!("a\n{}", "ä".repeat(MAX_REASON));
+        let bye = Frame::decode(&Frame::Bye(reason).encode());
+        assert!(matches!(bye, Ok(Some(Frame::Bye(reason))) if reason.starts_with("a ä") && reason.len() <= MAX_REASON));
     }
 }

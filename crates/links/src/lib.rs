@@ -4,7 +4,7 @@
 //! connections count (`pair.rs`). A member proves itself by its Ed25519 key, which is the key of its TLS certificate. Nodes that
 //! do not know each other show in addition that they belong to the set (`proof.rs`).
 //!
-//! Decisions are apart from I/O: `pair.rs`, `checks.rs`, `guard.rs`, `backoff.rs` and `proof.rs` open no socket and read no clock.
+//! Decisions are apart from I/O: `pair.rs`, `checks.rs`, `guard.rs`, `roster.rs`, `backoff.rs` and `proof.rs` open no socket and read no clock.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -12,6 +12,7 @@ mod backoff;
 mod checks;
 mod connection;
 mod dial;
+mod failed;
 mod first_bytes;
 mod frame;
 mod guard;
@@ -22,12 +23,17 @@ mod kind;
 mod links;
 mod listen;
 mod members;
+mod met;
 mod options;
 mod pair;
 mod proof;
 mod queue;
+mod roster;
+mod settle;
+mod status;
 mod tls;
 
-pub use links::{LinkStatus, Links, Reports, StartError};
-pub use members::{Members, Newcomer, Standing};
-pub use options::{Credentials, HEARTBEAT, Options, QUEUE, Secret};
+pub use links::{Links, Reports, StartError};
+pub use members::{Members, Newcomer, SelfReport, Standing};
+pub use options::{Credentials, HEARTBEAT, KeyFingerprint, NoFingerprint, Options, QUEUE, Secret};
+pub use status::{LinkState, LinkStatus, PeerInfo, WaitingMember};

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use openssl::error::ErrorStack;
@@ -17,6 +16,7 @@ use crate::hub::Hub;
 use crate::listen::accept;
 use crate::members::Members;
 use crate::options::Options;
+use crate::status::{LinkStatus, PeerInfo, WaitingMember};
 
 /// Why links could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -39,17 +39,6 @@ pub struct Links {
 
 /// What links report. Whoever reads slowly makes the other members wait, lane by lane.
 pub struct Reports(Arc<Hub>);
-
-/// What is known of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkStatus {
-    /// The other member.
-    pub node: Node,
-    /// How long an answer takes.
-    pub rtt: Option<Duration>,
-    /// By how many milliseconds its clock is ahead.
-    pub clock: i64,
-}
 
 impl Links {
     /// Starts to listen. Members are dialled when their addresses are set.
@@ -77,6 +66,7 @@ impl Links {
 
     /// Sets all addresses that are dialled. Links that are up stay.
     pub fn set_addresses(&self, addresses: &[String]) {
+        self.hub.set_addresses(addresses);
         let mut dialling = self.dialling.lock().unwrap_or_else(PoisonError::into_inner);
         dialling.retain(|address, tasks| {
             let stays = addresses.contains(address);
@@ -91,18 +81,25 @@ impl Links {
         }
     }
 
-    /// Ends links with nodes that were removed from the set.
+    /// Ends links with nodes that were removed from the set, and dials at once whoever was refused before.
     pub fn members_changed(&self) {
         self.hub.drop_strangers();
     }
 
-    /// Returns the links that are up.
+    /// Returns all members that are linked or were, newcomers that wait, and addresses where nobody has answered yet.
     pub fn status(&self) -> Vec<LinkStatus> {
-        let status = |link: &Arc<crate::hub::Link>| {
-            let health = *link.health.lock().unwrap_or_else(PoisonError::into_inner);
-            LinkStatus { node: link.node, rtt: health.rtt, clock: health.clock }
-        };
-        self.hub.up(To::All).iter().map(status).collect()
+        self.hub.statuses()
+    }
+
+    /// Returns what a linked member, or one that was linked, has said about itself. It is known when
+    /// [`Incoming::Up`] is reported.
+    pub fn info(&self, node: Node) -> Option<PeerInfo> {
+        self.hub.info(node)
+    }
+
+    /// Returns the newcomers that wait until a person accepts them, the oldest first. Up to 100 are remembered.
+    pub fn waiting(&self) -> Vec<WaitingMember> {
+        self.hub.waiting()
     }
 
     /// Says goodbye to all members, so that they know at once, and ends all links.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use rt::{Connection, Listener};
 
-use crate::handshake::{Failed, PATIENCE, meet};
+use crate::failed::{Failed, PATIENCE};
+use crate::handshake::meet;
 use crate::hub::Hub;
+use crate::settle::settle;
 
 /// The pause after an error that concerns the listener, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -32,15 +34,15 @@ pub(crate) async fn accept(hub: Arc<Hub>, listener: Box<dyn Listener>) {
 }
 
 async fn answer(place: Place, connection: Connection) {
-    let hub = place.hub.clone();
-    let address = connection.peer;
+    let (hub, address) = (&place.hub, connection.peer);
     let settled = async {
-        let met = meet(&hub, connection.stream, address, None).await?;
-        hub.settle(met).await
+        let met = meet(hub, connection.stream, address, None, |_| {}).await?;
+        hub.proven(address.ip());
+        settle(hub, met).await
     };
     match tokio::time::timeout(PATIENCE, settled).await.unwrap_or(Err(Failed::Slow)) {
         Ok(()) | Err(Failed::Linked | Failed::Myself) => {}
-        Err(failed) => hub.log(&address.ip().to_string(), &failed),
+        Err(failed) => hub.answered_in_vain(address.ip(), &failed),
     }
 }
 

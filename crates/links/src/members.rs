@@ -1,9 +1,9 @@
 //! What links ask the master about members: who belongs to the set, and who may join.
 
 use bytes::Bytes;
-use crypto::MEMBER_KEY_LEN;
-use share::Node;
+use crypto::{HashType, MEMBER_KEY_LEN, fingerprint};
 use share::member::Role;
+use share::{Classes, Node};
 
 /// What the set has decided about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Standing {
     Stranger,
 }
 
-/// A node that has proven that it belongs to the set, and of which the set knows nothing yet.
+/// A node of which the set knows nothing yet. It has proven that it has the private half of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newcomer {
     /// Its node, which follows from its key.
@@ -31,7 +31,37 @@ pub struct Newcomer {
     pub role: Role,
 }
 
-/// The members of the set, as the master knows them. Called from the tasks of links: must not wait.
+impl Newcomer {
+    /// Returns the fingerprint of its key, as people compare it: hex pairs joined by colons.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.key, HashType::Sha256)
+    }
+}
+
+/// What a member tells a linked peer about itself, with each heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelfReport {
+    /// The classes of records that it shares. Others are not sent to it.
+    pub classes: Classes,
+    /// How many minions are connected to it.
+    pub minions: u64,
+    /// The highest time of a stamp that it has written or seen.
+    pub highest: u64,
+    /// The highest time of a stamp that it has got from the peer. A peer that never wrote one so high was restored from a
+    /// backup.
+    pub highest_of_peer: u64,
+    /// When its copy was last found equal to that of the peer, in milliseconds since 1970; 0 for never.
+    pub compared: u64,
+}
+
+impl Default for SelfReport {
+    fn default() -> Self {
+        SelfReport { classes: Classes::ALL, minions: 0, highest: 0, highest_of_peer: 0, compared: 0 }
+    }
+}
+
+/// The members of the set, as the master knows them. Called from the tasks of links, with locks held: must not wait, and must
+/// not call links.
 pub trait Members: Send + Sync {
     /// Returns what is decided about a node.
     fn standing(&self, node: Node) -> Standing;
@@ -39,7 +69,7 @@ pub trait Members: Send + Sync {
     /// Returns the member that has this name, if there is one.
     fn named(&self, name: &str) -> Option<Node>;
 
-    /// Takes a newcomer as a member. The error says in words why not; the newcomer is shown it.
+    /// Takes a newcomer that has proven that it belongs to the set as a member. The error says in words why not; the newcomer is shown it.
     fn admit(&self, newcomer: &Newcomer) -> Result<(), String>;
 
     /// Returns the packed decisions about members, which a node gets that links.
@@ -47,4 +77,13 @@ pub trait Members: Send + Sync {
 
     /// Takes note of the packed decisions about members that a member has sent. Their signatures are not checked yet.
     fn learn(&self, decisions: Vec<Bytes>);
+
+    /// Takes note of a newcomer that could not prove that it belongs to the set, and waits until a person accepts it. Called
+    /// when it begins to wait; `Links::waiting` returns all that do.
+    fn waits(&self, _newcomer: &Newcomer) {}
+
+    /// Returns what a peer is told about this member.
+    fn self_report(&self, _peer: Node) -> SelfReport {
+        SelfReport::default()
+    }
 }

@@ -1,9 +1,10 @@
 //! What a member is told about itself and its links.
 
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
-use crypto::{MemberKey, PrivateKey};
+use crypto::{MEMBER_KEY_LEN, MemberKey, PrivateKey, sha256};
 use share::member::Role;
 
 /// The settings of the links of one member.
@@ -45,6 +46,35 @@ pub struct Credentials {
     pub master_key: Option<PrivateKey>,
     /// The key pair that signs the master's public key, which all members may have.
     pub sign_key: Option<PrivateKey>,
+    /// Member keys that are believed without a proof (`cluster_pub_fingerprint`).
+    pub pinned: Vec<KeyFingerprint>,
+}
+
+impl Credentials {
+    /// Returns whether the owner of this key is believed at the first contact.
+    pub(crate) fn pins(&self, key: &[u8; MEMBER_KEY_LEN]) -> bool {
+        !self.pinned.is_empty() && self.pinned.contains(&KeyFingerprint(sha256(&[key])))
+    }
+}
+
+/// The SHA-256 of a raw public member key. It is read from 64 hex digits, with or without colons between pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyFingerprint([u8; 32]);
+
+/// An error: the text is no fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the fingerprint of a member key has 64 hex digits")]
+pub struct NoFingerprint;
+
+impl FromStr for KeyFingerprint {
+    type Err = NoFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, NoFingerprint> {
+        let digits: Vec<u8> = text.trim().bytes().filter(|byte| *byte != b':').collect();
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(digits, &mut bytes).map_err(|_| NoFingerprint)?;
+        Ok(KeyFingerprint(bytes))
+    }
 }
 
 /// The secret of the set. It is never printed.
@@ -72,5 +102,24 @@ impl Drop for Secret {
     fn drop(&mut self) {
         self.0.fill(0);
         std::hint::black_box(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_are_read_as_people_write_them() {
+        let key = [7; MEMBER_KEY_LEN];
+        let shown = crypto::fingerprint(&key, crypto::HashType::Sha256);
+        for text in [shown.clone(), shown.to_uppercase(), shown.replace(':', ""), format!(" {shown}\n")] {
+            let pinned = vec![text.parse().unwrap()];
+            assert!(Credentials { pinned, ..Credentials::default() }.pins(&key), "{text}");
+        }
+        assert!(!Credentials::default().pins(&key));
+        for text in ["", "00", &shown[3..], &format!("{shown}:00"), &shown.replace(':', "g")] {
+            assert_eq!(text.parse::<KeyFingerprint>(), Err(NoFingerprint));
+        }
     }
 }

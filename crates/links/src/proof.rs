@@ -30,18 +30,31 @@ impl Transcript {
     }
 }
 
-/// Returns the digest of a public key, by which members find that they have the same one; empty without a key.
-pub(crate) fn finger(key: Option<&PrivateKey>) -> Bytes {
-    key.map_or(Bytes::new(), |key| Bytes::copy_from_slice(&sha256(&[key.public().to_pem().as_bytes()])))
+/// The digests of the public halves of the master key and the signing key, by which members find that they have the same ones;
+/// empty without the key.
+#[derive(Clone)]
+pub(crate) struct Fingers {
+    pub master_key: Bytes,
+    pub sign_key: Bytes,
 }
 
-/// Returns by what a peer with this `hello` and this member can prove themselves to each other.
-pub(crate) fn common(credentials: &Credentials, hello: &Hello) -> Option<How> {
-    let same = |key: &Option<PrivateKey>, theirs: &Bytes| key.is_some() && finger(key.as_ref()) == *theirs;
-    match credentials {
-        Credentials { secret: Some(_), .. } => Some(How::Secret),
-        Credentials { master_key, .. } if same(master_key, &hello.master_key) => Some(How::MasterKey),
-        Credentials { sign_key, .. } if same(sign_key, &hello.sign_key) => Some(How::SignKey),
+/// Returns the digests of a member's keys.
+pub(crate) fn fingers(credentials: &Credentials) -> Fingers {
+    let finger = |key: &Option<PrivateKey>| match key {
+        Some(key) => Bytes::copy_from_slice(&sha256(&[key.public().to_pem().as_bytes()])),
+        None => Bytes::new(),
+    };
+    Fingers { master_key: finger(&credentials.master_key), sign_key: finger(&credentials.sign_key) }
+}
+
+/// Returns by what a peer with this `hello` and this member can prove themselves to each other. With a secret nothing else
+/// counts.
+pub(crate) fn common(has_secret: bool, own: &Fingers, hello: &Hello) -> Option<How> {
+    let same = |own: &Bytes, theirs: &Bytes| !own.is_empty() && own == theirs;
+    match (has_secret, hello.secret) {
+        (true, true) => Some(How::Secret),
+        (false, false) if same(&own.master_key, &hello.master_key) => Some(How::MasterKey),
+        (false, false) if same(&own.sign_key, &hello.sign_key) => Some(How::SignKey),
         _ => None,
     }
 }
@@ -130,9 +143,12 @@ mod tests {
         let proof = make(&without, How::MasterKey, &TRANSCRIPT, true).unwrap();
         let with = Credentials { master_key: Some(key.clone()), ..with_secret("secret") };
         assert!(!is_right(&with, (How::MasterKey, &proof), &TRANSCRIPT, true));
-        let theirs = Hello { master_key: finger(Some(&key)), ..hello() };
-        assert_eq!(common(&with, &theirs), Some(How::Secret));
-        assert_eq!(common(&without, &theirs), Some(How::MasterKey));
-        assert_eq!(common(&without, &hello()), None);
+        let fingers = fingers(&with);
+        let theirs = Hello { master_key: fingers.master_key.clone(), ..hello() };
+        assert_eq!(common(true, &fingers, &Hello { secret: true, ..theirs.clone() }), Some(How::Secret));
+        assert_eq!(common(false, &fingers, &Hello { secret: true, ..theirs.clone() }), None);
+        assert_eq!(common(true, &fingers, &theirs), None);
+        assert_eq!(common(false, &fingers, &theirs), Some(How::MasterKey));
+        assert_eq!(common(false, &fingers, &hello()), None);
     }
 }

@@ -65,6 +65,11 @@ impl LaneQueue {
         Pushed::Queued
     }
 
+    /// Returns how many bytes wait.
+    pub fn bytes(&self) -> usize {
+        self.waiting().bytes
+    }
+
     /// Ends the queue after what waits in it.
     pub fn say_goodbye(&self, reason: &str) {
         self.waiting().goodbye = Some(reason.to_owned());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crypto::MemberKey;
 use rt::sim::Sim;
-use saltern_links::{Credentials, HEARTBEAT, Links, Members, Newcomer, Options, Reports, Secret, Standing};
+use saltern_links::{Credentials, HEARTBEAT, Links, Members, Newcomer, Options, Reports, Secret, SelfReport, Standing};
 use share::member::Role;
 use share::{Incoming, Node};
 use tokio::time::timeout;
@@ -22,6 +22,9 @@ pub const PORT: u16 = 4520;
 pub struct Known {
     members: Mutex<BTreeMap<Node, (String, Standing)>>,
     pub learned: Mutex<Vec<Bytes>>,
+    /// The names of newcomers that have begun to wait.
+    pub waited: Mutex<Vec<String>>,
+    pub report: Mutex<SelfReport>,
 }
 
 impl Known {
@@ -47,6 +50,14 @@ impl Members for Known {
 
     fn decisions(&self) -> Vec<Bytes> {
         vec![Bytes::from_static(b"a decision")]
+    }
+
+    fn waits(&self, newcomer: &Newcomer) {
+        self.waited.lock().unwrap().push(newcomer.name.clone());
+    }
+
+    fn self_report(&self, _: Node) -> SelfReport {
+        *self.report.lock().unwrap()
     }
 
     fn learn(&self, decisions: Vec<Bytes>) {
@@ -112,6 +123,13 @@ impl Member {
             }
         };
         timeout(Duration::from_secs(20), next).await.ok()
+    }
+
+    /// Returns why the only other member or address that is known is not linked.
+    pub fn reason(&self) -> String {
+        let status = self.links.status();
+        assert_eq!(status.len(), 1, "{status:?}");
+        status[0].reason.clone().expect("it is not linked")
     }
 
     pub async fn wait_up(&mut self, other: u8) {

@@ -1,0 +1,127 @@
+//! Why a connection became no link: in a sentence for the log, in one word to find repeated lines, and in a few words for lists
+//! of members.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use share::Malformed;
+
+use crate::checks::{CLOCK, Refusal, few_words};
+
+/// How long a stranger may take until it is known.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a connection became no link.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failed {
+    #[error("failed to resolve {host:?}: {error}")]
+    Name { host: String, error: io::Error },
+    #[error("{}", unreachable(*.to, .error))]
+    Unreachable { to: SocketAddr, error: io::Error },
+    #[error("{}", broken(.0))]
+    Connection(#[from] io::Error),
+    #[error("no TLS: {0}")]
+    Tls(#[from] openssl::ssl::Error),
+    #[error("no TLS: {0}")]
+    Library(#[from] openssl::error::ErrorStack),
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    #[error("{0}")]
+    NoTls(&'static str),
+    #[error("the peer has no member key")]
+    NoKey,
+    #[error("the address is that of this member")]
+    Myself,
+    #[error("unexpected {0}")]
+    Unexpected(&'static str),
+    /// This member refuses the peer.
+    #[error("{0}")]
+    Refuse(Refusal),
+    /// The peer refuses this member.
+    #[error("refused there: {reason:?}")]
+    Refused { reason: String, word: String },
+    /// The peer has a connection for this lane.
+    #[error("there is a link already")]
+    Linked,
+    #[error("no answer in {} s", PATIENCE.as_secs())]
+    Slow,
+}
+
+impl Failed {
+    /// Returns the reason in one word, by which repeated lines of the log are found.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Failed::Name { .. } => "name resolution",
+            Failed::Unreachable { .. } => "unreachable",
+            Failed::Connection(_) => "connection",
+            Failed::Tls(_) | Failed::Library(_) => "tls",
+            Failed::Malformed(_) | Failed::Unexpected(_) => "malformed",
+            Failed::NoTls(reason) => reason,
+            Failed::NoKey => "key",
+            Failed::Myself => "myself",
+            Failed::Refuse(refusal) => refusal.word(),
+            // Only known words: a peer must not fill the log with others.
+            Failed::Refused { word, .. } => few_words(word).map_or("refused", |(word, _)| word),
+            Failed::Linked => "linked",
+            Failed::Slow => "slow",
+        }
+    }
+
+    /// Returns the reason in a few words.
+    pub fn short(&self) -> String {
+        match self {
+            Failed::Refuse(refusal) => refusal.short(),
+            Failed::Refused { reason, word } => match few_words(word) {
+                // Only the peer knows by how much.
+                Some((CLOCK, _)) | None => format!("refused there: {reason}"),
+                Some((_, words)) => format!("refused there: {words}"),
+            },
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns whether somebody has decided this, so that it says more than a connection that ends without a word.
+    pub fn is_decided(&self) -> bool {
+        matches!(self, Failed::Refuse(_) | Failed::Refused { .. })
+    }
+
+    /// Returns whether the peer has closed the connection without a word, as it does after refusing somebody too often.
+    pub fn is_wordless(&self) -> bool {
+        matches!(self, Failed::Connection(_) | Failed::Tls(_))
+    }
+}
+
+fn unreachable(to: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => format!("no answer on {to}"),
+        io::ErrorKind::ConnectionRefused => format!("nothing listens on {to}"),
+        _ => format!("no connection to {to}: {error}"),
+    }
+}
+
+/// Describes the end of a connection.
+pub(crate) fn broken(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => "no answer".to_owned(),
+        io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_short_and_the_words_of_a_peer_are_known_ones() {
+        let to = "10.0.3.7:4520".parse().unwrap();
+        let unreachable = |kind: io::ErrorKind| Failed::Unreachable { to, error: kind.into() }.short();
+        assert_eq!(unreachable(io::ErrorKind::TimedOut), "no answer on 10.0.3.7:4520");
+        assert_eq!(unreachable(io::ErrorKind::ConnectionRefused), "nothing listens on 10.0.3.7:4520");
+        let refused = |word: &str| Failed::Refused { reason: "the clock is 9 days ahead".into(), word: word.into() };
+        assert_eq!(refused("clock").short(), "refused there: the clock is 9 days ahead");
+        assert_eq!(refused("removed").short(), "refused there: removed");
+        assert_eq!((refused("removed").word(), refused("anything").word()), ("removed", "refused"));
+    }
+}

@@ -1,0 +1,364 @@
+//! What is remembered of other members, of addresses and of newcomers, for people. Opens no socket and reads no clock.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use share::Node;
+use wire::Network;
+
+use crate::failed::Failed;
+use crate::members::SelfReport;
+use crate::status::{LinkState, LinkStatus, PeerInfo, WaitingMember};
+
+/// Newcomers that are remembered. The oldest makes room.
+const MOST_WAITING: usize = 100;
+
+/// Newcomers of one network that are remembered, so that one host cannot push out all others.
+const MOST_OF_NETWORK: usize = 10;
+
+/// For how long a refusal says more than a connection that ends without a word: whoever was refused too often is not answered.
+const REFUSAL_COUNTS: Duration = Duration::from_secs(120);
+
+#[derive(Default)]
+pub(crate) struct Roster {
+    members: BTreeMap<Node, Remembered>,
+    addresses: BTreeMap<String, Address>,
+    waiting: Vec<WaitingMember>,
+}
+
+/// A member that was linked once, or that was refused.
+struct Remembered {
+    info: Option<PeerInfo>,
+    is_linked: bool,
+    since: SystemTime,
+    reason: Option<Reason>,
+    dropped: u64,
+}
+
+/// An address that is dialled.
+struct Address {
+    node: Option<Node>,
+    is_own: bool,
+    since: SystemTime,
+    reason: Option<Reason>,
+}
+
+struct Reason {
+    text: String,
+    is_decided: bool,
+    at: Instant,
+}
+
+impl Reason {
+    fn replace(reason: &mut Option<Reason>, failed: &Failed, at: Instant) {
+        let counts = |old: &Reason| old.is_decided && at.saturating_duration_since(old.at) < REFUSAL_COUNTS;
+        if !(failed.is_wordless() && reason.as_ref().is_some_and(counts)) {
+            *reason = Some(Reason { text: failed.short(), is_decided: failed.is_decided(), at });
+        }
+    }
+}
+
+impl Roster {
+    /// Sets all addresses that are dialled.
+    pub fn set_addresses(&mut self, addresses: &[String], now: SystemTime) {
+        self.addresses.retain(|address, _| addresses.contains(address));
+        for address in addresses {
+            let fresh = || Address { node: None, is_own: false, since: now, reason: None };
+            self.addresses.entry(address.clone()).or_insert_with(fresh);
+        }
+    }
+
+    /// Notes who has answered at an address.
+    pub fn answered(&mut self, address: &str, node: Node) {
+        if let Some(known) = self.addresses.get_mut(address) {
+            known.node = Some(node);
+        }
+    }
+
+    /// Notes why an address that was dialled gave no link.
+    pub fn failed(&mut self, address: &str, failed: &Failed, now: Instant) {
+        if let Some(known) = self.addresses.get_mut(address) {
+            known.is_own = matches!(failed, Failed::Myself);
+            Reason::replace(&mut known.reason, failed, now);
+        }
+    }
+
+    /// Notes why a member is not linked.
+    pub fn refused(&mut self, node: Node, failed: &Failed, (now, time): (Instant, SystemTime)) {
+        let member = self.member(node, time);
+        if !member.is_linked {
+            Reason::replace(&mut member.reason, failed, now);
+        }
+    }
+
+    fn member(&mut self, node: Node, time: SystemTime) -> &mut Remembered {
+        // It may have waited until it was accepted.
+        let waited = self.waiting.iter().position(|waiting| waiting.newcomer.node == node);
+        let info = waited.map(|place| self.waiting.remove(place).info);
+        let fresh = || Remembered { info, is_linked: false, since: time, reason: None, dropped: 0 };
+        self.members.entry(node).or_insert_with(fresh)
+    }
+
+    /// Notes what a proven member says about itself.
+    pub fn introduced(&mut self, node: Node, info: PeerInfo, time: SystemTime) {
+        self.member(node, time).info = Some(info);
+    }
+
+    /// Notes a report of a member.
+    pub fn reported(&mut self, node: Node, report: SelfReport) {
+        if let Some(info) = self.members.get_mut(&node).and_then(|member| member.info.as_mut()) {
+            info.report = Some(report);
+        }
+    }
+
+    /// Notes that a member is linked.
+    pub fn up(&mut self, node: Node, time: SystemTime) {
+        let member = self.member(node, time);
+        (member.is_linked, member.since, member.reason) = (true, time, None);
+        for address in self.addresses.values_mut().filter(|address| address.node == Some(node)) {
+            address.reason = None;
+        }
+    }
+
+    /// Notes that a member is not linked any more.
+    pub fn down(&mut self, node: Node, reason: &str, (now, time): (Instant, SystemTime)) {
+        let reason = Reason { text: reason.to_owned(), is_decided: false, at: now };
+        let member = self.member(node, time);
+        (member.is_linked, member.since, member.reason) = (false, time, Some(reason));
+    }
+
+    /// Forgets a node that was removed from the set.
+    pub fn forget(&mut self, node: Node) {
+        self.members.remove(&node);
+    }
+
+    /// Notes that a message was lost.
+    pub fn dropped(&mut self, node: Node) {
+        if let Some(member) = self.members.get_mut(&node) {
+            member.dropped += 1;
+        }
+    }
+
+    /// Notes a newcomer that waits to be accepted. Returns whether it has begun to wait just now.
+    pub fn waits(&mut self, new: WaitingMember) -> bool {
+        if let Some(known) = self.waiting.iter_mut().find(|waiting| waiting.newcomer.node == new.newcomer.node) {
+            *known = WaitingMember { since: known.since, ..new };
+            return false;
+        }
+        let network = |address: IpAddr| Network::from(address);
+        let near = |waiting: &WaitingMember| network(waiting.address) == network(new.address);
+        if self.waiting.iter().filter(|waiting| near(waiting)).count() >= MOST_OF_NETWORK {
+            let oldest = self.waiting.iter().position(near);
+            oldest.map(|place| self.waiting.remove(place));
+        } else if self.waiting.len() >= MOST_WAITING {
+            self.waiting.remove(0);
+        }
+        self.waiting.push(new);
+        true
+    }
+
+    /// Returns the newcomers that wait.
+    pub fn waiting(&self) -> &[WaitingMember] {
+        &self.waiting
+    }
+
+    /// Returns what a member has said about itself.
+    pub fn info(&self, node: Node) -> Option<&PeerInfo> {
+        self.members.get(&node)?.info.as_ref()
+    }
+
+    /// Returns all that is known. How links are at the moment is missing.
+    pub fn statuses(&self) -> Vec<LinkStatus> {
+        let members = self.members.iter().map(|(node, member)| self.of_member(*node, member));
+        let waiting = self.waiting.iter().map(|waiting| self.of_waiting(waiting));
+        let listed = |node: Node| {
+            self.members.contains_key(&node) || self.waiting.iter().any(|waiting| waiting.newcomer.node == node)
+        };
+        let silent = self.addresses.iter().filter(|(_, known)| !known.is_own && !known.node.is_some_and(listed));
+        members.chain(waiting).chain(silent.map(|(address, known)| of_address(address, known))).collect()
+    }
+
+    fn dialled(&self, node: Node) -> impl Iterator<Item = (&String, &Address)> {
+        self.addresses.iter().filter(move |(_, known)| known.node == Some(node))
+    }
+
+    fn of_member(&self, node: Node, member: &Remembered) -> LinkStatus {
+        let state = match member.is_linked {
+            true => LinkState::Linked { since: member.since },
+            false => LinkState::Away { since: member.since },
+        };
+        let reasons = self.dialled(node).filter_map(|(_, known)| known.reason.as_ref());
+        let reasons: Vec<&Reason> = reasons.chain(&member.reason).collect();
+        let reason = telling(&reasons).filter(|_| !member.is_linked);
+        LinkStatus {
+            node: Some(node),
+            info: member.info.clone(),
+            dialled: self.dialled(node).map(|(address, _)| address.clone()).collect(),
+            reason: reason.map(|reason| reason.text.clone()),
+            dropped: member.dropped,
+            ..nothing(state)
+        }
+    }
+
+    fn of_waiting(&self, waiting: &WaitingMember) -> LinkStatus {
+        let newcomer = &waiting.newcomer;
+        LinkStatus {
+            node: Some(newcomer.node),
+            info: Some(waiting.info.clone()),
+            dialled: self.dialled(newcomer.node).map(|(address, _)| address.clone()).collect(),
+            reason: Some("waiting to be accepted".to_owned()),
+            ..nothing(LinkState::Waiting { since: waiting.since })
+        }
+    }
+}
+
+/// Returns the reason that says most: the latest one, unless a refusal is about as young.
+fn telling<'a>(reasons: &[&'a Reason]) -> Option<&'a Reason> {
+    let latest = reasons.iter().copied().max_by_key(|reason| reason.at)?;
+    let counts =
+        |reason: &&Reason| reason.is_decided && latest.at.saturating_duration_since(reason.at) < REFUSAL_COUNTS;
+    reasons.iter().copied().filter(counts).max_by_key(|reason| reason.at).or(Some(latest))
+}
+
+fn of_address(address: &str, known: &Address) -> LinkStatus {
+    LinkStatus {
+        node: known.node,
+        dialled: vec![address.to_owned()],
+        reason: known.reason.as_ref().map(|reason| reason.text.clone()),
+        ..nothing(LinkState::Away { since: known.since })
+    }
+}
+
+fn nothing(state: LinkState) -> LinkStatus {
+    LinkStatus {
+        node: None,
+        info: None,
+        dialled: Vec::new(),
+        state,
+        reason: None,
+        rtt: None,
+        clock: None,
+        queue_bytes: 0,
+        dropped: 0,
+        unanswered: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use share::member::Role;
+
+    use super::*;
+    use crate::checks::Refusal;
+    use crate::members::Newcomer;
+
+    const NODE: Node = Node([1; 8]);
+
+    fn moment(seconds: u64) -> (Instant, SystemTime) {
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let after = Duration::from_secs(seconds);
+        (*START.get_or_init(Instant::now) + after, SystemTime::UNIX_EPOCH + after)
+    }
+
+    fn newcomer(number: u32) -> WaitingMember {
+        let mut node = [0; 8];
+        node[..4].copy_from_slice(&number.to_be_bytes());
+        let newcomer = Newcomer {
+            node: Node(node),
+            name: format!("m{number}"),
+            key: [0; 32],
+            addresses: vec![],
+            role: Role::Master,
+        };
+        let address = IpAddr::from((0x0a00_0000 | number).to_be_bytes());
+        WaitingMember { info: info(), newcomer, address, since: moment(u64::from(number)).1 }
+    }
+
+    fn info() -> PeerInfo {
+        PeerInfo {
+            name: "m2".into(),
+            version: "0.1.0".into(),
+            boot: 1,
+            role: Role::Master,
+            addresses: vec![],
+            master_key: None,
+            sign_key: None,
+            report: None,
+        }
+    }
+
+    fn closed() -> Failed {
+        Failed::Connection(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn reason(roster: &Roster) -> Option<String> {
+        roster.statuses()[0].reason.clone()
+    }
+
+    #[test]
+    fn an_address_is_listed_until_its_member_is() {
+        let mut roster = Roster::default();
+        roster.set_addresses(&["m2".into(), "self".into()], moment(1).1);
+        roster.failed("self", &Failed::Myself, moment(1).0);
+        let failed =
+            Failed::Unreachable { to: "10.0.0.2:4520".parse().unwrap(), error: io::ErrorKind::TimedOut.into() };
+        roster.failed("m2", &failed, moment(2).0);
+        let statuses = roster.statuses();
+        assert_eq!((statuses.len(), statuses[0].node), (1, None));
+        assert_eq!(statuses[0].state, LinkState::Away { since: moment(1).1 });
+        assert_eq!(reason(&roster).unwrap(), "no answer on 10.0.0.2:4520");
+        roster.answered("m2", NODE);
+        roster.introduced(NODE, info(), moment(3).1);
+        roster.up(NODE, moment(3).1);
+        let statuses = roster.statuses();
+        assert_eq!(
+            (statuses.len(), statuses[0].node, &statuses[0].dialled[..]),
+            (1, Some(NODE), &["m2".to_owned()][..])
+        );
+        assert_eq!(statuses[0].state, LinkState::Linked { since: moment(3).1 });
+        assert_eq!(reason(&roster), None);
+        roster.set_addresses(&[], moment(4).1);
+        assert_eq!(roster.statuses().len(), 1);
+        roster.forget(NODE);
+        assert_eq!(roster.statuses(), []);
+    }
+
+    #[test]
+    fn a_refusal_says_more_than_the_silence_that_follows_it() {
+        let mut roster = Roster::default();
+        roster.set_addresses(&["m2".into()], moment(1).1);
+        roster.answered("m2", NODE);
+        roster.introduced(NODE, info(), moment(1).1);
+        roster.down(NODE, "no answer", moment(1));
+        roster.failed("m2", &Failed::Refuse(Refusal::Proof { name: "m2".into() }), moment(2).0);
+        roster.failed("m2", &closed(), moment(3).0);
+        roster.refused(NODE, &closed(), moment(4));
+        assert_eq!(reason(&roster).unwrap(), "wrong secret");
+        roster.failed("m2", &closed(), moment(200).0);
+        assert_eq!(reason(&roster).unwrap(), "it closed the connection");
+        roster.failed("m2", &Failed::Refused { reason: "x".into(), word: "removed".into() }, moment(201).0);
+        assert_eq!(reason(&roster).unwrap(), "refused there: removed");
+    }
+
+    #[test]
+    fn newcomers_that_wait_are_bounded_and_no_network_pushes_out_the_others() {
+        let mut roster = Roster::default();
+        assert!(roster.waits(newcomer(1)));
+        let again = WaitingMember { since: moment(900).1, ..newcomer(1) };
+        assert!(!roster.waits(again));
+        assert_eq!(roster.waiting(), [newcomer(1)]);
+        for number in 1_000..1_500 {
+            roster.waits(WaitingMember { address: "2001:db8::1".parse().unwrap(), ..newcomer(number) });
+        }
+        assert_eq!(roster.waiting().len(), 1 + MOST_OF_NETWORK);
+        assert_eq!(roster.waiting()[0], newcomer(1));
+        (2..500).for_each(|number| assert!(roster.waits(newcomer(number))));
+        assert_eq!(roster.waiting().len(), MOST_WAITING);
+        assert_eq!(roster.waiting()[0], newcomer(400));
+        roster.introduced(newcomer(400).newcomer.node, info(), moment(900).1);
+        assert!(roster.waiting().iter().all(|waiting| *waiting != newcomer(400)));
+    }
+}
