@@ -57,7 +57,7 @@ pub struct Applicant<'a> {
     pub address: Option<IpAddr>,
 }
 
-/// Who is connected to the master now.
+/// The connected minions, which count against `max_minions`.
 #[derive(Clone, Copy, Debug)]
 pub struct Seats {
     /// The number of connected minions.

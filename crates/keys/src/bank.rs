@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub enum KeyState {
     /// The minion may sign in.
     Accepted,
-    /// Nobody has decided yet.
+    /// It was neither accepted nor rejected yet.
     Pending,
     /// The minion may not sign in.
     Rejected,

@@ -23,7 +23,7 @@ pub struct Absent {
     pub id: String,
     /// The minimum time for which it has been disconnected.
     pub gone: Duration,
-    /// Whether it was connected at some time since the master started.
+    /// True if it was connected at some time since the master started.
     pub seen: bool,
     /// How much longer it may take to reconnect and fetch missed jobs.
     pub wait: Duration,

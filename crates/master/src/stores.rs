@@ -84,7 +84,7 @@ impl Stores {
     }
 
     /// Returns the targets of a publication: accepted minions that match, and ids of a list that are not accepted. An
-    /// invalid expression matches nobody.
+    /// invalid expression matches no minion.
     pub fn expect(&self, target: &Value, kind: TargetType, delimiter: &str) -> Expected {
         self.checker().expect(target, kind, delimiter).unwrap_or_else(|error| {
             let target = target.to_string();

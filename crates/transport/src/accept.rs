@@ -141,7 +141,7 @@ impl Complaints {
 }
 
 /// Waits a moment after an error of `accept`, such as too many open files, instead of looping. Logs it at most once a
-/// minute. Existing connections are served meanwhile; new ones wait in the system's queue.
+/// minute. Existing connections are still served; new ones wait in the system's queue.
 async fn rest_after(error: &std::io::Error, told: &mut Option<Instant>) {
     const TOO_MANY: [i32; 2] = [nix::libc::EMFILE, nix::libc::ENFILE];
     if is_time_to_tell(told) {

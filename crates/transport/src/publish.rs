@@ -16,7 +16,7 @@ use wire::{MinionId, Network};
 use crate::capacity::Guest;
 use crate::proven::ProvenAddresses;
 
-/// Who gets a publication.
+/// The recipients of a publication.
 #[derive(Clone, Debug)]
 pub enum Audience {
     /// Every subscriber.

@@ -20,7 +20,7 @@ pub struct TlsSettings {
     pub keyfile: Option<PathBuf>,
     /// The certificate authorities that must have signed a peer's certificate, PEM.
     pub ca_certs: Option<PathBuf>,
-    /// Whether a peer must present a certificate: `CERT_NONE`, `CERT_OPTIONAL`, `CERT_REQUIRED`.
+    /// The requirement for a certificate of the peer: `CERT_NONE`, `CERT_OPTIONAL`, `CERT_REQUIRED`.
     pub cert_reqs: Option<CertReqs>,
     /// The only allowed protocol version (`PROTOCOL_TLSv1_2`), if one is set.
     pub ssl_version: Option<String>,
@@ -28,7 +28,7 @@ pub struct TlsSettings {
     pub ciphers: Option<String>,
 }
 
-/// Whether a peer must present a certificate.
+/// The requirement for a certificate of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertReqs {
     /// No certificate is requested.

@@ -247,7 +247,7 @@ impl FileTrust {
         self.signing.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Writes a key to a file beside the record, which can replace it in one step.
+    /// Writes a key to a temporary file in the directory of the record, which it can replace in one step.
     fn write(&self, text: &str) -> io::Result<tempfile::NamedTempFile> {
         let directory = self.record.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(directory)?;

@@ -132,7 +132,7 @@ pub fn get(ask: Ask) -> Answer {
 /// The requested functions.
 struct MineRequest {
     functions: Vec<String>,
-    /// Whether the answer is grouped by function.
+    /// True if the answer is grouped by function.
     several: bool,
 }
 

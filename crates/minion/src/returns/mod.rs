@@ -1,8 +1,8 @@
 //! The returns of jobs, from the end of the job until a master has acknowledged them.
 //!
-//! A return is on disk before it is first sent and stays there until its publisher has it, whatever happens to the connection,
-//! the master or the minion meanwhile. [`plan`] decides what goes where and when, [`delivery`] does it; both belong to the
-//! minion and not to a link.
+//! A return is on disk before it is first sent and stays there until its publisher has it, whatever happens to the
+//! connection, the master or the minion. [`plan`] decides what goes where and when, [`delivery`] does it; both belong
+//! to the minion and not to a link.
 
 mod delivery;
 mod plan;

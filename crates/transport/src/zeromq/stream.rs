@@ -70,7 +70,7 @@ impl ZmtpStream {
         Ok((ZmtpStream { stream, buffer, decoder, pulse, foreign, outbox: Bytes::new(), on_heard: None }, peer))
     }
 
-    /// Waits for the next message or subscription. Sends and answers heartbeats meanwhile. Cancel safe.
+    /// Waits for the next message or subscription. Sends and answers heartbeats while it waits. Cancel safe.
     pub(super) async fn next(&mut self) -> Result<Incoming, Error> {
         loop {
             // One answer at a time, so that a peer that sends PINGs and reads nothing fills no memory.
