@@ -108,6 +108,6 @@ impl<'a> Scene<'a> {
 }
 
 /// Returns whether the program under test is an optimised build.
-pub fn optimised() -> Result<bool> {
+fn optimised() -> Result<bool> {
     Ok(!Salt::saltern()?.components().any(|part| part.as_os_str() == "debug"))
 }
