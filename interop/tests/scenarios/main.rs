@@ -6,6 +6,7 @@ mod certificates;
 mod clients;
 mod crash;
 mod daemon;
+mod demo;
 mod eight_masters;
 mod environments;
 mod failover;
