@@ -48,6 +48,7 @@ fn no_command_is_lost() {
         master.wait_answering(&[AWAY, HERE, STOCK])?;
         let mut house = House { sandbox, master, away, _here: here, stock };
         let mut checks = Checks::new();
+        checks.check("a minion that is away is reported before the timeout", || reported(&mut house));
         checks.check("a job is held for a minion that is away, and runs once", || held(&mut house));
         checks.check("a held job survives kill -9 of master and minion", || held_over_kills(&mut house));
         checks.check("a dropped job does not run, and one whose time is over neither", || dropped(&mut house));
@@ -90,6 +91,17 @@ impl House<'_> {
     fn runs(&self, name: &str) -> usize {
         fs::read_to_string(self.sandbox.root().join(name)).unwrap_or_default().lines().count()
     }
+}
+
+/// A master knows who is not connected, so `salt` need not wait until the timeout.
+fn reported(house: &mut House<'_>) -> Result<()> {
+    house.away.daemon()?.kill();
+    let told = house.master.program("salt").args(["-t", "80", "-L", "away,here,stock", "test.ping"]).run()?;
+    ensure!(told.stdout.contains("away:\n    Minion did not return. [Not connected]\n"), "{}", told.stdout);
+    ensure!(told.stdout.matches("    True\n").count() == 2, "{}", told.stdout);
+    ensure!(told.code == 1, "exit code {}", told.code);
+    ensure!(told.took < LONG, "it took {:?}", told.took);
+    Ok(())
 }
 
 fn held(house: &mut House<'_>) -> Result<()> {
