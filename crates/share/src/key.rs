@@ -70,11 +70,11 @@ impl Key {
         }
     }
 
-    /// Returns the node of the key of a member.
+    /// Returns the node of the key of a member. Capital letters are none: each member has one key.
     pub fn node(&self) -> Option<Node> {
         let mut node = [0; 8];
         hex::decode_to_slice(self.0.as_bytes(), &mut node).ok()?;
-        Some(Node(node))
+        Some(Node(node)).filter(|node| Key::of_node(*node) == *self)
     }
 }
 
@@ -107,6 +107,7 @@ mod tests {
         let key = Key::of_parts("20260101000000000000", "web1").unwrap();
         assert_eq!(key.parts(), Some(("20260101000000000000", "web1")));
         assert_eq!(key.node(), None);
+        assert_eq!(Key::new("ABABABABABABABAB").unwrap().node(), None, "a second spelling");
         assert_eq!(Key::new(""), None);
         assert_eq!(Key::new(&"x".repeat(513)), None);
     }
