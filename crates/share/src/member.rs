@@ -7,7 +7,7 @@ use crypto::{MEMBER_KEY_LEN, MemberPublicKey};
 use value::Value;
 
 use crate::fields::{self, Fields, MAX_NAME, Malformed};
-use crate::{Class, Node};
+use crate::{Class, Entry, Node, SignedDecision, State};
 
 /// A master of the set, or a witness.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,12 +82,25 @@ impl Right {
 pub struct Rights(u32);
 
 impl Rights {
+    /// Nothing.
+    pub const NONE: Rights = Rights(0);
+
     /// Everything, also what later versions add.
     pub const ALL: Rights = Rights(u32::MAX);
 
     /// Returns exactly these rights.
     pub fn only(rights: &[Right]) -> Rights {
         Rights(rights.iter().fold(0, |all, right| all | 1 << *right as u32))
+    }
+
+    /// Returns these rights and others.
+    pub fn and(self, others: Rights) -> Rights {
+        Rights(self.0 | others.0)
+    }
+
+    /// Returns these rights without some.
+    pub fn without(self, rights: &[Right]) -> Rights {
+        Rights(self.0 & !Rights::only(rights).0)
     }
 
     /// Returns whether a right is among them.
@@ -111,8 +124,25 @@ impl Member {
         Node::of_key(&self.key)
     }
 
+    /// Returns what the member may do in its role.
+    pub fn rights(&self) -> Rights {
+        match self.role {
+            Role::Master => self.may,
+            Role::Witness if self.may.contains(Right::Lease) => Rights::only(&[Right::Lease]),
+            Role::Witness => Rights::NONE,
+            Role::Reader => self.may.without(&[Right::Members, Right::Keys, Right::Lease]),
+        }
+    }
+
     /// Packs the content of a decision about the member.
     pub fn pack(&self) -> Bytes {
+        self.pack_with(Rights::NONE)
+    }
+
+    /// Packs the content of a decision about the member, with the rights that it had before.
+    ///
+    /// Decisions that it made with them still count, also for members that never heard how it got them.
+    pub(crate) fn pack_with(&self, once: Rights) -> Bytes {
         let addresses = self.addresses.iter().map(|address| Value::from(address.as_str())).collect();
         fields::packed(vec![
             Value::from(self.name.as_str()),
@@ -121,11 +151,16 @@ impl Member {
             fields::number(self.role as u64),
             fields::number(u64::from(self.may.0)),
             fields::number(u64::from(self.slot)),
+            fields::number(u64::from(once.0)),
         ])
     }
 
     /// Reads the content of a decision about a member.
     pub fn unpack(packed: &Bytes) -> Result<Member, Malformed> {
+        Member::unpack_with(packed).map(|(member, _)| member)
+    }
+
+    fn unpack_with(packed: &Bytes) -> Result<(Member, Rights), Malformed> {
         let mut fields = Fields::open(packed, 256, "a member")?;
         let name = fields.text("the name of a member", MAX_NAME)?;
         let key = fields.array("the key of a member")?;
@@ -143,13 +178,24 @@ impl Member {
         let may = Rights(fields.number("rights")? as u32);
         let slot = fields.number("a slot")?;
         let slot = u8::try_from(slot).ok().filter(|slot| *slot < 99).ok_or(Malformed("a slot"))?;
-        Ok(Member { name, key, addresses, role, may, slot })
+        let once = if fields.left() == 0 { Rights::NONE } else { Rights(fields.number("rights")? as u32) };
+        Ok((Member { name, key, addresses, role, may, slot }, once))
     }
 
     /// Returns the key, ready to verify.
     pub fn public_key(&self) -> Option<MemberPublicKey> {
         MemberPublicKey::from_raw(&self.key)
     }
+}
+
+/// Returns what a member may do, or was once allowed to do, by all that was decided about it.
+pub(crate) fn once_allowed(entry: &Entry) -> Rights {
+    let rights = |decision: &SignedDecision| match Member::unpack_with(&decision.content) {
+        Ok((member, once)) if decision.state == State::Accepted => once.and(member.rights()),
+        Ok((_, once)) => once,
+        Err(_) => Rights::NONE,
+    };
+    entry.decisions().iter().fold(Rights::NONE, |all, decision| all.and(rights(decision)))
 }
 
 #[cfg(test)]
@@ -165,5 +211,14 @@ mod tests {
         assert!(Member::unpack(&Member { slot: 99, ..member }.pack()).is_err());
         assert!(may.contains(Right::Keys) && !may.contains(Right::Jobs));
         assert_eq!(Right::Lease.name(), "lease");
+    }
+
+    #[test]
+    fn who_only_votes_or_reads_decides_nothing() {
+        let member =
+            |role| Member { name: "m1".into(), key: [7; 32], addresses: vec![], role, may: Rights::ALL, slot: 0 };
+        assert_eq!(member(Role::Witness).rights(), Rights::only(&[Right::Lease]));
+        let reader = member(Role::Reader).rights();
+        assert!(reader.contains(Right::Data) && !reader.contains(Right::Keys) && !reader.contains(Right::Members));
     }
 }

@@ -3,7 +3,7 @@
 //! A carrier reports members and messages to [`Model::hear`], the master its own changes to [`Model::local`], and the clock calls
 //! [`Model::tick`]. Each returns [`Action`]s, in order. Nothing here waits, and a lost message is repaired by comparing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use crypto::MemberKey;
@@ -66,6 +66,8 @@ pub struct Model<R> {
     staged: Staged,
     members: Members,
     peers: BTreeMap<Node, Peer>,
+    /// Nodes that the carrier reaches. Those that are no members yet wait here until they are.
+    reached: BTreeSet<Node>,
     outbox: Outbox,
     /// Data of minions that changed here and will be announced.
     announcements: BTreeMap<Key, Announcement>,
@@ -104,6 +106,7 @@ impl<R: Records> Model<R> {
             staged: Staged::default(),
             members,
             peers: BTreeMap::new(),
+            reached: BTreeSet::new(),
             outbox: Outbox::default(),
             announcements: BTreeMap::new(),
             losses: LossWatch::default(),
@@ -146,7 +149,10 @@ impl<R: Records> Model<R> {
         let mut actions = Vec::new();
         match incoming {
             Incoming::Up(node) => self.up(node, now, &mut actions),
-            Incoming::Down(node, _) => drop(self.peers.remove(&node)),
+            Incoming::Down(node, _) => {
+                self.reached.remove(&node);
+                self.peers.remove(&node);
+            }
             Incoming::Overflowed(node) => self.compare_soon(node, now),
             Incoming::Linked(node, with) => {
                 if let Some(peer) = self.peers.get_mut(&node) {
@@ -179,13 +185,30 @@ impl<R: Records> Model<R> {
     }
 
     fn up(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
-        if !self.members.is_accepted(node) {
+        self.reached.insert(node);
+        if self.members.is_accepted(node) {
+            self.start_peer(node, now, actions);
+        } else {
             actions.push(Action::Warn(format!("{node:?} is linked but no member of the set")));
-            return;
         }
+    }
+
+    fn start_peer(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
         // The lower node asks, so that a pair does not compare twice.
         self.peers.insert(node, Peer::new(self.node < node, now));
         self.compare_due(now, actions);
+    }
+
+    /// Does what follows from a decision about a member that may be reachable.
+    fn member_changed(&mut self, key: &Key, now: Moment, actions: &mut Vec<Action>) {
+        let Some(node) = key.node() else { return };
+        match self.members.is_accepted(node) {
+            true if self.reached.contains(&node) && !self.peers.contains_key(&node) => {
+                self.start_peer(node, now, actions);
+            }
+            false if self.peers.remove(&node).is_some() => actions.push(Action::Unlink(node)),
+            _ => {}
+        }
     }
 
     fn message(&mut self, from: Node, packed: &Bytes, now: Moment, actions: &mut Vec<Action>) {

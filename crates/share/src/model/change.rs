@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 
+use super::members::checked_welcome;
 use super::staged::Origin;
 use super::{Action, Model, Moment};
 use crate::files::{FileVerdict, judge};
-use crate::member::Member;
+use crate::member::{self, Member};
 use crate::records::Records;
-use crate::{By, Class, Content, Entry, Key, KeyFile, Lost, Record, SignedDecision, State, Wish};
+use crate::{By, Class, Content, Entry, Key, KeyFile, Lost, Node, Record, SignedDecision, State, Wish};
 
 /// Something that happened on this member.
 #[derive(Clone, Debug)]
@@ -35,8 +36,14 @@ pub enum Change {
     LossRestored,
     /// The lost key files were meant to be deleted.
     LossAdopted,
-    /// Decisions about members that came with the welcome into the set. They are believed as they are.
-    Welcome(Vec<Record>),
+    /// Decisions about members that came with the welcome into the set. Their signatures are checked with the keys in them, and
+    /// whoever sent them must be a member by them.
+    Welcome {
+        /// The member that sent them.
+        from: Node,
+        /// The decisions.
+        decisions: Vec<Record>,
+    },
 }
 
 impl<R: Records> Model<R> {
@@ -49,7 +56,9 @@ impl<R: Records> Model<R> {
                 self.decide(wish, now, &mut actions);
             }
             Change::Member(member, state, by) => {
-                let (key, content) = (Key::of_node(member.node()), member.pack());
+                let key = Key::of_node(member.node());
+                let once = member::once_allowed(&self.entry(Class::Members, &key));
+                let content = member.pack_with(once);
                 self.decide(Wish { class: Class::Members, key, state, content, by }, now, &mut actions);
             }
             Change::Write(key, content) => self.write(key, content, now, &mut actions),
@@ -60,18 +69,25 @@ impl<R: Records> Model<R> {
                 let lost = self.losses.release();
                 self.delete(lost, now, &mut actions);
             }
-            Change::Welcome(records) => {
-                for record in records {
-                    self.merge(record, 0, now, &mut actions);
-                }
-                if let Err(error) = self.store_staged(now, &mut actions) {
-                    actions.push(Action::Warn(format!("the members of the set are not stored: {error}")));
-                }
-            }
+            Change::Welcome { from, decisions } => self.welcomed(from, decisions, now, &mut actions),
         }
         // What is not stored is reported with the reason.
         let _reported = self.store_staged(now, &mut actions);
         actions
+    }
+
+    fn welcomed(&mut self, from: Node, decisions: Vec<Record>, now: Moment, actions: &mut Vec<Action>) {
+        match checked_welcome(decisions, from) {
+            Ok(records) => {
+                for record in records {
+                    self.merge(record, 0, now, actions);
+                }
+            }
+            Err(error) => actions.push(Action::Warn(format!("the welcome of {from:?} does not count: {error}"))),
+        }
+        if let Err(error) = self.store_staged(now, actions) {
+            actions.push(Action::Warn(format!("the members of the set are not stored: {error}")));
+        }
     }
 
     fn decide(&mut self, wish: Wish, now: Moment, actions: &mut Vec<Action>) {

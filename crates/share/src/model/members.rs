@@ -1,23 +1,23 @@
 //! The members of the set, as decided: who is one, what each may do, and by which key its decisions are checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crypto::MemberPublicKey;
 
-use crate::member::{Member, Right, Rights};
+use crate::member::{self, Member, Right, Rights};
 use crate::records::Records;
-use crate::{Class, Content, Node, Record, SignedDecision, State};
+use crate::{Class, Content, Entry, Key, Node, Record, SignedDecision, State};
 
 /// Everything that was decided about members.
 #[derive(Default)]
-pub(super) struct Members(BTreeMap<Node, Known>);
+pub(super) struct Members(BTreeMap<Node, DecidedMember>);
 
-struct Known {
+struct DecidedMember {
     member: Member,
     key: Option<MemberPublicKey>,
     state: State,
-    /// When it was removed. What it decided until then still counts.
-    removed: Option<u64>,
+    /// What it may do now, or was once allowed to do.
+    once_allowed: Rights,
 }
 
 impl Members {
@@ -36,41 +36,85 @@ impl Members {
     pub fn learn(&mut self, record: &Record) {
         let Content::Decided(_, entry) = &record.content else { return };
         let Some(visible) = entry.visible() else { return };
-        let Ok(member) = Member::unpack(&visible.content) else { return };
-        // A decision about one node that names the key of another one is nobody's.
-        if record.key.node() != Some(member.node()) {
-            return;
-        }
-        let removed = (visible.state == State::Deleted).then_some(visible.stamp.time);
-        let key = member.public_key();
-        self.0.insert(member.node(), Known { member, key, state: visible.state, removed });
+        let Some(member) = described(&record.key, visible) else { return };
+        let (key, once_allowed) = (member.public_key(), member::once_allowed(entry));
+        self.0.insert(member.node(), DecidedMember { member, key, state: visible.state, once_allowed });
     }
 
     /// Returns whether a node is a member of the set.
     pub fn is_accepted(&self, node: Node) -> bool {
-        self.0.get(&node).is_some_and(|known| known.state == State::Accepted)
+        self.0.get(&node).is_some_and(|decided| decided.state == State::Accepted)
     }
 
-    /// Returns what a member may do.
+    /// Returns what a member may do now.
     pub fn rights(&self, node: Node) -> Rights {
-        self.0
-            .get(&node)
-            .filter(|known| known.state == State::Accepted)
-            .map_or(Rights::only(&[]), |known| known.member.may)
+        let accepted = self.0.get(&node).filter(|decided| decided.state == State::Accepted);
+        accepted.map_or(Rights::NONE, |decided| decided.member.rights())
     }
 
-    /// Returns why a decision does not count, if it does not.
-    pub fn refuse(&self, decision: &SignedDecision) -> Option<String> {
-        let node = decision.stamp.node;
-        let Some(known) = self.0.get(&node) else { return Some(format!("{node:?} is not known as a member")) };
-        let right = Right::of_class(decision.class);
-        if !known.member.may.contains(right) {
-            return Some(format!("{} lacks the right {}", known.member.name, right.name()));
+    /// Returns why a decision that `from` brings does not count, if it does not.
+    ///
+    /// A member's rights are looked at where its decision comes straight from it. Whoever passes it on has done so, and the others
+    /// may have heard of a removal or of lost rights meanwhile: there it is enough that its author once had the right.
+    pub fn refuse(&self, decision: &SignedDecision, from: Node) -> Option<String> {
+        let author = decision.stamp.node;
+        let Some(decided) = self.0.get(&author) else { return Some(format!("{author:?} is not known as a member")) };
+        let (name, right) = (&decided.member.name, Right::of_class(decision.class));
+        let passed_on = from != author && self.rights(from).contains(right);
+        let rights = if passed_on { decided.once_allowed } else { self.rights(author) };
+        if !rights.contains(right) {
+            return Some(match decided.state {
+                State::Accepted => format!("{name} lacks the right {}", right.name()),
+                State::Deleted => format!("{name} is removed"),
+                State::Pending | State::Rejected => format!("{name} is not accepted"),
+            });
         }
-        if known.removed.is_some_and(|removed| decision.stamp.time > removed) {
-            return Some(format!("{} decided after it was removed", known.member.name));
+        if decision.class == Class::Members && described(&decision.key, decision).is_none() {
+            return Some(format!("{name} decided about a member that it does not describe"));
         }
-        let signed = known.key.as_ref().is_some_and(|key| decision.is_signed_by(key));
-        (!signed).then(|| format!("the signature of {} is wrong", known.member.name))
+        let signed = decided.key.as_ref().is_some_and(|key| decision.is_signed_by(key));
+        (!signed).then(|| format!("the signature of {name} is wrong"))
+    }
+}
+
+/// Returns the member that a decision describes; `None` if that is another one than the decision is about.
+pub(super) fn described(key: &Key, decision: &SignedDecision) -> Option<Member> {
+    let member = Member::unpack(&decision.content).ok()?;
+    (key.node() == Some(member.node())).then_some(member)
+}
+
+/// Returns what of the decisions in a welcome into the set is consistent: each is made by a member that is described there, had
+/// the right, and signed it. An error if by these decisions `welcomer` is no member.
+pub(super) fn checked_welcome(records: Vec<Record>, welcomer: Node) -> Result<Vec<Record>, String> {
+    let mut members = Members::default();
+    let about_members = |record: &Record| record.class() == Class::Members && record.key.node().is_some();
+    let records: Vec<Record> = records.into_iter().filter(about_members).collect();
+    // The keys in the decisions are taken first, and then all signatures are checked with them.
+    records.iter().for_each(|record| members.learn(record));
+    let mut good = Vec::new();
+    for record in records {
+        let Content::Decided(class, entry) = &record.content else { continue };
+        let believed = entry.decisions().iter().filter(|one| members.refuse(one, welcomer).is_none());
+        let entry = Entry::new(believed.cloned().collect());
+        if !entry.decisions().is_empty() {
+            good.push(Record::new(record.key.clone(), record.stamp, Content::Decided(*class, entry)));
+        }
+    }
+    // What is left must stand without what was taken away.
+    let mut left = Members::default();
+    good.iter().for_each(|record| left.learn(record));
+    let authors: BTreeSet<Node> = good.iter().flat_map(authors).collect();
+    match authors.iter().find(|author| !left.0.get(author).is_some_and(|one| one.once_allowed.contains(Right::Members)))
+    {
+        Some(author) => Err(format!("{author:?} decides there about members, and nobody accepted it")),
+        None if !left.is_accepted(welcomer) => Err(format!("{welcomer:?} is no member of its own set")),
+        None => Ok(good),
+    }
+}
+
+fn authors(record: &Record) -> Vec<Node> {
+    match &record.content {
+        Content::Decided(_, entry) => entry.decisions().iter().map(|decision| decision.stamp.node).collect(),
+        _ => Vec::new(),
     }
 }

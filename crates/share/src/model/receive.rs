@@ -75,7 +75,7 @@ impl<R: Records> Model<R> {
         }
         let (record, refusal) = match record.content {
             Content::Decided(_, entry) => {
-                let (entry, refusal) = self.checked(class, &record.key, entry);
+                let (entry, refusal) = self.checked(from, class, &record.key, entry);
                 let refusal = refusal.map_or(Ok(false), |reason| Err(Refusal::Refused(reason)));
                 if entry.decisions().is_empty() {
                     return refusal;
@@ -98,12 +98,12 @@ impl<R: Records> Model<R> {
     }
 
     /// Returns the decisions of an entry that count, and why others do not. Decisions that are here already were checked then.
-    fn checked(&self, class: Class, key: &Key, entry: Entry) -> (Entry, Option<String>) {
+    fn checked(&self, from: Node, class: Class, key: &Key, entry: Entry) -> (Entry, Option<String>) {
         let own = self.entry(class, key);
         let (mut good, mut refusal) = (Vec::new(), None);
         for decision in entry.decisions() {
             let known = own.decisions().contains(decision);
-            match if known { None } else { self.members.refuse(decision) } {
+            match if known { None } else { self.members.refuse(decision, from) } {
                 None => good.push(decision.clone()),
                 Some(reason) => refusal = Some(reason),
             }
@@ -150,15 +150,6 @@ impl<R: Records> Model<R> {
             }
         }
         actions.push(Action::Changed(record));
-    }
-
-    /// Ends the link to a node that is no member any more.
-    pub(super) fn unlink_removed(&mut self, key: &Key, actions: &mut Vec<Action>) {
-        if let Some(node) = key.node().filter(|node| !self.members.is_accepted(*node))
-            && self.peers.remove(&node).is_some()
-        {
-            actions.push(Action::Unlink(node));
-        }
     }
 
     /// Takes note that records are safe at another member, or were refused.

@@ -106,7 +106,7 @@ impl<R: Records> Model<R> {
     fn consequences(&mut self, staged: StagedRecord, now: Moment, actions: &mut Vec<Action>) {
         let StagedRecord { before, record, origin, .. } = staged;
         if record.class() == Class::Members {
-            self.unlink_removed(&record.key, actions);
+            self.member_changed(&record.key, now, actions);
         }
         match origin {
             Origin::Remote if before.as_ref().is_some_and(|before| before.digest == record.digest) => {}

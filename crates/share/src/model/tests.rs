@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rand::Rng;
 
 use super::*;
-use crate::member::{Right, Rights};
+use crate::member::{Right, Rights, Role};
 use crate::{By, Claim, Content, Index, KeyFile, Lane, Return, SignedDecision, State, Wish};
 
 mod net;
@@ -358,11 +358,98 @@ fn a_removed_member_is_not_heard_any_more() {
     assert!(accepted(&net.hosts[1], "web1"), "what it decided before still counts");
     net.link(1, 2);
     net.decide(2, "web2", State::Accepted, "k");
-    let late = decision(2, (START + 10 * SECOND) << 16, &net::member_key(2));
-    put(&mut net, 0, 1, Record { key: late.key.clone(), ..late }, 0);
     net.run(2 * MINUTE);
     assert!(!accepted(&net.hosts[1], "web2"));
-    assert!(net.hosts[1].warnings().iter().any(|text| text.contains("m2 decided after it was removed")));
+}
+
+#[test]
+fn a_decision_counts_for_all_or_for_nobody_whenever_they_hear_of_lost_rights() {
+    let lost = [(State::Deleted, Rights::ALL), (State::Accepted, Rights::only(&[Right::Data]))];
+    for (state, rights) in lost {
+        let mut net = Net::new(3, 1);
+        net.run(SECOND);
+        net.cut(0, 1);
+        net.cut(0, 2);
+        // While the second member takes the decision of the third, the first one ends its rights.
+        net.decide(2, "web1", State::Accepted, "k");
+        net.change(0, Change::Member(net::member(2, rights), state, By::User("root".into())));
+        net.run(SECOND);
+        net.link(0, 1);
+        net.run(2 * MINUTE);
+        assert!(accepted(&net.hosts[0], "web1"), "{state:?}: {:?}", net.hosts[0].warnings());
+        assert!(net.hosts[0].warnings().is_empty(), "{:?}", net.hosts[0].warnings());
+        // And what it decides afterwards counts for nobody.
+        net.link(0, 2);
+        net.decide(2, "web2", State::Accepted, "k");
+        net.run(2 * MINUTE);
+        assert!(!accepted(&net.hosts[0], "web2") && !accepted(&net.hosts[1], "web2"));
+    }
+}
+
+#[test]
+fn decisions_of_members_that_were_never_accepted_or_decide_nothing_are_refused() {
+    let pending = net::decided(net::member(3, Rights::ALL), State::Pending, 3);
+    let witness =
+        net::decided(crate::member::Member { role: Role::Witness, ..net::member(4, Rights::ALL) }, State::Accepted, 4);
+    let removed = net::decided(net::member(5, Rights::ALL), State::Pending, 5);
+    let mut net = Net::new(2, 1);
+    let records = vec![welcomed(0), pending, witness, removed];
+    net.change(0, Change::Welcome { from: net.node(0), decisions: records });
+    net.change(0, Change::Member(net::member(5, Rights::ALL), State::Deleted, By::User("root".into())));
+    net.run(SECOND);
+    for number in 3..6 {
+        put(&mut net, 1, 0, decision(number, START << 16, &net::member_key(number)), 0);
+        assert!(!accepted(&net.hosts[0], "web1"), "{number}");
+    }
+    let warnings = net.hosts[0].warnings();
+    for text in ["m3 is not accepted", "m4 lacks the right keys", "m5 is removed"] {
+        assert!(warnings.iter().any(|warning| warning.contains(text)), "{text}: {warnings:?}");
+    }
+}
+
+fn welcomed(number: usize) -> Record {
+    net::welcome(number, Rights::ALL)
+}
+
+#[test]
+fn a_welcome_is_believed_only_if_its_decisions_hold() {
+    let fresh = |from: usize, decisions: Vec<Record>| {
+        let mut model = Model::new(net::member_key(7), crate::MemoryRecords::default(), Settings::default(), 0);
+        let from = Node::of_key(&net::member_key(from).public());
+        let actions = model.local(Change::Welcome { from, decisions }, Moment { wall: START, steady: 0 });
+        let warned = actions.iter().any(|action| matches!(action, Action::Warn(_)));
+        (model.records().root(Class::Members, 0).count, warned)
+    };
+    let all = || vec![welcomed(0), welcomed(1)];
+    assert_eq!(fresh(1, all()), (2, false));
+    assert_eq!(fresh(2, all()), (0, true), "the sender is no member");
+    assert_eq!(fresh(1, vec![welcomed(1)]), (0, true), "its author is not there");
+    let mut forged = all();
+    forged[1] = signed_by(welcomed(1), &net::member_key(1));
+    assert_eq!(fresh(1, forged), (0, true), "the author did not sign");
+}
+
+/// The record with decisions that somebody else signed in the name of their author.
+fn signed_by(record: Record, key: &crypto::MemberKey) -> Record {
+    let Content::Decided(class, entry) = &record.content else { panic!("decisions") };
+    let sign = |one: &std::sync::Arc<SignedDecision>| SignedDecision::sign(one.decision().clone(), key).unwrap();
+    let entry = Entry::new(entry.decisions().iter().map(sign).collect());
+    Record::new(record.key.clone(), record.stamp, Content::Decided(*class, entry))
+}
+
+#[test]
+fn who_is_linked_before_it_is_a_member_is_heard_once_it_is_one() {
+    let mut net = Net::new(2, 1);
+    net.cut(0, 1);
+    net.change(0, Change::Member(net::member(2, Rights::ALL), State::Accepted, By::User("root".into())));
+    net.hosts.push(net::Host::new(2, vec![welcomed(0), welcomed(1), welcomed(2)]));
+    net.decide(2, "web1", State::Accepted, "k");
+    net.link(1, 2);
+    net.run(SECOND);
+    assert!(!accepted(&net.hosts[1], "web1"));
+    net.link(0, 1);
+    net.run(MINUTE);
+    assert!(accepted(&net.hosts[1], "web1"), "without a new link");
 }
 
 #[test]

@@ -58,12 +58,15 @@ pub fn member(number: usize, may: Rights) -> Member {
 
 /// The decision of the first member by which another one is a member.
 pub fn welcome(number: usize, may: Rights) -> Record {
-    let member = member(number, may);
+    decided(member(number, may), State::Accepted, number as u64)
+}
+
+/// A decision of the first member about another one.
+pub fn decided(member: Member, state: State, time: u64) -> Record {
     let (key, content) = (Key::of_node(member.node()), member.pack());
     let by = By::User("root".into());
-    let wish = Wish { class: Class::Members, key: key.clone(), state: State::Accepted, content, by };
-    let stamp =
-        crate::Stamp { time: (START - 1_000) << 16 | number as u64, node: Node::of_key(&member_key(0).public()) };
+    let wish = Wish { class: Class::Members, key: key.clone(), state, content, by };
+    let stamp = crate::Stamp { time: (START - 1_000) << 16 | time, node: Node::of_key(&member_key(0).public()) };
     let decision = crate::SignedDecision::sign(Entry::default().decide(wish, stamp).unwrap(), &member_key(0)).unwrap();
     Record::new(key, stamp, Content::Decided(Class::Members, Entry::new(vec![decision])))
 }
@@ -228,9 +231,10 @@ impl Net {
 }
 
 impl Host {
-    fn new(number: usize, members: Vec<Record>) -> Host {
+    pub fn new(number: usize, members: Vec<Record>) -> Host {
         let mut model = Model::new(member_key(number), MemoryRecords::default(), Settings::default(), 0);
-        let actions = model.local(Change::Welcome(members), Moment { wall: START, steady: 0 });
+        let welcome = Change::Welcome { from: Node::of_key(&member_key(0).public()), decisions: members };
+        let actions = model.local(welcome, Moment { wall: START, steady: 0 });
         assert!(actions.iter().all(|action| matches!(action, Action::Changed(_))), "{actions:?}");
         Host { model, files: BTreeMap::new(), ahead: 0, actions: Vec::new() }
     }
