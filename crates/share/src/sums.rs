@@ -139,6 +139,19 @@ impl Sums {
         }
     }
 
+    /// Returns the sum of a finest part.
+    pub fn get(&self, leaf: u32) -> Sum {
+        self.0.get(&leaf).copied().unwrap_or_default()
+    }
+
+    /// Sets the sum of a finest part: one that was computed elsewhere or kept on disk.
+    pub fn set(&mut self, leaf: u32, sum: Sum) {
+        match sum.count {
+            0 => drop(self.0.remove(&leaf)),
+            _ => drop(self.0.insert(leaf, sum)),
+        }
+    }
+
     /// Returns the sum of the parts from `since` on.
     pub fn root(&self, since: u32) -> Sum {
         let mut root = Sum::default();

@@ -9,7 +9,8 @@
 //! * [`tokens`], [`sessions`], [`user_keys`], [`drop_file`], [`publish_auth`]: credentials and their rotation;
 //! * [`proc_dir`]: running jobs;
 //! * [`returns`]: the spool of a minion's unacknowledged returns (not Salt's);
-//! * [`file_server`]: caches of the file server.
+//! * [`file_server`]: caches of the file server;
+//! * [`share`]: the records that a master shares with others (not Salt's).
 //!
 //! Everything here blocks on the disk. Nothing reads the clock or generates random bytes: times and keys come from the caller.
 //! Whatever becomes part of a path is checked first, and each error names its path.
@@ -23,8 +24,10 @@ mod local_fs;
 pub mod minion_data;
 pub mod proc_dir;
 pub mod publish_auth;
+mod redb_file;
 pub mod returns;
 pub mod sessions;
+pub mod share;
 pub mod tokens;
 pub mod user_keys;
 

@@ -1,18 +1,15 @@
 //! The database file: rows by key, read and changed in transactions.
 
 use std::ops::Bound;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use redb::{ConcurrencyMode, Database, ReadOnlyTable, ReadableDatabase, Table, TableDefinition};
 
+use crate::redb_file::{self, Refused};
 use crate::{Error, Result, disk};
 
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
-
-/// The database's cache in bytes; the system caches the file too.
-const CACHE: usize = 24 << 20;
 
 /// The database file. Several processes may open it; one at a time changes it.
 pub struct DatabaseFile {
@@ -104,39 +101,12 @@ impl DatabaseFile {
     /// After a disk error the library accepts nothing more, so the file is opened again at the next use.
     fn failed(&self, action: &'static str, error: redb::Error) -> Error {
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
-        match error {
-            redb::Error::Io(source) => Error::io(action, &self.path)(source),
-            other => Error::malformed(&self.path, other),
-        }
-    }
-}
-
-enum Refused {
-    /// The content is invalid.
-    Damaged(String),
-    Failed(Error),
-}
-
-impl Refused {
-    fn error(self, path: &Path) -> Error {
-        match self {
-            Refused::Damaged(reason) => Error::malformed(path, reason),
-            Refused::Failed(error) => error,
-        }
+        redb_file::failed(action, &self.path, error)
     }
 }
 
 fn open(path: &Path) -> std::result::Result<Database, Refused> {
-    disk::admit(path).map_err(|error| Refused::Failed(Error::io("open", path)(error)))?;
-    let attempt = || -> std::result::Result<Database, redb::Error> {
-        let mut builder = Database::builder();
-        builder.set_cache_size(CACHE).set_concurrency_mode(ConcurrencyMode::MultiWriter);
-        // The file contains arguments of jobs; the builder would create it readable by everybody.
-        let file = disk::private_file().read(true).write(true).create(true).truncate(false).open(path)?;
-        // An existing file keeps its mode when it is opened, and an earlier release may have left it open.
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        drop(file);
-        let database = builder.create(path)?;
+    let prepare = |database: &Database| -> std::result::Result<(), redb::Error> {
         let transaction = database.begin_read()?;
         // A write transaction only for a new file: it would make every visitor wait for the master.
         if let Err(redb::TableError::TableDoesNotExist(_)) = transaction.open_table(ROWS) {
@@ -145,20 +115,9 @@ fn open(path: &Path) -> std::result::Result<Database, Refused> {
             transaction.open_table(ROWS)?;
             transaction.commit()?;
         }
-        Ok(database)
+        Ok(())
     };
-    // The library may panic over a file that something else has written to.
-    let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt));
-    match opened {
-        Ok(Ok(database)) => Ok(database),
-        Ok(Err(redb::Error::Io(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Err(Refused::Damaged(error.to_string()))
-        }
-        Ok(Err(redb::Error::Io(error))) => Err(Refused::Failed(Error::io("open", path)(error))),
-        Ok(Err(error @ redb::Error::Corrupted(_))) => Err(Refused::Damaged(error.to_string())),
-        Ok(Err(error)) => Err(Refused::Failed(Error::malformed(path, error))),
-        Err(_) => Err(Refused::Damaged("its structure is broken".into())),
-    }
+    redb_file::open(path, ConcurrencyMode::MultiWriter, prepare).map(|(database, ())| database)
 }
 
 fn put_aside(path: &Path) -> Result<PathBuf> {
