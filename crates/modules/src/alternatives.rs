@@ -148,7 +148,7 @@ fn check_installed(name: String, path: String) -> Result<bool> {
     Ok(target(LINKS, &name).is_some_and(|found| found == path))
 }
 
-/// Adds a path to those a name can mean; returns what the program said.
+/// Adds a path to the alternatives of a name. Returns the output of the program.
 ///
 /// CLI Example:
 ///
@@ -162,7 +162,7 @@ fn install(ctx: &Context, name: String, link: String, path: String, priority: Va
     Ok(output_text(said, failed))
 }
 
-/// Takes a path away from those a name can mean; returns what the program said.
+/// Removes a path from the alternatives of a name. Returns the output of the program.
 ///
 /// CLI Example:
 ///
@@ -176,7 +176,7 @@ fn remove(ctx: &Context, name: String, path: String) -> Result<String> {
     Ok(output_text(said, failed))
 }
 
-/// Lets a name mean the path of the highest priority; returns what the program said.
+/// Selects the alternative with the highest priority for a name. Returns the output of the program.
 ///
 /// CLI Example:
 ///
@@ -190,7 +190,7 @@ fn auto(ctx: &Context, name: String) -> Result<String> {
     Ok(output_text(said, failed))
 }
 
-/// Lets a name mean a path; returns what the program said.
+/// Selects a path for a name. Returns the output of the program.
 ///
 /// CLI Example:
 ///

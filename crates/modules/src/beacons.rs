@@ -27,7 +27,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// How long to wait for the minion's answer, in seconds.
+/// The timeout for the minion's answer, in seconds.
 const PATIENCE: i64 = 60;
 
 fn reply(comment: impl Into<Value>, result: bool) -> Map {
@@ -60,7 +60,7 @@ fn configured(ctx: &Context, kwargs: &Map, pillar: bool, opts: bool) -> Result<O
     Ok(answer.and_then(|mut answer| answer.remove("beacons")).and_then(Value::into_map))
 }
 
-/// Returns the beacons of this minion, as YAML unless told otherwise.
+/// Returns the beacons of this minion, as YAML by default.
 ///
 /// CLI Example:
 ///
@@ -345,7 +345,7 @@ fn switch(ctx: &Context, name: &str, kwargs: &Map, on: bool) -> Result<Map> {
     Ok(outcome(kwargs, answer, &format!("beacon {verb}d complete"), done, words))
 }
 
-/// Forgets all beacons that are not in the pillar.
+/// Deletes all beacons that are not in the pillar.
 ///
 /// CLI Example:
 ///

@@ -117,7 +117,7 @@ fn get(
 
 fn merged(ctx: &Context, strategy: &str, defaults: &Map) -> Map {
     if !matches!(strategy, "recurse" | "overwrite") {
-        // Salt logs and goes on with its default strategy.
+        // As in Salt, a warning is logged and the default strategy is used.
         tracing::warn!("Unsupported merge strategy '{strategy}'. Falling back to 'recurse'.");
     }
     let mut all = defaults.clone();
@@ -213,7 +213,7 @@ pub fn merged_option(ctx: &Context, name: &str, omit: [bool; 3]) -> Option<Value
             (None, Value::Str(_)) => return Some(found.clone()),
             (None, _) => result = Some(found.clone()),
             (Some(Value::Map(first)), Value::Map(more)) => {
-                // What was found first counts more.
+                // Values that were found first take precedence.
                 let mut below = more.clone();
                 below.update(std::mem::take(first));
                 *first = below;

@@ -42,7 +42,7 @@ fn load(ctx: &Context, formula: &str) -> Result<Value> {
             _ => render::python::json::loads(&text),
         };
         let loaded = loaded.map_err(|why| Error::Other(format!("{address}: {why}")))?;
-        // An empty file means no defaults, but the formula exists: the lookup goes on in an empty map.
+        // An empty file means no defaults, but the formula exists: the lookup continues in an empty map.
         return Ok(if loaded.truthy() { loaded } else { Map::new().into() });
     }
     Ok(Value::Null)

@@ -33,7 +33,7 @@ pub static MODULE: Module = Module::new(
     None => Err("The dig execution module cannot be loaded: the dig binary is not in the path.".into()),
 });
 
-/// How many SPF records are followed for one question.
+/// The maximum number of SPF records that are followed for one question.
 const SENDERS: usize = 50;
 
 /// Runs `dig +short` and returns its output; `None` when it fails.
@@ -124,7 +124,7 @@ fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>
 /// Follows the SPF records of a domain and of those it includes, in the order they are named.
 fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Value> {
     let mut found = Vec::new();
-    // What is still to be looked at; the last one is the next.
+    // The records left to query; the last one is the next.
     let mut waiting = vec![Sender::Domain(domain.to_owned(), record.to_owned())];
     let mut asked = 0;
     while let Some(next) = waiting.pop() {
@@ -136,7 +136,7 @@ fn senders(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> R
             Sender::Domain(domain, record) => (domain, record),
         };
         asked += 1;
-        // Records can include each other in a circle, and whoever owns them decides that.
+        // Records can include each other in a circle, and their owners decide that.
         if asked > SENDERS {
             tracing::warn!("the records of senders of {domain} include more than {SENDERS} others, which are left out");
             break;
@@ -263,7 +263,7 @@ fn mx(ctx: &Context, domain: Value, #[default(false)] resolve: bool, nameserver:
     mail_servers(ctx, &domain.to_string(), resolve, nameserver.as_deref())
 }
 
-/// Returns the addresses that may send mail for a domain. Where there is no record ``SPF`` the texts are asked for.
+/// Returns the addresses that may send mail for a domain. Without an ``SPF`` record, the TXT records are queried.
 ///
 /// CLI Example:
 ///

@@ -38,7 +38,7 @@ fn fire_master(ctx: &Context, data: Value, tag: String, preload: Option<Map>) ->
 }
 
 fn to_masters(ctx: &Context, data: Value, tag: &str, preload: Option<Map>) -> Result<bool> {
-    // There is nobody to send it to. Salt warns and returns False rather than fail a state.
+    // Without a master there is no recipient. Salt warns and returns False rather than fail a state.
     if masterless(ctx) {
         tracing::warn!("Local mode detected. Event with tag {tag} will NOT be sent.");
         return Ok(false);

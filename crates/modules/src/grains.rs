@@ -217,7 +217,7 @@ fn filter_by(
     FilterBy { lookup: lookup_dict, merge, default, base }.pick(util::traverse(&now(ctx), &grain, ":"))
 }
 
-/// Sets grains and returns them. With ``destructive=True`` those that are None go.
+/// Sets grains and returns them. With ``destructive=True``, grains whose value is None are deleted.
 ///
 /// CLI Example:
 ///
@@ -417,7 +417,7 @@ fn delkey(ctx: &Context, key: String, #[default(false)] force: bool) -> Result<M
     change(ctx, &key, Setting { val: Value::Null, force, destructive: true, delimiter: ":".into() })
 }
 
-/// How to set a grain.
+/// The arguments of a request to set a grain.
 struct Setting {
     val: Value,
     force: bool,
@@ -425,7 +425,7 @@ struct Setting {
     delimiter: String,
 }
 
-/// What to do about a setting.
+/// The decision about a setting.
 enum Decision {
     /// This grain gets this value.
     Write(String, Value),
@@ -562,7 +562,7 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
     let text = yaml::dump(&Value::from(grains), yaml::Flow::Block);
     // A link stays a link.
     let target = path.canonicalize().unwrap_or_else(|_| path.clone());
-    // Grains may hold data for the eyes of the administrator; a mode that somebody set is kept.
+    // Grains may hold confidential data of the administrator; a mode that was set by hand is kept.
     let mode = target.metadata().map_or(0o640, |meta| meta.mode() & 0o777);
     util::replace_file(&target, text.as_bytes(), mode)
         .map_err(|error| Error::io("write to the grains file at", &path, &error))?;
@@ -571,7 +571,7 @@ fn write(ctx: &Context, new: Map, destructive: bool) -> Result<Written> {
 
 /// Has the minion refresh its grains, so that the next job sees what was written.
 fn finish(ctx: &Context, written: Written) -> Result<Value> {
-    // `salt-call --local` has no minion to tell.
+    // `salt-call --local` has no minion to notify.
     if written.0.as_map().is_some() && !ctx.opt("local").is_some_and(Value::truthy) {
         ctx.wait(ctx.agent.refresh(Refresh::Grains))?;
     }

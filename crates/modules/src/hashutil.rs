@@ -193,7 +193,7 @@ fn digest(instr: Value, #[default("md5")] checksum: String) -> Result<String> {
 #[function]
 fn digest_file(ctx: &Context, infile: String, #[default("md5")] checksum: String) -> Result<String> {
     ctx.blocking(move || {
-        // Checked apart, since Salt has words of its own for a missing file.
+        // Checked separately, since Salt has its own message for a missing file.
         if !std::path::Path::new(&infile).exists() {
             return Err(Error::execution(format!("File path '{infile}' not found.")));
         }
@@ -211,10 +211,10 @@ fn digest_file(ctx: &Context, infile: String, #[default("md5")] checksum: String
 #[function]
 fn github_signature(string: Value, shared_secret: Value, challenge_hmac: String) -> Result<bool> {
     let wrong = || Error::invocation("the signature has the form algorithm=digits");
-    // GitHub sends `sha256=…`, so whoever sends the request names the algorithm.
+    // GitHub sends `sha256=…`, so the sender of the request names the algorithm.
     let (form, wanted) = challenge_hmac.split_once('=').ok_or_else(wrong)?;
     let found = hex::encode(hmac(form, &bytes_of(&shared_secret), &bytes_of(&string))?);
-    // In constant time: the time of a plain comparison would tell how many digits are right.
+    // In constant time: the time of a plain comparison would reveal how many digits are right.
     Ok(found.len() == wanted.len() && openssl::memcmp::eq(found.as_bytes(), wanted.as_bytes()))
 }
 
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(encoded.lines().next().unwrap().len(), 76);
         assert_eq!(base64_decodestring(encoded.into()).unwrap(), long.into());
         for (text, wanted) in [
-            // As Python 3.11 decodes them: other characters are skipped, and after the padding it goes on.
+            // As Python 3.11 decodes them: other characters are skipped, and decoding continues after the padding.
             ("%", ""),
             ("Z2V0IHNh\\nbHRlZA==", "b'get sa\\x9d\\xb1\\xd1\\x95\\x90'"),
             ("YQ==YQ==", "a"),

@@ -1,4 +1,4 @@
-//! `keyboard` — which keys lie where, on the console and under X.
+//! `keyboard` — the keyboard layouts of the console and of X.
 
 use exec::{Call, Context, Error, Module, Result, function};
 use value::map;

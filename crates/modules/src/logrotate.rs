@@ -12,7 +12,7 @@ pub static MODULE: Module =
 /// Directives that begin a script, which ends with `endscript`.
 const SCRIPTS: [&str; 5] = ["firstaction", "lastaction", "prerotate", "postrotate", "preremove"];
 
-/// How deep includes may be nested.
+/// The maximum nesting depth of includes.
 const DEPTH: u32 = 8;
 
 /// Reads an integer, or keeps the text.
@@ -45,7 +45,7 @@ impl Reader {
     fn line(&mut self, line: &str, depth: u32) -> Result<()> {
         let line = line.trim();
         if let Some((name, mut body)) = self.script.take() {
-            // Nothing else is looked at: a line of the script may hold braces or a `#`.
+            // Nothing else is examined: a line of the script may hold braces or a `#`.
             if line == "endscript" {
                 self.target().insert(name, body);
             } else {

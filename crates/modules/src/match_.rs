@@ -40,7 +40,7 @@ impl<'a> Question<'a> {
         Question { kind, target, id: None, delimiter: targeting::DEFAULT_DELIMITER }
     }
 
-    /// Matches the target. An invalid one matches nobody, and the reason is logged.
+    /// Matches the target. An invalid one matches no minion, and the reason is logged.
     fn answer(&self, ctx: &Context) -> bool {
         let nodegroups = ctx.opt("nodegroups").and_then(Value::as_map);
         let around = targeting::Context { delimiter: self.delimiter, nodegroups };
@@ -182,7 +182,7 @@ fn stored(ctx: &Context, target: &str) -> bool {
     targeting::data_match(target, |key| crate::data::read(ctx).get(key).cloned())
 }
 
-/// Calls a match function by name, for `filter_by` and the like.
+/// Calls a match function by name, for `filter_by` and similar functions.
 fn by_name(ctx: &Context, name: &str, target: &Value, id: Option<&str>) -> Result<bool> {
     // The data store is no kind of target for a master, so the enumeration does not have it.
     if name == "data" {
@@ -349,7 +349,7 @@ mod tests {
             ("ipcidr", "11.0.0.0/8", false),
             ("compound", "G@os:Debian and not db*", true),
             ("compound", "N@front", true),
-            // A target that is broken matches nobody; it is no error.
+            // An invalid target matches no minion; it is no error.
             ("compound", "( web1", false),
             ("pcre", "(", false),
             ("data", "a:b", false),

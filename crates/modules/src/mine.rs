@@ -24,7 +24,7 @@ struct Definition {
     function: Option<String>,
     args: Vec<Value>,
     kwargs: Map,
-    /// Who may read it: a target and its type.
+    /// The target and its type that may read the entry.
     allow_tgt: Option<Value>,
     allow_tgt_type: Option<Value>,
 }
@@ -418,7 +418,7 @@ mod tests {
             "test.ping" => list![],
             "said" => list![map! { "mine_function" => "test.echo" }, "hi"],
             "secret" => list![map! { "mine_function" => "test.echo", "allow_tgt" => "lb*", "allow_tgt_type" => "glob" }, 1],
-            // A function that fails, or that nobody knows, must not keep the others from the master.
+            // A function that fails, or that does not exist, must not keep the others from the master.
             "test.exception" => list![],
             "no.such" => list![],
         };

@@ -101,7 +101,7 @@ fn by_command(command: &Value) -> Result<Map> {
     let mut comment = vec![Value::from("Using configuration minion_restart_command:")];
     comment.extend(words.iter().map(|word| Value::from(format!("    {word}"))));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    // The command may wait for us to go, so nobody waits for it.
+    // The command may wait for this process to exit, so nothing waits for it.
     let pid = cmd::start(&words)?;
     tracing::info!("minion_restart_command runs as process {pid}");
     Ok(answer(map! { "comment" => comment }))

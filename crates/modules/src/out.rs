@@ -49,7 +49,7 @@ impl OutputArgs {
                 self.options.insert(format!("out.table.{name}"), value.clone());
             }
         }
-        // Where the option says so, colours are given to a daemon too.
+        // If the option says so, a daemon's output is coloured too.
         let colored = self.options.contains_key("color") || std::io::stdout().is_terminal();
         Settings::from_options(&self.options, colored)
     }

@@ -53,7 +53,7 @@ impl Envs {
         self.compiled(ctx, None)
     }
 
-    /// A pillar compiled anew, with values laid over it.
+    /// Returns a freshly compiled pillar, overlaid with values.
     fn compiled(&self, ctx: &Context, over: Option<Value>) -> Result<Map> {
         let from_saltenv = ctx.opt("pillarenv_from_saltenv").is_some_and(Value::truthy);
         let option = |name: &str| ctx.opt_str(name).map(str::to_owned);
@@ -72,7 +72,7 @@ impl Envs {
     }
 }
 
-/// A pillar compiled anew for another function, with the values of a map over it.
+/// Returns a freshly compiled pillar for another function, overlaid with the values of a map.
 ///
 /// # Errors
 /// When it cannot be compiled.
@@ -136,10 +136,10 @@ fn fetch(
     lookup.answer(ctx, Envs { pillarenv, saltenv }, unmask)
 }
 
-/// The default that tells "not given" from "given as None".
+/// The default that distinguishes "not given" from "given as None".
 struct NotSet;
 
-/// How Salt shows that default.
+/// The text that Salt shows for that default.
 const NOT_SET: &str = "<Constant.NOT_SET>";
 
 impl From<NotSet> for Value {
@@ -205,7 +205,7 @@ fn laid_over(default: Option<&Value>, found: Option<&Value>, join_lists: bool) -
     }
 }
 
-/// Returns the pillar, compiled anew for this call, or of the pillar in memory the named values.
+/// Returns a freshly compiled pillar or, given keys, these values of the pillar in memory.
 ///
 /// ``pillar`` holds values to lay over it, ``pillarenv`` and ``saltenv`` choose environments.
 ///
@@ -358,7 +358,7 @@ fn item(
     Ok(mask_unless(found.into(), unmask))
 }
 
-/// Returns the pillar in memory, or one of its values, as it is.
+/// Returns the pillar in memory, or one of its values, without compiling it.
 ///
 /// CLI Example:
 ///
@@ -393,10 +393,10 @@ fn keys(ctx: &Context, key: String, #[default(":")] delimiter: String, unmask: O
     }
 }
 
-/// Returns the pillar compiled anew, with an external pillar that only this call asks for.
+/// Returns a freshly compiled pillar, with an external pillar that only this call requests.
 ///
-/// The option ``on_demand_ext_pillar`` of the master, or of the minion without one, says which may be asked for; others are
-/// left out, and the log there says so.
+/// The option ``on_demand_ext_pillar`` of the master (of the minion, if it has no master) lists the external pillars
+/// that may be requested. Others are left out, with a message in the log there.
 ///
 /// CLI Example:
 ///

@@ -109,7 +109,7 @@ fn add_pkg(pkgs: Map, name: String, pkgver: Value) -> Result<Map> {
     Ok(pkgs)
 }
 
-/// Says whether a package of this version has all it is asked for; the package manager may know more.
+/// Returns whether a package of this version satisfies the given requirements; the package manager may know more.
 ///
 /// CLI Example:
 ///

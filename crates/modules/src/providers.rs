@@ -1,4 +1,4 @@
-//! The names of Salt's files for our modules: state trees compare them to tell service managers apart.
+//! The names of Salt's module files for the modules here: state trees compare them to tell service managers apart.
 
 use exec::Module;
 

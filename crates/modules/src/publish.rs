@@ -78,20 +78,20 @@ impl Job {
         let jid = job.get("jid").cloned().unwrap_or_default();
         let expected = job.get("minions").and_then(Value::as_list).unwrap_or_default();
         if expected.is_empty() {
-            // Salt returns nothing for a job that nobody was meant by, and an empty map for one the master refused.
+            // Salt returns nothing for a job that matched no minion, and an empty map for one the master refused.
             return Ok(Value::Null);
         }
         gather(ctx, jid, expected, self.timeout, self.form == "clean")
     }
 }
 
-/// Asks for the returns until all are there or the time is over.
+/// Queries the returns until all have arrived or the timeout expires.
 fn gather(ctx: &Context, jid: Value, expected: &[Value], timeout: f64, clean: bool) -> Result<Value> {
     let begin = Instant::now();
     loop {
         let load = map! { "cmd" => "pub_ret", "id" => ctx.id(), "jid" => jid.clone() };
         let returns = ask(ctx, load, timeout)?.into_map().unwrap_or_default();
-        // Nobody has to be waited for once all have answered.
+        // Once all have answered, there is nothing to wait for.
         let complete = expected.iter().all(|id| returns.get_value(id).is_some());
         if complete || begin.elapsed().as_secs_f64() > timeout {
             if !clean {

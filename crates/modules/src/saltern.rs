@@ -10,13 +10,13 @@ use crate::status::iso;
 /// The execution module `saltern`.
 pub static MODULE: Module = Module::new("saltern", "The masters of this minion.", &[&MASTERS]);
 
-/// Tells of each master of this minion, by address as configured: its id (if it said so), what it is to the minion (`hot`,
-/// `active`, `standby`, `preferred`), how the connection is (`resolving`, `connecting`, `pending`, `live`, `backoff`, `idle`,
-/// `refused`) and since when, when it was last heard, how many milliseconds an answer takes, the fingerprint of its key, how
-/// many jobs it has given since the minion started, and how many returns wait to be delivered to it. `asking` is the master
-/// that asks. Times are in UTC.
+/// Returns the state of each master of this minion, by address as configured: its id (if known), its role (`hot`,
+/// `active`, `standby`, `preferred`), the state of the connection (`resolving`, `connecting`, `pending`, `live`,
+/// `backoff`, `idle`, `refused`) and its start, the time of the last message, the response time in milliseconds, the
+/// fingerprint of its key, the number of jobs it has sent since the minion started, and the number of returns that wait
+/// to be delivered to it. `asking` is the master that sent this job. Times are in UTC.
 ///
-/// A call of `salt-call` tells what the running minion knows, if one runs.
+/// A call of `salt-call` returns the state of the running minion, if one runs.
 ///
 /// CLI Example:
 ///

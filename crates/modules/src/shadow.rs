@@ -81,7 +81,7 @@ fn default_hash() -> Result<String> {
     Ok("!".into())
 }
 
-/// Takes the password away, so that none is asked for.
+/// Removes the password, so that none is required.
 ///
 /// CLI Example:
 ///
@@ -91,7 +91,7 @@ fn default_hash() -> Result<String> {
 #[function]
 fn del_password(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
     accounts::attempt(ctx, "passwd", &["-d", &name], root.as_deref())?;
-    // The program's exit code is not looked at. What counts is the file.
+    // The program's exit code is ignored. What counts is the file.
     let after = look(ctx, &name, root.as_deref())?;
     Ok(after.get_str("passwd") == Some("") && after.get_str("name") == Some(&name))
 }

@@ -133,7 +133,7 @@ fn list_functions(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Vec<St
     Ok(names)
 }
 
-/// Returns the names of all modules, or of those that fit a glob.
+/// Returns the names of all modules, or of those that match a glob.
 ///
 /// CLI Example:
 ///
@@ -191,7 +191,7 @@ pub fn specification(function: &Function) -> Map {
     }
 }
 
-/// Loads the modules anew.
+/// Reloads the modules.
 ///
 /// CLI Example:
 ///
@@ -205,7 +205,7 @@ fn reload_modules(ctx: &Context, #[default(false)] initial_load: bool, context: 
     Ok(Value::Null)
 }
 
-/// Returns the names of the renderers, or of those that fit a glob.
+/// Returns the names of the renderers, or of those that match a glob.
 ///
 /// CLI Example:
 ///
@@ -310,7 +310,7 @@ fn list_state_functions(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<
     Ok(names)
 }
 
-/// Returns the names of the state modules, or of those that fit a name or a glob.
+/// Returns the names of the state modules, or of those that match a name or a glob.
 ///
 /// CLI Example:
 ///
@@ -369,7 +369,7 @@ fn state_doc(ctx: &Context, args: VarArgs) -> Result<Map> {
     Ok(docs)
 }
 
-/// Returns the arguments of all functions of a state module, of one function, or of those that fit a glob.
+/// Returns the arguments of all functions of a state module, of one function, or of those that match a glob.
 ///
 /// CLI Example:
 ///
@@ -412,7 +412,7 @@ fn schema(name: &str, function: &Function) -> Map {
         if let Some(make) = param.default {
             property.insert("default", make());
         }
-        // Nothing but the default tells the type, as in Salt.
+        // Only the default reveals the type, as in Salt.
         let mut kind = map! { "type" => "string" };
         match param.default.map(|make| make()) {
             Some(Value::Bool(_)) => drop(kind.insert("type", "boolean")),

@@ -1,4 +1,4 @@
-//! `temp` — files and directories that nobody else has.
+//! `temp` — new temporary files and directories.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,8 @@ fn text(path: PathBuf) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Makes a directory with a name of its own, for the owner alone, and returns its path; nobody removes it.
+/// Makes a directory with a unique name that only its owner can access, and returns its path. It is not removed
+/// automatically.
 ///
 /// CLI Example:
 ///
@@ -40,7 +41,8 @@ fn dir(#[default("")] suffix: String, #[default("tmp")] prefix: String, parent: 
     Ok(text(made.map_err(|error| failed("directory", &parent, &error))?.keep()))
 }
 
-/// Makes an empty file with a name of its own, for the owner alone, and returns its path; nobody removes it.
+/// Makes an empty file with a unique name that only its owner can access, and returns its path. It is not removed
+/// automatically.
 ///
 /// CLI Example:
 ///

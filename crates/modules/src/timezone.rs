@@ -30,7 +30,7 @@ fn zone(root: &Path) -> Option<String> {
     let named = std::fs::read_to_string(root.join("etc/timezone")).ok().map(|text| text.trim().to_owned());
     named
         .filter(|name| !name.is_empty())
-        // `/etc/localtime` may be a copy, and then only its content tells the zone.
+        // `/etc/localtime` may be a copy, and then only its content reveals the zone.
         .or_else(|| same_zone(&std::fs::read(localtime).ok()?, &root.join(&ZONES[1..]), ""))
 }
 

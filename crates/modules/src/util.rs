@@ -68,7 +68,7 @@ pub fn is_installed(program: &str) -> bool {
     cfg!(test) || which(program).is_some()
 }
 
-/// Finds a program for a function that runs it. In tests all programs are there but those that the test takes away.
+/// Finds a program for a function that runs it. In tests all programs exist except those that the test takes away.
 pub fn program(ctx: &Context, name: &str) -> Option<String> {
     if cfg!(test)
         && let Some(missing) = ctx.opts.get("__missing_programs")

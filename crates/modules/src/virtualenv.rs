@@ -45,7 +45,7 @@ impl Maker {
     }
 }
 
-/// The program, of what was asked for.
+/// Returns the program for the given arguments.
 fn maker(program: &str, python: Option<&str>) -> Result<Maker> {
     let found = |python: &str| {
         let missing = || Error::execution(format!("Cannot find requested python ({python})."));
@@ -85,7 +85,7 @@ fn usual_program(ctx: &Context) -> String {
     found.map_or_else(|| "venv".to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// Makes an environment; returns what the program said.
+/// Makes an environment. Returns the output of the program.
 ///
 /// ``venv_bin`` is the program: ``virtualenv``, an interpreter such as ``/usr/bin/python3.11``, or ``venv`` for the
 /// machine's Python.
@@ -369,7 +369,7 @@ fn get_site_packages(ctx: &Context, venv: String) -> Result<Value> {
     run_python(ctx, &venv, "from sysconfig import get_path\nprint(get_path('purelib'))\n".into())
 }
 
-/// Returns the directory in which a package of an environment lies.
+/// Returns the directory of an environment that holds a package.
 ///
 /// CLI Example:
 ///

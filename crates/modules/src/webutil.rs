@@ -16,7 +16,7 @@ pub static MODULE: Module =
             None => Err("The htpasswd execution mdule cannot be loaded: htpasswd binary not in path.".into()),
         });
 
-/// Runs `htpasswd` with letters of options. The password goes to its standard input, where nobody else sees it.
+/// Runs `htpasswd` with letters of options. The password goes to its standard input, where no other process sees it.
 fn fed(ctx: &Context, letters: String, file: &str, user: &str, password: &str, runas: Option<String>) -> Result<Value> {
     // `htpasswd -i` reads one line, and the rest would silently be lost.
     if password.contains(['\n', '\0']) {

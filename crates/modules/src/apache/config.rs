@@ -5,7 +5,7 @@ use std::fmt::Write;
 use exec::{Error, Result, function};
 use value::Value;
 
-/// How deep sections may be nested.
+/// The maximum nesting depth of sections.
 const DEPTH: u32 = 200;
 
 /// The key whose value follows the name of a section, as `*:80` in `<VirtualHost *:80>`.

@@ -1,4 +1,4 @@
-//! What Debian's package adds: sites, modules and configurations are turned on by links.
+//! The functions of Debian's package: sites, modules and configurations are enabled by links.
 
 use std::path::Path;
 

@@ -128,8 +128,8 @@ fn vhosts(ctx: &Context) -> Result<Map> {
 const SIGNALS: [&str; 5] = ["start", "stop", "restart", "graceful", "graceful-stop"];
 const REQUESTS: [&str; 3] = ["configtest", "status", "fullstatus"];
 
-/// Starts, stops or restarts the server, or asks about it: start, stop, restart, graceful, graceful-stop, configtest, status,
-/// fullstatus. Returns what was said.
+/// Starts, stops or restarts the server, or queries it: start, stop, restart, graceful, graceful-stop, configtest,
+/// status, fullstatus. Returns the output of the program.
 ///
 /// CLI Example:
 ///
@@ -146,7 +146,7 @@ fn signal(ctx: &Context, signal: Option<String>) -> Result<Option<String>> {
     let line = format!("{} {flag}", program(&ctx.grains));
     let said = ctx.call("cmd.run_all", vec![line.as_str().into()])?;
     let text = |name: &str| said.get(name).map(Value::to_string).filter(|text| !text.is_empty());
-    // A test of the configuration tells on stderr that all is well, too.
+    // A successful test of the configuration also reports on stderr.
     let told = text("stderr").or_else(|| text("stdout")).map(|text| text.trim().to_owned());
     Ok(Some(told.unwrap_or_else(|| format!("Command: \"{line}\" completed successfully!"))))
 }

@@ -33,7 +33,7 @@ pub(super) fn full_version(text: &str) -> Map {
     found
 }
 
-/// What is defined in a line such as ` -D APR_HAS_MMAP`; other lines stay as they are.
+/// Returns the definition in a line such as ` -D APR_HAS_MMAP`; other lines stay as they are.
 fn definition(line: &str) -> &str {
     let inner = line.trim_start();
     let rest =
@@ -55,7 +55,7 @@ pub(super) fn compiled_in(text: &str) -> Vec<String> {
     splitlines(text).into_iter().filter(|line| line.contains(".c")).map(|line| line.trim().to_owned()).collect()
 }
 
-/// Directives, of `-L`: a name, and what is told about it on the lines below.
+/// Returns the directives of `-L`: each name with the text on the lines below it.
 pub(super) fn directives(text: &str) -> Map {
     // A directive stands at the start of a line and its description is indented with tabs below it.
     let joined = text.replace("\n\t", "\t");

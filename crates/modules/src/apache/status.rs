@@ -1,4 +1,4 @@
-//! What the server tells of itself: `apache.server_status`.
+//! The status page of the server: `apache.server_status`.
 
 use exec::{Call, Context, Error, Result, function};
 use value::{Map, Value, map};

@@ -1,4 +1,4 @@
-//! What SUSE's package adds: modules are turned on by a word in a file of settings.
+//! The functions of SUSE's package: modules are enabled by a word in a settings file.
 
 use exec::{Call, Context, Module, Result, function};
 use value::map;

@@ -3,7 +3,7 @@
 use exec::{Call, Context, Result};
 use value::{Map, Value, map};
 
-/// What is turned on or off.
+/// The kinds of things that can be enabled or disabled.
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Conf,

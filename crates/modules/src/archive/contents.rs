@@ -1,4 +1,4 @@
-//! What is in an archive, without unpacking it.
+//! Lists the contents of an archive without unpacking it.
 
 use std::fs::File;
 use std::io::Read;
@@ -49,7 +49,7 @@ impl Contents {
         let slashes = |path: &str| path.matches('/').count();
         let mut top_dirs: Vec<String> = self.dirs.iter().filter(|path| slashes(path) == 1).cloned().collect();
         let all: Vec<&String> = self.dirs.iter().chain(&self.files).chain(&self.links).collect();
-        // An archive need not have a member for its top directory: when all paths share one, Salt adds it all the same.
+        // An archive need not have a member for its top directory: when all paths share one, Salt adds it anyway.
         if let Some((first, _)) = common_prefix(&all).split_once('/') {
             let first = format!("{first}/");
             if !top_dirs.contains(&first) {
@@ -105,7 +105,7 @@ impl TarStream {
             .arg(path)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // Nobody reads it: a full pipe would block the program, and a broken stream shows in the tar data anyway.
+            // It is never read: a full pipe would block the program, and a broken stream shows in the tar data anyway.
             .stderr(Stdio::null())
             .spawn()?;
         let reader = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;

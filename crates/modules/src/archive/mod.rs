@@ -242,7 +242,7 @@ struct How {
 const NO_UNRAR: &str = r#"None of provided binaries(["'unrar'", "'rar'"]) were found in $PATH."#;
 
 fn lines_of(ctx: &Context, command: Vec<String>, how: How) -> Result<Vec<String>> {
-    // Salt looks for the program first, so that its absence has an error of its own instead of one of `cmd.run`.
+    // Salt looks for the program first, so that its absence has its own error instead of one of `cmd.run`.
     util::needs(ctx, &command[0])?;
     let kwargs = map! {
         "cmd" => command, "cwd" => how.cwd, "template" => how.template, "runas" => how.runas, "python_shell" => false,

@@ -12,10 +12,10 @@ use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How many bytes are read from a pipe in one call.
+/// The number of bytes that are read from a pipe in one call.
 const CHUNK: usize = 16 * 1024;
 
-/// What can end the wait for a process before the process itself ends.
+/// The conditions that can end the wait for a process before the process itself ends.
 #[derive(Clone, Copy, Default)]
 pub struct Bounds<'a> {
     /// The deadline.
@@ -24,7 +24,7 @@ pub struct Bounds<'a> {
     pub killed: Option<BorrowedFd<'a>>,
 }
 
-/// Why a process is no longer waited for.
+/// The reason why a wait for a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// It took too long.
@@ -88,8 +88,8 @@ impl Process {
 fn watched(pid: Pid) -> io::Result<OwnedFd> {
     let (reader, writer) = io::pipe()?;
     std::thread::Builder::new().name("wait-for-process".to_owned()).spawn(move || {
-        // WNOWAIT leaves the zombie for whoever wants the exit code; reaping it here would free the pid for another
-        // process.
+        // WNOWAIT leaves the zombie for the code that wants the exit code; reaping it here would free the pid for
+        // another process.
         if let Err(error) = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
             tracing::debug!("failed to wait for process {pid}: {error}");
         }
@@ -153,16 +153,16 @@ fn wait_for<'a>(fds: &mut Vec<PollFd<'a>>, bounds: &Bounds<'a>) -> io::Result<Op
 }
 
 fn is_ready(fd: &PollFd<'_>) -> bool {
-    // Flags this version does not know count as ready: a read then tells what they mean.
+    // Flags this version does not know count as ready: a read then shows what they mean.
     fd.any().unwrap_or(true)
 }
 
-/// What a process writes to one pipe.
+/// The output of a process on one pipe.
 #[derive(Debug)]
 pub struct Stream {
     /// The read end; `None` after end of file.
     pipe: Option<PipeReader>,
-    /// What was read.
+    /// The bytes read so far.
     pub read: Vec<u8>,
 }
 

@@ -28,8 +28,7 @@ pub fn run(ctx: &Context, given: &CallArgs) -> Result<Outcome> {
     };
     // A process that still has its root there keeps the mounts busy, and umount would fail.
     end_processes(&root);
-    // In reverse, since a bind mount may lie below another one. What was mounted is unmounted even when a later mount
-    // failed.
+    // In reverse, since one bind mount may be below another. All mounts are unmounted, even when a later mount failed.
     while let Some(place) = mounts.places.pop() {
         unmount(ctx, &place);
     }
@@ -117,7 +116,7 @@ fn end_processes(root: &Path) {
         }
         let signal = if round < 3 { Signal::SIGTERM } else { Signal::SIGKILL };
         for pid in left {
-            // One that ended meanwhile needs no signal.
+            // A process that has ended in the meantime needs no signal.
             let _ = kill(pid, signal);
         }
         std::thread::sleep(Duration::from_millis(100));

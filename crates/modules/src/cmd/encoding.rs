@@ -1,4 +1,4 @@
-//! How the output of a command becomes text.
+//! Decodes the output of a command.
 
 use exec::{Error, Result};
 
@@ -16,7 +16,7 @@ pub enum Encoding {
     Utf16,
 }
 
-/// What code page 1252 has where ISO 8859-1 has control characters.
+/// The characters that code page 1252 has where ISO 8859-1 has control characters.
 // U+FFFD stands for the five bytes that the code page leaves undefined.
 const CP1252: [char; 32] = [
     '\u{20ac}', '\u{fffd}', '\u{201a}', '\u{0192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{02c6}',

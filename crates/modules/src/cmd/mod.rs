@@ -84,7 +84,7 @@ pub fn counted(ctx: &Context, words: &[&str]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Like [`quiet`], with a time limit; a program that exceeds it is killed, and the outcome says so.
+/// Like [`quiet`], with a time limit. A program that exceeds it is killed, and the outcome records that.
 pub fn quiet_for(ctx: &Context, words: &[&str], limit: Option<Duration>) -> Result<Outcome> {
     finish(ctx, plain(words)?, limit)
 }
@@ -128,7 +128,7 @@ fn finish(ctx: &Context, launch: Launch, limit: Option<Duration>) -> Result<Outc
     }
 }
 
-/// Starts a program that nobody waits for and returns its process id.
+/// Starts a program without waiting for it and returns its process id.
 ///
 /// # Errors
 /// [`Error::CommandNotFound`] when there is no such program.
@@ -158,7 +158,7 @@ fn plain(words: &[&str]) -> Result<Launch> {
 
 fn not_started(Failure(error, program): Failure) -> Error {
     match error.kind() {
-        // Callers tell a missing program from one that cannot be started.
+        // Callers distinguish a missing program from one that cannot be started.
         std::io::ErrorKind::NotFound => Error::CommandNotFound(program),
         _ => Error::execution(format!("failed to run {program}: {error}")),
     }
@@ -218,7 +218,7 @@ fn code_arguments(cwd: Option<Value>, args: Option<Value>, kwargs: KwArgs) -> Ca
     CallArgs::of(&EXEC_CODE_ALL, bound)
 }
 
-/// Says whether there is such a program on the search path.
+/// Returns whether there is such a program on the search path.
 ///
 /// CLI Example:
 ///

@@ -1,4 +1,4 @@
-//! What a command is to run with: the arguments all `cmd` functions share, read and checked.
+//! The options of a command: the arguments all `cmd` functions share, parsed and checked.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -100,7 +100,7 @@ impl Line {
 /// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What to run.
+    /// The command line.
     pub line: Line,
     /// The working directory; `None` for the home directory.
     pub cwd: Option<String>,
@@ -129,7 +129,7 @@ pub struct Options {
     pub rstrip: bool,
     /// File mode mask.
     pub umask: Option<u32>,
-    /// How the output is encoded.
+    /// The encoding of the output.
     pub encoding: Encoding,
     /// The level the output is logged at; `None` keeps even the command out of the log.
     pub loglevel: Option<tracing::Level>,
@@ -141,7 +141,7 @@ pub struct Options {
     pub ignore_retcode: bool,
     /// Sends stderr to the same pipe as stdout.
     pub merge: bool,
-    /// Runs in the background: nobody waits for it.
+    /// Runs in the background: nothing waits for it.
     pub background: bool,
     /// Exit codes that count as success.
     pub success_retcodes: Vec<i64>,
@@ -191,7 +191,7 @@ impl Options {
         let shell = given.some_text("shell");
         check_shell(shell.as_deref())?;
         util::plain_template(given.some_text("template").as_deref(), &line.joined())?;
-        // States and other modules call the same functions; the lists only bind whoever publishes a job.
+        // States and other modules call the same functions; the lists only restrict users who publish jobs.
         if given.is_from_job() {
             check_allowed(ctx, &line)?;
         }
@@ -221,7 +221,7 @@ impl Options {
             timeout: timeout(given.value("timeout"))?,
             // Absent counts as true: not every variant has the argument.
             reset_locale: given.value("reset_system_locale") != &Value::Bool(false),
-            // Nobody waits for a background command, so it has no exit code to judge.
+            // A background command is not waited for, so it has no exit code to judge.
             ignore_retcode: background || given.flag("ignore_retcode"),
             merge: given.flag("redirect_stderr"),
             background,
@@ -290,7 +290,7 @@ fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
 fn environment(value: &Value) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     let mut add = |name: &Value, value: &Value| {
-        // execve(2) could not tell such a name from its value.
+        // execve(2) could not separate such a name from its value.
         if name.to_string().contains(['=', '\0']) {
             return Err(Error::Other("illegal environment variable name".into()));
         }
@@ -329,7 +329,7 @@ fn umask(text: Option<String>) -> Result<Option<u32>> {
         return Err(Error::execution("Zero umask is not allowed."));
     }
     match u32::from_str_radix(digits, 8) {
-        // umask(2) drops higher bits silently; an error is better than a mask that nobody meant.
+        // umask(2) drops higher bits silently; an error is better than an unintended mask.
         Ok(mask) if mask <= 0o7777 => Ok(Some(mask)),
         _ => Err(Error::execution(format!("Invalid umask: '{text}'"))),
     }
@@ -345,7 +345,8 @@ fn loglevel(name: Option<&str>) -> Option<tracing::Level> {
         Some("info") => Some(tracing::Level::INFO),
         other => {
             let shown = other.unwrap_or("None");
-            // Salt logs and goes on; a typing error in a log level must not stop a command.
+            // As in Salt, an error is logged and the default is used; a typing error in a log level must not stop a
+            // command.
             tracing::error!("Invalid output_loglevel '{shown}'. Falling back to 'info'.");
             Some(tracing::Level::INFO)
         }

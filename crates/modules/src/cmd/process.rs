@@ -14,13 +14,13 @@ use nix::unistd::{Gid, Pid, Uid};
 
 use super::child::{self, Bounds, Input, Process, Stop, Stream};
 
-/// How long a process group of a killed job gets between SIGTERM and SIGKILL.
+/// The time a process group of a killed job gets between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// How often to retry after ETXTBSY: a sibling between fork and exec may still hold the file open for writing.
 const BUSY_TRIES: u32 = 25;
 
-/// What to start.
+/// A process to start.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// The program and its arguments; never empty.
@@ -50,7 +50,7 @@ pub struct Identity {
     pub groups: Vec<Gid>,
 }
 
-/// How a process ended.
+/// The outcome of a process.
 #[derive(Debug)]
 pub enum Ended {
     /// It exited, or was ended by a signal.
@@ -59,9 +59,9 @@ pub enum Ended {
         pid: i64,
         /// Its exit code, or minus the signal.
         code: i64,
-        /// What it wrote.
+        /// The standard output.
         out: Vec<u8>,
-        /// What it wrote to stderr, unless merged.
+        /// The standard error, unless merged.
         err: Vec<u8>,
     },
     /// It took too long and was killed.
@@ -161,7 +161,7 @@ fn prepare(launch: &Launch) -> Command {
     let mut command = Command::new(&launch.words[0]);
     command.args(&launch.words[1..]).current_dir(&launch.cwd);
     command.env_clear().envs(launch.env.iter().map(|(name, value)| (name, value)));
-    // A group of its own: a signal reaches pipelines and grandchildren, and not the minion.
+    // A separate process group: a signal reaches pipelines and grandchildren, and not the minion.
     command.process_group(0);
     if launch.identity.is_some() || launch.umask.is_some() {
         before_exec(&mut command, launch.identity.clone(), launch.umask);
@@ -211,7 +211,7 @@ impl Group {
         self.armed = false;
     }
 
-    /// Signals the group, waits for its leader for a moment, then kills what is left.
+    /// Signals the group, waits briefly for its leader, then kills what is left.
     fn end(&mut self, process: &mut Process, signal: Signal) {
         // The group and not the pid alone: the shell would die and leave what it started.
         self.signal(signal);

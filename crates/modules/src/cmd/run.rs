@@ -18,9 +18,9 @@ pub struct Outcome {
     pub pid: i64,
     /// Its exit code, 0 where the arguments say that it counts as success; `None` while it runs.
     pub retcode: Option<i64>,
-    /// What it wrote.
+    /// The standard output.
     pub stdout: String,
-    /// What it wrote to stderr, unless that went to stdout.
+    /// The standard error, unless merged into the standard output.
     pub stderr: String,
     /// Set when it exceeded its time limit and was killed.
     pub timed_out: bool,
@@ -268,7 +268,7 @@ pub fn log_failure(options: &Options, outcome: &Outcome) {
     tracing::error!("retcode: {code}");
 }
 
-/// Logs what a command wrote, at the level asked for.
+/// Logs the output of a command at the requested level.
 pub fn log_output(level: tracing::Level, output: &str) {
     match level {
         tracing::Level::TRACE => tracing::trace!("output: {output}"),

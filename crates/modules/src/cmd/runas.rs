@@ -1,4 +1,4 @@
-//! Who a command runs as: the user's ids and the environment a login would give.
+//! The user that a command runs as: the user's ids and the environment a login would give.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -93,7 +93,7 @@ pub fn login_environment(ctx: &Context, name: &str, shell: Option<&str>) -> Resu
 
 fn told_by_login(ctx: &Context, name: &str, shell: Option<&str>) -> Result<Option<BTreeMap<String, String>>> {
     if !geteuid().is_root() {
-        // `su` would ask for a password that nobody can give.
+        // `su` would prompt for a password without a terminal to type it.
         return Ok(None);
     }
     // Random, so that no profile script can print it by accident or on purpose.

@@ -52,7 +52,7 @@ pub fn run(ctx: &Context, given: &CallArgs) -> Result<Option<Outcome>> {
     outcome.map(Some)
 }
 
-/// What `cmd.script` returns when the script cannot be fetched.
+/// The result of `cmd.script` when the script cannot be fetched.
 pub fn not_cached() -> Map {
     map! { "pid" => 0, "retcode" => 1, "stdout" => "", "stderr" => "", "cache_error" => true }
 }

@@ -1,4 +1,4 @@
-//! What shells and interpreters there are.
+//! The installed shells and interpreters.
 
 use std::path::Path;
 use std::time::Duration;

@@ -36,7 +36,7 @@ macro_rules! entry {
     };
 }
 
-/// What every function that runs a command says about its arguments.
+/// The arguments that all functions that run a command share.
 macro_rules! arguments {
     () => {
         "

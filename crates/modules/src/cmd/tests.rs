@@ -237,7 +237,7 @@ fn terminals_are_named_by_their_short_names() {
     let ctx = operator();
     let refused = call(&ctx, "cmd.tty", "sda", map! {}).unwrap();
     assert_eq!(refused, map! { "Error" => "The specified device is not a valid TTY" }.into());
-    // No such terminal exists, so nothing is written to the screen of whoever runs the tests.
+    // No such terminal exists, so nothing is written to the screen of the user who runs the tests.
     let away = call(&ctx, "cmd.tty", "pts99999", map! {}).unwrap();
     assert_eq!(away, map! { "Error" => "Echoing to /dev/pts/99999 returned error" }.into());
 }

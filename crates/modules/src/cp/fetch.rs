@@ -11,7 +11,7 @@ use super::remote::client;
 use crate::cmd::{self, Outcome};
 use crate::util;
 
-/// How a file is fetched from the web.
+/// The settings for a download from the web.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Web {
     /// Requires a certificate that is valid for the name of the server.
@@ -32,7 +32,7 @@ pub fn is_foreign(address: &str) -> bool {
     scheme.is_some_and(|scheme| matches!(scheme.as_str(), "http" | "https" | "ftp"))
 }
 
-/// Fetches a file into the cache, unless it lies there with the given hash.
+/// Fetches a file into the cache, unless it is there already with the given hash.
 pub fn into_cache(ctx: &Context, address: &str, saltenv: &str, source_hash: Option<&str>, web: Web) -> Result<PathBuf> {
     let place = client(ctx)?.cache_dest(address, saltenv).map_err(super::remote::failed)?;
     // The hash is compared before any connection is made: a mirror that is down does not matter then.

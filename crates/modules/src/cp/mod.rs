@@ -145,7 +145,7 @@ fn get_file(
     }
 }
 
-/// How much of a file decides whether it is binary.
+/// The length of the beginning of a file that decides whether it is binary.
 const SAMPLE: usize = 2048;
 
 fn level(gzip: Option<u64>) -> Option<u32> {
@@ -313,7 +313,7 @@ fn get_url(
     }
 }
 
-/// Fetches a file into the cache and returns where it lies there, or False.
+/// Fetches a file into the cache and returns its path there, or False.
 ///
 /// CLI Example:
 ///
@@ -371,7 +371,7 @@ fn to_cache(
     Ok(path_or_false(found))
 }
 
-/// Fetches several files into the cache and returns where they lie, with False for those that cannot be had.
+/// Fetches several files into the cache and returns their paths there, with False for those that cannot be fetched.
 ///
 /// CLI Example:
 ///
@@ -411,7 +411,7 @@ fn cache_dir(
     Ok(texts(&within(ctx, client(ctx)?.cache_dir(&path, &how))?))
 }
 
-/// Fetches all files of an environment into the cache and returns where they lie.
+/// Fetches all files of an environment into the cache and returns their paths there.
 ///
 /// CLI Example:
 ///
@@ -425,7 +425,7 @@ fn cache_master(ctx: &Context, saltenv: Option<String>) -> Result<Vec<Value>> {
     Ok(places.into_iter().map(path_or_false).collect())
 }
 
-/// Copies a file of this machine into the cache and returns where it lies there.
+/// Copies a file of this machine into the cache and returns its path there.
 ///
 /// CLI Example:
 ///
@@ -448,7 +448,7 @@ fn cache_local_file(ctx: &Context, path: String) -> Result<String> {
     Ok(text(&client.cache_local_file(Path::new(&path)).map_err(remote::failed)?))
 }
 
-/// Returns where a file would lie in the cache.
+/// Returns the path that a file would have in the cache.
 ///
 /// CLI Example:
 ///
@@ -461,7 +461,7 @@ fn cache_dest(ctx: &Context, url: String, saltenv: Option<String>) -> Result<Str
     dest.map(|path| text(&path)).map_err(remote::failed)
 }
 
-/// Returns where a file lies in the cache, or an empty text.
+/// Returns the path of a file in the cache, or an empty text if it is not cached.
 ///
 /// CLI Example:
 ///

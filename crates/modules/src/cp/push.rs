@@ -129,7 +129,7 @@ pub fn push_dir(ctx: &Context, path: String, glob: Option<String>, upload_path: 
         return push(ctx, path, false, upload_path, false);
     }
     let mut files = Vec::new();
-    // Files are listed before the first one is sent, so that what is created meanwhile is not half of the transfer.
+    // Files are listed before the first one is sent, so that a file created during the transfer is not sent in part.
     collect(&top, &mut files);
     files.retain(|file| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! What `salt-cp` sends: files inside the job itself.
+//! Receives the files of `salt-cp`, which are inside the job itself.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -132,7 +132,7 @@ impl Piece {
 
 fn unpacked(packed: &[u8]) -> std::result::Result<Vec<u8>, String> {
     let mut plain = Vec::new();
-    // One byte more than allowed, to tell a piece of exactly that size from a larger one.
+    // One byte more than allowed, to distinguish a piece of exactly that size from a larger one.
     let mut reader = MultiGzDecoder::new(packed).take(LARGEST + 1);
     reader.read_to_end(&mut plain).map_err(|error| format!("the piece cannot be unpacked: {error}"))?;
     if plain.len() as u64 > LARGEST { Err(format!("the piece is larger than {LARGEST} bytes")) } else { Ok(plain) }

@@ -197,7 +197,7 @@ fn what_the_command_line_sends_is_written() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "hello!");
     assert_eq!(chunked(list![format!("{out}/empty"), Value::Null], map! {}), true.into());
     assert_eq!(chunked(list![file.as_str(), Value::Null], map! {}), "Path exists and is a file".into());
-    // The answer is text in every case; only the return code tells `salt-cp` that it failed.
+    // The answer is text in every case; only the return code shows `salt-cp` that it failed.
     assert_eq!(place.ctx.job.retcode(), 1);
     let broken = chunked(list![file.as_str(), "aGVsbG8="], map! {}).to_string();
     assert!(broken.starts_with("the piece cannot be unpacked"), "{broken}");

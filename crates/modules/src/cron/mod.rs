@@ -141,7 +141,7 @@ struct Wish {
 impl Wish {
     fn differs(&self, job: &Job) -> bool {
         let text = |text: Option<&str>| text.map_or(Value::Null, Value::from);
-        // Salt compares the wish with this placeholder, so a job gains its identifier on the next run.
+        // Salt compares the wanted job with this placeholder, so a job gains its identifier on the next run.
         let own_id = job.identifier.as_deref().unwrap_or(NO_IDENTIFIER);
         let when = match &self.when {
             When::Times(times) => {
@@ -428,7 +428,7 @@ fn write_cron_file(ctx: &Context, user: String, path: String) -> Result<bool> {
     Ok(install_file(ctx, &user, &path)?.retcode == Some(0))
 }
 
-/// Makes a file the crontab of a user, and returns all that the program said.
+/// Installs a file as the crontab of a user, and returns the output of the program.
 ///
 /// CLI Example:
 ///

@@ -45,7 +45,7 @@ pub struct Tab {
     pub pre: Vec<String>,
     /// Jobs with time fields.
     pub crons: Vec<Job>,
-    /// Jobs with `@daily` and the like.
+    /// Jobs with a special time such as `@daily`.
     pub special: Vec<Job>,
     /// Variables and their values.
     pub env: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! What drives tell of themselves through `hdparm`, and the area at their end that they hide.
+//! Information about drives from `hdparm`, and the host protected area at their end.
 
 use exec::{Call, Context, Error, Result, function};
 use value::{Map, Value};
@@ -89,7 +89,8 @@ fn of_each(ctx: &Context, disks: &Value, flags: &str) -> Result<Map> {
     Ok(found)
 }
 
-/// Returns what ``hdparm`` tells of one disk or several, for some of its flags. What a drive does not answer is not there.
+/// Returns what ``hdparm`` reports about one or several disks, for some of its flags. What a drive does not report is
+/// left out.
 ///
 /// CLI Example:
 ///

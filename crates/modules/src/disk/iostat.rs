@@ -1,4 +1,4 @@
-//! How much devices read and write, as `iostat` measures it.
+//! The read and write activity of devices, as `iostat` measures it.
 
 use exec::{Call, Context, Error, Result, function};
 use value::{Map, Value, map};

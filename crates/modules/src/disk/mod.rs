@@ -1,4 +1,4 @@
-//! `disk` — file systems, how full they are, and the devices they lie on.
+//! `disk` — file systems, their usage, and their devices.
 
 mod devices;
 mod hdparm;
@@ -77,7 +77,7 @@ fn row(line: &str) -> Option<[&str; 6]> {
         .collect();
     // File systems without a size, such as those of containers, have a dash there.
     let number = |word: &str| word == "-" || word.chars().all(|c| c.is_ascii_digit());
-    // The name of a share may hold blanks, so the first number tells where it ends.
+    // The name of a share may hold blanks, so the first number shows where it ends.
     let first = (1..words.len()).find(|place| number(words[*place].1))?;
     let (place, mount) = (words.get(first)?.0, words.get(first + 4)?.0);
     let field = |offset: usize| words.get(first + offset).map(|(_, word)| *word);
@@ -157,7 +157,7 @@ fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
     Ok(String::new())
 }
 
-/// Returns the kind of the file system a path lies on.
+/// Returns the type of the file system that holds a path.
 ///
 /// CLI Example:
 ///

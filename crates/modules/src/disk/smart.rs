@@ -1,4 +1,4 @@
-//! What drives say about their health (SMART), through `smartctl`.
+//! The health of drives (SMART), through `smartctl`.
 
 use exec::{Call, Context, Error, Result, function};
 use value::{Map, Value, map};

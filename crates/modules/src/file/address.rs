@@ -12,9 +12,9 @@ pub const VALID: [&str; 7] = ["salt", "file", "http", "https", "ftp", "swift", "
 /// An address in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// In small letters as far as it is known; empty if there is none.
+    /// In lower case if it is one of [`VALID`]; empty if there is none.
     pub scheme: &'a str,
-    /// What stands behind `//`.
+    /// The part after `//`.
     pub host: &'a str,
     /// The path, without query and fragment.
     pub path: &'a str,

@@ -82,7 +82,7 @@ impl Difference {
     }
 }
 
-/// Returns the letters a file has; `None` where they cannot be told.
+/// Returns the attribute letters of a file; `None` if they cannot be determined.
 pub fn letters(ctx: &Context, path: &str) -> Result<Option<String>> {
     let found = lsattr(ctx, path.to_owned())?;
     let Some(map) = found.as_map() else { return Ok(None) };
@@ -90,7 +90,7 @@ pub fn letters(ctx: &Context, path: &str) -> Result<Option<String>> {
     Ok(Some(letters.iter().map(Value::to_string).collect()))
 }
 
-/// Compares the attributes of a file with those wanted. `e` is the file system's and is left as it is.
+/// Compares the attributes of a file with those wanted. `e` belongs to the file system and is left as it is.
 pub fn compare(ctx: &Context, path: &str, wanted: &str) -> Result<Option<Difference>> {
     let Some(has) = letters(ctx, path)? else { return Ok(None) };
     Ok(Some(difference(&has, wanted)))

@@ -246,8 +246,8 @@ pub fn keep(root: &Path, path: &str) -> Result<()> {
     let copy = directory.join(format!("{name}_{}", Stamp::of(&time, now.subsec_micros()).suffix()));
     let done = store::disk::make_directories(&directory).and_then(|()| {
         let meta = fs::metadata(path)?;
-        // Readable for nobody else until owner and mode are set: the file may be a secret. An existing copy or link is
-        // never written to.
+        // Readable only for the minion until owner and mode are set: the file may be a secret. An existing copy or link
+        // is never written to.
         let mut kept = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy)?;
         std::io::copy(&mut fs::File::open(path)?, &mut kept)?;
         std::os::unix::fs::chown(&copy, Some(meta.uid()), Some(meta.gid()))?;
@@ -267,7 +267,7 @@ mod tests {
         let root = folder.path().join("file_backup");
         // With an underscore, because the stamp behind the name holds some, too.
         let path = folder.path().join("a_b.txt").to_str().unwrap().to_owned();
-        // Of different lengths, so that the sizes tell the copies apart.
+        // Of different lengths, so that the sizes distinguish the copies.
         for content in ["one", "twoo"] {
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o2755)).unwrap();

@@ -122,7 +122,7 @@ fn encoding_of(bytes: &[u8]) -> Option<Encoding> {
         (&[0xff, 0xfe], Encoding::Utf16 { mark: false, big: false }),
         (&[0xef, 0xbb, 0xbf], Encoding::Utf8 { mark: false }),
     ];
-    // Salt looks at as much of the file.
+    // Salt examines the same amount of the file.
     let sample = &bytes[..bytes.len().min(2048)];
     let marked = marks.iter().find(|(mark, _)| sample.starts_with(mark)).map(|(_, encoding)| *encoding);
     marked.or_else(|| std::str::from_utf8(sample).is_ok().then_some(Encoding::Utf8 { mark: false }))

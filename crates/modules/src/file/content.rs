@@ -16,7 +16,7 @@ use crate::cmd;
 /// The size of the window for searching a text in a file, in bytes, as in Salt.
 const WINDOW: usize = 256 * 1024;
 
-/// How far the window moves, in bytes.
+/// The distance that the window moves, in bytes.
 const STEP: usize = 32 * 1024;
 
 /// The lines to write: the positional arguments, or those under the name `args`.
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_text_across_pieces_is_found() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        // The text lies across the end of the first window.
+        // The text crosses the end of the first window.
         let mut content = vec![b'x'; WINDOW - 2];
         content.extend(b"needle");
         content.extend(vec![b'y'; STEP]);

@@ -1,4 +1,4 @@
-//! What differs between two files.
+//! The differences between two files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub struct Ignore {
     pub ordering: bool,
     /// Blanks around lines.
     pub whitespace: bool,
-    /// What follows one of these signs.
+    /// Lines that begin with one of these signs are ignored.
     pub comments: Vec<String>,
     /// Set when any of the arguments was given, even comment characters of a wrong type.
     pub asked: bool,
@@ -68,7 +68,7 @@ impl Ignore {
     }
 }
 
-/// What differs.
+/// The differences between two files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The difference, or a placeholder; empty if there is none.
@@ -77,7 +77,7 @@ pub struct Found {
     pub counts: bool,
 }
 
-/// How to show a difference.
+/// The format of a difference.
 #[derive(Clone, Debug, Default)]
 pub struct Show {
     /// Names of both sides.
@@ -86,7 +86,7 @@ pub struct Show {
     pub hidden: bool,
     /// The content may be a secret of a template.
     pub template: bool,
-    /// What is not to count.
+    /// The differences to ignore.
     pub ignore: Ignore,
 }
 
@@ -108,7 +108,7 @@ pub fn of_contents(ctx: &Context, old: &[u8], new: &[u8], show: &Show) -> Found 
     if show.hidden {
         return plain("<show_changes=False>");
     }
-    // As many bytes as Salt looks at.
+    // Salt examines the same number of bytes.
     let sample = |bytes: &[u8]| text::is_binary(&bytes[..bytes.len().min(512)]);
     if let Some(word) = binary_word(sample(old), sample(new)) {
         return plain(word);
@@ -154,7 +154,7 @@ fn same_bytes(old: &Path, new: &Path) -> Result<bool> {
 pub fn of_files(ctx: &Context, old: &Path, new: &Path, show: &Show) -> Result<Found> {
     let is_text = |path: &Path| text::is_text(&path.to_string_lossy());
     let readable = old.is_file() && new.is_file();
-    // What is no text may be large and need not be read: only whether it differs counts.
+    // A binary file may be large and need not be read: only whether it differs counts.
     if let Some(word) = binary_word(!is_text(old), !is_text(new)).filter(|_| readable) {
         if same_bytes(old, new)? {
             return Ok(Found::default());

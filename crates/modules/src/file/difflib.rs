@@ -1,14 +1,14 @@
 //! Differences of two texts as Python's `difflib.unified_diff` shows them, since people and tests compare those.
 //!
-//! The longest block both have in common is found first, then what lies before and behind it, and so on; very common
-//! lines of long texts are not looked at.
+//! The longest block both have in common is found first, then the parts before and behind it, and so on; very common
+//! lines of long texts are ignored.
 
 use std::collections::HashMap;
 
 /// In texts of at least 200 lines, a line that makes up more than 1 % is too popular to start a block.
 const POPULAR_FROM: usize = 200;
 
-/// How many equal lines are shown around a change.
+/// The number of equal lines that are shown around a change.
 const CONTEXT: usize = 3;
 
 /// A block of equal lines: where it begins on both sides, and its length.

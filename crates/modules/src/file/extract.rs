@@ -172,7 +172,7 @@ pub struct SourceHash<'a> {
     pub saltenv: &'a str,
     /// The list's signature.
     pub signature: &'a Signature,
-    /// How the list is fetched from the web.
+    /// The settings for a download from the web.
     pub web: Web,
 }
 

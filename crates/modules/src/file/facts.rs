@@ -439,7 +439,7 @@ pub fn stats(
     ctx.blocking(move || of(&path, hash_type.as_deref(), follow_symlinks))
 }
 
-/// Returns the facts of the file system a path lies on.
+/// Returns information about the file system that holds a path.
 ///
 /// CLI Example:
 ///

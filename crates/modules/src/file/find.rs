@@ -90,7 +90,7 @@ enum Condition {
     Contains(PyRegex),
 }
 
-/// What is done with a path that was found.
+/// The action on a path that was found.
 enum Action {
     Print(Vec<String>),
     Delete,
@@ -196,7 +196,7 @@ impl Finder {
             if depth >= self.mindepth {
                 self.look_at(&path);
             }
-            // What the action has just removed is no longer walked into.
+            // A directory that the action has just removed is not walked into.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.below(&path, depth + 1);
             }

@@ -53,7 +53,7 @@ pub fn of_file(path: &str, form: &str) -> Result<String> {
     Ok(hex::encode(hasher.finish().map_err(|error| Error::Other(error.to_string()))?))
 }
 
-/// Splits "sha256:abc…" or "sha256=abc…"; without a name the length tells the algorithm.
+/// Splits "sha256:abc…" or "sha256=abc…"; without a name the length determines the algorithm.
 fn split_hash(hash: &str) -> Result<(String, &str)> {
     // A colon counts before an equals sign, wherever they stand.
     if let Some(place) = hash.find(':').or_else(|| hash.find('=')) {

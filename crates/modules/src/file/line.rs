@@ -145,7 +145,7 @@ impl LineEdit {
         match (filled(before), filled(after)) {
             (Some(before), Some(after)) => {
                 let last = only(lines, &before, "before")?;
-                // The place is not used here, but Salt demands that it is unique.
+                // The place is not used here, but Salt requires it to be unique.
                 only(lines, &after, "after")?;
                 lines.insert(last, self.indented(&lines[last], content));
             }
@@ -226,7 +226,7 @@ impl LineEdit {
         let mut lines = self.apply(lines)?;
         for place in 0..lines.len().saturating_sub(1) {
             if end_of(&lines[place]).is_empty() {
-                // As in Salt the second line looks at itself.
+                // As in Salt, the second line is compared with itself.
                 let neighbour = if place > 1 { place - 1 } else { 1 };
                 lines[place] = with_end_of(&lines[neighbour].clone(), &lines[place]);
             }

@@ -55,11 +55,11 @@ pub struct FileSpec {
     pub keep_mode: bool,
     /// The encoding of text.
     pub encoding: Option<String>,
-    /// What to do with characters that the encoding lacks.
+    /// The treatment of characters that the encoding lacks.
     pub encoding_errors: String,
     /// SELinux context.
     pub selinux: Selinux,
-    /// How it is fetched from the web.
+    /// The settings for a download from the web.
     pub web: Web,
     /// Signatures.
     pub signature: Signature,
@@ -149,7 +149,7 @@ impl Work<'_> {
     /// Checks the checksum and the signature of the fetched content.
     fn verify(&self, about: &str, hint: bool) -> Result<std::result::Result<(), Stop>> {
         let order = &self.order;
-        // What the master served was compared with its own checksum when it was fetched.
+        // A file from the master was compared with its own checksum when it was fetched.
         let foreign = order.source.as_deref().is_some_and(|source| address::parse(source).scheme != "salt");
         if let Some(sum) = order.sum.as_ref().filter(|_| foreign && !order.skip_verify && !order.web.use_etag) {
             let actual = hash::of_file(&order.place, &sum.kind)?;
@@ -244,7 +244,7 @@ impl Work<'_> {
                         self.report.changes.insert("diff", found.text);
                     }
                 }
-                // Salt puts the reason where the difference would be and goes on.
+                // As in Salt, the reason takes the place of the difference, and the function continues.
                 Err(error) => drop(self.report.changes.insert("diff", error.to_string())),
             }
         }
@@ -372,7 +372,7 @@ impl Work<'_> {
     }
 
     fn touch(&mut self, name: &str, filled: bool) -> Result<()> {
-        // What will hold a secret is not readable for others even for a moment.
+        // A file that will hold a secret is never readable for others.
         if self.order.mode.truthy() {
             use std::os::unix::fs::OpenOptionsExt;
             let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(name);
@@ -406,7 +406,7 @@ pub fn directory_mode(dir_mode: &Value, mode: &Value) -> Value {
     let last = &digits[digits.len().saturating_sub(3)..];
     let opened = last.iter().map(|digit| match digit.to_digit(8) {
         Some(0) | None => *digit,
-        // Whoever may read the file must be able to enter the directory.
+        // Users who may read the file must be able to enter the directory.
         Some(bits) => char::from_digit(bits | 1, 8).unwrap_or(*digit),
     });
     opened.collect::<String>().into()
@@ -419,7 +419,7 @@ pub fn current_umask() -> u32 {
     line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-/// Makes a file what it should be and tells what changed. Meant for states.
+/// Brings a file into the given state and returns the changes. Meant for states.
 ///
 /// CLI Example:
 ///

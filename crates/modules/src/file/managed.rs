@@ -37,13 +37,13 @@ pub struct SourceRequest {
     pub attrs: Value,
     /// The environment of the source.
     pub saltenv: String,
-    /// What the template knows.
+    /// The variables of the template.
     pub context: Option<Map>,
-    /// What it knows if the context does not say otherwise.
+    /// The variables that the context does not define.
     pub defaults: Option<Map>,
     /// Skips the check of the checksum.
     pub skip_verify: bool,
-    /// How it is fetched from the web.
+    /// The settings for a download from the web.
     pub web: Web,
     /// Signatures.
     pub signature: Signature,
@@ -121,7 +121,7 @@ fn wanted_sum(
 ) -> Result<std::result::Result<Option<Sum>, String>> {
     let here = |path: &str| Ok::<_, Error>(Some(Sum { kind: "sha256".into(), digits: hash::of_file(path, "sha256")? }));
     if scheme == "salt" {
-        // The master tells the sum without sending the file.
+        // The master returns the checksum without sending the file.
         let found = crate::cp::within(ctx, crate::cp::client(ctx)?.hash_file(source, &asked.saltenv))?;
         let sum = found.as_ref().and_then(|map| Sum::from_value(&map.clone().into()));
         let missing = || format!("Source file {source} not found in saltenv '{}'", asked.saltenv);
@@ -170,7 +170,7 @@ fn into_cache(
     if let Some(cached) = cached.filter(|_| asked.source_hash.truthy() || asked.skip_verify || asked.web.use_etag) {
         let kind = fetched.sum.as_ref().map_or("sha256", |sum| sum.kind.as_str()).to_owned();
         let digits = hash::of_file(&cached, &kind)?;
-        // What the cache has is good enough, since nobody wants it checked.
+        // The cached file is good enough, since no check is wanted.
         if asked.skip_verify {
             fetched.place = cached;
             fetched.sum = Some(Sum { kind, digits });
@@ -230,7 +230,7 @@ fn rendered(ctx: &Context, asked: &SourceRequest, engine: &str, fetched: Fetched
 pub struct DesiredFile {
     /// The file.
     pub name: String,
-    /// Where the content lies.
+    /// The path or address of the content.
     pub place: String,
     /// The address of the content.
     pub source: Option<String>,
@@ -246,7 +246,7 @@ pub struct DesiredFile {
     pub attrs: Option<String>,
     /// The environment of the source.
     pub saltenv: String,
-    /// How it is fetched from the web.
+    /// The settings for a download from the web.
     pub web: Web,
     /// The content itself.
     pub contents: Option<Vec<u8>>,
@@ -386,7 +386,7 @@ pub fn check(
 
 /// Returns the permissions of a source, if they are known.
 pub fn kept_mode(ctx: &Context, source: &str, saltenv: &str) -> Option<Value> {
-    // A web server does not tell permissions.
+    // A web server does not report permissions.
     if !matches!(address::parse(source).scheme, "salt" | "file" | "") {
         return None;
     }

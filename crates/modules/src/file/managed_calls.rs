@@ -15,7 +15,7 @@ fn text(value: &Value) -> Option<String> {
     Some(value).filter(|value| value.truthy()).map(Value::to_string)
 }
 
-/// Fetches and renders the source of a file; returns where it lies, its checksum and what went wrong.
+/// Fetches and renders the source of a file. Returns the path of the result, its checksum and an error message.
 ///
 /// CLI Example:
 ///

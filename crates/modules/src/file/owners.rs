@@ -63,7 +63,7 @@ impl Owner {
     /// Changes the owner of a path. Returns None, or Salt's text for what went wrong.
     pub fn give(&self, path: &str, follow: bool) -> Result<Value> {
         let (uid, gid) = (self.uid, self.gid);
-        // A link that leads nowhere can still get an owner of its own.
+        // A dangling link can still get its own owner.
         if follow && !Path::new(path).exists() {
             if self.wrong.is_empty() && raw_lchown(path, uid, gid).is_ok() {
                 return Ok(Value::Null);
@@ -132,7 +132,7 @@ pub fn chown(ctx: &Context, path: String, user: Value, group: Value) -> Result<V
     ctx.blocking(move || Owner::of(&user, &group).give(&expand_user(&path), true))
 }
 
-/// Returns the name of a group; what is no group comes back as it is.
+/// Returns the name of a group; text that is no group id is returned unchanged.
 ///
 /// CLI Example:
 ///
@@ -199,7 +199,7 @@ pub fn set_mode_now(path: &str, mode: &Value) -> Result<String> {
     }
 }
 
-/// Returns the name of a user; a number without a user comes back as it is.
+/// Returns the name of a user; a number without a user is returned unchanged.
 ///
 /// CLI Example:
 ///

@@ -110,7 +110,7 @@ fn resolved(absolute: &str, links: usize) -> String {
         }
         match (place.parent(), place.file_name()) {
             (Some(parent), Some(name)) => {
-                // What does not exist is put back behind the part that does.
+                // The part that does not exist is put back behind the part that does.
                 missing.push(name);
                 place = parent;
             }

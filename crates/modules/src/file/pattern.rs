@@ -15,7 +15,7 @@ const FLAGS: [(&str, i64, &str); 6] = [
     ("VERBOSE", 64, "x"),
 ];
 
-/// `re.MULTILINE`, which `file.replace` and `file.search` take unless told otherwise.
+/// `re.MULTILINE`, the default of `file.replace` and `file.search`.
 pub const MULTILINE: i64 = 8;
 
 /// Returns the sum of flags given as letters, as `file.psed` takes them.

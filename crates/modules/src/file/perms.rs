@@ -15,9 +15,9 @@ use crate::file::paths::expand_user;
 pub struct Report {
     /// The path.
     pub name: Value,
-    /// What changed, or would.
+    /// The changes, made or pending.
     pub changes: Map,
-    /// What to say about it; text, or a list of texts.
+    /// The comment: text, or a list of texts.
     pub comment: Value,
     /// True or False, or `None` when something would be changed in test mode.
     pub result: Option<bool>,
@@ -119,15 +119,15 @@ pub fn is_one(wanted: &Value, stats: &Map, name: &str, number: &str) -> bool {
     Some(wanted) == stats.get(name) || Some(wanted) == stats.get(number)
 }
 
-/// Brings a path into the wanted state, or in test mode tells what would change. The second value says what was found
-/// (`luser`, `lgroup`, `lmode`) and what was changed.
+/// Brings a path into the wanted state, or in test mode reports what would change. The second value holds the state
+/// before (`luser`, `lgroup`, `lmode`) and the changes.
 ///
 /// # Errors
 /// When there is no such path.
 pub fn enforce(ctx: &Context, name: &str, report: Option<Report>, wanted: &DesiredPerms) -> Result<(Report, Map)> {
     let name = expand_user(name);
     let mut report = report.unwrap_or_else(|| Report::new(name.as_str()));
-    // What the caller said before is put in front of what is said here.
+    // The caller's comment comes first.
     let before = std::mem::replace(&mut report.comment, Value::Null);
     let mut work = Work { ctx, name: &name, wanted, report, said: Vec::new(), perms: Map::new() };
     work.owner_and_mode()?;
@@ -298,7 +298,7 @@ impl Work<'_> {
     }
 }
 
-/// Brings owner, permissions and attributes of a path into a state and tells what changed.
+/// Brings owner, permissions and attributes of a path into a state and returns the changes.
 ///
 /// CLI Example:
 ///

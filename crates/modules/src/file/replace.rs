@@ -106,7 +106,7 @@ enum Place {
     End,
 }
 
-/// What is to be replaced, and how.
+/// The arguments of a replacement.
 struct Replacement {
     pattern: String,
     repl: String,
@@ -403,7 +403,7 @@ mod tests {
         let (folder, path) = file(b"a=1\n");
         let other = folder.path().join("other");
         fs::write(&other, "secret").unwrap();
-        // Whoever may write to the directory could plant such a link to have another file overwritten.
+        // Any user who may write to the directory could plant such a link to have another file overwritten.
         symlink(&other, format!("{path}.bak")).unwrap();
         let order = Replacement { backup: Some(".bak".into()), ..order("1", "2", None) };
         order.carry_out(&path, &path).unwrap();

@@ -159,9 +159,9 @@ pub enum Outcome {
     Failed(&'static str),
     /// The context was set, or would be in test mode.
     Changed {
-        /// What changes.
+        /// The changes.
         changes: Value,
-        /// What could not be set.
+        /// The parts that could not be set.
         wrong: Vec<String>,
     },
 }

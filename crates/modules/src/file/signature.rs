@@ -8,7 +8,7 @@ use value::{Value, map};
 use super::address;
 use crate::cp::Web;
 
-/// How files are signed.
+/// The settings for the check of signatures.
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
     /// The signature of the file: an address, a list of them, or True for one inside.
@@ -38,7 +38,7 @@ impl Signature {
         self.verify(ctx, file, &self.list, saltenv)
     }
 
-    /// Checks the signature of a file, if one is asked for; the file is removed if it is wrong.
+    /// Checks the signature of a file, if a check is requested. A file with a wrong signature is removed.
     pub fn check_file(&self, ctx: &Context, file: &Path, saltenv: &str) -> Result<()> {
         match self.file.truthy() {
             true => self.verify(ctx, file, &self.file, saltenv),
@@ -78,7 +78,7 @@ impl Signature {
         if said.get("res").and_then(Value::as_bool) == Some(true) {
             return Ok(());
         }
-        // What failed must not lie in the cache, where the next run would take it for checked.
+        // A file that failed must not stay in the cache, where the next run would take it for checked.
         for wrong in fetched.iter().map(String::as_str).chain([&*file.to_string_lossy()]) {
             if let Err(error) = std::fs::remove_file(wrong) {
                 tracing::warn!("failed to remove {wrong}, whose signature is wrong: {error}");
@@ -93,7 +93,7 @@ impl Signature {
         match place {
             Some(place) => {
                 let place = place.to_string_lossy().into_owned();
-                // What lies on this machine is not ours to remove.
+                // A local file is not removed: it belongs to the user.
                 if !address::LOCAL.contains(&address::parse(one).scheme) {
                     fetched.push(place.clone());
                 }

@@ -15,7 +15,7 @@ use crate::{cmd, config, util};
 /// The prefix of the names of temporary files.
 pub const PREFIX: &str = "__salt.tmp.";
 
-/// What happens to the old file.
+/// The treatment of the old file.
 #[derive(Clone, Debug, Default)]
 pub struct Keep {
     root: Option<PathBuf>,
@@ -34,7 +34,7 @@ impl Keep {
 /// The content to write.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// What is in another file.
+    /// The content of another file.
     Of(&'a Path),
     /// These bytes.
     Bytes(&'a [u8]),

@@ -15,14 +15,14 @@ pub struct RenderArgs<'a> {
     pub saltenv: &'a str,
     /// The names given by the user.
     pub context: Map,
-    /// What else the template sees.
+    /// Additional variables of the template.
     pub known: Map,
 }
 
 /// The engines Salt has.
 const ENGINES: [&str; 6] = ["jinja", "mako", "cheetah", "genshi", "wempy", "py"];
 
-/// Returns whether there is such an engine in Salt.
+/// Returns whether Salt has such an engine.
 pub fn is_known(engine: &str) -> bool {
     ENGINES.contains(&engine)
 }
@@ -52,7 +52,7 @@ fn run(
 ) -> Result<std::result::Result<String, String>> {
     let (engine, saltenv) = (order.engine.to_owned(), order.saltenv.to_owned());
     let mut context = order.known;
-    // The user's names win over those that Salt adds.
+    // The user's names take precedence over those that Salt adds.
     context.update(order.context);
     let renderer = crate::templates::renderer(ctx);
     let rendered = ctx.blocking(move || {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-/// How many bytes of a file decide whether it is text.
+/// The number of bytes of a file that decide whether it is text.
 const SAMPLE: u64 = 512;
 
 /// Returns whether bytes look binary: a zero byte, or more than 30 % bytes that text does not have.
@@ -31,7 +31,7 @@ pub fn is_text(path: &str) -> bool {
     read.is_ok() && !is_binary(&sample)
 }
 
-/// How much of a template decides whether it is binary.
+/// The number of bytes of a template that decide whether it is binary.
 const TEMPLATE_SAMPLE: u64 = 2048;
 
 /// Says whether a file is no UTF-8 and looks like no text, so that it cannot be a template.

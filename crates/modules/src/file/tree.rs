@@ -53,7 +53,7 @@ pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool)
         false => copy_content(Path::new(src), Path::new(dst)),
     };
     done.map_err(|_| Error::execution(format!("Could not copy '{src}' to '{dst}'")))?;
-    // Salt gives the target the owner and mode of the source, but not what lies below it.
+    // Salt gives the target the owner and mode of the source, but not its children.
     let (user, group) = (user_name(meta.uid()), group_name(meta.gid()));
     owners::apply(dst, &user, &group, Some(meta.mode() & 0o7777))?;
     Ok(true)
@@ -197,9 +197,9 @@ pub fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) 
         Value::Null => None,
         given => Some(mode_of(given).ok_or_else(|| Error::invocation(format!("Invalid Mode {given}")))?),
     };
-    // The mode at once, so that nobody gets in before the owner is set.
+    // The mode is set at once, so that no other user gets in before the owner is set.
     match fs::DirBuilder::new().mode(wanted.unwrap_or(0o777)).create(path) {
-        // Somebody else was as fast.
+        // Another process was faster.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && Path::new(path).is_dir() => {}
         done => done.map_err(|error| os_error(&error, path))?,
     }
@@ -355,7 +355,7 @@ impl Node {
                 report.insert("changes", changes);
                 report.insert("result", true);
             }
-            // An existing node is reported, and its owner and mode are set all the same.
+            // An existing node is reported, and its owner and mode are still set.
             Err(nix::Error::EEXIST) => {
                 report.insert("comment", format!("File {name} exists and cannot be overwritten"));
             }
@@ -393,10 +393,10 @@ pub fn move_(
     })
 }
 
-/// Moves a file or directory, also to another file system. Into a directory that exists it is moved under its own name.
+/// Moves a file or directory, also to another file system. Into an existing directory it is moved under its name.
 ///
 /// # Errors
-/// What Python says about it.
+/// Python's message for the error.
 pub fn moved(src: &str, dst: &str) -> std::result::Result<(), String> {
     let mut target = dst.to_owned();
     if Path::new(dst).is_dir() {
@@ -491,7 +491,7 @@ pub fn rename(ctx: &Context, src: String, dst: String) -> Result<bool> {
 }
 
 /// Removes an empty directory, or with ``recurse`` all empty directories below it too; with ``older_than`` only those
-/// unchanged for so many days. ``verbose`` returns what was removed and what was not.
+/// that have not changed for that many days. ``verbose`` returns what was removed and what was not.
 ///
 /// CLI Example:
 ///
@@ -647,7 +647,7 @@ mod tests {
         assert_eq!(fs::read_to_string(at("d/c/b/x")).unwrap(), "1");
         fs::create_dir(at("c")).unwrap();
         assert_eq!(moved(&at("c"), &at("d")), Err(format!("Destination path '{}' already exists", at("d/c"))));
-        // What is done where `rename` cannot help, between file systems.
+        // The fallback where `rename` cannot help, between file systems.
         move_across(Path::new(&at("d/c")), Path::new(&at("e"))).unwrap();
         assert!(Path::new(&at("e/b/x")).exists() && !Path::new(&at("d/c")).exists());
     }

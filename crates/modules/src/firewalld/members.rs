@@ -27,7 +27,7 @@ fn get_interfaces(ctx: &Context, zone: String, #[default(true)] permanent: bool)
 fn add_interface(ctx: &Context, zone: String, interface: String, #[default(true)] permanent: bool) -> Result<String> {
     let known = words(ctx, &lasting(&format!("--zone={zone} --list-interfaces"), permanent))?;
     if known.contains(&interface) {
-        // Salt only logs this and runs the command all the same, whose warning is the answer.
+        // Salt only logs this and still runs the command, whose warning is the answer.
         tracing::info!("Interface is already bound to zone.");
     }
     run(ctx, &lasting(&format!("--zone={zone} --add-interface={interface}"), permanent))

@@ -26,7 +26,7 @@ fn version(ctx: &Context) -> Result<String> {
 ///     salt '*' firewalld.reload_rules
 #[function]
 fn reload_rules(ctx: &Context) -> Result<String> {
-    // What was changed in the running firewall and never made permanent is lost with it.
+    // Changes that were made only in the running firewall and not permanently are lost.
     run(ctx, "--reload")
 }
 

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::run::{Git, Who, listed, named};
 
-/// The configuration that is meant: a repository's, or the user's.
+/// The configuration to use: a repository's, or the user's.
 struct Place {
     cwd: Option<String>,
     global: bool,

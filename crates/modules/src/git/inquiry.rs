@@ -1,4 +1,4 @@
-//! What only looks.
+//! Functions that only read.
 
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value};

@@ -1,4 +1,4 @@
-//! What talks to other repositories.
+//! Functions that access other repositories.
 
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
@@ -68,7 +68,8 @@ fn add(found: &mut Map, key: &str, name: String) {
     }
 }
 
-/// Clones a repository; returns True. With ``name`` it lies below the directory, else the directory is it.
+/// Clones a repository; returns True. With ``name`` the clone is made below the directory, else in the directory
+/// itself.
 ///
 /// CLI Example:
 ///
@@ -288,7 +289,7 @@ fn remote_refs(
     Ok(refs_of(&git.identity(identity, &saltenv).text()?))
 }
 
-/// Sets the addresses of a remote anew and returns them.
+/// Replaces the addresses of a remote and returns them.
 ///
 /// CLI Example:
 ///
@@ -314,7 +315,7 @@ fn remote_set(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     if all_remotes(ctx, &who, &cwd, true)?.contains_key(&remote) {
-        // Removed and added rather than changed: a push address of its own would survive `set-url`.
+        // Removed and added rather than changed: a separate push address would survive `set-url`.
         Git::of(ctx, &who, &["remote", "rm", &remote]).at(&cwd).text()?;
     }
     let url = with_credentials(&url, https_user.as_deref(), https_pass.as_deref())?;

@@ -19,7 +19,7 @@ pub struct Who {
     pub password: Option<Value>,
     /// Keeps the job a success when git fails.
     pub ignore_retcode: Value,
-    /// How the output is encoded.
+    /// The encoding of the output.
     pub output_encoding: Option<Value>,
 }
 
@@ -44,9 +44,9 @@ impl Who {
 pub struct Done {
     /// The exit code.
     pub retcode: i64,
-    /// What it wrote.
+    /// The standard output.
     pub stdout: String,
-    /// What it wrote to stderr, unless that went to stdout.
+    /// The standard error, unless merged into the standard output.
     pub stderr: String,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Git<'a> {
                 }
                 continue;
             };
-            // ssh would wait for a passphrase that nobody can type, until the job times out.
+            // ssh would wait for a passphrase until the job times out.
             if is_encrypted(&path) {
                 errors.push(format!(
                     "Identity file {} is passphrase-protected and cannot be used in a non-interactive command. Using \

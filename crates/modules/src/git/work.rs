@@ -1,4 +1,4 @@
-//! What changes the checkout and its branches.
+//! Functions that change the checkout and its branches.
 
 use exec::{Context, Error, KwArgs, Result, function};
 use value::Value;
@@ -32,8 +32,8 @@ fn add(
     git.words(["--", filename.as_str()]).at(&cwd).text()
 }
 
-/// Writes an archive of a revision; returns True. Files lie below ``prefix``, by default the name of the directory;
-/// an empty one puts them at the top. ``format`` names the form if the file name does not.
+/// Writes an archive of a revision; returns True. Files are placed below ``prefix``, by default the name of the
+/// directory; an empty prefix puts them at the top. ``format`` names the format if the file name does not.
 ///
 /// CLI Example:
 ///
@@ -63,7 +63,7 @@ fn archive(
         format!("{}/", name.to_string_lossy())
     });
     if !prefix.is_empty() {
-        // A prefix of its own keeps an archive from unpacking into the current directory; an empty text turns it off.
+        // A separate prefix keeps an archive from unpacking into the current directory; an empty text turns it off.
         git = git.words(["--prefix".to_owned(), prefix]);
     }
     if format.truthy() {
@@ -159,7 +159,7 @@ fn commit(
     git.at(&cwd).text()
 }
 
-/// Puts a file, or all below a directory, back as it is in the index.
+/// Restores a file, or all below a directory, from the index.
 ///
 /// CLI Example:
 ///
@@ -211,7 +211,7 @@ fn init(
     git = git.words(template.map(|template| format!("--template={template}")));
     git = git.words(separate_git_dir.map(|directory| format!("--separate-git-dir={directory}")));
     git = git.words(shared.map(|shared| match shared {
-        // git tells an octal mode from a word by the leading zero, which YAML takes away.
+        // git distinguishes an octal mode from a word by the leading zero, which YAML takes away.
         Value::Int(mode) => format!("--shared=0{mode}"),
         other => format!("--shared={}", other.to_string().to_lowercase()),
     }));

@@ -159,7 +159,7 @@ fn worktree_add(
     git.words(options(&opts)?).word(worktree_path).words(start).at(&cwd).merged().text()
 }
 
-/// Forgets checkouts whose directories are gone and returns what git says.
+/// Prunes checkouts whose directories are gone and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -187,7 +187,7 @@ fn worktree_prune(
     if let Some(expire) = expire.filter(|expire| !expire.is_empty()) {
         git = git.words(["--expire", expire.as_str()]);
     }
-    // Older versions tell on stdout what newer ones tell on stderr.
+    // Older versions print on stdout what newer ones print on stderr.
     git.words(options(&opts)?).at(&cwd).merged().text()
 }
 

@@ -1,4 +1,4 @@
-//! What a server answered.
+//! The answer of a server.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl Answer {
         let wants = &request.wants;
         if self.code != 0 {
             match self.code {
-                // tornado, through which Salt asks, has this code of its own for a timeout.
+                // tornado, which Salt uses for requests, has its own code for a timeout.
                 TIMED_OUT => result.insert("status", 599),
                 _ if wants.status => result.insert("status", 0),
                 _ => None,
@@ -46,7 +46,7 @@ impl Answer {
         // curl writes the headers there when there is no body by definition.
         let body = if request.method == "HEAD" { Vec::new() } else { self.body };
         let text = encoding(&kind).decode(body);
-        // Salt's default reports such an answer as an error and leaves out what else was asked for.
+        // Salt's default reports such an answer as an error and leaves out other requested parts.
         if status >= 400 && wants.raise_error {
             result.update(
                 value::map! { "status" => status, "error" => format!("HTTP {status}: {reason}"), "body" => text },
@@ -108,7 +108,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// Returns the status, its reason and the headers of the last answer.
 fn last_head(head: &str) -> (i64, String, Map) {
     let head = head.replace("\r\n", "\n");
-    // Each redirection has a block of its own; the last one belongs to the body.
+    // Each redirection has its own block; the last one belongs to the body.
     let last = head.trim_end().rsplit("\n\n").next().unwrap_or_default();
     let mut lines = last.lines();
     let mut words = lines.next().unwrap_or_default().splitn(3, ' ').skip(1);

@@ -1,4 +1,4 @@
-//! What is asked, and how curl is told.
+//! The request, and the options of curl for it.
 
 use std::path::PathBuf;
 
@@ -22,11 +22,11 @@ pub(super) struct Request {
     proxy: Option<String>,
     connect_timeout: f64,
     timeout: f64,
-    /// What the answer is to have.
+    /// The wanted parts of the answer.
     pub wants: Wants,
 }
 
-/// What the answer is to have.
+/// The wanted parts of the answer.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
     pub status: bool,
@@ -137,7 +137,7 @@ impl Request {
             timeout: number("http_request_timeout", 3600.0),
             wants,
         };
-        // As in Salt, what nobody knows is of no harm.
+        // As in Salt, unknown arguments do no harm.
         Ok(request)
     }
 
@@ -183,7 +183,7 @@ impl Request {
             lines.push(line("data-raw", data));
         }
         lines.extend(self.headers.iter().map(|(name, value)| line("header", &format!("{name}: {value}"))));
-        // What curl would add by itself.
+        // The headers that curl would add by itself.
         let form = self.data.is_some() && self.method == "POST";
         for (name, stays) in [("Accept", false), ("Content-Type", form)] {
             if !stays && !self.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {

@@ -1,4 +1,4 @@
-//! What a file holds: options, sections and lines that are neither, in their order.
+//! The content of a file: options, sections and lines that are neither, in their order.
 
 use exec::{Error, Result};
 use indexmap::IndexMap;

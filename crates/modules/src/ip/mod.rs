@@ -60,7 +60,7 @@ fn apply_hostname(ctx: &Context, options: &Map) -> Result<bool> {
         return Ok(true);
     }
     let Some(name) = options.get("hostname") else {
-        // Salt warns and reports failure; the settings of the interfaces are applied all the same.
+        // Salt warns and reports failure; the settings of the interfaces are still applied.
         tracing::warn!("The network state is to apply the name of the machine, but no hostname is defined.");
         return Ok(false);
     };

@@ -85,7 +85,7 @@ fn difference(module: &'static Module, case: &Map) -> Option<String> {
         }
         (Some([_, salt]), Err(error)) => {
             let (ours, salt) = (error.to_string().replace(root, ""), salt.to_string());
-            // What is missing is told, too.
+            // Missing calls are reported, too.
             (!ours.starts_with(&salt)).then(|| format!("ours failed: {ours}\n  Salt failed: {salt}"))
         }
         (None, Err(error)) => Some(format!("ours failed: {error}\n  Salt {}", case.get("result")?)),
@@ -101,7 +101,7 @@ fn difference(module: &'static Module, case: &Map) -> Option<String> {
     wrong.or(other).or(unasked).map(|wrong| format!("{title}\n  {wrong}"))
 }
 
-/// Runs all cases, but for those that differ on purpose: the function, and a word of the case.
+/// Runs all cases, except those that differ on purpose: the function, and a word of the case.
 fn compare(module: &'static Module, recording: &str, different: &[(&str, &str)]) {
     let recording: Value = serde_json::from_str(recording).unwrap();
     let cases = recording.as_list().unwrap();

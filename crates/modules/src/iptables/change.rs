@@ -158,7 +158,7 @@ fn append(
         return Ok(false.into());
     }
     let line = format!("{} {wait} -t {table} -A {chain} {rule}", program(ctx, &family)?);
-    // Success is silent; Salt looks at stderr and not at the exit code.
+    // Success is silent; Salt checks stderr and not the exit code.
     Ok(call_for_text(ctx, "cmd.run_stderr", &line)?.is_empty().into())
 }
 

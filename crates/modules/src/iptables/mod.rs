@@ -68,7 +68,7 @@ fn wait(ctx: &Context, family: &str) -> Result<&'static str> {
 fn file_of_rules(grains: &Map, family: &str) -> Result<&'static str> {
     let grain = |name: &str| grains.get_str(name).unwrap_or_default();
     let (v4, v6) = match (grain("os_family"), grain("os")) {
-        // There is no standard place: each distribution's service loads a file of its own.
+        // There is no standard place: each distribution's service loads its own file.
         ("RedHat", _) => ("/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables"),
         ("Arch" | "Void", _) => ("/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules"),
         ("Debian", _) => ("/etc/iptables/rules.v4", "/etc/iptables/rules.v6"),
@@ -212,7 +212,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
     if let Some(parent) = Path::new(&filename).parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, &error))?;
     }
-    // The rules as the kernel has them, not those that Salt has set: others may have added some.
+    // The rules of the kernel, not only those that Salt has set: others may have added some.
     let text = call_for_text(ctx, "cmd.run_stdout", &format!("{}-save", program(ctx, &family)?))?;
     let filters = util::config_get(ctx, "iptables.save_filters").unwrap_or_default();
     ctx.call("file.write", vec![filename.into(), filtered(&text, &filters).into()])

@@ -188,7 +188,7 @@ impl Rule {
 
     fn matches(&mut self) {
         let Some(given) = self.take("match") else { return };
-        // The match `policy` has an option `--proto` of its own, which is not the protocol of the packet.
+        // The match `policy` has its own option `--proto`, which is not the protocol of the packet.
         let policy = given.as_str() == Some("policy");
         let names: Vec<String> = match &given {
             Value::List(names) => names.iter().map(Value::to_string).collect(),
@@ -283,7 +283,7 @@ fn written(mut args: Map) -> std::result::Result<String, &'static str> {
         args.insert("jump", target);
     }
     let ours = |name: &str| ["name", "state", "save"].contains(&name) || state::keywords::is_internal(name);
-    // What remains would become an option of iptables, so the arguments of the state must go.
+    // Arguments that are left over would become options of iptables, so the arguments of the state must go.
     args.retain(|name, _| !name.as_str().is_some_and(ours));
     let mut rule = Rule { args, parts: Vec::new() };
     rule.option("if", "-i");

@@ -35,7 +35,7 @@ fn long_name(option: &str) -> Option<&str> {
         "--dports" => "destination-ports",
         "--src-cc" => "source-country",
         "--dst-cc" => "destination-country",
-        // The names are those that Salt shows, which is why some keep dashes and others have underscores.
+        // The names are the ones Salt shows, which is why some keep dashes and others have underscores.
         long => return long.strip_prefix("--").filter(|name| !name.is_empty() && !name.contains(' ')),
     })
 }
@@ -126,7 +126,7 @@ pub fn parsed(text: &str) -> Result<Map> {
             found.insert(table.as_str(), Map::new());
             continue;
         }
-        // What remains are comments with the date, and COMMIT.
+        // The other lines are comments with the date, and COMMIT.
         if !line.starts_with(':') && !line.starts_with("-A") {
             continue;
         }

@@ -182,7 +182,7 @@ fn info(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     words.extend(names.iter().map(String::as_str));
     let said = cmd::counted(ctx, &words)?;
     if said.retcode != Some(0) {
-        // Salt fails unless it is told otherwise, while the other functions of this module answer with text.
+        // By default Salt fails here, while the other functions of this module answer with text.
         if kwargs.0.get("failhard").is_none_or(Value::truthy) {
             let text = format!("Error getting packages information: {}", said.stderr.trim_end());
             return Err(Error::execution(text));

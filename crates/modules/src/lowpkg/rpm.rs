@@ -95,7 +95,7 @@ pub(crate) fn info_of_file(ctx: &Context, path: &str) -> Result<Option<Info>> {
 /// Packages with their versions.
 type Versions = Vec<(String, String)>;
 
-/// Lines of name and version, and lines that tell of packages that are not there.
+/// Returns lines of name and version, and lines that report missing packages.
 fn versions(ctx: &Context, packages: &VarArgs, kwargs: &Map) -> Result<(Versions, Vec<String>)> {
     let names = names(packages);
     let mut words = vec![if names.is_empty() { "-qa" } else { "-q" }, "--queryformat", "%{NAME} %{VERSION}\\n"];
@@ -169,7 +169,7 @@ pub(crate) fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Val
     let mut found = Map::new();
     for path in names(&paths) {
         let said = rpm(ctx, &kwargs.0, &["-qf", "--queryformat", "%{name}", &path], Extra::default())?;
-        // rpm says so on stdout; what it says about a file that does not exist is on stderr, so stdout is empty.
+        // rpm reports that on stdout; its message about a file that does not exist is on stderr, so stdout is empty.
         let owned = !said.stdout.to_lowercase().contains("not owned");
         found.insert(path, if owned { said.stdout } else { String::new() });
     }
@@ -181,7 +181,7 @@ pub(crate) fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Val
     })
 }
 
-/// What the letters before a file mean.
+/// The meaning of the letters before a file.
 const KINDS: [(&str, &str); 5] = [("c", "config"), ("d", "doc"), ("g", "ghost"), ("l", "license"), ("r", "readme")];
 
 /// The positions of a line of `rpm -V`: the letter, and what differs.

@@ -1,4 +1,4 @@
-//! What `rpm -q` is asked of packages, and how the answer is read.
+//! The queries of `rpm -q` for information about packages, and their answers.
 
 use exec::{Error, Result};
 use value::{Map, Value};
@@ -64,7 +64,7 @@ pub fn query(attr: Option<&[String]>, long_size: bool) -> Result<String> {
         if lines.is_empty() {
             return Err(Error::execution("No valid attributes found."));
         }
-        // These two are needed for reading the answer even when nobody asked for them.
+        // These two are needed to parse the answer even if the caller did not ask for them.
         let missing = ["name", "edition"].into_iter().filter(|name| !names.iter().any(|other| other == name));
         lines.extend(missing.filter_map(find).map(line));
     }

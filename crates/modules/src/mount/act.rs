@@ -95,8 +95,8 @@ fn mount(
     Wish { name, device, mkmnt, fstype, opts: list(opts), user }.mount(ctx)
 }
 
-/// Mounts what is mounted already anew with these options; mounts it if it is not. Returns True, or what the program
-/// complained about.
+/// Remounts a file system with these options, or mounts it if it is not mounted. Returns True, or the error message of
+/// the program.
 ///
 /// CLI Example:
 ///
@@ -147,7 +147,7 @@ fn umount(
     if !call_for_map(ctx, "mount.active")?.contains_key(&name) {
         return Ok(format!("{name} does not have anything mounted").into());
     }
-    // The device is safer when several file systems lie over each other at one place.
+    // The device is safer when several file systems are mounted at one place.
     let what = device.filter(|device| !device.is_empty()).unwrap_or(name);
     let line = format!("umount{} '{what}'", if lazy { " -l" } else { "" });
     run(ctx, line, user.as_deref())

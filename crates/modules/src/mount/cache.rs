@@ -1,4 +1,4 @@
-//! What was mounted by states, and how: options that the kernel does not show are known from here.
+//! The mounts that states made, with their options: the kernel does not show all of them.
 
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,7 @@ fn write_mount_cache(
     })
 }
 
-/// Forgets what was mounted at a place; returns True.
+/// Deletes the cached mount of a place; returns True.
 ///
 /// CLI Example:
 ///

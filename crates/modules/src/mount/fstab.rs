@@ -163,8 +163,8 @@ fn rm_fstab(ctx: &Context, name: String, device: Value, #[default("/etc/fstab")]
     })
 }
 
-/// Makes sure that a file system is in the table. Returns "present", "change" or "new"; with ``test`` the table stays as
-/// it is. ``match_on`` names the fields that tell which entry is meant; ``not_change`` keeps an entry that differs.
+/// Makes sure that a file system is in the table. Returns "present", "change" or "new"; with ``test`` the table is not
+/// changed. ``match_on`` names the fields that identify the entry; ``not_change`` keeps an entry that differs.
 ///
 /// CLI Example:
 ///

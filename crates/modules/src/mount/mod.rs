@@ -166,7 +166,7 @@ fn table(text: &str) -> Map {
             "dump" => rest.first().copied().unwrap_or("0"),
             "pass" => rest.get(1).copied().unwrap_or("0"),
         };
-        // Several lines for one place are told apart by underscores.
+        // Underscores distinguish several lines for one place.
         let mut name = (*name).to_owned();
         while found.contains_key(&name) {
             name.push('_');
@@ -192,7 +192,7 @@ fn mount_point(path: &str) -> String {
     place.to_string_lossy().into_owned()
 }
 
-/// Returns the device a path lies on.
+/// Returns the device that holds a path.
 ///
 /// CLI Example:
 ///
@@ -278,7 +278,7 @@ mod tests {
         let text =
             "# remark\nUUID=1 / ext4 defaults,noatime 0 1\nnone /tmp tmpfs defaults\nx /tmp tmpfs ro 0 0\nbad line\n";
         let found = table(text);
-        // A second mount at a place gets a key of its own, as in Salt.
+        // A second mount at a place gets its own key, as in Salt.
         assert_eq!(found.text_keys().collect::<Vec<_>>(), ["/", "/tmp", "/tmp_"]);
         let root = map! { "device" => "UUID=1", "fstype" => "ext4", "opts" => list!["defaults", "noatime"], "dump" => "0", "pass" => "1" };
         assert_eq!(found.get("/"), Some(&root.into()));

@@ -67,12 +67,12 @@ impl Net {
         (net.first == given).then_some(net)
     }
 
-    /// Returns whether an address lies in it.
+    /// Returns whether the network contains an address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         ip.is_ipv4() == self.first.is_ipv4() && Net::around(ip, self.bits) == *self
     }
 
-    /// Returns whether all of it lies in the loopback network.
+    /// Returns whether the network is part of the loopback network.
     pub fn is_loopback(&self) -> bool {
         self.first.is_loopback() && self.last().is_loopback()
     }
@@ -175,7 +175,7 @@ pub fn convert_cidr(cidr: String) -> Result<Map> {
     Ok(map! { "network" => first, "netmask" => net.netmask().to_string(), "broadcast" => last })
 }
 
-/// Says whether an address lies in a network.
+/// Returns whether an address is in a network.
 ///
 /// CLI Example:
 ///

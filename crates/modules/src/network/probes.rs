@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 
 use crate::{cmd, util};
 
-/// Leaves of a host name only what may stand in one, so that it is never taken for a flag or two words.
+/// Keeps only those characters that a host name may contain, so that it is never taken for a flag or two words.
 pub fn sanitized(host: &str) -> String {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || ".-%:_".contains(*c);
     // What is left is safe as an argument and in a shell. A leading dash would be an option.
@@ -46,8 +46,7 @@ pub fn connect(ctx: &Context, host: Value, port: Option<u64>, kwargs: KwArgs) ->
     };
     let limit = Duration::from_secs_f64(seconds);
     let reached = ctx.blocking(|| match proto {
-        // UDP has no connection. Only an answer proves that somebody listens, and most services do
-        // not answer rubbish.
+        // UDP has no connection. Only an answer proves that a service listens, and most services do not answer rubbish.
         "udp" => udp_answers(address, limit),
         _ => !limit.is_zero() && TcpStream::connect_timeout(&address, limit).is_ok(),
     });

@@ -143,7 +143,7 @@ fn neighbours(text: &str) -> Map {
     lines
         .filter(|fields| fields.len() >= 6)
         .map(|fields| {
-            // An entry that is still asked for has no address yet.
+            // An entry that is still being resolved has no address yet.
             let known = fields[2] != "0x0";
             (if known { fields[3] } else { "<incomplete>" }, fields[0])
         })

@@ -147,7 +147,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
     let _ = family;
     let mut file = saved_file(ctx, filename)?;
     let mut rules = "#! nft -f\n".to_owned();
-    // All families go into the one file, whichever was asked for.
+    // All families go into one file, whichever family the caller named.
     for family in ["ip", "ip6", "inet", "arp", "bridge", "netdev"] {
         let found = texts(ctx, family)?;
         if !found.is_empty() {

@@ -1,6 +1,7 @@
 //! `nftables` — the rules of the kernel's packet filter, through `nft`.
 //!
-//! [`rule`] writes rules from arguments, [`look`] asks for what is there, [`change`] changes tables, chains and rules.
+//! [`rule`] writes rules from arguments, [`look`] queries the current state, [`change`] changes tables, chains and
+//! rules.
 
 mod change;
 mod look;

@@ -31,7 +31,7 @@ fn requirement_files(ctx: &Context, files: &Value, saltenv: &str) -> Result<std:
     Ok(Ok(found))
 }
 
-/// Installs packages; returns what pip said.
+/// Installs packages; returns the output of pip.
 ///
 /// CLI Example:
 ///
@@ -198,7 +198,7 @@ fn words(options: &Map, files: &[String], version: &str) -> Result<Option<Vec<St
     words.extend(packages.iter().map(|package| package.replace(';', ",")));
     for entry in editable {
         let local = entry == "." || entry.starts_with("file://") || entry.starts_with('/');
-        // Without the name of the egg pip cannot tell which package the checkout is.
+        // Without the name of the egg pip cannot determine the package of the checkout.
         if !local && !entry.contains("egg=") {
             return Err(Error::execution("You must specify an egg for this editable"));
         }
@@ -243,7 +243,7 @@ fn check(options: &Map, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes packages; returns what pip said.
+/// Removes packages; returns the output of pip.
 ///
 /// CLI Example:
 ///

@@ -213,8 +213,8 @@ fn freeze(
     Ok(Place::of(bin_env, user, cwd, env_vars).frozen(ctx)?.into())
 }
 
-/// Returns installed packages and their versions as `pip freeze` tells them, and that of pip; with ``prefix`` those whose names
-/// begin so.
+/// Returns installed packages and their versions from `pip freeze`, and the version of pip; with ``prefix`` only those
+/// whose names begin with it.
 ///
 /// CLI Example:
 ///

@@ -57,7 +57,7 @@ impl Version {
         })
     }
 
-    /// Whether it comes before the real one.
+    /// Returns whether this is a pre-release.
     pub fn is_prerelease(&self) -> bool {
         self.pre.is_some() || self.dev.is_some()
     }
@@ -143,7 +143,7 @@ fn one(version: &Version, text: &str, sign: &str, wanted: &str) -> bool {
         "!=" => order.is_ne(),
         "<=" => order.is_le(),
         ">=" => order.is_ge(),
-        // What only comes before or behind the same release does not count.
+        // Pre-releases and post-releases of the same release do not count.
         "<" => order.is_lt() && !(version.is_prerelease() && !wanted.is_prerelease() && same_release(version, &wanted)),
         ">" => order.is_gt() && !(version.post.is_some() && wanted.post.is_none() && same_release(version, &wanted)),
         "~=" => {
@@ -181,7 +181,7 @@ pub fn normalize(name: &str) -> String {
 /// A requirement such as `name[extra]>=1.0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
-    /// The name; nothing for addresses and paths that do not tell it.
+    /// The name; `None` for addresses and paths that do not contain it.
     pub name: Option<String>,
     /// The conditions on the version.
     pub conditions: Vec<Condition>,

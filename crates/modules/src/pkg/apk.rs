@@ -107,7 +107,7 @@ fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     Ok(pkg_resource::versions_of(&packages, &names.0, as_list))
 }
 
-/// Reads the lists of the sources anew.
+/// Refreshes the package index.
 ///
 /// CLI Example:
 ///
@@ -163,7 +163,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
             found.insert(name, version);
         }
     }
-    // What is not installed does not show among the upgrades and has to be searched for.
+    // Packages that are not installed are not among the upgrades and have to be searched for.
     for name in &names {
         if found.get(name).is_some_and(Value::truthy) {
             continue;
@@ -264,7 +264,7 @@ fn install(
         self::refresh(ctx)?;
     }
     let mut words = vec!["apk".to_owned(), "add".into()];
-    // `add` leaves an installed package at its version unless told to upgrade.
+    // `add` leaves an installed package at its version unless it is asked to upgrade.
     words.extend(wanted.iter().any(|name| old.contains_key(name)).then(|| "-u".to_owned()));
     words.extend(wanted);
     change(ctx, &words, "installing")

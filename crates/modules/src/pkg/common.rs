@@ -1,4 +1,4 @@
-//! What the package managers share: calling programs, comparing lists, finding versions.
+//! Helpers that the package managers share: calling programs, comparing lists, finding versions.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use crate::cmd::{self, Extra, Outcome};
 use crate::util;
 
-/// Runs a program and returns what it said, without white space at the end.
+/// Runs a program and returns its outcome, without white space at the end of the output.
 pub fn run<W: AsRef<str>>(ctx: &Context, words: &[W], extra: Extra) -> Result<Outcome> {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     let mut said = cmd::quiet_with(ctx, &words, extra)?;
@@ -24,7 +24,7 @@ pub fn output<W: AsRef<str>>(ctx: &Context, words: &[W], merged: bool) -> Result
     Ok(run(ctx, words, Extra { merge: merged, ..Extra::default() })?.stdout)
 }
 
-/// Puts words before a command so that it is not ended with the minion, which it may update.
+/// Puts words before a command so that it survives the end of the minion, which it may update.
 pub fn in_scope(ctx: &Context, words: Vec<String>) -> Vec<String> {
     let wanted = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
     if wanted && Path::new("/run/systemd/system").exists() && util::which("systemd-run").is_some() {
@@ -33,7 +33,7 @@ pub fn in_scope(ctx: &Context, words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Notes that the lists of packages were read anew.
+/// Records that the package lists were refreshed.
 pub fn clear_refresh_mark(ctx: &Context) {
     let mark = Path::new(ctx.cachedir()).join("pkg_refresh");
     match std::fs::remove_file(&mark) {
@@ -96,7 +96,7 @@ pub fn split_comparison(text: &str) -> (&str, &str) {
     }
 }
 
-/// Whether an order is the one a sign means. Signs nobody knows are never met.
+/// Returns whether an order fulfils a comparison sign. Unknown signs are never fulfilled.
 pub fn meets(order: Ordering, sign: &str) -> bool {
     match sign {
         "<" => order.is_lt(),
@@ -109,7 +109,7 @@ pub fn meets(order: Ordering, sign: &str) -> bool {
     }
 }
 
-/// The first version that is as wanted, such as ">=1.0".
+/// Returns the first version that fulfils a condition such as ">=1.0".
 pub fn matching<'a>(
     wanted: &str,
     versions: &'a [String],

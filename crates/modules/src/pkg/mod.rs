@@ -1,7 +1,7 @@
 //! `pkg` — packages, by the program that manages them.
 //!
-//! Which provider serves a machine is decided as in Salt: each one looks at the grains (`os_family`, `os`), the first that
-//! fits is `pkg`; the option `providers` names one regardless.
+//! As in Salt, each provider checks the grains (`os_family`, `os`), and the first that fits is `pkg`; the option
+//! `providers` overrides that.
 
 pub mod apk;
 pub mod apt;

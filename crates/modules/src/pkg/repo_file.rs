@@ -42,7 +42,7 @@ struct Reader<'a> {
     strict: bool,
     found: RepoFile,
     section: Option<String>,
-    /// The setting that an indented line goes on with.
+    /// The setting that an indented line continues.
     option: Option<String>,
 }
 
@@ -141,7 +141,7 @@ pub fn written(settings: &Map, before: &str, behind: &str) -> String {
     let shown = |value: &Value| match value {
         // Yum's files have 1 and 0 where SLS files have booleans.
         Value::Bool(on) => if *on { "1" } else { "0" }.to_owned(),
-        // Without the blank the second address would be read as an option of its own.
+        // Without the blank the second address would be read as a separate option.
         other => other.to_string().replace('\n', "\n "),
     };
     let settings = settings.iter().filter(|(key, _)| key.as_str() != Some("comments"));

@@ -153,8 +153,8 @@ fn db_remove(
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
     let queries = [
-        // A database with open connections cannot be dropped. So nobody new gets in, those inside
-        // are thrown out, and then it goes.
+        // A database with open connections cannot be dropped. So new connections are refused, existing ones are
+        // terminated, and then it is dropped.
         format!("REVOKE CONNECT ON DATABASE {} FROM public;", identifier(&name)),
         format!(
             "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {} AND pid <> pg_backend_pid();",

@@ -23,7 +23,8 @@ fn datadir_exists(name: String) -> Result<bool> {
     Ok(exists(&name))
 }
 
-/// Makes the data directory of a new server with ``initdb``, and says whether it was made; one that exists stays as it is.
+/// Makes the data directory of a new server with ``initdb``, and returns whether it was made. An existing one is not
+/// changed.
 /// ``password`` is the one of the superuser ``user``, ``auth`` the way local users log in.
 ///
 /// CLI Example:
@@ -64,7 +65,7 @@ fn datadir_init(
     words.extend(secret.iter().map(|file| format!("--pwfile={}", file.display())));
     let words: Vec<Value> = words.into_iter().map(Value::from).collect();
     let said = run(ctx, words.into(), map! { "runas" => runas });
-    // The file goes before any error of the command is looked at.
+    // The file is removed before any error of the command is examined.
     if let Some(file) = secret {
         remove_secret(ctx, file)?;
     }

@@ -278,8 +278,7 @@ fn create_extension(
         }
         false => change(&name, &before, place, version),
     };
-    // Without the files of the extension the statement would fail. The result tells then that
-    // nothing was done.
+    // Without the files of the extension the statement would fail. The result then says that nothing was done.
     if can && !query.is_empty() {
         server.run(ctx, &query)?;
     }

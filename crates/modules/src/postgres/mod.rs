@@ -120,7 +120,7 @@ fn psql_query(
     if write { server.write(ctx, &query) } else { server.query(ctx, &query) }
 }
 
-/// Returns a password as the server keeps it (md5 if nothing is said; `encrypted` is a method or a flag).
+/// Returns a password as the server keeps it (md5 by default; `encrypted` is a method or a flag).
 ///
 /// # Errors
 /// For a method that the server does not know.
@@ -145,7 +145,7 @@ fn option(ctx: &Context, name: &str) -> Option<String> {
 fn program(ctx: &Context, name: &str) -> Option<String> {
     let there = option(ctx, "postgres.bins_dir").map(|folder| format!("{}/{name}", folder.trim_end_matches('/')));
     there
-        // Debian keeps the tools of every version in a folder of its own, out of the PATH.
+        // Debian keeps the tools of every version in a separate folder, out of the PATH.
         .and_then(|path| util::which(&path))
         .map(|path| path.to_string_lossy().into_owned())
         .or_else(|| util::program(ctx, name))
@@ -183,14 +183,14 @@ fn remove_secret(ctx: &Context, file: tempfile::TempPath) -> Result<()> {
 /// Runs a command with `cmd.run_all` and a clean environment.
 fn run(ctx: &Context, command: Value, more: Map) -> Result<Map> {
     let timeout = util::config_get(ctx, "postgres.timeout").unwrap_or(0.into());
-    // A clean environment: `PGHOST` and the like of the minion must not lead elsewhere.
+    // A clean environment: variables of the minion such as `PGHOST` must not lead elsewhere.
     let mut kwargs = map! { "python_shell" => false, "clean_env" => true, "timeout" => timeout };
     kwargs.update(more);
     let said = ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })?;
     Ok(said.into_map().unwrap_or_default())
 }
 
-/// Whether a command did what it was to do.
+/// Returns whether a command succeeded.
 fn succeeded(said: &Map) -> bool {
     said.get("retcode").and_then(Value::as_i64) == Some(0)
 }

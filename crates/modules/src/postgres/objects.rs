@@ -88,7 +88,7 @@ impl Kind {
     }
 }
 
-/// An object, and the schema it lies in if it lies in one.
+/// An object, and its schema if it has one.
 pub(super) struct Object<'a> {
     kind: Kind,
     name: &'a str,
@@ -237,7 +237,7 @@ impl<'a> ObjectPrivileges<'a> {
         Ok(ObjectPrivileges { object, privileges })
     }
 
-    /// Whether what a role holds is enough.
+    /// Returns whether the privileges of a role are sufficient.
     pub fn holds(&self, held: &Value, grant: bool) -> bool {
         // Of a group only "with admin option" or not is known.
         let Some(held) = held.as_map() else { return !grant || held.truthy() };

@@ -41,7 +41,7 @@ fn failed(error: openssl::error::ErrorStack) -> Error {
     Error::Other(format!("the digest of a password cannot be made: {error}"))
 }
 
-/// Returns a password as the server stores it; one that is a verifier already stays as it is.
+/// Returns a password as the server stores it; a verifier is returned unchanged.
 pub(super) fn kept(role: &str, password: &str, method: Method) -> Result<String> {
     match method {
         Method::Scram if !password.starts_with("SCRAM-SHA-256") => {
@@ -81,7 +81,7 @@ pub(super) fn fits(role: &str, password: &str, known: &str, method: Method) -> R
 
 /// The verifier of a password (RFC 5803, as PostgreSQL writes it).
 pub(super) fn scram(password: &str, salt: &[u8], rounds: usize) -> Result<String> {
-    // PostgreSQL also takes a password as it is when SASLprep refuses it.
+    // PostgreSQL also takes a password unchanged when SASLprep refuses it.
     let password = stringprep::saslprep(password).unwrap_or_else(|_| password.into());
     let mut salted = [0; 32];
     pbkdf2_hmac(password.as_bytes(), salt, rounds, MessageDigest::sha256(), &mut salted).map_err(failed)?;

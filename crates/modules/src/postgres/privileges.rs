@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The privileges of roles on objects.
 
 use exec::{Context, Result, function};
 use value::Map;
@@ -22,8 +22,8 @@ fn has(ctx: &Context, server: &Server, role: &str, wanted: &ObjectPrivileges<'_>
     Ok(all.get(role).is_some_and(|held| wanted.holds(held, grant)))
 }
 
-/// Returns the privileges on an object by role, each with whether the role may grant it; of a group its members, each with
-/// whether it may add others. Tables, sequences and functions lie in the schema ``prepend``.
+/// Returns the privileges on an object by role, each with whether the role may grant it; of a group its members, each
+/// with whether it may add others. ``prepend`` is the schema of tables, sequences and functions.
 ///
 /// CLI Example:
 ///

@@ -105,7 +105,7 @@ fn schema_exists(
     Ok(list(ctx, &server)?.contains_key(&name))
 }
 
-/// Makes a schema, and says whether it was made; one that exists stays as it is.
+/// Makes a schema, and returns whether it was made. An existing one is not changed.
 ///
 /// CLI Example:
 ///

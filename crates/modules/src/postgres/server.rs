@@ -1,4 +1,4 @@
-//! How a server is reached, and how it is asked.
+//! The connection to a server, and queries.
 
 use exec::{Context, Error, Result};
 use value::{Map, Value, list, map};
@@ -41,8 +41,7 @@ impl Server {
     fn command(&self, ctx: &Context) -> Result<Vec<Value>> {
         let psql = program(ctx, "psql").ok_or_else(|| Error::CommandNotFound("psql".into()))?;
         let mut words: Vec<Value> =
-            // The settings of the user must not change the output, and nobody is there to type a
-            // password.
+            // The settings of the user must not change the output, and a prompt for a password could not be answered.
             list![psql, "--no-align", "--no-readline", "--no-psqlrc", "--no-password"].into_list().unwrap_or_default();
         for (flag, value, name) in [
             ("--username", &self.user, "postgres.user"),
@@ -93,7 +92,7 @@ impl Server {
         }
         kwargs.update(more);
         let said = run(ctx, command.into(), kwargs);
-        // Before errors are looked at, so that the password never stays on the disk.
+        // Before errors are examined, so that the password never stays on the disk.
         remove_secret(ctx, file)?;
         let said = said?;
         if !succeeded(&said) {
@@ -107,7 +106,7 @@ impl Server {
         Ok(succeeded(&self.psql(ctx, &["-c", statement])?))
     }
 
-    /// Runs a statement that nobody may see among the arguments of a program.
+    /// Runs a statement that must not appear among the arguments of a program.
     pub fn run_secret(&self, ctx: &Context, statement: &str) -> Result<bool> {
         // Standard input is the only way that no list of processes shows.
         let words = ["--set", "ON_ERROR_STOP=1", "--single-transaction", "--quiet", "--file", "-"];
@@ -154,7 +153,7 @@ impl Server {
 
 /// A query whose rows are printed as CSV.
 fn copied(query: &str) -> String {
-    // CSV is the only output of psql whose fields can be told apart whatever they hold.
+    // CSV is the only output of psql whose fields can be separated whatever they hold.
     format!("COPY ({}) TO STDOUT WITH CSV HEADER", query.trim().trim_end_matches(';'))
 }
 

@@ -74,11 +74,11 @@ fn user_exists(
     runas: Option<String>,
 ) -> Result<bool> {
     let server = Server { user, host, port, maintenance_db, password, runas };
-    // Nobody exists on a server that does not answer, so `postgres_user.absent` succeeds there, as in Salt.
+    // A server that does not answer has no users, so `postgres_user.absent` succeeds there, as in Salt.
     Ok(list(ctx, &server, false)?.is_some_and(|all| all.contains_key(&name)))
 }
 
-/// Makes a user, and says whether it was made; one that exists stays as it is.
+/// Makes a user, and returns whether it was made. An existing one is not changed.
 ///
 /// CLI Example:
 ///
@@ -194,7 +194,7 @@ fn user_remove(
     remove(ctx, &server, &username)
 }
 
-/// Makes a group, and says whether it was made; one that exists stays as it is.
+/// Makes a group, and returns whether it was made. An existing one is not changed.
 ///
 /// CLI Example:
 ///

@@ -53,7 +53,8 @@ const ATTRIBUTES: [(&str, Attribute); 30] = [
     ("username", Process::user),
 ];
 
-/// Returns what is known of a process; ``attrs`` names what is wanted. What may not be looked at is None.
+/// Returns information about a process; ``attrs`` selects the attributes. An attribute that the minion may not read is
+/// None.
 ///
 /// CLI Example:
 ///
@@ -87,7 +88,7 @@ fn info(process: Process, wanted: &[String]) -> Result<Map> {
         }
         let value = match attribute(process) {
             Ok(value) => value,
-            // Processes end while they are looked at.
+            // The process may end during the query.
             Err(_) if !process.is_there() => return Err(gone()),
             // psutil's `ad_value`, None.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Value::Null,
@@ -138,7 +139,7 @@ pub(super) fn memory(process: Process) -> io::Result<Vec<Value>> {
     let text = process.read("statm")?;
     let mut pages: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
     pages.resize(MEMORY.len(), 0);
-    // The kernel tells the virtual size first, psutil the resident one.
+    // The kernel lists the virtual size first, psutil the resident one.
     pages.swap(0, 1);
     Ok(pages.into_iter().map(|pages| (pages * page()).into()).collect())
 }
@@ -251,7 +252,7 @@ fn connections(process: Process) -> io::Result<Value> {
     const DATAGRAM: i64 = 2;
     let mut held = std::collections::HashMap::new();
     for (number, target) in descriptors(process)? {
-        // The tables of sockets name inodes, and only the descriptors tell whose they are.
+        // The tables of sockets name inodes, and only the descriptors show their processes.
         let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
         held.extend(inode.and_then(|inode| inode.parse::<u64>().ok()).map(|inode| (inode, number)));
     }
@@ -276,7 +277,7 @@ fn descriptors(process: Process) -> io::Result<Vec<(i64, String)>> {
     let mut found: Vec<(i64, String)> = entries
         .filter_map(|entry| {
             let number = entry.file_name().to_str()?.parse().ok()?;
-            // One that was closed meanwhile leads nowhere.
+            // A descriptor that was closed in the meantime leads nowhere.
             let target = std::fs::read_link(entry.path()).ok()?;
             Some((number, target.to_string_lossy().into_owned()))
         })
@@ -294,7 +295,7 @@ fn open_files(process: Process) -> io::Result<Value> {
         }
         let notes = process.read(&format!("fdinfo/{number}")).ok()?;
         let of = |name: &str| notes.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        // The kernel tells the flags in octal.
+        // The kernel prints the flags in octal.
         let flags = i64::from_str_radix(of("flags:")?, 8).ok()?;
         Some(list![path, number, of("pos:")?.parse::<i64>().ok()?, mode(flags), flags])
     };

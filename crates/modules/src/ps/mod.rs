@@ -164,7 +164,7 @@ fn usage(path: &str) -> Result<Map> {
     let block = found.fragment_size();
     let (total, free) = (found.blocks() * block, found.blocks_available() * block);
     let used = total - found.blocks_free() * block;
-    // What only root may use counts neither as used nor as free, just as in `df`.
+    // Space that only root may use counts neither as used nor as free, just as in `df`.
     let percent = share(used as f64, (used + free) as f64);
     Ok(map! { "total" => total, "used" => used, "free" => free, "percent" => percent })
 }

@@ -108,7 +108,7 @@ impl Process {
         Path::new("/proc").join(self.0.to_string()).join(name)
     }
 
-    /// Whether it is still there.
+    /// Returns whether it still exists.
     pub fn is_there(self) -> bool {
         self.0 > 0 && self.path("").exists()
     }

@@ -1,4 +1,4 @@
-//! What programs print of files and sockets in use.
+//! The output of programs that list open files and sockets.
 
 use exec::{Context, Result, function};
 use value::{Value, list};

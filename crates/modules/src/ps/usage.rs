@@ -1,4 +1,4 @@
-//! How much processors and disks are used.
+//! The usage of processors and disks.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn times(ctx: &Context) -> Result<Vec<Map>> {
     if lines.is_empty() { Err(Error::execution("the kernel tells no processor times")) } else { Ok(lines) }
 }
 
-/// Waits for so many seconds.
+/// Waits for that number of seconds.
 fn pause(ctx: &Context, seconds: f64) -> Result<()> {
     let wait = Duration::try_from_secs_f64(seconds);
     let wait = wait.map_err(|_| Error::Other(format!("interval is not positive (got {seconds})")))?;

@@ -1,4 +1,4 @@
-//! Who is logged in.
+//! The logged in users.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn login(record: &[u8]) -> Option<Map> {
     Some(map! {
         "name" => text(44, 32)?,
         "terminal" => shown(terminal),
-        // Who sits before the machine's own screen.
+        // Users at the machine's own screen.
         "host" => if host == ":0" || host == ":0.0" { "localhost".into() } else { Value::from(host) },
         "started" => f64::from(number(LAYOUT.1)?),
         "pid" => number(4)?,

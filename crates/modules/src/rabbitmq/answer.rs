@@ -4,7 +4,7 @@ use exec::{Error, Result};
 use render::python::splitlines;
 use value::{Map, Value};
 
-/// Whether a line is part of a table.
+/// Returns whether a line is part of a table.
 pub(super) fn is_data(line: &str) -> bool {
     // Some versions print titles and warnings even with `-q`. A name may begin with "Listing", but
     // then a tab follows.
@@ -67,7 +67,7 @@ pub(super) fn keyed(json: &str, key: &str) -> Result<Map> {
 
 /// The numbers a version begins with: `3.10.8-1` is 3, 10, 8. None if it is no version.
 pub(super) fn version(text: &str) -> Option<Vec<u32>> {
-    // What follows is the revision of the package.
+    // The rest is the revision of the package.
     let plain = text.split('-').next()?;
     // Packages may have an epoch.
     let plain = plain.split_once(':').map_or(plain, |(_, rest)| rest);

@@ -6,7 +6,7 @@ use value::{Map, Value};
 use super::answer;
 use super::tool::{control, control_with, words};
 
-/// Returns what the node tells of itself.
+/// Returns the status of the node.
 ///
 /// CLI Example:
 ///
@@ -18,7 +18,7 @@ fn status(ctx: &Context, runas: Option<String>) -> Result<String> {
     control(ctx, ["status"], &runas)?.output()
 }
 
-/// Returns what the node tells of its cluster.
+/// Returns the status of the cluster.
 ///
 /// CLI Example:
 ///
@@ -54,8 +54,7 @@ fn join_cluster(
     // A running node cannot join a cluster.
     control(ctx, ["stop_app"], &runas)?.output()?;
     let joined = control(ctx, command, &runas)?;
-    // Also after a failed join: a node that stays down would be a second problem. Only then is the
-    // failure told.
+    // Also after a failed join: a node that stays down would be a second problem. Only then is the failure reported.
     control(ctx, ["start_app"], &runas)?.output()?;
     joined.under("Join")
 }
@@ -114,7 +113,7 @@ fn queues(ctx: &Context, mut command: Vec<Value>, items: VarArgs, runas: &Option
     Ok(answer::by_name(&listed, answer::columns))
 }
 
-/// Returns the queues of the virtual host ``/``, each with the facts that were asked for.
+/// Returns the queues of the virtual host ``/``, each with the requested facts.
 ///
 /// CLI Example:
 ///
@@ -126,7 +125,7 @@ fn list_queues(ctx: &Context, runas: Option<String>, args: VarArgs) -> Result<Ma
     queues(ctx, words(["list_queues", "-q"]), args, &runas)
 }
 
-/// Returns the queues of a virtual host, each with the facts that were asked for.
+/// Returns the queues of a virtual host, each with the requested facts.
 ///
 /// CLI Example:
 ///

@@ -15,7 +15,7 @@ use super::tool::{ToolOutput, control_with, unlogged, words};
 /// The prompt of `rabbitmqctl`.
 const PROMPT: &str = "Password: ";
 
-/// Whether `rabbitmqctl` reads passwords, once that is known.
+/// The cached answer to whether `rabbitmqctl` reads passwords from its standard input.
 #[derive(Default)]
 struct Reads(Mutex<Option<bool>>);
 

@@ -1,4 +1,4 @@
-//! What users may do in virtual hosts.
+//! The permissions of users in virtual hosts.
 
 use exec::{Context, Result, function};
 use value::Map;
@@ -37,7 +37,7 @@ fn set_permissions(
 ///     salt '*' rabbitmq.list_permissions /myvhost
 #[function]
 fn list_permissions(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map> {
-    // Plain columns cannot tell an empty pattern from a missing one, JSON can.
+    // Plain columns cannot distinguish an empty pattern from a missing one, JSON can.
     let said = control(ctx, ["list_permissions", "--formatter=json", "-p", &vhost], &runas)?;
     answer::keyed(&said.stdout, "user")
 }

@@ -26,8 +26,7 @@ fn policies(ctx: &Context, vhost: &str, runas: &Option<String>) -> Result<Map> {
         }
         let unknown =
             || Error::Other(format!("the package of RabbitMQ has no version to read policies by: {version:?}"));
-        // 3.7 exchanged the columns of the pattern and of what it applies to, and only the version
-        // tells which is which.
+        // 3.7 exchanged the columns `pattern` and `apply-to`, and only the version tells them apart.
         let switched = answer::version(&version).ok_or_else(unknown)? >= vec![3, 7];
         let policy =
             policy(&columns[2..], switched).ok_or_else(|| Error::Other(format!("a policy lacks something: {line}")))?;

@@ -15,7 +15,7 @@ pub(super) struct ToolOutput {
 
 impl ToolOutput {
     pub fn failed(&self) -> bool {
-        // Old versions fail with code 0 and tell it on stderr only.
+        // Old versions fail with code 0 and report it on stderr only.
         self.code != 0 || !self.stderr.is_empty()
     }
 

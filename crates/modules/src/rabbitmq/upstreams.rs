@@ -80,7 +80,7 @@ fn set_upstream(
         "trust-user-id" => trust_user_id, "exchange" => exchange, "max-hops" => max_hops, "expires" => expires,
         "message-ttl" => message_ttl, "ha-policy" => ha_policy, "queue" => queue,
     };
-    // `trust-user-id: false` is a wish, an empty text is none.
+    // `trust-user-id: false` is a setting, an empty text is none.
     wishes.retain(|_, wish| matches!(wish, Value::Bool(_)) || wish.truthy());
     let definition = dumps(&wishes.into(), &Style::default()).map_err(Error::Other)?;
     let command = words(["set_parameter", "federation-upstream", &name, &definition]);

@@ -37,7 +37,7 @@ fn user_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<boo
     Ok(users(ctx, &runas)?.contains_key(&name))
 }
 
-/// Adds a user, and returns what was printed. Without a password nobody can log in with one.
+/// Adds a user, and returns the output. Without a password, password logins are impossible.
 ///
 /// CLI Example:
 ///
@@ -51,14 +51,14 @@ fn add_user(ctx: &Context, name: String, password: Option<String>, runas: Option
     let password = password.unwrap_or_else(passing_password);
     let said = password::control(ctx, "add_user", &name, &password, &runas)?;
     if clear && let Err(error) = cleared(ctx, &name, &runas) {
-        // A user with a password that nobody knows is of no use.
+        // A user whose password is unknown is useless.
         deleted(ctx, &name, &runas)?;
         return Err(error);
     }
     said.under("Added")
 }
 
-/// A password for a moment: the broker wants one for a new user.
+/// Returns a temporary password: the broker requires one for a new user.
 fn passing_password() -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let mut rng = rand::rng();
@@ -129,7 +129,7 @@ fn check_password(ctx: &Context, name: String, password: String, runas: Option<S
     Ok(!password::control(ctx, "authenticate_user", &name, &password, &runas)?.failed())
 }
 
-/// Whether the broker has a command to check a password, which came with 3.5.7.
+/// Returns whether the broker has a command to check a password, which came with 3.5.7.
 fn can_authenticate(status: &str) -> bool {
     // Erlang's form, until 3.7, and the one for people.
     const FORMS: [&str; 2] = [r#"\{rabbit,"RabbitMQ","(.+)"\}"#, r"RabbitMQ version:\s*(.+)"];

@@ -61,7 +61,7 @@ pub fn find_job(ctx: &Context, jid: String) -> Result<Map> {
 fn waiting(cachedir: &Path, jid: &str) -> Option<Map> {
     let mut homes = vec![cachedir.to_owned()];
     let masters = std::fs::read_dir(cachedir.join("queues")).into_iter().flatten().flatten();
-    // With several masters each has queues of its own.
+    // With several masters each has its own queues.
     homes.extend(masters.map(|entry| entry.path()));
     let suffix = format!("_{jid}.p");
     for (home, queue) in homes.iter().flat_map(|home| ["state_queue", "job_queue"].map(|queue| (home, queue))) {

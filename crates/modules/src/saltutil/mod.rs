@@ -80,7 +80,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Gathers the grains anew and, unless ``refresh_pillar=False``, compiles the pillar with them.
+/// Refreshes the grains and, unless ``refresh_pillar=False``, compiles the pillar with them.
 ///
 /// CLI Example:
 ///
@@ -117,8 +117,8 @@ fn remove_grains_cache(ctx: &Context) {
     }
 }
 
-/// Compiles the pillar anew at every master. With ``wait=True`` no longer than ``timeout`` seconds are waited. With
-/// ``clean_cache=False`` a master that has the option ``pillar_cache`` may answer with what it compiled before.
+/// Recompiles the pillar at every master. ``wait=True`` waits until that is done, at most ``timeout`` seconds. With
+/// ``clean_cache=False`` a master that has the option ``pillar_cache`` may answer with its cached pillar.
 ///
 /// CLI Example:
 ///
@@ -159,7 +159,7 @@ fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> 
     let Some(seconds) = seconds else { return ctx.wait(ctx.agent.refresh(what)) };
     let done = ctx.wait(ctx.agent.refresh_within(what, Duration::from_secs(seconds)))?;
     Ok(done.unwrap_or_else(|| {
-        // Salt only logs a timeout and returns True all the same.
+        // Salt only logs a timeout and still returns True.
         tracing::warn!("Pillar refresh did not complete within timeout {seconds}");
         true
     }))
@@ -168,7 +168,7 @@ fn new_pillar(ctx: &Context, seconds: Option<u64>, clean: bool) -> Result<bool> 
 /// The longest wait of ``saltutil.refresh_modules async=False``.
 const MODULES_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Loads the modules anew, with the grains they depend on. With ``async=False`` the minion is waited for.
+/// Reloads the modules, with the grains they depend on. ``async=False`` waits until that is done.
 ///
 /// CLI Example:
 ///
@@ -181,11 +181,11 @@ fn refresh_modules(ctx: &Context, kwargs: KwArgs) -> Result<bool> {
     if kwargs.0.get("async").is_none_or(Value::truthy) {
         return ctx.wait(ctx.agent.refresh(Refresh::Modules));
     }
-    // Salt does not tell either that the wait was in vain.
+    // Salt does not report either that the wait timed out.
     Ok(ctx.wait(ctx.agent.refresh_within(Refresh::Modules, MODULES_PATIENCE))?.unwrap_or(true))
 }
 
-/// Loads the settings of the beacons anew.
+/// Reloads the settings of the beacons.
 ///
 /// CLI Example:
 ///
@@ -197,7 +197,7 @@ fn refresh_beacons(ctx: &Context) -> Result<bool> {
     ctx.wait(ctx.agent.refresh(Refresh::Beacons))
 }
 
-/// Loads the matchers anew.
+/// Reloads the matchers.
 ///
 /// CLI Example:
 ///
@@ -209,7 +209,7 @@ fn refresh_matchers(ctx: &Context) -> Result<bool> {
     ctx.wait(ctx.agent.refresh(Refresh::Matchers))
 }
 
-/// Tells the minion's bus that resources are to be looked at anew. There are none here, so nothing follows.
+/// Fires the event that refreshes resources. There are none here, so it has no effect.
 ///
 /// CLI Example:
 ///
@@ -277,7 +277,7 @@ fn remove_files(top: &Path) -> bool {
     true
 }
 
-/// Removes jobs from the minion's job cache that are older than so many hours.
+/// Removes jobs from the minion's job cache that are older than that many hours.
 ///
 /// CLI Example:
 ///
@@ -320,7 +320,7 @@ fn revoke_auth(ctx: &Context, #[default(false)] preserve_minion_cache: bool) -> 
     ctx.wait(ctx.agent.broadcast(load))
 }
 
-/// Removes this minion's keys, so that new ones are made at the next start. Every master must then accept it anew.
+/// Removes this minion's keys, so that new ones are made at the next start. Every master must then accept the new key.
 ///
 /// CLI Example:
 ///

@@ -1,4 +1,4 @@
-//! What a minion on a master's host has that master do.
+//! Functions that a minion on a master's host has that master run.
 //!
 //! Salt loads the master's code into the minion's job for this. Here the programs of this same file are run instead,
 //! with the master's configuration that lies beside the minion's.
@@ -110,7 +110,7 @@ pub fn wheel(ctx: &Context, name: String, args: VarArgs, kwargs: KwArgs) -> Resu
     let mut all = vec![name];
     all.extend(words(&args.0, &kwargs.given()));
     let mut event = ask(ctx, "wheel", all)?.into_map().unwrap_or_default();
-    // Who asked is known here, not to the program that was run.
+    // The user is known here, but not to the program that was run.
     event.insert("user", kwargs.0.get_str("__pub_user").unwrap_or("UNKNOWN"));
     Ok(event)
 }

@@ -1,7 +1,7 @@
-//! Bringing custom modules from the file server (`salt://_modules` and so on) to the minion.
+//! Synchronises custom modules from the file server (`salt://_modules` and so on) to the minion.
 //!
-//! The files are kept in Salt's places, so that a real minion that takes over finds them and `list_extmods` shows
-//! them. They are Python and cannot be run here, which is said once for each sync that brought some.
+//! The files are kept in Salt's places, so that a real minion that takes over finds them and `list_extmods` shows them.
+//! They are Python and cannot be run here, which is logged once for each sync that brought some.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Sync {
-    /// Brings the modules and returns the names of those that changed.
+    /// Synchronises the modules and returns the names of those that changed.
     fn run(&self, ctx: &Context) -> Result<Vec<String>> {
         let folder = extension_modules(ctx).join(self.form);
         store::disk::make_directories(&folder).map_err(|error| Error::io("make the directory", &folder, &error))?;
@@ -307,10 +307,10 @@ const ALL_KINDS: [(&str, &str); 21] = [
     ("wrapper", "wrapper"),
 ];
 
-/// Brings the custom modules of all kinds to the minion and returns those that changed, by kind.
+/// Synchronises the custom modules of all kinds to the minion and returns those that changed, by kind.
 ///
-/// They are kept but cannot be run, being Python. The lists hold names, or maps from kind to names, to be left out or
-/// kept to.
+/// They are kept but cannot be run, because they are Python. The whitelist and the blacklist hold names, or maps from
+/// kind to names.
 ///
 /// CLI Example:
 ///
@@ -329,7 +329,7 @@ pub fn sync_all(
 ) -> Result<Map> {
     let mut changed = Map::new();
     for (name, form) in ALL_KINDS {
-        // Left out silently here; asked for by itself it is an error.
+        // Left out silently here; a direct call is an error.
         if check_masterless(ctx, form).is_err() {
             continue;
         }

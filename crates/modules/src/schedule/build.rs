@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 const UNITS: [&str; 4] = ["seconds", "minutes", "hours", "days"];
 
-/// What is taken over as it is, behind the rest.
+/// Options that are copied unchanged, behind the rest.
 const PLAIN: [&str; 12] = [
     "range",
     "when",

@@ -241,7 +241,7 @@ fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
 ///     salt '*' schedule.enable_job job1
 #[function]
 fn enable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
-    // Salt looks at the minion's test mode here, and at the argument for `disable_job`.
+    // Salt checks the minion's test mode here, and the argument for `disable_job`.
     switch_job(ctx, &name, &kwargs.0, true, ctx.is_test())
 }
 

@@ -81,7 +81,7 @@ const SHOWN: [&str; 28] = [
 /// Keys beside the jobs that hold for the whole schedule.
 const HIDDEN: [&str; 3] = ["enabled", "skip_function", "skip_during_range"];
 
-/// Asks the minion's schedule. Returns None if no minion answers that it is done.
+/// Sends a request to the minion's schedule. Returns None if no minion confirms it.
 fn ask(ctx: &Context, question: Map, answer: &str) -> Result<Option<Map>> {
     let tag = format!("/salt/minion/minion_schedule_{answer}");
     // The schedule lives in the minion's main process. It is asked by an event and answers with
@@ -313,7 +313,7 @@ fn reload(ctx: &Context) -> Result<Map> {
     Ok(map! { "comment" => comments, "result" => good })
 }
 
-/// Whether a keyword argument is set.
+/// Returns whether a keyword argument is set.
 fn is_set(kwargs: &Map, name: &str) -> bool {
     kwargs.get(name).is_some_and(Value::truthy)
 }

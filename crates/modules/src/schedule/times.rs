@@ -43,7 +43,7 @@ fn run_job(ctx: &Context, name: String, #[default(false)] force: bool) -> Result
     })
 }
 
-/// What a request to pass over a run is answered with.
+/// The outcome of the check of a request's times.
 enum TimesCheck {
     Refused(Map),
     Format(String),

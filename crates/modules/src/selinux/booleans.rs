@@ -31,7 +31,7 @@ fn modules(text: &str) -> Map {
     let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     lines
         .filter(|words| words.len() >= 2)
-        // `priority name format`, and `disabled` as a fourth word. Versions are no longer told.
+        // `priority name format`, and `disabled` as a fourth word. Versions are no longer printed.
         .map(|words| (words[1], map! { "Enabled" => words.len() != 4, "Version" => () }))
         .collect()
 }
@@ -130,7 +130,7 @@ fn setsemod(ctx: &Context, module: Value, state: String) -> Result<bool> {
     works(ctx, format!("semodule {option} '{module}'").into(), Map::new())
 }
 
-/// Installs a module from a file, which may lie on the master. Says whether it worked.
+/// Installs a module from a file, which may be on the master. Returns whether it worked.
 ///
 /// CLI Example:
 ///

@@ -121,7 +121,7 @@ fn change(ctx: &Context, mut doing: &str, policy: Policy) -> Result<Value> {
     ctx.call("cmd.run_all", vec![line.into()])
 }
 
-/// Gives the paths a pattern fits a context; returns what ``semanage`` said. ``restorecon`` applies it.
+/// Sets the context of the paths that match a pattern; returns the output of ``semanage``. ``restorecon`` applies it.
 ///
 /// CLI Example:
 ///
@@ -140,7 +140,7 @@ fn fcontext_add_policy(
     change(ctx, "add", Policy { name, filetype, sel_type, sel_user, sel_level })
 }
 
-/// Takes the policy of a pattern of paths away; returns what ``semanage`` said.
+/// Deletes the policy of a pattern of paths; returns the output of ``semanage``.
 ///
 /// CLI Example:
 ///
@@ -190,7 +190,7 @@ fn difference(old: &str, new: &str) -> Result<Map> {
     Ok(map! { "old" => old, "new" => new })
 }
 
-/// Gives files the contexts of the policy. Returns what ``restorecon`` said, with the changes.
+/// Gives files the contexts of the policy. Returns the output of ``restorecon``, with the changes.
 ///
 /// CLI Example:
 ///
@@ -199,7 +199,7 @@ fn difference(old: &str, new: &str) -> Result<Map> {
 ///     salt '*' selinux.fcontext_apply_policy /srv/www recursive=True
 #[function]
 fn fcontext_apply_policy(ctx: &Context, name: String, #[default(false)] recursive: bool) -> Result<Map> {
-    // The rehearsal is the only one that tells old and new contexts, so its text makes the report.
+    // Only the dry run prints old and new contexts, so its text makes the report.
     let expected = differences(ctx, &name, recursive)?;
     let option = if recursive { "-R " } else { "" };
     let line = format!("restorecon -v -F {option}{}", escaped(&name));

@@ -72,7 +72,7 @@ fn change(ctx: &Context, change: Change) -> Result<Value> {
     ctx.call("cmd.run_all", vec![line.into()])
 }
 
-/// Gives a port a type; returns what ``semanage`` said.
+/// Sets the type of a port; returns the output of ``semanage``.
 ///
 /// CLI Example:
 ///
@@ -92,7 +92,7 @@ fn port_add_policy(
     change(ctx, Change { doing: "add", name, sel_type, protocol, port, sel_range })
 }
 
-/// Gives a port that has a type another one; returns what ``semanage`` said.
+/// Changes the type of a port that has one; returns the output of ``semanage``.
 ///
 /// CLI Example:
 ///
@@ -111,7 +111,7 @@ fn port_modify_policy(
     change(ctx, Change { doing: "modify", name, sel_type, protocol, port, sel_range })
 }
 
-/// Takes the type of a port away; returns what ``semanage`` said.
+/// Deletes the type of a port; returns the output of ``semanage``.
 ///
 /// CLI Example:
 ///

@@ -16,7 +16,7 @@ use value::{Map, Value};
 
 use crate::cmd;
 
-/// Whether systemd runs this machine.
+/// Returns whether systemd runs this machine.
 fn booted_with_systemd() -> bool {
     Path::new("/run/systemd/system").exists()
 }
@@ -53,14 +53,14 @@ fn checked(name: &str) -> Result<&str> {
     }
 }
 
-/// Whether a name is a pattern.
+/// Returns whether a name is a pattern.
 fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
         // An empty pair of brackets is no character class.
         || name.find('[').is_some_and(|place| name[place + 1..].find(']').is_some_and(|end| end > 0))
 }
 
-/// The runlevel the program `runlevel` tells, or the usual one.
+/// Returns the runlevel that the program `runlevel` prints, or the usual one.
 fn runlevel(ctx: &Context, program: &str, usual: &str) -> Result<String> {
     let text = cmd::quiet(ctx, &[program])?.stdout;
     // The output is the previous and the current runlevel. In a container it is "unknown".
@@ -68,7 +68,7 @@ fn runlevel(ctx: &Context, program: &str, usual: &str) -> Result<String> {
     Ok(level.unwrap_or(usual).to_owned())
 }
 
-/// Whether processes of this name run (`sig` of `service.status`).
+/// Returns whether processes of this name run (`sig` of `service.status`).
 fn runs_as(ctx: &Context, sig: &Value) -> Result<Value> {
     Ok(ctx.call("status.pid", vec![sig.clone()])?.truthy().into())
 }

@@ -41,7 +41,7 @@ fn all(ctx: &Context) -> Result<impl Iterator<Item = String>> {
     Ok(listed(ctx)?.into_keys())
 }
 
-/// Services with the runlevels they start in; those that start in none are disabled.
+/// Returns services with the runlevels they start in; those that start in none are disabled.
 fn listed(ctx: &Context) -> Result<BTreeMap<String, Vec<String>>> {
     Ok(parsed(&cmd::quiet(ctx, &["rc-update", "-v", "show"])?.stdout))
 }

@@ -99,7 +99,7 @@ fn listed(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether chkconfig's answer says that a service starts in a runlevel.
+/// Returns whether chkconfig's answer says that a service starts in a runlevel.
 fn is_on(text: &str, name: &str, level: &str) -> bool {
     text.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -213,7 +213,7 @@ super::scripts::run_scripts!();
 
 /// Lets chkconfig do something with a service it knows, or is made to know.
 fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {
-    // chkconfig refuses to switch a service it was not told about.
+    // chkconfig refuses to switch a service that was not added to it.
     if !is_known(ctx, name)? && !succeeds(ctx, &["/sbin/chkconfig", "--add", name])? {
         return Ok(false);
     }

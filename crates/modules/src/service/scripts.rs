@@ -41,7 +41,7 @@ macro_rules! run_scripts {
             script(ctx, &name, "restart")
         }
 
-        /// Lets a service read its settings anew.
+        /// Reloads the configuration of a service.
         ///
         /// CLI Example:
         ///

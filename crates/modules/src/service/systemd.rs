@@ -94,17 +94,16 @@ fn below(root: Option<&str>, path: &str) -> String {
 #[derive(Default)]
 struct Call<'a> {
     root: Option<&'a str>,
-    /// Whether jobs are only queued.
+    /// True if jobs are only queued.
     no_block: bool,
-    /// Whether it runs in a scope of its own, so that stopping the minion does not end it too.
+    /// True if it runs in a separate scope, so that stopping the minion does not end it too.
     scope: bool,
 }
 
 impl Call<'_> {
     fn run(&self, ctx: &Context, action: &[&str], name: Option<&str>) -> Result<Outcome> {
         let mut words = Vec::new();
-        // Without a scope of its own, systemctl would be killed together with the minion it
-        // restarts.
+        // Without a separate scope, systemctl would be killed together with the minion it restarts.
         let scope = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
         if self.scope && scope && util::which("systemd-run").is_some() {
             words.extend(["systemd-run", "--scope"]);
@@ -138,7 +137,7 @@ fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
     let text = format!("{}{}", said.stdout, said.stderr).to_lowercase();
     let version = ctx.grains.get("systemd").and_then(|systemd| systemd.get("version")?.as_str()?.parse::<i64>().ok());
     let exists = match version {
-        // Before 231 the return code told nothing.
+        // Before 231 the return code meant nothing.
         Some(old) if old < 231 => !text.contains("could not be found") && !text.contains("loaded: not-found"),
         // 0 is active, 3 is inactive, 4 means that there is no such unit.
         _ => said.retcode.is_some_and(|code| (0..4).contains(&code)),
@@ -146,11 +145,10 @@ fn unit_status(ctx: &Context, name: &str) -> Result<UnitStatus> {
     Ok(UnitStatus { exists, changed: text.contains("'systemctl daemon-reload'") })
 }
 
-/// Makes systemd read units anew whose files have changed, and says whether the unit exists.
+/// Makes systemd reload changed units, and returns whether the unit exists.
 fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
     let status = unit_status(ctx, name)?;
-    // A unit file that was written a moment ago by `file.managed` is unknown to systemd until a
-    // reload.
+    // A unit file that `file.managed` has just written is unknown to systemd until a reload.
     let untracked = !status.exists && Path::new(LOCAL_PLACE).join(unit(name)).exists();
     if !status.changed && !untracked {
         return Ok(status.exists);
@@ -237,7 +235,7 @@ struct Control<'a> {
 
 impl Control<'_> {
     fn run(&self, ctx: &Context, action: &str) -> Result<bool> {
-        // Before masks are looked at: an outdated unit may still be masked.
+        // Before masks are checked: an outdated unit may still be masked.
         refreshed(ctx, self.name)?;
         for (wanted, runtime) in [(self.unmask, false), (self.unmask_runtime, true)] {
             if wanted {
@@ -359,7 +357,7 @@ fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<bool> {
         let real = call.run(ctx, &["show", "-P", "Id"], Some(name))?.stdout;
         return Ok(call.run(ctx, &["is-enabled"], Some(real.trim()))?.retcode == Some(0));
     }
-    // For an instance of a template older systemds always answer no. Its link tells.
+    // For an instance of a template older systemds always answer no. Its link shows the truth.
     if name.contains('@') {
         let pattern = format!("{LOCAL_PLACE}/*/{name}");
         return Ok(paths::glob(&pattern).iter().any(|path| Path::new(path).is_symlink()));
@@ -387,7 +385,7 @@ fn execs(ctx: &Context, root: Option<String>) -> Result<Map> {
     Ok(found)
 }
 
-/// Makes a service read its settings anew, restarting it if it cannot.
+/// Reloads the configuration of a service, or restarts it if it cannot reload.
 ///
 /// CLI Example:
 ///
@@ -569,7 +567,7 @@ fn offline() -> Result<Value> {
     Ok(if booted_with_systemd() { false.into() } else { stopped().into() })
 }
 
-/// Makes a service read its settings anew.
+/// Reloads the configuration of a service.
 ///
 /// CLI Example:
 ///
@@ -634,7 +632,8 @@ fn parse_properties(text: &str) -> Map {
     shown
 }
 
-/// Sets what a system is asked for at its first start, here or below ``root``: locale, keys, time zone, name, id.
+/// Answers the questions of a system's first boot, here or below ``root``: locale, keymap, time zone, host name,
+/// machine id.
 ///
 /// CLI Example:
 ///
@@ -745,7 +744,7 @@ fn stop(ctx: &Context, name: String, no_block: Option<bool>) -> Result<bool> {
     Ok(call.run(ctx, &["stop"], Some(&name))?.retcode == Some(0))
 }
 
-/// Makes systemd read all units anew.
+/// Makes systemd reload all units.
 ///
 /// CLI Example:
 ///

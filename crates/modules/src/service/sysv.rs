@@ -125,7 +125,7 @@ fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
 
 super::scripts::run_scripts!();
 
-/// Lets a service read its settings anew, by a restart where it must.
+/// Reloads the configuration of a service, by a restart if needed.
 ///
 /// CLI Example:
 ///

@@ -40,7 +40,7 @@ pub fn gen_password(
     crypt_salt: Option<String>,
     #[default("sha512")] algorithm: String,
 ) -> Result<String> {
-    // Salt also makes up a password here. Nobody learns it, so the account is locked in effect.
+    // Salt also makes up a password here. It is never shown, so the account is locked in effect.
     let password = if password.is_null() { letters(20) } else { password.to_string() };
     let salt = crypt_salt.unwrap_or_else(|| letters(SALT));
     ctx.blocking(move || hash(&algorithm, &password, &salt))

@@ -160,7 +160,7 @@ fn renderer(
             };
             let place = ctx.call_with("cp.get_url", call)?;
             let Some(place) = place.as_str().filter(|place| std::path::Path::new(place).is_file()) else {
-                // Salt logs the problem and goes on with empty data.
+                // As in Salt, the problem is logged and the data is empty.
                 tracing::error!("Template does not exist: {address}");
                 return Ok(Map::new().into());
             };
@@ -259,7 +259,7 @@ fn findup(ctx: &Context, startpath: String, filenames: Value, #[default("base")]
         if start.is_empty() {
             return Err(Error::execution("File pattern(s) not found in path ancestry"));
         }
-        // An empty start is the root, which is looked at last.
+        // An empty start is the root, which is searched last.
         start.truncate(start.rfind('/').unwrap_or(0));
     }
 }

@@ -6,7 +6,7 @@ use value::{Map, Value};
 use yaml::{Flow, Style};
 
 /// Serializers of Salt that are not here.
-// Salt has these. The error should say that it is our fault and no typing mistake.
+// Salt has these. The error should say that they are missing here, and not look like a typing mistake.
 const MISSING: [&str; 5] = ["configparser", "msgpack", "python", "toml", "yamlex"];
 
 fn unknown(serializer: &str) -> Error {

@@ -31,7 +31,7 @@ fn current(ctx: &Context, user: &str, config: &str, hash: Option<&str>) -> Resul
     }
 }
 
-/// Returns the keys that let somebody sign in as a user; of several users, by user.
+/// Returns the authorized keys of a user; of several users, by user.
 ///
 /// CLI Example:
 ///
@@ -252,7 +252,7 @@ fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option<&str>
     }
 }
 
-/// Lets somebody with a key sign in as a user; returns ``new``, ``replace``, ``no change``, ``fail`` or that it is no key.
+/// Adds an authorized key to a user; returns ``new``, ``replace``, ``no change``, ``fail`` or that it is no key.
 ///
 /// CLI Example:
 ///
@@ -276,7 +276,7 @@ fn set_auth_key(
     set(ctx, &user, key, &config, fingerprint_hash_type.as_deref()).map(str::to_owned)
 }
 
-/// Lets somebody with one of the keys of a file sign in as a user; returns ``new``, ``replace``, ``no change`` or ``fail``.
+/// Adds the authorized keys of a file to a user; returns ``new``, ``replace``, ``no change`` or ``fail``.
 ///
 /// CLI Example:
 ///

@@ -189,7 +189,7 @@ fn check_known_host(
     Ok(if fine { "exists" } else { "update" }.into())
 }
 
-/// Forgets the keys of a host.
+/// Removes the keys of a host.
 ///
 /// CLI Example:
 ///

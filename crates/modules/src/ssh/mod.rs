@@ -42,7 +42,7 @@ pub static MODULE: Module = Module::new(
     None => Err("The module requires the ssh binary.".into()),
 });
 
-/// Why the keys of a file could not be used, for the state that asked.
+/// The reason why the keys of a file could not be used, for the calling state.
 #[derive(Default)]
 pub struct KeyFileError(pub Mutex<Option<String>>);
 

@@ -23,7 +23,7 @@ macro_rules! session {
 }
 pub(super) use session;
 
-/// Applies the SLS files that are named, or those that the top files give this minion.
+/// Applies the named SLS files, or those that the top files assign to this minion.
 ///
 /// CLI Example:
 ///

@@ -1,7 +1,7 @@
-//! Who applies states on this machine: one run at a time, whichever master asked for it.
+//! The state runs of this machine: one at a time, whichever master asked for it.
 //!
-//! Each run keeps a file below the cache directory locked while it lives. So runs of other processes count too, and a
-//! run that died stops counting.
+//! Each run holds a lock on a file below the cache directory. So runs of other processes count too, and a run that
+//! crashed stops counting.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,12 +13,11 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use value::{Map, Value, map};
 
-/// The pause between two looks at the queue.
-// The lock of another process cannot be awaited together with the queue, so it is looked at in
-// intervals.
+/// The interval of checks of the queue.
+// The lock of another process cannot be awaited together with the queue, so it is checked in intervals.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The beginning of the names of those that wait, which sorts them by the time they came.
+/// The prefix of the names of waiting runs, which sorts them by the time they came.
 const WAITING: &str = "waiting_";
 
 /// The place of a run among those of this machine, as long as it lives.
@@ -35,22 +34,22 @@ struct Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // Removed before the lock is dropped, so that nobody finds a file without an owner.
+        // Removed before the lock is dropped, so that no run finds a file without an owner.
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!("failed to remove {}: {error}", self.path.display());
         }
     }
 }
 
-/// Whether a run takes its place.
+/// The outcome of an attempt to start a run.
 pub enum Place {
     /// The run may begin.
     Mine(Held),
-    /// Others are at work; what is told of them.
+    /// Other runs are active; the messages about them.
     Taken(Vec<String>),
 }
 
-/// The argument `queue`: what to do while another run goes on.
+/// The argument `queue`: what to do while another run is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// Fail at once.
@@ -83,11 +82,12 @@ impl Runs {
         Runs(Path::new(cachedir).join("state_runs"))
     }
 
-    /// Takes the place of a run, waits for it, or tells who has it. With `concurrent` others are no hindrance.
+    /// Registers a run, waits until it may start, or returns the active runs. With `concurrent` others are no
+    /// hindrance.
     pub fn take(&self, ctx: &Context, queue: Queue, concurrent: bool) -> Result<Place> {
         let me = me(ctx);
-        // A ticket fixes the place in the queue at the time of asking. Without it whoever looks
-        // first would go first.
+        // A ticket fixes the place in the queue when the run is requested. Without it, the run that checks first would
+        // go first.
         let ticket = match queue {
             Queue::No => None,
             Queue::Wait | Queue::AtMost(_) => Some(self.ticket(&me)?),
@@ -120,7 +120,7 @@ impl Runs {
         Ok(self.at_work(&name_of(&me))?.iter().map(sentence).collect())
     }
 
-    /// Tries to take the place once. `ticket` is that of a run that waits: those that came before it go first.
+    /// Tries to register the run once. `ticket` is that of a waiting run: those that came before it go first.
     fn once(&self, me: &Map, concurrent: bool, ticket: Option<&str>) -> Result<std::result::Result<Held, Vec<Map>>> {
         let _gate = self.gate()?;
         let name = name_of(me);
@@ -147,7 +147,7 @@ impl Runs {
         Ok((name, own))
     }
 
-    /// Returns those that waited before.
+    /// Returns the runs that are ahead in the queue.
     fn before(&self, ticket: &str) -> Result<Vec<Map>> {
         self.locked(|name| name.starts_with(WAITING) && name < ticket)
     }
@@ -238,7 +238,7 @@ fn name_of(me: &Map) -> String {
     jid.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' }).collect()
 }
 
-/// Tells of a run in Salt's words, and which master asked for it.
+/// Describes a run in Salt's words, and the master that asked for it.
 fn sentence(run: &Map) -> String {
     let part = |key: &str| run.get(key).map(Value::to_string).unwrap_or_default();
     let jid = part("jid");

@@ -1,6 +1,6 @@
 //! `state` — applying states on this machine, and showing what would be applied.
 //!
-//! What states are and how they run is in the crate `state`; here are its files, options, pillar and callers.
+//! The crate `state` compiles and runs states; this module provides its files, options, pillar and callers.
 
 mod apply;
 mod disabled;

@@ -37,7 +37,7 @@ pub fn orchestrate(
     };
     kwargs.retain(|_, value| !value.is_null());
     let running = ctx.call_with("state.sls", Call { args: Vec::new(), kwargs })?;
-    // What became of the states stands in the result; the job itself has done its work.
+    // The result holds the outcome of the states; the job itself has done its work.
     let code = i64::from(ctx.job.retcode() != 0);
     ctx.set_retcode(0);
     Ok(map! { "data" => map! { ctx.id() => running }, "outputter" => "highstate", "retcode" => code })

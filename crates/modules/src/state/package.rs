@@ -53,7 +53,7 @@ pub fn pkg(
 }
 
 fn apply(session: &Session, lows: Vec<Value>) -> Value {
-    // What could not be compiled is told in the place of the chunks.
+    // Compilation errors take the place of the chunks.
     if lows.iter().any(|low| low.as_map().is_none()) {
         return lows.into();
     }

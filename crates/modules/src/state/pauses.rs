@@ -4,7 +4,7 @@ use ::state::run::{Pauses, pauses_path};
 use exec::{Context, Error, Result, function};
 use value::{Map, Value, list, map};
 
-/// The entry that is meant for every state.
+/// The entry that applies to every state.
 const ALL: &str = "__all__";
 
 fn failed(error: std::io::Error) -> Error {

@@ -62,7 +62,7 @@ pub fn check_request(ctx: &Context, name: Option<String>) -> Result<Value> {
     }
 }
 
-/// Forgets the requests that are kept, or one of them.
+/// Deletes the stored requests, or one of them.
 ///
 /// CLI Example:
 ///

@@ -1,4 +1,4 @@
-//! What every function that works with states does first: options, place among other runs, pillar.
+//! The setup that all functions for states share: options, the lock of the run, pillar.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -313,7 +313,7 @@ fn test_value(ctx: &Context, args: &Args) -> Value {
     ctx.opts.get("test").cloned().unwrap_or_default()
 }
 
-/// Returns the pillar of the run: compiled anew, but for a call that has just compiled it.
+/// Returns the pillar of the run: freshly compiled, unless the call has just compiled it.
 fn pillar(ctx: &Context, opts: &Map, args: &Args) -> Result<Map> {
     let over = args.get("pillar").cloned();
     if over.as_ref().is_some_and(|over| over.as_map().is_none()) && args.get("pillar_enc").is_none() {
@@ -325,7 +325,7 @@ fn pillar(ctx: &Context, opts: &Map, args: &Args) -> Result<Map> {
         return Err(Error::execution("not supported: pillar_enc"));
     }
     let same_env = opts.get("pillarenv") == ctx.opts.get("pillarenv");
-    // salt-call has compiled its pillar a moment ago. In a running minion it may be hours old.
+    // salt-call has just compiled its pillar. In a running minion it may be hours old.
     if over.is_none() && same_env && ctx.opt_str("__cli") == Some("salt-call") {
         return Ok((*ctx.pillar).clone());
     }

@@ -321,7 +321,7 @@ pub fn graph_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> R
     })
 }
 
-/// The graph is there even if something is wrong with it: that is what one looks at it for.
+/// The graph is returned even if it has errors: it is used to find them.
 fn dot(session: &Session, high: Map) -> Value {
     let (chunks, errors) = low::compile_high_data(high, &session.settings());
     // A graph of what could be compiled is still of use.

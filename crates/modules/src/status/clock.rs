@@ -1,4 +1,4 @@
-//! How long the machine runs, and what time it is.
+//! The uptime and the time of the machine.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

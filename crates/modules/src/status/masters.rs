@@ -5,8 +5,8 @@ use std::time::Duration;
 use exec::{Context, MasterState, Result, function};
 use value::{Value, map};
 
-/// Says whether the minion is connected to a master, which is named by address. Where that is not as expected an
-/// event says so on the minion's bus.
+/// Returns whether the minion is connected to a master, which is named by address. If the connection is not as
+/// expected, an event on the minion's bus reports it.
 ///
 /// CLI Example:
 ///

@@ -88,7 +88,7 @@ pub(super) fn pid(ctx: &Context, sig: String) -> Result<String> {
 
 /// Leaves out this process and what it started to look around.
 pub(super) fn matching_pids(lines: &[String], pattern: &Regex, me: &str) -> Vec<String> {
-    // Neither the minion itself nor the `ps` it started is meant.
+    // The minion itself and the `ps` it started are excluded.
     let ours = |words: &[&str]| words.iter().skip(1).take(2).any(|word| *word == me);
     let found = lines.iter().skip(1).filter(|line| pattern.is_match(line)).filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! What arrives as arguments.
+//! Functions that return their arguments.
 
 use exec::{KwArgs, Result, VarArgs, function};
 use value::{Map, Value, map, python};

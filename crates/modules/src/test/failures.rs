@@ -54,7 +54,7 @@ pub(super) fn exception(#[default("Test Exception")] message: String) -> Result<
     Err(Error::Other(message))
 }
 
-/// Python's built-in exceptions and Salt's own, apart from those that have a kind of their own here.
+/// Python's built-in exceptions and Salt's own, apart from those that have their own kind here.
 pub(super) const EXCEPTIONS: [&str; 38] = [
     "ArithmeticError",
     "AssertionError",

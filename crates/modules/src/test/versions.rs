@@ -1,4 +1,4 @@
-//! What this program is made of.
+//! The versions of this program and its parts.
 
 use exec::{Context, Result, function};
 use value::{Map, Value, map};

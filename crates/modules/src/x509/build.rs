@@ -132,7 +132,7 @@ fn extended_key_usage(value: &Value) -> Built {
     };
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for usage in usages.iter().filter(|usage| *usage != "critical") {
-        // A usage without a name of its own may be given by its dotted identifier.
+        // A usage without a name may be given by its dotted identifier.
         let known = oids::named(oids::USAGES, usage).map(str::to_owned);
         let oid = known.map_or_else(|| oid(usage), Ok)?;
         parts.push(der::oid(&oid).expect("it was checked"));
@@ -168,7 +168,7 @@ fn authority_key_id(value: &Value, around: Around<'_>) -> Result<Vec<u8>> {
         Value::Map(map) => map.clone(),
         _ => return Err(Error::Other("list indices must be integers or slices, not str".into())),
     };
-    // As in OpenSSL, `keyid` without `always` means "if it can be told".
+    // As in OpenSSL, `keyid` without `always` means "if it is known".
     let always = |what: &str| wanted.get_str(what) == Some("always");
     let of_issuer = || match around.issuer {
         Some(issuer) => {

@@ -61,7 +61,7 @@ impl Cert {
         let (not_before, not_after) = (times::read(validity.next()?)?, times::read(validity.next()?)?);
         let subject = Name::read(body.inside(tag::SEQUENCE)?)?;
         let key = body.expect(tag::SEQUENCE)?.whole.to_vec();
-        // The unique identifiers of version 2. Nobody uses them, but they may stand here.
+        // The unique identifiers of version 2. They are not used in practice, but they may stand here.
         body.optional(field(1));
         body.optional(field(2));
         let extensions = body.optional(fields(3));
@@ -92,7 +92,7 @@ pub struct Csr {
     pub subject: Name,
     /// The public key, as DER.
     pub key: Vec<u8>,
-    /// The extensions that are asked for.
+    /// The requested extensions.
     pub extensions: Vec<Extension>,
 }
 
@@ -158,7 +158,7 @@ impl Crl {
         body.expect(tag::SEQUENCE)?;
         let issuer = Name::read(body.inside(tag::SEQUENCE)?)?;
         let last_update = times::read(body.next()?)?;
-        // `nextUpdate` is optional, and what follows is told apart by its tag alone.
+        // `nextUpdate` is optional, and only its tag distinguishes it from what follows.
         let next_update = body.optional(tag::UTC_TIME).or_else(|| body.optional(tag::GENERALIZED_TIME));
         let next_update = next_update.map_or(Some(None), |item| times::read(item).map(Some))?;
         let mut revoked = Vec::new();
@@ -263,7 +263,7 @@ impl NewCert {
             // Version 3 is written as 2, since versions count from zero. Extensions need version 3.
             der::tlv(fields(0), &der::integer(2)),
             der::tlv(tag::INTEGER, &der::unsigned(&self.serial)),
-            // The algorithm stands inside the signed part, too, so that nobody can exchange it.
+            // The algorithm stands inside the signed part, too, so that it cannot be exchanged.
             algorithm.to_der(),
             self.issuer.to_der(),
             der::sequence(&[times::to_der(self.not_before), times::to_der(self.not_after)]),
@@ -305,8 +305,8 @@ impl NewCrl {
     /// The digest cannot be used with this key, or there is no issuer.
     pub fn sign(&self, key: &PKey<Private>, digest: &str) -> Result<Vec<u8>> {
         let algorithm = Algorithm::of(key, digest)?;
-        // `signing_cert` is optional for Salt's function, but nothing else tells the issuer. The
-        // text is `cryptography`'s.
+        // `signing_cert` is optional for Salt's function, but nothing else names the issuer. The text is
+        // `cryptography`'s.
         let issuer = self.issuer.as_ref().ok_or_else(|| Error::Other("A CRL must have an issuer name".into()))?;
         let mut parts = vec![
             // Version 2, the one with extensions.

@@ -1,4 +1,4 @@
-//! How what is there differs from what is wanted.
+//! The differences between an existing object and the wanted one.
 
 use exec::{Error, Result};
 use jiff::civil::DateTime;
@@ -18,9 +18,9 @@ pub struct OutputOptions<'a> {
     pub encoding: &'a super::encode::Encoding,
     /// For how many days it must still be good.
     pub days_remaining: f64,
-    /// The digest that was asked for, before a policy had its say.
+    /// The requested digest, before a policy was applied.
     pub digest: Value,
-    /// Whether another minion signs it.
+    /// True if another minion signs it.
     pub remote: bool,
 }
 
@@ -88,13 +88,13 @@ fn of_contents(cert: &Cert, order: &CertificateToSign, args: &Map) -> Result<Map
     Ok(changes)
 }
 
-/// Returns whether a signature was made with another digest; those that make their own never were.
+/// Returns whether a signature was made with another digest. Algorithms with a built-in digest never differ.
 ///
 /// # Errors
 /// There is no such digest.
 pub fn differs(algorithm: &Algorithm, digest: &str) -> Result<bool> {
     match algorithm.digest() {
-        // Ed25519 and Ed448 bring their own digest, whatever was asked for.
+        // Ed25519 and Ed448 bring their own digest, whichever was requested.
         Digest::Own => Ok(false),
         _ if !sign::NAMES.contains(&digest.to_lowercase().as_str()) => {
             Err(Error::execution("The selected hashing algorithm does not exist in the cryptography python library"))
@@ -180,10 +180,10 @@ pub fn of_revocations(current: &Crl, new: &NewCrl, key: &[u8]) -> Map {
     changes
 }
 
-/// Returns whether a moment lies within this number of days.
+/// Returns whether a time is within this number of days.
 ///
 /// # Errors
-/// There is no such moment.
+/// The time is out of range.
 pub fn is_near(time: DateTime, days: f64) -> Result<bool> {
     Ok(time < times::in_days(days)?)
 }

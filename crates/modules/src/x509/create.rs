@@ -124,7 +124,7 @@ pub fn signed_here(args: &Map) -> Result<(Cert, Option<PKey<Private>>)> {
 }
 
 fn keep_copy(cert: &Cert, folder: &str, prepend: bool) -> Result<()> {
-    // The name comes from whoever asked for the certificate and must not lead out of the folder.
+    // The name comes from the requester of the certificate and must not lead out of the folder.
     let name = cert.subject.first(oids::COMMON_NAME).filter(|_| prepend);
     if name.is_some_and(|name| name.contains('/')) {
         return Err(Error::invocation("The common name has a slash and cannot be part of the name of a file"));
@@ -193,7 +193,7 @@ pub fn request(args: &Map, digest: &str) -> Result<Vec<u8>> {
     request.sign(&key, digest)
 }
 
-/// Returns what was made, or writes it to `path` and says so.
+/// Returns the new object, or writes it to `path` and returns a message.
 fn finished(label: &str, what: &str, der: Vec<u8>, encoding: &str, path: Option<String>, raw: bool) -> Result<Value> {
     let Some(path) = path else { return Ok(encode::written(label, der, encoding, raw)) };
     if encoding == "pem" {

@@ -228,7 +228,7 @@ impl<'a> Item<'a> {
         self.body.first().is_some_and(|byte| *byte != 0)
     }
 
-    /// Whether a bit of a list of bits is set.
+    /// Returns whether a bit of a list of bits is set.
     pub fn bit(&self, number: usize) -> bool {
         self.body.get(1 + number / 8).is_some_and(|byte| byte & (0x80 >> (number % 8)) != 0)
     }

@@ -1,4 +1,4 @@
-//! How certificates, requests and lists are written.
+//! Encodes certificates, requests and lists.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -48,7 +48,7 @@ pub fn pem(label: &str, der: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// Bytes as functions return them: text, or base64; as they are on demand.
+/// Converts bytes to a result of functions: text, or base64; raw on demand.
 pub fn returned(bytes: Vec<u8>, is_text: bool, raw: bool) -> Value {
     if raw {
         // Raw bytes cannot be shown by every outputter, so they are only returned on demand.
@@ -67,7 +67,7 @@ pub struct Encoding {
     pub append: Vec<Value>,
     /// The password of a PKCS#12 container.
     pub passphrase: Option<String>,
-    /// Whether that container is encrypted in the old way.
+    /// True if that container is encrypted in the old way.
     pub old: bool,
     /// The name of the certificate in there.
     pub friendly_name: Option<String>,
@@ -124,8 +124,7 @@ fn pkcs7(certs: &[&[u8]]) -> Vec<u8> {
     certs.sort();
     let signed = der::sequence(&[
         der::integer(1),
-        // A message that nobody signed over no data, only there to carry certificates
-        // ("certs-only").
+        // A message without content and signatures that only carries certificates ("certs-only").
         der::tlv(tag::SET, &[]),
         der::sequence(&[oid(DATA)]),
         der::constructed(fields(0), &certs),
@@ -203,7 +202,7 @@ fn encode_csr(csr: Value, #[default("pem")] encoding: String, #[default(false)] 
     Ok(written("CERTIFICATE REQUEST", csr.der, &encoding, raw))
 }
 
-/// DER as PEM or as it is.
+/// Returns DER as PEM or unchanged.
 pub fn written(label: &str, der: Vec<u8>, encoding: &str, raw: bool) -> Value {
     let bytes = if encoding == "pem" { pem(label, &der).into_bytes() } else { der };
     returned(bytes, encoding == "pem", raw)

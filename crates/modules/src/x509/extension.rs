@@ -11,7 +11,7 @@ use super::oids;
 pub struct Extension {
     /// The identifier.
     pub oid: String,
-    /// Whether those who do not know it must refuse the certificate.
+    /// True if a reader that does not know it must refuse the certificate.
     pub critical: bool,
     /// The content, as DER.
     pub value: Vec<u8>,
@@ -58,7 +58,7 @@ impl Extension {
         der::sequence(&extensions.iter().map(Extension::to_der).collect::<Vec<_>>())
     }
 
-    /// The name changes are told by.
+    /// Returns the name that reports of changes use.
     pub fn display_name(&self) -> String {
         oids::display_name(&self.oid).unwrap_or("Unknown OID").to_owned()
     }

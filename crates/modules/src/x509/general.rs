@@ -118,7 +118,7 @@ impl General {
         }
     }
 
-    /// The value alone, as Salt shows it where it forgets the kind.
+    /// Returns the value alone, as Salt shows it where it drops the kind.
     pub fn plain(&self) -> String {
         match self {
             General::Email(text) | General::Dns(text) | General::Uri(text) => text.clone(),
@@ -189,7 +189,7 @@ fn uri(text: &str) -> Result<String> {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     };
-    // What is no address with a host, such as a URN, is left alone.
+    // A URI without a host, such as a URN, is left alone.
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
         return Ok(text.to_owned());
     };

@@ -1,4 +1,4 @@
-//! What is to be issued, from the arguments of functions and states.
+//! Builds certificates, requests and lists from the arguments of functions and states.
 
 use exec::{Error, Result};
 use openssl::pkey::{PKey, Private};
@@ -48,8 +48,7 @@ fn private_key(args: &Map, name: &str) -> Result<PKey<Private>> {
 /// # Errors
 /// The arguments are wrong or do not fit together.
 pub fn certificate(args: &Map, remote: bool) -> Result<CertificateToSign> {
-    // When another minion signs, its key never comes here, and so only what can be told without it
-    // is made.
+    // When another minion signs, its key never comes here, and so only the parts that do not need it are made.
     let signing_key = if remote { None } else { Some(private_key(args, "signing_private_key")?) };
     let serial = serial::from_value(args.get("serial_number"))?;
     let csr = argument(args, "csr").map(load::csr).transpose()?.map(|(csr, _)| csr);
@@ -70,7 +69,7 @@ pub fn certificate(args: &Map, remote: bool) -> Result<CertificateToSign> {
             own_key = Some(key);
             public
         }
-        // Salt looks at a private key first, then at a public one, and at the request last.
+        // Salt checks a private key first, then a public one, and the request last.
         _ => match (argument(args, "public_key"), &csr) {
             (Some(key), _) => {
                 let key = keys::public(key)?;
@@ -192,7 +191,7 @@ pub fn revocations(args: &Map) -> Result<(NewCrl, PKey<Private>)> {
     for (name, value) in args.get("extensions").and_then(Value::as_map).into_iter().flatten() {
         let name = name.to_string();
         if !oids::CRL_EXTENSIONS.contains(&name.as_str()) {
-            // Salt warns, too, and goes on.
+            // As in Salt, a warning is logged and the extension is skipped.
             tracing::warn!("Ignoring invalid CRL extension: {name}");
             continue;
         }

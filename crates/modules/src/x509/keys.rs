@@ -13,7 +13,7 @@ use value::Value;
 use super::der::{Reader, tag};
 use super::load::{self, Loaded, Unloaded};
 
-/// Loads a private key and tells how it was encoded: PEM, DER or PKCS#12.
+/// Loads a private key and returns its encoding: PEM, DER or PKCS#12.
 pub fn private(value: &Value, passphrase: Option<&str>) -> Loaded<(PKey<Private>, &'static str)> {
     let bytes = load::bytes(value).map_err(Unloaded::Source)?;
     // The order of attempts is Salt's: PEM, PKCS #12, DER.
@@ -37,10 +37,9 @@ fn private_pem(bytes: &[u8], passphrase: Option<&str>) -> Loaded<PKey<Private>> 
         return Err(unreadable());
     }
     if !head.contains("ENCRYPTED") {
-        // Without a password nobody must be asked for one.
+        // Without a password there must be no prompt for one.
         let key = PKey::private_key_from_pem_passphrase(bytes, b"").map_err(|_| unreadable())?;
-        // Salt refuses a passphrase that is not needed, so that nobody believes a key to be
-        // encrypted that is not.
+        // Salt refuses a passphrase that is not needed, so that no user believes an unencrypted key to be encrypted.
         return if passphrase.is_some() { Err(Unloaded::SuperfluousPassword) } else { Ok(key) };
     }
     let passphrase = passphrase.ok_or(Unloaded::MissingPassword)?;
@@ -83,7 +82,7 @@ pub fn public(value: &Value) -> Loaded<PKey<Public>> {
         if has("-----BEGIN PUBLIC KEY") {
             return PKey::public_key_from_pem(&bytes).map_err(|_| unreadable("PEM"));
         }
-        // The old format of RSA (PKCS #1), which OpenSSL reads with a function of its own.
+        // The old format of RSA (PKCS #1), which OpenSSL reads with a separate function.
         let old = has("-----BEGIN RSA PUBLIC KEY").then(|| Rsa::public_key_from_pem_pkcs1(&bytes).ok()).flatten();
         return old.and_then(|key| PKey::from_rsa(key).ok()).ok_or_else(|| unreadable("PEM"));
     }
@@ -228,8 +227,7 @@ pub fn pkcs12(key: &PKey<Private>, contents: Contents<'_>, passphrase: Option<&s
             // -1 is OpenSSL's "no encryption". There is no passphrase to stretch, so one round will
             // do.
             None => (Nid::from_raw(-1), 1, MessageDigest::sha256()),
-            // What old Windows and Java versions can read. The numbers of rounds are
-            // `cryptography`'s.
+            // The format that old Windows and Java versions can read. The numbers of rounds are `cryptography`'s.
             Some(_) if old => (Nid::PBE_WITHSHA1AND3_KEY_TRIPLEDES_CBC, 50_000, MessageDigest::sha1()),
             Some(_) => (Nid::AES_256_CBC, 20_000, MessageDigest::sha256()),
         };

@@ -12,7 +12,7 @@ use value::Value;
 use super::cert::{Cert, Crl, Csr};
 use super::der::{Reader, fields, tag};
 
-/// Why something could not be loaded.
+/// The reasons why something could not be loaded.
 #[derive(Debug)]
 pub enum Unloaded {
     /// The password is wrong.
@@ -23,7 +23,7 @@ pub enum Unloaded {
     SuperfluousPassword,
     /// The content is something else.
     Unreadable(String),
-    /// The source is missing or lacks what is asked for.
+    /// The source is missing or lacks the requested object.
     Source(Error),
 }
 
@@ -212,7 +212,7 @@ fn pkcs7_certs(bytes: &[u8]) -> Option<Vec<Cert>> {
     signed.inside(fields(0))?.all()?.into_iter().map(|item| Cert::read(item.whole)).collect()
 }
 
-/// Loads a list of revoked certificates and tells how it was encoded.
+/// Loads a list of revoked certificates and returns its encoding.
 pub fn crl(value: &Value) -> Loaded<(Crl, &'static str)> {
     let bytes = bytes(value).map_err(Unloaded::Source)?;
     if is_pem(&bytes) {
@@ -224,7 +224,7 @@ pub fn crl(value: &Value) -> Loaded<(Crl, &'static str)> {
     Crl::read(&bytes).map_or_else(|| unreadable(wrong), |crl| Ok((crl, "der")))
 }
 
-/// Loads a request and tells how it was encoded.
+/// Loads a request and returns its encoding.
 pub fn csr(value: &Value) -> Loaded<(Csr, &'static str)> {
     let bytes = bytes(value).map_err(Unloaded::Source)?;
     if is_pem(&bytes) {

@@ -18,7 +18,7 @@ pub struct Attribute {
     tag: u8,
 }
 
-// How the text is encoded makes no difference.
+// The encoding of the text makes no difference.
 impl PartialEq for Attribute {
     fn eq(&self, other: &Self) -> bool {
         self.oid == other.oid && self.value == other.value

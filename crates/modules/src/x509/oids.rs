@@ -1,6 +1,6 @@
 //! The names of object identifiers.
 
-/// The attributes of names that can be asked for by a short name, in the order they stand in a certificate.
+/// The attributes of names that have a short name, in the order they stand in a certificate.
 pub const ATTRIBUTES: &[(&str, &str)] = &[
     ("C", "2.5.4.6"),
     ("ST", "2.5.4.8"),

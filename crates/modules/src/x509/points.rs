@@ -29,7 +29,7 @@ pub fn distribution_points(value: &Value) -> Result<(Vec<u8>, bool)> {
     let (points, critical) = match value {
         Value::Str(text) => {
             let (words, critical) = words(text);
-            // In a text every name becomes a point of its own.
+            // In a text every name becomes a separate point.
             let full = words.iter().map(|(kind, name)| full_name(&[General::new(kind, &name.as_str().into())?]));
             (full.collect::<Result<Vec<_>>>()?, critical)
         }

@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 
 use super::{encode, issue, keys, load, oids};
 
-/// Policies that were asked for during this run, by minion and name.
+/// The policies fetched during this run, by minion and name.
 type Remembered = Mutex<HashMap<(String, String), Map>>;
 
 /// The longest wait for a signature of another minion, in seconds.

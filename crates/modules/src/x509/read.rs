@@ -1,4 +1,4 @@
-//! What certificates, requests, lists and keys say.
+//! Reads certificates, requests, lists and keys.
 #![expect(non_snake_case, reason = "Salt has an argument asObj")]
 
 use exec::{Context, Error, Result, function};
@@ -139,7 +139,7 @@ fn read_csr(csr: Value) -> Result<Map> {
     })
 }
 
-/// Says whether a certificate is over, or will be in so many days.
+/// Returns whether a certificate has expired, or will expire within that many days.
 ///
 /// CLI Example:
 ///
@@ -167,7 +167,7 @@ fn about(certificate: &Value, cert: &Cert) -> Map {
     about
 }
 
-/// Says whose a certificate is and whether it is over.
+/// Returns the common name of a certificate and whether it has expired.
 ///
 /// CLI Example:
 ///
@@ -182,7 +182,7 @@ fn expired(certificate: Value) -> Result<Map> {
     Ok(told)
 }
 
-/// Says whose a certificate is and whether it will be over in so many days.
+/// Returns the common name of a certificate and whether it will expire within that many days.
 ///
 /// CLI Example:
 ///

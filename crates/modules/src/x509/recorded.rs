@@ -58,7 +58,7 @@ fn difference(ctx: &Context, case: &Map, root: &str) -> Option<String> {
             (ours != salt).then(|| format!("ours {ours}\n  Salt {salt}"))
         }
         (Some([kind, salt]), Err(error)) => {
-            // What Salt does not catch has Python's words.
+            // Errors that Salt does not catch have Python's words.
             let told = matches!(error, Error::Execution(_) | Error::Invocation(_));
             let planned = kind.as_str().is_some_and(|kind| kind.starts_with("Salt") || kind.starts_with("Command"));
             (told && planned && error.to_string() != salt.to_string())

@@ -1,4 +1,4 @@
-//! What extensions hold, as maps.
+//! Shows extensions as maps.
 
 use value::{Map, Value, map};
 
@@ -17,7 +17,7 @@ pub fn extensions(extensions: &[Extension], table: &[(&str, &str)]) -> Map {
     known.map(|(name, extension)| (Value::from(name), Value::from(extension_map(name, extension)))).collect()
 }
 
-/// Returns the fields of an extension for people. An unreadable one is shown as it is.
+/// Returns the fields of an extension in readable form. An invalid one is shown unchanged.
 fn extension_map(name: &str, extension: &Extension) -> Map {
     let mut shown = map! { "critical" => extension.critical };
     let content = Reader::new(&extension.value).next().and_then(|item| content(name, item));

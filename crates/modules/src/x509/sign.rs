@@ -1,4 +1,4 @@
-//! How certificates are signed.
+//! Signs certificates.
 
 use exec::{Error, Result};
 use openssl::hash::MessageDigest;

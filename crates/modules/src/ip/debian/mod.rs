@@ -157,7 +157,7 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
     let kind = iface_type.to_lowercase();
     let adapter = desired_adapter(ctx, &iface, &kind, enabled, &settings)?;
     if is_test(&settings) {
-        // A source is told of only when it is written.
+        // A source is reported only when it is written.
         let told = if kind == "source" { Adapter::default() } else { adapter };
         return Ok(adapters::lines(&adapters::written(&iface, &told)));
     }
@@ -172,7 +172,7 @@ fn build_interface(ctx: &Context, iface: String, iface_type: String, enabled: bo
     }
     let own = adapters::written(&iface, &adapter);
     match settings.get("filename").map(Value::to_string) {
-        // A file of its own holds this interface alone; the common file is written as a whole.
+        // A separate file holds this interface alone; the common file is written as a whole.
         Some(name) if name.starts_with('/') => write(&place(ctx, &name), &own, 0o644)?,
         Some(name) => write(&place(ctx, &format!("{MORE_INTERFACES}/{name}")), &own, 0o644)?,
         None => {

@@ -1,4 +1,4 @@
-//! What holds for the whole machine: its name, its domains, and whether interfaces are set up at the start.
+//! The settings of the whole machine: its name, its domains, and whether interfaces are set up at boot.
 
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value};
@@ -207,8 +207,8 @@ fn write_resolver(ctx: &Context, domain: &str, search: &Value) -> Result<()> {
     write(&path, &(lines.join("\n") + "\n"), 0o644)
 }
 
-/// Lets the settings take effect: the name of the machine with ``apply_hostname``, the rest by starting the network anew
-/// unless ``require_reboot`` is set.
+/// Applies the settings: sets the host name with ``apply_hostname``, and restarts the network unless ``require_reboot``
+/// is set.
 ///
 /// CLI Example:
 ///

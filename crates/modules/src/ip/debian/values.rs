@@ -34,7 +34,7 @@ impl Family {
     }
 }
 
-/// What an option may hold.
+/// The type of an option's value.
 enum Kind {
     Anything,
     Whole,

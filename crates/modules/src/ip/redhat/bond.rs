@@ -97,7 +97,7 @@ impl Bond<'_> {
         }
         let carrier = self.settings.get("use_carrier");
         let carrier = carrier.map_or(Ok(false), |value| switched(self.interface, "use_carrier", value))?;
-        // Off unless it is asked for, unlike in the driver.
+        // Off by default, unlike in the driver.
         parts.push(("use_carrier", if carrier { "1" } else { "0" }.into()));
         Ok(parts)
     }

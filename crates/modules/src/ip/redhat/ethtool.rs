@@ -61,7 +61,7 @@ pub fn options(settings: &Map, interface: &str, grains: &Map) -> Result<String> 
     Ok(words.join(" "))
 }
 
-/// How many channels of each kind a card has: at most one for each processor.
+/// The number of channels of each kind a card has: at most one for each processor.
 fn channels(value: &Value, interface: &str, grains: &Map) -> Result<String> {
     let processors = grains.get("num_cpus").and_then(Value::as_i64).unwrap_or(1).max(1);
     let mut words = Vec::new();

@@ -163,7 +163,7 @@ impl DesiredInterface<'_> {
             found.insert("proto", "none");
         }
         if settings.contains_key("dns") {
-            // With servers of its own the interface must be allowed to write resolv.conf.
+            // With its own name servers the interface must be allowed to write resolv.conf.
             found.insert("peerdns", "yes");
         }
         if let Some(value) = settings.get("mtu") {
@@ -277,7 +277,7 @@ impl DesiredInterface<'_> {
         Ok(())
     }
 
-    /// Who controls the interface, and when.
+    /// Sets the options that decide who controls the interface, and when.
     fn control(&self, settings: &Map, found: &mut Map) -> Result<()> {
         if settings.contains_key("onboot") {
             let (name, enabled) = (self.name, self.enabled);

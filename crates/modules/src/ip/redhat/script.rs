@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::check_value;
 
-/// How a value is written in a line.
+/// The format of a value in a line.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// In double quotes.

@@ -1,4 +1,4 @@
-//! What holds for the whole machine: its name, and whether there is a network.
+//! The settings of the whole machine: its name, and whether there is a network.
 
 use exec::{Context, Error, KwArgs, Result, function};
 use value::{Map, Value};
@@ -56,7 +56,7 @@ fn switched(setting: &str, value: &Value, quote: &str) -> Result<String> {
     Ok(format!("{quote}{}{quote}", if set { "yes" } else { "no" }))
 }
 
-/// What the file is to hold.
+/// Returns the settings that the file shall hold.
 fn desired_settings(options: &Map, current: &Map) -> Result<Map> {
     let options: Map = options.iter().map(|(name, value)| (name.to_string().to_lowercase(), value.clone())).collect();
     // Salt's default is to write what was named and to drop the rest.
@@ -137,8 +137,8 @@ pub fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Vec<Str
     Ok(super::lines(&text))
 }
 
-/// Lets the settings take effect: the name of the machine with ``apply_hostname``, the rest by starting the network anew
-/// unless ``require_reboot`` is set.
+/// Applies the settings: sets the host name with ``apply_hostname``, and restarts the network unless ``require_reboot``
+/// is set.
 ///
 /// CLI Example:
 ///

@@ -135,7 +135,7 @@ pub(super) fn set_held(ctx: &Context, target: &str, held: bool) -> Result<Map> {
     Ok(entry(true.into(), map! { "old" => old, "new" => new }, format!("Package {target} {comment}.")))
 }
 
-/// Returns dpkg's options for configuration files: the package's own, or those that were changed.
+/// Returns dpkg's options that decide between the package's and the modified configuration files.
 pub(super) fn keep_settings(replace: bool) -> Vec<&'static str> {
     if replace {
         return vec!["-o", "DPkg::Options::=--force-confnew"];
@@ -206,8 +206,8 @@ fn uninstall(ctx: &Context, action: &str, name: Option<String>, pkgs: &Value) ->
     }
 }
 
-/// Reads the lists of packages anew. Returns for each whether it was new (True), the same (None) or could not be got
-/// (False). With ``cache_valid_time`` only if they are older than so many seconds.
+/// Refreshes the package lists. Returns for each whether it was new (True), unchanged (None) or could not be fetched
+/// (False). With ``cache_valid_time``, only lists that are older than that many seconds are refreshed.
 ///
 /// CLI Example:
 ///

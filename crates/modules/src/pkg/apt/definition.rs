@@ -1,4 +1,4 @@
-//! What a definition of a source comes to, such as `deb http://… bookworm main` or `ppa:owner/name`.
+//! Parses the definition of a source, such as `deb http://… bookworm main` or `ppa:owner/name`.
 
 use value::{Map, Value, map};
 
@@ -13,7 +13,7 @@ pub struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Whether `ppa:` means something here.
+    /// Returns whether this system supports `ppa:`.
     pub fn has_ppas(&self) -> bool {
         ["Ubuntu", "Mint", "neon"].contains(&self.os)
     }
@@ -90,7 +90,7 @@ pub fn flag(value: &Value) -> Result<Option<bool>, String> {
     })
 }
 
-/// What a definition, with what else is asked of it, comes to in the file it goes to: the same fields `pkg.get_repo` shows.
+/// Expands a definition, with further arguments, to the fields of its entry in the file, as `pkg.get_repo` shows them.
 ///
 /// # Errors
 /// When the definition is none.

@@ -9,7 +9,7 @@ use super::{Packages, apt, differences, failure, flag, installed, problem, progr
 use crate::pkg::debian_version;
 use crate::pkg_resource::packed;
 
-/// Installs or upgrades packages; returns what changed.
+/// Installs or upgrades packages; returns the changes.
 ///
 /// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``. With ``refresh=True`` the
 /// lists are read anew first. Held packages are let go while they are installed.
@@ -64,7 +64,7 @@ fn install(
     run(ctx, &plan, &options, &old, from_files)
 }
 
-/// A package, where it comes from, and the version asked for.
+/// A requested package, its source and its version.
 struct Requested {
     name: String,
     file: Option<String>,
@@ -136,7 +136,7 @@ struct Situation<'a> {
     from_files: bool,
 }
 
-/// The packages by what is to be done with them. Each list takes a call of its own.
+/// The packages by the action they need. Each list takes one call.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     install: Vec<String>,

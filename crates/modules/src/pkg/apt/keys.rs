@@ -177,7 +177,7 @@ impl Key {
         let name = self.keyfile.unwrap_or(name);
         let content = std::fs::read(cached).map_err(|error| Error::io("read", cached, &error))?;
         let armored =
-            // Only the beginning is looked at; a key can be large.
+            // Only the beginning is examined; a key can be large.
             String::from_utf8_lossy(&content[..content.len().min(64)]).trim_matches('-').starts_with("BEGIN PGP");
         // apt reads armored keys only from files that end in .asc.
         let content = match armored && !name.ends_with(".asc") {
@@ -275,7 +275,7 @@ fn del_repo_key(
         };
     }
     let folder = self::keydir(&keydir);
-    // Anything shorter could match a key of somebody else.
+    // Anything shorter could match a key of another owner.
     if ![8, 16].contains(&keyid.len()) {
         tracing::error!("The keyid needs to be either 8 or 16 characters");
         return Ok(Value::Bool(false));

@@ -97,8 +97,8 @@ fn program_output(ctx: &Context, words: &[&str]) -> Result<String> {
 /// while another one holds the lock.
 fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
     let mut words = Vec::new();
-    // In a scope of its own, because an upgrade may restart the minion, and a dpkg that is killed
-    // half way leaves a broken system.
+    // In a separate scope, because an upgrade may restart the minion, and a dpkg that is killed half way leaves a
+    // broken system.
     let scope = util::config_get(ctx, "systemd.scope").is_none_or(|on| on.truthy());
     if scope && Path::new("/run/systemd/system").exists() && util::which("systemd-run").is_some() {
         words.extend(["systemd-run", "--scope", "--description", "saltern pkg"]);

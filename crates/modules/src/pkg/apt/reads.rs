@@ -1,4 +1,4 @@
-//! What is installed, and what could be.
+//! Queries of installed and available packages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,8 +23,8 @@ fn available_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Va
     newest(ctx, &names, &kwargs)
 }
 
-/// Returns the newest version that could be installed, or nothing if the newest one is there. The lists are read anew
-/// first unless ``refresh=False``.
+/// Returns the newest available version, or an empty text if it is installed. The package lists are refreshed first
+/// unless ``refresh=False``.
 ///
 /// CLI Example:
 ///
@@ -153,7 +153,7 @@ fn file_list(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> 
     Ok(Value::from(map! { "errors" => Vec::<String>::new(), "files" => files }))
 }
 
-/// Returns what is wanted of packages (`install`, `hold`, `deinstall`, `purge`), with the packages of each.
+/// Returns the selection states (`install`, `hold`, `deinstall`, `purge`), with the packages of each.
 ///
 /// CLI Example:
 ///
@@ -194,7 +194,7 @@ const INFO_FORMAT: &str = "-f=name:${Package}\\nrevision:${binary:Revision}\\nar
     size:${Size}\\nMD5:${MD5sum}\\nSHA1:${SHA1}\\nSHA256:${SHA256}\\nvendor:${Origin}\\nurl:${Homepage}\\n\
     status:${db:Status-Abbrev}\\ninstall_date:${db-fsys:Last-Modified}\\ndescription:${Description}\\n\\n*/~^\\\\*\\n";
 
-/// What ends a package in the answer.
+/// The end mark of a package in the answer.
 // A sequence that no description contains; empty lines do occur in them.
 const INFO_END: &str = "\n*/~^\\*\n";
 

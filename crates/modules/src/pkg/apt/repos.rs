@@ -152,8 +152,8 @@ fn without(source: &mut Source, wanted: &Line) -> (bool, bool) {
     (keep, true)
 }
 
-/// Adds a source, or changes the one that is like it. Keys come by ``key_url``, ``keyid`` with ``keyserver`` or
-/// ``key_text``; the lists are read anew unless ``refresh=False``.
+/// Adds a source, or changes a similar one. Keys are given by ``key_url``, ``keyid`` with ``keyserver`` or
+/// ``key_text``; the package lists are refreshed unless ``refresh=False``.
 ///
 /// CLI Example:
 ///
@@ -290,7 +290,7 @@ fn created(repo: &str, entry: &Line, settings: &Map) -> Result<Source> {
     Line::parse(repo, file).map(Source::Line).map_err(Error::Invocation)
 }
 
-/// Sets what was asked for.
+/// Sets the requested fields of a source.
 fn set(
     source: &mut Source,
     entry: &Line,

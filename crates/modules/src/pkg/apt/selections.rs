@@ -1,4 +1,4 @@
-//! What dpkg is told to do with packages, and packages that were fetched.
+//! The selection states of dpkg, and downloaded packages.
 
 use std::path::Path;
 
@@ -83,7 +83,7 @@ fn set_all(ctx: &Context, wanted: &Map, known: &Map) -> Result<Map> {
     Ok(changes)
 }
 
-/// Returns the packages that lie in apt's cache, by name and version.
+/// Returns the packages in apt's cache, by name and version.
 ///
 /// CLI Example:
 ///

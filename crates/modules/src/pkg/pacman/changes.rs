@@ -9,7 +9,7 @@ use super::reads::{changed, repo_packages};
 use crate::cmd::Extra;
 use crate::util::is_true;
 
-/// Reads the lists of the sources anew: True for each that changed, False for each that did not.
+/// Refreshes the package databases: True for each that changed, False for each that did not.
 ///
 /// CLI Example:
 ///
@@ -87,7 +87,7 @@ fn install(
             // Looking for a version may have refreshed already.
             words.extend((yes(&refresh) && !chosen.refreshed).then(|| "-y".to_owned()));
             words.extend(yes(&sysupgrade).then(|| "-u".to_owned()));
-            // Without `--needed` pacman would reinstall what is there.
+            // Without `--needed` pacman would reinstall up-to-date packages.
             words.extend(["--noprogressbar", "--noconfirm", "--needed"].map(str::to_owned));
             if !chosen.errors.is_empty() {
                 return common::outcome("Problem encountered installing package(s)", chosen.errors, Map::new());
@@ -99,12 +99,12 @@ fn install(
     change(ctx, words, "installing")
 }
 
-/// The packages as pacman is told them.
+/// The packages as pacman takes them.
 #[derive(Default)]
 struct Chosen {
     words: Vec<String>,
     errors: Vec<String>,
-    /// Whether the lists were read anew while versions were looked for.
+    /// True if the databases were refreshed during the search for versions.
     refreshed: bool,
 }
 

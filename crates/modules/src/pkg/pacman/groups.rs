@@ -17,7 +17,7 @@ fn groups(ctx: &Context, words: &[&str]) -> Result<BTreeMap<String, Vec<String>>
     Ok(found)
 }
 
-/// Returns the groups that are installed, wholly or in part, and those that can be had.
+/// Returns the groups that are installed, wholly or in part, and those that are available.
 ///
 /// CLI Example:
 ///

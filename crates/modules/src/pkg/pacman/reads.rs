@@ -17,7 +17,7 @@ use crate::util::is_true;
 #[derive(Default)]
 struct InstalledCache(Mutex<Option<Map>>);
 
-/// Forgets what is installed, because it changed.
+/// Discards the cached list of installed packages after a change.
 pub(super) fn changed(ctx: &Context) {
     ctx.memo.forget::<InstalledCache>();
 }
@@ -224,7 +224,7 @@ pub(super) fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Re
 /// Pairs of a package and one of its files.
 type Owned = Vec<(String, String)>;
 
-/// What pacman says of the files of packages; the first name may be another root directory.
+/// Returns pacman's lines about the files of packages; the first name may be another root directory.
 fn file_lines(ctx: &Context, packages: &VarArgs) -> Result<(Vec<String>, Owned)> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["pacman", "-Ql"];

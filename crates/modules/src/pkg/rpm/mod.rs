@@ -1,4 +1,4 @@
-//! What programs over rpm share: architectures, versions, the list of installed packages.
+//! Helpers that programs based on rpm share: architectures, versions, the list of installed packages.
 
 mod version;
 
@@ -84,12 +84,12 @@ pub fn normalize_name(name: &str, osarch: &str) -> String {
     }
 }
 
-/// The fields rpm is asked for, with a mark between them.
+/// The fields that are requested from rpm, with a mark between them.
 // `_|-` is Salt's separator, which no field contains. The format is shared with `repoquery`, which
 // knows `REPOID`.
 pub const FIELDS: &str = "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-%{REPOID}_|-%{INSTALLTIME}";
 
-/// A package as rpm tells of it.
+/// A package as rpm describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
     /// The name in lists.
@@ -151,7 +151,7 @@ impl Info {
 #[derive(Default)]
 struct InstalledCache(Mutex<Option<Map>>);
 
-/// Forgets what is installed, because it changed.
+/// Discards the cached list of installed packages after a change.
 pub fn changed(ctx: &Context) {
     ctx.memo.forget::<InstalledCache>();
 }
@@ -160,19 +160,18 @@ pub fn changed(ctx: &Context) {
 fn known(ctx: &Context, root: Option<&str>, remembered: bool, suse: bool) -> Result<Map> {
     let memo = ctx.memo.get::<InstalledCache>();
     if root.is_none()
-        // Listing takes seconds on big systems and is asked for by every `pkg` state. `changed`
-        // forgets the list.
+        // Listing takes seconds on big systems, and every `pkg` state needs the list. `changed` discards it.
         && remembered
         && let Some(packages) = memo.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     {
         return Ok(packages);
     }
-    // An rpm itself knows nothing of repos.
+    // An rpm itself does not know its repository.
     let format = FIELDS.replace("%{REPOID}", "(none)") + "\n";
     let mut words = vec!["rpm"];
     words.extend(root.iter().flat_map(|root| ["--root", root]));
     words.push("-qa");
-    // Checking signatures of everything that is installed takes long and tells nothing here.
+    // Checking the signatures of all installed packages takes long and gains nothing here.
     words.extend((!suse).then_some(["--nodigest", "--nosignature"]).into_iter().flatten());
     words.extend(["--queryformat", &format]);
     let packages = listed(&common::output(ctx, &words, true)?, osarch(ctx));
@@ -207,7 +206,7 @@ pub struct Listing {
     pub attr: Value,
     /// Another root directory.
     pub root: Option<String>,
-    /// Whether rpm is asked again.
+    /// True if rpm is queried again.
     pub anew: bool,
     /// As on SUSE: signatures are checked, keys are left out.
     pub suse: bool,

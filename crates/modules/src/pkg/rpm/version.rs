@@ -1,4 +1,4 @@
-//! How rpm orders versions.
+//! The order of rpm's versions.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ pub struct Evr<'a> {
     pub epoch: u64,
     /// The version.
     pub version: &'a str,
-    /// The release; empty when it is not told.
+    /// The release; empty if it is not given.
     pub release: &'a str,
 }
 

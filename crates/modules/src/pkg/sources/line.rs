@@ -18,9 +18,9 @@ pub struct Line {
     pub line: String,
     /// The file it stands in.
     pub file: String,
-    /// Whether it describes no source.
+    /// True if the line describes no source.
     pub invalid: bool,
-    /// Whether it begins with `#`.
+    /// True if the line begins with `#`.
     pub disabled: bool,
     /// `deb`, `deb-src`.
     pub kind: String,
@@ -28,7 +28,7 @@ pub struct Line {
     pub architectures: Vec<String>,
     /// The keyring.
     pub signedby: String,
-    /// Whether it is taken without a signature.
+    /// True if the source is accepted without a signature.
     pub trusted: Option<bool>,
     /// The address.
     pub uri: String,
@@ -139,8 +139,7 @@ impl Line {
 
     /// The options in brackets, as they are now.
     fn options(&self) -> Vec<String> {
-        // Options that nobody asks about (`by-hash`, `lang` …) come from the old line and keep
-        // their order.
+        // Options that are not arguments (`by-hash`, `lang` …) come from the old line and keep their order.
         let mut all = settings(&self.line);
         let mut put = |name: &str, key: &str, value: String| {
             let full = format!("{key}={value}");
@@ -163,7 +162,7 @@ impl Line {
         all.into_iter().map(|setting| setting.full).filter(|full| !full.is_empty()).collect()
     }
 
-    /// The line as it is to be written, with its end.
+    /// The line to write, with its end.
     pub fn written(&self) -> String {
         // Comments and whatever else is no source must survive a rewriting of the file.
         if self.invalid {

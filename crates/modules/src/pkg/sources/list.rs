@@ -63,7 +63,7 @@ impl SourcesList {
         }
     }
 
-    /// Writes all files anew, each in one step.
+    /// Rewrites all files, each in one step.
     ///
     /// # Errors
     /// When one cannot be written.

@@ -1,4 +1,4 @@
-//! Where apt takes packages from: `sources.list` and what lies beside it, in its two forms, to be read and written.
+//! Reads and writes apt's sources: `sources.list` and the files in `sources.list.d`, in both formats.
 
 mod line;
 mod list;
@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// Whether it describes no source: a remark, an empty line.
+    /// Returns whether it describes no source: a comment or an empty line.
     pub fn invalid(&self) -> bool {
         match self {
             Source::Line(line) => line.invalid,
@@ -60,7 +60,7 @@ impl Source {
         }
     }
 
-    /// Whether it is written but not used.
+    /// Returns whether it is disabled.
     pub fn disabled(&self) -> bool {
         match self {
             Source::Line(line) => line.disabled,

@@ -34,7 +34,7 @@ impl Stanza {
                 line.split_once(':').filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace));
             match (field, stanza.tags.last_mut()) {
                 (Some((name, value)), _) => stanza.tags.push((name.to_owned(), value.trim_start().to_owned())),
-                // A line that goes on, as the key in `Signed-By` does. Its indentation must stay.
+                // A continuation line, such as a key in `Signed-By`. Its indentation must stay.
                 (None, Some((_, value))) => {
                     value.push('\n');
                     value.push_str(line);
@@ -77,7 +77,7 @@ impl Stanza {
         self.tags.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }
 
-    /// Whether it is written but not used.
+    /// Returns whether it is disabled.
     pub fn disabled(&self) -> bool {
         yes_or_no(self.find("Enabled").unwrap_or("yes")).is_ok_and(|enabled| !enabled)
     }
@@ -91,7 +91,7 @@ impl Stanza {
         }
     }
 
-    /// Whether it is taken without a signature.
+    /// Returns whether it is accepted without a signature.
     pub fn trusted(&self) -> Option<bool> {
         self.find("Trusted").and_then(|text| yes_or_no(text).ok())
     }

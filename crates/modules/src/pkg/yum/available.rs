@@ -1,4 +1,4 @@
-//! What can be had from the sources.
+//! Queries of available packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -192,8 +192,7 @@ pub(super) fn repo_packages(ctx: &Context, names: &[String], kwargs: &Map) -> Re
             words.extend(cached.then_some("-C"));
             words.extend(names.iter().map(String::as_str));
             let said = call(ctx, &words, false)?;
-            // A repo without a matching package ends with an error code, but says so only on
-            // stderr.
+            // A repo without a matching package ends with an error code, but reports that only on stderr.
             if said.retcode == Some(0) || !said.stdout.contains("Error:") {
                 add(&said.stdout, false);
             }
@@ -238,7 +237,7 @@ fn old_yum(ctx: &Context, manager: Manager) -> Result<Option<Vec<&'static str>>>
     })
 }
 
-/// The sources that are asked: those named, or those that are enabled.
+/// Returns the sources to query: those named, or those that are enabled.
 fn chosen_repos(ctx: &Context, kwargs: &Map) -> Result<Vec<String>> {
     let named = |name: &str| common::texts(kwargs.get(name).filter(|value| value.truthy()));
     let from = named("fromrepo");
@@ -254,7 +253,7 @@ fn chosen_repos(ctx: &Context, kwargs: &Map) -> Result<Vec<String>> {
     Ok(chosen.map(|(name, _)| name).collect())
 }
 
-/// Reads the lists of the sources anew: True when there is something to upgrade, False when it failed.
+/// Refreshes the package metadata: True when there is something to upgrade, False when it failed.
 ///
 /// CLI Example:
 ///
@@ -270,7 +269,7 @@ fn refresh_db(ctx: &Context, kwargs: KwArgs) -> Result<Value> {
 }
 
 pub(super) fn refresh(ctx: &Context, kwargs: &Map, check: bool) -> Result<Value> {
-    // The mark tells later states that the lists are still old. Whatever comes now, this was a try.
+    // The mark shows later states that the metadata is still old. Whatever the outcome, this was an attempt.
     common::clear_refresh_mark(ctx);
     let check = check && kwargs.get("check_update").is_none_or(Value::truthy);
     let options = options(kwargs);
@@ -281,8 +280,7 @@ pub(super) fn refresh(ctx: &Context, kwargs: &Map, check: bool) -> Result<Value>
         return Ok(true.into());
     }
     let mut words = vec!["--quiet", "--assumeyes", "check-update"];
-    // On version 7 yum would also look at the running kernel, which nobody reads and which takes
-    // long with big repos.
+    // On version 7 yum would also check the running kernel, which is not needed here and takes long with big repos.
     let seven = ctx.grains.get("osmajorrelease").and_then(Value::as_i64) == Some(7);
     if seven && ctx.grains.get_str("os_family") == Some("RedHat") {
         words.push("--setopt=autocheck_running_kernel=false");

@@ -75,7 +75,7 @@ fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Result<Map> {
     lowpkg::modified(ctx, packages, flags)
 }
 
-/// Fetches packages without installing them and returns their files; under ``_error`` those that failed.
+/// Downloads packages without installing them and returns their files; under ``_error`` those that failed.
 ///
 /// CLI Example:
 ///

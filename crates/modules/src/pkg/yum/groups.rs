@@ -14,7 +14,7 @@ use crate::pkg::rpm::{self, Listing};
 /// The kinds of members of a group.
 const KINDS: [&str; 4] = ["mandatory", "optional", "default", "conditional"];
 
-/// Returns the groups that are installed and those that can be had.
+/// Returns the groups that are installed and those that are available.
 ///
 /// CLI Example:
 ///
@@ -145,7 +145,7 @@ fn info(ctx: &Context, name: &str, expand: bool, done: &mut Vec<String>, kwargs:
                 continue;
             }
             done.push(group.clone());
-            // The `@` makes sure that a group of this name is meant. Some versions refuse it.
+            // The `@` selects a group of this name. Some versions refuse it.
             let below = match info(ctx, &format!("@{group}"), true, done, &Map::new()) {
                 Err(Error::Execution(_)) => info(ctx, &group, true, done, &Map::new())?,
                 found => found?,

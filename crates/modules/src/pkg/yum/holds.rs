@@ -84,7 +84,7 @@ fn unhold(
     change(ctx, &common::targets(name.as_deref(), &pkgs, &sources)?, false)
 }
 
-/// Holds packages or lets them go, and tells what became of each.
+/// Holds or unholds packages, and returns the result of each.
 pub(super) fn change(ctx: &Context, targets: &[String], held: bool) -> Result<Map> {
     let manager = Manager::of(ctx)?;
     // Yum deletes a lock only by its full entry with epoch and version. Dnf takes the name.
@@ -162,7 +162,7 @@ fn locks(ctx: &Context, pattern: &str, full: bool) -> Result<Vec<String>> {
         return locks_of_dnf5(ctx, full);
     }
     let text = common::output(ctx, &[manager.name(), "versionlock", "list"], true)?;
-    // A wrong pattern is told once.
+    // A wrong pattern is reported once.
     Regex::new(pattern).map_err(|error| Error::invocation(format!("pattern '{pattern}': {error}")))?;
     Ok(text.lines().filter_map(|line| lock_in(line, pattern, full, manager)).collect())
 }

@@ -102,7 +102,7 @@ struct InstallOptions<'a> {
 /// A package by its name in lists, and what is handed to dnf for it.
 type Pair = (String, String);
 
-/// The packages by what is to be done with them. Each list takes a call of its own.
+/// The packages by the action they need. Each list takes one call.
 #[derive(Debug, Default)]
 struct Plan {
     install: Vec<Pair>,
@@ -121,8 +121,7 @@ impl InstallOptions<'_> {
                 for file in files {
                     match lowpkg::info_of_file(ctx, &file)? {
                         Some(info) => self.place(&info.name, &info.version, file, before, &mut plan),
-                        // A file that rpm cannot read is left to the package manager, which tells
-                        // why.
+                        // A file that rpm cannot read is left to the package manager, which reports why.
                         None => {
                             tracing::error!("{file} tells no version, so none is compared");
                             plan.install.push((String::new(), file));
@@ -169,7 +168,7 @@ impl InstallOptions<'_> {
         Ok(())
     }
 
-    /// Name, version and word of a package whose version is asked for.
+    /// Returns name, version and word of a package that is wanted in a certain version.
     fn target(
         &self,
         ctx: &Context,
@@ -237,7 +236,7 @@ impl InstallOptions<'_> {
     }
 }
 
-/// A name without its architecture, and that with its dot, where it is to be told by itself.
+/// Returns a name without its architecture, and the architecture with its dot, if it is to be split off.
 pub(super) fn split<'n>(ctx: &Context, name: &'n str, split: bool) -> (&'n str, String) {
     match name.rsplit_once('.') {
         Some((bare, arch)) if rpm::is_arch(arch) && (split || arch != rpm::osarch(ctx)) => (bare, format!(".{arch}")),
@@ -251,7 +250,7 @@ fn without(kwargs: &Map, name: &str) -> Map {
     kwargs
 }
 
-/// The held packages, whether they are let go, and those that were left out.
+/// The held packages, whether they are unheld, and those that were left out.
 struct Held {
     names: Vec<String>,
     let_go: bool,
@@ -267,8 +266,8 @@ impl Plan {
             Err(error) => return Err(error),
         };
         let mut held = Held { names, let_go: update_holds, prevented: Vec::new() };
-        // Without `--best` dnf succeeds silently when it cannot install what was asked for. Dnf5
-        // takes the options only behind the verb.
+        // Without `--best` dnf succeeds silently when it cannot install a requested package. Dnf5 takes the options
+        // only behind the verb.
         let best = ["--best", "--allowerasing"].map(str::to_owned);
         let manager = Manager::of(ctx)?;
         let mut first = vec!["-y".to_owned()];

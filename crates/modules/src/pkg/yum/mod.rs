@@ -1,7 +1,7 @@
 //! `pkg` on Red Hat's family and its relatives: rpm with dnf or yum.
 //!
-//! [`reads`] looks at what is installed, [`available`] at what can be had; [`install`] and [`changes`] change it, [`holds`]
-//! keeps versions, [`groups`] knows groups, [`repos`] the files of sources.
+//! [`reads`] queries installed packages, [`available`] those that can be installed; [`install`] and [`changes`] change
+//! them, [`holds`] keeps versions, [`groups`] handles groups, [`repos`] the files of sources.
 
 mod available;
 mod changes;
@@ -85,7 +85,7 @@ static LIST_UPDATES: Function = Function { name: "list_updates", ..available::LI
 const RELATIVES: [&str; 8] =
     ["amazon", "xcp", "xenserver", "virtuozzolinux", "virtuozzo", "issabel pbx", "openeuler", "vmware photon os"];
 
-/// Whether the grains are those of a machine with rpm and dnf or yum.
+/// Returns whether the grains are those of a machine with rpm and dnf or yum.
 pub(crate) fn is_relative(grains: &Map) -> bool {
     let lower = |name: &str| grains.get_str(name).map(str::to_lowercase);
     lower("os_family").as_deref() == Some("redhat") || lower("os").is_some_and(|os| RELATIVES.contains(&os.as_str()))
@@ -136,7 +136,7 @@ impl Manager {
         Manager::found().ok_or_else(|| Error::CommandNotFound("Neither dnf nor yum is on this machine".into()))
     }
 
-    /// Whether it is one of dnf's two generations.
+    /// Returns whether it is one of dnf's two generations.
     fn is_dnf(self) -> bool {
         matches!(self, Manager::Dnf | Manager::Dnf5)
     }
@@ -178,7 +178,7 @@ fn options(kwargs: &Map) -> Vec<String> {
 /// Arguments that [`options`] reads.
 const OPTIONS: [&str; 7] = ["fromrepo", "repo", "disablerepo", "enablerepo", "disableexcludes", "branch", "setopt"];
 
-/// The same, and each further argument as an option of its own name.
+/// The same, and each further argument as an option of the same name.
 fn all_options(kwargs: &Map) -> Vec<String> {
     let mut words = options(kwargs);
     let mut more: Vec<(&str, &Value)> = kwargs

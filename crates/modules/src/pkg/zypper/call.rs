@@ -13,15 +13,15 @@ use crate::pkg::common;
 pub struct Zypper {
     /// Another root directory.
     pub root: Option<String>,
-    /// Whether it answers in XML.
+    /// True if the output is XML.
     pub xml: bool,
-    /// Whether it only looks, so that it needs no lock.
+    /// True if it only reads, so that it needs no lock.
     pub looks: bool,
-    /// Whether the lists of the sources may be read anew.
+    /// True if the package metadata may be refreshed.
     pub refreshes: bool,
-    /// Whether a failure is no error.
+    /// True if a failure is no error.
     pub tolerant: bool,
-    /// Whether it must not end with the minion.
+    /// True if it must survive the end of the minion.
     pub scope: bool,
 }
 
@@ -62,10 +62,10 @@ impl Zypper {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    /// Calls it; waits while another one holds the lock.
+    /// Calls it; waits while another process holds the lock.
     ///
     /// # Errors
-    /// When it fails, with what it said.
+    /// When it fails, with its output.
     pub fn call<W: AsRef<str>>(&self, ctx: &Context, args: &[W]) -> Result<Outcome> {
         let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
         let words = self.words(&args);
@@ -86,7 +86,7 @@ impl Zypper {
             if begun.elapsed() > PATIENCE {
                 return Err(Error::execution("zypper is locked by another process for more than ten minutes"));
             }
-            // Salt tells the master once, so that somebody can look at what holds the lock.
+            // Salt notifies the master once, so that an administrator can look for the holder of the lock.
             if !blocked {
                 tell(ctx, map! { "info" => "Zypper is locked.", "success" => false }, "zypper/blocked")?;
             }

@@ -74,7 +74,7 @@ fn upgrade(
     Ok(changes.into())
 }
 
-/// Older versions of zypper cannot be told about vendors.
+/// Older versions of zypper have no option for vendors.
 fn is_newer_than_11(ctx: &Context) -> bool {
     let release = ctx.grains.get("osrelease_info").and_then(Value::as_list).and_then(<[Value]>::first);
     // The option came with SLES 12.

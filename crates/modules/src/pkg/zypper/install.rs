@@ -143,7 +143,7 @@ fn targets(ctx: &Context, asked: Targets, root: Option<&str>) -> Result<(Vec<Str
 static LOWER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^The selected package '([^']+)'.+has lower version").expect("the pattern is fixed"));
 
-/// Installs; what zypper names as a downgrade it is told to do all the same.
+/// Installs packages; those that zypper calls a downgrade are installed by a second call.
 fn run(ctx: &Context, zypper: &Zypper, words: &[String], targets: &[String]) -> Result<()> {
     let mut lower = Vec::new();
     for batch in targets.chunks(BATCH) {

@@ -80,7 +80,7 @@ fn text_of(node: roxmltree::Node) -> String {
     texts.join("\n").split('\n').map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// Fetches packages without installing them and returns where they are; under ``_error`` those that failed.
+/// Downloads packages without installing them and returns their paths; under ``_error`` those that failed.
 ///
 /// CLI Example:
 ///

@@ -72,7 +72,7 @@ fn others(ctx: &Context, kind: &str, root: Option<&str>) -> Result<Vec<(String, 
     };
     let mut found = Vec::new();
     for name in names.text_keys() {
-        // Patterns and patches have no entry in rpm's database, so zypper tells their versions.
+        // Patterns and patches have no entry in rpm's database, so zypper is asked for their versions.
         let info = search::available(ctx, &[format!("{kind}:{name}")], root)?;
         let info = info.get(name).and_then(Value::as_map).cloned().unwrap_or_default();
         found.push((name.to_owned(), entry(Value::Null, part(&info, "version"), Value::Null, part(&info, "arch"))));

@@ -115,7 +115,7 @@ fn changed(ctx: &Context, repo: &str, root: Option<&str>, mut kwargs: Map) -> Re
         && let Some(url) = kwargs.get("baseurl")
         && current.get("baseurl") != Some(url)
     {
-        // zypper changes no address, so the source is made anew with all its settings.
+        // zypper cannot change an address, so the source is replaced with all its settings.
         current.update(kwargs);
         current.entry_or_insert_with("cache", || false.into());
         removed(ctx, repo, root)?;
@@ -169,7 +169,7 @@ fn add(ctx: &Context, repo: &str, root: Option<&str>, kwargs: &Map) -> Result<()
     Err(Error::execution(text))
 }
 
-/// An address of a host alone has a path all the same.
+/// Adds a path to an address that consists of a host alone.
 fn with_path(url: &str) -> String {
     match url.split_once("://") {
         // Zypper stores an address without a path with a slash.
@@ -197,7 +197,7 @@ fn options(kwargs: &Map) -> Vec<String> {
     words
 }
 
-/// Reads the lists of the sources anew: True for each that changed, False for each that did not.
+/// Refreshes the package metadata: True for each source that changed, False for each that did not.
 ///
 /// CLI Example:
 ///
@@ -242,7 +242,7 @@ pub(super) fn refresh(ctx: &Context, root: Option<&str>, kwargs: &Map) -> Result
 fn refreshed(text: &str) -> Map {
     let mut found = Map::new();
     for line in text.lines().map(str::trim) {
-        // The only place where zypper tells which repo was new is this text.
+        // Only this text of zypper shows which repo was new.
         let Some(name) = line.split('\'').nth(1).map(str::trim) else { continue };
         if line.starts_with("Repository") && line.contains("is up to date") {
             found.insert(name, false);

@@ -1,4 +1,4 @@
-//! What can be had from the sources.
+//! Queries of available packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -33,7 +33,7 @@ fn list_upgrades(ctx: &Context, #[default(true)] refresh: bool, root: Option<Str
     Ok(packages.map(|update| (attribute(update, "name"), attribute(update, "edition"))).collect())
 }
 
-/// Returns what the sources tell of packages.
+/// Returns information about available packages.
 ///
 /// CLI Example:
 ///
@@ -193,10 +193,10 @@ const OPTIONS: [(&str, &str); 12] = [
     ("details", "--details"),
 ];
 
-/// Returns the packages that fit a word, with what is told of each.
+/// Returns the packages that match a word, with information about each.
 ///
-/// ``match`` is ``exact``, ``words`` or ``substrings``; ``provides=True``, ``installed_only=True`` and so on say where and
-/// what to look for.
+/// ``match`` is ``exact``, ``words`` or ``substrings``; ``provides=True``, ``installed_only=True`` and similar
+/// arguments restrict the search.
 ///
 /// CLI Example:
 ///
