@@ -1,6 +1,6 @@
-//! Which minions are connected.
+//! The connected minions.
 //!
-//! The master keeps the list itself. `salt-run` runs in a process of its own and does what Salt does: it reads the
+//! The master keeps the list itself. `salt-run` runs in a separate process and does what Salt does: it reads the
 //! system's established connections to the publish port and compares the peers' addresses with those in the cached
 //! grains.
 
@@ -28,7 +28,7 @@ pub fn connected(ctx: &RunnerContext, subset: Option<&[String]>) -> Result<Vec<(
         found.dedup_by(|a, b| a.0 == b.0);
         return Ok(found);
     }
-    // An id is recognised only by the addresses in its grains. Without cached grains Salt finds nobody, too.
+    // An id is recognised only by the addresses in its grains. Without cached grains Salt finds no minion either.
     if !ctx.config.jobs.minion_data_cache {
         return Ok(Vec::new());
     }

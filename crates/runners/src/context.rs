@@ -1,4 +1,4 @@
-//! What a runner or wheel function knows beside its arguments.
+//! The context of a runner or wheel function.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use value::error::chain;
 use crate::events::Events;
 use crate::{Kind, Tables};
 
-/// What one running runner or wheel function has access to. Cheap to clone; clones belong to the same job.
+/// The facilities that a running runner or wheel function has access to. Cheap to clone; clones belong to the same job.
 #[derive(Clone)]
 pub struct RunnerContext {
     /// The master's settings, with the flags of the command line over them.
@@ -72,7 +72,7 @@ pub trait Connected: Send + Sync {
     fn connected(&self) -> Vec<(String, Option<IpAddr>)>;
 }
 
-/// A sink for functions that nobody follows.
+/// A sink for functions whose progress is not shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -95,7 +95,7 @@ impl Job {
 }
 
 impl RunnerContext {
-    /// A context nobody watches, without a job yet.
+    /// A context without followers and without a job yet.
     pub fn new(config: Arc<Master>, rt: Rt, events: Events, tables: &'static Tables, catalogue: Catalogue) -> Self {
         let (sink, job, data) = (Arc::new(Silent), Job::default(), Arc::default());
         RunnerContext { config, rt, events, sink, connected: None, tables, catalogue, job, data }
@@ -131,14 +131,14 @@ impl RunnerContext {
         self.job.retcode.load(Ordering::Relaxed)
     }
 
-    /// Fires `…/progress` with the data and shows it to whoever follows the runner.
+    /// Fires `…/progress` with the data and shows it to the followers of the runner.
     pub async fn progress(&self, mut data: Map) {
         data.insert(event::STAMP, event::stamp(self.rt.now()));
         self.events.fire(&format!("{}/progress", self.job.tag()), data.clone()).await;
         self.sink.event("progress", &data);
     }
 
-    /// Runs blocking work (disk, computation) on a thread of its own, so that other tasks go on.
+    /// Runs blocking work (disk, computation) on a separate thread, so that other tasks continue.
     pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RunnerContext) -> Result<T> + Send + 'static,

@@ -34,7 +34,7 @@ fn is_wanted(name: &str, wanted: &str) -> bool {
     }
 }
 
-/// Returns a text as Python programs write documentation: on lines of its own, indented.
+/// Returns a text as Python programs write documentation: on separate lines, indented.
 pub fn raw(doc: &str) -> String {
     let mut text = String::from("\n");
     for line in doc.lines() {

@@ -39,7 +39,7 @@ impl Effects {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
     }
 
-    /// Fires the events, and tells minions whose key is gone to forget their session.
+    /// Fires the events, and makes minions whose key was deleted drop their session.
     pub async fn send(&self) {
         // Taken out first: the lock must not be held while events are sent.
         let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));

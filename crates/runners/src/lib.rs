@@ -1,9 +1,9 @@
-//! Runners and wheel functions: what works on the master itself.
+//! Runners and wheel functions: the functions of the master itself.
 //!
 //! They are tables like execution modules, one file per Salt name: runners in `runners/`, wheel functions in `wheel/`.
-//! [`run`] calls one and tells the event bus about it, as Salt does. Two programs use this: `salt-run`, where a
-//! runner runs in the process of the person who started it, and the master, for requests that come over the wire.
-//! They differ only in what the [`RunnerContext`] is made of.
+//! [`run`] calls one and reports it on the event bus, as Salt does. Two programs use this: `salt-run`, where a runner
+//! runs in the process of the user who started it, and the master, for requests that come over the wire. They differ
+//! only in the parts of the [`RunnerContext`].
 
 mod connected;
 mod context;

@@ -16,20 +16,20 @@ use value::error::chain;
 pub struct Ask {
     /// The job: target, function, arguments.
     pub job: client::Job,
-    /// How long returns may take (`timeout`).
+    /// The time limit for returns (`timeout`).
     pub timeout: Duration,
-    /// How long to wait for the answer whether a silent minion still runs the job (`gather_job_timeout`).
+    /// The time limit for the answer whether a silent minion still runs the job (`gather_job_timeout`).
     pub gather: Duration,
 }
 
-/// What the minions returned.
+/// The returns of the minions.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// The job id; empty when nobody matched.
+    /// The job id; empty when the target matched no minion.
     pub jid: String,
     /// The returns, in the order of their arrival.
     pub returned: Vec<Return>,
-    /// Who did not answer.
+    /// The minions that did not answer.
     pub silent: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl Ask {
         self
     }
 
-    /// Publishes the job and gathers its returns. Returns at once when the target matched nobody.
+    /// Publishes the job and gathers its returns. Returns at once when the target matched no minion.
     ///
     /// # Errors
     /// When there is no master, or it refuses.
@@ -138,7 +138,7 @@ impl Answers {
         }
         let connected = crate::connected(ctx, None).unwrap_or_default();
         let data = ctx.data().ok().and_then(|data| data.ids().ok()).unwrap_or_default();
-        // Salt adds "Not connected" only when it can know: somebody is connected, and this minion has been here
+        // Salt adds "Not connected" only when it can know: some minion is connected, and this one has been connected
         // before.
         let away = |id: &String| {
             !connected.is_empty() && data.contains(id) && !connected.iter().any(|(connected, _)| connected == id)

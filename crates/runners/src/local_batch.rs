@@ -127,7 +127,7 @@ impl Run<'_> {
                 }
                 self.parts.push(Gather::new(ticket.jid, ticket.minions, self.patience, now).closed());
             }
-            // The keys were deleted meanwhile.
+            // The keys were deleted in the meantime.
             None => ids.iter().for_each(|id| self.lost(id)),
         }
         Ok(())

@@ -33,8 +33,7 @@ impl<'a> Minions<'a> {
         Checker::new(self, &self.ctx.config.nodegroups, data_cache)
     }
 
-    /// Returns the accepted minions that a target matches. A target that cannot be read matches nobody, as on the
-    /// master.
+    /// Returns the accepted minions that a target matches. An invalid target matches no minion, as on the master.
     pub fn matching(&self, target: &Value, kind: &str) -> Result<Vec<String>> {
         let kind = TargetType::from_name(kind).map_err(|error| Error::invocation(error.to_string()))?;
         let found = self.checker().expect(target, kind, DEFAULT_DELIMITER);

@@ -1,4 +1,4 @@
-//! How unsupported functions are refused.
+//! The refusals of unsupported functions.
 
 use exec::{Error, Result};
 

@@ -36,7 +36,7 @@ pub struct Request {
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What the function returned, or the text of its failure.
+    /// The return value of the function, or the text of its failure.
     pub ret: Value,
     /// True if it succeeded.
     pub success: bool,
@@ -86,13 +86,13 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
         "fun_args" => shown_args(&call),
     };
     ctx.events.fire(&format!("{}/new", ctx.job.tag()), data.clone()).await;
-    // Without the note the job runs all the same; it is not listed among the running ones.
+    // Without the note the job still runs; it is not listed among the running ones.
     let mut noted = data.clone();
     noted.insert("_stamp", event::stamp(ctx.rt.now()));
     let note = ProcDir::new(ctx.cachedir()).enter(&jid, std::process::id(), &noted);
     let note = note.inspect_err(|error| tracing::debug!("failed to note that the job runs: {error}")).ok();
     let (ret, out, retcode) = call_function(&ctx, &fun, call).await;
-    // The proc file goes before the event: whoever reacts to the event must not find the job among the running ones.
+    // The proc file is removed before the event is fired: a reactor must not find the job among the running ones.
     drop(note);
     let failed = retcode.is_some();
     let success = !failed && judge(&ctx, &ret);
@@ -168,7 +168,7 @@ fn usage(text: &str, function: &Function) -> Value {
     format!("\nPassed invalid arguments: {text}\n\nUsage:\n{}", raw(function.doc)).into()
 }
 
-/// Salt shows a traceback here. Its last line tells people what is wrong, so that is what we show.
+/// Salt shows a traceback here. Its last line names the problem, so only that is shown.
 fn failure(kind: &str, fun: &str, error: &Error) -> (Value, Option<String>, Option<i64>) {
     let text = match error {
         Error::Execution(text) | Error::NotAvailable(text) => format!("salt.exceptions.CommandExecutionError: {text}"),

@@ -262,7 +262,7 @@ fn wheel_calls() -> Vec<FunctionCall> {
     ]
 }
 
-/// What the real Salt returned, and what it logged.
+/// Returns the results of the real Salt, and its log.
 fn real(python: &Path, root: &Path, calls: &[(Kind, &str, Value, Map)]) -> (Vec<Value>, String) {
     let asked: Vec<Value> =
         calls.iter().map(|(kind, fun, args, kwargs)| list![kind.word(), *fun, args.clone(), kwargs.clone()]).collect();

@@ -107,7 +107,7 @@ fn count(subset: &Value) -> Result<usize> {
     count.ok_or_else(|| Error::execution(format!("subset must be a number of minions, not {subset}")))
 }
 
-/// Waits until events have told of each id of a list, or the time is over. The state `salt.wait_for_event` is made of it.
+/// Waits until events have reported each id of a list, or the timeout expires. The state `salt.wait_for_event` uses it.
 #[function]
 async fn wait_for_event(
     ctx: &Context,
@@ -132,7 +132,7 @@ async fn wait_for_event(
         }
         Ok(())
     };
-    // Past the time, what was seen until then is told.
+    // After the timeout, the events seen until then are reported.
     if let Ok(ended) = tokio::time::timeout(patience, watching).await {
         ended?;
     }

@@ -82,7 +82,7 @@ pub(crate) async fn sls(runner: &RunnerContext, mods: Value, jid: Option<String>
     kwargs.insert("mods", mods);
     let running = call(runner, "state.sls", jid, kwargs).await?;
     let data = map! { runner.config.id.as_str() => running };
-    // The runner has succeeded, whatever the states did; the exit code tells about the states.
+    // The runner has succeeded, whatever the states did; the exit code shows the result of the states.
     let code = i64::from(!check_result(&Value::from(data.clone())));
     Ok(map! { "data" => data, "outputter" => "highstate", "retcode" => code })
 }

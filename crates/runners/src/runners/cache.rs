@@ -181,7 +181,7 @@ impl Clear<'_> {
     }
 }
 
-/// Forgets the cached pillar of minions.
+/// Deletes the cached pillar of minions.
 ///
 /// CLI Example:
 ///
@@ -193,7 +193,7 @@ async fn clear_pillar(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")
     clear(ctx, tgt, tgt_type, || Clear { pillar: true, ..Clear::default() }).await
 }
 
-/// Forgets the cached grains of minions.
+/// Deletes the cached grains of minions.
 ///
 /// CLI Example:
 ///
@@ -205,7 +205,7 @@ async fn clear_grains(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")
     clear(ctx, tgt, tgt_type, || Clear { grains: true, ..Clear::default() }).await
 }
 
-/// Forgets the cached mine of minions.
+/// Deletes the cached mine of minions.
 ///
 /// CLI Example:
 ///
@@ -217,7 +217,7 @@ async fn clear_mine(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] 
     clear(ctx, tgt, tgt_type, || Clear { mine: true, ..Clear::default() }).await
 }
 
-/// Forgets one function in the cached mine of minions.
+/// Deletes one function in the cached mine of minions.
 ///
 /// CLI Example:
 ///
@@ -236,7 +236,7 @@ async fn clear_mine_func(
         .await
 }
 
-/// Forgets the cached grains, pillar and mine of minions.
+/// Deletes the cached grains, pillar and mine of minions.
 ///
 /// CLI Example:
 ///
@@ -271,7 +271,7 @@ async fn clear_git_lock(
     }
     let all = || LockType::ALL.iter().map(|kind| kind.name().to_owned()).collect();
     let kinds: Vec<LockType> =
-        // Kinds nobody knows are skipped. Naming only such kinds removes nothing.
+        // Unknown kinds are skipped. Naming only such kinds removes nothing.
         kinds.unwrap_or_else(all).iter().filter_map(|name| LockType::from_name(name.trim())).collect();
     ctx.blocking(move |ctx| match role.as_str() {
         "gitfs" => {
@@ -339,14 +339,14 @@ async fn migrate(
     refuse(&format!("cache.migrate from {src_driver} to {dst_driver}"))
 }
 
-/// Returns the cache of the option `cache`. A directory of its own matters only to `localfs`, as in Salt.
+/// Returns the cache of the option `cache`. A separate directory matters only to `localfs`, as in Salt.
 fn opened(ctx: &RunnerContext, cachedir: Option<String>) -> Result<Arc<Cache>> {
     let usual = ctx.data()?;
     let Some(cachedir) = cachedir.filter(|_| !usual.is_remote()) else { return Ok(usual) };
     Ok(Arc::new(Cache::in_directory(PathBuf::from(cachedir))))
 }
 
-/// Keeps a value under a key of a bank.
+/// Stores a value under a key of a bank.
 ///
 /// CLI Example:
 ///

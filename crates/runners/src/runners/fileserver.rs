@@ -125,8 +125,8 @@ async fn empty_dir_list(
     listed(ctx, saltenv, backend, |lists| lists.empty_dirs.into_iter().collect()).await
 }
 
-/// Brings backends up to date: looks for changes in all files, fetches repositories; and tells the event bus if the
-/// options say so. `remotes` are the names of the repositories to fetch; all without.
+/// Updates backends: looks for changes in all files, fetches repositories, and fires an event if the options say so.
+/// `remotes` are the names of the repositories to fetch, by default all.
 ///
 /// CLI Example:
 ///
@@ -157,8 +157,8 @@ async fn update(ctx: &RunnerContext, backend: Option<Value>, kwargs: KwArgs) -> 
     Ok(true)
 }
 
-/// Forgets lists of files, so that they are made anew, and returns of which environments. Only the backend `roots` keeps
-/// such lists.
+/// Deletes cached file lists and returns the environments of the deleted lists. Only the backend `roots` keeps such
+/// lists.
 ///
 /// CLI Example:
 ///
@@ -181,7 +181,7 @@ fn or_nothing(said: Map, nothing: &str) -> Value {
     if said.is_empty() { nothing.into() } else { said.into() }
 }
 
-/// Forgets what backends fetched from elsewhere. It is fetched again at the next update.
+/// Deletes what backends fetched from remotes. It is fetched again at the next update.
 ///
 /// CLI Example:
 ///

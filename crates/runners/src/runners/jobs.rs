@@ -101,12 +101,11 @@ fn with_returned(cache: &JobCache, mut jobs: Map) -> Result<Map> {
     Ok(jobs)
 }
 
-/// Returns what minions returned for a job.
+/// Returns the minions' returns of a job.
 ///
-/// With `states` the result tells for each minion how far the job is (`sent`, `received`, `started`, `returned`,
-/// `unreachable`), beside what it returned. Else
-/// `returned` includes those that returned, `missing` those that did not. If the first return wants an outputter, the
-/// result is a map of `outputter` and `data`.
+/// With `states` the result shows the state of each minion (`sent`, `received`, `started`, `returned`, `unreachable`),
+/// beside its return. Otherwise `returned` includes those that returned, `missing` those that did not. If the first
+/// return wants an outputter, the result is a map of `outputter` and `data`.
 ///
 /// CLI Example:
 ///
@@ -450,7 +449,7 @@ fn described(jid: &str, load: Option<&Map>) -> Map {
     job
 }
 
-/// Salt shows an empty result for an unknown job. This sentence tells it from a job without returns.
+/// Salt shows an empty result for an unknown job. This sentence distinguishes it from a job without returns.
 fn unknown(jid: &str, job: &Map, returns: &[(String, JobReturn)]) -> Option<String> {
     if !returns.is_empty() || !job.contains_key("Error") {
         return None;

@@ -72,12 +72,12 @@ impl Ping {
         up.dedup();
         down.sort();
         down.dedup();
-        // Known as down, but it answered meanwhile: the answer counts.
+        // Known as down, but it answered in the meantime: the answer counts.
         down.retain(|id| up.binary_search(id).is_err());
         Ok((up, down))
     }
 
-    /// Returns what the master knows without asking anybody, or nothing if the target matches nobody.
+    /// Returns what the master knows without pinging minions, or nothing if the target matches no minion.
     async fn known(&self, ctx: &RunnerContext) -> Result<Option<Alive>> {
         let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
         let known = client.alive(&self.target, &self.target_type).await;
@@ -98,7 +98,7 @@ impl Ping {
     }
 }
 
-/// Returns which minions are `up` and which are `down`. Those the master knows nothing of are pinged.
+/// Returns which minions are `up` and which are `down`. Those whose state the master does not know are pinged.
 ///
 /// CLI Example:
 ///
@@ -121,7 +121,7 @@ async fn status(
     Ok(map! { "up" => up, "down" => down })
 }
 
-/// Returns which minions are up. Those the master knows nothing of are pinged.
+/// Returns which minions are up. Those whose state the master does not know are pinged.
 ///
 /// CLI Example:
 ///
@@ -140,7 +140,8 @@ async fn up(
     Ok(Ping { target: tgt, target_type: tgt_type, timeout, gather_job_timeout }.run(ctx).await?.0)
 }
 
-/// Returns which minions are down. Those the master knows nothing of are pinged. With `removekeys` their keys are deleted.
+/// Returns which minions are down. Those whose state the master does not know are pinged. With `removekeys` the keys of
+/// the minions that are down are deleted.
 ///
 /// CLI Example:
 ///
@@ -340,7 +341,7 @@ async fn versions(ctx: &RunnerContext) -> Result<Map> {
     // The master's own version, as its minions would report it.
     let master = format!("{}+saltern.{}", exec::SALT_LINE, exec::VERSION);
     for answer in answers.returned {
-        // A minion that failed to tell its version is shown as offline, as in Salt.
+        // A minion that failed to report its version is shown as offline, as in Salt.
         let good = answer.data.get("retcode").and_then(Value::as_i64).unwrap_or(0) == 0;
         match answer.data.get_str("return").filter(|_| good) {
             Some(version) => add(label(version, &master), answer.id, version.into()),
@@ -374,7 +375,7 @@ fn numbers(version: &str) -> Vec<u64> {
     version[..end].split('.').filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Makes all keys anew. Not supported: it destroys every key of an installation at once.
+/// Regenerates all keys. Not supported: it destroys every key of an installation at once.
 ///
 /// CLI Example:
 ///

@@ -107,7 +107,7 @@ fn visible(ctx: &RunnerContext, minions: &Minions, stored: &Value) -> Option<Val
         return Some(stored.clone());
     };
     if let Some(target) = wrapped.get("allow_tgt") {
-        // A target type nobody knows grants nothing.
+        // An unknown target type grants nothing.
         let kind = TargetType::from_name(wrapped.get_str("allow_tgt_type").unwrap_or("glob")).ok()?;
         let meant = minions.checker().expect(target, kind, DEFAULT_DELIMITER).ok()?.minions;
         if !meant.contains(&ctx.config.id) {
@@ -117,8 +117,8 @@ fn visible(ctx: &RunnerContext, minions: &Minions, stored: &Value) -> Option<Val
     wrapped.get("__data__").cloned()
 }
 
-/// Has minions renew their mine and returns what they said, by id; ``mine_functions`` are the functions to renew, with
-/// ``clear`` everything else is forgotten.
+/// Makes minions update their mine and returns their answers by id; ``mine_functions`` are the functions to update,
+/// with ``clear`` all others are deleted.
 ///
 /// CLI Example:
 ///

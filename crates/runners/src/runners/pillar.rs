@@ -52,7 +52,7 @@ async fn show_pillar(ctx: &RunnerContext, #[default("*")] minion: String, kwargs
         let mut given = kwargs.given();
         let saltenv = given.remove("saltenv").map_or_else(|| "base".to_owned(), |env| env.to_string());
         let pillarenv = given.remove("pillarenv").filter(|env| !env.is_null()).map(|env| env.to_string());
-        // Without cached grains Salt knows nothing of a minion but its name.
+        // Without cached grains Salt knows only the name of a minion.
         let mut grains = match ctx.config.jobs.minion_data_cache {
             true => Minions::new(ctx)?.grains(&minion).map(|grains| (*grains).clone()).unwrap_or_default(),
             false => map! { "fqdn" => minion.as_str() },
@@ -87,7 +87,7 @@ fn cache_place(ctx: &RunnerContext, id: &str, pillarenv: Option<&Value>) -> (Str
     pillar_place(id, env.as_deref())
 }
 
-/// Forgets the cached pillar of minions. False without such a cache.
+/// Deletes the cached pillar of minions. False without such a cache.
 ///
 /// CLI Example:
 ///

@@ -271,7 +271,7 @@ async fn orchestrate_high(
     Ok(ret)
 }
 
-/// What to draw a graph of.
+/// The states to draw a graph of.
 struct Drawn {
     fun: &'static str,
     args: Vec<Value>,

@@ -103,7 +103,7 @@ async fn list_match(ctx: &WheelContext, match_: Value) -> Result<Map> {
     ask(ctx, move |keys| keys.list_match(&match_)).await
 }
 
-/// Accepts the pending keys that match a shell glob, with the other classes that are asked for.
+/// Accepts the pending keys that match a shell glob, and those of the other requested classes.
 #[function]
 async fn accept(
     ctx: &WheelContext,
@@ -139,7 +139,7 @@ async fn delete_dict(ctx: &WheelContext, match_: Map) -> Result<Map> {
     change(ctx, move |keys| keys.delete(Selection::Dict(&match_), false)).await
 }
 
-/// Rejects the pending keys that match a shell glob, with the other classes that are asked for.
+/// Rejects the pending keys that match a shell glob, and those of the other requested classes.
 #[function]
 async fn reject(
     ctx: &WheelContext,

@@ -42,7 +42,7 @@ pub fn list_roots(roots: &Roots) -> Map {
     roots.iter().map(|(env, _)| (env, vec![list_env(roots, env)])).collect()
 }
 
-/// What to write, and where.
+/// The content to write, and its place.
 pub struct Write<'a> {
     /// The content.
     pub data: &'a Value,
@@ -87,7 +87,7 @@ fn inside(root: &Path, path: &str) -> Option<PathBuf> {
     let full = root.join(path);
     // The directory itself may be a link; that was the operator's decision.
     let real_root = root.canonicalize().ok()?;
-    // What does not exist yet is judged by the nearest directory that does; a link to nothing leads elsewhere.
+    // A path that does not exist yet is judged by the nearest existing directory; a dangling link leads elsewhere.
     let there = full.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok())?;
     there.canonicalize().ok()?.starts_with(&real_root).then_some(full)
 }
