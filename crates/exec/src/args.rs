@@ -60,7 +60,7 @@ impl FromArg for String {
 impl FromArg for bool {
     fn from_arg(value: Value) -> Result<Self, &'static str> {
         match &value {
-            // Python takes any text for true, but whoever writes `test="False"` in a template or a shell means the
+            // Python takes any text for true, but a user who writes `test="False"` in a template or a shell means the
             // opposite.
             Value::Str(text) if text.eq_ignore_ascii_case("false") => Ok(false),
             other => Ok(other.truthy()),

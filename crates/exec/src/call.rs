@@ -40,8 +40,7 @@ impl Context {
     }
 
     /// Like [`Context::call`], with keyword arguments. As in Salt, the fields of the job are not passed on: a function
-    /// that
-    /// takes any keyword can tell a call by an operator from one by another function.
+    /// that takes any keyword can distinguish a call by an operator from one by another function.
     pub fn call_with(&self, fun: &str, call: Call) -> Result<Value> {
         let agent = self.agent.clone();
         let function = agent.registry().find(fun).map_err(|why| Error::NotAvailable(why.0))?;

@@ -55,7 +55,7 @@ impl Error {
         Error::Invocation(reason.into())
     }
 
-    /// Returns an error about a file that could not be read, written or the like.
+    /// Returns an error about a file operation, such as reading or writing, that failed.
     pub fn io(doing: &str, path: impl AsRef<std::path::Path>, error: &std::io::Error) -> Self {
         Error::Execution(format!("failed to {doing} {}: {error}", path.as_ref().display()))
     }

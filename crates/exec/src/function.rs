@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 use crate::{Error, FromArg, KwArgs, Result, VarArgs};
 
-/// What calling an asynchronous function gives.
+/// The future of an asynchronous function's result.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
 
 /// A module: a Salt name with functions. Runners and wheel modules differ in the context their functions get.
@@ -70,11 +70,11 @@ pub struct Function<C: 'static> {
     pub kwargs: Option<&'static str>,
     /// The outputter the result wants, if not the usual one.
     pub out: Option<&'static str>,
-    /// What it does.
+    /// The implementation.
     pub body: Body<C>,
 }
 
-/// What a function does: almost all are plain Rust functions on a thread of their job.
+/// The implementation of a function: almost all are plain Rust functions on a thread of their job.
 pub enum Body<C: 'static> {
     /// A plain function. What it waits for, it waits for on its thread.
     Plain(fn(&C, Bound) -> Result<Value>),
@@ -109,7 +109,7 @@ pub struct Param {
     pub name: &'static str,
     /// Returns the default; `None` if the parameter is required.
     pub default: Option<fn() -> Value>,
-    /// Whether it can only be given by name (it follows `*args`).
+    /// True if it can only be given by name (it follows `*args`).
     pub keyword_only: bool,
 }
 
@@ -132,8 +132,8 @@ impl Bound {
         T::from_arg(value).map_err(|expected| Error::Invocation(format!("argument '{name}' must be {expected}")))
     }
 
-    /// Takes the next parameter's value as text. `None` means the default: states and templates pass it for what they were
-    /// not told. Used by the attribute.
+    /// Takes the next parameter's value as text. `None` means the default: states and templates pass it for arguments
+    /// that were not given. Used by the attribute.
     pub fn take_text(&mut self, name: &str, default: impl FnOnce() -> Value) -> Result<String> {
         if let Some(value) = self.values.front_mut().filter(|value| value.is_null()) {
             *value = default();

@@ -1,4 +1,4 @@
-//! How a job is killed: one signal for tasks, threads and system calls, and the unwinding of the function that runs.
+//! Kills a job: one signal for tasks, threads and system calls, and the unwinding of the function that runs.
 
 use std::any::Any;
 use std::io::{self, PipeReader, PipeWriter};
@@ -28,7 +28,7 @@ impl Cancel {
     /// Gives the signal.
     pub fn cancel(&self) {
         self.token.cancel();
-        // Whoever makes the pipe after this line finds the token cancelled.
+        // A thread that makes the pipe after this line finds the token cancelled.
         if let Some(pipe) = &mut *self.pipe() {
             pipe.writer = None;
         }
@@ -64,7 +64,7 @@ impl Cancel {
     }
 }
 
-/// What the thread of a killed job unwinds with.
+/// The payload that the thread of a killed job unwinds with.
 struct Killed;
 
 pub(crate) fn unwind() -> ! {

@@ -48,7 +48,7 @@ pub type Module<C = Context> = function::Module<C>;
 /// A function.
 pub type Function<C = Context> = function::Function<C>;
 
-/// What a function does.
+/// The implementation of a function.
 pub type Body<C = Context> = function::Body<C>;
 
 /// The functions that a minion, or a master in the role of one, finds by name.

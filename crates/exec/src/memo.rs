@@ -19,7 +19,7 @@ impl Memo {
         entry.downcast().expect("the entry is found under its own type")
     }
 
-    /// Forgets the entry of this type.
+    /// Removes the entry of this type.
     pub fn forget<T: Any>(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&TypeId::of::<T>());
     }

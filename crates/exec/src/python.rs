@@ -78,7 +78,7 @@ impl Kind {
     }
 }
 
-/// The folders in which Python files of one kind lie.
+/// The folders that hold Python files of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Folders(Vec<PathBuf>);
 

@@ -149,7 +149,7 @@ impl<C> Registry<C> {
 
     fn look_again(&self) -> Arc<Tables<C>> {
         let grains = self.grains.read().unwrap_or_else(PoisonError::into_inner).clone();
-        // Replaced as a whole, so that nobody sees half of the new tables.
+        // Replaced as a whole, so that no reader sees half of the new tables.
         let tables = Arc::new(Tables::with_providers(&self.all, &grains, &self.providers));
         *self.tables.write().unwrap_or_else(PoisonError::into_inner) = tables.clone();
         tables
@@ -160,8 +160,8 @@ impl<C> Registry<C> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the function under a name such as `cmd.run`, or the reason there is none, in Salt's words. A module that did
-    /// not work when it was looked at last is looked at again, as a new job of Salt does.
+    /// Returns the function under a name such as `cmd.run`, or the reason there is none, in Salt's words. A module that
+    /// did not work at the last check is checked again, as a new job of Salt does.
     pub fn find(&self, fun: &str) -> std::result::Result<&'static Function<C>, Unavailable> {
         let (module, name) = fun.split_once('.').unwrap_or((fun, ""));
         let mut tables = self.tables();
@@ -183,7 +183,7 @@ impl<C> Registry<C> {
             tracing::error!(
                 "Failed to load function {fun} because its module ({module}) is not in the whitelist: {only}"
             );
-            // The same words as for a function that does not exist; only the log tells the reason.
+            // The same words as for a function that does not exist; only the log names the reason.
             return Err(Unavailable(format!("'{fun}' is not available.")));
         }
         self.find(fun)
@@ -206,7 +206,7 @@ impl<C> Registry<C> {
         let tables = self.tables();
         let of = |first: &&'static Module<C>| {
             let others = tables.others.get(first.name).into_iter().flatten();
-            // What the first module has hides the functions of the same name in the others, as for a call.
+            // Functions of the first module hide the functions of the same name in the others, as for a call.
             let more = others.flat_map(|other| other.functions).filter(|more| first.function(more.name).is_none());
             first.functions.iter().chain(more).map(|function| (first.name, *function)).collect::<Vec<_>>()
         };

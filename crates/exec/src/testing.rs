@@ -27,7 +27,7 @@ pub struct FakeAgent {
     pub masters: Vec<MasterStatus>,
     /// The data that was reloaded, in order.
     pub refreshed: Mutex<Vec<Refresh>>,
-    /// Set if the minion was told to stop; true if it should restart.
+    /// Set if the minion was asked to stop; true if it should restart.
     pub stopped: Mutex<Option<bool>>,
 }
 

@@ -1,4 +1,4 @@
-//! How a plain function waits: for a future, for some time, for work that blocks, for several things side by side.
+//! Lets a plain function wait for a future, for some time, for work that blocks, for several things side by side.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Handle};
 use crate::{Context, Error, Job, Result, kill};
 
 impl Context {
-    /// Waits for a future on this thread. If the job is killed meanwhile, the function ends here.
+    /// Waits for a future on this thread. If the job is killed during the wait, the function ends here.
     ///
     /// # Panics
     /// If there is something to wait for and this is the only thread of a runtime, which would never wake up.
@@ -27,7 +27,7 @@ impl Context {
         block_on(waiting).unwrap_or_else(|| self.end_killed())
     }
 
-    /// Sleeps. If the job is killed meanwhile, the function ends here.
+    /// Sleeps. If the job is killed during the sleep, the function ends here.
     pub fn sleep(&self, time: Duration) {
         // The timer is created inside, because there may be no runtime yet.
         self.wait(async move { tokio::time::sleep(time).await });
@@ -62,11 +62,11 @@ impl Context {
         kill::unwind()
     }
 
-    /// Does work of plain functions for an asynchronous caller, on a thread for blocking work. Whoever drops the future before its
-    /// end kills the job.
+    /// Does work of plain functions for an asynchronous caller, on a thread for blocking work. Dropping the future
+    /// before its end kills the job.
     ///
     /// # Errors
-    /// Those of the work, or what its panic said.
+    /// Those of the work, or the message of its panic.
     pub async fn apart<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Context) -> Result<T> + Send + 'static,
@@ -82,7 +82,7 @@ impl Context {
 /// Does several things at the same time, on threads of this builder.
 fn side_by_side_on<T: Send>(builder: impl Fn() -> thread::Builder, work: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
     let (runtime, span) = (Handle::try_current().ok(), tracing::Span::current());
-    // Whoever takes the work out does it: a thread that could not be started leaves it there.
+    // The thread that takes the work out does it: a thread that could not be started leaves it there.
     let places: Vec<_> = work.into_iter().map(|work| Mutex::new(Some(work))).collect();
     let do_one = |place: &Mutex<Option<_>>| {
         let work = place.lock().unwrap_or_else(PoisonError::into_inner).take();

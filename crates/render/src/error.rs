@@ -6,8 +6,8 @@ pub(crate) const MARKER: &str = "    <======================";
 /// Lines shown before and after the line of an error.
 const AROUND: usize = 5;
 
-/// Why a text could not be rendered. Printed, it is what Salt prints for its `SaltRenderError`, the lines around the place
-/// included.
+/// The reason why a text could not be rendered. Its text is the one that Salt prints for its `SaltRenderError`, with
+/// the surrounding lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     text: String,

@@ -29,7 +29,7 @@ struct Job<'a> {
     saltenv: &'a str,
     /// Further names.
     context: Option<&'a Map>,
-    /// The name of the SLS, if the text is meant to have one; it may be empty.
+    /// The name of the SLS, if the text has one; it may be empty.
     sls: Option<&'a str>,
 }
 

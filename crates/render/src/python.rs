@@ -1,4 +1,4 @@
-//! What Python does with texts, where Salt's users see it.
+//! Python's operations on texts, where Salt's users see them.
 
 pub mod ip;
 pub mod json;

@@ -1,4 +1,4 @@
-//! What is rendered.
+//! The input of a rendering.
 
 use std::path::Path;
 
@@ -18,9 +18,9 @@ pub struct Request<'a> {
     pub saltenv: &'a str,
     /// The renderers for a text that names none; `None` is the option `renderer`.
     pub default: Option<&'a str>,
-    /// Further names for templates, which hide those that are always there.
+    /// Additional names for templates, which hide the predefined ones.
     pub context: Option<&'a Map>,
-    /// Whether encrypted parts write line breaks as `\n` (pillar from a command line).
+    /// True if encrypted parts write line breaks as `\n` (pillar from a command line).
     pub translate_newlines: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Template<'a> {
     pub engine: &'a str,
     /// The environment that imports and includes are read from; empty when there is none.
     pub saltenv: &'a str,
-    /// Further names, which hide those that are always there (`salt`, `grains`, `pillar`, `opts`, `saltenv`). With a name `sls`
-    /// among them, the names that follow from it are there too (`slspath`, `tpldir`, …).
+    /// Additional names, which hide the predefined ones (`salt`, `grains`, `pillar`, `opts`, `saltenv`). If `sls` is
+    /// among them, the names derived from it are defined too (`slspath`, `tpldir`, …).
     pub context: Option<&'a Map>,
 }

@@ -55,9 +55,9 @@ pub trait Agent: Send + Sync {
     /// too. Returns false when there is no such job.
     fn signal_job(&self, jid: &str, signal: i32) -> bool;
 
-    /// Makes the minion reload something. Jobs of the minion wait for it; `salt-call` tells the minion that runs beside
-    /// it and
-    /// does not wait. Returns false if there is no such minion, or if something could not be loaded.
+    /// Makes the minion reload something. Jobs of the minion wait for it; `salt-call` notifies the minion that runs on
+    /// the same machine and does not wait. Returns false if there is no such minion, or if something could not be
+    /// loaded.
     fn refresh<'a>(&'a self, what: Refresh) -> BoxFuture<'a, Result<bool>>;
 
     /// Like [`Agent::refresh`], but `salt-call` waits too. `None` if the minion does not finish in time.
@@ -91,7 +91,7 @@ pub enum Refresh {
     Grains,
     /// The pillar of every connection.
     Pillar {
-        /// Whether masters compile it again even if they have it in their cache (option `pillar_cache`).
+        /// True if masters compile it again even if they have it in their cache (option `pillar_cache`).
         clean: bool,
     },
     /// Modules, as far as there is something to reload.
@@ -218,7 +218,7 @@ pub struct MasterStatus {
     pub jobs: u64,
     /// The number of returns that wait to be delivered to it.
     pub returns_waiting: usize,
-    /// Whether this is the master of the asking job.
+    /// True if this is the master of the asking job.
     pub asking: bool,
 }
 

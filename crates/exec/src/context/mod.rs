@@ -120,15 +120,15 @@ impl Context {
         ChildGuard { job: self.job.clone(), pid }
     }
 
-    /// Sends a part of the result while the function goes on; it becomes a `salt/job/<jid>/prog/…` event.
+    /// Sends a part of the result while the function continues; it becomes a `salt/job/<jid>/prog/…` event.
     pub fn progress(&self, part: Value) {
         if let Some(road) = &*self.job.progress.lock().expect("no one panics holding this") {
-            // A job whose minion is going away has nobody to tell.
+            // A job whose minion is stopping has no recipient.
             let _ = road.send(part);
         }
     }
 
-    /// Returns whether states only tell what they would do (`test: True`). The engine sets it for each state.
+    /// Returns whether states only report what they would do (`test: True`). The engine sets it for each state.
     pub fn is_test(&self) -> bool {
         self.opt("test").is_some_and(Value::truthy)
     }
@@ -159,7 +159,7 @@ impl Context {
     }
 }
 
-/// Forgets a child process when dropped.
+/// Unregisters a child process when dropped.
 pub struct ChildGuard {
     job: Arc<Job>,
     pid: i32,

@@ -1,4 +1,4 @@
-//! The names that tell a template where it lies.
+//! The names that give a template its place.
 
 use std::path::Path;
 

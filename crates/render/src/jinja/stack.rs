@@ -1,4 +1,4 @@
-//! What templates of the external pillar `stack` find beside the usual names: `__salt__` and `__stack__`.
+//! The names that templates of the external pillar `stack` have beside the usual ones: `__salt__` and `__stack__`.
 
 use jinja::value::Object;
 use jinja::{CallArgs, Error, State, Value};

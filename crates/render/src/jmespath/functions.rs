@@ -15,7 +15,7 @@ type Types = &'static [&'static str];
 struct Spec {
     name: &'static str,
     args: &'static [Types],
-    /// Whether more arguments may follow.
+    /// True if more arguments may follow.
     more: bool,
     function: Function,
 }

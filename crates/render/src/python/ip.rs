@@ -19,7 +19,7 @@ pub struct Interface {
     pub address: Address,
     /// Bits of the network.
     pub prefix: u32,
-    /// Whether the prefix is printed.
+    /// True if the prefix is printed.
     shown: bool,
 }
 
@@ -197,7 +197,7 @@ impl fmt::Display for Address {
 }
 
 impl Interface {
-    /// An address in a network of its own.
+    /// An address without a given network.
     pub fn plain(address: Address) -> Interface {
         Interface { prefix: address.bits(), address, shown: false }
     }

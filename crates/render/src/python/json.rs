@@ -245,9 +245,9 @@ impl Reader<'_> {
 pub struct Style {
     /// The indentation of each level; `None` writes all on one line.
     pub indent: Option<String>,
-    /// Whether maps are sorted by key.
+    /// True if maps are sorted by key.
     pub sort_keys: bool,
-    /// Whether letters outside of ASCII are written as escapes.
+    /// True if letters outside of ASCII are written as escapes.
     pub ensure_ascii: bool,
     /// The separators between entries, and between a key and its value; `None` is Python's default.
     pub separators: Option<(String, String)>,

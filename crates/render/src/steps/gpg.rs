@@ -19,7 +19,7 @@ const END: &str = "-----END PGP MESSAGE-----";
 pub struct Gpg {
     /// The directory of the keys (`gpg_keydir`, or `gpgkeys` beside the configuration).
     pub keydir: PathBuf,
-    /// Whether a part that cannot be decrypted is an error (`gpg_decrypt_must_succeed`). Else it stays as it is.
+    /// True if a part that cannot be decrypted is an error (`gpg_decrypt_must_succeed`). Otherwise it stays as it is.
     pub must_succeed: bool,
     /// The time for which decrypted texts are cached (`gpg_cache`, `gpg_cache_ttl`).
     pub keep: Option<Duration>,
@@ -119,7 +119,7 @@ impl Gpg {
     fn remembered(&self, cipher: &str) -> Option<Bytes> {
         let keep = self.keep?;
         let mut all = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
-        // Expired secrets are dropped from memory on every look-up, not only when they are asked for.
+        // Expired secrets are dropped from memory on every look-up, not only when they are requested.
         all.retain(|_, (since, _)| since.elapsed() <= keep);
         all.get(cipher).map(|(_, plain)| plain.clone())
     }
@@ -157,7 +157,7 @@ impl Gpg {
             let name = entry.file_name();
             let pid = name.to_str().filter(|name| name.starts_with(".#lk")).and_then(|name| name.rsplit('.').next());
             let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
-            // A pid that was used again makes a stale lock look alive. Then gpg waits, but nobody's lock is stolen.
+            // A reused pid makes a stale lock look alive. Then gpg waits, but no lock is stolen.
             if !std::path::Path::new(&format!("/proc/{pid}")).exists()
                 && let Err(error) = std::fs::remove_file(entry.path())
             {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_was_encrypted_for_a_key_becomes_plain() {
-        // The socket of gpg's agent lies in the directory, and its path has to be short.
+        // The socket of gpg's agent is in the directory, and its path has to be short.
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let dir = tempfile::Builder::new().prefix("g").permissions(private).tempdir_in("/tmp").unwrap();
         let make = ["--passphrase", "", "--quick-generate-key", "salt@example.org", "default", "default", "never"];

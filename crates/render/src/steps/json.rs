@@ -7,7 +7,7 @@ use crate::{Error, python};
 /// Parses JSON after an optional line of renderers. An empty text is an empty map.
 pub fn render(text: &str) -> Result<Value, Error> {
     let text = match text.starts_with("#!") {
-        // Without a line break Salt goes on with the whole text.
+        // Without a line break Salt uses the whole text.
         true => text.split_once('\n').map_or(text, |(_, rest)| rest),
         false => text,
     };

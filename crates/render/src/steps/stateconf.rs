@@ -212,7 +212,7 @@ impl Settings {
                     list.extend(theirs);
                 }
             }
-            // What other files extend wins over the file's own settings, but requisites add up.
+            // Extensions by other files take precedence over the file's own settings, but requisites add up.
             own.update(more.clone());
         }
     }

@@ -17,8 +17,8 @@ pub fn render(text: &str) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// What the scanner finds Salt shows without the place when PyYAML is built with libyaml, else with the lines around it, as
-/// here; the rest in full.
+/// Salt shows errors of the scanner without the place when PyYAML is built with libyaml, else with the surrounding
+/// lines, as here; other errors are shown in full.
 fn in_salts_words(error: &yaml::Error, text: &str) -> Error {
     let problem = match error.kind {
         yaml::Kind::Scanner if error.problem == "found character '\\t' that cannot start any token" => {

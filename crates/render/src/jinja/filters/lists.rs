@@ -5,7 +5,7 @@ use jinja::{CallArgs, Error, Key, Set, State, Value};
 
 use super::{flag, text, whole};
 
-/// Returns whether Python can hash a value, as Salt asks to tell texts from lists.
+/// Returns whether Python can hash a value. Salt uses this to distinguish texts from lists.
 fn hashable(value: &Value) -> bool {
     !matches!(value, Value::List(_) | Value::Dict(_) | Value::Set(_) | Value::View(_))
 }
