@@ -14,7 +14,7 @@ pub enum Error {
     /// The system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// What was attempted: `read`, `write`, …
+        /// The attempted action: `read`, `write`, …
         action: &'static str,
         /// The path of the file.
         path: PathBuf,
@@ -24,15 +24,15 @@ pub enum Error {
     /// The server did not answer.
     #[error("failed to ask the file server for {what}")]
     Remote {
-        /// What was requested.
+        /// The requested file or list.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: RemoteError,
     },
     /// The server's answer is malformed.
     #[error("malformed answer of the file server about {what}: {reason}")]
     Answer {
-        /// What was requested.
+        /// The requested file or list.
         what: String,
         /// What is wrong with the answer.
         reason: String,

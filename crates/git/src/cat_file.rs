@@ -22,7 +22,7 @@ pub(crate) struct CatFile {
 impl CatFile {
     pub fn start(repository: &Path) -> Result<Self> {
         let mut command = command(repository);
-        // Nobody reads it, and a full pipe would block the program.
+        // It is never read, and a full pipe would block the program.
         command.args(["cat-file", "--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(Error::io("start git for", repository))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {

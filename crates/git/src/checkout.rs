@@ -10,7 +10,7 @@ use store::disk;
 use crate::tree::{Entry, Tree};
 use crate::{Error, Repository, Result};
 
-/// How often the modification time of a directory in use is renewed.
+/// The interval at which the modification time of a directory in use is renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Returns the directory with the files of a tree below `checkouts`. The first time it is created.

@@ -62,7 +62,7 @@ pub(crate) fn command(repository: &Path) -> Command {
         ("GIT_OPTIONAL_LOCKS", "0"),
     ]);
     command.env("GIT_DIR", repository);
-    // A group of its own, so that a timeout kills ssh and helpers too.
+    // A separate process group, so that a timeout kills ssh and helpers too.
     command.current_dir("/").stdin(Stdio::null()).process_group(0);
     command
 }

@@ -114,7 +114,7 @@ pub(crate) fn environment(remote: &Remote, work: &Path) -> Result<Vec<(&'static 
     Ok(variables)
 }
 
-/// The host must be in `known_hosts`, because nobody could be asked about it.
+/// The host must be in `known_hosts`, because there is no user to confirm its key.
 fn ssh(key: &str) -> String {
     let key = key.replace('\'', "'\\''");
     format!("ssh -o ConnectTimeout=30 -o NumberOfPasswordPrompts=1 -o IdentitiesOnly=yes -i '{key}'")

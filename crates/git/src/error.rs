@@ -21,7 +21,7 @@ pub enum Error {
     /// The system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// What was attempted: `read`, `write`, …
+        /// The attempted action: `read`, `write`, …
         action: &'static str,
         /// The path of the file.
         path: PathBuf,

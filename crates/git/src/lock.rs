@@ -66,7 +66,7 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 /// The third line of a lock that a person set.
 const BY_HAND: &str = "manual";
 
-/// Locks that this process holds, to recognise those that an earlier process with the same pid left.
+/// Locks that this process holds. They distinguish its locks from those of an earlier process with the same pid.
 static OWN_LOCKS: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
 
 fn ours<T>(with: impl FnOnce(&mut HashSet<PathBuf>) -> T) -> T {
@@ -112,7 +112,7 @@ struct Facts {
     age: Duration,
 }
 
-/// What to do about an existing lock.
+/// The treatment of an existing lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Respect,
@@ -138,7 +138,7 @@ fn judge(holder: &Holder, facts: Facts, global: bool) -> Verdict {
 }
 
 impl Lock<'_> {
-    /// Takes the lock. Returns `None` if somebody else holds it, which is logged.
+    /// Takes the lock. Returns `None` if another process holds it, which is logged.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -150,8 +150,8 @@ impl Lock<'_> {
         Ok(held)
     }
 
-    /// Sets the lock for a person: it stays until it is cleared. Returns Salt's message, or `None` if somebody holds the
-    /// lock.
+    /// Sets the lock for an operator: it stays until it is cleared. Returns Salt's message, or `None` if the lock is
+    /// held already.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -167,7 +167,7 @@ impl Lock<'_> {
         }))
     }
 
-    /// Removes the lock, whoever holds it. Returns Salt's message, or `None` if there was none.
+    /// Removes the lock, no matter which process holds it. Returns Salt's message, or `None` if there was none.
     ///
     /// # Errors
     /// Salt's message, if the file cannot be removed.

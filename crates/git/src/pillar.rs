@@ -30,7 +30,7 @@ pub struct PillarDir {
     pub path: PathBuf,
     /// Its environment.
     pub env: String,
-    /// True if it is mounted at another path, so it has no top file of its own.
+    /// True if it is mounted at another path, so it has no top file.
     pub mounted: bool,
 }
 

@@ -115,8 +115,8 @@ const MAX_ERRORS: u64 = 64 << 10;
 /// Runs a program until it ends or times out, and returns its output.
 fn run(mut command: Command, name: &'static str, timeout: Duration) -> Result<Vec<u8>> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // What the program writes is closed to other users. Git's own option for that, core.sharedRepository, would give the
-    // directories the set-group-ID bit as well.
+    // The files that the program writes are closed to other users. Git's own option for that, core.sharedRepository,
+    // would give the directories the set-group-ID bit as well.
     let mut child = rt::umask::with(0o027, || command.spawn()).map_err(Error::io("start", Path::new("git")))?;
     let group = child.id().cast_signed();
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
@@ -152,7 +152,7 @@ fn collect(from: &mpsc::Receiver<Vec<u8>>, deadline: Instant) -> Option<Vec<u8>>
     }
 }
 
-/// Reads a pipe to its end in a thread of its own, and discards what exceeds the limit.
+/// Reads a pipe to its end in a separate thread, and discards what exceeds the limit.
 fn drain(pipe: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

@@ -66,7 +66,7 @@ pub struct Remote {
     pub name: Option<String>,
     /// The branch that is the environment `base`.
     pub base: String,
-    /// The branch for every environment without a branch of its own.
+    /// The branch for every environment that has no branch.
     pub fallback: String,
     /// The mountpoint.
     pub mountpoint: String,

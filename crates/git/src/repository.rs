@@ -275,7 +275,7 @@ impl Repository {
         let repository = fresh.path().join("repository");
         self.git.create(&repository)?;
         self.fetch_into(&repository)?;
-        // Not atomic: for a moment there is no copy. Readers that are running keep their open files.
+        // Not atomic: there is briefly no copy. Readers that are running keep their open files.
         store::disk::remove_tree(place)?;
         std::fs::rename(&repository, place).map_err(Error::io("put in place", place))?;
         self.forget_readers();
@@ -445,11 +445,11 @@ impl Repository {
         readers.generation += 1;
         let old = std::mem::take(&mut readers.idle);
         drop(readers);
-        // Stopping them takes a moment.
+        // Stopping them takes some time.
         drop(old);
     }
 
-    /// Stops idle readers, and forgets the trees of old commits.
+    /// Stops idle readers, and drops the trees of old commits.
     fn tidy(&self) {
         let mut readers = self.readers();
         readers.idle.retain(|(_, since)| since.elapsed() < IDLE);
@@ -501,7 +501,7 @@ fn remove_dead_locks(repository: &Path, message: &str) -> bool {
 
 /// Returns whether git reports a damaged copy, and not a problem of the remote.
 fn tells_of_damage(message: &str) -> bool {
-    // What the remote reports is its own problem. Rebuilding the copy would not help.
+    // An error that the remote reports is its own problem. Rebuilding the copy would not help.
     let own = message.lines().filter(|line| !line.starts_with("remote:"));
     let signs = [
         "not a git repository",

@@ -136,7 +136,7 @@ impl Trees {
         self.load_at(objects, oid, 0)
     }
 
-    /// Forgets trees that are no longer in use.
+    /// Drops trees that are no longer in use.
     pub fn tidy(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, tree| tree.strong_count() > 0);
     }

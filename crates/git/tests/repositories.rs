@@ -18,7 +18,7 @@ fn git(repository: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A remote somebody else would keep.
+/// A remote repository.
 struct Source {
     path: PathBuf,
     time: u64,
@@ -171,11 +171,11 @@ fn a_damaged_copy_is_rebuilt() {
     let repository = &group.repositories()[0];
     let place = repository.places().cachedir.clone();
     let blobs = Blobs::new(group.root().join("blobs"));
-    // What Salt left there, or a copy that was interrupted at its first moment.
+    // The remains of Salt, or of a copy that was interrupted at its very beginning.
     std::fs::create_dir_all(place.join(".git")).unwrap();
     assert_eq!(group.fetch(repository), Some(Fetched::Changed));
     assert_eq!(content(&blobs, repository, "master", "a").as_deref(), Some("one"));
-    // An object that is lost is noticed by whoever needs it.
+    // A lost object is noticed when it is needed.
     let second = source.commit("master", &[("100644", "a", "two")]);
     group.fetch(repository);
     let object = |oid: &str| place.join("objects").join(&oid[..2]).join(&oid[2..]);
@@ -343,7 +343,7 @@ fn invalid_options_are_refused_in_salts_words() {
     let twice = [Value::from("file:///a"), "file:///a".into()];
     let error = Group::new(Role::GitFs, &twice, &options(Map::new()), Path::new("/none")).err().unwrap();
     assert!(error.to_string().contains("conflicting cachedirs: file:///a, file:///a. Resolve this using"), "{error}");
-    // Salt warns about such URLs and goes on with the others.
+    // Salt warns about such URLs and continues with the others.
     let odd = [Value::from("/srv/a"), "ext::sh -c id".into(), "file:///a".into()];
     let group = Group::new(Role::GitFs, &odd, &options(Map::new()), Path::new("/none")).unwrap();
     assert_eq!(group.repositories().len(), 1);
@@ -465,7 +465,7 @@ fn passwords_reach_only_the_remote() {
         let found = Command::new("grep").args(["-r", "geheim"]).arg(dir.path()).output().unwrap();
         assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
     }
-    // Without a password nobody is asked for one.
+    // Without a password there is no prompt for one.
     let group = group(vec![format!("http://{address}/a.git").into()], dir.path(), Map::new());
     let error = group.repositories()[0].fetch().unwrap_err().chain();
     assert!(error.contains("could not read Username") || error.contains("Authentication failed"), "{error}");

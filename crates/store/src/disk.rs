@@ -1,4 +1,4 @@
-//! Reads and writes files so that nobody ever sees half of one.
+//! Reads and writes files atomically, so that no reader sees half of one.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -12,7 +12,7 @@ use wire::msgpack::{Decode, Packing, pack, unpack};
 
 use crate::{Error, Result};
 
-/// How a file is written.
+/// The options for writing a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Writing {
     /// Permission bits, regardless of the umask.
@@ -184,7 +184,7 @@ pub fn close_to_others(directory: &Path, through: bool) -> Result<()> {
     take_away(directory, found.mode(), if through { OTHER_USERS & !0o001 } else { OTHER_USERS })?;
     for name in names(directory)? {
         let path = directory.join(name);
-        // An entry may vanish meanwhile.
+        // An entry may vanish in the meantime.
         let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
         if found.is_dir() || found.is_file() {
             take_away(&path, found.mode(), OTHER_USERS)?;

@@ -61,14 +61,14 @@ impl DropFile {
     /// An empty file, as written by 3006, is for whichever master looks first.
     pub fn take(&self, master_id: &str) -> Result<Dropped> {
         let path = self.path();
-        // A link must not count: whoever can make one could point it at any private file of the master.
+        // A link must not count: a user who can make one could point it at any private file of the master.
         let metadata = match std::fs::symlink_metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Dropped::Nothing),
             Err(error) => return Err(Error::io("read the mode of", &path)(error)),
         };
         if metadata.mode() != MODE {
-            // 3006 removes the file whatever its mode, so that it is not reported again and again.
+            // 3006 removes the file whatever its mode, so that it is not reported repeatedly.
             if self.layout == Layout::Until3007 && metadata.len() == 0 {
                 disk::remove(&path)?;
             }

@@ -11,7 +11,7 @@ pub enum Error {
     /// The system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// What was attempted: `read`, `write`, …
+        /// The attempted action: `read`, `write`, …
         action: &'static str,
         /// The path of the file.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum Error {
     /// A string that must not become part of a path.
     #[error("{what} {name:?} is not a valid file name")]
     BadName {
-        /// What the string is: `token`, `bank`, …
+        /// The kind of string: `token`, `bank`, …
         what: &'static str,
         /// The string, shortened.
         name: String,

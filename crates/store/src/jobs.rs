@@ -40,7 +40,7 @@ pub struct JobReturn {
     pub retcode: Option<Value>,
     /// The minion's `success` flag, if it sent one.
     pub success: Option<Value>,
-    /// The outputter that the minion asked for.
+    /// The outputter that the minion requested.
     pub out: Option<Value>,
 }
 
@@ -414,7 +414,7 @@ impl JobReturn {
         pack_entries(&self.entries(), Packing::Bin)
     }
 
-    /// Like `packed`, without `out`, which has a file of its own in Salt's layout.
+    /// Like `packed`, without `out`, which has a separate file in Salt's layout.
     fn packed_without_out(&self) -> Vec<u8> {
         let mut entries = self.entries();
         entries.retain(|(key, _)| *key != "out");

@@ -53,7 +53,7 @@ pub enum Precondition {
     Absent,
 }
 
-/// What masters share: values by bank and key.
+/// The data that masters share: values by bank and key.
 ///
 /// A bank is a path such as `grains` or `minions/web1`; a key may be a path too. Both are refused if they are empty or absolute,
 /// or have a part that is empty, `.`, `..` or contains NUL.

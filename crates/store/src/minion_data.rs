@@ -1,8 +1,8 @@
 //! The minion data cache of a master: grains, pillar, mine.
 //!
-//! 3008 keeps each in a bank of its own (`grains/<id>.p`, `pillar/<id>.p`, `mine/<id>.p`). 3006 and 3007 keep grains and pillar
-//! together in `minions/<id>/data.p`, with the mine beside it. One layout is written, both are read, so that targeting
-//! continues to work after an upgrade. Maps that are not large are cached in memory until their file changes.
+//! 3008 keeps each in a separate bank (`grains/<id>.p`, `pillar/<id>.p`, `mine/<id>.p`). 3006 and 3007 keep grains and
+//! pillar together in `minions/<id>/data.p`, with the mine beside it. One layout is written, both are read, so that
+//! targeting continues to work after an upgrade. Maps that are not large are cached in memory until their file changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -173,7 +173,7 @@ impl MinionDataCache {
         // Files that the minion pushed are in the same directory and stay.
         let _ = std::fs::remove_dir(self.old_directory(id));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever gets the id next must not be matched by cached data of this minion.
+        // The next minion with this id must not be matched by cached data of this one.
         read.retain(|path, _| path.exists());
         Ok(())
     }

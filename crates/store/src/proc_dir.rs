@@ -112,7 +112,7 @@ fn process_of(note: &Map) -> Option<i32> {
     note.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0)
 }
 
-/// Returns whether a process exists, whoever it belongs to.
+/// Returns whether a process exists, no matter which user owns it.
 fn is_running(pid: i32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// The number of chunks that are requested at once.
 const IN_FLIGHT: usize = 8;
 
-/// How often a chunk is requested if the answer is malformed.
+/// The number of requests for a chunk if the answer is malformed.
 const ATTEMPTS: usize = 4;
 
 /// The largest accepted chunk, unpacked, in bytes.
@@ -102,7 +102,7 @@ impl Output {
 }
 
 impl FileClient {
-    /// Downloads a file. If its server is lost meanwhile, the download starts over once, perhaps from another server.
+    /// Downloads a file. If its server is lost during the download, it starts over once, perhaps from another server.
     pub(super) async fn download(&self, wanted: &FileRequest<'_>, target: &Target) -> Result<()> {
         match self.download_once(wanted, target).await {
             Err(Error::Remote { what, source }) => {
@@ -115,7 +115,7 @@ impl FileClient {
 
     async fn download_once(&self, wanted: &FileRequest<'_>, target: &Target) -> Result<()> {
         let output = target.open()?;
-        // Alone: only its length shows which offsets the others have. Salt's masters do not tell their chunk size.
+        // Alone: only its length shows which offsets the others have. Salt's masters do not report their chunk size.
         let first = self.piece(wanted, 0).await?;
         let size = first.len() as u64;
         write(&output, target, first, 0)?;

@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 use crate::{FileServer, RemoteError};
 
-/// How to unpack an answer.
+/// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Text becomes strings.
@@ -33,7 +33,7 @@ impl Remote for LocalRemote {
     fn call(&self, load: Map, _: Reply) -> Pin<Box<dyn Future<Output = Result<Value, RemoteError>> + Send + '_>> {
         let server = Arc::clone(&self.0);
         Box::pin(async move {
-            // Without a master nobody else updates the repositories.
+            // Without a master no other process updates the repositories.
             server.fetch_due();
             server.request(&load)?.ok_or_else(|| "the file server does not know this request".into())
         })

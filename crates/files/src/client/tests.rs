@@ -23,7 +23,7 @@ struct Counting {
     garbled: AtomicUsize,
     /// The number of chunks after the first that are not answered any more.
     lost: AtomicUsize,
-    /// What a file is replaced by when its first chunk is requested.
+    /// The content that replaces a file when its first chunk is requested.
     becomes: Mutex<Option<(PathBuf, Vec<u8>)>>,
 }
 

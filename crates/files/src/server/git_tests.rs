@@ -276,7 +276,7 @@ fn thousands_of_requests_start_no_program() {
         }
     };
     ask_all();
-    // What is in use suffices now: the repository itself may be gone.
+    // The extracted files suffice now: the repository itself may be gone.
     let mut places = std::fs::read_dir(small.root.join("cache/gitfs")).unwrap().map(|entry| entry.unwrap().path());
     let place = places.find(|path| path.join("_/HEAD").exists()).unwrap();
     std::fs::rename(&place, small.root.join("away")).unwrap();

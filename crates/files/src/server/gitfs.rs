@@ -41,7 +41,7 @@ type Listed = Option<Oid>;
 
 /// The backend's name.
 pub const NAME: &str = "gitfs";
-/// Contents that nobody has requested for this time are removed; if they are needed again, they are extracted again.
+/// Contents that were not requested for this time are removed; if they are needed again, they are extracted again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 const SWEEP: Duration = Duration::from_secs(3600);
 const MAX_HASHES: usize = 200_000;
@@ -85,7 +85,7 @@ impl GitFs {
         let repository = &self.group.repositories()[number];
         let snapshot = repository.snapshot();
         let mut view = self.views[number].lock().unwrap_or_else(PoisonError::into_inner);
-        // A remote without references yet has no environments, and is looked at again.
+        // A remote without references yet has no environments, and is checked again.
         if !Arc::ptr_eq(&view.snapshot, &snapshot) || view.envs.is_empty() {
             view.envs = Arc::new(repository.remote.envs(snapshot.names()));
             view.snapshot = Arc::clone(&snapshot);

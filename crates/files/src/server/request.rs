@@ -33,7 +33,7 @@ impl FileServer {
         Ok(found.map_or_else(|| map! { "path" => "", "rel" => "" }, |found| found.to_map()).into())
     }
 
-    /// Returns hash and `stat` of a file: an empty string if it has no hash, an empty map if it vanished meanwhile.
+    /// Returns hash and `stat` of a file: an empty string if it has no hash, an empty map if it has vanished.
     fn answer_hash(&self, load: &Map) -> Result<(Value, Value)> {
         let found = path(load).zip(env(load)).map_or(Ok(None), |(path, env)| self.find(&path, &env))?;
         let Some(found) = found else { return Ok(("".into(), Value::Null)) };

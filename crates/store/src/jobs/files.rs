@@ -83,7 +83,7 @@ impl Files {
         Ok(stored)
     }
 
-    /// Writes the outputter first, so that whoever sees the return sees all of it.
+    /// Writes the outputter first, so that a reader who sees the return sees all of it.
     fn commit(&self, directory: &Path, returned: &JobReturn) -> Result<Stored> {
         if let Some(out) = &returned.out {
             disk::write_value(&directory.join(OUT), out, Writing::SHARED)?;

@@ -31,9 +31,9 @@ impl Files {
 
     fn clean_job(&self, job: &Path, keep: Duration, now: SystemTime, cleaned: &mut Cleaned) {
         let jid = job.join("jid");
-        // Salt looks at the modification time of this file. That of the directory changes with each return.
+        // Salt checks the modification time of this file. That of the directory changes with each return.
         let count = match jid.is_file() {
-            // The directory is created a moment before the file, so a young one may be a job that is being published.
+            // The directory is created shortly before the file, so a young one may be a job that is being published.
             false if !older(job, CREATION_TIME, now) => return,
             false => &mut cleaned.broken,
             true if older(&jid, keep, now) => &mut cleaned.old,
@@ -46,7 +46,7 @@ impl Files {
     }
 }
 
-/// How long a job's directory may lack the file that names the job.
+/// The time for which a job's directory may lack the file that names the job.
 const CREATION_TIME: Duration = Duration::from_secs(60);
 
 fn older(path: &Path, keep: Duration, now: SystemTime) -> bool {

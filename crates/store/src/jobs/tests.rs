@@ -71,7 +71,7 @@ fn a_return_interrupted_by_a_crash_can_be_retried() {
     let f = fixture();
     f.jobs.prepare(JID, false).unwrap();
     std::fs::create_dir(f.jobs.directory(JID).join("web1")).unwrap();
-    // What a process leaves that is killed between the directory and the rename.
+    // The remains of a process that was killed between the directory and the rename.
     std::fs::write(f.jobs.directory(JID).join("web1/.tmpXYZ"), "half").unwrap();
     assert_eq!(f.jobs.returns(JID).unwrap(), []);
     assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);

@@ -83,7 +83,7 @@ impl RootsFs {
 
     /// Returns the directories of an environment in order; none for an unknown one.
     ///
-    /// Without an entry of its own, an environment gets the directories of `__env__`, with its name inserted. The name comes from
+    /// An environment without an entry gets the directories of `__env__`, with its name inserted. The name comes from
     /// the requester, so it must not lead elsewhere.
     fn directories(&self, env: &str) -> Vec<PathBuf> {
         if let Some(directories) = self.roots.get(env) {

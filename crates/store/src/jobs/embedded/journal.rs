@@ -165,7 +165,7 @@ fn read_record(content: &[u8]) -> Option<(Change, &[u8])> {
         return None;
     }
     let record = content.get(HEADER..HEADER + length)?;
-    // The checksum detects a torn write; nobody who can write here needs to be kept out.
+    // The checksum detects a torn write; it is no protection against other writers.
     if crc32fast::hash(record) as usize != sum {
         return None;
     }

@@ -25,7 +25,7 @@ use rows::Rows;
 /// The number of rows that one transaction removes during a cleanup.
 const SLICE: usize = 4096;
 
-/// How many bytes of a scan are in memory at once.
+/// The number of bytes of a scan that are in memory at once.
 const PAGE: usize = 4 << 20;
 
 /// The job cache of a master in a single file.

@@ -26,7 +26,7 @@ const MAX_UNFLUSHED: usize = 128 << 20;
 // counted.
 const ROW: usize = 64;
 
-/// How long to wait for a master that still holds the directory while it stops.
+/// The timeout for a master that still holds the directory while it stops.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A key and its value.
@@ -62,7 +62,7 @@ struct Recent {
     journals: u64,
     bytes: usize,
     frozen_bytes: usize,
-    /// What a visitor has read of the journal.
+    /// The part of the journal that a visitor has read.
     seen: HashMap<PathBuf, (u64, SystemTime)>,
 }
 
@@ -78,7 +78,8 @@ impl Rows {
         disk::make_directory(directory)?;
         let ownership = own(directory)?;
         let base = DatabaseFile::open(&directory.join("jobs.redb"))?;
-        // What a killed master left. The order matters: first the database, synced, then the journal goes.
+        // The journals that a killed master left. The order matters: first the database is synced, then the journal is
+        // removed.
         let mut left = Vec::new();
         let damaged = Journal::replay(directory, |change| left.push(change))?;
         if !left.is_empty() {
@@ -148,14 +149,14 @@ impl Rows {
             self.base.change(|table| insert(table, rows()))?;
             return Ok(());
         };
-        // Journal first: a reader must never see, and a minion never be told of, what a crash would take back.
+        // Journal first: a reader must never see, and a minion never be sent, what a crash would take back.
         journal.append(&changes)?;
         let mut recent = self.recent();
         let first = recent.fresh.is_empty();
         for (key, value) in changes {
             recent.put(key, value);
         }
-        // The callback may take locks of its own.
+        // The callback may take other locks.
         drop(recent);
         if first {
             self.notify();
@@ -190,7 +191,7 @@ impl Rows {
         }
     }
 
-    /// Writes what was stored to the database and syncs it. Others can read and store meanwhile.
+    /// Writes the pending changes to the database and syncs it. Others can still read and store.
     pub fn flush(&self) -> Result<()> {
         self.write_frozen(self.flushing.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -226,7 +227,7 @@ impl Rows {
     /// row.
     pub fn page(&self, prefix: &[u8], after: Option<&[u8]>, bytes: usize) -> Result<Page> {
         self.read_journal_of_owner()?;
-        // Memory is read first: a row that moves to the database meanwhile is found in one of the two.
+        // Memory is read first: a row that moves to the database in the meantime is found in one of the two.
         let latest = self.recent().range(prefix, after);
         let mut rows: Latest = BTreeMap::new();
         let (mut size, mut end) = (0, None);
@@ -250,8 +251,8 @@ impl Rows {
         Ok(self.page(prefix, None, usize::MAX)?.rows)
     }
 
-    /// Adds the keys that begin with `prefix` to `keys`, and removes rows in transactions of `slice` keys, so that nobody waits for
-    /// long. What is left over stays in `keys`.
+    /// Adds the keys that begin with `prefix` to `keys`, and removes rows in transactions of `slice` keys, so that
+    /// other writers do not wait for long. What is left over stays in `keys`.
     pub fn remove_below(&self, prefix: &[u8], keys: &mut Vec<Vec<u8>>, slice: usize) -> Result<()> {
         loop {
             let before = keys.len();
@@ -306,7 +307,7 @@ impl Rows {
         }
         let mut fresh = Latest::new();
         Journal::replay(&self.directory, |(key, value)| drop(fresh.insert(key, value.map(Arc::from))))?;
-        // `seen` was taken before the files were read: what is appended meanwhile is read again next time, never
+        // `seen` was taken before the files were read: changes appended since then are read again next time, never
         // missed.
         *self.recent() = Recent { fresh, seen, ..Recent::default() };
         Ok(())
@@ -323,7 +324,7 @@ impl Rows {
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        // What is not written now stays in the journal.
+        // Changes that are not written now stay in the journal.
         if let Err(error) = self.flush() {
             tracing::warn!("the job cache is written at the next start: {error}");
         }
