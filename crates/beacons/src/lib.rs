@@ -32,7 +32,7 @@ pub trait Watcher: Send {
     /// Looks once.
     fn look<'a>(&'a mut self, ctx: &'a Context) -> BoxFuture<'a, Found>;
 
-    /// Waits until there may be something new. `None` if nothing reports that: then the caller looks at intervals.
+    /// Waits until there may be something new. `None` if nothing reports that: then the caller checks at intervals.
     fn ready(&mut self) -> Option<BoxFuture<'_, ()>> {
         None
     }

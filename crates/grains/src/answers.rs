@@ -90,7 +90,7 @@ fn recall(known: &Value, file: &Value) -> Option<Output> {
     Some(Output { code: Some(code), stdout: known.get_str("stdout")?.to_owned() })
 }
 
-/// The attributes that tell whether a program's file was replaced.
+/// The attributes that show whether a program's file was replaced.
 fn identity(program: &Path) -> Option<Value> {
     let meta = std::fs::metadata(program).ok()?;
     // The inode changes when a package replaces the file, the times when it is edited in place.

@@ -89,7 +89,7 @@ fn of_machine(machine: &Machine, opts: &Map) -> Map {
     let v6 = network::addresses(&interfaces, false, true);
     let reverse = opts.get("enable_fqdns_grains").is_none_or(Value::truthy);
     let reverse = reverse.then(|| v4.into_iter().chain(v6).collect());
-    // Started first: the resolver is slow, and everything else runs meanwhile.
+    // Started first: the resolver is slow, and everything else runs at the same time.
     let lookups = names::Lookups::start(hostname, reverse);
 
     let hardware = hardware::hardware(machine);

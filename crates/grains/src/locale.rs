@@ -28,7 +28,7 @@ fn language(locale: &str) -> (String, String) {
     }
     let short: String = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     let encoding = match short.as_str() {
-        // What Python's table of aliases gives for a locale without an encoding.
+        // The result of Python's table of aliases for a locale without an encoding.
         "" => "ISO8859-1".into(),
         "utf8" => "UTF-8".into(),
         other => other.strip_prefix("iso8859").map_or_else(|| encoding.to_owned(), |part| format!("ISO8859-{part}")),

@@ -167,7 +167,7 @@ impl Machine {
 fn wait_for(mut child: Child, limit: Duration) -> Option<Output> {
     let printed = read_until(&mut child, Instant::now() + limit);
     if printed.is_none() {
-        // It may have ended meanwhile, which is just as good.
+        // It may have ended in the meantime, which is just as good.
         let _ = child.kill();
     }
     // Always waited for, or it would stay a zombie.

@@ -39,16 +39,16 @@ impl Lookups {
         in_background(move || {
             let fqdn = system::canonical_name(&host).unwrap_or(host);
             let addresses = addresses_of(&fqdn);
-            // Nobody waits any more after the timeout.
+            // After the timeout there is no receiver any more.
             let _ = sender.send(Named { fqdn, addresses });
         });
         let reverse = addresses.map(names_of);
-        // The deadline counts from here; the other grains are collected meanwhile.
+        // The deadline counts from here; the other grains are collected at the same time.
         Lookups { hostname, deadline: Instant::now() + LIMIT, named, reverse }
     }
 
-    /// Returns the grains, and waits for the answers until the timeout. `has_v4` and `has_v6` tell which types of addresses the
-    /// machine has at all.
+    /// Returns the grains, and waits for the answers until the timeout. `has_v4` and `has_v6` are the types of
+    /// addresses that the machine has at all.
     pub fn finish(self, has_v4: bool, has_v6: bool) -> Map {
         let named = self.named.recv_timeout(left(self.deadline)).unwrap_or_else(|_| {
             tracing::warn!("the name of this host was not resolved within {LIMIT:?}; taking {}", self.hostname);
@@ -72,7 +72,7 @@ fn names_of(addresses: Vec<IpAddr>) -> Receiver<Option<String>> {
             let next = || open.lock().map_or(None, |mut addresses| addresses.next());
             while let Some(address) = next() {
                 if sender.send(full_name_of(address)).is_err() {
-                    // Nobody waits any more.
+                    // There is no receiver any more.
                     return;
                 }
             }

@@ -270,7 +270,7 @@ fn gateway4(routes: &str) -> Value {
     }
 }
 
-/// The flag of a route that only refuses; the kernel has such a default route of its own.
+/// The flag of a route that only refuses; the kernel itself adds such a default route.
 const REJECT: u32 = 0x0200;
 
 fn gateway6(routes: &str) -> Value {

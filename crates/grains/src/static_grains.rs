@@ -37,7 +37,7 @@ pub fn from_file(opts: &Map) -> Map {
     }
 }
 
-/// How grains are merged.
+/// The settings for merging grains.
 pub struct Filter {
     blacklist: Vec<Pattern>,
     deep: bool,

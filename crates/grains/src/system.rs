@@ -34,7 +34,7 @@ pub fn name_of(address: IpAddr) -> Option<String> {
     let socket = SockaddrStorage::from(std::net::SocketAddr::new(address, 0));
     let mut name = [0 as libc::c_char; libc::NI_MAXHOST as usize];
     #[expect(unsafe_code, reason = "getnameinfo has no safe wrapper")]
-    // SAFETY: the address is valid for its length, and the buffer for the length told; it ends with NUL on success.
+    // SAFETY: the address is valid for its length, and the buffer for the given length; it ends with NUL on success.
     unsafe {
         let length = name.len() as libc::socklen_t;
         let none = std::ptr::null_mut();

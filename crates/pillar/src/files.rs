@@ -21,7 +21,7 @@ pub(crate) struct Files<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sls {
     pub path: PathBuf,
-    /// Whether it is the `init.sls` of a directory.
+    /// True if it is the `init.sls` of a directory.
     pub is_init: bool,
 }
 

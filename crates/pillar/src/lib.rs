@@ -44,7 +44,7 @@ pub struct Compiler {
     excluded: Vec<String>,
     options: Map,
     limits: render::Limits,
-    /// Whether the options change Jinja's delimiters, so that a template cannot be recognised by the default ones.
+    /// True if the options change Jinja's delimiters, so that a template cannot be recognised by the default ones.
     own_marks: bool,
     known: read::FileCache,
     world: Arc<dyn World>,

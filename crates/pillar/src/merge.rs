@@ -3,7 +3,7 @@
 use value::python::equal;
 use value::{Map, Value};
 
-/// How two maps are merged (option `pillar_source_merging_strategy`).
+/// The strategies for merging two maps (option `pillar_source_merging_strategy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Maps are merged recursively; for anything else the second value wins.

@@ -26,7 +26,7 @@ struct Stamp {
     len: u64,
 }
 
-/// What is cached of a file.
+/// The cached form of a file.
 #[derive(Clone)]
 enum Cached {
     /// Its text, which is rendered for each minion.

@@ -263,7 +263,7 @@ fn below(key: &Option<String>, content: Map) -> Map {
     key.split(':').rev().fold(content, |inner, part| value::map! { part => inner })
 }
 
-/// Returns the parts of the directory a file lies in.
+/// Returns the parts of the name of a file's directory.
 fn package(name: &str, is_init: bool) -> Vec<&str> {
     let mut parts: Vec<&str> = name.split('.').collect();
     if !is_init {

@@ -156,7 +156,7 @@ fn files_below_a_directory_become_values() {
     assert_eq!(rendered.get("plain"), Some(&"text".into()), "{rendered:?}");
 }
 
-/// What the real Salt makes of the same files.
+/// The result of the real Salt for the same files.
 #[test]
 fn listed_files_are_laid_over_each_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -204,7 +204,7 @@ fn a_minion_gets_only_the_external_pillars_it_may_ask_for() {
     assert_eq!(allowed, map! { "mine" => vec!["webs"] });
 }
 
-/// What git does: files of another directory, with their own top file.
+/// Stands in for git: files of another directory, with their own top file.
 struct Checkout(std::path::PathBuf);
 
 impl External for Checkout {

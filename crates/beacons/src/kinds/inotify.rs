@@ -140,7 +140,7 @@ impl Notifier {
     /// Waits for an event.
     pub async fn ready(&self) {
         if self.reports.readable().await.is_err() {
-            // Without a working descriptor there will be no event: the caller's interval goes on alone.
+            // Without a working descriptor there will be no event: only the caller's interval remains.
             std::future::pending().await
         }
     }

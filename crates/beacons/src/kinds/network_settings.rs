@@ -97,7 +97,7 @@ fn all(root: &Path) -> Interfaces {
 }
 
 fn of_interface(directory: &Path, name: &str) -> Map {
-    // What Salt's library returns for every interface.
+    // The facts that Salt's library returns for every interface.
     let mut facts = map! { "ifname" => name, "family" => 0 };
     for (attribute, file) in FILES.iter().filter(|(_, file)| !file.is_empty()) {
         // Some files cannot be read while an interface is down.

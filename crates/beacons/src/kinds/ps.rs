@@ -31,7 +31,7 @@ fn names() -> Result<BTreeSet<String>, String> {
         if !entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
-        // A process may end meanwhile.
+        // A process may end in the meantime.
         let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
         let name = name.trim_end_matches('\n').to_owned();
         let command = std::fs::read(path.join("cmdline")).unwrap_or_default();

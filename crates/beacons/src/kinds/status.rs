@@ -15,7 +15,7 @@ pub const KIND: Kind = Kind {
     watch: |config| Box::new(Status(config.clone())),
 };
 
-/// What is reported by default.
+/// The functions that are reported by default.
 const USUAL: [&str; 5] = ["loadavg", "cpustats", "meminfo", "vmstats", "time"];
 
 struct Status(Value);

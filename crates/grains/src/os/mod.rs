@@ -177,7 +177,7 @@ fn older_rules(machine: &Machine, grains: &mut Map, release: Option<&OsRelease>)
         quirks::suse_product(grains, release);
     }
     let os = grains.get_str("os").unwrap_or_default().to_owned();
-    // The table has the last word over what os-release said.
+    // The table takes precedence over os-release.
     grains.insert("os_family", tables::look_up(tables::FAMILIES, &os).map_or(os, str::to_owned));
 }
 

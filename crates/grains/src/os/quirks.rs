@@ -110,7 +110,7 @@ fn suse_release(grains: &mut Map, text: &str) {
     }
     if !patch.is_empty() {
         version = format!("{version}.{patch}");
-        // SLES 11 names its service pack in a file of its own only.
+        // SLES 11 names its service pack in a separate file only.
         if !codename.is_empty() && !codename.contains(&format!("SP{patch}")) {
             codename = format!("{codename} SP{patch}");
         }

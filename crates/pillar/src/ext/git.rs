@@ -15,7 +15,8 @@ use super::{External, ExternalCall};
 pub struct GitExternal {
     options: Map,
     cachedir: PathBuf,
-    /// Whether to fetch a remote when it is first needed, because on a minion without a master nobody else does.
+    /// True if a remote is fetched when it is first needed, because on a minion without a master nothing else fetches
+    /// it.
     fetches: bool,
     known: Mutex<Vec<(Value, Arc<GitPillar>)>>,
     /// The time at which each remote was last fetched on demand, by its id.
@@ -106,8 +107,7 @@ impl GitExternal {
     /// Fetches a remote that is needed now. Others that need it wait too, instead of compiling without it.
     fn fetch_needed(&self, source: &GitPillar, repository: &Repository) {
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-        // Checked again under the lock: whoever waited for it finds that another request has just fetched the remote,
-        // or failed to.
+        // Checked again under the lock: another request may have just fetched the remote, or failed to.
         let lately = fetched.get(repository.id()).is_some_and(|at| at.elapsed() < PAUSE);
         if lately || !(self.fetches || is_empty(repository)) {
             return;

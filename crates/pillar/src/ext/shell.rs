@@ -45,8 +45,8 @@ pub fn with_id(command: &str, id: &str) -> Result<String, String> {
     Ok(line)
 }
 
-/// What nests quotes, or has its words read a second time: substitutions, here documents, arithmetic (in which bash runs
-/// what stands in the index of an array, quoted or not), and `eval`.
+/// The words that nest quotes, or have their words read a second time: substitutions, here documents, arithmetic (in
+/// which bash runs the index of an array, quoted or not), and `eval`.
 const NESTING: [&str; 9] = ["`", "$(", "${", "$[", "<<", "$'", "((", "[[", "eval"];
 
 /// Returns whether a character has no meaning to a shell.

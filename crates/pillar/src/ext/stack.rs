@@ -10,7 +10,7 @@ use value::{Map, Value, map};
 
 use super::ExternalCall;
 
-/// How a value is merged with the existing one.
+/// The strategies for merging a value with the existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strategy {
     Overwrite,
@@ -200,7 +200,7 @@ fn merge(mut stack: Map, mut entry: Map, depth: usize) -> Result<Map, String> {
             continue;
         };
         let (mut below, mut above) = (std::mem::take(present), value);
-        // What is there takes precedence, so the two swap their roles.
+        // The existing value takes precedence, so the two swap their roles.
         if strategy == Strategy::MergeFirst {
             (below, above) = (cleaned(above, 0), below);
         }
