@@ -1,4 +1,4 @@
-//! What templates are compiled and rendered with.
+//! The environment: templates are compiled and rendered with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -63,9 +63,9 @@ pub enum TagKind {
 /// Options, filters, tests, globals and the loader; templates are compiled against it and keep it.
 #[derive(Clone)]
 pub struct Environment {
-    /// How tags are written.
+    /// The delimiters of tags.
     pub syntax: Syntax,
-    /// How undefined values behave.
+    /// The behaviour of undefined values.
     pub undefined: UndefinedKind,
     /// Refuses attributes that begin with an underscore, and ranges of more than 100,000 numbers.
     pub sandbox: bool,

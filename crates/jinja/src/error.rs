@@ -1,4 +1,4 @@
-//! What goes wrong while a template is read or rendered, with Python's class names and texts.
+//! The errors of parsing and rendering, with Python's class names and texts.
 
 use std::fmt;
 

@@ -75,7 +75,7 @@ fn range(call: &mut CallArgs) -> Result<Value, Error> {
     let offset = usize::from(given == 1);
     for (at, value) in call.args.iter().enumerate() {
         numbers[at + offset] = match value {
-            // A bound beyond 64 bits always exceeds the sandbox's range, so that no error of its own is needed.
+            // A bound beyond 64 bits always exceeds the sandbox's range, so that no separate error is needed.
             Value::Big(_) => return Err(too_big()),
             other => other.as_i64().ok_or_else(|| {
                 let name = other.type_name();

@@ -35,7 +35,7 @@ fn values_are_shared() {
     assert_eq!(render("{{ {1: 'a'}[True] }} {{ {1: 'a'}[1.0] }}"), "a a");
 }
 
-/// A value that tells how many of its copies live.
+/// A value that counts its living copies.
 struct Probe {
     _copy: Arc<()>,
 }
@@ -48,7 +48,8 @@ impl Object for Probe {
 
 #[test]
 fn nothing_of_a_rendering_with_macros_is_left_behind() {
-    // Each source makes a cycle of its own kind: through the context, a shared cell, a loop, an import, a scoped block.
+    // Each source makes a different kind of cycle: through the context, a shared cell, a loop, an import, a scoped
+    // block.
     let library = "{% set kept = probe %}{% macro shout() %}{{ kept and 'x' }}{% endmacro %}";
     let env = environment(&[("lib", library)]);
     for source in [
@@ -77,7 +78,7 @@ fn sets_change_in_place() {
     };
     assert_eq!(with_set("{{ s.difference_update([1, 1], [9]) }} {{ s }}"), "None {2, 3}");
     assert_eq!(with_set("{% do s.intersection_update([3, 2], [2]) %}{{ s }}"), "{2}");
-    // What occurs twice in the argument counts once.
+    // Items that occur twice in the argument count once.
     assert_eq!(with_set("{% do s.symmetric_difference_update([3, 3, 4]) %}{{ s }}"), "{1, 2, 4}");
     assert_eq!(with_set("{{ s.symmetric_difference([3, 3]) }} {{ s.issubset([1, 2, 3, 4]) }}"), "{1, 2} True");
     let refused = with_set("{{ s.difference_update(x=1) }}");

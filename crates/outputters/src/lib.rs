@@ -1,7 +1,7 @@
 //! Outputters: format results for the screen.
 //!
-//! Each is a file of its own and returns what Salt's outputter of that name returns, byte for byte; the table test at the end
-//! compares them with recorded output. [`display`] prints, to the screen or to `--out-file`.
+//! Each has its own file and returns what Salt's outputter of that name returns, byte for byte; the table test at the
+//! end compares them with recorded output. [`display`] prints, to the screen or to `--out-file`.
 
 mod color;
 mod highstate;

@@ -76,7 +76,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings from the merged options; `terminal` tells whether standard output is one.
+    /// Reads the settings from the merged options; `terminal` is true if standard output is a terminal.
     pub fn from_options(options: &Map, terminal: bool) -> Self {
         let flag = |name: &str, preset: bool| options.get(name).map_or(preset, Value::truthy);
         // `--force-color` wins over everything, even over `--no-color`.

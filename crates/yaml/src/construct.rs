@@ -106,7 +106,7 @@ impl Constructor<'_> {
             "omap" => self.pairs(id, "while constructing an ordered map")?,
             "pairs" => self.pairs(id, "while constructing pairs")?,
             "set" => {
-                // A set has no type of its own in `Value`; it becomes a list, as on the wire.
+                // `Value` has no type for sets; a set becomes a list, as on the wire.
                 let keys = self.mapping(id)?.into_iter().map(|(key, _)| key);
                 Built::Whole(Value::List(keys.collect()))
             }
@@ -509,7 +509,7 @@ fn int_of(text: &str) -> Result<Value, String> {
     let negative = digits.starts_with('-');
     let digits = digits.strip_prefix(['-', '+']).unwrap_or(&digits);
     let number = match digits {
-        // The IndexError of PyYAML, which looks at the first character without asking whether there is one.
+        // The IndexError of PyYAML, which reads the first character without checking that there is one.
         "" => return Err("string index out of range".into()),
         "0" => BigInt::from(0),
         _ if digits.starts_with("0b") => in_base(&digits[2..], 2)?,

@@ -30,13 +30,14 @@ pub enum Flow {
 pub struct Style {
     /// Which containers are in flow style.
     pub flow: Flow,
-    /// Whether maps are sorted by key, as far as their keys can be compared; PyYAML's default. Ordered maps are not sorted.
+    /// True if maps are sorted by key, as far as their keys can be compared; PyYAML's default. Ordered maps are not
+    /// sorted.
     pub sort_keys: bool,
     /// The indentation in columns, 2 to 9.
     pub indent: i32,
     /// The preferred width in columns; -1 for no limit.
     pub width: i32,
-    /// Whether characters outside ASCII are written as they are, as in Salt's `safe_dump`; otherwise they are escaped.
+    /// True if characters outside ASCII are written unescaped, as in Salt's `safe_dump`.
     pub unicode: bool,
 }
 

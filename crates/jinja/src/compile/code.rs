@@ -13,7 +13,7 @@ pub(crate) struct Code {
     pub name: Option<Str>,
     pub root: Arc<Func>,
     pub blocks: Vec<(Str, Arc<Func>)>,
-    /// Whether its expressions are so deep that they need a large stack.
+    /// True if its expressions are so deep that they need a large stack.
     pub deep: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Func {
     pub super_slot: Option<Slot>,
     /// The block's name.
     pub block: Option<Str>,
-    /// Whether a parent template may follow.
+    /// True if a parent template may follow.
     pub has_extends: bool,
 }
 

@@ -72,7 +72,7 @@ impl Generator<'_> {
                     .collect::<Result<_, Error>>()?;
                 Ex::Compare(Box::new((first, others)))
             }
-            // Jinja computes what is constant first, and never looks at what a constant keeps from being computed.
+            // Jinja computes constants first, and never evaluates the side that a constant short-circuits.
             ExprKind::And(left, _) if constant_truth(left) == Some(false) => self.expr(left, frame)?,
             ExprKind::And(left, right) => Ex::And(self.pair(left, right, frame)?),
             ExprKind::Or(left, _) if constant_truth(left) == Some(true) => self.expr(left, frame)?,

@@ -134,7 +134,7 @@ impl Funcs {
     }
 
     fn slot_at(&mut self, at: usize, ident: &Ident, owner: usize) -> Slot {
-        // The owner's own slot; the bottom of the stack owns everything that nobody else does.
+        // The owner's own slot; the bottom of the stack owns everything without another owner.
         let known = self.stack.get(at).is_none_or(|func| func.id == owner) || at == 0;
         if known {
             return self.local_at(at, ident);

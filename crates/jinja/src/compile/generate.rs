@@ -29,7 +29,7 @@ pub(super) struct Generator<'a> {
     pub assigned: Vec<BTreeSet<Str>>,
 }
 
-/// Why the compilation of a body ends early.
+/// The reason why the compilation of a body ends early.
 pub(super) enum Stop {
     Error(Error),
     Unreachable,

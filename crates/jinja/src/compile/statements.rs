@@ -163,7 +163,7 @@ impl Generator<'_> {
         for part in parts {
             match &part.kind {
                 ExprKind::Data(text) => compiled.push(Part::Text(text.clone())),
-                // Jinja makes text of a literal when it compiles; the line of what comes before goes on.
+                // Jinja makes text of a literal when it compiles; the line of the preceding part continues.
                 ExprKind::Const(_) => compiled.push(Part::Value(part.line, self.expr(part, frame)?)),
                 _ => {
                     self.mark(part.line);

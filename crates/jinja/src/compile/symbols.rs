@@ -130,7 +130,7 @@ impl Symbols {
                         symbols.visit_expr(test);
                         let body = symbols.branch(|inner| inner.visit_all(body));
                         let empty = symbols.clone();
-                        // In Jinja's tree each `elif` is an `if` of its own, without further branches.
+                        // In Jinja's tree each `elif` is a separate `if`, without further branches.
                         symbols.merge_branches([body, empty.clone(), empty]);
                     }
                 });

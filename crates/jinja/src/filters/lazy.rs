@@ -267,7 +267,7 @@ pub(super) fn select(call: &mut CallArgs, wanted: bool, by_attribute: bool) -> R
                 }
                 None => truthy(state, &subject)?,
             };
-            // The filters `select` and `reject` return the item, even if the test looked at one of its attributes.
+            // The filters `select` and `reject` return the item, even if the test examined one of its attributes.
             if holds == wanted {
                 return Ok(Some(item));
             }

@@ -154,7 +154,7 @@ impl Path {
     }
 
     fn or(mut self, default: Value) -> Self {
-        // Jinja cannot tell an absent default from `none`.
+        // Jinja cannot distinguish an absent default from `none`.
         self.default = Some(default).filter(|default| !default.is_none());
         self
     }

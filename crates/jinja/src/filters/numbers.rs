@@ -41,7 +41,7 @@ pub(crate) fn parse_int(text: &str, base: u32) -> Option<BigInt> {
     let (base, mut digits) = match (base, prefix(digits)) {
         (0, Some(found)) => (found, &digits[2..]),
         (0, None) => {
-            // With base 0 Python reads a literal of its own language, where `010` is an error but `00` is zero.
+            // With base 0 Python reads a Python literal, where `010` is an error but `00` is zero.
             let leading = digits.len() > 1 && digits.starts_with('0');
             if leading && digits.bytes().any(|byte| !matches!(byte, b'0' | b'_')) {
                 return None;
@@ -175,7 +175,7 @@ fn round_big(whole: &BigInt, unit: &BigInt, more: bool) -> BigInt {
     let twice: BigInt = &rest * 2;
     let up = match twice.cmp(unit) {
         std::cmp::Ordering::Greater => true,
-        // Half goes to the even neighbour, unless a fraction beyond the whole digits says that it is more than half.
+        // Half goes to the even neighbour, unless a fraction beyond the whole digits makes it more than half.
         std::cmp::Ordering::Equal => more || quotient.bit(0),
         std::cmp::Ordering::Less => false,
     };

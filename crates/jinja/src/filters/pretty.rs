@@ -173,7 +173,7 @@ impl Printer<'_> {
 
     /// Breaks a long text into several literals, at line ends and at spaces.
     fn string(&mut self, text: &str, indent: usize, allowance: usize, level: usize) {
-        // Only a string that stands alone gets parentheses of its own, which take a column on each side.
+        // Only a string that stands alone gets its own parentheses, which take a column on each side.
         let (indent, allowance) = if level == 1 { (indent + 1, allowance + 1) } else { (indent, allowance) };
         let lines = crate::python::text::split_lines(text, true);
         let max = WIDTH as isize - indent as isize;

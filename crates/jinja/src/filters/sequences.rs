@@ -82,14 +82,14 @@ pub(super) fn reverse(call: &mut CallArgs) -> Result<Value, Error> {
     let name = match &value {
         Value::Str(text) => return Ok(Value::str(text.chars().rev().collect::<String>())),
         Value::Markup(text) => return Ok(Value::markup(text.chars().rev().collect::<String>())),
-        // Python gives each type an iterator of its own, whose name templates see when they print it.
+        // Python gives each type its own iterator, whose name templates see when they print it.
         Value::Dict(dict) => return Ok(reversed(dict, ViewKind::Keys)),
         Value::View(view) => return Ok(reversed(&view.dict, view.kind)),
         Value::List(_) => "list_reverseiterator",
         Value::Range(_) => "range_iterator",
         Value::Tuple(_) | Value::Bytes(_) | Value::Undefined(_) => "reversed",
         other => {
-            // What Python cannot reverse, Jinja collects and reverses; the result is a list and not an iterator.
+            // Jinja collects and reverses what Python cannot reverse; the result is a list and not an iterator.
             let mut items = match to_vec(call.state, other) {
                 Ok(items) => items,
                 Err(error) if *error.kind() == ErrorKind::Type && error.places().is_empty() => {
@@ -234,7 +234,7 @@ pub(super) fn attr(call: &mut CallArgs) -> Result<Value, Error> {
         Value::Object(host) => host.get_attr(state, &text)?.is_some(),
         other => crate::methods::attribute(other, &text).is_some(),
     } || crate::methods::is_dunder(&object, &text);
-    // An undefined object goes on to the lookup below, which raises its error.
+    // An undefined object is passed to the lookup below, which raises its error.
     if !is_attribute && !object.is_undefined() {
         return Ok(Undefined::of(state.env().undefined, &object, name));
     }

@@ -47,7 +47,7 @@ pub(crate) fn attribute(object: &Value, name: &str) -> Option<Value> {
         // A bound method keeps its object alive, and `{% set add = list.append %}` changes that very list.
         let bound = object.clone();
         if object.as_str().is_some() && matches!(name, "format" | "format_map") {
-            // The sandbox puts a function of its own in place of these two.
+            // The sandbox replaces these two by its own functions.
             let name = format!("str.{name}");
             return Some(Value::function(&name, move |call| method(&bound, call)));
         }

@@ -263,7 +263,7 @@ fn replace(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
     Ok(alike(object, replace_text(text(object), old, new, count)))
 }
 
-/// Converts the bounds of a search to byte offsets; `None` if the start lies beyond the end.
+/// Converts the bounds of a search to byte offsets; `None` if the start is beyond the end.
 fn bounds(text: &str, start: Option<&Value>, end: Option<&Value>) -> Result<Option<(usize, usize)>, Error> {
     let len = char_count(text) as i64;
     let bound = |value: Option<&Value>, default: i64| -> Result<i64, Error> {

@@ -1,4 +1,4 @@
-//! What Python does with its objects: print, compare, count, walk, calculate.
+//! Python's operations on objects: print, compare, count, iterate, calculate.
 
 mod access;
 mod arith;

@@ -72,7 +72,7 @@ pub fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result
         }
         Value::Range(range) => {
             let (start, step, count) = slice_bounds(start, stop, step, range.len())?;
-            // Wrapping, because the bound after the last item may lie beyond 64 bits.
+            // Wrapping, because the bound after the last item may be beyond 64 bits.
             let first = range.start.wrapping_add(start.wrapping_mul(range.step));
             let step = range.step.wrapping_mul(step);
             let stop = first.wrapping_add(step.wrapping_mul(count as i64));

@@ -70,7 +70,7 @@ impl Context {
         set.or_else(|| self.parent.get(name))
     }
 
-    /// Sets a variable; exports it unless its name says that it is private.
+    /// Sets a variable; exports it unless its name makes it private.
     pub fn set(&self, name: &Str, value: Value, export: bool) {
         lock(&self.vars).insert(name.clone(), value);
         // Jinja's convention: `{% import %}` does not see private names.

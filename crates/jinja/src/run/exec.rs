@@ -13,7 +13,7 @@ use crate::python::{self, str_of, truthy};
 use crate::template::Template;
 use crate::value::{Str, UndefinedKind, Value, lock};
 
-/// How a statement ended.
+/// The outcome of a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     Next,

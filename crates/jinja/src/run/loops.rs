@@ -279,7 +279,7 @@ impl LoopContext {
                     rest.push(item);
                 }
                 let mut progress = lock(&self.progress);
-                // The current item and the one that was looked at ahead are no longer in the iterator.
+                // The current item and the one read ahead are no longer in the iterator.
                 let length = rest.len() + progress.index0 + 1 + usize::from(progress.after.is_some());
                 progress.walk = Some(Box::new(VecIter::new(rest)));
                 length

@@ -60,7 +60,7 @@ impl Macro {
         if let Some(slot) = self.code.caller
             && !found_caller
         {
-            // Jinja cannot tell `caller=none` from no caller.
+            // Jinja cannot distinguish `caller=none` from no caller.
             let caller = args.take_kwarg("caller").filter(|caller| !caller.is_none());
             let kind = args.state.env().undefined;
             let caller = caller.unwrap_or_else(|| Undefined::hint(kind, "No caller defined", Value::str("caller")));

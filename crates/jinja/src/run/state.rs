@@ -198,7 +198,7 @@ impl State {
         result
     }
 
-    /// Runs `part` on a stack of its own.
+    /// Runs `part` on a separate stack.
     pub fn on_new_stack<T: Send>(
         &mut self,
         part: impl FnOnce(&mut State) -> Result<T, Error> + Send,
@@ -283,7 +283,7 @@ impl State {
 
     /// Loads a template by name.
     pub(crate) fn load(&mut self, name: &str, parent: Option<&str>) -> Result<Template, Error> {
-        // One rendering must see one version of a template, even if the file changes meanwhile.
+        // One rendering must see one version of a template, even if the file changes during it.
         if let Some(template) = self.templates.get(name) {
             return Ok(template.clone());
         }
@@ -302,7 +302,7 @@ impl State {
     }
 }
 
-/// Runs `part` on a stack of its own, which is large enough for the deepest template.
+/// Runs `part` on a separate stack, which is large enough for the deepest template.
 pub(crate) fn on_new_stack<T: Send>(part: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
         // A thread is the only safe way to get a fresh stack. Its memory is mapped lazily: what is not touched costs

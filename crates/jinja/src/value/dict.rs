@@ -159,7 +159,7 @@ pub enum ViewKind {
 pub struct DictView {
     /// The dictionary.
     pub dict: Dict,
-    /// Whether it shows keys, values or items.
+    /// Selects keys, values or items.
     pub kind: ViewKind,
 }
 

@@ -37,7 +37,7 @@ pub(super) fn discard(garbage: Garbage) {
     let now = WAITING.try_with(|waiting| {
         let mut waiting = waiting.borrow_mut();
         match &mut *waiting {
-            // Somebody further up this thread's stack is already in the loop below and will drop it. Dropping it here
+            // A caller further up this thread's stack is already in the loop below and will drop it. Dropping it here
             // would recurse once per level of nesting, and a template can nest deeper than any stack.
             Some(list) => {
                 list.push(garbage);

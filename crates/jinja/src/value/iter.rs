@@ -130,7 +130,7 @@ impl ValueIter for VecIter {
     }
 }
 
-/// Walks a view of a dictionary, which must not grow or shrink meanwhile.
+/// Iterates over a view of a dictionary, which must not grow or shrink during that.
 pub(crate) struct DictIter {
     pub view: DictView,
     pub next: usize,

@@ -6,7 +6,7 @@ use super::{CallArgs, Value, ValueIter};
 use crate::error::Error;
 use crate::run::State;
 
-/// An object with behaviour of its own: what a host passes into templates beside plain data.
+/// An object with custom behaviour that a host passes into templates beside plain data.
 ///
 /// Each method has the behaviour of Python's `object` by default.
 pub trait Object: Any + Send + Sync {

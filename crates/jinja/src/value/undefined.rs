@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Str, Value};
 use crate::error::{Error, ErrorKind};
 
-/// How an undefined value behaves.
+/// The behaviour of an undefined value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UndefinedKind {
     /// Prints as nothing, is false and empty; attributes of it are errors.
@@ -29,7 +29,7 @@ impl UndefinedKind {
 
 /// An undefined value and what its error message needs.
 pub struct Undefined {
-    /// How it behaves.
+    /// The behaviour.
     pub kind: UndefinedKind,
     /// The error text, instead of the one that the other fields give.
     pub hint: Option<Str>,
