@@ -49,7 +49,7 @@ impl Allowed {
 
     /// The same, where `X` may have left a file alone.
     fn may_be(self, octal: i64) -> bool {
-        // `X` sets the bit only on directories and on files that somebody may execute.
+        // `X` sets the bit only on directories and on files that are executable for some user.
         self.is(octal) || self.executable_if && octal == self.octal - 1
     }
 }
@@ -81,14 +81,14 @@ impl<'a> Kind<'a> {
         file.and_then(|file| file.get(self.plain)).and_then(Value::as_list).unwrap_or_default()
     }
 
-    /// Whether a file can have such entries.
+    /// Returns whether a file can have such entries.
     fn is_known(&self, file: &Value) -> bool {
         // Every file has entries of the plain kinds, while default entries may be missing
         // altogether.
         self.default || !self.of(file).is_empty()
     }
 
-    /// Returns the permissions of somebody. The last entry counts.
+    /// Returns the permissions of a user or group. The last entry counts.
     fn octal(&self, file: &Value, who: &str) -> Option<i64> {
         self.of(file).iter().rev().find_map(|entry| entry.get(who)?.get("octal")?.as_i64())
     }
@@ -102,7 +102,7 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// The lists of a file, and of what is in it if asked for.
+/// The access control lists of a file and, if requested, of its content.
 struct Lists {
     all: Map,
     file: Value,
@@ -179,7 +179,7 @@ fn set(ctx: &Context, ret: Ret, wish: &Wish<'_>, texts: Texts) -> Result<Ret> {
     })
 }
 
-/// Whether every file below a directory has the entry; those for new files are for directories alone.
+/// Returns whether every file below a directory has the entry; default entries apply to directories alone.
 fn all_have(lists: &Lists, kind: Kind<'_>, who: &str, wanted: Allowed) -> bool {
     let concerned = lists.all.iter().filter(|(path, _)| !kind.default || Path::new(&path.to_string()).is_dir());
     let mut octals = concerned.map(|(_, file)| kind.octal(file, who));

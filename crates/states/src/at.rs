@@ -102,7 +102,7 @@ fn single(ctx: &Context, ret: Ret, jobid: &Value) -> Result<Ret> {
     })
 }
 
-/// Removes commands that wait: one by its number, those that fit arguments as of `at.jobcheck`, or all.
+/// Removes pending commands: one by its number, those that match arguments as of `at.jobcheck`, or all.
 #[function]
 fn absent(ctx: &Context, name: String, #[default(Value::Null)] jobid: Value, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
@@ -144,7 +144,7 @@ fn watch(
     Ok(Ret::new(name).ok(""))
 }
 
-/// What `watch` does when something has changed.
+/// Runs when a watched state has changed.
 #[function]
 fn mod_watch(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let given = kwargs.given();

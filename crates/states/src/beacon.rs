@@ -29,7 +29,7 @@ fn comment_of(answer: &Map) -> Value {
     answer.get("comment").cloned().unwrap_or_default()
 }
 
-/// The failure, if an answer tells of one.
+/// Returns the failed result, if the answer reports a failure.
 fn refused(ctx: &Context, ret: &Ret, answer: &Map) -> Option<Ret> {
     let failed = !ctx.is_test() && !answer.get("result").is_some_and(Value::truthy);
     let result = answer.get("result").and_then(Value::as_bool);
@@ -122,7 +122,8 @@ fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     change_if_present(ctx, "disable_beacon", &name, kwargs.0, words)
 }
 
-/// The answer of a `mod_beacon` that makes none: the state function knows no beacons, or none is wanted.
+/// Returns the result of a `mod_beacon` that makes no beacon: the state function does not support them, or none is
+/// wanted.
 pub fn without(name: &str, kwargs: &Map, supported: &[&str], wrong: impl Fn(&str) -> String) -> Option<Ret> {
     let sfun = kwargs.get("sfun").cloned().unwrap_or_default().to_string();
     if !supported.contains(&sfun.as_str()) {

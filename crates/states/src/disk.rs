@@ -88,7 +88,7 @@ fn room_of_path(data: &Value, absolute: bool) -> Room {
     }
 }
 
-/// Says whether the used room of a file system, or with `free` the free one, lies between bounds: per cent, or with
+/// Checks that the used space of a file system, or with `free` the free one, is between bounds: per cent, or with
 /// `absolute` kilobytes.
 #[function]
 fn status(

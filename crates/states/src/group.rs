@@ -65,8 +65,7 @@ impl Wish {
         let picked = |list: &Value, there: bool| -> Vec<Value> {
             items(list).into_iter().filter(|user| own.contains(user) == there).collect()
         };
-        // Only those that have to be added or removed are listed, so that a second run finds
-        // nothing.
+        // Only members that have to be added or removed are listed, so that a second run finds nothing.
         for (key, list, there) in [("addusers", &self.addusers, false), ("delusers", &self.delusers, true)] {
             let users = picked(list, there);
             if !users.is_empty() {
@@ -148,7 +147,7 @@ fn present(
         return Ok(ret.would("Error. Same user(s) can not be added and deleted simultaneously"));
     }
     let wish = Wish { name, gid, addusers, delusers, members, local };
-    // The same comparison again tells what could not be applied.
+    // The same comparison again shows what could not be applied.
     match wish.changes(ctx)? {
         None => create(ctx, &wish, &system, &non_unique, ret),
         Some(changes) if changes.is_empty() => Ok(ret),

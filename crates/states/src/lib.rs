@@ -1,8 +1,8 @@
 //! State modules, one folder or file per Salt module name: `file.managed` is `file/managed.rs`.
 //!
 //! A state function is an execution function (`#[function]`) that returns a map of `name`, `result`, `changes` and
-//! `comment`; [`Ret`] makes it. Whether it may change something, [`exec::Context::is_test`] tells. `mod_watch`, `mod_aggregate`
-//! and `mod_init` are functions among the others.
+//! `comment`; [`Ret`] makes it. [`exec::Context::is_test`] returns whether it may change anything. `mod_watch`,
+//! `mod_aggregate` and `mod_init` are ordinary functions of their modules.
 
 pub mod acl;
 pub mod alias;

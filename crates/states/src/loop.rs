@@ -1,4 +1,4 @@
-//! `loop`: execution functions are called until they answer what is wanted.
+//! `loop`: execution functions are called until they return the wanted result.
 
 use std::time::{Duration, Instant};
 

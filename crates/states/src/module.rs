@@ -171,7 +171,7 @@ fn sorted_call(function: &Function, items: Vec<Value>) -> Result<Call> {
     // Named values of required parameters follow the positional ones, in the order of the
     // signature.
     args.extend(expected.iter().filter_map(|name| by_name.get(name).cloned()));
-    // Counted before names are looked at, as in Salt.
+    // Counted before names are checked, as in Salt.
     if args.len() < expected.len() {
         let rest = places.iter().skip(args.len()).filter(|param| param.default.is_none());
         let missing: Vec<&str> = rest.map(|param| param.name).filter(|name| !kwargs.contains_key(name)).collect();
@@ -265,7 +265,8 @@ fn old_call(function: &Function, kwargs: &mut Map) -> std::result::Result<Call, 
     Ok(Call { args, kwargs: named })
 }
 
-/// Whether a function's result tells of success: False does not, nor a map with a failed `result` or a `retcode` in it.
+/// Returns whether a function's result means success. False does not, nor a map with a failed `result` or a `retcode`
+/// in it.
 fn succeeded(value: &Value) -> bool {
     match value {
         Value::Bool(done) => *done,

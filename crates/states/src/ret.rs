@@ -1,4 +1,4 @@
-//! What a state came to.
+//! The result of a state.
 
 use value::{Map, Value, map};
 

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use crate::Ret;
 use crate::support::salt;
 
-/// Calls `saltutil.sync_<what>`; a failure is logged and told.
+/// Calls `saltutil.sync_<what>`; a failure is logged and reported.
 fn synced(ctx: &Context, what: &str, kwargs: Map) -> Result<std::result::Result<Value, String>> {
     Ok(match salt(ctx, &format!("saltutil.sync_{what}"), kwargs) {
         Ok(answer) => Ok(answer),

@@ -68,7 +68,7 @@ fn present(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
 struct Change {
     fun: &'static str,
     done: &'static str,
-    /// Whether what changed is told when it is done, and when it fails.
+    /// True if changes are reported after a success, and after a failure.
     tells: (bool, bool),
 }
 

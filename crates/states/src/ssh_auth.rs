@@ -94,7 +94,7 @@ impl Wish {
         call(ctx, "ssh.check_key", args, self.common())
     }
 
-    /// Whether the source can be fetched.
+    /// Returns whether the source can be fetched.
     // The file is fetched here already, although only its existence matters.
     fn has_source(&self, ctx: &Context) -> Result<bool> {
         let kwargs = map! { "saltenv" => saltenv(ctx) };
@@ -102,7 +102,7 @@ impl Wish {
     }
 }
 
-/// The words of a line: so many at most, the last one with all that follows, or all of them.
+/// Splits a line into words: at most that number, the last one with all that follows, or all of them.
 fn words(text: &str, most: usize, remark: Remark) -> Vec<&str> {
     if remark == Remark::Word {
         return text.split_whitespace().collect();
@@ -120,7 +120,7 @@ fn words(text: &str, most: usize, remark: Remark) -> Vec<&str> {
     found
 }
 
-/// Why keys of a file could not be used, if that was noted.
+/// Returns the reason why keys of a file could not be used, if it was recorded.
 fn noted(ctx: &Context) -> Option<String> {
     ctx.memo.get::<KeyFileError>().0.lock().expect("no one panics holding this").take()
 }

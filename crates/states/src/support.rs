@@ -1,4 +1,4 @@
-//! What state functions share: calling execution functions and reading arguments as Salt does.
+//! Helpers that state functions share: calling execution functions and reading arguments as Salt does.
 
 use exec::{Call, Context, Error, Result};
 use value::{Map, Value};
@@ -9,7 +9,7 @@ macro_rules! args {
     ($($value:expr),* $(,)?) => { vec![$( ::value::Value::from($value) ),*] };
 }
 
-/// Returns whether there is such an execution function on this machine.
+/// Returns whether this machine has the execution function.
 pub fn has(ctx: &Context, fun: &str) -> bool {
     ctx.agent.registry().find(fun).is_ok()
 }
@@ -61,11 +61,11 @@ pub struct Caught {
     pub without_changes: String,
     /// The changes before the failure.
     pub changes: Map,
-    /// Whether there is more than a text.
+    /// True if there is more than a text.
     pub detailed: bool,
 }
 
-/// Takes failures of execution functions that states report; any other error goes on.
+/// Catches failures of execution functions that states report; any other error is passed on.
 ///
 /// # Errors
 /// The error, when it is none of that kind.

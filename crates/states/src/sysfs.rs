@@ -19,7 +19,7 @@ fn chosen(text: &str) -> String {
     AROUND.replace_all(text, "").into_owned()
 }
 
-/// Makes sure that an attribute, a path below `/sys`, has a value until the machine starts anew.
+/// Makes sure that an attribute, a path below `/sys`, has a value until the next reboot.
 #[function]
 fn present(ctx: &Context, name: String, value: Value, #[default(Value::Null)] config: Value) -> Result<Ret> {
     let _ = config;

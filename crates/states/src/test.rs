@@ -141,7 +141,8 @@ fn show_notification(name: Value, text: Option<Value>, kwargs: KwArgs) -> Result
     }
 }
 
-/// What a watched state changed. ``result``, ``comment`` and ``changes`` can be set by arguments of these names.
+/// Reports the changes of a watched state. ``result``, ``comment`` and ``changes`` can be set by arguments of these
+/// names.
 #[function]
 fn mod_watch(ctx: &Context, name: Value, sfun: Option<Value>, kwargs: KwArgs) -> Result<Value> {
     let _ = sfun;
@@ -180,8 +181,8 @@ const CHECKS: [Check; 6] = [
     (Some("<class 'dict'>"), |value| matches!(value, Value::Map(_))),
 ];
 
-/// Checks that there are keys in the pillar and, if wanted, that their values are of a type. With ``verbose`` those that are
-/// fine are named, too.
+/// Checks that keys are in the pillar and, if wanted, that their values have a certain type. With ``verbose`` valid
+/// keys are listed, too.
 #[function]
 fn check_pillar(
     ctx: &Context,

@@ -22,7 +22,7 @@ fn context(root: &Path, limits: Map) -> Context {
     ctx
 }
 
-/// What the one state of a tree came to, or why there is none.
+/// Returns the result of the only state of a tree, or why there is none.
 fn applied(limits: &Map, sls: &str) -> (bool, String) {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(root.path().join("srv")).unwrap();

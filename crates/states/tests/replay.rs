@@ -1,4 +1,4 @@
-//! What the real Salt 3008.5 returned, and what we return: `testdata/NAME.json`, recorded by `testdata/record.py`.
+//! Compares the returns of the real Salt 3008.5 with ours: `testdata/NAME.json`, recorded by `testdata/record.py`.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use value::{Map, Value, map};
 /// Set in the process that replays: its home directory is a scratch one.
 const INSIDE: &str = "SALTERN_REPLAY";
 
-/// Replays a file in a process of its own, since the home directory of a process cannot be changed safely.
+/// Replays a file in a separate process, since the home directory of a process cannot be changed safely.
 fn replay_apart(test: &str, file: &str) {
     if std::env::var_os(INSIDE).is_some() {
         return replay(file);
@@ -144,7 +144,7 @@ fn answer(outcome: exec::Result<Value>) -> Value {
     map! { "exception" => kind, "text" => text }.into()
 }
 
-/// What Salt did, or what we do on purpose.
+/// The result of Salt, or ours where it differs on purpose.
 fn expected(step: &Value) -> Value {
     let mut map = step.get("ours").unwrap_or(step).as_map().unwrap().clone();
     map.retain(|key, _| ["result", "exception", "text", "shown"].contains(&key.as_str().unwrap()));
@@ -156,7 +156,7 @@ fn expected(step: &Value) -> Value {
     map.into()
 }
 
-/// Exceptions that are not Salt's own have Python's words, which are nobody's interface.
+/// Exceptions that are not Salt's own have Python's words, which no caller depends on.
 fn same(ours: &Value, salts: &Value) -> bool {
     let named = ["CommandExecutionError", "SaltInvocationError", "CommandNotFoundError"];
     match salts.get("exception").and_then(Value::as_str) {
@@ -226,7 +226,7 @@ fn shell(commands: &str, dir: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What functions that only pretend are to answer, and what they were asked.
+/// The answers of mocked functions, and their calls.
 #[derive(Default)]
 struct Fakes {
     answers: std::sync::Mutex<Map>,

@@ -127,7 +127,7 @@ fn trees_come_to_what_the_real_salt_makes_of_them() {
     assert!(wrong.is_empty(), "{} of {} trees differ:\n{}", wrong.len(), trees.len(), wrong.join("\n"));
 }
 
-/// Salt loses what `mod_watch` of such a state comes to; `COMPATIBILITY.md` says so.
+/// Salt loses the result of `mod_watch` of such a state; `COMPATIBILITY.md` says so.
 #[test]
 fn a_state_beside_the_others_reacts_to_changes_when_it_is_done() {
     let tree = map! { "sls" => "a: test.succeed_with_changes\n\

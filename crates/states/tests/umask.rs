@@ -1,4 +1,4 @@
-//! Two states at once, each with a umask of its own.
+//! Two states at once, each with a different umask.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use exec::{Call, testing};
 use nix::sys::stat::Mode;
 use value::{Value, list, map};
 
-/// Each state waits in the middle of its work until the other one has begun, and then goes on.
+/// Each state waits in the middle of its work until the other one has begun, and then continues.
 fn sls(root: &Path) -> String {
     let root = root.display();
     let state = |name: &str, umask: &str, check: &str| {

@@ -21,7 +21,7 @@ const NOT_LOADED: &str = "apache module could not be loaded";
 pub static MODULE: Module = Module::new("apache", "The configuration of Apache.", &[&CONFIGFILE])
     .only_if(|grains| needs(&[modules::apache::program(grains)], NOT_LOADED));
 
-/// Whether the functions that turn something on and off are there.
+/// Checks that the functions to enable and disable something exist.
 fn switches(grains: &Map, families: &[&str]) -> std::result::Result<(), String> {
     match grains.get_str("os_family").is_some_and(|family| families.contains(&family)) {
         true => needs(&["apache2ctl"], NOT_LOADED),

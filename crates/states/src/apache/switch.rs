@@ -1,4 +1,4 @@
-//! What is turned on and off by programs.
+//! The states that programs enable and disable.
 
 use exec::{Context, Result};
 use value::{Map, Value, map};

@@ -1,4 +1,4 @@
-//! What of the archive is there already.
+//! Compares the archive with the files that exist already.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::support::yes;
 /// The outcome of comparing an archive with the disk.
 #[derive(Default)]
 pub(super) struct Difference {
-    /// Whether the archive is to be unpacked.
+    /// True if the archive is to be unpacked.
     pub needed: bool,
     /// Since something is missing.
     pub missing: bool,
@@ -181,7 +181,7 @@ fn listed(begin: &str, errors: &[String]) -> String {
     errors.iter().fold(begin.to_owned(), |text, error| format!("{text}\n- {error}"))
 }
 
-/// Removes files and directories and returns those that were there, and why others stay.
+/// Removes files and directories. Returns those that existed, and why others stay.
 fn remove_all(paths: &[String]) -> (Vec<String>, Vec<String>) {
     let (mut removed, mut errors) = (Vec::new(), Vec::new());
     for full in paths {

@@ -1,7 +1,7 @@
-//! `archive`: archives that are unpacked.
+//! `archive`: unpacked archives.
 //!
-//! [`plan`] reads the arguments and finds the archive, [`compare`] looks at what is there, [`unpack`] unpacks, [`owners`]
-//! hands the files over.
+//! [`plan`] reads the arguments and finds the archive, [`compare`] examines existing files, [`unpack`] unpacks,
+//! [`owners`] sets the owners.
 
 mod compare;
 mod owners;

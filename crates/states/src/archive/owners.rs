@@ -17,7 +17,7 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// Adds it to what the state came to.
+    /// Adds it to the result of the state.
     pub fn tell(&self, ret: &mut Ret, has_if_missing: bool) {
         let mut text = ret.comment.to_string();
         if !self.missing.is_empty() {

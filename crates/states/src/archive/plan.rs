@@ -1,4 +1,4 @@
-//! What is to be unpacked, how and where; arguments that make no sense.
+//! The plan: what to unpack, how and where; arguments that make no sense.
 
 use std::path::Path;
 
@@ -20,17 +20,17 @@ pub(super) struct Plan<'a> {
     pub dir: String,
     /// The address of the archive.
     pub source: String,
-    /// Whether it lies on this machine.
+    /// True if it is on this machine.
     pub local: bool,
     /// The archive on this machine.
     pub cached: String,
     pub format: String,
-    /// The owner of the files. None leaves them to whoever unpacks.
+    /// The owner of the files. None leaves them to the unpacking user.
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// Whether the program unzip is used.
+    /// True if the program unzip is used.
     pub by_program: bool,
-    /// The most files that are told of.
+    /// The maximum number of files that are listed.
     pub trim: Option<i64>,
     pub keep_source: bool,
     /// The wanted hash.
@@ -139,7 +139,7 @@ impl<'a> Plan<'a> {
         self.ret.clone().fail(text)
     }
 
-    /// Gets the archive, unless it lies here.
+    /// Fetches the archive, unless it is local.
     fn fetch(&mut self) -> Result<Option<Ret>> {
         if self.given.source_hash.truthy() {
             let arguments = map! {
@@ -172,8 +172,7 @@ impl<'a> Plan<'a> {
         if self.local {
             return Ok(None);
         }
-        // What is in the archive is not known without downloading it, so test mode ends here for a
-        // remote one.
+        // The content of the archive is not known without downloading it, so test mode ends here for a remote one.
         if self.ctx.is_test() {
             let text = format!(
                 "Archive {} would be cached (if necessary) and checked to discover if extraction is needed",
@@ -324,8 +323,8 @@ fn check_paths(given: &ExtractArgs, dir: &str) -> Option<(bool, String)> {
         return Some((false, "Value for 'enforce_ownership_on' is not an absolute path".into()));
     }
     if let Some(path) = &given.enforce_ownership_on
-        // Compared by path components. Otherwise the state could be told to hand over any file of
-        // the machine.
+        // Compared by path components. Otherwise the state could be made to change the owner of any file of the
+        // machine.
         && !Path::new(&path.to_string()).starts_with(dir)
     {
         return Some((false, format!("Value for 'enforce_ownership_on' must be within {dir}")));
@@ -354,7 +353,7 @@ fn owners(given: &ExtractArgs) -> std::result::Result<(Option<u32>, Option<u32>)
     Ok((uid, gid))
 }
 
-/// The source that is taken, and whether it lies on this machine; or the comment of the failure.
+/// Returns the chosen source, and whether it is local; or the comment of the failure.
 fn find_source(ctx: &Context, given: &ExtractArgs) -> Result<std::result::Result<(String, bool), String>> {
     let arguments = list![given.source.clone(), given.source_hash.clone(), saltenv(ctx)];
     let found = match ctx.call("file.source_list", arguments.into_list().unwrap_or_default()) {
@@ -405,7 +404,7 @@ fn format_of(given: &ExtractArgs, source: &str) -> std::result::Result<String, S
     ))
 }
 
-/// Whether the program unzip is used; or why the arguments do not go together.
+/// Returns whether the program unzip is used; or why the arguments are incompatible.
 fn check_options(given: &ExtractArgs, format: &str, ret: &mut Ret) -> std::result::Result<bool, String> {
     let options = given.options.as_ref().is_some_and(|options| !options.is_empty());
     let mut by_program = given.use_cmd_unzip;

@@ -1,4 +1,4 @@
-//! Unpacking, and what to tell of it.
+//! Unpacks the archive and reports it.
 
 use std::path::{Path, PathBuf};
 
@@ -125,7 +125,7 @@ impl Plan<'_> {
         let arguments = map! { "cmd" => command, "cwd" => self.dir.clone(), "python_shell" => false };
         let result = salt(self.ctx, "cmd.run_all", arguments)?;
         if result.get("retcode") != Some(&Value::Int(0)) {
-            // Salt puts what the program said into the changes and leaves the comment empty.
+            // Salt puts the output of the program into the changes and leaves the comment empty.
             self.ret.changes = result.into_map().unwrap_or_default();
             return Ok(Err(self.fail("")));
         }

@@ -95,10 +95,11 @@ fn wait_call(
     Ok(Ret::new(name).ok(""))
 }
 
-/// Runs a command. It fails when the command does, and what it wrote is what changed.
+/// Runs a command. It fails when the command does, and the output of the command is the change.
 ///
-/// ``stateful: True`` takes the last line it writes, or all of it as JSON, as what the state came to (``changed=yes
-/// comment='done' key=value``). With ``stateful: [{test_name: COMMAND}]`` that command runs in test mode.
+/// ``stateful: True`` takes the last line of the output, or all of it as JSON, as the result of the state
+/// (``changed=yes comment='done' key=value``). With ``stateful: [{test_name: COMMAND}]`` that command runs in test
+/// mode.
 #[function]
 fn run(
     ctx: &Context,
@@ -138,8 +139,7 @@ fn run(
         return if stateful.on { stateful::reinterpreted(ret) } else { Ok(ret) };
     }
     let cwd = cwd.unwrap_or_default();
-    // Checked here because the error of a failed spawn does not tell a missing directory from a
-    // missing program.
+    // Checked here because the error of a failed spawn does not distinguish a missing directory from a missing program.
     if let Some(text) = missing_directory(&cwd) {
         return Ok(ret.fail(text));
     }

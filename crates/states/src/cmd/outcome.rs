@@ -1,4 +1,4 @@
-//! From what a command left behind to what the state came to.
+//! Converts the outcome of a command to the result of the state.
 
 use exec::{Context, Result};
 use value::{Map, Value};
@@ -26,8 +26,7 @@ impl Outcome {
     /// Makes a success of a command that was killed for taking too long.
     pub fn forgive_timeout(&mut self) {
         let stdout = self.ret.changes.get_str("stdout").unwrap_or_default();
-        // A timeout has no code of its own; it is recognized by the text that `cmd.run_all` puts in
-        // stdout.
+        // A timeout has no separate code; it is recognized by the text that `cmd.run_all` puts in stdout.
         if self.code == Value::Int(1) && stdout.contains("Timed out after") {
             self.code = 0.into();
             self.ret.changes.insert("retcode", 0);

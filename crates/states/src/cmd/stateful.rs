@@ -7,7 +7,7 @@ use crate::Ret;
 
 /// The argument `stateful`.
 pub(super) struct Stateful {
-    /// Whether the output says what changed.
+    /// True if the output says what changed.
     pub on: bool,
     /// The command for test mode.
     pub test_name: Option<Value>,
@@ -40,7 +40,7 @@ const NEITHER: &str = "Failed parsing script output! Stdout must be JSON or a li
 struct StateLine {
     data: Map,
     is_json: bool,
-    /// How many letters of the output are in front of the line that was read; the last is left out when it is the only
+    /// The number of letters of the output before the line that was read; without the last one when that is the only
     /// line, as in Salt.
     before: Option<usize>,
 }
@@ -76,7 +76,7 @@ pub(super) fn reinterpreted(mut ret: Ret) -> Result<Ret> {
         ret.comment = comment;
     }
     if changed {
-        // What the command says wins over what was measured, even over `pid` or `retcode`.
+        // The fields that the command prints take precedence over measured ones, even over `pid` or `retcode`.
         for (key, value) in output.iter() {
             data.entry_or_insert_with(key.clone(), || value.clone());
         }

@@ -7,7 +7,7 @@ use super::{listed, permanent, reload, settled, unique, without};
 use crate::support::{call, items, over};
 use crate::{Ret, args};
 
-/// A list of a zone: what is wanted, and whether everything else goes.
+/// A list of a zone: the wanted members, and whether all others are removed.
 struct List {
     wanted: Vec<Value>,
     prune: bool,
@@ -30,7 +30,7 @@ struct Kind {
     list: &'static str,
     add: &'static str,
     remove: &'static str,
-    /// Whether the member stands in front of the zone in calls.
+    /// True if the member comes before the zone in calls.
     member_first: bool,
 }
 

@@ -58,7 +58,7 @@ fn service(
 ) -> Result<Ret> {
     let mut ret = Ret::new(name.as_str());
     let mut there = listed(ctx, "firewalld.get_services", Vec::new(), Map::new())?.contains(&name.as_str().into());
-    // In a test Salt makes the service all the same.
+    // In a test Salt still makes the service.
     if !there && !ctx.is_test() {
         call(ctx, "firewalld.new_service", args![name.as_str()], map! { "restart" => false })?;
         there = true;

@@ -79,8 +79,8 @@ fn config_unset(
         let text = format!("{} key(s) would have value(s) unset", before.len());
         return Ok(ret.changed(before).would(text));
     }
-    // The change lists what is gone of all values, so those that `value_regex` leaves must be known
-    // before and after.
+    // The changes list the removed ones of all values, so those that `value_regex` leaves must be known before and
+    // after.
     let whole = if value.is_none() { before.clone() } else { place.matching(ctx, &key, None)? };
     if let Some(text) = unset_each(ctx, &place, &name, value, &before)? {
         return Ok(ret.fail(text));

@@ -219,7 +219,7 @@ impl Detached<'_> {
         if self.ctx.is_test() {
             return Ok(Some(self.ret.clone().would(format!("Repository remote {remote} would be fetched"))));
         }
-        // All branches, since the wanted commit can lie on any of them.
+        // All branches, since the wanted commit can be on any of them.
         let refspecs = list![format!("refs/heads/*:refs/remotes/{remote}/*"), "+refs/tags/*:refs/tags/*"];
         let arguments = map! {
             "remote" => remote.clone(), "force" => true, "refspecs" => refspecs,

@@ -29,7 +29,7 @@ fn present(
     let path = Path::new(&name);
     if path.is_dir() {
         let there = match is_bare {
-            // A bare repository has no .git, but its HEAD lies at the top.
+            // A bare repository has no .git, but its HEAD is at the top.
             true => path.join("HEAD").is_file(),
             false => {
                 path.join(".git").is_dir() || repo.git(ctx, "is_worktree", map! { "cwd" => name.clone() })?.truthy()

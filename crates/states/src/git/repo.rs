@@ -99,7 +99,7 @@ pub(super) fn without_command(error: &Error) -> String {
     pattern.replace(&error.to_string(), "").into_owned()
 }
 
-/// A failure that tells what was done before it.
+/// Returns a failure that also lists the actions before it.
 pub(super) fn failed(ret: Ret, text: impl Into<String>, comments: &[String]) -> Ret {
     let mut text = text.into();
     if !comments.is_empty() {
@@ -144,7 +144,7 @@ pub(super) fn empty(target: &str) -> std::result::Result<(), String> {
             _ => std::fs::remove_file(&path),
         };
         if let Err(error) = gone.or_else(|error| match error.kind() {
-            // Somebody else removed it, which is just as well.
+            // Another process removed it, which is just as well.
             std::io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         }) {
@@ -154,7 +154,7 @@ pub(super) fn empty(target: &str) -> std::result::Result<(), String> {
     if errors.is_empty() { Ok(()) } else { Err(format!("Unable to remove\n{}", errors.join("\n"))) }
 }
 
-/// Whether a directory has something in it.
+/// Returns whether a directory has something in it.
 pub(super) fn is_filled(target: &str) -> bool {
     std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some())
 }

@@ -24,12 +24,12 @@ fn with_colons(name: &str, delimiter: &str) -> Result<String> {
     Ok(pattern.replace_all(name, ":").into_owned())
 }
 
-/// The grain as it is now, if there is one.
+/// The current grain, if there is one.
 fn existing(ctx: &Context, name: &str) -> Option<Value> {
     modules::util::traverse(&modules::grains::now(ctx), name, ":").cloned()
 }
 
-/// Checks that there is such a grain.
+/// Checks that the grain exists.
 #[function]
 fn exists(ctx: &Context, name: String, #[default(":")] delimiter: String) -> Result<Ret> {
     let name = with_colons(&name, &delimiter)?;

@@ -54,7 +54,7 @@ impl Rule {
         Ok(call(ctx, "iptables.check", place, Map::new())? == Value::Bool(true))
     }
 
-    /// Saves the rules when the file does not have those that are in force; returns what there is to say about it.
+    /// Saves the rules when the file differs from the active rules; returns a message about it.
     fn save_if_new(&self, ctx: &Context) -> Result<String> {
         let Some(file) = file_to_save(&self.args) else { return Ok(String::new()) };
         let family = self.family.as_str();
@@ -68,7 +68,7 @@ impl Rule {
         Ok(format!("\nSaved iptables rule {} for {family}\n{}\n{said}", self.name, self.command))
     }
 
-    /// Finishes a state after a rule was set or deleted. Saves the rules if that is wanted.
+    /// Finishes a state after a rule was set or deleted. Saves the rules if requested.
     fn done(&self, ctx: &Context, ret: Ret, saved: &str, unsaved: String) -> Result<Ret> {
         let ret = ret.changed(map! { "locale" => self.name.as_str() });
         let Some(file) = file_to_save(&self.args) else { return Ok(ret.ok(unsaved)) };
@@ -175,7 +175,7 @@ fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &[Value
         // The last rule decides, as in Salt.
         ret.result = one.result;
     }
-    // What is deleted in one go is not saved, as in Salt.
+    // Rules that are deleted all at once are not saved, as in Salt.
     if let Some(file) = file.filter(|_| doing != Doing::Delete) {
         save(ctx, file, family)?;
     }

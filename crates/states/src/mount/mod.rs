@@ -109,7 +109,7 @@ fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>, confi
     Ok(ret)
 }
 
-/// Mounts a file system anew when something it watches has changed.
+/// Remounts a file system when a watched state has changed.
 #[function]
 fn mod_watch(ctx: &Context, name: String, #[default(Value::Null)] user: Value, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());

@@ -83,7 +83,7 @@ impl Wish {
         if let Some(Value::List(opts)) =
             active.get_mut(&self.shown_name).and_then(|entry| entry.as_map_mut()?.get_mut("opts"))
         {
-            // The kernel does not list `bind`, but it is wanted and in force.
+            // The kernel does not list `bind`, but it is wanted and active.
             opts.push("bind".into());
         }
         Ok(real)
@@ -129,7 +129,7 @@ impl Wish {
         call(ctx, "mount.umount", args![self.real_name.as_str()], more)
     }
 
-    /// Mounts the device anew because its options changed. The inner error is the failure.
+    /// Remounts the device because its options changed. The inner error is the failure.
     fn again(&mut self, ctx: &Context, ret: &mut Ret, why: &Why) -> Result<std::result::Result<(), String>> {
         let (place, why_text) = (args![self.real_name.as_str(), self.device.as_str()], why.text());
         // These file systems do not take new options while mounted.
@@ -168,7 +168,7 @@ fn done(said: &Value) -> std::result::Result<(), String> {
     if is_true(said) { Ok(()) } else { Err(said.to_string()) }
 }
 
-/// Why something is mounted anew.
+/// The reasons to remount.
 enum Why {
     /// These options are not in force.
     Options(Vec<String>),
@@ -185,11 +185,11 @@ impl Why {
     }
 }
 
-/// Whether the state goes on.
+/// Decides whether the state continues.
 enum Step {
     /// On with the next.
     On,
-    /// The state is over.
+    /// The state ends.
     End,
 }
 
@@ -289,7 +289,7 @@ fn other_device(
     let current = device.names.join(", ");
     let text = format!("Forced unmount because devices don't match. Wanted: {wanted}, current: {current}");
     ret.changes.insert("umount", text);
-    // The answer is not looked at; the list of mounts tells whether it worked.
+    // The answer is ignored; the list of mounts shows whether it worked.
     wish.unmount(ctx, map! { "user" => wish.user.clone() })?;
     // Read again, so that the step after this sees the place as free and mounts the device.
     *active = self::active(ctx)?;
@@ -366,7 +366,7 @@ struct Line {
     match_on: Value,
 }
 
-/// Makes sure that the table of mounts has the entry; returns whether the state is over.
+/// Makes sure that the table of mounts has the entry; returns whether the state ends.
 fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut Ret, remember: bool) -> Result<()> {
     let Line { dump, pass_num, config, match_on } = line;
     let entry = args![
@@ -457,7 +457,7 @@ fn apply(ctx: &Context, mut wish: Wish, line: Option<Line>, mount: bool, mut ret
     Ok(ret)
 }
 
-/// Makes sure that a device is mounted with these options, and that the table of mounts says so.
+/// Makes sure that a device is mounted with these options, and that the table of mounts has the entry.
 #[function]
 fn mounted(
     ctx: &Context,

@@ -1,4 +1,4 @@
-//! Which options of a mounted file system differ so that it has to be mounted anew.
+//! Finds the options of a mounted file system whose difference requires a remount.
 
 use exec::{Context, Result};
 use regex::Regex;
@@ -100,7 +100,7 @@ fn numbered(ctx: &Context, option: String) -> Result<String> {
 pub struct Differing {
     /// The options that are not in force.
     pub options: Vec<String>,
-    /// The last option that was looked at, as it was compared.
+    /// The last option that was examined, in the form that was compared.
     pub last: String,
 }
 

@@ -1,4 +1,4 @@
-//! `network`: interfaces, their routes and the names of the machine are as wanted.
+//! `network`: interfaces, their routes and the names of the machine.
 
 #[cfg(test)]
 mod tests;
@@ -169,7 +169,7 @@ struct Interface<'a> {
 }
 
 impl Interface<'_> {
-    /// Brings the interface up or down, as far as that is wanted.
+    /// Brings the interface up or down if requested.
     fn brought(&self, ctx: &Context, ret: &mut Ret, changed: bool) -> Result<()> {
         let name = self.name;
         if name.contains("range") {
@@ -202,8 +202,7 @@ impl Interface<'_> {
         let status = match (self.enabled, is_up) {
             (true, true) if ret.changes.is_empty() => return Ok(()),
             (true, true) => {
-                // Down and up again, so that the new file is read. The connection to the master may
-                // drop for a moment.
+                // Down and up again, so that the new file is read. The connection to the master may drop briefly.
                 go("ip.down")?;
                 go("ip.up")?;
                 format!("Interface {name} restart to validate")
@@ -325,6 +324,6 @@ fn system(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     };
     let outcome = write();
     let ret = settled(ret, outcome)?.map_or_else(|failed| failed, |(ret, _)| ret);
-    // What was written is told by the changes alone.
+    // Only the changes report the written settings.
     Ok(if ret.result == Some(true) { ret.ok(UP_TO_DATE) } else { ret })
 }

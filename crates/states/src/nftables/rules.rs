@@ -54,7 +54,7 @@ impl Rule {
         Ok(is_so(&call(ctx, "nftables.check", place, Map::new())?))
     }
 
-    /// Saves the rules when that is wanted; says whether it was.
+    /// Saves the rules if requested; returns whether they were saved.
     fn saved(&self, ctx: &Context) -> Result<bool> {
         let wanted = self.args.get("save").is_some_and(Value::truthy);
         if wanted {

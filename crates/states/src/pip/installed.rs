@@ -10,7 +10,7 @@ use super::unsupported;
 use crate::support::{call, has, join, over, salt, saltenv};
 use crate::{Ret, args};
 
-/// Makes sure that Python packages are installed, in the versions asked for.
+/// Makes sure that Python packages are installed, in the requested versions.
 #[function]
 fn installed(
     ctx: &Context,
@@ -110,7 +110,7 @@ struct Task {
     kwargs: Map,
 }
 
-/// The packages to install, and the comments on those that are there.
+/// The packages to install, and the comments on those that are installed.
 #[derive(Default)]
 struct Plan {
     targets: Vec<RequestedPackage>,
@@ -126,7 +126,7 @@ impl Task {
         names.iter().map(|name| (*name, self.option(name).clone())).collect()
     }
 
-    /// Whether the names do not count, because something else tells what to install.
+    /// Returns whether the names do not count, because other arguments say what to install.
     fn by_other_means(&self) -> bool {
         self.option("requirements").truthy() || self.option("editable").truthy()
     }
@@ -186,8 +186,7 @@ impl Task {
         let mut plan = Plan::default();
         for package in wanted {
             let there = match package.prefix.is_empty() {
-                // An address without `#egg=` does not tell its package, so it is installed every
-                // time.
+                // An address without `#egg=` does not name its package, so it is installed every time.
                 true => None,
                 false => look.satisfied(ctx, &package, &listed)?,
             };
@@ -282,7 +281,7 @@ impl Task {
                     self.names.last().map(String::as_str).unwrap_or_default()
                 ));
             } else if let Some(version) = there::version_in(&listed, &wanted.prefix)
-                // pip said that the package was there already, so it is no change.
+                // pip reported that the package was installed already, so it is no change.
                 && !there.contains(&wanted.prefix)
             {
                 changes.insert(format!("{}=={version}", wanted.prefix), "Installed");
@@ -325,7 +324,7 @@ fn outcome(said: &Map) -> Outcome {
     })
 }
 
-/// Lines of pip's output with these beginnings tell of no change.
+/// Lines of pip's output with these beginnings report no change.
 const NO_CHANGE: [&str; 7] = [
     "Requirement already satisfied",
     "Requirement already up-to-date",
@@ -340,7 +339,7 @@ fn requirements_changed(text: &str) -> bool {
     text.split('\n').any(|line| !NO_CHANGE.iter().any(|start| line.trim().starts_with(start)))
 }
 
-/// Packages of which pip said that they were there, by their names made alike.
+/// Returns the packages that pip reported as installed already, by their normalized names.
 fn already_there(ctx: &Context, text: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for line in text.split('\n') {

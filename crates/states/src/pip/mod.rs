@@ -16,7 +16,7 @@ pub static MODULE: Module = Module::new(
     &[&installed::INSTALLED, &removed::REMOVED, &uptodate::UPTODATE],
 );
 
-/// Options of `pip.install` that only some versions of pip have: what is said when this one has not.
+/// Returns the message for options of `pip.install` that the installed version of pip lacks.
 pub(crate) fn unsupported(version: &str, options: &[(&str, &Value)]) -> Option<String> {
     let outside = |low: &str, high: Option<&str>| {
         compare_loosely(version, low, false) < 0 || high.is_some_and(|high| compare_loosely(version, high, false) > 0)

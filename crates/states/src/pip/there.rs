@@ -1,4 +1,4 @@
-//! Whether a Python package is there as it is wanted.
+//! Checks whether a Python package is installed as requested.
 
 use std::cmp::Ordering;
 
@@ -9,9 +9,9 @@ use value::{Map, Value, map};
 use crate::args;
 use crate::support::{call, over, salt};
 
-/// A package that is wanted.
+/// A requested package.
 pub struct RequestedPackage {
-    /// Its name made alike; empty for addresses that do not tell it.
+    /// Its normalized name; empty for addresses that do not contain it.
     pub prefix: String,
     /// The requirement as it was written.
     pub text: String,
@@ -29,7 +29,7 @@ impl RequestedPackage {
             // An address of a version control system names its package only behind `#egg=`, if at
             // all.
             Err(_) if VCS.iter().any(|vcs| text.starts_with(vcs)) => Requirement::default(),
-            // The most common mistake gets a message of its own.
+            // The most common mistake gets a specific message.
             Err(_) if text.contains('=') && !text.contains("==") => {
                 let comment =
                     format!("Invalid version specification in package {text}. '=' is not supported, use '==' instead.");
@@ -64,10 +64,10 @@ pub fn version_in(list: &Value, name: &str) -> Option<String> {
 }
 
 impl Look {
-    /// Returns the comment on a package that is there as wanted, or None if it must be installed.
+    /// Returns the comment on a package that is installed as requested, or None if it must be installed.
     pub fn satisfied(&self, ctx: &Context, wanted: &RequestedPackage, listed: &Value) -> Result<Option<String>> {
         let asked;
-        // Listing everything failed before, so this one package is asked for.
+        // Listing everything failed before, so only this package is queried.
         let listed = if listed.truthy() {
             listed
         } else {
@@ -112,12 +112,12 @@ impl Look {
     }
 }
 
-/// Whether an installed or offered version fulfils all conditions; early versions count as others do.
+/// Returns whether an installed or offered version fulfils all conditions; pre-releases count as others do.
 fn fulfils(version: &str, conditions: &[Condition]) -> bool {
     conditions.iter().all(|condition| pep440::meets(version, condition))
 }
 
-/// Lists the packages of a place. After a warning None, and then packages are asked for one by one.
+/// Lists the packages of a place. After a warning None, and then packages are queried one by one.
 pub fn listed(ctx: &Context, place: &Map) -> Result<Value> {
     match salt(ctx, "pip.list", place.clone()) {
         Err(error) => {

@@ -36,7 +36,7 @@ fn aggregated(mut low: Map, chunks: &[Map], running: &Map) -> Map {
             None => continue,
         }
     }
-    // Nobody to join: the state stays as it was written.
+    // There is no state to join: the state stays as it was written.
     if packages.is_empty() {
         return low;
     }
@@ -51,7 +51,7 @@ fn aggregated(mut low: Map, chunks: &[Map], running: &Map) -> Map {
     for (name, versions) in packages {
         add(&mut all, &name, versions.into_list().unwrap_or_default());
     }
-    // Who does not care about the version takes the one somebody asks for.
+    // A state that does not care about the version takes the one that another state requires.
     for (_, versions) in all.iter_mut() {
         if let Value::List(versions) = versions
             && versions.len() > 1

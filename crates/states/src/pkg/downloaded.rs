@@ -8,7 +8,7 @@ use super::{empty_list, failed, listed, name_and_version, resolved};
 use crate::Ret;
 use crate::support::{call, caught, has, join, over};
 
-/// Makes sure that packages lie in the cache of the package manager.
+/// Makes sure that packages are in the cache of the package manager.
 #[function]
 fn downloaded(
     ctx: &Context,
@@ -103,7 +103,7 @@ fn patch_installed(
     patch(ctx, name, advisory_ids, downloadonly, kwargs.given())
 }
 
-/// Makes sure that advisory patches lie in the cache of the package manager.
+/// Makes sure that advisory patches are in the cache of the package manager.
 #[function]
 fn patch_downloaded(
     ctx: &Context,

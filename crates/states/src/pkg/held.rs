@@ -65,7 +65,7 @@ impl Locks {
     }
 }
 
-/// Returns whether the answer to holding a package tells of success.
+/// Returns whether the answer to holding a package reports success.
 fn good(answer: &Map, name: &str) -> bool {
     answer.get(name).and_then(|entry| entry.get("result")).is_some_and(Value::truthy)
 }

@@ -9,7 +9,7 @@ use super::{empty_list, failed, listed, name_and_version, refresh_wanted, reinst
 use crate::Ret;
 use crate::support::{call, caught, has, join, over, saltenv};
 
-/// Makes sure that packages are installed, in the versions asked for.
+/// Makes sure that packages are installed, in the requested versions.
 #[function]
 fn installed(
     ctx: &Context,
@@ -212,7 +212,7 @@ fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &mut Rep
     if wish.sources.truthy() {
         let names = plan.targets.text_keys();
         (report.modified, report.bad) = names.map(str::to_owned).partition(|name| report.changes.contains_key(name));
-        // Salt tells of them in the order of the changes.
+        // Salt reports them in the order of the changes.
         let order = |name: &String| report.changes.text_keys().position(|known| known == name);
         report.modified.sort_by_key(order);
         report.same = plan.desired.text_keys().filter(|name| untouched(name)).map(str::to_owned).collect();

@@ -1,6 +1,6 @@
-//! `pkg`: packages are there, are the newest, are gone, are kept.
+//! `pkg`: packages that are installed, up to date, removed or held.
 //!
-//! [`targets`] finds what is to be done; the files named after the functions do it and tell of it.
+//! [`targets`] plans the changes; the files named after the functions make and report them.
 
 mod aggregate;
 mod beacon;
@@ -77,7 +77,7 @@ fn listed(ctx: &Context, fun: &str, kwargs: Map) -> Result<Map> {
     Ok(call(ctx, fun, Vec::new(), kwargs)?.into_map().unwrap_or_default())
 }
 
-/// The versions of a package in such a map.
+/// Returns the versions of a package in such a map.
 fn versions_in(list: &Map, name: &str) -> Vec<String> {
     match list.get(name) {
         Some(Value::List(versions)) => versions.iter().map(Value::to_string).collect(),

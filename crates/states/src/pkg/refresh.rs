@@ -1,4 +1,4 @@
-//! The mark that lists of packages are to be read anew by the first state of a run that needs them.
+//! The mark that the first state of a run that needs the package lists must refresh them.
 
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -12,7 +12,7 @@ pub fn mark(ctx: &Context) -> String {
     format!("{}/pkg_refresh", ctx.cachedir())
 }
 
-/// Prepares for the first package state of a run: lists are to be read anew.
+/// Prepares for the first package state of a run: marks the package lists for a refresh.
 #[function]
 fn mod_init(ctx: &Context, low: Map) -> Result<Value> {
     let mut done = Value::Bool(true);

@@ -18,8 +18,8 @@ pub fn tell(
 ) -> Result<()> {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for name in plan.reinstall.text_keys() {
-        // A forced reinstallation shows in the changes. After a failed verification only a second
-        // verification can tell.
+        // A forced reinstallation shows in the changes. After a failed verification only a second verification can show
+        // it.
         let fine = if wish.reinstall {
             installed.contains_key(name)
         } else if wish.verify.on {

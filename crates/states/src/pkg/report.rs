@@ -1,4 +1,4 @@
-//! What `pkg.installed` tells, and packages it holds.
+//! The report of `pkg.installed`, and the packages it holds.
 
 use exec::{Context, Result};
 use value::{Map, Value, map};
@@ -11,7 +11,7 @@ use crate::support::{call, caught_or_refused, has};
 /// The outcome of an installation.
 #[derive(Default)]
 pub struct Report {
-    /// Lines to tell.
+    /// The lines of the comment.
     pub comment: Vec<String>,
     /// The changes.
     pub changes: Map,
@@ -21,7 +21,7 @@ pub struct Report {
     pub same: Vec<String>,
     /// Packages that could not be installed.
     pub bad: Vec<String>,
-    /// Whether something failed.
+    /// True if something failed.
     pub failed: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Holds {
     failed: Vec<Map>,
 }
 
-/// Why packages could not be held.
+/// The reason why packages could not be held.
 pub enum Refused {
     /// The function failed.
     Said(String),

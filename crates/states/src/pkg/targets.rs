@@ -1,4 +1,4 @@
-//! What is to be done about packages: what is to be installed, reinstalled, removed, fetched.
+//! Plans the changes of packages: what is to be installed, reinstalled, removed, downloaded.
 
 use exec::{Context, Result};
 use modules::pkg_resource::{self, repack};
@@ -19,17 +19,17 @@ pub struct Wish {
     pub pkgs: Value,
     /// Packages, from files.
     pub sources: Value,
-    /// Whether to skip the check that unknown packages exist in the repositories.
+    /// True if the check that unknown packages exist in the repositories is skipped.
     pub skip_suggestions: bool,
-    /// Whether the files of installed packages are checked, and how.
+    /// The verification of the files of installed packages.
     pub verify: Verify,
-    /// Whether names are brought into the form that `pkg.list_pkgs` uses.
+    /// True if names are brought into the form that `pkg.list_pkgs` uses.
     pub normalize: bool,
-    /// Whether epochs are ignored in comparisons; `None` decides by the version.
+    /// True if epochs are ignored in comparisons; `None` decides by the version.
     pub ignore_epoch: Value,
-    /// Whether packages are installed although they are there.
+    /// True if packages are installed although they are installed already.
     pub reinstall: bool,
-    /// Whether the package lists are refreshed first.
+    /// True if the package lists are refreshed first.
     pub refresh: bool,
     /// Everything else, for execution functions.
     pub kwargs: Map,
@@ -38,7 +38,7 @@ pub struct Wish {
 /// The settings for checking the files of packages.
 #[derive(Default)]
 pub struct Verify {
-    /// Whether verification is on.
+    /// True if verification is on.
     pub on: bool,
     ignore_types: Value,
     options: Value,
@@ -67,7 +67,7 @@ impl Verify {
 /// The tasks of `pkg.installed`.
 #[derive(Default)]
 pub struct Plan {
-    /// All packages with the versions asked for.
+    /// All packages with the requested versions.
     pub desired: Map,
     /// The packages to install.
     pub targets: Map,
@@ -79,7 +79,7 @@ pub struct Plan {
     pub altered: Map,
     /// Further comments.
     pub warnings: Vec<String>,
-    /// Whether planning has already refreshed the package lists.
+    /// True if planning has already refreshed the package lists.
     pub refreshed: bool,
 }
 
@@ -198,7 +198,7 @@ fn not_installed(ctx: &Context, desired: &Map, current: &Map, ignore_epoch: &Val
     Ok(missing)
 }
 
-/// Asks whether packages exist at all; tells of those that do not.
+/// Checks whether packages exist at all; reports those that do not.
 fn unknown(ctx: &Context, name: &str, wanted: &Map, kwargs: &Map) -> Result<Option<Ret>> {
     if !has(ctx, "pkg.check_db") {
         return Ok(None);
@@ -410,7 +410,7 @@ fn file_version(ctx: &Context, source: &Value, kwargs: &Map) -> Result<std::resu
     })
 }
 
-/// Says which of the packages are there as wanted, and which are not.
+/// Returns which of the packages are installed as requested, and which are not.
 pub fn verify(
     ctx: &Context,
     desired: &Map,
@@ -454,9 +454,9 @@ pub struct Others<'a> {
     pub version: Value,
     /// Packages.
     pub pkgs: &'a Value,
-    /// Whether names are brought into the form that `pkg.list_pkgs` uses.
+    /// True if names are brought into the form that `pkg.list_pkgs` uses.
     pub normalize: bool,
-    /// Whether epochs are ignored in comparisons.
+    /// True if epochs are ignored in comparisons.
     pub ignore_epoch: &'a Value,
     /// Everything else.
     pub kwargs: &'a Map,
@@ -580,7 +580,8 @@ pub fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<Map> {
             }
         }
     }
-    // As in Salt, packages that only the repositories named are told, too, unless the newest versions were asked for.
+    // As in Salt, packages that only the repositories named are reported, too, unless the newest versions were
+    // requested.
     let mut changes = if known { Map::new() } else { found.clone() };
     for name in targets.text_keys() {
         let new = found.get(name).filter(|version| version.truthy()).cloned().unwrap_or("installed".into());

@@ -55,7 +55,7 @@ fn uptodate(
     Ok(ret.ok("Upgrade ran successfully").changed(changes))
 }
 
-/// Returns the packages that would be upgraded, all or those that are named.
+/// Returns the packages that would be upgraded, all or only the named ones.
 fn expected(ctx: &Context, refresh: bool, pkgs: &Value, kwargs: &Map) -> Result<Map> {
     let own = map! { "refresh" => refresh };
     let upgrades = call(ctx, "pkg.list_upgrades", Vec::new(), over(own, kwargs))?.into_map().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whether versions that are there fulfil what is asked: `>=1.2,<2`, `1.2*`.
+//! Checks whether installed versions fulfil conditions: `>=1.2,<2`, `1.2*`.
 
 use std::sync::LazyLock;
 

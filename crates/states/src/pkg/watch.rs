@@ -1,4 +1,4 @@
-//! What a package state does when something it watches has changed: the same again.
+//! The reaction of a package state to a change of a watched state: the same again.
 
 use exec::{Bound, Call, Context, Function, KwArgs, Result, bind, function};
 use value::{Map, Value};

@@ -57,7 +57,7 @@ fn has_apt_key(ctx: &Context) -> bool {
     modules::util::which("apt-key").is_some()
 }
 
-/// Salt notes this as a failure, and goes on.
+/// As in Salt, this is noted as a failure, and the state continues.
 fn keys_conflict(kwargs: &Map) -> bool {
     let given = |name: &str| kwargs.contains_key(name);
     let by_id = given("keyid") || given("keyserver");
@@ -192,7 +192,7 @@ fn test_changes(name: &str, wanted: &Map, pre: &Map) -> Map {
     }
 }
 
-/// Whether a file has lines other than this one.
+/// Returns whether a file has lines other than this one.
 fn has_others(file: &str, name: &str) -> bool {
     let Ok(text) = std::fs::read_to_string(file) else { return false };
     text.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with('#') && line != name.trim())
@@ -214,7 +214,7 @@ fn take_address(kwargs: &mut Map, wanted: &Map, pre: &Map) {
     }
 }
 
-/// Whether something of the source is not as wanted.
+/// Returns whether some setting of the source differs from the wanted one.
 fn differs(ctx: &Context, wanted: &Map, pre: &Map, kwargs: &Map) -> bool {
     let family = grain(ctx, "os_family");
     wanted.iter().any(|(key, new)| {

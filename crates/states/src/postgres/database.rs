@@ -90,7 +90,7 @@ fn present(
     })
 }
 
-/// Whether a wish is not what is there; names of encodings are the same in small letters.
+/// Returns whether a setting differs from the wanted value; names of encodings are compared without case.
 fn differs(known: &Value, key: &str, wish: &Value) -> bool {
     let has = known.get(key).map(Value::to_string).unwrap_or_default();
     let wanted = wish.to_string();

@@ -17,7 +17,7 @@ use value::{Map, Value, map};
 use crate::Ret;
 use crate::support::{call, needs};
 
-/// Whether the functions of PostgreSQL are there.
+/// Checks that the functions of PostgreSQL are available.
 fn installed(_grains: &Map) -> std::result::Result<(), String> {
     needs(&["psql"], "Unable to load postgres module.  Make sure `postgres.bins_dir` is set.")
 }

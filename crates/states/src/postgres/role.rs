@@ -1,4 +1,4 @@
-//! What users and groups share: both are roles.
+//! Helpers that users and groups share: both are roles.
 
 use exec::{Context, Error, Result};
 use value::{Map, Value, map};
@@ -32,7 +32,7 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// Makes the role, or changes what is not as it is wished.
+    /// Makes the role, or changes the settings that differ.
     pub fn carry_out(self, ctx: &Context, kind: Kind, name: &str, db: Map) -> Result<Ret> {
         let ret = good(name);
         let mut asked = db.clone();
@@ -113,7 +113,7 @@ impl Wish {
         Ok(update)
     }
 
-    /// The wished end as the server reads it.
+    /// Returns the wanted expiry as the server reads it.
     fn expiry(&self, ctx: &Context, db: &Map) -> Result<String> {
         let text = self.valid_until.to_string().replace('\'', "''");
         let query = format!("SELECT '{text}'::timestamp(0) as dt;");

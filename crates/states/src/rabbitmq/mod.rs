@@ -13,7 +13,7 @@ use value::{Map, Value};
 use crate::Ret;
 use crate::support::{caught, needs};
 
-/// Whether the functions of RabbitMQ are there.
+/// Checks that the functions of RabbitMQ are available.
 fn installed(_grains: &Map) -> std::result::Result<(), String> {
     needs(&["rabbitmqctl"], "Command not found: rabbitmqctl")
 }

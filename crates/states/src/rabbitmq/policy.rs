@@ -11,7 +11,7 @@ use crate::{Ret, args};
 pub static MODULE: Module =
     Module::new("rabbitmq_policy", "Policies of queues and exchanges.", &[&ABSENT, &PRESENT]).only_if(installed);
 
-/// A policy as it is wanted.
+/// The wanted policy.
 struct Wish {
     pattern: Value,
     definition: Value,
@@ -31,7 +31,7 @@ impl Wish {
         if !equal(&read(&is("definition"))?, &read(&self.definition)?) {
             found.push("Definition");
         }
-        // Without a wish the broker's default holds, whatever it is.
+        // If none is given, the broker's default holds, whatever it is.
         if self.apply_to.truthy() && !equal(&is("apply_to"), &self.apply_to) {
             found.push("Applyto");
         }

@@ -51,7 +51,7 @@ fn present(
     }
 }
 
-/// A user as it is wanted.
+/// The wanted user.
 struct Wish<'a> {
     name: &'a str,
     password: Value,
@@ -120,7 +120,7 @@ impl Wish<'_> {
             Ok(users) => users,
             Err(error) => {
                 tracing::error!("Error: {}", caught(error)?.text);
-                // Salt goes on as if the user had no tags, which then are set.
+                // As in Salt, the user is treated as if it had no tags, which then are set.
                 return Ok(Vec::new());
             }
         };
@@ -155,7 +155,7 @@ impl Wish<'_> {
         let wanted = permissions(&self.perms)?;
         let differs =
             |wanted: &Permission| !existing.get_value(&wanted.vhost).is_some_and(|is| equal(is, &wanted.to_value()));
-        // One difference makes Salt set all permissions, also those that are right.
+        // One difference makes Salt set all permissions, also those that are up to date.
         if !wanted.iter().any(differs) {
             return Ok(());
         }
@@ -204,7 +204,7 @@ fn permissions(perms: &Value) -> Result<Vec<Permission>> {
     Ok(found)
 }
 
-/// Adds a permission to the changes. As in Salt, one for a new virtual host takes the place of what was told before.
+/// Adds a permission to the changes. As in Salt, one for a new virtual host replaces the earlier entries.
 fn note(changes: &mut Map, existing: Option<&Value>, permission: &Permission) {
     let new = map! { permission.vhost.clone() => permission.to_value() };
     let Some(existing) = existing else {

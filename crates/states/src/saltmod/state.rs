@@ -104,7 +104,7 @@ fn state(
     };
     note_jid(&mut state, &returns);
     let forgiven = minions(fail_minions, &mut state);
-    // A target that matches nobody is only an error if the user expects somebody.
+    // A target that matches no minion is only an error if the user expects minions.
     if returns.is_empty() && expect_minions.truthy() {
         return Ok(state.fail("No minions returned"));
     }
@@ -120,7 +120,7 @@ fn command_is_remote(command: &Map) -> bool {
     command.get("ssh").is_some_and(Value::truthy)
 }
 
-/// Without a master the states are applied here, whoever is meant.
+/// Without a master the states are applied here, whatever the target is.
 fn here(ctx: &Context, fun: &str, mut command: Map) -> Result<Map> {
     let first = command.remove("arg").and_then(Value::into_list).unwrap_or_default().into_iter().next();
     let named = command.remove("kwarg").and_then(Value::into_map).unwrap_or_default();
@@ -204,7 +204,7 @@ impl Tally {
     }
 }
 
-/// Why a minion counts as failed, where its states do not tell.
+/// Returns why a minion counts as failed, if its states do not show it.
 fn detail(minion: &str, ret: Option<&Value>) -> String {
     match ret {
         // A bare list of minion names does not say why the orchestration failed.
@@ -221,7 +221,7 @@ fn detail(minion: &str, ret: Option<&Value>) -> String {
     }
 }
 
-/// Whether no state of a return has failed. What holds no results itself is looked into.
+/// Returns whether no state of a return has failed. Values that hold no results themselves are searched recursively.
 fn succeeded(ret: &Value) -> bool {
     let Value::Map(states) = ret else { return false };
     // A nested orchestration has maps of results below its own entries, so these are searched, too.

@@ -5,8 +5,8 @@ use value::{Map, Value, map};
 
 use crate::Ret;
 
-/// Waits until events under a tag, a glob, have told of each id of a list, at most for some seconds. Beside an orchestration
-/// there is no bus to watch.
+/// Waits until events whose tag matches a glob have reported each id of a list, or the timeout expires. Outside of an
+/// orchestration there is no bus to watch.
 #[function]
 fn wait_for_event(
     ctx: &Context,

@@ -20,7 +20,7 @@ fn mod_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
         "onchangeonly" => or("onchangeonly", true.into()),
         "delay" => or("delay", 0.into()),
         "emitatstartup" => or("emitatstartup", false.into()),
-        // Without a value of its own it has that of the other, as in Salt.
+        // Without a value it has that of the other, as in Salt.
         "uncleanshutdown" => or("uncleanshutdown", or("emitatstartup", Value::Null)),
     };
     let beacon = map! {

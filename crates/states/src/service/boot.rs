@@ -10,7 +10,7 @@ use crate::{Ret, args};
 /// Makes sure that a service starts with the system.
 #[function]
 fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
-    // `None`: whether the service runs is not this state's concern, and the text says so.
+    // `None`: this state ignores whether the service runs, and the text says so.
     let part = enable(ctx, &name, None, true, &kwargs.given())?;
     let ret = part.onto(Ret::new(name.as_str()).ok(""));
     // In test mode a package that brings the service may not be installed yet.
@@ -32,7 +32,7 @@ fn says(result: Option<bool>, comment: String) -> Part {
     Part { result: Some(result), changes: None, comment: Some(comment) }
 }
 
-/// Returns the words for a service that runs or not. None, unknown, counts as wanted.
+/// Returns the words for a service that runs or not. None, unknown, counts as the wanted state.
 fn beside(started: Option<bool>) -> &'static str {
     match started {
         Some(true) => "is running",
@@ -54,7 +54,7 @@ fn no_means(what: &str, name: &str, started: Option<bool>) -> String {
 pub(super) fn enable(ctx: &Context, name: &str, started: Option<bool>, result: bool, kwargs: &Map) -> Result<Part> {
     match available(ctx, name)? {
         Ok(true) => {}
-        // For `enable` a missing service is an error, for `disable` it is what is wanted.
+        // For `enable` a missing service is an error, for `disable` it is the wanted state.
         Ok(false) => return Ok(says(Some(false), not_available(name))),
         Err(text) => return Ok(says(Some(false), text)),
     }
@@ -137,7 +137,7 @@ pub(super) fn disable(ctx: &Context, name: &str, started: Option<bool>, result: 
     Ok(says(Some(false), format!("Failed when setting service {name} to not start at boot, {text}")))
 }
 
-/// Whether a value says that something runs.
+/// Returns whether a value says that something runs.
 pub(super) fn runs(status: &Value) -> Option<bool> {
     Some(status.truthy())
 }

@@ -42,8 +42,7 @@ impl Task<'_> {
     }
 
     fn is_masked(&self, ctx: &Context) -> Result<bool> {
-        // A runtime mask lies in /run and is gone after a reboot. The two kinds are independent of
-        // each other.
+        // A runtime mask is in /run and is gone after a reboot. The two kinds are independent of each other.
         let args = args![self.name, self.runtime.clone()];
         Ok(call(ctx, "service.masked", args, Map::new())?.truthy())
     }

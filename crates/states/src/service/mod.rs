@@ -65,7 +65,7 @@ impl Wish {
         Wish { name, enable, sig, init_delay, kwargs }
     }
 
-    /// Enables or disables the service as wanted and merges the outcome into the result.
+    /// Enables or disables the service if requested and merges the outcome into the result.
     fn toggled(&self, ctx: &Context, ret: Ret, started: Option<bool>, result: bool) -> Result<Ret> {
         let part = match self.enable {
             Value::Bool(true) => boot::enable(ctx, &self.name, started, result, &self.kwargs)?,
@@ -75,7 +75,8 @@ impl Wish {
         Ok(part.onto(ret))
     }
 
-    /// The same when the service runs or not as wanted: only if it is not as wanted at the next start of the system.
+    /// Does the same for a service that runs, or does not run, as requested, if its state at boot differs from the
+    /// wanted one.
     fn toggled_if_needed(&self, ctx: &Context, ret: Ret, enabled: bool) -> Result<Ret> {
         let differs = self.enable.as_bool().is_some_and(|enable| enable != enabled);
         if differs { self.toggled(ctx, ret, None, true) } else { Ok(ret) }
@@ -108,7 +109,7 @@ fn enabled_used(name: &str) -> Ret {
     Ret::new(name).fail(text)
 }
 
-/// Whether services cannot be started, since this is no running system.
+/// Returns whether services cannot be started, since this is no running system.
 fn offline(ctx: &Context) -> Result<bool> {
     Ok(has(ctx, "service.offline") && call(ctx, "service.offline", Vec::new(), Map::new())?.truthy())
 }

@@ -64,7 +64,7 @@ fn running(
     })
 }
 
-/// Starts it. Says also whether it came to the end, where what was unmasked is told.
+/// Starts it. Returns also whether it got to the end, where unmasking is reported.
 fn start(ctx: &Context, wish: &Wish, mut ret: Ret, status_kwargs: &Map, before: (Value, Value)) -> Result<(Ret, bool)> {
     let name = &wish.name;
     let start_kwargs = systemd_only(ctx, "service.start", &wish.kwargs, &mut ret);
@@ -77,7 +77,7 @@ fn start(ctx: &Context, wish: &Wish, mut ret: Ret, status_kwargs: &Map, before: 
         }
         Err(error) => return Ok((ret.fail(caught(error)?.text), false)),
     }
-    // Some services report success and die a moment later. The delay lets the status show that.
+    // Some services report success and crash shortly after. The delay lets the status show that.
     wish.wait(ctx);
     let status = wish.status(ctx, args![wish.sig.clone()], status_kwargs)?;
     let enabled = wish.enabled(ctx)?;

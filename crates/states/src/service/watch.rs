@@ -1,4 +1,4 @@
-//! What happens to a service when something it watches has changed: it is restarted, reloaded or stopped.
+//! The reaction of a service to a change of a watched state: it is restarted, reloaded or stopped.
 
 use exec::{Context, KwArgs, Result, function};
 use value::{Map, Value, map};

@@ -1,4 +1,4 @@
-//! What of an account is not as wanted.
+//! The differences between an account and the wanted one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,17 +23,17 @@ pub struct Wish {
     pub groups: Value,
     /// Further groups, of which those count that are there.
     pub optional_groups: Value,
-    /// Whether other groups are taken away.
+    /// True if other groups are removed.
     pub remove_groups: bool,
     /// The home directory.
     pub home: Value,
-    /// Whether that is made.
+    /// True if the home directory is made.
     pub createhome: bool,
     /// The hash of the password.
     pub password: Value,
-    /// Whether a changed password is set back.
+    /// True if a changed password is reset.
     pub enforce_password: bool,
-    /// Whether there is to be no password.
+    /// True if there is to be no password.
     pub empty_password: bool,
     /// The shell.
     pub shell: Value,
@@ -41,9 +41,9 @@ pub struct Wish {
     pub person: Map,
     /// The fields of the shadow file: `date`, `mindays`, `maxdays`, `inactdays`, `warndays` and `expire`.
     pub ageing: Map,
-    /// Whether the password is locked.
+    /// True if the password is locked.
     pub password_lock: Value,
-    /// Whether only local files count.
+    /// True if only local files count.
     pub local: Value,
 }
 
@@ -66,7 +66,7 @@ fn gid_of(ctx: &Context, group: Value) -> Result<Value> {
 }
 
 impl Wish {
-    /// What is to be changed; nothing at all if there is no such account.
+    /// Returns the changes to make; nothing at all if there is no such account.
     ///
     /// # Errors
     /// When numbers would change that may not (`allow_uid_change`, `allow_gid_change`).
@@ -103,7 +103,7 @@ impl Wish {
         let all: BTreeSet<String> = [texts(&self.groups), texts(&self.optional_groups)].concat().into_iter().collect();
         // Sorted and without duplicates, so that the report is stable.
         let mut wanted: Vec<String> = all.into_iter().collect();
-        // Without any list `remove_groups` does nothing: nobody asked for a user without groups.
+        // Without any list `remove_groups` does nothing: a user without groups was not requested.
         if !self.remove_groups || (self.groups.is_null() && !self.optional_groups.truthy()) {
             wanted = wanted.into_iter().chain(own.clone()).collect::<BTreeSet<_>>().into_iter().collect();
         }
@@ -121,7 +121,7 @@ impl Wish {
         let main = if self.gid.is_null() { gid.clone() } else { self.gid.clone() };
         let new_main = call(ctx, "file.gid_to_group", vec![main], Map::new())?.to_string();
         let old_main = call(ctx, "file.gid_to_group", vec![gid], Map::new())?.to_string();
-        // The main group is nobody's further group, under whatever name.
+        // The main group is never a supplementary group, under whatever name.
         twins.remove(&new_main, &mut own);
         twins.remove(&new_main, &mut wanted);
         // The old main group must go from the present ones, or making it a further group would look
@@ -239,7 +239,7 @@ impl Twins {
     }
 }
 
-/// Whether groups differ, groups with one number counted as one.
+/// Returns whether groups differ. Groups with the same number count as one.
 fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove: bool) -> Result<bool> {
     let missing: Vec<&String> = wanted.iter().filter(|group| !own.contains(group)).collect();
     let surplus: Vec<&String> = own.iter().filter(|group| !wanted.contains(group)).collect();

@@ -136,8 +136,8 @@ impl Task {
             let names = join(&self.missing, ",");
             return Ok(ret.fail(format!("The following group(s) are not present: {names}")));
         }
-        // With `usergroup` the account is compared as if its main group were named after it. The
-        // wish itself stays as given.
+        // With `usergroup` the account is compared as if its main group were named after it. The wanted account itself
+        // is not changed.
         let gid = self.wish.gid.clone();
         let own_group = self.more.get("usergroup").is_some_and(Value::truthy)
             && call(ctx, "file.group_to_gid", args![name.as_str()], Map::new())?.as_str() != Some("");

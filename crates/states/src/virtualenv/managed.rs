@@ -105,7 +105,7 @@ impl Task {
                 None => return Ok(ret.fail(format!("pip requirements file '{file}' not found"))),
             }
         }
-        // Noted before clearing, since afterwards nobody can tell what was there.
+        // Recorded before clearing, since afterwards the old content is unknown.
         if there && self.clear {
             let packages = salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?;
             ret.changes.insert("cleared_packages", packages);

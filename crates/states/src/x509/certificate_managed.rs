@@ -14,7 +14,7 @@ use crate::support::over;
 
 /// The default of `days_remaining`.
 const DAYS_REMAINING: f64 = 90.0;
-/// Changes for which no certificate is issued anew.
+/// Changes that do not cause a new certificate.
 // These concern only how the certificate is stored, so it keeps its serial number.
 const OF_THE_FILE: [&str; 3] = ["additional_certs", "encoding", "pkcs12_friendlyname"];
 

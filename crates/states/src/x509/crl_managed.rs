@@ -56,7 +56,7 @@ struct CrlArgs {
     args: Map,
     digest: String,
     encoding: String,
-    /// Whether each new list has the next number.
+    /// True if each new list has the next number.
     counts: bool,
     days_remaining: f64,
 }

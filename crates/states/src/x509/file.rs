@@ -1,4 +1,4 @@
-//! The file a state of `x509` is about: looked at by `file.managed` before anything is made, and written through it.
+//! The file of an `x509` state: `file.managed` checks it before anything is made, and writes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub struct Managed<'a> {
 pub enum Before {
     /// There is nothing to do, or nothing can be done.
     Done(Ret),
-    /// The state goes on.
+    /// The state continues.
     Ready(Ready),
 }
 
@@ -85,7 +85,7 @@ pub struct Ready {
     test: Map,
     /// The path behind links.
     pub path: PathBuf,
-    /// Whether a link gives way to a file.
+    /// True if a link is replaced by a file.
     pub replaces_link: bool,
 }
 
@@ -105,9 +105,9 @@ impl Ready {
 pub struct Plan {
     /// The changes of the content.
     pub changes: Map,
-    /// Whether there was one of its kind before.
+    /// True if there was one of its kind before.
     pub again: bool,
-    /// Whether it is written as text.
+    /// True if it is written as text.
     pub is_text: bool,
 }
 
@@ -247,7 +247,7 @@ fn with_part(mut ret: Ret, file: &Managed<'_>, mut part: Map) -> Ret {
     ret
 }
 
-/// What a failure that states report comes to.
+/// Converts a failure that states report to a result.
 ///
 /// # Errors
 /// Any other failure.

@@ -1,4 +1,4 @@
-//! `x509`: certificates, requests for them, lists of revoked ones and private keys are as wanted.
+//! `x509`: certificates, certificate requests, revocation lists and private keys.
 
 mod certificate_managed;
 mod crl_managed;

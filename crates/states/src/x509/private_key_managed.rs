@@ -80,7 +80,7 @@ impl PrivateKeyArgs {
         if !ready.exists() {
             return Ok((None, map! { "created" => name }));
         }
-        // A new key on every run, so what is there is not even read.
+        // A new key on every run, so an existing one is not even read.
         if self.new {
             return Ok((None, map! { "replaced" => name }));
         }

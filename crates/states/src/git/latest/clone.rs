@@ -55,7 +55,7 @@ impl Latest<'_> {
         Ok(Ret { comment: text.into(), ..self.ret.clone() })
     }
 
-    /// Empties the directory if that is wanted. Returns a result if it stays full.
+    /// Empties the directory if requested. Returns a result if it stays full.
     fn make_room(&mut self, arrow: &str) -> Option<Ret> {
         let target = self.target.clone();
         if self.force_clone {
@@ -121,8 +121,7 @@ impl Latest<'_> {
                 format!("Repository was cloned but is empty, so {}/{} cannot be checked out", self.remote, self.rev);
             return Ok(Some(self.fail(text)));
         };
-        // The tag was on the remote a moment ago, so a clone without it must have been limited by
-        // its options.
+        // The tag has just been on the remote, so a clone without it must have been limited by its options.
         if self.found.kind == Some(RevType::Tag) && !self.names("list_tags")?.contains(&self.rev) {
             return Ok(Some(self.fail(format!("Revision '{}' does not exist in clone", self.rev))));
         }

@@ -237,7 +237,7 @@ impl Latest<'_> {
         Ret { comment: text.into(), ..self.ret.clone() }
     }
 
-    /// Brings the submodules up to date if that is wanted. Returns the comment of a failure.
+    /// Updates the submodules if requested. Returns the comment of a failure.
     fn update_submodules(&mut self, with_env: bool) -> Result<Option<Ret>> {
         let mut arguments = map! {
             "command" => "update", "opts" => value::list!["--init", "--recursive"],

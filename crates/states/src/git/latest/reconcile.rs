@@ -40,11 +40,11 @@ pub(super) struct Local {
     /// The address of the remote.
     pub fetch_url: Option<String>,
     pub has_remote: bool,
-    /// Whether the wanted commit is checked out.
+    /// True if the wanted commit is checked out.
     pub matches: bool,
-    /// Whether there are uncommitted changes.
+    /// True if there are uncommitted changes.
     pub changed: bool,
-    /// Whether the wanted commit is here and the remote's branches as they are there.
+    /// True if the wanted commit exists locally and the remote's branches are up to date.
     pub has_rev: bool,
     pub merge: Merge,
     /// The branch that the local one tracks.
@@ -52,7 +52,7 @@ pub(super) struct Local {
 }
 
 impl Latest<'_> {
-    /// Returns whether the wanted commit lies ahead.
+    /// Returns whether the wanted commit is ahead.
     pub(super) fn ancestry(&self, local: &Local, quietly: bool) -> Result<Merge> {
         // Without a local commit there is nothing that could be lost.
         let Some(base) = local.base_rev.clone() else { return Ok(Merge::FastForward) };
@@ -294,8 +294,8 @@ impl Latest<'_> {
             let text = format!("Bare repository at {} would be fetched", self.target);
             return Ok(Some(match self.ret.changes.is_empty() {
                 false => self.neutral(text),
-                // A bare fetch has no visible effect in advance, so test mode cannot tell whether
-                // something would change.
+                // A bare fetch has no visible effect in advance, so test mode cannot know whether something would
+                // change.
                 true => self.up_to_date(&[text], false),
             }));
         }

@@ -1,4 +1,4 @@
-//! What the remote has.
+//! The state of the remote.
 
 use exec::{Error, Result};
 use modules::git::{redacted, with_credentials};
@@ -43,7 +43,7 @@ pub(super) struct Found {
     pub url: String,
     /// The same without.
     pub redacted_url: String,
-    /// Whether the remote has a HEAD.
+    /// True if the remote has a HEAD.
     pub has_head: bool,
     /// The branch its HEAD is.
     pub default_branch: Option<String>,

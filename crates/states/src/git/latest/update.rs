@@ -1,4 +1,4 @@
-//! A repository that is there already: what is to be done, and what a test tells of it.
+//! Updates an existing repository, or reports in test mode what would be done.
 
 use exec::Result;
 use modules::git::redacted;
@@ -139,7 +139,7 @@ impl Latest<'_> {
         }
     }
 
-    /// Whether the wanted commit is here already, and how it is reached.
+    /// Determines whether the wanted commit exists already, and how it is reached.
     fn settle_merge(&mut self, local: &mut Local) -> Result<Option<Ret>> {
         if let Some(ret) = self.find_here(local)? {
             return Ok(Some(ret));
