@@ -30,7 +30,7 @@ pub struct Plan<'a> {
     pub options: &'a Map,
     /// The main configuration file.
     pub conf_file: &'a Path,
-    /// How it logs.
+    /// The log settings.
     pub log: &'a Log,
     /// Warnings from reading the configuration.
     pub warnings: &'a [String],
@@ -48,9 +48,9 @@ pub struct Plan<'a> {
     pub before_switch: Option<&'a dyn Fn()>,
 }
 
-/// How a daemon ended.
+/// The reasons for the end of a daemon.
 pub enum Ended {
-    /// It was told to.
+    /// It was asked to stop.
     Stopped,
     /// It wants to be started again.
     Restart,
@@ -180,7 +180,7 @@ where
             // The program that started this in the background then ends with status 0.
             launch.ready();
             daemon::notify_ready(&format!("{name} is ready"));
-            // What only the start needed goes.
+            // Memory that only the start needed is released.
             daemon::map_only_what_is_used();
         };
         run(stop, Box::new(ready)).await

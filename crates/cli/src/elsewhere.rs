@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn each_of_salts_programs_is_here_or_explained() {
-        // What Salt 3006 to 3008 install.
+        // The programs that Salt 3006 to 3008 install.
         let salts = [
             "salt",
             "salt-api",

@@ -33,7 +33,7 @@ pub struct OnMinion {
 
 /// Reads the master's configuration for a program. The error is the exit code, and the reason has been printed.
 pub fn on_master(program: Program, parsed: Parsed) -> Result<OnMaster, ExitCode> {
-    // What is logged before the log is open is kept until then.
+    // Messages that are logged before the log is open are kept until then.
     let _early = logging::Early::keep();
     let flags = Flags::read(program, parsed)?;
     let source = flags.source(Role::Master);
@@ -81,7 +81,7 @@ pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
     if !given {
         return Ok(());
     }
-    // Ignoring them would run the command as somebody else than the user meant.
+    // Ignoring them would run the command as a user other than the one requested.
     let text = "not supported: external authentication (-a/--auth/--eauth/--external-auth, -T/--make-token, --username, \
                 --password); run the command as a user the master's publisher_acl allows";
     Err(usage_error(program, text))
@@ -174,7 +174,7 @@ impl Flags {
     fn source(&self, role: Role) -> Source {
         let directory = self.given.get_str("config_dir").map(PathBuf::from);
         let source = Source::from_env(role, directory.as_deref());
-        // Salt warns as well and goes on with the defaults.
+        // As in Salt, a warning is logged and the defaults are used.
         if !source.directory().is_dir() {
             eprintln!("WARNING: CONFIG '{}' directory does not exist.", source.directory().display());
         }
@@ -183,7 +183,7 @@ impl Flags {
 
     fn load_options(&self, cache_minion_id: bool) -> LoadOptions {
         let mut overlay = self.given.clone();
-        // Where it lies is known by now, in its absolute form.
+        // Its place is known by now, in its absolute form.
         overlay.remove("config_dir");
         LoadOptions { overlay, program: self.program.name().into(), cache_minion_id, ..LoadOptions::default() }
     }

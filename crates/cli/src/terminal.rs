@@ -1,4 +1,4 @@
-//! What every program prints in the same way: its text, and what is wrong with its command line.
+//! The output that all programs share: texts, and errors of the command line.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -32,7 +32,7 @@ pub fn main(words: Vec<String>) -> ExitCode {
 fn ready(words: Vec<String>) -> Result<OnMaster, String> {
     let parsed = args::parse(Program::SaltRun, words).map_err(|stop| format!("wrong command line: {stop:?}"))?;
     let prepared = prepare::on_master_as_client(Program::SaltRun, parsed);
-    // What was wrong is said already.
+    // The error has been printed already.
     let prepared = prepared.map_err(|_| "the master's configuration cannot be used".to_owned())?;
     log_setup::on_master(Program::SaltRun, &prepared.config);
     Ok(prepared)
@@ -54,7 +54,7 @@ async fn result(config: Arc<config::Master>, function: &str, call: Call) -> Map 
     let events = Events::of_master(&config, Rt::real());
     let ctx = RunnerContext::new(config, Rt::real(), events, &TABLES, CATALOGUE);
     let (jid, user) = (runners::new_jid(&ctx).await, client::user::request_user());
-    // The caller gets the result directly, so nobody would look it up.
+    // The caller gets the result directly, so it need not be stored.
     let request = Request { store: false, ..Request::new(Kind::Wheel, function, call, jid, user) };
     runners::run(&ctx, request).await.data
 }

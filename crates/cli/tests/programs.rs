@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run left: exit code, output, errors.
+/// The outcome of a run: exit code, output, errors.
 #[derive(Debug, PartialEq)]
 struct Run(i32, String, String);
 

@@ -6,7 +6,8 @@ use crate::answers::{Alive, Away, texts};
 use crate::local::{Error, LocalClient};
 
 impl LocalClient {
-    /// Returns the minions that are not connected and did not get a job. The list is empty if the master cannot tell.
+    /// Returns the minions that are not connected and did not get a job. The list is empty if the master does not know
+    /// them.
     ///
     /// # Errors
     /// If the master refuses, or does not answer.

@@ -1,4 +1,4 @@
-//! What a Saltern master answers about connections and held jobs.
+//! The answers of a Saltern master about connections and held jobs.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct Away {
     pub id: String,
     /// The least time since it was connected.
     pub gone: Duration,
-    /// Whether it has been connected since the master started.
+    /// True if it has been connected since the master started.
     pub seen: bool,
     /// How long it may still take to reconnect and fetch the job.
     pub wait: Duration,

@@ -101,7 +101,7 @@ impl Batch {
 
     /// Returns the minions to publish the job to now; they count as running from then on.
     pub fn next(&mut self, now: Duration) -> Vec<String> {
-        // Before `halted` is looked at, so that a halted run has no slots left to wake for.
+        // Before `halted` is checked, so that a halted run has no slots left to wake for.
         self.resting.retain(|until| *until > now);
         if self.halted {
             return Vec::new();

@@ -93,7 +93,7 @@ enum Phase {
         running: BTreeSet<String>,
         heard: BTreeSet<String>,
     },
-    /// Nobody runs the job any more; only the deadlines are still open.
+    /// No minion runs the job any more; only the deadlines are still open.
     Closing,
     /// The job has ended.
     Done,
@@ -359,7 +359,7 @@ impl Gather {
     fn complete(&self, now: Duration) -> bool {
         match self.patience.syndics {
             None => self.all_answered(),
-            // With lower masters nobody may be expected at first: they name their minions only later.
+            // With lower masters no minion may be expected at first: they name their minions only later.
             Some(wait) => self.all_answered() && !self.expected.is_empty() && now > self.started + wait,
         }
     }

@@ -101,7 +101,7 @@ impl LocalClient {
     /// Sends an unencrypted command with the user's key.
     async fn command(&mut self, cmd: &str, load: Map) -> Result<Map, Error> {
         self.check_running()?;
-        // A hold may last for days, and a master that restarts meanwhile creates new keys.
+        // A hold may last for days, and a master that restarts during it creates new keys.
         self.read_key_again();
         let mut load = load;
         load.insert("cmd", cmd);

@@ -281,7 +281,7 @@ impl LocalClient {
             }
             *bus = loop {
                 tokio::time::sleep(pause).await;
-                // A restarting master is back within a second or two; more than one attempt per second helps nobody.
+                // A restarting master is back within a second or two; more than one attempt per second is useless.
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 match self.listen().await {
                     Ok(bus) => {
@@ -297,8 +297,8 @@ impl LocalClient {
 
     /// Asks minions with `find_job` whether they still run a job. Returns the job id of the question.
     ///
-    /// Ids without an accepted key (resources, keys deleted meanwhile) are left out, because the master would refuse the whole
-    /// list. A question that cannot be published is treated as one that nobody answers.
+    /// Ids without an accepted key (resources, keys deleted in the meantime) are left out, because the master would
+    /// refuse the whole list. A question that cannot be published is treated as one that no minion answers.
     pub async fn ask_running(&mut self, jid: &str, minions: impl Iterator<Item = &String>) -> Option<String> {
         let accepted = self.accepted();
         let ids: Vec<String> = minions.filter(|id| accepted.contains(*id)).cloned().collect();
@@ -464,7 +464,7 @@ pub(crate) struct AwayCheck {
     at: Option<Duration>,
 }
 
-/// Most jobs are over by then, and the master need not be asked.
+/// Most jobs have ended by then, and the master need not be asked.
 const AWAY_CHECK_DELAY: Duration = Duration::from_millis(500);
 
 impl AwayCheck {
@@ -518,7 +518,7 @@ fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
         return Err(Error::Refused(error.to_string()));
     }
     let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
-    // A load with an error and an empty job id means that the target matched nobody.
+    // A load with an error and an empty job id means that the target matched no minion.
     let held = published.extra.get("held").and_then(Held::of);
     Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions, held }))
 }

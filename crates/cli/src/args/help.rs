@@ -40,7 +40,7 @@ fn push_flag(out: &mut String, program: Program, flag: &Flag, indent: usize, wid
     let text = help_text(program, flag);
     let mut lines = wrap(&text, width.saturating_sub(HELP_COLUMN)).into_iter();
     out.push_str(&head);
-    // At least two blanks separate the columns; a longer head has a line of its own.
+    // At least two blanks separate the columns; a longer head gets a separate line.
     if head.len() + 2 > HELP_COLUMN {
         out.push('\n');
     } else {

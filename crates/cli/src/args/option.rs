@@ -49,7 +49,7 @@ pub struct Flag {
     pub names: &'static [&'static str],
     /// The setting that it changes, by its name in the configuration.
     pub setting: &'static str,
-    /// What it expects.
+    /// The kind of its value.
     pub kind: Kind,
     /// The setting's value without the flag.
     pub preset: Preset,

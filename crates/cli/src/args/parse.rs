@@ -34,7 +34,7 @@ impl Parsed {
     }
 }
 
-/// Why reading a command line ended early.
+/// The reasons why parsing a command line ended early.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Stop {
     /// `--help`.

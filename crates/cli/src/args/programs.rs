@@ -430,7 +430,7 @@ fn log_group(names: &'static [&'static str], file_setting: &'static str) -> Grou
     let level = Flag::text(names, "log_level", LOG_LEVEL).kind(Kind::Choice(LEVELS));
     let mut flags = vec![level];
     flags.extend(LOG_FILE);
-    // Salt gives `salt-key` a log file of its own (`key_logfile`).
+    // Salt gives `salt-key` a separate log file (`key_logfile`).
     flags[1].setting = file_setting;
     group("Logging Options", "They win over the configuration.", flags)
 }

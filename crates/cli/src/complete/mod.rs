@@ -17,7 +17,7 @@ use crate::terminal::print;
 use places::Place;
 use sources::Sources;
 
-/// What `saltern completions --help` prints.
+/// The output of `saltern completions --help`.
 pub const HELP: &str = "\
 Usage: saltern completions bash|zsh|fish
 
@@ -37,7 +37,7 @@ Options:
 pub struct Candidate {
     /// The whole word.
     pub word: String,
-    /// What it is, in a few words; may be empty.
+    /// A short description; may be empty.
     pub about: String,
 }
 

@@ -1,4 +1,4 @@
-//! What belongs in which place of a command line.
+//! Determines what belongs in which place of a command line.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::args::{OWN_WORDS, Program};
 pub struct Place {
     /// The program whose argument it is.
     pub program: Option<Program>,
-    /// What is typed already.
+    /// The text that is typed already.
     pub typed: String,
     /// The kind of word that fits.
     pub wants: Wants,
@@ -299,7 +299,7 @@ fn argument(function: &str, place: usize, program: Program, typed: &str, sources
         "state.single" | "sys.state_doc" | "sys.state_argspec" if place == 0 => functions(typed, &sources.states()),
         _ => Vec::new(),
     };
-    // The names of all arguments would hide what is meant to be typed.
+    // The names of all arguments would hide the wanted one.
     if found.is_empty() && !typed.is_empty() && !typed.contains('=') {
         let names = sources.parameters(program, function);
         found.extend(names.into_iter().map(|name| Candidate::plain(format!("{name}="))));

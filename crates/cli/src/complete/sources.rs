@@ -28,7 +28,7 @@ impl Sources {
 
     fn master(&self) -> Option<config::Master> {
         let source = Source::from_env(Role::Master, self.config_dir.as_deref());
-        // Without the file there are only defaults, for a master that nobody set up.
+        // Without the file there are only defaults, for a master that is not set up.
         config::Master::load(&source, &LoadOptions::default()).ok().filter(|_| source.path.exists())
     }
 
@@ -99,7 +99,7 @@ impl Sources {
         }
         let Some(minion) = self.minion() else { return Vec::new() };
         let mut roots = base(&minion.raw);
-        // What was fetched from the master.
+        // The files that were fetched from the master.
         roots.push(minion.paths.cachedir.join("files/base"));
         roots
     }

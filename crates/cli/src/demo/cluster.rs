@@ -19,7 +19,7 @@ pub const MASTERS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 /// The ids of the minions.
 pub const MINIONS: [&str; 3] = ["web1", "web2", "db1"];
 
-/// How long a daemon may take to end before it is killed.
+/// The time a daemon gets to end before it is killed.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// The person who started the demonstration interrupted it.
@@ -162,10 +162,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns whether to go on.
+    /// Returns whether to continue.
     ///
     /// # Errors
-    /// When the demonstration was told to end.
+    /// When the demonstration was asked to end.
     pub fn go_on(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }

@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use cluster::{Cluster, Interrupted};
 use screen::Screen;
 
-/// What `saltern demo --help` prints.
+/// The output of `saltern demo --help`.
 const HELP: &str = "\
 Usage: saltern demo [--keep] [--dir DIR]
 
@@ -123,7 +123,7 @@ fn watch_signals() -> Result<(Arc<AtomicBool>, mpsc::Receiver<()>)> {
             }
         });
         flag.store(true, Ordering::Relaxed);
-        // Whoever does not wait looks at the flag.
+        // A thread that does not wait checks the flag.
         let _ = sender.send(());
     });
     Ok((interrupted, told))

@@ -1,4 +1,4 @@
-//! What the demonstration prints: headings, command lines and their output, in colours on a terminal.
+//! The output of the demonstration: headings, command lines and their output, in colours on a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// The standard output. Each write fails once nobody reads it.
+/// The standard output. Each write fails once its reader is gone.
 pub struct Screen {
     color: bool,
 }

@@ -164,7 +164,7 @@ fn show(cluster: &Cluster, screen: &Screen, program: &str, config: &Path, args: 
     screen.typed(program, config, args)?;
     let output = cluster.run(program, config, args)?;
     screen.text(&String::from_utf8_lossy(&output.stdout))?;
-    // What cannot be written to a closed error output is of no use to anybody.
+    // If the error output is closed, the text is lost, which does no harm.
     let _ = std::io::stderr().write_all(&output.stderr);
     cluster.go_on()?;
     if !output.status.success() {

@@ -83,7 +83,8 @@ impl Session {
         Ok(exit_codes::OK)
     }
 
-    /// Finds out which minions answer: returns the ids that do, and those that do not. `None` if nobody matched.
+    /// Finds out which minions answer. Returns the ids that do, and those that do not. `None` if the target matched no
+    /// minion.
     async fn ping(&mut self, bus: &mut Listening) -> Result<Option<(BTreeSet<String>, BTreeSet<String>)>> {
         let job = client::Job {
             // The original target, which the master resolves; the batches then have lists of ids.
@@ -165,7 +166,7 @@ impl Run<'_> {
                 // Closed: answers of minions of other batches have the same job id.
                 self.parts.push(Gather::new(jid, minions, patience, now).closed());
             }
-            // The keys were deleted meanwhile.
+            // The keys were deleted in the meantime.
             None => ids.iter().try_for_each(|id| self.lost(id))?,
         }
         Ok(())

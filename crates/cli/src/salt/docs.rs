@@ -23,10 +23,10 @@ impl Docs {
         self.0.sort_by(|a, _, b, _| a.as_str().cmp(&b.as_str()));
         for (function, text) in self.0 {
             if settings.output.is_some() {
-                // As in Salt, each function is a document of its own.
+                // As in Salt, each function is a separate document.
                 outputters::display(&Map::from_iter([(function, text)]).into(), Some("nested"), settings, 0)?;
             } else {
-                // Written by whoever wrote the minion's modules.
+                // The author of the minion's modules wrote the text.
                 let text = format!("{function}:\n{text}\n");
                 let plain = Settings { output_file: None, ..settings.clone() };
                 outputters::print(&value::escape::for_terminal(&text), &plain)?;

@@ -26,7 +26,7 @@ pub fn waiting(ids: &[String]) -> String {
     format!("Waiting for {} {noun}: {}", ids.len(), ids.join(", "))
 }
 
-/// Returns the text about a held job that nobody waits for any more.
+/// Returns the text about a held job whose command no longer waits.
 pub fn left_behind(jid: &str, hold: Duration) -> String {
     format!(
         "The master holds the job for {} after its publishing. To see how far it is, and to end it:\n\n\

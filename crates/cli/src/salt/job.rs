@@ -181,8 +181,8 @@ pub fn flag_value(settings: &Map, name: &str) -> Option<Value> {
     }
 }
 
-/// Distributes arguments among several functions. The separator is an argument of its own or, in the old form, part
-/// of one.
+/// Distributes arguments among several functions. The separator is a separate argument or, in the old form, part of
+/// one.
 fn split_arguments(words: &[String], functions: usize, separator: &str) -> Result<Vec<Vec<String>>, Incomplete> {
     if words.iter().filter(|word| *word == separator).count() == functions - 1 {
         return Ok(words.split(|word| word == separator).map(<[String]>::to_vec).collect());

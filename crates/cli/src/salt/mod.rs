@@ -127,7 +127,7 @@ struct Session {
     job: Job,
     settings: Settings,
     client: LocalClient,
-    /// How long the master holds the job.
+    /// The time for which the master holds the job.
     hold: Duration,
     /// The job id, for the message after Ctrl-C.
     jid: Arc<OnceLock<String>>,
@@ -135,7 +135,7 @@ struct Session {
 
 impl Session {
     fn new(mut prepared: OnMaster, job: Job, hold: Duration, jid: Arc<OnceLock<String>>) -> Self {
-        // The highstate outputter looks at the function's own arguments.
+        // The highstate outputter uses the function's own arguments.
         prepared.options.insert("fun", job.function.clone());
         prepared.options.insert("arg", job.arguments.clone());
         let settings = prepare::output_settings(&prepared.options);
@@ -261,12 +261,12 @@ impl Session {
     async fn run_job(&mut self, known: MasterFiles) -> Result<u8> {
         let mut publication = self.publication();
         if !self.hold.is_zero() {
-            // A master of Salt would send it to whoever is there and forget it.
+            // A master of Salt would send it to the connected minions and drop it.
             self.client.check_holds().await?;
             publication.options.insert("job_hold", self.hold.as_secs_f64());
         }
         if self.flag("async") {
-            // Salt prints job id 0 when nobody matched.
+            // Salt prints job id 0 when the target matched no minion.
             let jid = self.client.publish(&publication).await?.map_or_else(|| "0".to_owned(), |ticket| ticket.jid);
             if jid == "0" {
                 outputters::print_line(NOBODY)?;
@@ -323,7 +323,7 @@ impl Session {
             printer = printer.with_steps();
         }
         let patience = client::settings::patience(&self.prepared.config, self.timeout());
-        // Whoever holds a job waits for its minions, not for the timeout.
+        // A command that holds a job waits for its minions, not for the timeout.
         match &ticket.held {
             Some(held) => {
                 if !held.away.is_empty() {

@@ -58,7 +58,7 @@ impl MasterFiles {
         Ok(expected.with_context(|| format!("failed to read the target '{}'", job.target))?.minions)
     }
 
-    /// Prints to standard error why a target matches nobody, if it is invalid or looks mistyped.
+    /// Prints to standard error why a target matches no minion, if it is invalid or looks mistyped.
     pub fn explain(&self, job: &Job, delimiter: &str) {
         if let Some(text) = self.explanation(job, delimiter) {
             eprintln!("{text}");

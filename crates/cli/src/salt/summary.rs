@@ -16,7 +16,7 @@ impl Summary {
     /// Counts a minion by its `ret` and `retcode`.
     pub fn count(&mut self, id: &str, entry: &Map) {
         let text = entry.get_str("ret").unwrap_or_default();
-        // Salt tells the minions apart by these texts as well.
+        // Salt distinguishes the minions by these texts as well.
         if text.starts_with("Minion did not return") {
             self.silent += 1;
             if text.contains("Not connected") {

@@ -199,7 +199,7 @@ async fn unless_stopped(config: config::Minion, request: minion::Request) -> Res
         _ = tokio::signal::ctrl_c() => eprintln!("\nExiting gracefully on Ctrl-c"),
     }
     stop.cancel();
-    // What it still returns is of no interest.
+    // Its result is no longer needed.
     let _ = tokio::time::timeout(STOPPING, call).await;
     Ok(None)
 }

@@ -8,7 +8,7 @@ use value::Value;
 
 use crate::exit_codes;
 
-/// How an answer is shown.
+/// The presentation of an answer.
 #[derive(Debug, PartialEq)]
 pub enum Presentation {
     /// As a result, with this exit code.

@@ -148,7 +148,7 @@ impl Copy {
                 file.mode.into(),
             ];
             let answers = self.call(bus, "cp.recv_chunked", arguments).await?;
-            // The publication was too large, or nobody matches any more.
+            // The publication was too large, or no minion matches any more.
             if answers.is_empty() {
                 let part = if index > 0 { " File partially transferred." } else { "" };
                 bail!(

@@ -56,7 +56,7 @@ pub fn texts(sources: &[String]) -> Result<Map> {
 pub struct Item {
     /// Where it is.
     pub source: PathBuf,
-    /// Where it goes on the minion.
+    /// The path on the minion.
     pub destination: String,
     /// Its permissions.
     pub mode: i64,

@@ -1,4 +1,4 @@
-//! What a command line of `salt-key` asks for.
+//! The actions that a command line of `salt-key` requests.
 
 use value::{Map, Value};
 

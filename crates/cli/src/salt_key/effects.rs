@@ -40,7 +40,7 @@ impl Effects for MasterEffects {
         let Ok(mut bus) = self.bus.lock() else { return };
         let Some(remote) = bus.as_mut() else { return };
         if let Err(error) = self.runtime.block_on(remote.fire(tag, data)) {
-            // The master does not run, so nobody misses the event; nor will anybody miss the next ones.
+            // The master does not run, so the event is not missed; nor are the next ones.
             tracing::debug!(%error, "no event about the key was sent");
             *bus = None;
         }

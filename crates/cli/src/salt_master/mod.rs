@@ -12,7 +12,7 @@ use crate::catalogue::CATALOGUE;
 use crate::daemons::{self, Ended, Plan};
 use crate::prepare::{self, OnMaster};
 
-/// The largest number of threads for connections; disk work has threads of its own.
+/// The largest number of threads for connections; disk work has separate threads.
 const MOST_THREADS: usize = 4;
 
 /// Runs the program.

@@ -19,7 +19,7 @@ use crate::salt::job::no_parse;
 use crate::terminal::usage_error;
 use crate::{exit_codes, hint, log_setup};
 
-/// How long what runs on other threads may take to end.
+/// The time that work on other threads gets to end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs the program.
@@ -72,7 +72,7 @@ fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
             }
         }
     });
-    // The functions of an orchestration have a moment to end.
+    // The functions of an orchestration get a short time to end.
     runtime.shutdown_timeout(GRACE);
     code
 }

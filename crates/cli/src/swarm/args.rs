@@ -13,10 +13,10 @@ const REQUEST_PORT: u16 = 4506;
 
 /// Puts a master under the load of thousands of minions.
 ///
-/// Each minion signs in with a key of a pool that is made once, decrypts what is published, judges targets, and returns, over the real wire and
-/// against masters of Salt and of ours alike. It runs nothing: it answers test.ping, test.echo, test.arg, grains.item, grains.items,
-/// grains.get, saltutil.find_job, saltutil.running and, with a made-up result, state.highstate, state.apply and state.sls.
-/// Everything left to chance follows from the seed.
+/// Each minion signs in with a key of a pool that is made once, decrypts publications, matches targets, and returns,
+/// over the real wire and against masters of Salt and of Saltern alike. It runs nothing: it answers test.ping,
+/// test.echo, test.arg, grains.item, grains.items, grains.get, saltutil.find_job, saltutil.running and, with a made-up
+/// result, state.highstate, state.apply and state.sls. All random choices follow from the seed.
 ///
 /// The master must accept the keys: auto_accept, salt-key -A, or --place-keys. It needs two open files for each minion.
 #[derive(Debug, Parser)]
@@ -25,24 +25,24 @@ pub struct Arguments {
     /// The master: a name or an address, with the port of its requests if that is not 4506
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1")]
     pub master: String,
-    /// How many minions there are
+    /// Number of minions
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 100)]
     pub minions: usize,
-    /// What the minions' ids begin with; a number with five digits follows
+    /// Prefix of the minions' ids; a number with five digits follows
     #[arg(long, value_name = "TEXT", default_value = "swarm-")]
     pub prefix: String,
     /// The number of the first minion, for several swarms at one master
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub first: usize,
-    /// What chance follows from
+    /// Seed of all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
     /// Where keys are kept from one swarm to the next [default: swarm-keys in the user's cache directory for saltern]
     #[arg(long, value_name = "DIR", help_heading = "Keys")]
     pub keys: Option<PathBuf>,
-    /// How many keys there are, which the minions have in turn: masters do not mind that some are alike. As many as minions
-    /// gives each a key of its own, and takes a tenth of a second for each the first time
+    /// Number of keys, which the minions share in turn: masters accept equal keys. With as many keys as minions each
+    /// gets its own key, which takes a tenth of a second for each the first time
     #[arg(long, value_name = "NUMBER", default_value_t = 100, help_heading = "Keys")]
     pub key_count: usize,
     /// Size of the keys
@@ -51,32 +51,32 @@ pub struct Arguments {
     /// Put the public keys into this pki_dir of the master as accepted before the minions begin
     #[arg(long, value_name = "PKI_DIR", help_heading = "Keys")]
     pub place_keys: Option<PathBuf>,
-    /// The master's public key, if the minions are to know it already: then they demand proof at the first sign-in too, which
+    /// The master's public key, if the minions know it already: then they demand proof at the first sign-in too, which
     /// costs the master one more operation with its key
     #[arg(long, value_name = "FILE", help_heading = "Keys")]
     pub master_key: Option<PathBuf>,
 
-    /// How the master is spoken to
+    /// Transport to the master
     #[arg(long, value_enum, default_value_t = Transport::Zeromq, help_heading = "Connections")]
     pub transport: Transport,
-    /// The master's publish port, if not the one it says itself
+    /// The master's publish port, if not the one that the master announces
     #[arg(long, value_name = "PORT", help_heading = "Connections")]
     pub publish_port: Option<u16>,
-    /// How many minions begin each second [default: all at once]
+    /// Number of minions that begin each second [default: all at once]
     #[arg(long, value_name = "PER_SECOND", help_heading = "Connections")]
     pub ramp: Option<f64>,
     /// Addresses to come from, such as 127.0.0.0/8: one has ports for some 14,000 minions only
     #[arg(long, value_name = "NETWORK", help_heading = "Connections")]
     pub source: Option<Sources>,
-    /// Whose minions these are: those of ours hold one connection more, with heartbeats on both, and understand a master's goodbye
-    /// and its announcement of new keys
+    /// Kind of the minions: those of Saltern hold one more connection, with heartbeats on both, and understand a
+    /// master's goodbye and its announcement of new keys
     #[arg(long = "as", value_enum, default_value_t = Whose::Salt, help_heading = "Connections")]
     pub kind: Whose,
 
     /// Size of a made-up highstate return, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 10_000, help_heading = "What minions do")]
     pub return_size: usize,
-    /// How long a job runs, in milliseconds: one number, or two with .. between
+    /// Run time of a job, in milliseconds: one number, or two with .. between
     #[arg(long, value_name = "MS[..MS]", default_value = "0", value_parser = range, help_heading = "What minions do")]
     pub return_delay: (Duration, Duration),
     /// Send the grains of a real machine with the request for the pillar, some four kilobytes; implies --pillar
@@ -88,29 +88,29 @@ pub struct Arguments {
     /// Fetch this file of the master's file_roots after signing in, such as app/big.bin; may be given several times
     #[arg(long, value_name = "PATH", help_heading = "What minions do")]
     pub files: Vec<PathBuf>,
-    /// Ask for pillar and files again every so many seconds
+    /// Interval at which pillar and files are requested again, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "What minions do")]
     pub repeat: Option<Duration>,
     /// Do not fire salt/minion/<id>/start
     #[arg(long, help_heading = "What minions do")]
     pub no_start_event: bool,
-    /// Sign in anew every so many seconds, each minion at another time
+    /// Interval at which each minion signs in again, in seconds; each at a different time
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "What minions do")]
     pub reauth: Option<Duration>,
-    /// So many of all minions leave each second, and come back after --away
+    /// Number of minions that leave each second, and come back after --away
     #[arg(long, value_name = "PER_SECOND", default_value_t = 0.0, value_parser = rate, help_heading = "What minions do")]
     pub churn: f64,
-    /// How long minions that left are away, in milliseconds
+    /// Time for which minions that left are away, in milliseconds
     #[arg(long, value_name = "MS[..MS]", default_value = "1000..5000", value_parser = range, help_heading = "What minions do")]
     pub away: (Duration, Duration),
-    /// So many of a hundred publications are not heard, and so many of a hundred returns lose their connection before the answer
-    /// and are sent again
+    /// Percentage of publications that are lost, and of returns that lose their connection before the answer and are
+    /// sent again
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent, help_heading = "What minions do")]
     pub loss: f64,
-    /// So many of a hundred minions are slow: they return late, and read no more while they do
+    /// Percentage of slow minions: they return late, and read nothing until then
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent, help_heading = "What minions do")]
     pub slow: f64,
-    /// How long a slow minion takes for each publication, in milliseconds
+    /// Time that a slow minion takes for each publication, in milliseconds
     #[arg(long, value_name = "MS", default_value = "2000", value_parser = milliseconds, help_heading = "What minions do")]
     pub slow_by: Duration,
     /// Check the signatures of publications (sign_pub_messages)
@@ -125,34 +125,34 @@ pub struct Arguments {
     /// Time for one request, in seconds (request_channel_timeout)
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "What minions do")]
     pub request_timeout: Duration,
-    /// How long a minion waits whose key is not accepted, in seconds (acceptance_wait_time)
+    /// Time that a minion waits if its key is not accepted, in seconds (acceptance_wait_time)
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, help_heading = "What minions do")]
     pub acceptance_wait: Duration,
 
-    /// Publish this function to all minions of the swarm once they are ready, and again and again; their returns are timed from
-    /// there. The swarm must run on the master's machine, as a user who may run salt
+    /// Publish this function to all minions of the swarm once they are ready, and repeatedly; their returns are timed
+    /// from there. The swarm must run on the master's machine, as a user who may run salt
     #[arg(long, value_name = "FUNCTION", help_heading = "Jobs")]
     pub publish: Option<String>,
-    /// How long after a job the next one is published, in seconds
+    /// Time from one job to the next, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Jobs")]
     pub publish_every: Duration,
-    /// Where the configuration of that master is
+    /// Directory of that master's configuration
     #[arg(long, short = 'c', value_name = "DIR", default_value = "/etc/salt", help_heading = "Jobs")]
     pub config_dir: PathBuf,
 
-    /// End after so many seconds [default: with Ctrl-C]
+    /// Time after which the swarm ends, in seconds [default: with Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "What is told")]
     pub duration: Option<Duration>,
     /// Write the report into this file as JSON when the swarm ends; - is the standard output
     #[arg(long, value_name = "FILE", help_heading = "What is told")]
     pub report: Option<PathBuf>,
-    /// Print a line of JSON each second with what was counted so far
+    /// Print a line of JSON each second with the counts so far
     #[arg(long, help_heading = "What is told")]
     pub lines: bool,
-    /// Jobs the report tells of each, the latest ones
+    /// Number of jobs that the report lists one by one, the latest ones
     #[arg(long, value_name = "NUMBER", default_value_t = 100, help_heading = "What is told")]
     pub jobs: usize,
-    /// Measure what this process and its children cost meanwhile, such as the master; may be given several times
+    /// Measure the resources that this process and its children use, such as the master; may be given several times
     #[arg(long, value_name = "PID", help_heading = "What is told")]
     pub watch_pid: Vec<i32>,
     /// Threads of the swarm [default: as many as processors]
@@ -160,7 +160,7 @@ pub struct Arguments {
     pub threads: Option<usize>,
 }
 
-/// How a master is spoken to.
+/// The transport to a master.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Transport {
     /// ZeroMQ, Salt's default

@@ -109,7 +109,7 @@ fn default_keys() -> Result<PathBuf> {
     Ok(cache.join("saltern/swarm-keys"))
 }
 
-/// Keeps the swarm until its time has passed or somebody ends it, and reports meanwhile.
+/// Keeps the swarm until its time has passed or the user ends it, and reports all along.
 async fn stay(arguments: &Arguments, swarm: &Swarm) -> Result<()> {
     let line = Line::of_swarm(arguments.minions);
     let over = async {
