@@ -1,4 +1,4 @@
-//! How a master shares with other masters: the options `cluster_*`, checked.
+//! The settings for sharing with other masters: the options `cluster_*`, checked.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,19 +16,19 @@ pub struct Cluster {
     pub id: String,
     /// Where other members may be reached (`cluster_peers`).
     pub peers: Vec<MasterAddress>,
-    /// What lets a new member in (`cluster_secret`).
+    /// The secret that admits a new member (`cluster_secret`).
     pub secret: Option<Secret>,
     /// The port for other members (`cluster_pool_port`).
     pub pool_port: u16,
     /// Where the keys of minions are (`cluster_pki_dir`); by default `pki_dir`.
     pub pki_dir: PathBuf,
-    /// How often members tell each other that they are there (`cluster_heartbeat`).
+    /// The interval at which members send heartbeats (`cluster_heartbeat`).
     pub heartbeat: Duration,
-    /// How others reach this master, if not as they see it (`cluster_addresses`).
+    /// The addresses at which others reach this master, if not as they see it (`cluster_addresses`).
     pub addresses: Vec<MasterAddress>,
     /// For how long deletions are remembered (`cluster_tombstone_days`).
     pub tombstones: Duration,
-    /// How many bytes may wait for a member in a lane (`cluster_queue_size`).
+    /// The number of bytes that may wait for a member in a lane (`cluster_queue_size`).
     pub queue_size: usize,
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Secret {
 
 /// The least number of characters of a secret.
 const LEAST_SECRET: usize = 20;
-/// The maximum length of names that members tell each other, in bytes.
+/// The maximum length of names that members send each other, in bytes.
 const MOST_NAME: usize = 256;
 /// The maximum number of addresses of one member.
 const MOST_ADDRESSES: usize = 64;
@@ -95,7 +95,7 @@ pub(crate) fn hide_secrets(opts: &mut Opts) {
     }
 }
 
-/// Fails unless the option has its only value so far. Others are planned, and must not be ignored meanwhile.
+/// Fails unless the option has its only supported value. Others are planned, and must not be ignored until then.
 fn only(opts: &Opts, name: &str, value: &str) -> Result<(), Error> {
     match opts.map.get(name) {
         None | Some(Value::Null) => Ok(()),

@@ -38,7 +38,7 @@ impl FromOption for Transport {
     }
 }
 
-/// How local programs talk to the daemon.
+/// The way local programs connect to the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpcMode {
     /// Unix sockets in `sock_dir`.

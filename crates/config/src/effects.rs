@@ -16,13 +16,13 @@ use crate::{Role, table};
 pub enum Effect {
     /// The same as in Salt.
     Obeyed,
-    /// Nothing, for this reason. At startup the log says so if the option is set to anything but its default.
+    /// Nothing, for this reason. At startup a warning is logged if the option is set to anything but its default.
     None(&'static str),
     /// It restricts who may do what and cannot be enforced, for this reason: the program does not start.
     Refused(&'static str),
     /// It changes what masters of a set do together and is not built yet, for this reason: a master of a set does not start.
     Later(&'static str),
-    /// Salt keeps this among its options, but nobody sets it in a file: a command-line flag or an internal note.
+    /// Salt keeps this among its options, but it is never set in a file: a command-line flag or an internal note.
     Internal,
 }
 
@@ -733,8 +733,8 @@ fn set<'a>(
         let effect = effect(role, name)
             .filter(|effect| matches!(effect, Effect::None(_) | Effect::Refused(_) | Effect::Later(_)))?;
         let value = opts.get(name).unwrap_or(&Value::Null);
-        // An empty value of an option without a default requests nothing.
-        // Sample files repeat the defaults, and nobody wants a line in the log for each.
+        // An empty value of an option without a default requests nothing. Sample files repeat the defaults, and a line
+        // in the log for each would be noise.
         let plain = defaults.get(name).map_or_else(|| !value.truthy(), |default| default == value);
         (!plain).then(|| (name.clone(), origin.clone(), effect))
     })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::origin::Origin;
 
-/// Why a configuration is invalid. Every message names the file, and the line if it is known.
+/// The reasons why a configuration is invalid. Every message names the file, and the line if it is known.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
@@ -54,7 +54,7 @@ pub enum Error {
         origin: Option<Origin>,
         /// The option.
         name: String,
-        /// Why it cannot be enforced.
+        /// The reason why it cannot be enforced.
         reason: &'static str,
     },
     /// An option of a set of masters that is not built yet.
@@ -67,7 +67,7 @@ pub enum Error {
         origin: Option<Origin>,
         /// The option.
         name: String,
-        /// What is so instead.
+        /// What applies instead.
         reason: &'static str,
     },
     /// Files include each other endlessly.

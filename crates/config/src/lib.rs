@@ -100,8 +100,8 @@ impl Source {
     ///
     /// A variable whose file does not exist is ignored.
     pub fn find(role: Role, config_dir: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Self {
-        // `-c /etc/salt` counts as no `-c`, as in Salt, where the flag's default cannot be told from the same value
-        // given.
+        // `-c /etc/salt` counts as no `-c`, as in Salt, where the flag's default cannot be distinguished from the same
+        // value given explicitly.
         if let Some(directory) = config_dir.filter(|directory| *directory != Path::new(CONFIG_DIR)) {
             let directory = paths::absolute(&table::expand_home(&directory.display().to_string()));
             return Source { path: Path::new(&directory).join(role.name()) };

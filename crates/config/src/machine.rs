@@ -1,4 +1,4 @@
-//! What the search for an id asks the machine.
+//! The facts of the machine that the search for an id uses.
 
 use std::path::Path;
 

@@ -45,7 +45,7 @@ pub struct Master {
     pub events: EventSettings,
     /// Options of command-line programs on its host.
     pub client: ClientSettings,
-    /// How these show states.
+    /// The settings for showing states.
     pub output: Output,
     /// Its log.
     pub log: Log,
@@ -189,7 +189,7 @@ options! {
         open_mode: bool;
         /// True if every new key is accepted.
         auto_accept: bool;
-        /// How many minutes a file in the autosign directory is valid.
+        /// The number of minutes for which a file in the autosign directory is valid.
         autosign_timeout: u64, or 120;
         /// The size of a new key in bits.
         keysize: u32;
@@ -239,7 +239,7 @@ options! {
         hash_type: String;
     }
 
-    /// Who may do what.
+    /// The permissions of users and minions.
     pub struct Access {
         /// Permissions of users of external authentication.
         external_auth: Map;
@@ -255,7 +255,7 @@ options! {
         sudo_acl: bool;
         /// Add rules for everybody to more specific ones.
         permissive_acl: bool;
-        /// What minions may publish.
+        /// The functions that minions may publish.
         peer: Map;
         /// Which runners minions may call.
         peer_run: Map;
@@ -273,7 +273,7 @@ options! {
         enforce_mine_cache: bool;
         /// Keep jobs.
         job_cache: bool;
-        /// How long.
+        /// The time for which they are kept.
         keep_jobs_seconds: Duration;
         /// The job cache.
         master_job_cache: String;

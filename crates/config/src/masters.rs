@@ -33,7 +33,7 @@ impl fmt::Display for MasterAddress {
     }
 }
 
-/// How a minion uses its list of masters (`master_type`).
+/// The way a minion uses its list of masters (`master_type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MasterType {
     /// All at once.
@@ -76,7 +76,7 @@ impl fmt::Display for MasterType {
     }
 }
 
-/// How the option `master` is parsed.
+/// The format of the option `master`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UriFormat {
     /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address.

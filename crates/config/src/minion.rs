@@ -26,11 +26,11 @@ pub struct Minion {
     pub config_dir: PathBuf,
     /// Its masters in order; empty if a function names them, or with `master_type: disable`.
     pub masters: Vec<MasterAddress>,
-    /// How it uses and finds them.
+    /// The settings for using and finding them.
     pub links: LinkSettings,
     /// Its paths.
     pub paths: MinionPaths,
-    /// How it connects.
+    /// The settings for connections.
     pub network: MinionNetwork,
     /// Keepalive of its connections.
     pub keepalive: Keepalive,
@@ -46,7 +46,7 @@ pub struct Minion {
     pub files: FileSettings,
     /// Options of pillar that it compiles itself.
     pub pillar: PillarSettings,
-    /// How `salt-call` shows states.
+    /// The settings with which `salt-call` shows states.
     pub output: Output,
     /// Its log.
     pub log: Log,
@@ -126,7 +126,7 @@ fn masters(opts: &Opts, links: &LinkSettings) -> Result<Vec<MasterAddress>, Erro
 }
 
 options! {
-    /// How the masters are used, found and checked.
+    /// The settings for using, finding and checking the masters.
     pub struct LinkSettings {
         /// The option as written: a string or a list, or a function name with `master_type: func`.
         master: Value;
@@ -182,7 +182,7 @@ options! {
         permissive_pki_access: bool;
     }
 
-    /// How a minion connects.
+    /// The settings for a minion's connections.
     pub struct MinionNetwork {
         /// The transport.
         transport: Transport;
@@ -268,7 +268,7 @@ options! {
         ping_interval: u64;
         /// The timeout of a request.
         request_channel_timeout: Duration;
-        /// How often a request is sent.
+        /// The number of attempts to send a request.
         request_channel_tries: u32;
         /// The minimum pause before a return is sent again.
         return_retry_timer: Duration;
@@ -318,7 +318,7 @@ options! {
         salt_cp_chunk_size: usize;
     }
 
-    /// How grains are collected and cached.
+    /// The settings for collecting and caching grains.
     pub struct GrainSettings {
         /// Grains set in the configuration.
         grains: Map;

@@ -35,7 +35,7 @@ fn seconds(text: &str) -> Option<f64> {
     }
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {
-        // No unit at the end is an error: in `1h30` nobody can say what the 30 means.
+        // No unit at the end is an error: in `1h30` the meaning of the 30 is unclear.
         let end = rest.find(|symbol: char| !symbol.is_ascii_digit() && symbol != '.')?;
         let number: f64 = rest[..end].parse().ok()?;
         let unit = rest[end..].chars().next()?;

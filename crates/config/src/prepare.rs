@@ -168,7 +168,7 @@ fn environment(opts: &mut Opts, daemon: &str) {
 /// Accepts an option under the name it has in old tutorials. It restricts who may do what, so only one of the two may be set.
 fn renamed(opts: &mut Opts, old: &str, new: &str) -> Result<(), Error> {
     let Some(value) = opts.map.get(old).cloned() else { return Ok(()) };
-    // Only origins tell whether a file set the new name; a default is always there.
+    // Only origins show whether a file set the new name; a default is always there.
     if opts.origins.contains_key(new) {
         return Err(opts.wrong(old, format!("removed: it is the old name of '{new}', which is set too")));
     }
@@ -254,7 +254,7 @@ fn only_true(opts: &mut Opts, name: &str) {
 
 /// Environment names are strings, their values lists; patterns are expanded once, at startup.
 fn roots(opts: &mut Opts, name: &str, default: &str) {
-    // Salt warns and goes on with its default here, whatever the file meant.
+    // As in Salt, a warning is logged and the default is used, whatever the file meant.
     let Some(Value::Map(roots)) = opts.map.get(name) else {
         opts.warn(format!("The {name} parameter is not properly formatted, using defaults"));
         let base: Map = [("base", vec![default])].into_iter().collect();

@@ -105,7 +105,7 @@ impl Reader {
                 continue;
             };
             if types.contains(&Type::None) && !types.contains(&Type::Str) && layer.map.get_str(&name) == Some("None") {
-                // Salt's own sample files write Python's `None` where YAML's null is meant.
+                // Salt's own sample files write Python's `None` for YAML's null.
                 layer.set(&name, Value::Null);
             }
             let value = layer.map.get(&name).unwrap_or(&Value::Null);

@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 use value::python::repr;
 use value::{Map, Value};
 
-/// What depends on who runs the test, the directory of the main file, which Salt's programs add themselves, and what differs on
-/// purpose.
+/// The options that depend on the user who runs the test, the directory of the main file, which Salt's programs add
+/// themselves, and those that differ on purpose.
 const OURS: [&str; 5] = ["config_dir", "__cli", "ssh_config_file", "user", "master_job_cache"];
 
 /// The options that Salt does not have.
@@ -89,7 +89,7 @@ fn from_files(role: &str, files: &serde_json::Map<String, Json>) -> BTreeMap<Str
         "master" => Master::load(&Source { path: dir.path().join("master") }, &load).unwrap().raw,
         _ => Minion::load(&Source { path: dir.path().join("minion") }, &load).unwrap().raw,
     };
-    // The default of `user` is whoever runs the test; only a value from a file is comparable.
+    // The default of `user` is the user who runs the test; only a value from a file is comparable.
     let kept = files[role].as_str().unwrap().contains("user");
     let shown = raw.iter().filter(|(key, _)| !is_ours(&key.to_string()) || kept && key.as_str() == Some("user"));
     shown.map(|(key, value): (&Value, &Value)| (key.to_string(), repr(value).replace(&root, "@DIR@"))).collect()

@@ -11,14 +11,14 @@ use saltern_config::Role;
 use saltern_config::effects::{self, Effect};
 use value::Value;
 
-/// What code reads.
+/// The options that code reads.
 #[derive(Default)]
 struct Read {
     literals: BTreeSet<String>,
     fields: BTreeSet<String>,
 }
 
-/// Words that code uses for other things than the option of that name, or only to tell what is missed.
+/// Words that code uses for other things than the option of that name, or only in messages about unsupported options.
 const COMMON: &[&str] = &[
     "cluster_mode",
     "discovery",
@@ -119,7 +119,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// What the crates read: `config` by itself, and all others. The swarm is no minion.
+/// Returns the options that the crates read: `config` by itself, and all others. The swarm is no minion.
 fn read() -> (Read, Read) {
     let (mut own, mut others) = (Read::default(), Read::default());
     for entry in std::fs::read_dir(crates()).unwrap().flatten() {
@@ -133,7 +133,7 @@ fn read() -> (Read, Read) {
     (own, others)
 }
 
-/// Options of repositories are asked for by what stands behind the prefix.
+/// Options of repositories are looked up by their names without the prefix.
 fn asked_with_prefix(name: &str, literals: &BTreeSet<String>) -> bool {
     ["gitfs_", "git_pillar_"].iter().any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| literals.contains(rest)))
 }

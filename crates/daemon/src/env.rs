@@ -97,14 +97,15 @@ impl Owner {
     fn take(&self, path: &Path) -> io::Result<()> {
         let found = path.symlink_metadata()?;
         let (uid, gid) = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
-        // Links are left alone. Following them would let whoever can write there choose what to own.
+        // Links are left alone. Following them would let any user who can write there choose which files change their
+        // owner.
         if (uid, gid) == (self.uid, self.gid) || self.groups.contains(&gid) || found.is_symlink() {
             return Ok(());
         }
         chown(path, Some(self.uid), Some(self.gid)).map_err(io::Error::from)
     }
 
-    /// Collects what is two or more levels below, except hidden files and jobs. An entry may vanish meanwhile.
+    /// Collects what is two or more levels below, except hidden files and jobs. An entry may vanish in the meantime.
     fn take_content(&self, path: &Path) {
         for entry in entries(path).filter(|entry| !name_of(entry).contains("jobs")) {
             self.take_tree(&entry);

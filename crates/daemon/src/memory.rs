@@ -59,7 +59,7 @@ pub fn share_one_heap() {
 #[cfg(not(target_env = "gnu"))]
 pub fn share_one_heap() {}
 
-/// The size in bytes from which a block of memory has a mapping of its own.
+/// The size in bytes from which a block of memory has a separate mapping.
 #[cfg(target_env = "gnu")]
 const LARGE_BLOCK: libc::c_int = 1 << 20;
 

@@ -133,7 +133,7 @@ mod tests {
         use std::os::unix::process::CommandExt as _;
         let mut twin = twin.arg0(own).args(["-c", "read x"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
         fs::write(&path, twin.id().to_string()).unwrap();
-        // The name is set a moment after the process starts.
+        // The name is set shortly after the process starts.
         let named = || fs::read_to_string(format!("/proc/{}/cmdline", twin.id())).unwrap().starts_with(own);
         while !named() {
             std::thread::yield_now();

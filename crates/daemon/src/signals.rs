@@ -48,11 +48,11 @@ impl Shutdown {
         tokio::spawn(async move {
             let got = next(&mut term, &mut int, &mut hup).await;
             tracing::warn!(target: "salt.utils.parsers", "{daemon} received a {got}. Exiting.");
-            // Nobody waits for the signal any more if the daemon stops by itself.
+            // If the daemon stops by itself, the receiver of the signal is gone.
             let _ = tell.send(got);
             let again = next(&mut term, &mut int, &mut hup).await;
             tracing::warn!(target: "salt.utils.parsers", "{daemon} received a second {again}. Exiting at once.");
-            // Whoever sends a second signal does not want to wait.
+            // A user who sends a second signal does not want to wait.
             std::process::exit(1);
         });
         Ok(Shutdown { first })

@@ -1,4 +1,4 @@
-//! Going to the background, shown by a process of its own: a test thread must not fork.
+//! Going to the background, tested in a separate process: a test thread must not fork.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const SOCKET: &str = "SALTERN_TEST_SOCKET";
 
-/// How the daemon's start ends: `ready`, `failed`, `dead`.
+/// The variable that names the end of the daemon's start: `ready`, `failed`, `dead`.
 const END: &str = "SALTERN_TEST_END";
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,7 +22,7 @@ fn main() {
     println!("test a_daemon_leaves_its_terminal ... ok");
 }
 
-/// Goes to the background and tells what became of it.
+/// Goes to the background and reports the outcome.
 fn daemon(path: &std::path::Path) {
     let launch = saltern_daemon::go_to_background(PATIENCE).expect("the background");
     match std::env::var(END).as_deref() {

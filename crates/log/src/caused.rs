@@ -1,9 +1,9 @@
-//! Which peer caused a line.
+//! Determines which peer caused a line.
 //!
-//! What handles the bytes of a peer does so in a span named [`SPAN`], with the peer in the field `peer`, and `known = true` when
-//! it has proved who it is. `claimed = true` means that a stranger speaks in the name of a peer that is known. The innermost of
-//! these spans counts. An empty `peer` means somebody whose lines are not limited:
-//! an operator who may do everything.
+//! Code that handles the bytes of a peer does so in a span named [`SPAN`], with the peer in the field `peer`, and
+//! `known = true` when it has proved its identity. `claimed = true` means that a stranger claims to be a known peer.
+//! The innermost of these spans counts. An empty `peer` means an operator who may do everything, and whose lines are
+//! not limited.
 
 use std::fmt;
 

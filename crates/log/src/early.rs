@@ -1,4 +1,4 @@
-//! What is logged before the log is open: while the configuration is read that says how to log.
+//! Keeps messages until the log is open: only the configuration says how to log.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

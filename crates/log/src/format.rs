@@ -58,7 +58,7 @@ struct Spec {
     conversion: char,
 }
 
-/// What a line says. `jid` and `minion_id` are formatted already.
+/// The content of a line. `jid` and `minion_id` are formatted already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) name: &'a str,
@@ -140,14 +140,14 @@ impl Format {
             Field::Pathname => spec.text(out, record.path),
             Field::Filename => spec.text(out, file),
             Field::Module => spec.text(out, file.trim_end_matches(".rs")),
-            // Rust does not tell the function. The field stays, because operators share formats between programs.
+            // Rust does not provide the function. The field stays, because operators share formats between programs.
             Field::FuncName => spec.text(out, ""),
             Field::Process => spec.number(out, f64::from(process)),
             // Python's name for a process that is not the child of another.
             Field::ProcessName => spec.text(out, "MainProcess"),
             Field::Thread => spec.number(out, nix::unistd::gettid().as_raw().into()),
             Field::ThreadName => spec.text(out, std::thread::current().name().unwrap_or("Thread")),
-            // Salt's own widths, which `logging.Formatter` knows nothing of.
+            // Salt's own widths, which `logging.Formatter` does not have.
             Field::BracketName => spec.text(out, &format!("[{:<17}]", record.name)),
             Field::BracketLevel => spec.text(out, &format!("[{:<8}]", record.level.name())),
             Field::BracketProcess => spec.text(out, &format!("[{process:>5}]")),

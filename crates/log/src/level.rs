@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How grave a line is, as Python counts it.
+/// The severity of a line, as Python counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(pub u32);
 

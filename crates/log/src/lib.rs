@@ -1,16 +1,16 @@
 //! Salt's log: its levels, line formats, files and syslog, as a layer of `tracing`.
 //!
 //! Lines come from `tracing` macros. The logger name that people grep for is the event's `target` (`salt.master`); a
-//! target that is a Rust path of ours gets Salt's name of the same part (`saltern_modules::cmd` is
-//! `salt.modules.cmd`). Salt has three levels more: a field `critical = true` makes an error critical,
-//! `profile = true` raises a debug line, `garbage = true` lowers a trace line.
+//! Rust path of Saltern as the target is replaced by Salt's name of the same part (`saltern_modules::cmd` is
+//! `salt.modules.cmd`). Salt has three more levels: a field `critical = true` makes an error critical, `profile = true`
+//! raises a debug line, `garbage = true` lowers a trace line.
 //!
 //! The fields `jid` and `minion_id`, of an event or of a span around it, go into `%(jid)s` and `%(minion_id)s`; other
 //! fields follow the message in brackets. Lines are written by the thread that logs, whole and at once, so that
 //! nothing is lost when the process ends, and the log can be opened before a daemon forks.
 //!
-//! What strangers send cannot look like a line of its own or command a terminal (see [`tame`]). Lines that peers cause, in a
-//! span `log.peer` (see [`caused`]), have a limited share of each output above `debug` (see [`limit`]).
+//! Text from strangers cannot look like a separate line or command a terminal (see [`tame`]). Lines that peers cause,
+//! in a span `log.peer` (see [`caused`]), have a limited share of each output above `debug` (see [`limit`]).
 
 mod caused;
 mod early;
@@ -43,7 +43,7 @@ use sink::{LogFile, Sink, Syslog};
 pub use time::local as local_time;
 use writer::{Line, Output, Writer};
 
-/// Why the log cannot be opened.
+/// The reasons why the log cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The log file.
@@ -51,7 +51,7 @@ pub enum Error {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The log server.
@@ -59,7 +59,7 @@ pub enum Error {
     Syslog {
         /// The address in the configuration.
         address: String,
-        /// What went wrong.
+        /// The problem.
         what: String,
     },
     /// A word that is no level.
@@ -83,7 +83,7 @@ pub enum Error {
     Twice,
 }
 
-/// What to open.
+/// The settings of an output to open.
 #[derive(Clone, Debug)]
 pub struct Settings<'a> {
     /// Options of the daemon or program.
@@ -135,7 +135,7 @@ pub struct SaltLog {
     granular: Granular,
     /// Level of loggers that have none of their own: the lowest of the outputs.
     root: Level,
-    /// Whether a line shows the ids of the span around it.
+    /// True if a line shows the ids of the span around it.
     shows_spans: bool,
 }
 
@@ -290,7 +290,7 @@ fn logger_name(target: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// What an event or a span says.
+/// The fields of an event or a span.
 #[derive(Debug, Default)]
 struct Facts {
     text: String,
@@ -366,7 +366,7 @@ impl Facts {
             "critical" => self.shift = Some(Level::CRITICAL),
             "profile" => self.shift = Some(Level::PROFILE),
             "garbage" => self.shift = Some(Level::GARBAGE),
-            // The bridge from the crate `log` adds fields of its own.
+            // The bridge from the crate `log` adds more fields.
             name if name.starts_with("log.") => {}
             name => add_field(&mut self.others, name, &value),
         }

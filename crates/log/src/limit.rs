@@ -1,18 +1,19 @@
-//! How much of the log peers may fill.
+//! Limits the share of the log that peers may fill.
 //!
-//! Each group of peers has a table of its own, so that no group can silence another. Within a table each peer has a share of
-//! bytes per window, and its first message is written even when all others have used up what the table has. What is
-//! suppressed is counted, and reported when the window ends. The time goes in; nothing here reads a clock.
+//! Each group of peers has a separate table, so that no group can silence another. Within a table each peer has a share
+//! of bytes per window, and its first message is written even when all others have used up the table's share.
+//! Suppressed lines are counted, and reported when the window ends. The caller passes the time; nothing here reads a
+//! clock.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::level::Level;
 
-/// How long a share lasts.
+/// The length of a window.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 
-/// What a line has besides its message, in bytes: time, logger, level.
+/// The size of a line without its message, in bytes: time, logger, level.
 const FRAME: usize = 96;
 
 /// Whose bytes cause a message, and how grave it is.
@@ -37,7 +38,7 @@ struct Bounds {
     share: usize,
     /// Bytes of all peers in a window, but for the first message of each.
     all: usize,
-    /// Peers that are told apart; the others share the share of one.
+    /// The maximum number of peers with separate shares; all others share one.
     peers: usize,
     /// The longest message, in bytes.
     message: usize,
@@ -68,9 +69,9 @@ impl Group {
 /// Messages about a peer that were not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Suppressed {
-    /// The peer; `None` for those that were not told apart.
+    /// The peer; `None` for those that share one share.
     pub(crate) peer: Option<String>,
-    /// How many.
+    /// The number of lines.
     pub(crate) count: u64,
     /// The level of the gravest of them.
     pub(crate) level: Level,

@@ -38,7 +38,7 @@ impl Sink {
     fn complain(&self, error: &io::Error) {
         static ONCE: std::sync::Once = std::sync::Once::new();
         if !matches!(self, Sink::Console { .. }) {
-            // A closed console leaves nobody to tell.
+            // A closed console leaves no place to report the error.
             ONCE.call_once(|| drop(writeln!(io::stderr(), "[ERROR   ] Failed to write the log: {error}")));
         }
     }
@@ -99,7 +99,7 @@ impl LogFile {
                 self.put_aside()?;
             }
         } else if self.was_moved() {
-            // logrotate moves the file away; nobody tells us, so each line looks.
+            // logrotate moves the file away without a notice, so each line checks.
             self.reopen()?;
         }
         self.file.write_all(text.as_bytes())
@@ -176,9 +176,9 @@ fn create_directories(path: &Path) -> io::Result<()> {
 pub(crate) struct Syslog {
     facility: u32,
     address: Address,
-    /// None as long as nobody takes messages at the address.
+    /// None as long as no server receives messages at the address.
     socket: Option<Socket>,
-    /// A warning that nobody takes messages was printed.
+    /// True if the warning that no server receives messages was printed.
     missed: bool,
 }
 
@@ -209,7 +209,7 @@ impl Syslog {
         let (place, facility) = parse_address(address).map_err(fail)?;
         let socket = match connect(&place) {
             Ok(socket) => Some(socket),
-            // As Salt: a log server that is not there yet keeps nobody from working.
+            // As in Salt, a missing log server does not stop the program.
             Err(_) if matches!(place, Address::Path(_)) => None,
             Err(error) => return Err(fail(error.to_string())),
         };
@@ -229,11 +229,11 @@ impl Syslog {
         // The server may have been restarted.
         let sent = connect(&self.address).and_then(|socket| send(self.socket.insert(socket), message.as_bytes()));
         match &sent {
-            // A missing socket is said once, not with each line.
+            // A missing socket is reported once, not with each line.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.socket = None;
                 if !std::mem::replace(&mut self.missed, true) {
-                    // A closed console leaves nobody to tell.
+                    // A closed console leaves no place to report the error.
                     let _ = writeln!(console, "{MISSING}");
                 }
                 Ok(())

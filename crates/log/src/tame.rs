@@ -1,4 +1,4 @@
-//! Makes harmless what strangers put into messages.
+//! Makes text from strangers in messages harmless.
 //!
 //! A message is often of several lines: a rendered SLS, what a command wrote, a traceback. Its lines stay lines, so that
 //! people can read and copy them, but each after the first is indented: none can pass for a line of the log, which begins

@@ -41,7 +41,7 @@ pub(crate) struct Writer {
     format_jid: Option<String>,
     format_minion_id: Option<String>,
     limiter: Mutex<Limiter>,
-    /// Whether a thread waits for the end of a window.
+    /// True if a thread waits for the end of a window.
     reporting: AtomicBool,
 }
 
@@ -142,7 +142,7 @@ impl Writer {
         }
     }
 
-    /// Starts a thread that reports when the window ends, should nobody cause a line then.
+    /// Starts a thread that reports when the window ends, in case no line is logged then.
     fn report_later(self: &Arc<Self>) {
         let writer = Arc::downgrade(self);
         let waiting = std::thread::Builder::new().name("log".into()).spawn(move || {
@@ -162,7 +162,7 @@ impl Writer {
         }
     }
 
-    /// Returns when the next window ends, or notes that nobody waits for one.
+    /// Returns when the next window ends, or records that no thread waits for one.
     fn next_or_done(&self) -> Option<Instant> {
         let limiter = self.limiter();
         let next = limiter.next_report();
