@@ -11,7 +11,7 @@ use value::Map;
 
 use crate::{Event, EventError, Filter, STAMP, stamp};
 
-/// How much a reader may leave unread, and what happens then.
+/// The limit of what a reader may leave unread, and the consequence of exceeding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The maximum number of events in a reader's queue.
@@ -82,7 +82,7 @@ impl Bus {
 
     /// Fires an event, with `_stamp` as the last entry of its data.
     ///
-    /// Never waits, because each reader has its own bounded queue. Fails only for a tag that nobody could parse.
+    /// Never waits, because each reader has its own bounded queue. Fails only for a tag that no reader could parse.
     pub fn fire(&self, tag: impl Into<String>, mut data: Map) -> Result<(), EventError> {
         // Removed first: inserting an existing key would leave it in its old place.
         data.remove(STAMP);
@@ -107,7 +107,7 @@ impl Bus {
         self.subscribe_within(filter, Limits::default())
     }
 
-    /// Subscribes with limits of its own.
+    /// Subscribes with specific limits.
     pub fn subscribe_within(&self, filter: Filter, limits: Limits) -> Subscription {
         let reader = Arc::new(Reader {
             filter,
@@ -132,7 +132,7 @@ impl Bus {
     /// the bus before the connection was accepted; without this, the program would miss it.
     fn accept_waiting(&self) {
         for socket in self.0.sockets.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            // Nobody waits at a socket that was closed.
+            // If the socket was closed, no reader waits at it.
             if let Some(socket) = socket.upgrade() {
                 socket.accept_waiting();
             }
@@ -230,8 +230,8 @@ impl Subscription {
             if self.is_closed() {
                 return None;
             }
-            // `notify_one` leaves a permit if nobody waits, so an event between the look at the queue and this line is
-            // not missed.
+            // `notify_one` leaves a permit if there is no waiter, so an event between the check of the queue and this
+            // line is not missed.
             self.reader.wake.notified().await;
         }
     }

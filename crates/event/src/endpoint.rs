@@ -144,7 +144,7 @@ impl Accepted {
 }
 
 impl ListeningSocket {
-    /// Opens a socket. A file left by a dead process is replaced, one that somebody listens on is not.
+    /// Opens a socket. A file left by a dead process is replaced, one with a listener is not.
     pub(crate) async fn open(rt: &Rt, endpoint: &Endpoint, mode: u32) -> io::Result<Self> {
         match endpoint {
             Endpoint::Path(path) => {
@@ -222,8 +222,8 @@ fn check_length(path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
-/// A socket file that only has to exist: Salt's command line refuses to talk to a master whose `publish_pull.ipc` is missing,
-/// but never connects to it. Nobody else can either, because nothing listens.
+/// A socket file that only has to exist: Salt's command line refuses to talk to a master whose `publish_pull.ipc` is
+/// missing, but never connects to it. No other program can either, because nothing listens.
 #[derive(Debug)]
 pub struct PlaceholderSocket {
     _socket: std::os::unix::net::UnixDatagram,
@@ -248,7 +248,7 @@ pub(crate) struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if stat::lstat(&self.path).is_ok_and(|found| identity(&found) == self.identity) {
-            // If this fails it leaves a file that nobody listens on, which the next start replaces.
+            // If this fails it leaves a file without a listener, which the next start replaces.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -258,8 +258,8 @@ fn identity(file: &FileStat) -> (u64, u64) {
     (file.st_dev, file.st_ino)
 }
 
-/// Binds under a temporary name, sets the mode and renames, so that nobody ever sees the socket with a wrong mode, and a stale
-/// file is replaced atomically.
+/// Binds under a temporary name, sets the mode and renames, so that the socket never appears with a wrong mode, and a
+/// stale file is replaced atomically.
 fn bind_atomically<T>(
     path: &Path,
     mode: u32,

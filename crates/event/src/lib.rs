@@ -1,9 +1,10 @@
-//! The event bus: tags, subscriptions, the sockets local programs use.
+//! The event bus: tags, subscriptions, the sockets that local programs use.
 //!
-//! [`Bus`] carries the events of one daemon: an event is published once, and each [`Subscription`] gets a handle to the same
-//! bytes through a bounded queue of its own. [`serve`] opens the bus to other programs on the host through the two sockets that
-//! Salt uses (`master_event_pub.ipc` to listen, `master_event_pull.ipc` to send), in the form that each release of Salt
-//! understands. [`Remote`] is the client side of these sockets, for programs that talk to a daemon of Saltern or Salt.
+//! [`Bus`] carries the events of one daemon: an event is published once, and each [`Subscription`] gets a handle to the
+//! same bytes through a separate bounded queue. [`serve`] opens the bus to other programs on the host through the two
+//! sockets that Salt uses (`master_event_pub.ipc` to listen, `master_event_pull.ipc` to send), in the form that each
+//! release of Salt understands. [`Remote`] is the client side of these sockets, for programs that talk to a daemon of
+//! Saltern or Salt.
 //!
 //! The bus never waits for a slow reader (which loses its connection, or old events), never polls, and never copies an event
 //! for each reader.

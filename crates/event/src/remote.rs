@@ -35,7 +35,7 @@ struct Pull {
 /// Errors of the connection to another process's bus.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// Nobody listens there, or we may not connect.
+    /// There is no listener, or this user may not connect.
     #[error("cannot connect to event bus {endpoint}")]
     Connect {
         /// The socket.

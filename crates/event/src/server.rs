@@ -133,7 +133,7 @@ impl<A: Fn(Accepted) -> Visit> Acceptor<A> {
 
     /// Starts to serve a connection: from here on, a listener is on the bus.
     fn enter(&self, accepted: Accepted) {
-        // While the server is being closed, nobody serves the connection.
+        // While the server is being closed, the connection is not served.
         let _ = self.visits.send((self.attend)(accepted));
     }
 

@@ -139,7 +139,7 @@ async fn we_listen_and_send_on_the_bus_of_every_release() {
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         };
-        // The publisher may take a moment to know about us; an event fired too early is heard by nobody.
+        // The publisher may need a short time to register the subscriber; an event fired too early is lost.
         let heard = async {
             loop {
                 remote.fire("saltern/early", map! {}).await.unwrap();

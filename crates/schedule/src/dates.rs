@@ -310,7 +310,7 @@ impl Reader {
             None if self.token(1) == Some(&Token::Space) => self.word(2).and_then(unit).map(|unit| (unit, 3)),
             None => None,
         };
-        // The number may have no unit of its own: `12h30`.
+        // The number may lack a unit: `12h30`.
         let before = match self.at.checked_sub(1).and_then(|at| self.tokens.get(at)) {
             Some(Token::Word(word)) => unit(word).map(|unit| (unit + 1, 1)),
             _ => None,

@@ -9,7 +9,7 @@ use crate::cron::Cron;
 use crate::dates;
 use crate::moment::from_value;
 
-/// Why a job never runs, in Salt's words.
+/// The reasons why a job never runs, in Salt's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(pub String);
 
@@ -98,8 +98,8 @@ fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, P
             let count = data.get(unit).map_or(Ok(0), whole)?;
             seconds = seconds.saturating_add(count.saturating_mul(long));
         }
-        // Salt looks at its schedule once a second, so no interval is shorter.
-        // A century at most, so that sums of times cannot overflow.
+        // Salt checks its schedule once a second, so no interval is shorter. A century at most, so that sums of times
+        // cannot overflow.
         return Ok(Timing::Every(Duration::from_secs(seconds.clamp(1, 86400 * 36500))));
     }
     if let Some(once) = data.get("once") {

@@ -26,7 +26,7 @@ pub struct Fire {
     pub fun: Option<String>,
     /// Its definition.
     pub data: Map,
-    /// How late it is.
+    /// The delay.
     pub late: Duration,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Common {
     pub splay: Option<Value>,
     pub skip_function: Option<String>,
     pub skip_during_range: Option<Value>,
-    /// How long a time of day counts as reached (`loop_interval`).
+    /// The time for which a time of day counts as reached (`loop_interval`).
     pub window: Duration,
 }
 

@@ -76,14 +76,14 @@ impl Zone {
         }
     }
 
-    /// Returns the time of day at a moment.
+    /// Returns the local date and time of a point in time.
     pub fn wall(&self, time: SystemTime) -> DateTime {
         // A clock far beyond the calendar must not panic.
         let stamp = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
         self.rules().to_datetime(stamp).round(jiff::Unit::Microsecond).unwrap_or(DateTime::MAX)
     }
 
-    /// Returns the offset from UTC at a moment, in the form of `strftime("%z")`.
+    /// Returns the offset from UTC at a point in time, in the form of `strftime("%z")`.
     pub fn offset(&self, time: SystemTime) -> String {
         let stamp = Timestamp::try_from(time).unwrap_or(Timestamp::MAX);
         let seconds = self.rules().to_offset(stamp).seconds();

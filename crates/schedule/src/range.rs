@@ -9,7 +9,7 @@ use crate::dates;
 use crate::definition::Problem;
 use crate::moment::from_value;
 
-/// What the ranges of a job say about a run that is due.
+/// The decision of a job's ranges about a run that is due.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// It may.

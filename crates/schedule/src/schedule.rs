@@ -29,7 +29,7 @@ pub enum Source {
     Pillar,
 }
 
-/// What a schedule needs from outside.
+/// The facts that a schedule needs from outside.
 pub struct Facts<'a> {
     /// The time.
     pub now: Moment,
@@ -193,7 +193,7 @@ impl Schedule {
     /// Returns how long nothing is due; `None` means for ever.
     pub fn wake(&self, now: Moment) -> Option<Duration> {
         let least = self.jobs().filter_map(|job| job.wake(now)).min()?;
-        // The kernel tells nobody that the clock was set; jobs at times of day need to look.
+        // The kernel does not report that the clock was set; jobs at times of day need to check.
         let by_day = self.jobs().any(Job::minds_the_clock);
         Some(if by_day { least.min(CLOCK) } else { least })
     }
@@ -337,7 +337,7 @@ impl Group {
     fn written_form(&self) -> Map {
         let mut all = self.common.clone();
         for job in self.jobs.values() {
-            // What was not a map is written back as it was.
+            // A value that was not a map is written back unchanged.
             let data = if job.given.as_map().is_some() { Value::Map(job.data.clone()) } else { job.given.clone() };
             all.insert(job.name.as_str(), data);
         }

@@ -150,7 +150,7 @@ fn an_unchanged_pillar_changes_no_job() {
     let pillar = map! { "schedule" => job(map! { "seconds" => 60 }) };
     world.schedule.set_pillar(&pillar, &Map::new(), world.start.date()).unwrap();
     assert_eq!(world.pass(50), []);
-    // The interval goes on from where it was.
+    // The interval continues from where it was.
     world.schedule.set_pillar(&pillar, &Map::new(), world.start.date()).unwrap();
     assert_eq!(world.pass(50), [60]);
     let listed = |source| world.schedule.list(Some(source), world.now()).contains_key("job");

@@ -1,4 +1,4 @@
-//! What the real scheduler, croniter and dateutil do, recorded by `testdata/record.py`, and what we do.
+//! Compares our results with those of the real scheduler, croniter and dateutil, recorded by `testdata/record.py`.
 
 use std::time::Duration;
 

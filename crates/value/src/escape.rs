@@ -81,7 +81,7 @@ fn begins_with_colour(text: &str) -> bool {
 /// Returns the text on one line, with each character that controls a terminal escaped as in Python: `\n`, `\x1b`,
 /// `\u202e`.
 pub fn escaped(text: &str) -> Cow<'_, str> {
-    // A log has one line per message, so that line feeds are escaped, too: nobody can forge the next line.
+    // A log has one line per message, so that line feeds are escaped, too: a message cannot forge the next line.
     let plain = |letter: char| !is_command(letter) && !matches!(letter, '\n' | '\t');
     if text.chars().all(plain) {
         return text.into();

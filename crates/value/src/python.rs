@@ -1,4 +1,4 @@
-//! How Python prints and compares values: `repr()`, `==`.
+//! Prints and compares values as Python does: `repr()`, `==`.
 
 use std::fmt::Write;
 

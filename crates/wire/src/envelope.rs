@@ -364,7 +364,7 @@ mod tests {
         assert!(outline.open().is_ok());
         let refused = Outline::read(&clear(&many), 9_000).unwrap_err();
         assert!(matches!(refused, Error::Msgpack(msgpack::Error::TooManyValues(_))));
-        // Fields nobody asks for are passed over, and none of them may be large.
+        // Fields that no message uses are skipped, and none of them may be large.
         let odd = Bytes::from([b"\x83\xa3enc\x91\xa3aes\xa4load\xa1x\xa2id\xdc\x27\x10", &[1; 10_000][..]].concat());
         assert!(matches!(Outline::read(&odd, 20_000), Err(Error::UnknownEncoding(_))));
         // Even the type of a wrong load is named without decoding it.

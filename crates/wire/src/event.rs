@@ -51,7 +51,7 @@ pub enum Error {
     Msgpack {
         /// The tag of the event.
         tag: String,
-        /// What is wrong.
+        /// The decoding error.
         error: msgpack::Error,
     },
 }

@@ -76,7 +76,7 @@ fn check(text: &str) -> Result<(), InvalidId> {
 }
 
 fn is_allowed_character(character: char) -> bool {
-    // Control characters could rewrite the terminal of whoever lists the keys. Salt accepts them.
+    // Control characters could rewrite the terminal of an operator who lists the keys. Salt accepts them.
     !matches!(character, '/' | '\\') && !character.is_control() && !invisible(character)
 }
 

@@ -37,7 +37,7 @@ impl Jid {
             && !text[20..].chars().any(|character| character == '/' || character.is_control())
     }
 
-    /// Returns the job id of a moment. Two moments in the same microsecond give the same id; see [`JidSource`].
+    /// Returns the job id of a point in time. Two points in the same microsecond give the same id; see [`JidSource`].
     pub fn at(time: SystemTime) -> Self {
         Jid(digits(micros_since_epoch(time)).into_boxed_str())
     }
@@ -96,7 +96,7 @@ pub fn display_time(jid: &str) -> String {
     format!("{year:04}, {month} {day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
 }
 
-/// Creates job ids that never repeat within a process: a moment that was already used becomes the next microsecond.
+/// Creates job ids that never repeat within a process: an already used time becomes the next microsecond.
 #[derive(Debug, Default)]
 pub struct JidSource {
     last: u64,
@@ -108,7 +108,7 @@ impl JidSource {
         Self::default()
     }
 
-    /// Returns the job id of a moment, or of the microsecond after the last id.
+    /// Returns the job id of a point in time, or of the microsecond after the last id.
     pub fn next(&mut self, time: SystemTime) -> Jid {
         // If the clock is set back, ids continue to grow: lists of jobs are sorted by them.
         self.last = micros_since_epoch(time).max(self.last + 1);

@@ -1,15 +1,15 @@
-//! Bytes without sockets: everything Salt's programs say to each other, as types.
+//! Bytes without sockets: all messages between Salt's programs, as types.
 //!
 //! This crate turns bytes into typed messages and back. It opens no socket, reads no clock and holds no key: sealed
 //! loads pass through it as opaque bytes (the crate `crypto` opens them), times come from the caller.
 //!
 //! * [`msgpack`]: the encoding below everything;
 //! * [`zmtp`], [`tcp`], [`ipc`]: how messages are cut out of streams;
+//! * [`msgpack`]: the encoding below everything;
+//! * [`zmtp`], [`tcp`], [`ipc`]: cut messages out of streams;
 //! * [`envelope`], [`event`], [`loads`]: the messages themselves;
 //! * [`id`], [`jid`], [`topic`]: names that have rules;
-//! * [`network`]: what counts as one address.
-//!
-//! Formats follow Salt 3006, 3007 and 3008; where they differ the type says so.
+//! * [`network`]: groups addresses.
 
 pub mod envelope;
 pub mod event;

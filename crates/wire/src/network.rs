@@ -1,4 +1,4 @@
-//! What counts as one address when strangers are counted.
+//! Groups addresses for limits on strangers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

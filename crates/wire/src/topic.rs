@@ -30,7 +30,8 @@ impl Topic {
             b"syndic" => Some(Topic::Syndic),
             _ => {
                 let text = std::str::from_utf8(bytes).ok()?;
-                // Upper case is refused: subscriptions are compared byte by byte, so such a topic would reach nobody.
+                // Upper case is refused: subscriptions are compared byte by byte, so such a topic would reach no
+                // minion.
                 let hash = text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
                 hash.then(|| Topic::Minion(text.into()))
             }

@@ -97,7 +97,7 @@ impl Abilities {
     }
 }
 
-/// What kind of program sends encrypted requests under the id of a minion.
+/// The kind of program that sends encrypted requests under the id of a minion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// A program of Salt.

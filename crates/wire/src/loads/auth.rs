@@ -86,7 +86,7 @@ load! {
 /// the answer of a Saltern master: that the minion may ask this way.
 pub const AWAIT_FIELD: &str = "saltern_await";
 
-/// What a master decides about a minion that signs in.
+/// The decision of a master about a minion that signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthOutcome {
     /// Its key is accepted.
@@ -99,7 +99,7 @@ pub enum AuthOutcome {
     Denied,
     /// `max_minions` are connected, or no more keys may wait.
     Full,
-    /// What it shows is no key, or too short a key.
+    /// It presents no key, or too short a key.
     Unusable,
 }
 
@@ -180,7 +180,7 @@ impl AuthAnswer {
         // wrong type.
         let value = msgpack::unpack_within(load, Decode::Default, MOST_FOREIGN_VALUES).unwrap_or(Value::Null);
         match value {
-            // Salt's minions tell the two kinds apart by this field too.
+            // Salt's minions distinguish the two kinds by this field too.
             Value::Map(map) if map.contains_key("ret") => AuthRefused::from_map(map).map(AuthAnswer::Refused),
             Value::Map(map) => AuthAccepted::from_map(map).map(AuthAnswer::Accepted),
             other => Err(unreadable(wrong("a packed map", &other))),

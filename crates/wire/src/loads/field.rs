@@ -13,11 +13,11 @@ pub struct LoadError {
     pub load: &'static str,
     /// The name of the field as it travels.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong with a field.
+/// The problem with a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// It is missing.

@@ -26,7 +26,7 @@ macro_rules! listing {
         }
 
         impl $name {
-            /// Asks about what lies below a path of an environment.
+            /// Asks about the files below a path of an environment.
             pub fn new(saltenv: &str, prefix: &str) -> Self {
                 $name { saltenv: Some(saltenv.into()), prefix: Some(prefix.into()), extra: Map::new() }
             }

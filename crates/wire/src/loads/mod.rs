@@ -5,7 +5,7 @@
 //! They keep their order behind the known ones. If a signature covers the order of a received map, verify it on that
 //! map and not on the output of these types.
 //!
-//! [`command`] returns the name of the command, which decides about the type.
+//! [`command`] returns the name of the command, which determines the type.
 
 mod abilities;
 mod auth;

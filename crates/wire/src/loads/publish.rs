@@ -88,7 +88,7 @@ load! {
         pub sig_algo: Option<String>,
         /// PKCS #1 v1.5 by the master's key over `load`; missing with `sign_pub_messages: False`.
         pub sig: Option<Bytes>,
-        /// The same publication as a payload of its own, sealed with the key before the last rotation. Only minions of
+        /// The same publication as a separate payload, sealed with the key before the last rotation. Only minions of
         /// Saltern get publications with it.
         pub before: Option<Bytes>,
     }
@@ -130,13 +130,13 @@ pub enum PublicationError {
 load! {
     /// The answer to a [`PublishRequest`] that was allowed, inside `{"enc": "clear", "load": …}`.
     pub struct Published {
-        /// The job id; `None` when nobody matched.
+        /// The job id; `None` when the target matched no minion.
         pub jid: Nullable<String>,
         /// The minions expected to answer.
         pub minions: Vec<String>,
         /// Ids of a list target that are not accepted.
         pub missing: Option<Vec<Value>>,
-        /// Why nothing was published.
+        /// The reason why nothing was published.
         pub error: Option<Value>,
     }
 }

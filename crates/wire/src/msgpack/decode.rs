@@ -61,7 +61,7 @@ fn prefix(input: &[u8], shared: Option<&Bytes>, mode: Decode, most: usize) -> Re
     }
 }
 
-/// Why reading ended early.
+/// The reasons why reading ended early.
 enum Stop {
     Error(Error),
     /// A text is not valid UTF-8 where the mode insists on it.
@@ -89,7 +89,7 @@ struct Reader<'a> {
     at: usize,
     shared: Option<&'a Bytes>,
     mode: Decode,
-    /// How many values the document may hold, and how many of them are left.
+    /// The number of values the document may hold, and how many of them are left.
     most: usize,
     room: usize,
 }
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Content of the `bin` family, and of extensions nobody knows.
+    /// Content of the `bin` family, and of unknown extensions.
     fn binary(&mut self, len: usize) -> Result<Value, Stop> {
         match self.mode {
             Decode::Default => self.text(len),
@@ -229,11 +229,11 @@ impl<'a> Reader<'a> {
 
     fn constant(&mut self, len: usize, depth: usize) -> Result<Value, Stop> {
         let content = self.take(len)?;
-        // The content is a document of its own, so its nesting goes on where this one stands.
+        // The content is a separate document, so its nesting continues at the depth of this one.
         let depth = depth.checked_sub(1).ok_or(Error::TooDeep)?;
         self.spend(1)?;
         let (most, room) = (self.most, self.room);
-        // Salt packs the pair in bin packing even inside a document in wire packing. Text and bytes are told apart
+        // Salt packs the pair in bin packing even inside a document in wire packing. Text and bytes are distinguished
         // here.
         let mut inner = Reader { input: content, at: 0, shared: None, mode: Decode::Utf8, most, room };
         let read = inner.value(depth);

@@ -7,19 +7,19 @@ use super::{Error, MAX_DEPTH};
 
 /// Cuts a stream of values without length prefixes into single values.
 ///
-/// Each byte is looked at once, even if it arrives in small pieces, and nothing is decoded. A value that announces more
+/// Each byte is examined once, even if it arrives in small pieces, and nothing is decoded. A value that announces more
 /// than the limit is refused before its content arrives.
 #[derive(Debug)]
 pub struct Framer {
     limit: usize,
     most: usize,
-    /// How many values of the current document have been counted, announced ones included.
+    /// The number of values of the current document that have been counted, announced ones included.
     values: usize,
-    /// How far into the buffer the current value has been understood.
+    /// The length of the part of the current value that has been scanned.
     at: usize,
     /// Content bytes still to be skipped before the next marker.
     skip: usize,
-    /// How many values are still to come in each open container.
+    /// The number of values that are still to come in each open container.
     open: Vec<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Framer {
         Ok(Some(document))
     }
 
-    /// Returns how many bytes of the text or byte string that is being read are still to come, known after
+    /// Returns the number of bytes of the current text or byte string that are still to come, known after
     /// [`Framer::next`] has asked for more. A reader may reserve that much memory at once.
     pub fn missing(&self) -> usize {
         self.skip
@@ -71,7 +71,7 @@ impl Framer {
             if self.skip > 0 {
                 return Ok(false);
             }
-            // Before the next header: a container that is full ends without a byte of its own.
+            // Before the next header: a container that is full ends without a final byte.
             while self.open.last() == Some(&0) {
                 self.open.pop();
             }
@@ -93,7 +93,7 @@ impl Framer {
             return Err(Error::TooLarge { size, limit: self.limit });
         }
         self.values = self.values.saturating_add(usize::try_from(items).unwrap_or(usize::MAX));
-        // `>=`, since the outermost value is announced by nobody and not counted here.
+        // `>=`, since the outermost value is not announced and not counted here.
         if self.values >= self.most {
             return Err(Error::TooManyValues(self.most));
         }
@@ -113,7 +113,7 @@ impl Framer {
     }
 }
 
-/// How long a value is, and how many values it holds, itself included. Those inside extensions are not counted.
+/// The length of a value, and the number of values it holds, itself included. Those inside extensions are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Length in bytes.
@@ -125,7 +125,7 @@ pub struct Extent {
 /// Measures the value at the start of the input without decoding it. Gives up after `most` values.
 pub fn extent(input: &[u8], most: usize) -> Result<Extent, Error> {
     let (mut at, mut values, mut left) = (0_usize, 0_usize, 1_u64);
-    // How many values were left outside of each open container.
+    // The number of values that were left outside of each open container.
     let mut outside = Vec::new();
     loop {
         while left == 0 {

@@ -125,8 +125,8 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Returns how many bytes of the frame at the front of the buffer are still to come, as far as its header tells: 0 while
-    /// that has not arrived. A reader may reserve that much memory at once.
+    /// Returns the number of bytes of the frame at the front of the buffer that are still to come: 0 while its header
+    /// has not arrived. A reader may reserve that much memory at once.
     pub fn missing(&self, buffer: &[u8]) -> usize {
         let announced = buffer.first().and_then(|flags| length(buffer, *flags));
         announced.map_or(0, |(start, len)| (len as usize).saturating_add(start).saturating_sub(buffer.len()))

@@ -3,12 +3,13 @@ use bytes::{Bytes, BytesMut};
 use super::*;
 use crate::testing::Random;
 
-/// What libzmq 4.3.5 sends from a SUB socket with an identity and an empty subscription. It keeps the identity to itself.
+/// The bytes that libzmq 4.3.5 sends from a SUB socket with an identity and an empty subscription. It does not send the
+/// identity.
 const LIBZMQ_SUB: &str = "ff00000000000000057f03014e554c4c0000000000000000000000000000000000000000000000000000000000000000\
 000000000000000000000000000000000419055245414459\
 0b536f636b65742d5479706500000003535542040a09535542534352494245";
 
-/// What it sends from a REQ socket with the identity `web1` and the message `hi`.
+/// The bytes that it sends from a REQ socket with the identity `web1` and the message `hi`.
 const LIBZMQ_REQ: &str = "ff00000000000000057f03014e554c4c0000000000000000000000000000000000000000000000000000000000000000\
 00000000000000000000000000000000042a055245414459\
 0b536f636b65742d5479706500000003524551084964656e746974790000000477656231010000026869";
@@ -188,7 +189,7 @@ fn frames_that_wait_for_the_last_one_keep_no_memory_but_their_own() {
     buffer.extend_from_slice(b"\x01\x01a\x01\x00\x00\x01");
     let mut decoder = Decoder::new(100);
     assert_eq!((decoder.decode(&mut buffer), decoder.held()), (Ok(None), 1));
-    // This allocates nothing, so it succeeds only if nobody else holds a part of the memory.
+    // This allocates nothing, so it succeeds only if no other handle holds a part of the memory.
     assert!(buffer.try_reclaim((1 << 20) - 2));
     buffer.extend_from_slice(b"b");
     assert_eq!(decoder.decode(&mut buffer), Ok(Some(Incoming::Message(vec!["a".into(), Bytes::new(), "b".into()]))));
