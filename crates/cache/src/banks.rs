@@ -1,4 +1,4 @@
-//! What a driver does.
+//! The interface of a driver.
 
 use futures_util::future::BoxFuture;
 
@@ -21,7 +21,7 @@ impl Place {
 /// The answer of a server, or its reason for failing.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Failure>>;
 
-/// Why a server failed. The text contains no values and no passwords.
+/// The reasons why a server failed. The text contains no values and no passwords.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct Failure {
@@ -60,6 +60,6 @@ pub trait Banks: Send + Sync {
     /// Returns whether there is a value.
     fn contains<'a>(&'a self, place: &'a Place) -> Answer<'a, bool>;
 
-    /// Forgets the connection. The next request opens another.
+    /// Drops the connection. The next request opens another.
     fn reconnect(&self);
 }

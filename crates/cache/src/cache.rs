@@ -116,7 +116,7 @@ impl Cache {
 
     /// Stores grains and pillar. In the grains, `id` becomes the minion's authenticated id.
     ///
-    /// `pillarenv` is the environment of the pillar, if the minion asked for one.
+    /// `pillarenv` is the environment of the pillar, if the minion requested one.
     pub fn store(&self, id: &MinionId, grains: Map, pillar: Map, pillarenv: Option<&str>) -> Result<()> {
         match &self.0 {
             Kind::Local { data, .. } => Ok(data.store(id, grains, pillar, pillarenv)?),

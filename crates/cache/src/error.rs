@@ -1,4 +1,4 @@
-//! Why the cache cannot be used.
+//! The reasons why the cache cannot be used.
 
 use crate::Place;
 use crate::banks::Failure;
@@ -14,7 +14,7 @@ pub enum Error {
     Option {
         /// The option.
         name: &'static str,
-        /// What is wrong. Never a password.
+        /// The problem. Never a password.
         reason: String,
     },
     /// A file of `localfs` cannot be used.
@@ -37,7 +37,7 @@ pub enum Error {
         driver: &'static str,
         /// Where the value is.
         place: Place,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// A name that cannot be that of a bank or key.

@@ -4,8 +4,8 @@
 //! [`Cache`] is what the programs use. `localfs` is its own variant, which reads files as `store` does. A shared server is
 //! behind [`Banks`], one file per driver, in Salt's own layout, so that Salt's masters can use the same server.
 //!
-//! A server that fails or does not answer within two seconds holds nobody up: the request goes on without its data, and one
-//! warning per minute names the driver and the address.
+//! A server that fails or does not answer within two seconds does not block the master: the request continues without
+//! its data, and one warning per minute names the driver and the address.
 
 mod banks;
 mod cache;

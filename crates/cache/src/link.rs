@@ -9,13 +9,13 @@ use tokio::runtime::{Builder, Runtime};
 use crate::banks::{Banks, Failure};
 use crate::{Error, Result};
 
-/// How long a request waits for the server.
+/// The time a request waits for the server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long no request waits after one waited in vain.
+/// The time for which no request waits after one timed out.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How often the same failure is logged.
+/// The minimum time between two warnings about the same failure.
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// A server with the thread that talks to it.

@@ -56,14 +56,14 @@ impl Memory {
         }
     }
 
-    /// Forgets a value.
+    /// Removes a value.
     pub(crate) fn forget(&self, place: &Place) {
         if self.most > 0 {
             self.held.lock().unwrap_or_else(PoisonError::into_inner).values.remove(place);
         }
     }
 
-    /// Forgets all values of a bank and the banks below it.
+    /// Removes all values of a bank and the banks below it.
     pub(crate) fn forget_bank(&self, bank: &str) {
         if self.most > 0 {
             let below = format!("{bank}/");

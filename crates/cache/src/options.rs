@@ -19,7 +19,7 @@ const MOST_ITEMS: i64 = 1024;
 pub(crate) struct Settings {
     pub driver: Driver,
     pub layout: Layout,
-    /// How long a value that was read is valid. Zero for not at all.
+    /// The time for which a cached value is valid. Zero turns the cache off.
     pub memory: Duration,
     /// The number of values in memory.
     pub most_items: usize,

@@ -1,4 +1,4 @@
-//! What the real Salt's driver and ours leave in a Redis server is the same, and each reads what the other wrote.
+//! Compares what the real Salt's driver and ours write to a Redis server; each reads what the other wrote.
 //!
 //! `SALTERN_SALT_DIR` (by default `~/.cache/saltern/salt`) has a directory per release (`<release>/bin/python`), and one with
 //! the Python client of Redis (`clients`). Without them there is nothing to compare with, and the tests say so.

@@ -36,7 +36,7 @@ async fn listed(banks: &dyn Banks, bank: &str) -> Vec<String> {
     names
 }
 
-/// What each driver does in each layout.
+/// Tests the operations of each driver in each layout.
 async fn conforms(banks: Arc<dyn Banks>) {
     let (web1, web10) = (Place::new("minions/web1", "data"), Place::new("minions/web10", "data"));
     banks.store(&web1, b"one".into(), 1_700_000_000).await.unwrap();
@@ -160,7 +160,7 @@ fn a_server_that_is_away_fails_once_and_is_used_again() {
     stored(&cache, &web1);
     let socket = redis.socket();
     std::fs::rename(&socket, socket.with_extension("away")).unwrap();
-    // Nobody has closed the connection that is open.
+    // The open connection has not been closed.
     assert!(cache.grains(&web1).unwrap().is_some());
     std::fs::rename(socket.with_extension("away"), &socket).unwrap();
     let wrong = self::cache(&redis.socket(), map! { "cache.redis.password" => "other" });

@@ -12,7 +12,7 @@ pub fn of(low: &Map) -> String {
 pub fn split(tag: &str) -> Option<[&str; 4]> {
     let mut parts = tag.split("_|-");
     let four = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
-    // An id or a name may contain the separator; the parts can then not be told apart.
+    // An id or a name may contain the separator; the parts cannot be separated then.
     parts.next().is_none().then_some(four)
 }
 

@@ -18,7 +18,7 @@ fn texts(errors: Vec<String>) -> Value {
     errors.into_iter().collect()
 }
 
-/// Takes the steps of a run one by one and tells where they end, as the recorder does.
+/// Takes the steps of a run one by one and returns where they end, as the recorder does.
 fn answer(case: &Value, known: &Functions) -> Value {
     let empty = Map::new();
     let part = |key: &str| case.get(key).and_then(Value::as_map).unwrap_or(&empty);

@@ -13,7 +13,7 @@ use crate::{Ret, args};
 pub static MODULE: Module =
     Module::new("blockdev", "Block devices have settings and file systems.", &[&FORMATTED, &TUNED]);
 
-/// The fact that shows what a setting came to.
+/// Returns the fact that shows the effect of a setting.
 fn fact(setting: &str) -> Option<&'static str> {
     Some(match setting {
         "read-ahead" => "getra",

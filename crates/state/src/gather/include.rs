@@ -60,7 +60,7 @@ impl Gatherer<'_> {
             Value::Map(state) => state,
             other => {
                 errors.push(format!("SLS {sls} does not render to a dictionary"));
-                // As in Salt, the file that was asked for gets a second message; an included one does not.
+                // As in Salt, the requested file gets a second message; an included one does not.
                 if depth == 0 {
                     errors.push(format!("Error when rendering state with contents: {other}"));
                 }
@@ -192,7 +192,7 @@ fn absolute(wanted: &str, place: Place, is_init: bool) -> Result<String, String>
     let rest = wanted.trim_start_matches('.');
     let levels = wanted.len() - rest.len();
     let mut parts: Vec<&str> = place.sls.split('.').collect();
-    // `init.sls` is named like its directory, so it lies one level deeper than its name says.
+    // `init.sls` is named like its directory, so it is one level deeper than its name suggests.
     if is_init {
         parts.push("init");
     }

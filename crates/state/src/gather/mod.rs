@@ -13,7 +13,7 @@ use crate::{declare, high};
 pub use sources::{Failed, Sls, Sources};
 pub use top::{Minion, TopError, only, verify};
 
-/// The `order` of the first state that has none of its own. As in Salt, smaller numbers are left for explicit orders,
+/// The `order` of the first state without an explicit one. As in Salt, smaller numbers are left for explicit orders,
 /// which therefore come first.
 const FIRST_ORDER: i64 = 10_000;
 
@@ -33,9 +33,9 @@ pub struct Options {
     pub default_top: String,
     /// The environments whose top files are read, in order (`env_order`).
     pub env_order: Vec<String>,
-    /// Whether states run in file order (`state_auto_order`).
+    /// True if states run in file order (`state_auto_order`).
     pub state_auto_order: bool,
-    /// Whether the states of `master_tops` come first (`master_tops_first`).
+    /// True if the states of `master_tops` come first (`master_tops_first`).
     pub master_tops_first: bool,
 }
 

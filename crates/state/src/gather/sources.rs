@@ -7,11 +7,11 @@ use value::{Map, Value};
 pub struct Sls {
     /// The data.
     pub data: Value,
-    /// Whether the file is an `init.sls`. Relative names in it start one level deeper.
+    /// True if the file is an `init.sls`. Relative names in it start one level deeper.
     pub is_init: bool,
 }
 
-/// Why an SLS file yields no data.
+/// The reasons why an SLS file yields no data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// The file does not exist.

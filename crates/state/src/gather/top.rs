@@ -21,7 +21,7 @@ pub struct Minion<'a> {
     pub nodegroups: Option<&'a Map>,
 }
 
-/// Why there is no data from top files.
+/// The reasons why there is no data from top files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopError {
     /// A top file does not render or is malformed.

@@ -60,7 +60,7 @@ impl Graph {
         let tag = tag::of(&low);
         let text = |key: &str| low.get(key).and_then(Value::as_str).map(str::to_owned);
         let (state, name, id) = (text("state"), text("name"), text("__id__"));
-        // Results are kept by tag, so two chunks with the same tag could not be told apart: they share a node, as in
+        // Results are kept by tag, so two chunks with the same tag could not be distinguished: they share a node, as in
         // Salt.
         let known = self.by_tag.get(&tag).copied();
         let node = match known {
@@ -212,7 +212,7 @@ impl Graph {
         self.dag.connect(other, node, kind);
     }
 
-    /// `node` runs before `other` if a test run of `other` predicts changes. The test run is a node of its own with all
+    /// `node` runs before `other` if a test run of `other` predicts changes. The test run is a separate node with all
     /// dependencies of `other`.
     fn tie_prereq(&mut self, node: usize, other: usize) {
         if let Some(chunk) = self.dag[node].chunk {
@@ -265,7 +265,7 @@ impl Graph {
 
     /// Returns the dependencies of a chunk that may have changed since it was added.
     pub fn dependencies_of(&self, low: &Map) -> Vec<(Kind, usize)> {
-        // While the flag is set, the chunk stands for its test run, which has dependencies of its own.
+        // While the flag is set, the chunk stands for its test run, which has its own dependencies.
         let mut tag = tag::of(low);
         if low.get("__prereq__").is_some_and(Value::truthy) {
             tag = trial_tag(&tag);

@@ -11,7 +11,7 @@ use super::digraph::Node;
 /// The largest number of chunks in one aggregated group.
 const LARGEST_GROUP: usize = 500;
 
-/// What `order: last` adds to the highest order.
+/// The number that `order: last` adds to the highest order.
 const LAST: f64 = 1_000_000.0;
 
 /// A node whose dependencies have all been placed. The one with the smallest order is placed next.
@@ -73,7 +73,7 @@ impl Graph {
                 }
             }
         }
-        // What is left waits for itself.
+        // The remaining nodes wait for each other.
         if order.len() != count { Err(self.cycle_text()) } else { Ok(order) }
     }
 

@@ -119,7 +119,7 @@ fn extend_option(new: &Map, old: &mut Map) -> bool {
         }
         return true;
     }
-    // As in Salt: one name replaces the list of names, and is then appended a second time as an option of its own.
+    // As in Salt: one name replaces the list of names, and is then appended a second time as a separate option.
     if new_key.as_str() == Some("name") && old_key.as_str() == Some("names") {
         *old = new.clone();
     }

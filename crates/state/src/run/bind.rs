@@ -62,7 +62,7 @@ pub fn arguments(function: &Function, full: &str, low: &Map) -> Result<Bound, St
         let value = low.get(param.name).cloned().or_else(|| param.default.map(|make| make()));
         bound.values.push_back(value.unwrap_or_default());
     }
-    // What the function takes itself is passed even if the engine interprets it too, such as `saltenv`.
+    // Parameters of the function are passed even if the engine interprets them too, such as `saltenv`.
     let is_param = |key: &str| function.params.iter().any(|param| param.name == key);
     let rest = low.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| is_param(key) || is_internal(key)));
     if function.kwargs.is_some() {

@@ -13,7 +13,7 @@ const SHARED: [&str; 8] = ["cwd", "root", "runas", "env", "prepend_path", "umask
 /// The verdict of the checks before a state.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Whether the state is skipped.
+    /// True if the state is skipped.
     pub skip: bool,
     /// The reason, one line for each kind of check.
     pub comment: Vec<String>,

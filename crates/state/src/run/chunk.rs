@@ -222,7 +222,7 @@ impl Run {
             return ret;
         }
         let mut low = self.chunks.graph.chunk(index).clone();
-        // The run waits for the reaction itself, so it needs no thread of its own.
+        // The run waits for the reaction itself, so no separate thread is needed.
         low.remove("parallel");
         let function = low.insert("fun", "mod_watch").unwrap_or_default();
         low.insert("sfun", function);

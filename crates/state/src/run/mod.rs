@@ -44,7 +44,7 @@ pub trait World: Send + Sync {
 pub struct How {
     /// The jid, if the run can be paused and fires progress events.
     pub jid: Option<String>,
-    /// Whether no state function is called (`mock=True`).
+    /// True if no state function is called (`mock=True`).
     pub mocked: bool,
     /// The jid of the orchestration that this run belongs to.
     pub orchestration_jid: Option<Value>,
@@ -72,7 +72,7 @@ pub struct Run {
     initialized: HashSet<String>,
 }
 
-/// How the run continues after a chunk.
+/// The continuation of the run after a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     /// The next chunk runs.
@@ -86,7 +86,7 @@ enum Flow {
 impl Run {
     /// Creates a run without results.
     pub fn new(mut ctx: Context, world: Arc<dyn World>, how: How) -> Self {
-        // What functions remembered in an earlier run, such as the list of packages, may be outdated.
+        // Data that functions cached in an earlier run, such as the list of packages, may be outdated.
         ctx.memo = Arc::new(Memo::default());
         Run {
             ctx,

@@ -19,10 +19,10 @@ const STARTED: &str = "Started in a separate process";
 /// The size of the stack of a parallel state, which may apply states itself. Unused parts take no memory.
 const STACK: usize = 16 << 20;
 
-/// What a parallel state does.
+/// The work of a parallel state.
 type Work = Box<dyn FnOnce() -> Map + Send>;
 
-/// A parallel state: queued, or running on a thread of its own.
+/// A parallel state: queued, or running on a separate thread.
 pub enum Task {
     Waiting(Work),
     Working,
@@ -67,7 +67,7 @@ impl Run {
         let spawned = thread.spawn(move || {
             let _runtime = runtime.as_ref().map(tokio::runtime::Handle::enter);
             let ret = catch_unwind(AssertUnwindSafe(|| span.in_scope(work))).ok();
-            // Nobody takes the result when the job was killed.
+            // When the job was killed, the receiver of the result is gone.
             let _ = leave.send((tag, ret));
         });
         if let Err(error) = spawned {

@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Records a part of a result (`sub_state_run`) as the result of a state of its own.
+    /// Records a part of a result (`sub_state_run`) as the result of a separate state.
     fn add_part(&mut self, index: usize, part: Value) {
         let Some(part) = part.as_map() else { return };
         let Some(low) = part.get("low").and_then(Value::as_map) else { return };
