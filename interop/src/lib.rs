@@ -1,9 +1,9 @@
 //! The real Salt and Saltern, side by side.
 //!
-//! A test names installations ([`Salt`]), builds masters and minions from them in a [`Sandbox`], and drives them with the
-//! programs a person would type. "Ours" and "theirs" differ only in the folder the programs are found in, so every
-//! scenario runs on any mix of the two; with `SALTERN_INTEROP_OURS=3008.5` even the real Salt against itself, which is
-//! how the scenarios themselves were checked.
+//! A test names installations ([`Salt`]), builds masters and minions from them in a [`Sandbox`], and drives them with
+//! the programs that a user would run. "Ours" and "theirs" differ only in the folder of the programs, so every scenario
+//! runs on any mix of the two; with `SALTERN_INTEROP_OURS=3008.5` even the real Salt against itself, which is how the
+//! scenarios themselves were checked.
 //!
 //! | variable | meaning |
 //! |---|---|

@@ -21,7 +21,7 @@ use crate::wait::{until, until_some};
 pub(crate) const PUBLISH_PORT: u16 = 4505;
 pub(crate) const REQUEST_PORT: u16 = 4506;
 
-/// How long daemons may take to come up on a busy machine.
+/// The time limit for daemons to come up on a busy machine.
 pub(crate) const START: Duration = Duration::from_secs(120);
 
 /// Sends the request `ping` and returns whether anything comes back within five seconds.
@@ -261,7 +261,7 @@ impl Master {
         fs::write(&path, bytes).with_context(|| format!("failed to write {}", path.display()))
     }
 
-    /// Prepares one of its own installation's programs on this master's configuration.
+    /// Prepares a program of its own installation on this master's configuration.
     pub fn program(&self, name: &str) -> Program {
         self.program_of(&self.salt, name)
     }
@@ -378,8 +378,7 @@ fn defaults(root: &Path, address: Ipv4Addr, transport: Transport) -> Settings {
     let mut settings = Settings::default();
     let path = |name: &str| root.join(name).display().to_string();
     settings.set("root_dir", path("")).set("user", user());
-    // The standard ports on an address of its own: minions need no port options, and several masters fit on one
-    // machine.
+    // The standard ports on a separate address: minions need no port options, and several masters fit on one machine.
     settings.set("interface", address.to_string()).set("publish_port", PUBLISH_PORT).set("ret_port", REQUEST_PORT);
     settings.set("transport", transport.name());
     settings.set("pki_dir", path("pki")).set("cachedir", path("cache")).set("sock_dir", path("run"));

@@ -27,7 +27,7 @@ pub fn tree(root: Pid) -> Vec<Pid> {
 /// Returns whether a process runs. A zombie, which has ended but was not yet waited for, does not.
 pub fn runs(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The command name before the last bracket may hold spaces and brackets of its own.
+    // The command name before the last bracket may hold spaces and brackets.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
@@ -56,6 +56,6 @@ fn kibibytes(pid: Pid, file: &str, field: &str) -> Option<u64> {
 
 fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command name before the last bracket may hold spaces and brackets of its own.
+    // The command name before the last bracket may hold spaces and brackets.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

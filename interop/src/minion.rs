@@ -143,7 +143,7 @@ fn defaults(root: &Path, minion: &MinionBuilder) -> Settings {
     settings.set("acceptance_wait_time", 1).set("random_reauth_delay", 0).set("auth_timeout", 10);
     settings.set("recon_default", 100).set("recon_max", 500).set("recon_randomize", false);
     settings.set("return_retry_timer", 1).set("return_retry_timer_max", 2);
-    // 3008 hides pillar values in its output unless told otherwise.
+    // By default 3008 hides pillar values in its output.
     settings.set("pillar_mask_output", false);
     // Gathering these slows every start down (the FQDN grains ask a name server), and no test reads them.
     settings.set("mine_enabled", false).set("enable_gpu_grains", false).set("enable_fqdns_grains", false);

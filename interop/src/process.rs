@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::sandbox::{MARK, Sandbox, Watchman};
 use crate::wait::until;
 
-/// How long a program may run before it is killed.
+/// The time a program may run before it is killed.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// A command line about to be run in a sandbox.
@@ -56,8 +56,8 @@ impl Program {
         let root = watchman.root();
         let mut command = Command::new(program);
         command.current_dir(root).env(MARK, root).env("LC_ALL", "C.UTF-8").env("HOME", root);
-        // The environment of whoever runs the tests must not lead to another configuration. The own group allows to
-        // kill a program with all its children.
+        // The environment of the user who runs the tests must not lead to another configuration. The separate process
+        // group allows killing a program with all its children.
         command.env_remove("SALT_CONFIG_DIR").process_group(0);
         let line = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self { command, line, limit: LIMIT, stdin: None, watchman }
@@ -190,7 +190,7 @@ impl Daemon {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// What it printed until now.
+    /// Returns the output until now.
     pub fn printed(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.captured).unwrap_or_default()).into_owned()
     }

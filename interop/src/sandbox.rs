@@ -40,7 +40,7 @@ pub(crate) struct Watchman {
     shell: Mutex<Child>,
 }
 
-/// What the shell does; its arguments are the folder and the scratch directory.
+/// The shell's script; its arguments are the folder and the scratch directory.
 const WATCH: &str = r#"
 cat >/dev/null
 for group in $(ls "$1"); do kill -9 -- "-$group" 2>/dev/null; done

@@ -29,7 +29,7 @@ impl Slot {
         }
     }
 
-    /// Waits for all slots: nothing else runs meanwhile, so that times can be measured.
+    /// Waits for all slots: no other test runs then, so that times can be measured.
     pub fn all() -> Result<Self> {
         let dir = folder()?;
         // Always from the first on, so two that want all do not each hold half.

@@ -14,7 +14,7 @@ pub fn until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) -
 
 /// Waits until `probe` gives a value and returns it.
 ///
-/// The probe looks at another process (a file, a port, a program's answer), for which no common event exists.
+/// The probe checks another process (a file, a port, a program's answer), for which no common event exists.
 pub fn until_some<T>(what: &str, limit: Duration, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
     let begin = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Masters and minions on simulated hosts, each with a directory of its own.
+//! Masters and minions on simulated hosts, each with a separate directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::listen::Ear;
 /// The functions of all programs.
 const CATALOGUE: exec::Catalogue = exec::Catalogue { modules: modules::ALL, states: states::ALL };
 
-/// How minions connect to their masters.
+/// The way minions connect to their masters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// All of them at once.
@@ -35,7 +35,7 @@ pub struct Plan {
     pub masters: usize,
     /// The number of minions.
     pub minions: usize,
-    /// How minions follow masters.
+    /// The way minions follow masters.
     pub mode: Mode,
     /// `zeromq` or `tcp`.
     pub transport: &'static str,
@@ -67,13 +67,13 @@ pub struct Cluster {
     pub sim: Sim,
     /// Its size and options.
     pub plan: Plan,
-    /// What the programs logged.
+    /// The log of the programs.
     pub ear: Arc<Ear>,
     directory: TempDir,
     running: Mutex<BTreeMap<String, CancellationToken>>,
 }
 
-/// How often each minion runs its scheduled job.
+/// The interval of each minion's scheduled job.
 pub const BEAT: Duration = Duration::from_secs(300);
 
 /// The host from which jobs are published.

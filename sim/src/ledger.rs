@@ -93,7 +93,7 @@ impl Ledger {
     /// trouble must have begun one of them.
     pub fn check_round(&mut self, cluster: &Cluster, jobs: &[Job]) {
         let Some(first) = jobs.first() else { return };
-        // Nobody can say beforehand which master a minion follows, hence a job at each of them.
+        // It is unpredictable which master a minion follows, hence a job at each of them.
         let (from, to) = (first.accepted.saturating_sub(CHANGE), first.accepted + BOUND);
         for minion in cluster.minions() {
             let has_master = cluster.masters().iter().any(|master| self.calm(master, &minion, from, to));

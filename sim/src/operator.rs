@@ -21,14 +21,14 @@ pub struct Job {
     pub targets: Vec<String>,
     /// The time at which it was accepted.
     pub accepted: Duration,
-    /// How long a minion that reconnects may still begin it.
+    /// The time for which a minion that reconnects may still begin it.
     pub valid: Duration,
 }
 
-/// How long an ordinary job may be begun (`job_grace`).
+/// The time for which an ordinary job may be begun (`job_grace`).
 const GRACE: i64 = 30;
 
-/// How long `salt` waits for the master to answer.
+/// The timeout of `salt` for the master's answer.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Cluster {

@@ -1,4 +1,4 @@
-//! Runs many storms on all processors, first those that once failed.
+//! Runs many storms on all processors, beginning with those that once failed.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -46,7 +46,7 @@ pub fn run(seeds: &[u64]) -> Tally {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    // The lock is taken after the storm: other storms run meanwhile.
+                    // The lock is taken after the storm, so that other storms run at the same time.
                     let outcome = storm(*seed);
                     tally.lock().expect("adding does not panic").add(outcome);
                 }

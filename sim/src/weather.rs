@@ -45,7 +45,7 @@ enum Fault {
     PowerOff(String),
     NoName(String),
     Clock(String, i64),
-    /// The program is told to stop, as with SIGTERM.
+    /// The program is asked to stop, as with SIGTERM.
     Stop(String),
     DiskFull(String),
     /// A master creates a new AES key, even while minions are absent.
@@ -252,7 +252,7 @@ impl Storm {
 
     /// Starts the program of a host again, after killing what is left of the last one.
     fn again(&self, host: &str) {
-        // A program that was told to stop may still run: a paused host has not seen the signal.
+        // A program that was asked to stop may still run: a paused host has not seen the signal.
         self.cluster.sim.kill(host);
         self.cluster.start(host);
     }
@@ -327,7 +327,7 @@ impl Fault {
             | Fault::NoName(host)
             | Fault::Stop(host) => vec![host.clone()],
             Fault::DiskFull(host) => vec![disk(host)],
-            // A clock of its own kind: a wrong clock excuses only expiry after a restart, not a lost job or return.
+            // The clock is a separate kind: a wrong one excuses only expiry after a restart, not a lost job or return.
             Fault::Clock(host, _) => vec![clock(host)],
             // A rotation is no excuse for anything: it must not be noticeable.
             Fault::Rotate(_) => Vec::new(),

@@ -17,7 +17,7 @@ fn plan(transport: &'static str, options: Map) -> Plan {
 }
 
 /// Starts a cluster whose minions follow their first master. Every test installs a subscriber: in threads without one,
-/// `tracing` may cache that nobody is interested, and the others would miss messages.
+/// `tracing` may cache that there is no subscriber, and the others would miss messages.
 async fn begin(sim: Sim, plan: Plan) -> (Cluster, DefaultGuard) {
     let cluster = Cluster::new(sim, plan);
     let ear = cluster.ear.listen();

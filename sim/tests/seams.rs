@@ -1,5 +1,5 @@
-//! What a simulation rests on, beyond the methods that `clippy.toml` disallows: the seed decides in which order a `select!`
-//! looks at what is ready.
+//! Tests the assumptions of simulations, beyond the methods that `clippy.toml` disallows: the seed decides in which
+//! order a `select!` polls its branches.
 
 use std::fs;
 use std::path::{Path, PathBuf};

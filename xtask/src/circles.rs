@@ -125,7 +125,7 @@ fn used_names(text: &str) -> Vec<String> {
     let text = code(text);
     let mut names = Vec::new();
     for (place, _) in text.match_indices("crate::") {
-        // `pub(in crate::a)` and the like are part of another word only if a letter stands before.
+        // Words such as `pub(in crate::a)` are part of another word only if a letter stands before.
         if text[..place].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':') {
             continue;
         }

@@ -11,7 +11,7 @@ use crate::packages;
 use crate::run::{Failure, cargo, target_dir, workspace};
 use crate::tally::Tally;
 
-/// How long each target runs in the tests.
+/// The run time of each target in the tests.
 pub const SECONDS: u32 = 60;
 
 /// Instrumentation as libFuzzer expects it, without cargo-fuzz and a nightly compiler.

@@ -52,7 +52,7 @@ fn crates_that_read_from_strangers_check_their_arithmetic() {
     }
 }
 
-/// What the master's service must keep. The minion's has no such line, and says why.
+/// The lines that the master's service must keep. The minion's has no such line, and says why.
 const OF_THE_MASTER: [&str; 20] = [
     "ProtectSystem=full",
     "ProtectHome=read-only",

@@ -1,4 +1,5 @@
-//! How many instructions the hot paths take, against recorded figures: what a machine's speed and load cannot blur.
+//! Counts the instructions of the hot paths and compares them with recorded figures: a machine's speed and load do not
+//! affect them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,10 +7,10 @@ use std::path::PathBuf;
 use crate::packages;
 use crate::run::{Failure, Step, cargo, target_dir, workspace};
 
-/// How many times each path is gone, in two runs whose difference counts.
+/// The number of runs of each path, in two measurements whose difference counts.
 const TIMES: (u64, u64) = (5, 25);
 
-/// How many percent more than recorded a path may take. If it takes that much less, the record must be renewed.
+/// The percentage by which a path may exceed its record. If it falls below by as much, the record must be renewed.
 const MARGIN: u64 = 10;
 
 /// Compares, or with `--record` writes the figures down.

@@ -1,7 +1,7 @@
 //! Chores of the project: `cargo xtask test`, `demo`, `release`, `bench`, `attack`, `outage`, `fuzz`.
 //!
-//! Each sets up what it needs on a Debian or Ubuntu machine that has cargo, git, Python with pip, and apt. Only the
-//! standard library is used, so the chores themselves are built in a moment.
+//! Each sets up its requirements on a Debian or Ubuntu machine that has cargo, git, Python with pip, and apt. Only the
+//! standard library is used, so the chores themselves are built quickly.
 
 #[cfg(test)]
 mod circles;

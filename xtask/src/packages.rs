@@ -2,7 +2,7 @@
 
 use crate::run::{Failure, Step};
 
-/// What a chore needs: a shell command that succeeds when it is there, and the packages that bring it.
+/// The requirements of a chore: shell commands that succeed when they are met, and the packages that provide them.
 pub type Need = &'static [(&'static str, &'static str)];
 
 /// For building: the C compiler and what OpenSSL's build needs.

@@ -61,7 +61,7 @@ fn runs(release: &str) -> bool {
 fn install(release: &str) -> Result<(), Failure> {
     let (venv, work) = (folder().join(release), folder().join(format!("{release}.work")));
     for dir in [&venv, &work] {
-        // What a broken attempt left behind would confuse pip.
+        // The remains of a broken attempt would confuse pip.
         let _ = fs::remove_dir_all(dir);
     }
     create(&work)?;

@@ -1,9 +1,9 @@
 //! `cargo xtask release`: the optimised program, its code laid out in the order of use.
 //!
-//! Of the program's code a minion runs a tenth, a function here and a function there, and the kernel maps what lies around each:
-//! without an order most of the file ends up in memory. So the program is built, watched at its usual work by callgrind, and
-//! linked once more with the functions that ran side by side (`--symbol-ordering-file` of the linker lld, Rust's own on
-//! x86_64 Linux).
+//! A minion runs a tenth of the program's code, a function here and a function there, and the kernel also maps the code
+//! around each: without an order most of the file ends up in memory. So the program is built, traced at its usual work
+//! by callgrind, and linked once more with the functions that ran side by side (`--symbol-ordering-file` of the linker
+//! lld, Rust's own on x86_64 Linux).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,12 +36,12 @@ guarded:
       - file: {{ opts['root_dir'] }}/made/file1
 ";
 
-/// What is watched: a call of little, a call of states, the daemons, commands.
+/// The traced programs: a small call, a call of states, the daemons, commands.
 const PROGRAMS: [&str; 6] = ["ping", "call", "minion", "master", "salt", "key"];
 
 const UNSTRIPPED: &str = "profile.release.strip=\"none\"";
 
-/// How long the daemons may take to answer under callgrind, which makes them some fifty times slower.
+/// The time limit for the daemons to answer under callgrind, which makes them some fifty times slower.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Builds the program, watches it, and links it in the order of use. Elsewhere than on x86_64 Linux it is only built.
@@ -97,8 +97,8 @@ fn used(work: &Path) -> Result<BTreeMap<String, u8>, Failure> {
     }
 }
 
-/// Lays functions beside those that run in the same programs, first what the first program runs: each program's part of the
-/// code is in few places then.
+/// Places functions beside those that run in the same programs, beginning with those of the first program: each
+/// program's part of the code is in few places then.
 fn in_order(used: &BTreeMap<String, u8>) -> Vec<&str> {
     let mut names: Vec<(&str, u8)> = used.iter().map(|(name, programs)| (name.as_str(), *programs)).collect();
     // The lowest bit is the first of [`PROGRAMS`].
@@ -113,7 +113,7 @@ fn functions(text: &str) -> impl Iterator<Item = String> {
     lines.filter_map(|line| Some(line.split_once(") ")?.1.split('\'').next()?.to_owned()))
 }
 
-/// A master and a minion of its own, with a small state tree.
+/// A master with a minion and a small state tree.
 struct Training {
     work: PathBuf,
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Why a chore ended early, as a sentence.
+/// The reason why a chore ended early, as a sentence.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -71,7 +71,7 @@ impl Step {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(&program);
         command.current_dir(workspace());
-        // What `cargo run` sets for this program is not meant for another cargo.
+        // Variables that `cargo run` sets for this program are not meant for another cargo.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
             command.env_remove(name);
         }
@@ -115,7 +115,8 @@ impl Step {
         if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed: {status}", self.line))) }
     }
 
-    /// Announces and runs it, showing each line of its output and giving it to `line` too; tells whether it succeeded.
+    /// Announces and runs it, showing each line of its output and passing it to `line` too; returns whether it
+    /// succeeded.
     pub fn follow(mut self, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
         println!("$ {}", self.line);
         self.command.stdout(Stdio::piped());

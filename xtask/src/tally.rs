@@ -1,4 +1,4 @@
-//! Counting what passed, failed and was skipped, from the lines of test runners, and keeping what the failures said.
+//! Counts what passed, failed and was skipped, from the lines of test runners, and keeps the output of the failures.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ const KEPT_LINES: usize = 40;
 /// Counts of tests and checks, with the failures' own words.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
-    /// What did as it should.
+    /// The number of passed tests and checks.
     pub passed: u64,
-    /// What did not.
+    /// The number of failed ones.
     pub failed: u64,
-    /// What was not run.
+    /// The number of skipped ones.
     pub skipped: u64,
-    /// What failed, with what it printed.
+    /// The failures, with their output.
     failures: Vec<Report>,
     /// The runner is repeating what its failed tests printed.
     repeating: bool,
 }
 
-/// What one failed test or check printed.
+/// The output of one failed test or check.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Report {
     name: String,

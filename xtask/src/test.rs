@@ -12,13 +12,13 @@ use crate::{fuzz, instructions, packages, real_salt};
 /// Storms of the simulation in a full run; the short one leaves the number to the test.
 const STORMS: &str = "500";
 
-/// How many random histories of shared records a full run checks.
+/// The number of random histories of shared records that a full run checks.
 const HISTORIES: &str = "100000";
 
 /// Storms of leases in a full run, of each mode.
 const LEASE_STORMS: &str = "20000";
 
-/// How much is run.
+/// The extent of a test run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Short,

@@ -1,4 +1,4 @@
-//! How long the parts of a test run take.
+//! The times of the parts of a test run.
 
 use std::fmt;
 use std::time::{Duration, Instant};

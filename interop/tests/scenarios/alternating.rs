@@ -43,7 +43,7 @@ fn masters(sandbox: &Sandbox, ours: &Salt) -> Result<Vec<Master>> {
     ["m1", "m2"].iter().map(|name| build(name)).collect()
 }
 
-/// One master starts a long job and the other one sends jobs meanwhile. Both get their own returns and can read them
+/// One master starts a long job and the other one sends jobs during it. Both get their own returns and can read them
 /// later.
 fn take_turns(long: &Master, short: &Master, round: usize) -> Result<()> {
     let command = format!("sleep 0.2; echo long {round}");

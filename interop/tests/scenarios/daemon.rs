@@ -12,9 +12,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-/// How long Saltern may take from SIGTERM until every process is gone.
+/// The time limit for Saltern from SIGTERM until every process is gone.
 const GONE: Duration = Duration::from_secs(1);
-/// How long a real daemon may take if it is used instead of ours.
+/// The time limit for a real daemon if it is used instead.
 const REAL_GONE: Duration = Duration::from_secs(40);
 
 /// User and group `nobody`, used to run unprivileged when the test itself is privileged.
@@ -80,7 +80,7 @@ fn daemons_go_to_the_background_and_write_their_pid() {
             let name = fs::read(format!("/proc/{pid}/cmdline")).context("the pid file names no process")?;
             ensure!(String::from_utf8_lossy(&name).contains("salt"), "{} names another process", path.display());
             let mode = fs::metadata(&path)?.permissions().mode() & 0o777;
-            // Whoever can write the file decides which process an init script kills.
+            // A user who can write the file decides which process an init script kills.
             ensure!(mode & 0o022 == 0, "{} has the mode {mode:o}", path.display());
             kill(pid, Signal::SIGTERM)?;
             until("the daemon to be gone", gone(&ours), || !measure::runs(pid))?;

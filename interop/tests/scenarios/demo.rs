@@ -1,4 +1,4 @@
-//! `saltern demo`: what it prints, and that nothing of it stays, however it ends.
+//! `saltern demo`: its output, and that it leaves nothing behind, however it ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};

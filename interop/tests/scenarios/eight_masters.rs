@@ -31,7 +31,7 @@ fn eight(transport: Transport) {
         let mut masters = Vec::new();
         for number in 0..MASTERS {
             let built = Master::build(&ours, &format!("m{number}")).transport(transport).key_pair(&pair);
-            // Salt's layout can be checked without a program of ours.
+            // Salt's layout can be checked without a program of Saltern.
             let built = built.option("auto_accept", true).option("worker_threads", 1);
             let mut master = built.option("master_job_cache", "local_cache").prepare(sandbox)?;
             master.launch(sandbox)?;

@@ -22,12 +22,12 @@ struct Setting {
     /// Values are YAML, which JSON is a part of.
     master: Options,
     minion: Options,
-    /// Whether a minion answers. Without one, the commands need none.
+    /// True if a minion answers. Without one, the commands need none.
     answering: bool,
     commands: &'static [&'static str],
     /// Local users who publish: user, owner of the key file, target, function, arguments.
     users: &'static [(&'static str, &'static str, &'static str, &'static str, &'static [&'static str])],
-    /// Ids that ask to be let in, each with a key of its own.
+    /// Ids that request acceptance, each with a different key.
     applicants: &'static [&'static str],
 }
 

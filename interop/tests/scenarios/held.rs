@@ -16,13 +16,13 @@ const HERE: &str = "here";
 /// A Salt minion.
 const STOCK: &str = "stock";
 
-/// How long anything may take on a busy machine.
+/// The time limit for anything on a busy machine.
 const LONG: Duration = Duration::from_secs(25);
 
 /// A minion that is stopped for longer loses its connection. What a Salt minion misses then is lost.
 const BEATS: Duration = Duration::from_secs(3);
 
-/// How often the master is restarted just before a command.
+/// The number of restarts of the master just before a command.
 const RESTARTS: usize = 10;
 
 struct House<'a> {
@@ -151,7 +151,7 @@ fn held_over_kills(house: &mut House<'_>) -> Result<()> {
     house.master.wait_answering(&[AWAY])?;
     ensure!(house.runs("killed-runs") == 1, "it ran {} times", house.runs("killed-runs"));
     let jid = house.held_jids()?.pop().context("the job is still held: it has not returned")?;
-    // It was begun before the kill, so it must not run again: nobody knows how far it got.
+    // It was begun before the kill, so it must not run again: its progress is unknown.
     ensure!(house.states(&jid)? == json!({AWAY: "started"}), "{}", house.states(&jid)?);
     let dropped = house.master.runner(&["saltern.drop", &jid])?;
     ensure!(dropped == true, "dropped: {dropped}");

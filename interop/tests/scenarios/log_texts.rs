@@ -49,7 +49,7 @@ fn verified_masters_and_missing_verification_keys_are_told() {
     }
 }
 
-/// What `-l debug` shows of a state run.
+/// The lines that `-l debug` shows of a state run.
 const DEBUG_OF_A_CALL: &[&str] = &[
     "Reading configuration from ",
     "Configuration file path: ",
@@ -64,13 +64,13 @@ const DEBUG_OF_A_CALL: &[&str] = &[
     "Completed state [a name] at time ",
 ];
 
-/// What Saltern shows besides, like releases before 3008.
+/// The additional lines of Saltern, like releases before 3008.
 const RENDERED: &[&str] = &["Rendered data from file: ", "Results of YAML rendering: "];
 
-/// What the log of a master shows of this run at level debug.
+/// The lines of a master's log of this run at level debug.
 const DEBUG_OF_A_MASTER: &[&str] = &["Configuration file path: ", "Found file(path: told.sls; saltenv: base): "];
 
-/// What `-l debug` shows of a command.
+/// The lines that `-l debug` shows of a command.
 const DEBUG_OF_A_COMMAND: &[&str] =
     &["Reading configuration from ", "get_iter_returns for jid ", " return from debugged"];
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use interop::{Program, Salt, missing, scenario};
 
-/// How long all answers may take.
+/// The time limit for all answers.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 fn root() -> PathBuf {

@@ -1,6 +1,7 @@
-//! What operators do wrong: broken configuration, levels that do not exist, logs and ports that cannot be opened, binary files.
+//! Mistakes of operators: broken configuration, levels that do not exist, logs and ports that cannot be opened, binary
+//! files.
 //!
-//! No daemon runs. Each command must end with the exit code of the real program and say what it says.
+//! No daemon runs. Each command must end with the exit code and the messages of the real program.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,12 +12,12 @@ use interop::{Checks, Output, Program, Salt, Sandbox, missing, scenario};
 
 /// A mistake, and what comes of it on both sides.
 struct Mistake {
-    /// What is laid over the configuration: a file below the root, and its text. `ROOT` and `ADDRESS` are replaced.
+    /// An overlay of the configuration: a file below the root, and its text. `ROOT` and `ADDRESS` are replaced.
     file: (&'static str, &'static str),
     /// The command line, without `-c`.
     command: &'static str,
     code: i32,
-    /// What one of the outputs must contain.
+    /// The text that one of the outputs must contain.
     says: &'static str,
 }
 

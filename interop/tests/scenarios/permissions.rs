@@ -1,5 +1,5 @@
-//! Other users of a host may read next to nothing of what the daemons write, and files made by states keep the modes
-//! that Salt gives them.
+//! Other users of a host may read almost none of the files that the daemons write, and files made by states keep the
+//! modes that Salt gives them.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use interop::{Program, Salt, Sandbox, Settings, missing, scenario};
 use serde_json::{Value, json};
 
-/// How long the real Salt may take for a whole list.
+/// The time limit of the real Salt for a whole list.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Hostile peers at our master: they are refused, logged once, take no memory, and disturb nobody.
+//! Hostile peers at our master: they are refused, logged once, use no memory, and disturb no other peer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const VICTIM: &str = "victim";
 /// An accepted minion that misbehaves.
 const MALLORY: &str = "mallory";
-/// How much memory strangers may take together, in bytes.
+/// The number of bytes of memory that strangers may use together.
 const ALLOWED: u64 = 64 << 20;
 /// The number of connections that send nothing or only a part of the greeting.
 const HALF_OPEN: usize = 5000;
@@ -100,7 +100,7 @@ fn hostile_ids(scene: &mut Scene) -> Result<()> {
     }
     let new = scene.master.log()[log.len()..].to_owned();
     let lines = new.lines().filter(|line| line.contains("../../etc/x")).count();
-    // One line and no more: whoever can add lines to the log at will can fill the disk.
+    // One line and no more: a stranger who can add lines to the log at will can fill the disk.
     ensure!(lines == 1, "{lines} lines on ../../etc/x in {new}");
     ensure!(!new.contains('\u{1b}') && !new.contains('\0'), "control characters reached the log: {new:?}");
     ensure!(new.lines().all(|line| line.len() < 1000), "a line of {:?} bytes", new.lines().map(str::len).max());
@@ -166,7 +166,7 @@ fn replay(scene: &mut Scene) -> Result<()> {
     let log = scene.master.log().len();
     let answers = attack(scene, "replay", &[&pem, MALLORY, "4.5"])?;
     ensure!(answers["first"] == json!(true), "the request itself was refused: {answers}");
-    // The answer must not differ from that to other refused requests: it would tell an attacker that the request was
+    // The answer must not differ from that to other refused requests: it would show an attacker that the request was
     // genuine.
     ensure!(answers["again"] == json!("bad load"), "the replayed request got {answers}");
     let new = scene.master.log()[log..].to_owned();

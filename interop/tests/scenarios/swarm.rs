@@ -14,7 +14,7 @@ const MINIONS: u64 = 50;
 /// Size of the file that each minion fetches, in bytes.
 const FILE: usize = 100_000;
 
-/// How long anything may take on a busy machine.
+/// The time limit for anything on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]

@@ -89,7 +89,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
 fn answer_nothing(stream: TcpStream, master: Ipv4Addr) {
     let (Ok(mut minion), Ok(mut master)) = (Wire::greet(stream, b"REP"), Wire::connect(master, 4506)) else { return };
     let _ = minion.0.set_read_timeout(Some(Duration::from_secs(60)));
-    // What looks like a receipt: an empty map, nothing, no, no bytes.
+    // Values that look like a receipt: an empty map, nothing, no, no bytes.
     let mut receipts = [&b"\x80"[..], b"\xc0", b"\xc2", b"\xc4\x00"].into_iter().cycle();
     while let Ok(request) = minion.receive() {
         let sealed = request.windows(4).take(200).any(|bytes| bytes == b"\xa3aes");

@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 16;
 const MINES: usize = 96;
 const PADDED: usize = 320;
 
-/// Requests for a compressed piece of a file, whose answers nobody awaits.
+/// Requests for a compressed piece of a file, whose answers are not awaited.
 const PIECES: usize = 600;
 
 /// Sends `count` requests over some connections at once, and reads the answers without decrypting them.
@@ -48,7 +48,7 @@ pub fn large_mine(scene: &mut Scene<'_>) -> Result<String> {
     told
 }
 
-/// The same with megabytes that nobody needs, while an honest minion has a large return.
+/// The same with megabytes of padding, while an honest minion has a large return.
 pub fn padded_requests(scene: &mut Scene<'_>) -> Result<String> {
     let insider = scene.insider()?;
     let (session, _) = insider.sign_in()?;

@@ -146,14 +146,14 @@ pub fn idle_connections(scene: &mut Scene<'_>) -> Result<String> {
                 streams.push(std::net::TcpStream::connect((address, port)).context("failed to connect")?);
             }
         }
-        // Somebody new: a program of this host, and a minion that signs in.
+        // A new user: a program of this host, and a minion that signs in.
         ensure!(scene.master.ask(VICTIM, &["test.ping"])? == true, "no answer beside idle connections");
         scene.insider()?.sign_in().context("a new connection was not served")?;
         Ok(format!("{} idle connections, new ones are served", streams.len()))
     })
 }
 
-/// Thousands of ids nobody knows sign in.
+/// Thousands of unknown ids sign in.
 pub fn pending_keys(scene: &mut Scene<'_>) -> Result<String> {
     let folder = scene.master.pki().join("minions_pre");
     let count = || std::fs::read_dir(&folder).map_or(0, Iterator::count);

@@ -1,4 +1,4 @@
-//! An honest minion's pings, one after the other, while somebody attacks.
+//! An honest minion's pings, one after the other, during an attack.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use client::{Job, LocalClient};
 
-/// How long one ping may take at most.
+/// The time limit for one ping.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The rest between two pings: one at a time, not a flood of its own.
+/// The rest between two pings: one at a time, so that they are no flood.
 const REST: Duration = Duration::from_millis(5);
 
 /// Pings in a thread of their own.

@@ -1,4 +1,4 @@
-//! What is left on the disks of master and minion, and what a local user finds there.
+//! The files that remain on the disks of master and minion, and what a local user finds there.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -129,7 +129,7 @@ pub fn readable_files(scene: &mut Scene<'_>) -> Result<String> {
     Ok(format!("{seen} paths, none open to others but public keys"))
 }
 
-/// Public keys of minions lie in these folders.
+/// Returns whether a file is in one of the folders with public keys of minions.
 fn is_key_of_minion(path: &Path) -> bool {
     let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
     folder.starts_with("minions")
@@ -150,7 +150,7 @@ fn everything_below(root: &Path) -> Vec<PathBuf> {
 
 /// A core file of the master would hold its keys.
 pub fn core_files(scene: &mut Scene<'_>) -> Result<String> {
-    // A minion keeps the limit for what it starts; that it cannot be dumped is a matter of its own tests.
+    // A minion keeps the limit for its child processes; separate tests check that it cannot be dumped.
     let pid = scene.master.daemon()?.pid();
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).context("failed to read limits")?;
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).context("no limit of core files")?;

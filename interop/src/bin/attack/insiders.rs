@@ -48,13 +48,13 @@ pub fn forged_events(scene: &mut Scene<'_>) -> Result<String> {
         let _ = insider.ask(&session, honest);
     })?;
     ensure!(seen.iter().any(|(tag, _)| tag == "honest/tag"), "an honest event did not arrive: {seen:?}");
-    // An event of a batch also arrives under its own tag without `pretag`; that names nobody.
+    // An event of a batch also arrives under its own tag without `pretag`; that names no minion.
     let forged: Vec<_> = seen.iter().filter(|(tag, _)| tags.contains(tag)).collect();
     ensure!(forged.is_empty(), "{} forged events arrived, the first is {}", forged.len(), forged[0].0);
     Ok(format!("{} forged events refused, an honest one taken", tags.len() * 3))
 }
 
-/// Listens to a master's events while something is done and a moment longer.
+/// Listens to a master's events during an action and shortly after.
 pub fn listen(master: &Master, act: impl FnOnce()) -> Result<Vec<(String, Map)>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let config =
@@ -115,7 +115,7 @@ pub fn replayed_request(scene: &mut Scene<'_>) -> Result<String> {
     Ok("counted once".to_owned())
 }
 
-/// Returns of jobs nobody published.
+/// Returns of jobs that were not published.
 pub fn forged_jobs(scene: &mut Scene<'_>) -> Result<String> {
     let insider = scene.insider()?;
     let (session, _) = insider.sign_in()?;
@@ -218,7 +218,7 @@ pub fn escapes_on_the_terminal(scene: &mut Scene<'_>) -> Result<String> {
     Ok(format!("{} outputs carry none", shown.len()))
 }
 
-/// What a minion with a session may do in the name of another.
+/// The possibilities of a minion with a session to act in the name of another.
 pub fn name_of_another(scene: &mut Scene<'_>) -> Result<String> {
     let insider = scene.insider()?;
     let (session, _) = insider.sign_in()?;

@@ -11,7 +11,7 @@ use wire::envelope::{Envelope, Sealed};
 use crate::scene::{Scene, VICTIM};
 use crate::stranger::{Stranger, Wire, connect_from};
 
-/// What an attack may add to the log, in bytes a minute.
+/// The number of bytes that an attack may add to the log in a minute.
 const MOST: usize = 100_000;
 
 /// Requests of the accepted minion, and the length of the texts in them: without a limit they would add twice what they may.
@@ -63,7 +63,7 @@ pub fn strangers_of_many_addresses(scene: &mut Scene<'_>) -> Result<String> {
                 sig_algo: None,
             };
             let envelope = match number % 4 {
-                // Each is refused with a reason of its own.
+                // Each is refused with a different reason.
                 0 => Envelope::clear(map! { "cmd" => format!("{number}{}", "\u{1b}".repeat(400)) }),
                 1 => Envelope::clear(
                     map! { "cmd" => "_auth", "id" => "x/".repeat(number), "nonce" => crate::stranger::nonce() },

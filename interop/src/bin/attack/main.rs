@@ -1,8 +1,9 @@
-//! Attacks on a running master and its minions, one line each: what was tried, and what the attacker got.
+//! Attacks on a running master and its minions, one line each: the attempt, and its result.
 //!
-//! `cargo xtask attack [WORD]` builds the optimised program and runs the attacks whose name contains the word. Floods also
-//! tell what they cost: the master's memory, and the pings of an honest minion meanwhile; with a program that is not optimised
-//! the pings may take longer. An attack that succeeds, or an honest peer that is harmed, makes the whole fail.
+//! `cargo xtask attack [WORD]` builds the optimised program and runs the attacks whose name contains the word. Floods
+//! also report their cost: the master's memory, and the pings of an honest minion during the flood; with a program that
+//! is not optimised the pings may take longer. An attack that succeeds, or an honest peer that is harmed, makes the
+//! whole fail.
 
 mod between;
 mod costly;
@@ -27,7 +28,7 @@ use interop::{Sandbox, Slot};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use scene::Scene;
 
-/// One attack: its name, and what does it and tells what it got.
+/// One attack: its name, and the function that runs it and returns its result.
 type Attack = (&'static str, fn(&mut Scene<'_>) -> Result<String>);
 
 const ATTACKS: &[Attack] = &[
@@ -67,7 +68,7 @@ const ATTACKS: &[Attack] = &[
     ("flood: large mine", costly::large_mine),
     ("flood: padded requests", costly::padded_requests),
     ("flood: compressed files", costly::compressed_files),
-    // Last: it looks at what all of the above left behind.
+    // Last: it checks what all of the above left behind.
     ("files others can read", hosts::readable_files),
 ];
 
@@ -87,7 +88,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the attacks whose names contain a word; tells how many were withstood and how many succeeded.
+/// Runs the attacks whose names contain a word; returns how many were withstood and how many succeeded.
 fn attack(word: &str) -> Result<(usize, usize)> {
     let _alone = Slot::all()?;
     // The daemons begin with what a careless shell allows.

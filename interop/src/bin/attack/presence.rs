@@ -18,7 +18,7 @@ const SLEEPER: &str = "sleeper";
 /// Where the attackers are: not where the minions are.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 9, 9, 9);
 
-/// How long anything may take on a busy machine.
+/// The time limit for anything on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
 /// A stranger and an accepted minion claim to be others: one that is switched off, and one that is there.
@@ -64,15 +64,16 @@ pub fn claimed_names(scene: &mut Scene<'_>) -> Result<String> {
     Ok("two claimants changed neither presence nor abilities nor who is away".to_owned())
 }
 
-/// What the master tells about the minions.
+/// The master's view of the minions.
 #[derive(Debug, PartialEq)]
 struct Beliefs {
-    /// Who is up. A claim from elsewhere may have the master ask the minion itself before it calls it down.
+    /// The minions that are up. A claim from elsewhere may have the master ask the minion itself before it reports it
+    /// as down.
     present: String,
     of_salt: String,
-    /// Who a job that is held now waits for.
+    /// The minions that a job that is held now waits for.
     held_for: String,
-    /// Who has not got a job and is certainly not there.
+    /// The minions that have not got a job and are certainly not connected.
     away: String,
 }
 
@@ -83,7 +84,7 @@ impl Beliefs {
     }
 }
 
-/// Somebody who may ask everything.
+/// A user who may run everything.
 struct Operator<'a> {
     scene: &'a Scene<'a>,
 }
@@ -100,7 +101,7 @@ impl Operator<'_> {
         let load = published.get("load").context("nothing was published")?;
         let jid = load.get("jid").and_then(Value::as_str).context("no job id")?.to_owned();
         let held_for = load.get("held").and_then(|held| held.get("away")).map(Value::to_string).unwrap_or_default();
-        // The one that is there gets the job a moment later.
+        // The connected one gets the job shortly after.
         let mut away = String::new();
         let quiet = |away: &str| !away.contains(VICTIM);
         until("the honest minion to get its job", LONG, || {
@@ -130,7 +131,7 @@ impl Operator<'_> {
     }
 
     fn present(&self) -> Result<String> {
-        // `salt-run` is a program of its own; this is what the running master itself believes.
+        // `salt-run` is a separate program; this is the view of the running master itself.
         let ids = [SLEEPER, VICTIM].map(Value::from).to_vec();
         let answer = self.asked("saltern_alive", map! { "tgt" => ids, "tgt_type" => "list" })?;
         Ok(answer.get("alive").and_then(|alive| alive.get("up")).context("nobody can tell who is up")?.to_string())

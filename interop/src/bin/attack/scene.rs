@@ -17,11 +17,11 @@ pub const MALLORY: &str = "mallory";
 /// The local user `publisher_acl` lets do little.
 pub const LISTED: &str = "nobody";
 
-/// How much memory a flood may leave behind, in bytes.
+/// The number of bytes of memory that a flood may leave behind.
 const GROWTH: u64 = 16 << 20;
-/// What 99 of 100 pings of an honest minion must stay below during a flood.
+/// The limit that 99 of 100 pings of an honest minion must stay below during a flood.
 const P99: Duration = Duration::from_millis(20);
-/// The same for programs that are not optimised, whose floods only show that nobody is shut out.
+/// The same for programs that are not optimised, whose floods only show that no honest peer is shut out.
 const P99_UNOPTIMISED: Duration = Duration::from_millis(400);
 
 /// Everything an attack may use.
@@ -57,7 +57,7 @@ impl<'a> Scene<'a> {
         Stranger::with_key_of(self.master.address(), &self.mallory)
     }
 
-    /// A stranger nobody accepted.
+    /// A stranger whose key is not accepted.
     pub fn stranger(&self, id: &str) -> Result<Stranger> {
         Stranger::new(self.master.address(), id)
     }
@@ -81,7 +81,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Runs a flood while an honest minion is pinged; tells memory and pings, and fails when they suffered.
+    /// Runs a flood while an honest minion is pinged; reports memory and pings, and fails when they exceed the limits.
     pub fn flood(&mut self, flood: impl FnOnce(&Self) -> Result<String>) -> Result<String> {
         self.healthy()?;
         let pid = self.master.daemon()?.pid();
@@ -92,7 +92,7 @@ impl<'a> Scene<'a> {
         let told = told?;
         let (count, p99) = measured?;
         ensure!(self.master.daemon()?.alive(), "the master ended: {}", self.master.printed());
-        // What a message held is given back when its connection ends, a moment later.
+        // The memory of a message is given back shortly after its connection ends.
         let grown = || measure::rss(pid).map_or(u64::MAX, |now| now.saturating_sub(before));
         let settled = until("the master's memory to be given back", Duration::from_secs(10), || grown() < GROWTH);
         let told = format!(

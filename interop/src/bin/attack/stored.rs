@@ -1,4 +1,4 @@
-//! What accepted minions have a master of its own store, and who finds it there.
+//! The data that accepted minions make a master store, and who can read it there.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::insiders::listen;
 use crate::scene::Scene;
 use crate::stranger::{Stranger, ask};
 
-/// How many bytes of a return and of its own jobs the small master keeps.
+/// The number of bytes of a return and of its own jobs that the small master keeps.
 const RETURN: usize = 100_000;
 const OWN_JOBS: usize = 10 * RETURN;
 

@@ -13,7 +13,7 @@ use wire::envelope::{Envelope, Sealed};
 use wire::loads::{AuthAnswer, AuthReply, PillarContent, PillarReply, SignedPillar};
 use wire::msgpack::{self, Decode};
 
-/// How long an answer may take.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A ZMTP frame with more frames after it, and one with an eight-byte length.
@@ -170,7 +170,7 @@ pub enum SignIn {
     Unsigned(Value),
 }
 
-/// Somebody with a key pair.
+/// A stranger with a key pair.
 pub struct Stranger {
     pub master: Ipv4Addr,
     pub id: String,

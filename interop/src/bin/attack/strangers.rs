@@ -12,7 +12,7 @@ use crate::between::Between;
 use crate::scene::{MALLORY, Scene};
 use crate::stranger::{SignIn, Stranger, ask, ask_clear};
 
-/// How long something that must not happen is waited for.
+/// The time for which the test waits for something that must not happen.
 const NOT_TO_COME: Duration = Duration::from_secs(4);
 
 /// The master signs what a stranger chose: a step towards a forged publication.
@@ -49,7 +49,7 @@ pub fn weak_keys(scene: &mut Scene<'_>) -> Result<String> {
 
 /// Bytes of strangers in the log: line breaks, escape characters, megabytes.
 pub fn log_of_strangers(scene: &mut Scene<'_>) -> Result<String> {
-    // One that tells everything.
+    // A master that logs everything.
     let mut master = Master::build(&scene.ours, "chatty").option("log_level_logfile", "all").start(scene.sandbox)?;
     let hostile = [
         "line\n2026-01-01 00:00:00,000 [salt.master      ][INFO    ][1] forged",

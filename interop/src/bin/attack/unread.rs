@@ -1,4 +1,4 @@
-//! Floods of requests whose answers nobody reads.
+//! Floods of requests whose answers are not read.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ const CONNECTIONS: usize = 160;
 /// Requests that each sends ahead, if the master takes them.
 const AHEAD: usize = 4;
 
-/// How long the master's memory is watched after the last request.
+/// The time for which the master's memory is watched after the last request.
 const WATCH: Duration = Duration::from_secs(5);
 
-/// The most memory the master may take meanwhile, in bytes.
+/// The maximum memory the master may use during that, in bytes.
 const MOST: u64 = 512 << 20;
 
 /// Sends the same packed request over a connection some times, unless the master takes no more of it.
@@ -37,7 +37,7 @@ fn ask_and_never_read(scene: &Scene<'_>, request: &[u8], times: usize) -> Result
     Ok(wire)
 }
 
-/// Opens all connections, one after the other, and tells how much memory the master took at most.
+/// Opens all connections, one after the other, and returns the maximum memory that the master used.
 fn flood(scene: &mut Scene<'_>, times: usize, request: impl Fn() -> Result<Bytes>) -> Result<String> {
     let pid = scene.master.daemon()?.pid();
     scene.flood(|scene| {

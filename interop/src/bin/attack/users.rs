@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use crate::scene::{LISTED, Scene, VICTIM};
 use crate::stranger::ask_clear;
 
-/// Runner and wheel functions with the key of somebody limited to `test.*`.
+/// Runner and wheel functions with the key of a user limited to `test.*`.
 pub fn runners_and_wheels(scene: &mut Scene<'_>) -> Result<String> {
     let key = scene.key_of_listed()?;
     let trophy = scene.trophy("runner").display().to_string();

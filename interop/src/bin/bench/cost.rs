@@ -35,7 +35,7 @@ pub fn of(command: &[String]) -> Result<Cost> {
 /// The other side: runs the command, prints its cost as JSON.
 pub fn tell(command: &[String]) -> Result<()> {
     let (program, args) = command.split_first().context("no command")?;
-    // A service has no SHELL, so its commands run in /bin/sh and not in the shell of whoever measures.
+    // A service has no SHELL, so its commands run in /bin/sh and not in the shell of the user who measures.
     let status = Command::new(program).args(args).env_remove("SHELL").stdout(Stdio::null()).status();
     let status = status.with_context(|| format!("failed to start {program}"))?;
     ensure!(status.success(), "{status}");

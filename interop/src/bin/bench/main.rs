@@ -1,8 +1,8 @@
 //! The benchmark: the real Salt and Saltern in the same run on the same machine, in turn.
 //!
-//! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and what is wanted. The exit
-//! code is 1 when a row misses what is wanted. `cargo xtask bench states` measures state runs instead, `cargo xtask bench scale`
-//! what each master makes of hundreds and thousands of minions, `cargo xtask bench sign-ins` how many can sign in.
+//! `cargo xtask bench` prints a table; each row has the median of both sides, their ratio, and the target. The exit
+//! code is 1 when a row misses its target. `cargo xtask bench states` measures state runs instead, `cargo xtask bench
+//! scale` each master with hundreds and thousands of minions, `cargo xtask bench sign-ins` how many can sign in.
 
 mod cost;
 mod local;
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     let real =
         Salt::real("3008.5").context("the real Salt 3008.5 is not installed; `cargo xtask bench` installs it")?;
     let ours = Salt::ours()?;
-    // No other test or benchmark runs meanwhile.
+    // No other test or benchmark runs at the same time.
     let _alone = Slot::all()?;
     let sandbox = Sandbox::new()?;
     let result = measure(&sandbox, &real, &ours);

@@ -13,7 +13,7 @@ use crate::cost::{self, Cost};
 /// The first argument by which this program only compiles pillars.
 pub const MARK: &str = "--pillars";
 
-/// How many minions there are.
+/// The number of minions.
 pub const MINIONS: usize = 500;
 
 /// A master's pillar tree, and the programs that compile it.

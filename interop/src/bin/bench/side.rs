@@ -13,7 +13,7 @@ const MASTERS: usize = 3;
 const READY: &str = "Minion is ready to receive requests!";
 const STOP: Duration = Duration::from_secs(60);
 
-/// What was measured: milliseconds, MiB, or MiB per second.
+/// The measured values: milliseconds, MiB, or MiB per second.
 #[derive(Default)]
 pub struct Samples {
     pub ping: Vec<f64>,

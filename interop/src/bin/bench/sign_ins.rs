@@ -20,7 +20,7 @@ const REST: Duration = Duration::from_millis(100);
 const SETTLING: Duration = Duration::from_secs(4);
 const COUNTED: Duration = Duration::from_secs(12);
 
-/// How long the first sign-ins may take.
+/// The time limit for the first sign-ins.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The share of the limit that Saltern must reach.

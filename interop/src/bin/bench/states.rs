@@ -12,7 +12,7 @@ use crate::cost::{self, Cost};
 use crate::pillars;
 use crate::table::{Row, Table, Unit};
 
-/// How often each is run.
+/// The number of runs of each.
 const TURNS: usize = 3;
 
 /// The state trees, and the call for each.

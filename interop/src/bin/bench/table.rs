@@ -40,7 +40,7 @@ impl Row {
         Self { what, unit, real: median(real), ours: median(ours), wanted: Goal::Nothing }
     }
 
-    /// Demands that ours takes at most 1/`times` of theirs.
+    /// Requires that ours takes at most 1/`times` of theirs.
     pub fn faster(mut self, times: f64) -> Self {
         self.wanted = Goal::TimesLess(times);
         self

@@ -19,7 +19,7 @@ pub const MASTERS: usize = 3;
 /// The number of minions.
 pub const MINIONS: usize = 10;
 
-/// How long all daemons may take to start.
+/// The time limit for the start of all daemons.
 const START: Duration = Duration::from_secs(240);
 
 /// The role of a node.
@@ -116,7 +116,7 @@ impl<'a> Cluster<'a> {
             command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
             fs::write(node.root.join("clock"), "+0")?;
         }
-        // A group of its own: a real master is many processes, and all must stop or die at the same moment.
+        // A separate process group: a real master is many processes, and all must stop or die at the same moment.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         node.child = Some(command.spawn().with_context(|| format!("failed to start {program}"))?);
         Ok(())
@@ -162,7 +162,7 @@ impl<'a> Cluster<'a> {
         loop {
             let asked = Instant::now();
             last = self.answering(at, 5).map(|count| last.max(count))?;
-            // Once more, because `last` is a maximum over several attempts and minions may have gone meanwhile.
+            // Once more, because `last` is a maximum over several attempts and minions may have gone since then.
             if last == MINIONS && self.answered_now(at)? {
                 // Two commands have succeeded. Together they count at most the timeout of one, since the second only
                 // confirms.

@@ -26,7 +26,7 @@ struct Wish {
     sides: Vec<Salt>,
     transports: Vec<Transport>,
     faults: Vec<Fault>,
-    /// How long all masters stay down.
+    /// The time for which all masters stay down.
     down: Duration,
     /// The number of jobs of a soak instead of the table.
     soak: Option<usize>,

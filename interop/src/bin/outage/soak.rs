@@ -11,14 +11,14 @@ use crate::lab::Way;
 
 /// Between two jobs.
 const PACE: Duration = Duration::from_millis(150);
-/// How long everything may take to arrive at the end.
+/// The time limit for everything to arrive at the end.
 const SETTLE: Duration = Duration::from_secs(120);
 
 /// The result.
 pub struct Soak {
     /// Jobs that a master accepted.
     pub accepted: usize,
-    /// Faults meanwhile.
+    /// The number of faults during the run.
     pub faults: usize,
     /// Jobs that did not run on a minion.
     pub not_run: usize,

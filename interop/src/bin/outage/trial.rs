@@ -8,11 +8,11 @@ use nix::sys::signal::Signal;
 use crate::cluster::{Cluster, Job, MASTERS, MINIONS, Role, other_address, time_until};
 use crate::lab::Way;
 
-/// How long a fault lasts.
+/// The length of a fault.
 const FAULT: Duration = Duration::from_secs(20);
-/// How long the loss of a master is waited for in the minions' logs.
+/// The time limit for the minions' logs to show the loss of a master.
 const NOTICE: Duration = Duration::from_secs(20);
-/// How long everything may take to come back.
+/// The time limit for everything to come back.
 const BACK: Duration = Duration::from_secs(120);
 /// Between jobs that are published during a fault.
 const PAUSE: Duration = Duration::from_secs(4);

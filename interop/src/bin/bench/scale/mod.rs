@@ -1,7 +1,7 @@
-//! `cargo xtask bench scale`: what the real master and ours make of a hundred and of thousands of minions.
+//! `cargo xtask bench scale`: the real master and ours with a hundred and with thousands of minions.
 //!
-//! The minions are a swarm in this process ([`swarm`]); the master is a process of its own, one at a time. Each row is a master
-//! and a number of minions, which all begin at once. Writes a table and a plot.
+//! The minions are a swarm in this process ([`swarm`]); the master is a separate process, one at a time. Each row is a
+//! master and a number of minions, which all begin at once. Writes a table and a plot.
 
 mod machine;
 mod plot;
@@ -74,7 +74,7 @@ pub fn main(args: &[String]) -> Result<()> {
     let machine = format!("{}; a process may have {limit} files open", machine::name());
     let text = report::text(&rows, wish.transport, &machine);
     print!("{text}");
-    // A row that fails must not cost hours of results: the others are written all the same.
+    // A row that fails must not cost hours of results: the others are still written.
     failed.iter().for_each(|error| println!("\nnot measured: {error:#}"));
     ensure!(!rows.is_empty(), "nothing was measured");
     std::fs::create_dir_all(&wish.out).with_context(|| format!("failed to create {}", wish.out.display()))?;
@@ -99,7 +99,7 @@ fn open_files(minions: usize) -> Result<u64> {
     }
 }
 
-/// The numbers that are possible; instead of those that are not, the largest possible one.
+/// Returns the possible numbers; all that are too large become the largest possible one.
 fn possible(wanted: &[usize], limit: u64) -> Vec<usize> {
     // The inverse of `needed`: 2.1 files for each minion and a thousand besides.
     let most = (limit.saturating_sub(1000) * 10 / 21) as usize;
@@ -110,7 +110,7 @@ fn possible(wanted: &[usize], limit: u64) -> Vec<usize> {
     possible
 }
 
-/// One row, in a sandbox of its own.
+/// Measures one row, in a separate sandbox.
 fn one(
     salt: &Salt,
     minions: usize,

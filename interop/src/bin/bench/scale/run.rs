@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 /// Keys the minions share in turn.
 pub const KEYS: usize = 100;
 
-/// How often `test.ping` is published: more often to few, so that there is processor time to count.
+/// Returns how often `test.ping` is published: more often to few, so that there is processor time to count.
 fn pings(minions: usize) -> usize {
     (3000 / minions).clamp(3, 20)
 }
@@ -22,7 +22,7 @@ const HIGHSTATE: usize = 10_000;
 /// Size of the file that each minion fetches at its start, in bytes.
 const FILE: usize = 64 << 10;
 
-/// Rest before memory is looked at.
+/// The rest before memory is measured.
 const REST: Duration = Duration::from_secs(2);
 
 /// The longest anything may take.
@@ -31,14 +31,14 @@ const LONGEST: Duration = Duration::from_secs(420);
 /// Addresses the minions come from; masters of the sandbox are elsewhere in 127.0.0.0/8.
 const SOURCES: &str = "127.1.0.0/16";
 
-/// What was measured with a number of minions.
+/// The measured values for a number of minions.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
-    /// How many minions there were.
+    /// The number of minions.
     pub minions: usize,
     /// From the first try until all had signed in, in seconds.
     pub signed_in: f64,
-    /// Until all had also said that they started, and had their pillar and a file, in seconds.
+    /// The time until all had also reported their start, and had their pillar and a file, in seconds.
     pub ready: f64,
     /// Processor time of the master until then, in seconds.
     pub ready_processor: f64,
