@@ -158,7 +158,7 @@ fn version(ctx: &Context) -> Result<String> {
     word.map(str::to_owned).ok_or_else(|| Error::execution(format!("failed to read the version in '{said}'")))
 }
 
-/// Returns owner, flags and access control lists of files; with ``recursive`` also of what is in them.
+/// Returns owner, flags and access control lists of files; with ``recursive`` also of their contents.
 ///
 /// CLI Example:
 ///
@@ -174,7 +174,8 @@ fn getfacl(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     Ok(parsed(&said))
 }
 
-/// Removes all entries from files, but those of owner, group and others; with ``recursive`` also from what is in them.
+/// Removes all entries from files, except those of owner, group and others; with ``recursive`` also from their
+/// contents.
 ///
 /// CLI Example:
 ///
@@ -196,8 +197,8 @@ fn change<'a>(given: &Map, option: &'a str, entry: &'a str) -> Vec<&'a str> {
     [&["setfacl"], recursive, &[option, entry]].concat()
 }
 
-/// Adds an entry to files, or changes it; with ``recursive`` also of what is in them, with ``raise_err`` it fails
-/// when ``setfacl`` does.
+/// Adds an entry to files, or changes it; with ``recursive`` also in their contents; with ``raise_err`` it fails when
+/// ``setfacl`` does.
 ///
 /// CLI Example:
 ///
@@ -224,7 +225,7 @@ fn modfacl(
     Ok(true)
 }
 
-/// Removes an entry from files; with ``recursive`` also from what is in them.
+/// Removes an entry from files; with ``recursive`` also from their contents.
 ///
 /// CLI Example:
 ///

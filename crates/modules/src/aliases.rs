@@ -116,7 +116,7 @@ fn get_target(ctx: &Context, alias: String) -> Result<String> {
     Ok(target_of(ctx, &alias)?.unwrap_or_default())
 }
 
-/// Says whether an alias has a target, or the targets of a list.
+/// Returns whether an alias has a target, or the targets of a list.
 ///
 /// CLI Example:
 ///
@@ -163,7 +163,7 @@ fn set_target(ctx: &Context, alias: String, target: Value) -> Result<bool> {
     Ok(true)
 }
 
-/// Takes an alias away; returns True.
+/// Removes an alias; returns True.
 ///
 /// CLI Example:
 ///

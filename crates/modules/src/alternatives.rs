@@ -52,7 +52,7 @@ fn output_text(said: Output, failed: bool) -> String {
     if failed { said.stderr } else { said.stdout }
 }
 
-/// Returns what is known about a name.
+/// Returns information about a name.
 ///
 /// CLI Example:
 ///
@@ -106,7 +106,7 @@ fn target(folder: &str, name: &str) -> Option<String> {
     Some(target.to_string_lossy().into_owned())
 }
 
-/// Returns what a name means now; False if it means nothing.
+/// Returns the path that a name points to; False if there is none.
 ///
 /// CLI Example:
 ///
@@ -122,7 +122,7 @@ fn show_current(name: String) -> Result<Value> {
     Ok(found.map_or(false.into(), Value::from))
 }
 
-/// Says whether a path is among those a name can mean.
+/// Returns whether a path is among the alternatives of a name.
 ///
 /// CLI Example:
 ///
@@ -136,7 +136,7 @@ fn check_exists(ctx: &Context, name: String, path: String) -> Result<bool> {
     Ok(!said.failed() && said.stdout.lines().any(|line| line.starts_with(&path)))
 }
 
-/// Says whether a name means a path now.
+/// Returns whether a name points to a path.
 ///
 /// CLI Example:
 ///

@@ -178,7 +178,7 @@ fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     Ok(map! { "jobs" => jobs(ctx, &job.into())? })
 }
 
-/// Returns what a job runs.
+/// Returns the script of a job.
 ///
 /// CLI Example:
 ///
@@ -215,7 +215,7 @@ fn fits(job: &Map, asked: &Map) -> bool {
         && year.is_none_or(|year| Some(year.as_str()) == date.first().copied())
 }
 
-/// Returns the jobs that fit: ``runas``, ``tag``, ``hour``, ``minute``, ``day``, ``month``, ``year``.
+/// Returns the jobs that match: ``runas``, ``tag``, ``hour``, ``minute``, ``day``, ``month``, ``year``.
 ///
 /// CLI Example:
 ///

@@ -252,7 +252,7 @@ fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     })
 }
 
-/// Lets the beacons watch.
+/// Enables the beacons.
 ///
 /// CLI Example:
 ///
@@ -292,7 +292,7 @@ fn switch_all(ctx: &Context, kwargs: &Map, on: bool) -> Result<Map> {
     Ok(outcome(kwargs, answer, &format!("beacon {verb}d complete"), done, words))
 }
 
-/// Lets a beacon watch.
+/// Enables a beacon.
 ///
 /// CLI Example:
 ///

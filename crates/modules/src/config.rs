@@ -66,8 +66,8 @@ fn of_master(ctx: &Context) -> Option<&Map> {
 }
 
 /// Returns an option: from the minion's files, else the grains, the pillar, the master's options, the built-in
-/// defaults. A key may lie deeper: ``docker:registry``. ``merge`` (recurse or overwrite) lays all of them over each
-/// other instead of taking the first.
+/// defaults. A key may be nested: ``docker:registry``. ``merge`` (recurse or overwrite) merges all of them instead of
+/// taking the first.
 ///
 /// CLI Example:
 ///
@@ -133,8 +133,8 @@ fn merged(ctx: &Context, strategy: &str, defaults: &Map) -> Map {
     all
 }
 
-/// Returns an option by its whole name: from the minion's files, else the grains, the pillar, the master's options,
-/// the built-in defaults. With ``wildcard=True`` the name is a glob and the result a map.
+/// Returns an option by its full name: from the minion's files, else the grains, the pillar, the master's options, the
+/// built-in defaults. With ``wildcard=True`` the name is a glob and the result a map.
 ///
 /// CLI Example:
 ///
@@ -291,7 +291,7 @@ fn manage_mode(mode: Value) -> Result<Value> {
     Ok(format!("{digits:0>4}").into())
 }
 
-/// Says whether files can be had from such an address.
+/// Returns whether files can be fetched from such an address.
 ///
 /// CLI Example:
 ///

@@ -110,7 +110,7 @@ fn update(ctx: &Context, key: Value, value: Value) -> Result<bool> {
     put(ctx, key, value).map(|()| true)
 }
 
-/// Takes everything out.
+/// Deletes everything.
 ///
 /// CLI Example:
 ///
@@ -129,7 +129,7 @@ fn clear(ctx: &Context) -> Result<bool> {
     }
 }
 
-/// Puts a value under a key if the value there is the expected one, and says whether it was.
+/// Stores a value under a key if the current value is the expected one, and returns whether it was.
 ///
 /// CLI Example:
 ///
@@ -150,7 +150,7 @@ fn cas(ctx: &Context, key: Value, value: Value, old_value: Value) -> Result<bool
     }
 }
 
-/// Takes a value out and returns it, or the default.
+/// Removes a value and returns it, or the default.
 ///
 /// CLI Example:
 ///
@@ -187,7 +187,7 @@ fn get(ctx: &Context, key: Value, default: Option<Value>) -> Result<Value> {
     }
 }
 
-/// Says whether there is a value under the key.
+/// Returns whether there is a value under the key.
 ///
 /// CLI Example:
 ///

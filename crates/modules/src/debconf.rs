@@ -96,7 +96,7 @@ fn line(package: &str, question: &str, kind: &str, value: Value, extra: Vec<Valu
     format!("{package} {question} {kind} {}", value.join(" "))
 }
 
-/// Answers a question of a package; says whether the answer was taken.
+/// Answers a question of a package; returns whether the answer was accepted.
 ///
 /// CLI Example:
 ///
@@ -109,7 +109,7 @@ fn set(ctx: &Context, package: String, question: String, r#type: String, value: 
     read_answers(ctx, &file.to_string_lossy())
 }
 
-/// Gives the answers in a file; says whether they were taken.
+/// Applies the answers in a file; returns whether they were accepted.
 ///
 /// CLI Example:
 ///
@@ -126,7 +126,7 @@ fn set_file(ctx: &Context, path: String, #[default("base")] saltenv: String, kwa
     }
 }
 
-/// Gives the answers in a file that is a template; says whether they were taken.
+/// Applies the answers in a file that is a template; returns whether they were accepted.
 ///
 /// CLI Example:
 ///

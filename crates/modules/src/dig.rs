@@ -177,7 +177,7 @@ fn named_by(text: &str) -> Vec<Sender> {
     sections[1..].iter().filter_map(read).collect()
 }
 
-/// Says whether a text is an address, or a network.
+/// Returns whether a text is an address or a network.
 ///
 /// CLI Example:
 ///
@@ -226,7 +226,7 @@ fn ptr(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value> 
     Ok(lines(ctx, &["-x", &host.to_string()], nameserver.as_deref())?.into())
 }
 
-/// Returns the name another name stands for, as text.
+/// Returns the canonical name of an alias (CNAME), as text.
 ///
 /// CLI Example:
 ///

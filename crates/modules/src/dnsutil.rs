@@ -108,7 +108,7 @@ fn spf(ctx: &Context, domain: String, #[default("SPF")] record: String, nameserv
     ask(ctx, "SPF", vec![domain.into(), record.into(), nameserver.into()])
 }
 
-/// Says whether a text is an address.
+/// Returns whether a text is an address.
 ///
 /// CLI Example:
 ///
@@ -187,7 +187,7 @@ fn hosts_append(
     Ok(format!("The following line was added to {hostsfile}:{line}"))
 }
 
-/// Takes names, separated by commas, out of a hosts file.
+/// Removes names, separated by commas, from a hosts file.
 ///
 /// CLI Example:
 ///

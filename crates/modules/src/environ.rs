@@ -68,7 +68,7 @@ fn get(key: Value, #[default("")] default: Value) -> Result<Value> {
     }
 }
 
-/// Says whether a variable is set, or has a value.
+/// Returns whether a variable is set, or has a value.
 ///
 /// CLI Example:
 ///
@@ -110,7 +110,7 @@ fn items(ctx: &Context) -> Result<Map> {
     Ok(variables().into_iter().collect())
 }
 
-/// Sets a variable and returns its value. False makes it empty, or takes it away with ``false_unsets=True`` and returns None.
+/// Sets a variable and returns its value. False makes it empty, or removes it with ``false_unsets=True`` and returns None.
 /// Anything but text and False is refused with False.
 ///
 /// CLI Example:
@@ -159,8 +159,8 @@ fn set_one(key: &Value, val: &Value, false_unsets: bool) -> Value {
     }
 }
 
-/// Sets variables and returns their values. With ``clear_all=True`` all others are emptied, or taken away with
-/// ``false_unsets=True``; ``update_minion=True`` tells the minion, whose variables these are anyway.
+/// Sets variables and returns their values. With ``clear_all=True`` all others are emptied, or removed with
+/// ``false_unsets=True``. ``update_minion=True`` also notifies the minion, whose variables these are anyway.
 ///
 /// CLI Example:
 ///

@@ -25,7 +25,7 @@ fn fire(ctx: &Context, data: Value, tag: String) -> Result<bool> {
     }
 }
 
-/// Fires an event on the bus of every master that is connected. ``preload`` holds fields to lay over the request.
+/// Fires an event on the bus of every connected master. ``preload`` holds fields that override those of the request.
 ///
 /// CLI Example:
 ///

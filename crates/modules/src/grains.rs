@@ -25,7 +25,7 @@ pub static MODULE: Module = Module::new(
 /// Serializes changes of the file.
 static WRITING: Mutex<()> = Mutex::const_new(());
 
-/// Returns a grain, which may lie deeper: ``os_data:disks:0``. Without it the default.
+/// Returns a grain, which may be nested: ``os_data:disks:0``; if it does not exist, the default.
 ///
 /// CLI Example:
 ///
@@ -98,7 +98,7 @@ fn lookup(grains: &Map, key: &str, default: Value, delimiter: &str) -> Value {
     util::traverse(grains, key, delimiter).cloned().unwrap_or(default)
 }
 
-/// Says whether there is such a grain.
+/// Returns whether there is such a grain.
 ///
 /// CLI Example:
 ///
@@ -185,7 +185,7 @@ fn ls(ctx: &Context) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Says whether a grain, taken as text, is equal to the value.
+/// Returns whether a grain, as text, is equal to the value.
 ///
 /// CLI Example:
 ///
@@ -198,7 +198,7 @@ fn equals(ctx: &Context, key: String, value: Value) -> Result<bool> {
     Ok(value.to_string() == lookup(&now(ctx), &key, "".into(), ":").to_string())
 }
 
-/// Returns the entry of a map whose key, a glob, fits a grain, with ``default`` and ``base`` as in ``merge``.
+/// Returns the entry of a map whose key, a glob, matches a grain, with ``default`` and ``base`` as in ``merge``.
 ///
 /// CLI Example:
 ///
@@ -302,7 +302,7 @@ fn append(
     })
 }
 
-/// Takes a value out of a grain that is a list.
+/// Removes a value from a grain that is a list.
 ///
 /// CLI Example:
 ///
@@ -368,7 +368,7 @@ fn split_last(key: &str, delimiter: &str) -> Option<(String, String)> {
     key.rsplit_once(delimiter).map(|(above, last)| (above.to_owned(), last.to_owned()))
 }
 
-/// Sets a grain, which may lie deep in another, unless that would replace a map or a list; ``force=True`` does.
+/// Sets a grain, which may be nested, unless that would replace a map or a list; ``force=True`` replaces them.
 ///
 /// CLI Example:
 ///
@@ -405,7 +405,7 @@ fn delval(
     change(ctx, &key, Setting { val: Value::Null, force, destructive, delimiter: ":".into() })
 }
 
-/// Takes a grain away.
+/// Deletes a grain.
 ///
 /// CLI Example:
 ///

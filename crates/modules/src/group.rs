@@ -141,7 +141,7 @@ fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) 
     Ok(accounts::teams(ctx, root.as_deref())?.iter().map(group_map).collect())
 }
 
-/// Returns what is known of a group; nothing if there is no such group.
+/// Returns information about a group; nothing if there is no such group.
 ///
 /// CLI Example:
 ///

@@ -201,7 +201,7 @@ fn digest_file(ctx: &Context, infile: String, #[default("md5")] checksum: String
     })
 }
 
-/// Says whether a signature in the form ``sha1=…`` fits a text and a key.
+/// Returns whether a signature in the form ``sha1=…`` matches a text and a key.
 ///
 /// CLI Example:
 ///
@@ -230,7 +230,7 @@ fn hmac_compute(string: Value, shared_secret: Value) -> Result<String> {
     Ok(hex::encode(hmac("sha256", &bytes_of(&shared_secret), &bytes_of(&string))?))
 }
 
-/// Says whether a signature (HMAC-SHA-256, base64) fits a text and a key.
+/// Returns whether a signature (HMAC-SHA-256, base64) matches a text and a key.
 ///
 /// CLI Example:
 ///

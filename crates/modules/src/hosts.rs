@@ -156,7 +156,7 @@ fn get_ip(ctx: &Context, host: String) -> Result<Value> {
     Ok(Value::from(found.unwrap_or_default()))
 }
 
-/// Says whether an address has a name, or all of several.
+/// Returns whether an address has a name, or all of several.
 ///
 /// CLI Example:
 ///

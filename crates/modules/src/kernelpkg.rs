@@ -126,7 +126,7 @@ fn latest_installed(ctx: &Context) -> Result<Value> {
     Ok(newest_installed(ctx)?.into())
 }
 
-/// Says whether a newer kernel than the running one is installed.
+/// Returns whether a newer kernel than the running one is installed.
 ///
 /// CLI Example:
 ///
@@ -139,7 +139,7 @@ fn needs_reboot(ctx: &Context) -> Result<bool> {
     Ok(compare_loosely(&running, &some(newest_installed(ctx)?)?, false) < 0)
 }
 
-/// Says whether a newer kernel than the installed ones can be installed.
+/// Returns whether a newer kernel than the installed ones is available.
 ///
 /// CLI Example:
 ///

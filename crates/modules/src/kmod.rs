@@ -89,7 +89,7 @@ fn available(ctx: &Context) -> Result<Value> {
     Ok(all(ctx)?.into())
 }
 
-/// Says whether a module could be loaded.
+/// Returns whether a module could be loaded.
 ///
 /// CLI Example:
 ///
@@ -101,7 +101,7 @@ fn check_available(ctx: &Context, r#mod: String) -> Result<bool> {
     Ok(all(ctx)?.contains(&r#mod))
 }
 
-/// Says whether a module is loaded.
+/// Returns whether a module is loaded.
 ///
 /// CLI Example:
 ///

@@ -74,7 +74,7 @@ fn list_avail(ctx: &Context) -> Result<Value> {
     Ok(list(ctx)?.into())
 }
 
-/// Says whether a locale exists.
+/// Returns whether a locale exists.
 ///
 /// CLI Example:
 ///
@@ -191,7 +191,7 @@ fn write(ctx: &Context, path: &'static str, name: &'static str, locale: String) 
     Ok(true)
 }
 
-/// Makes a locale; says whether it worked.
+/// Makes a locale; returns whether it worked.
 ///
 /// CLI Example:
 ///

@@ -243,7 +243,7 @@ fn replacement(conf: &Map, key: &str, value: &Value, setting: &Value) -> Result<
     }))
 }
 
-/// Sets a setting, or with ``setting`` one of a block: then ``value`` is its name. Says whether it worked.
+/// Sets a setting, or with ``setting`` one of a block: then ``value`` is its name. Returns whether it worked.
 ///
 /// CLI Example:
 ///

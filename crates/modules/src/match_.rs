@@ -58,7 +58,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Says whether a compound target means this minion, or the named one as far as ids go.
+/// Returns whether a compound target matches this minion, or the named one as far as ids go.
 ///
 /// CLI Example:
 ///
@@ -70,7 +70,7 @@ fn compound(ctx: &Context, tgt: Value, minion_id: Option<String>) -> Result<bool
     Ok(Question { id: minion_id.as_deref(), ..Question::new(TargetType::Compound, &tgt) }.answer(ctx))
 }
 
-/// Says whether a glob means this minion, or the named one.
+/// Returns whether a glob matches this minion, or the named one.
 ///
 /// CLI Example:
 ///
@@ -82,7 +82,7 @@ fn glob(ctx: &Context, tgt: Value, minion_id: Option<String>) -> Result<bool> {
     Ok(Question { id: minion_id.as_deref(), ..Question::new(TargetType::Glob, &tgt) }.answer(ctx))
 }
 
-/// Says whether this minion, or the named one, is on a list.
+/// Returns whether this minion, or the named one, is on a list.
 ///
 /// CLI Example:
 ///
@@ -94,7 +94,7 @@ fn list(ctx: &Context, tgt: Value, minion_id: Option<String>) -> Result<bool> {
     Ok(Question { id: minion_id.as_deref(), ..Question::new(TargetType::List, &tgt) }.answer(ctx))
 }
 
-/// Says whether a regular expression means this minion, or the named one.
+/// Returns whether a regular expression matches this minion, or the named one.
 ///
 /// CLI Example:
 ///
@@ -106,7 +106,7 @@ fn pcre(ctx: &Context, tgt: Value, minion_id: Option<String>) -> Result<bool> {
     Ok(Question { id: minion_id.as_deref(), ..Question::new(TargetType::Pcre, &tgt) }.answer(ctx))
 }
 
-/// Says whether this minion has an address, or one in a network.
+/// Returns whether this minion has an address, or one in a network.
 ///
 /// CLI Example:
 ///
@@ -118,7 +118,7 @@ fn ipcidr(ctx: &Context, tgt: Value) -> Result<bool> {
     Ok(Question::new(TargetType::Ipcidr, &tgt).answer(ctx))
 }
 
-/// Says whether a grain of this minion fits a glob.
+/// Returns whether a grain of this minion matches a glob.
 ///
 /// CLI Example:
 ///
@@ -130,7 +130,7 @@ fn grain(ctx: &Context, tgt: Value, #[default(":")] delimiter: String) -> Result
     Ok(Question { delimiter: &delimiter, ..Question::new(TargetType::Grain, &tgt) }.answer(ctx))
 }
 
-/// Says whether a grain of this minion fits a regular expression.
+/// Returns whether a grain of this minion matches a regular expression.
 ///
 /// CLI Example:
 ///
@@ -142,7 +142,7 @@ fn grain_pcre(ctx: &Context, tgt: Value, #[default(":")] delimiter: String) -> R
     Ok(Question { delimiter: &delimiter, ..Question::new(TargetType::GrainPcre, &tgt) }.answer(ctx))
 }
 
-/// Says whether a pillar value of this minion fits a glob.
+/// Returns whether a pillar value of this minion matches a glob.
 ///
 /// CLI Example:
 ///
@@ -154,7 +154,7 @@ fn pillar(ctx: &Context, tgt: Value, #[default(":")] delimiter: String) -> Resul
     Ok(Question { delimiter: &delimiter, ..Question::new(TargetType::Pillar, &tgt) }.answer(ctx))
 }
 
-/// Says whether a pillar value of this minion fits a regular expression.
+/// Returns whether a pillar value of this minion matches a regular expression.
 ///
 /// CLI Example:
 ///
@@ -166,7 +166,7 @@ fn pillar_pcre(ctx: &Context, tgt: Value, #[default(":")] delimiter: String) -> 
     Ok(Question { delimiter: &delimiter, ..Question::new(TargetType::PillarPcre, &tgt) }.answer(ctx))
 }
 
-/// Says whether an entry of this minion's data store fits.
+/// Returns whether an entry of this minion's data store matches.
 ///
 /// CLI Example:
 ///
@@ -194,7 +194,7 @@ fn by_name(ctx: &Context, name: &str, target: &Value, id: Option<&str>) -> Resul
     Ok(Question { id, ..Question::new(kind, target) }.answer(ctx))
 }
 
-/// Returns the first entry of a map whose key is a target that means this minion, else that under ``default``.
+/// Returns the first entry of a map whose key is a target that matches this minion, else that under ``default``.
 ///
 /// CLI Example:
 ///
@@ -278,8 +278,8 @@ fn search_by(
     Ok((!keys.is_empty()).then_some(keys))
 }
 
-/// Takes targets and values in turn and returns the value behind the first target that means this minion; the last
-/// argument is returned when none does. True and False stand for everybody and nobody.
+/// Takes targets and values in turn and returns the value behind the first target that matches this minion; the last
+/// argument is returned when none does. True matches every minion, False none.
 ///
 /// CLI Example:
 ///

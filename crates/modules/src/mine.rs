@@ -75,7 +75,7 @@ impl Definition {
 }
 
 /// Calls the functions of the option ``mine_functions``, or the given ones, and sends their results. ``clear=True``
-/// takes out what was there.
+/// removes the old entries.
 ///
 /// CLI Example:
 ///
@@ -169,8 +169,8 @@ fn send(ctx: &Context, name: String, args: exec::VarArgs, kwargs: KwArgs) -> Res
     }
 }
 
-/// Returns what the targeted minions left under a name: a map from minion to result. For several names, a list or
-/// text with commas, a map of such maps.
+/// Returns the mine data of the targeted minions under a name: a map from minion to result. For several names, a list
+/// or text with commas, a map of such maps.
 ///
 /// CLI Example:
 ///

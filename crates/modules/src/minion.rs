@@ -53,11 +53,11 @@ fn kill(ctx: &Context, #[default(15)] timeout: i64) -> Result<Map> {
     Ok(map! { "killed" => std::process::id(), "retcode" => 0 })
 }
 
-/// Restarts the minion once this job has returned: with the option ``minion_restart_command``, else through systemd
-/// where that runs it, else by itself.
+/// Restarts the minion once this job has returned: with the option ``minion_restart_command``, else through systemd if
+/// that runs it, else by itself.
 ///
-/// With systemd, ``schedule_retry=True`` has the service started again after ``retry_delay`` seconds in case it did
-/// not come back.
+/// With systemd, ``schedule_retry=True`` starts the service again after ``retry_delay`` seconds in case it did not come
+/// back.
 ///
 /// CLI Example:
 ///

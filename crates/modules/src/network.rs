@@ -189,7 +189,7 @@ fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
     Ok(all(ctx)?.iter().filter(begins).map(|interface| interface.name.as_str()).collect())
 }
 
-/// Says whether this machine has an address in a network.
+/// Returns whether this machine has an address in a network.
 ///
 /// CLI Example:
 ///

@@ -86,9 +86,10 @@ pub fn compiled(ctx: &Context, pillarenv: Option<String>, over: Value) -> Result
     Ok(pillar)
 }
 
-/// Returns a value of the pillar in memory, which may lie deeper: ``users:anna:shell``. Without it the default.
+/// Returns a value of the pillar in memory, which may be nested: ``users:anna:shell``; if it does not exist, the
+/// default.
 ///
-/// With ``merge=True`` a map or list is laid over the default. With ``pillarenv`` or ``saltenv`` the pillar is
+/// With ``merge=True`` a map or list is merged with the default. With ``pillarenv`` or ``saltenv`` the pillar is
 /// compiled for that environment.
 ///
 /// CLI Example:
@@ -207,7 +208,7 @@ fn laid_over(default: Option<&Value>, found: Option<&Value>, join_lists: bool) -
 
 /// Returns a freshly compiled pillar or, given keys, these values of the pillar in memory.
 ///
-/// ``pillar`` holds values to lay over it, ``pillarenv`` and ``saltenv`` choose environments.
+/// ``pillar`` holds values that override it, ``pillarenv`` and ``saltenv`` choose environments.
 ///
 /// CLI Example:
 ///
@@ -420,7 +421,7 @@ fn ext(ctx: &Context, external: Value, pillar: Option<Value>, unmask: Option<boo
     Ok(mask_unless(ctx.wait(ctx.agent.compile_pillar(request))?.into(), unmask))
 }
 
-/// Says whether a file is in the local ``pillar_roots``.
+/// Returns whether a file is in the local ``pillar_roots``.
 ///
 /// CLI Example:
 ///
@@ -438,7 +439,7 @@ fn file_exists(ctx: &Context, path: String, saltenv: Option<String>) -> Result<b
     Ok(folders.filter_map(Value::as_str).any(|folder| std::path::Path::new(folder).join(&path).is_file()))
 }
 
-/// Returns the entry of a map whose key, a glob, fits a value of the pillar in memory.
+/// Returns the entry of a map whose key, a glob, matches a value of the pillar in memory.
 ///
 /// CLI Example:
 ///

@@ -239,8 +239,8 @@ fn packed_sources(ctx: &Context, sources: &Value, normalize: bool) -> Result<Map
     Ok(found)
 }
 
-/// Returns what a call is about, and of which kind it is: packages with their versions (``repository``), files
-/// (``file``) or advisories (``advisory``).
+/// Returns the packages of a call and their kind: packages with their versions (``repository``), files (``file``) or
+/// advisories (``advisory``).
 ///
 /// CLI Example:
 ///
@@ -406,7 +406,7 @@ fn version_clean(ctx: &Context, verstr: Value) -> Result<Value> {
     Ok(verstr)
 }
 
-/// Says whether two versions compare as the sign says.
+/// Returns whether two versions compare as the operator says.
 ///
 /// CLI Example:
 ///

@@ -112,8 +112,8 @@ fn rand_int(#[default(1)] start: i64, #[default(10)] end: i64, #[default(Value::
     }
 }
 
-/// Returns a number from 0 on that is smaller than ``range``, always the same one for the same ``hash``, which is the minion's
-/// id unless something else is given.
+/// Returns a number from 0 on that is smaller than ``range``, always the same one for the same ``hash``, which is the
+/// minion's id by default.
 ///
 /// CLI Example:
 ///

@@ -79,7 +79,7 @@ fn get_release_number(name: Value) -> Result<Option<String>> {
     }))
 }
 
-/// Says whether the minion has the release with this code name.
+/// Returns whether the minion has the release with this code name.
 ///
 /// CLI Example:
 ///
@@ -91,7 +91,7 @@ fn equal(name: Value) -> Result<bool> {
     Ok(compared(&name)? == Some(Ordering::Equal))
 }
 
-/// Says whether the minion's release is newer than the one with this code name.
+/// Returns whether the minion's release is newer than the one with this code name.
 ///
 /// CLI Example:
 ///
@@ -103,7 +103,7 @@ fn greater_than(name: Value) -> Result<bool> {
     Ok(compared(&name)? == Some(Ordering::Greater))
 }
 
-/// Says whether the minion's release is older than the one with this code name.
+/// Returns whether the minion's release is older than the one with this code name.
 ///
 /// CLI Example:
 ///

@@ -69,7 +69,7 @@ fn look(ctx: &Context, name: &str, root: Option<&str>) -> Result<Map> {
     Ok(ctx.blocking(move || entry(&name, root.as_deref())))
 }
 
-/// Returns the hash that fits no password: `!`.
+/// Returns the hash that matches no password: `!`.
 ///
 /// CLI Example:
 ///
@@ -126,7 +126,7 @@ fn list_users(ctx: &Context, root: Option<String>) -> Result<Value> {
     Ok(Value::from(names))
 }
 
-/// Locks a password, so that it fits no more.
+/// Locks a password, so that it is not accepted any more.
 ///
 /// CLI Example:
 ///
@@ -164,7 +164,7 @@ fn set_lock(ctx: &Context, name: &str, locked: bool, root: Option<&str>) -> Resu
     Ok(is_locked(&look(ctx, name, root)?) == locked)
 }
 
-/// Changes one of the ages and says whether it took effect.
+/// Changes one of the ages and returns whether it took effect.
 fn set_age(ctx: &Context, name: &str, key: &str, value: &Value, flag: &str, root: Option<&str>) -> Result<bool> {
     let before = look(ctx, name, root)?;
     if before.get_str("name") == Some("") {

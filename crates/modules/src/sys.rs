@@ -160,8 +160,8 @@ fn list_modules(ctx: &Context, args: VarArgs) -> Result<Vec<&'static str>> {
     Ok(modules.map(|module| module.name).collect())
 }
 
-/// Returns the arguments of all functions of a module, of one function, or of those that fit a glob: their names, the
-/// defaults of the last of them, and whether more are taken by place and by name.
+/// Returns the arguments of all functions of a module, of one function, or of those that match a glob: their names, the
+/// defaults of the last of them, and whether the function takes more positional and keyword arguments.
 ///
 /// CLI Example:
 ///
@@ -219,7 +219,7 @@ fn list_renderers(args: VarArgs) -> Result<Vec<&'static str>> {
     Ok(RENDERERS.into_iter().filter(|name| fits(name)).collect())
 }
 
-/// Returns the documentation of the renderers that have functions of their own: none.
+/// Returns the documentation of the renderers that have functions: none.
 ///
 /// CLI Example:
 ///
@@ -435,7 +435,7 @@ fn schema(name: &str, function: &Function) -> Map {
     }
 }
 
-/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+/// Refused: only the master has runners. Ask it with ``salt-run -d``.
 ///
 /// CLI Example:
 ///
@@ -448,7 +448,7 @@ fn list_runners(args: VarArgs) -> Result<Vec<Value>> {
     Err(on_the_master())
 }
 
-/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+/// Refused: only the master has runners. Ask it with ``salt-run -d``.
 ///
 /// CLI Example:
 ///
@@ -461,7 +461,7 @@ fn list_runner_functions(args: VarArgs, kwargs: KwArgs) -> Result<Vec<Value>> {
     Err(on_the_master())
 }
 
-/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+/// Refused: only the master has runners. Ask it with ``salt-run -d``.
 ///
 /// CLI Example:
 ///
@@ -474,7 +474,7 @@ fn runner_doc(args: VarArgs) -> Result<Map> {
     Err(on_the_master())
 }
 
-/// Refused: runners belong to the master. Ask it with ``salt-run -d``.
+/// Refused: only the master has runners. Ask it with ``salt-run -d``.
 ///
 /// CLI Example:
 ///

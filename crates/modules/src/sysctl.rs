@@ -16,7 +16,7 @@ pub static MODULE: Module = Module::new(
 
 const ROOT: &str = "/proc/sys";
 
-/// Returns the path of a setting. As in `sysctl`, the first separator tells whether dots or slashes separate the parts; the
+/// Returns the path of a setting. As in `sysctl`, the first separator decides whether dots or slashes separate the parts; the
 /// other one is part of a name: `net.ipv4.conf.eth0/1` is `net/ipv4/conf/eth0.1`.
 fn path(name: &str) -> Option<PathBuf> {
     let is_path = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));

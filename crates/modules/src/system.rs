@@ -141,7 +141,7 @@ fn halt(ctx: &Context) -> Result<String> {
     run(ctx, &["halt"])
 }
 
-/// Says whether the hardware clock can be set.
+/// Returns whether the hardware clock can be set.
 ///
 /// CLI Example:
 ///

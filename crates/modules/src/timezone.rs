@@ -164,7 +164,7 @@ fn link_zone(target: &str) -> std::io::Result<()> {
     beside.into_temp_path().persist("/etc/localtime").map_err(|error| error.error)
 }
 
-/// Says whether the system's time zone is this one, by content; by name where there is no `/etc/localtime`.
+/// Returns whether the system's time zone is this one, by content; by name where there is no `/etc/localtime`.
 ///
 /// CLI Example:
 ///

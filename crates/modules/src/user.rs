@@ -155,7 +155,7 @@ impl NewUser {
     }
 }
 
-/// Changes one field with `usermod` and says whether it took effect.
+/// Changes one field with `usermod` and returns whether it took effect.
 fn set_field(ctx: &Context, name: &str, key: &str, value: &Value, flags: &[&str], root: Option<&str>) -> Result<bool> {
     let missing = || Error::execution(format!("User '{name}' does not exist"));
     let before = accounts::account(ctx, name, root)?.ok_or_else(missing)?;
@@ -260,7 +260,7 @@ fn chgroups(
     set_groups(ctx, &name, &util::split_input(&groups), append, root.as_deref())
 }
 
-/// Changes the home directory of a user, and with ``persist`` moves what is in it.
+/// Changes the home directory of a user; ``persist`` moves its content.
 ///
 /// CLI Example:
 ///
@@ -419,7 +419,7 @@ fn getent(ctx: &Context, #[default(false)] refresh: bool, root: Option<String>) 
     Ok(ctx.blocking(move || all.iter().map(account_map).collect()))
 }
 
-/// Returns what is known of a user; nothing if there is no such user.
+/// Returns information about a user; nothing if there is no such user.
 ///
 /// CLI Example:
 ///
@@ -473,7 +473,7 @@ fn primary_group(ctx: &Context, name: String) -> Result<String> {
     Ok(said.trim_end().to_owned())
 }
 
-/// Gives a user another login name.
+/// Changes the login name of a user.
 ///
 /// CLI Example:
 ///

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use exec::{Context, Error, Result};
 use value::{Map, Value};
 
-/// Says whether an argument of a state is one that the engine takes for itself.
+/// Returns whether an argument of a state is one that the engine takes for itself.
 pub use state::keywords::is_internal;
 
 /// Reads an argument that is a list or a text with commas; nothing when it was not given.

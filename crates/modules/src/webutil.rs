@@ -52,7 +52,7 @@ fn useradd(
     fed(ctx, format!("-i{opts}{create}"), &pwfile, &user, &password, runas)
 }
 
-/// Removes a user from a file of passwords, and returns what was printed; with ``all_results=True`` the exit code, too.
+/// Removes a user from a password file, and returns the output; with ``all_results=True`` the exit code, too.
 ///
 /// CLI Example:
 ///
@@ -79,7 +79,7 @@ fn userdel(
     Ok(splitlines(&printed).into_iter().collect())
 }
 
-/// Says whether a user is in a file of passwords with this password.
+/// Returns whether a user is in a password file with this password.
 ///
 /// CLI Example:
 ///

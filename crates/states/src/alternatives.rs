@@ -81,7 +81,7 @@ fn remove(ctx: &Context, name: String, path: String) -> Result<Ret> {
     })
 }
 
-/// Lets a name mean the path of the highest priority.
+/// Selects the alternative with the highest priority for a name.
 #[function]
 fn auto(ctx: &Context, name: String) -> Result<Ret> {
     let ret = start(&name, Map::new());
@@ -96,7 +96,7 @@ fn auto(ctx: &Context, name: String) -> Result<Ret> {
     Ok(ret.changed(map! { "result" => said }))
 }
 
-/// Lets a name mean a path.
+/// Selects a path for a name.
 #[function]
 fn set(ctx: &Context, name: String, path: String) -> Result<Ret> {
     let ret = start(&name, map! { "path" => path.as_str() });

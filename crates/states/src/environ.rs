@@ -9,7 +9,7 @@ use crate::support::salt;
 /// The module.
 pub static MODULE: Module = Module::new("environ", "The environment of the minion.", &[&SETENV]);
 
-/// Sets variables: one to a text, or those of a map. False makes a variable empty, or takes it away with ``false_unsets``;
+/// Sets variables: one to a text, or those of a map. False makes a variable empty, or removes it with ``false_unsets``;
 /// ``clear_all`` does that to all others.
 #[function]
 fn setenv(

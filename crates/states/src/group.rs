@@ -122,7 +122,7 @@ fn joined(users: &Value) -> String {
     crate::support::join(items(users), ",")
 }
 
-/// Makes sure that a group is there, with its id and members.
+/// Makes sure that a group exists, with its id and members.
 #[function]
 fn present(
     ctx: &Context,
@@ -213,7 +213,7 @@ fn create(ctx: &Context, wish: &Wish, system: &Value, non_unique: &Value, ret: R
     })
 }
 
-/// Makes sure that a group is not there.
+/// Makes sure that a group does not exist.
 #[function]
 fn absent(ctx: &Context, name: String, #[default(false)] local: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());

@@ -11,8 +11,8 @@ const DEPTH: u32 = 200;
 /// The key whose value follows the name of a section, as `*:80` in `<VirtualHost *:80>`.
 const THIS: &str = "this";
 
-/// Writes a configuration that is given as a list of maps, and returns its text; with ``edit=False`` nothing is written.
-/// In a section the key ``this`` is what stands behind its name.
+/// Writes a configuration that is given as a list of maps, and returns its text; with ``edit=False`` nothing is
+/// written. In a section the key ``this`` is the argument of the section.
 ///
 /// CLI Example:
 ///

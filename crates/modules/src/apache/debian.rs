@@ -40,7 +40,7 @@ fn with_ending(name: &str) -> String {
     if name.ends_with(".conf") { name.to_owned() } else { format!("{name}.conf") }
 }
 
-/// Says whether a site is turned on.
+/// Returns whether a site is enabled.
 ///
 /// CLI Example:
 ///
@@ -80,7 +80,7 @@ fn a2dissite(ctx: &Context, site: String) -> Result<Map> {
     turn(ctx, What::Site, false, &site)
 }
 
-/// Says whether a module is turned on.
+/// Returns whether a module is enabled.
 ///
 /// CLI Example:
 ///
@@ -120,7 +120,7 @@ pub(super) fn a2dismod(ctx: &Context, r#mod: String) -> Result<Map> {
     turn(ctx, What::Mod, false, &r#mod)
 }
 
-/// Says whether a configuration is turned on.
+/// Returns whether a configuration is enabled.
 ///
 /// CLI Example:
 ///

@@ -6,8 +6,8 @@ use value::{Map, Value, map};
 /// States a worker can be in.
 const WORKERS: &str = "_SRWKDCLGI.";
 
-/// Returns what the handler ``server-status`` tells: numbers, and on the ``Scoreboard`` how many workers are in which state;
-/// ``error`` if nobody answers. Pillar, grains or options name the address and who asks:
+/// Returns the page of the handler ``server-status``: numbers, and on the ``Scoreboard`` how many workers are in which
+/// state; ``error`` if the server does not answer. Pillar, grains or options give the address and the credentials:
 ///
 /// .. code-block:: yaml
 ///

@@ -18,7 +18,7 @@ pub static MODULE: Module = Module::new(
 })
 .provided_by("suse_apache");
 
-/// Says whether a module is turned on.
+/// Returns whether a module is enabled.
 ///
 /// CLI Example:
 ///

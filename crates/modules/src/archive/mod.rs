@@ -55,8 +55,8 @@ fn with_location(error: Error, place: &Path) -> Error {
 
 /// Returns the paths in a tar, zip or rar archive, with ``verbose=True`` by kind and with those at the top.
 ///
-/// The archive may lie on the file server or elsewhere. ``options`` is a command that unpacks a tar archive to its standard
-/// output. ``strip_components`` takes the first directories away. ``clean=True`` removes the cached archive.
+/// The archive may be on the file server or elsewhere. ``options`` is a command that unpacks a tar archive to its
+/// standard output. ``strip_components`` removes the first directories. ``clean=True`` removes the cached archive.
 ///
 /// CLI Example:
 ///
@@ -164,7 +164,7 @@ fn rar_contents(ctx: &Context, name: &str, place: &Path) -> Result<Contents> {
     Ok(found)
 }
 
-/// Says whether a zip archive needs a password.
+/// Returns whether a zip archive needs a password.
 ///
 /// CLI Example:
 ///

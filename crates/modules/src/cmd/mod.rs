@@ -164,9 +164,9 @@ fn not_started(Failure(error, program): Failure) -> Error {
     }
 }
 
-/// Runs code in a language whose interpreter takes a file, and returns what it wrote.
+/// Runs code in a language whose interpreter takes a file, and returns its output.
 ///
-/// All arguments of ``cmd.run_all`` are understood.
+/// It takes all arguments of ``cmd.run_all``.
 ///
 /// CLI Example:
 ///

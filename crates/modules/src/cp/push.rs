@@ -111,7 +111,7 @@ fn piece(path: &Path, offset: u64, size: u64) -> std::io::Result<Vec<u8>> {
     Ok(piece)
 }
 
-/// Sends the files below a directory to the master, all or those whose names fit a glob.
+/// Sends the files below a directory to the master, all or those whose names match a glob.
 ///
 /// CLI Example:
 ///

@@ -306,7 +306,7 @@ fn remove_job(ctx: &Context, user: &str, cmd: &str, times: [Value; 5], identifie
     stored(ctx, user, &tab, "removed")
 }
 
-/// Takes a job out of a crontab; returns ``removed``, ``absent`` or what went wrong.
+/// Removes a job from a crontab; returns ``removed``, ``absent`` or an error message.
 ///
 /// CLI Example:
 ///
@@ -328,7 +328,7 @@ fn rm(
     remove_job(ctx, &user, &cmd, [minute, hour, daymonth, month, dayweek], identifier)
 }
 
-/// Takes a job out of a crontab; returns ``removed``, ``absent`` or what went wrong.
+/// Removes a job from a crontab; returns ``removed``, ``absent`` or an error message.
 ///
 /// CLI Example:
 ///
@@ -351,7 +351,7 @@ fn rm_job(
     remove_job(ctx, &user, &cmd, [minute, hour, daymonth, month, dayweek], identifier)
 }
 
-/// Takes a job at a special time out of a crontab; returns ``removed``, ``absent`` or what went wrong.
+/// Removes a job at a special time from a crontab; returns ``removed``, ``absent`` or an error message.
 ///
 /// CLI Example:
 ///
@@ -397,7 +397,7 @@ fn set_env(ctx: &Context, user: String, name: String, #[default(Value::Null)] va
     stored(ctx, &user, &tab, done)
 }
 
-/// Takes a variable out of a crontab; returns ``removed``, ``absent`` or what went wrong.
+/// Removes a variable from a crontab; returns ``removed``, ``absent`` or an error message.
 ///
 /// CLI Example:
 ///

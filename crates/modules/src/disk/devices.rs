@@ -107,7 +107,7 @@ fn tune(ctx: &Context, device: String, kwargs: KwArgs) -> Result<Value> {
     facts(ctx, &device, &wanted)
 }
 
-/// Takes the signatures of file systems from a device; says whether it worked.
+/// Wipes the signatures of file systems from a device; returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -123,7 +123,7 @@ fn wipe(ctx: &Context, device: String) -> Result<bool> {
     Ok(!failed(&said))
 }
 
-/// Lets a file system of the ext family fill its device; True when it worked, None when not.
+/// Grows a file system of the ext family to fill its device; True when it worked, None when not.
 ///
 /// CLI Example:
 ///
@@ -141,7 +141,7 @@ fn worked(ctx: &Context, command: Value) -> Result<bool> {
     Ok(!ctx.call_with("cmd.retcode", call)?.truthy())
 }
 
-/// Makes a file system on a device; says whether it worked.
+/// Makes a file system on a device; returns whether it worked.
 ///
 /// CLI Example:
 ///

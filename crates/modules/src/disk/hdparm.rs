@@ -158,8 +158,8 @@ impl Sectors {
     }
 }
 
-/// Returns how many sectors disks have in all, show and hide (their host protected area). With a size, a number of
-/// sectors or a percentage, that much is hidden at the end of each disk; what is stored there is out of reach.
+/// Returns the numbers of total, visible and hidden sectors of disks (their host protected area). With a size, a number
+/// of sectors or a percentage, that much is hidden at the end of each disk; data there becomes inaccessible.
 ///
 /// CLI Example:
 ///

@@ -11,7 +11,7 @@ use crate::{cmd, util};
 /// The letters that are attributes; others in the output of `lsattr` are left out.
 const LETTERS: &str = "aAcCdDeijPsStTu";
 
-/// Returns the attributes of the files a path stands for, by path; None where there is no ``lsattr``.
+/// Returns the attributes of the files that match a path, by path; None where there is no ``lsattr``.
 ///
 /// CLI Example:
 ///
@@ -38,7 +38,7 @@ pub fn lsattr(ctx: &Context, path: String) -> Result<Value> {
     Ok(found.into())
 }
 
-/// Gives files attributes (``operator=add``) or takes them away (``operator=remove``).
+/// Adds attributes to files (``operator=add``) or removes them (``operator=remove``).
 ///
 /// CLI Example:
 ///

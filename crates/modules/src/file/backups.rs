@@ -166,7 +166,7 @@ fn original_name(file: &str) -> Option<&str> {
     Stamp::parse(&file[place + 1..]).map(|_| &file[..place])
 }
 
-/// Puts a kept copy back in place; what was there is kept in turn.
+/// Restores a backup of a file; the current file is backed up in turn.
 ///
 /// CLI Example:
 ///

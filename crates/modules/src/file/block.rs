@@ -81,7 +81,7 @@ impl Block {
         Ok(new)
     }
 
-    /// Adds the block that is missing; says whether there was a place for it.
+    /// Adds the block that is missing; returns whether there was a place for it.
     fn add(&self, old: &[&str], new: &mut Vec<String>, linesep: &str) -> Result<bool> {
         // Only when the block is missing: an existing one is never moved.
         let (regex, behind) = match &self.missing {
@@ -128,7 +128,7 @@ fn encoding_of(bytes: &[u8]) -> Option<Encoding> {
     marked.or_else(|| std::str::from_utf8(sample).is_ok().then_some(Encoding::Utf8 { mark: false }))
 }
 
-/// Replaces what stands between two marks, and returns the difference.
+/// Replaces the text between two marks, and returns the difference.
 ///
 /// CLI Example:
 ///

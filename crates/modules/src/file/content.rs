@@ -59,7 +59,7 @@ pub(super) fn append_to(file: &mut File, lines: &[String]) -> std::io::Result<()
     file.write_all(format!("{end}{}", lines.concat()).as_bytes())
 }
 
-/// Says whether a text stands in a file.
+/// Returns whether a file contains a text.
 ///
 /// CLI Example:
 ///
@@ -95,7 +95,7 @@ pub fn any_window(path: &str, fits: impl Fn(&[u8]) -> bool) -> bool {
     }
 }
 
-/// Says whether the content of a file fits a shell pattern.
+/// Returns whether the content of a file matches a shell pattern.
 ///
 /// CLI Example:
 ///
@@ -108,8 +108,8 @@ pub fn contains_glob(ctx: &Context, path: String, glob_expr: String) -> Result<b
     Ok(ctx.blocking(move || any_window(&expand_user(&path), fits)))
 }
 
-/// Says whether a regular expression matches in a line of a file; the characters ``lchar`` are taken from the
-/// beginning of the lines first.
+/// Returns whether a regular expression matches in a line of a file; the characters ``lchar`` are first removed from
+/// the beginning of the lines.
 ///
 /// CLI Example:
 ///
@@ -134,7 +134,7 @@ pub fn contains_regex(ctx: &Context, path: String, regex: String, #[default("")]
     }))
 }
 
-/// Searches files with ``grep`` and returns what ``cmd.run_all`` would. Each option is an argument of its own.
+/// Searches files with ``grep`` and returns what ``cmd.run_all`` would. Each option is a separate argument.
 ///
 /// CLI Example:
 ///
@@ -331,7 +331,7 @@ pub fn truncate(ctx: &Context, path: String, length: u64) -> Result<()> {
     })
 }
 
-/// Writes lines into a file, in place of what was there.
+/// Writes lines into a file and replaces its content.
 ///
 /// CLI Example:
 ///

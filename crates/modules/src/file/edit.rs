@@ -29,7 +29,7 @@ pub fn comment(
     ctx.blocking(move || commented(&path, &regex, &char, true, &backup))
 }
 
-/// Puts a comment sign before all lines that match, or with ``cmnt=False`` takes it away.
+/// Puts a comment sign before all matching lines, or with ``cmnt=False`` removes it.
 ///
 /// CLI Example:
 ///
@@ -48,7 +48,7 @@ pub fn comment_line(
     ctx.blocking(move || commented(&path, &regex, &char, cmnt, &backup))
 }
 
-/// Takes the comment sign from all lines that match behind it, and returns the difference.
+/// Removes the comment sign from all matching lines, and returns the difference.
 ///
 /// CLI Example:
 ///

@@ -85,7 +85,7 @@ fn one(ctx: &Context, path: String, follow: bool, key: &'static str, missing: Va
     Ok(found.get(key).cloned().unwrap_or(missing))
 }
 
-/// Says whether this process may use a path: `f` that it exists, `r` read, `w` write, `x` run it.
+/// Returns whether this process may use a path: `f` that it exists, `r` read, `w` write, `x` run it.
 ///
 /// CLI Example:
 ///
@@ -106,7 +106,7 @@ pub fn access(ctx: &Context, path: String, mode: String) -> Result<bool> {
     Ok(ctx.blocking(move || nix::unistd::access(path.as_str(), flags).is_ok()))
 }
 
-/// Says whether there is a directory.
+/// Returns whether there is a directory.
 ///
 /// CLI Example:
 ///
@@ -152,7 +152,7 @@ fn sum_below(directory: &Path, seen: &mut HashSet<u64>) -> u64 {
     total
 }
 
-/// Says whether there is a file (a directory is none).
+/// Returns whether there is a file (a directory is none).
 ///
 /// CLI Example:
 ///
@@ -251,7 +251,7 @@ fn look(ctx: &Context, name: String) -> Result<Option<Metadata>> {
     }
 }
 
-/// Says whether a path is a block device.
+/// Returns whether a path is a block device.
 ///
 /// CLI Example:
 ///
@@ -263,7 +263,7 @@ pub fn is_blkdev(ctx: &Context, name: String) -> Result<bool> {
     Ok(look(ctx, name)?.is_some_and(|meta| meta.file_type().is_block_device()))
 }
 
-/// Says whether a path is a character device.
+/// Returns whether a path is a character device.
 ///
 /// CLI Example:
 ///
@@ -275,7 +275,7 @@ pub fn is_chrdev(ctx: &Context, name: String) -> Result<bool> {
     Ok(look(ctx, name)?.is_some_and(|meta| meta.file_type().is_char_device()))
 }
 
-/// Says whether a path is a named pipe.
+/// Returns whether a path is a named pipe.
 ///
 /// CLI Example:
 ///
@@ -287,7 +287,7 @@ pub fn is_fifo(ctx: &Context, name: String) -> Result<bool> {
     Ok(look(ctx, name)?.is_some_and(|meta| meta.file_type().is_fifo()))
 }
 
-/// Says whether a file has more names than one.
+/// Returns whether a file has more than one name.
 ///
 /// CLI Example:
 ///
@@ -301,7 +301,7 @@ pub fn is_hardlink(ctx: &Context, path: String) -> Result<Value> {
     Ok(found.get("st_nlink").map_or(Value::Map(Map::new()), |links| Value::Bool(links.as_i64() > Some(1))))
 }
 
-/// Says whether a path is a symbolic link. With ``nostat`` only the directory is read.
+/// Returns whether a path is a symbolic link. With ``nostat`` only the directory is read.
 ///
 /// CLI Example:
 ///
@@ -387,7 +387,7 @@ fn files_of(pid: i64) -> BTreeSet<String> {
     paths.map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
-/// Says whether a shell pattern matches any path.
+/// Returns whether a shell pattern matches any path.
 ///
 /// CLI Example:
 ///

@@ -71,7 +71,7 @@ fn split_hash(hash: &str) -> Result<(String, &str)> {
     })
 }
 
-/// Says whether a file has a checksum; its algorithm stands before it, or follows from its length.
+/// Returns whether a file has a checksum; its algorithm stands before it, or follows from its length.
 ///
 /// CLI Example:
 ///

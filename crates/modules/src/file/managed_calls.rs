@@ -130,7 +130,7 @@ impl Checked {
     }
 }
 
-/// Says whether a file is as it should be: True, or None and what would change.
+/// Returns whether a file is in the wanted state: True, or None and the changes.
 ///
 /// CLI Example:
 ///
@@ -235,7 +235,7 @@ pub fn check_managed_changes(
     })
 }
 
-/// Returns how a file differs from what it should be.
+/// Returns the differences between a file and its wanted state.
 ///
 /// CLI Example:
 ///

@@ -103,7 +103,7 @@ pub fn apply(path: &str, user: &Value, group: &Value, mode: Option<u32>) -> Resu
     }
 }
 
-/// Gives a file to a group.
+/// Changes the group of a file.
 ///
 /// CLI Example:
 ///
@@ -120,7 +120,7 @@ pub fn chgrp(ctx: &Context, path: String, group: Value) -> Result<Value> {
     })
 }
 
-/// Gives a file to a user and a group.
+/// Changes the owner and group of a file.
 ///
 /// CLI Example:
 ///
@@ -161,7 +161,7 @@ pub fn group_to_gid(group: Value) -> Result<Value> {
     Ok(gid_of(&group).map_or(Value::from(""), Value::from))
 }
 
-/// Gives a file to a user and a group; of a symbolic link the link itself.
+/// Changes the owner and group of a file; of a symbolic link the link itself.
 ///
 /// CLI Example:
 ///

@@ -240,10 +240,10 @@ fn add_line(lines: &mut Vec<String>, place: Place, line: &str) {
     }
 }
 
-/// Replaces what a regular expression matches, and returns the difference.
+/// Replaces the matches of a regular expression, and returns the difference.
 ///
-/// ``flags`` are those of Python's ``re``, by name or number; by default ``^`` and ``$`` match at lines. What is not
-/// found can be put at the end or the beginning of the file. With ``dry_run`` nothing is written.
+/// ``flags`` are those of Python's ``re``, by name or number; by default ``^`` and ``$`` match at lines. A text that is
+/// not found can be added at the end or the beginning of the file. With ``dry_run`` nothing is written.
 ///
 /// CLI Example:
 ///
@@ -317,7 +317,7 @@ pub fn replace(
     })
 }
 
-/// Says whether a regular expression matches in a file.
+/// Returns whether a regular expression matches in a file.
 ///
 /// CLI Example:
 ///

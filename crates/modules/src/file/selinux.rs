@@ -5,7 +5,7 @@ use value::{Value, map};
 
 use crate::cmd;
 
-/// Sets the SELinux context of a path to what the policy says.
+/// Sets the SELinux context of a path to the default of the policy.
 ///
 /// CLI Example:
 ///

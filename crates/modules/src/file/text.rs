@@ -34,7 +34,7 @@ pub fn is_text(path: &str) -> bool {
 /// The number of bytes of a template that decide whether it is binary.
 const TEMPLATE_SAMPLE: u64 = 2048;
 
-/// Says whether a file is no UTF-8 and looks like no text, so that it cannot be a template.
+/// Returns whether a file is no UTF-8 and looks like no text, so that it cannot be a template.
 pub fn is_binary_file(path: &str) -> bool {
     let mut sample = Vec::new();
     let read = File::open(path).and_then(|file| file.take(TEMPLATE_SAMPLE).read_to_end(&mut sample));

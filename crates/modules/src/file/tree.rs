@@ -94,7 +94,7 @@ pub(super) fn copy_tree(src: &Path, dst: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gives a file a further name (a hard link).
+/// Makes a hard link to a file.
 ///
 /// CLI Example:
 ///
@@ -473,7 +473,7 @@ pub fn remove(ctx: &Context, path: String, kwargs: KwArgs) -> Result<bool> {
     })
 }
 
-/// Gives a file or directory another name.
+/// Renames a file or directory.
 ///
 /// CLI Example:
 ///
@@ -567,7 +567,7 @@ impl Sweep {
     }
 }
 
-/// Makes a symbolic link at ``path`` that leads to ``src``. What is there is replaced only with ``force``, or with
+/// Makes a symbolic link at ``path`` that leads to ``src``. An existing path is replaced only with ``force``, or with
 /// ``atomic`` in one step.
 ///
 /// CLI Example:

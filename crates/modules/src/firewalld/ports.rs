@@ -143,7 +143,7 @@ fn block_icmp(ctx: &Context, zone: String, icmp: String, #[default(true)] perman
     run(ctx, &lasting(&format!("--zone={zone} --add-icmp-block={icmp}"), permanent)).map(Value::from)
 }
 
-/// Lets in a kind of ICMP packets that was refused.
+/// Allows a kind of ICMP packets that was blocked.
 ///
 /// CLI Example:
 ///

@@ -79,7 +79,7 @@ fn get_service_protocols(ctx: &Context, service: String) -> Result<Vec<String>> 
     words(ctx, &format!("--permanent --service={service} --get-protocols"))
 }
 
-/// Returns the services a zone lets in.
+/// Returns the services that a zone allows.
 ///
 /// CLI Example:
 ///
@@ -91,7 +91,7 @@ fn list_services(ctx: &Context, zone: Option<String>, #[default(true)] permanent
     words(ctx, &lasting(&zoned(zone, "--list-services"), permanent))
 }
 
-/// Lets a service in.
+/// Allows a service in a zone.
 ///
 /// CLI Example:
 ///
@@ -108,7 +108,7 @@ fn add_service(
     run(ctx, &lasting(&zoned(zone, &format!("--add-service={service}")), permanent))
 }
 
-/// Hides the addresses behind a zone.
+/// Enables masquerading in a zone.
 ///
 /// CLI Example:
 ///
@@ -120,7 +120,7 @@ fn add_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] permanen
     run(ctx, &lasting(&zoned(zone, "--add-masquerade"), permanent))
 }
 
-/// Lets a service in no longer.
+/// Removes a service from a zone.
 ///
 /// CLI Example:
 ///
@@ -137,7 +137,7 @@ fn remove_service(
     run(ctx, &lasting(&zoned(zone, &format!("--remove-service={service}")), permanent))
 }
 
-/// Hides the addresses behind a zone no longer.
+/// Disables masquerading in a zone.
 ///
 /// CLI Example:
 ///
@@ -149,7 +149,7 @@ fn remove_masquerade(ctx: &Context, zone: Option<String>, #[default(true)] perma
     run(ctx, &lasting(&zoned(zone, "--remove-masquerade"), permanent))
 }
 
-/// Says whether addresses behind a zone are hidden.
+/// Returns whether masquerading is enabled in a zone.
 ///
 /// CLI Example:
 ///

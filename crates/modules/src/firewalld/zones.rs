@@ -17,7 +17,7 @@ fn version(ctx: &Context) -> Result<String> {
     run(ctx, "--version")
 }
 
-/// Lets lasting settings take effect.
+/// Activates the permanent settings.
 ///
 /// CLI Example:
 ///
@@ -30,7 +30,7 @@ fn reload_rules(ctx: &Context) -> Result<String> {
     run(ctx, "--reload")
 }
 
-/// Returns the zone of what belongs to no other.
+/// Returns the default zone.
 ///
 /// CLI Example:
 ///
@@ -42,7 +42,7 @@ fn default_zone(ctx: &Context) -> Result<String> {
     run(ctx, "--get-default-zone")
 }
 
-/// Makes lasting what is in force.
+/// Makes the active settings permanent.
 ///
 /// CLI Example:
 ///
@@ -90,7 +90,7 @@ fn get_icmp_types(ctx: &Context, #[default(true)] permanent: bool) -> Result<Vec
     words(ctx, &lasting("--get-icmptypes", permanent))
 }
 
-/// Makes a zone; ``restart`` lets it take effect.
+/// Makes a zone; ``restart`` activates it.
 ///
 /// CLI Example:
 ///
@@ -102,7 +102,7 @@ fn new_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> Resu
     managed(ctx, &format!("--new-zone={zone} --permanent"), restart)
 }
 
-/// Takes a zone away; ``restart`` lets that take effect.
+/// Deletes a zone; ``restart`` activates that.
 ///
 /// CLI Example:
 ///
@@ -114,7 +114,7 @@ fn delete_zone(ctx: &Context, zone: String, #[default(true)] restart: bool) -> R
     managed(ctx, &format!("--delete-zone={zone} --permanent"), restart)
 }
 
-/// Makes a service; ``restart`` lets it take effect.
+/// Makes a service; ``restart`` activates it.
 ///
 /// CLI Example:
 ///
@@ -126,7 +126,7 @@ fn new_service(ctx: &Context, name: String, #[default(true)] restart: bool) -> R
     managed(ctx, &format!("--new-service={name} --permanent"), restart)
 }
 
-/// Takes a service away; ``restart`` lets that take effect.
+/// Deletes a service; ``restart`` activates that.
 ///
 /// CLI Example:
 ///
@@ -138,7 +138,7 @@ fn delete_service(ctx: &Context, name: String, #[default(true)] restart: bool) -
     managed(ctx, &format!("--delete-service={name} --permanent"), restart)
 }
 
-/// Sets the zone of what belongs to no other.
+/// Sets the default zone.
 ///
 /// CLI Example:
 ///

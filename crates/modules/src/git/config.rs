@@ -84,7 +84,7 @@ fn config_get(
     }
 }
 
-/// Returns the options whose names, and values if wanted, fit patterns; each with all its values.
+/// Returns the options whose names and, if given, values match patterns; each with all its values.
 ///
 /// CLI Example:
 ///
@@ -156,7 +156,7 @@ fn config_set(
     Ok(place.values(ctx, &who, &key)?.map(Value::from).unwrap_or_default())
 }
 
-/// Takes an option away, or those of its values that fit a pattern; returns True.
+/// Removes an option, or those of its values that match a pattern; returns True.
 ///
 /// CLI Example:
 ///

@@ -130,7 +130,7 @@ fn checkout(
     git.at(&cwd).merged().text()
 }
 
-/// Commits what is in the index, or a file alone, and returns what git says.
+/// Commits the index, or a file alone, and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -390,7 +390,7 @@ fn submodule(
     git.at(&cwd).identity(identity, &saltenv).text()
 }
 
-/// Returns what a symbolic ref points to, or sets or deletes it.
+/// Returns the target of a symbolic ref, or sets or deletes it.
 ///
 /// CLI Example:
 ///

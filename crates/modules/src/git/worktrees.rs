@@ -42,7 +42,7 @@ fn belongs_elsewhere(ctx: &Context, who: &Who, cwd: &str) -> Result<bool> {
     Ok(path.is_some_and(|(_, path)| Path::new(path.trim()).is_absolute()))
 }
 
-/// Says whether a directory is a further checkout of a repository, made with ``git worktree``.
+/// Returns whether a directory is an additional checkout of a repository, made with ``git worktree``.
 ///
 /// CLI Example:
 ///
@@ -62,7 +62,7 @@ fn is_worktree(
     belongs_elsewhere(ctx, &who, &cwd)
 }
 
-/// Returns the checkouts of a repository: those whose directory is there, with ``stale=True`` those without, with
+/// Returns the checkouts of a repository: those whose directory exists, with ``stale=True`` those without one, with
 /// ``all=True`` both.
 ///
 /// CLI Example:

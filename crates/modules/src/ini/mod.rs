@@ -129,7 +129,7 @@ fn get_option(
     Ok(found.map(Entry::to_value).unwrap_or_default())
 }
 
-/// Takes an option away and returns its value; None if there was none.
+/// Removes an option and returns its value; None if there was none.
 ///
 /// CLI Example:
 ///
@@ -186,7 +186,7 @@ fn not_a_section(name: &Value) -> Error {
     Error::Other(format!("'{name}' is an option, not a section"))
 }
 
-/// Takes a section away and returns its options; None if there was none.
+/// Removes a section and returns its options; None if there was none.
 ///
 /// CLI Example:
 ///

@@ -55,7 +55,7 @@ fn is_there(ctx: &Context, table: &str, chain: &str, rule: &str, family: &str) -
     Ok(!code.truthy())
 }
 
-/// Says whether a chain has a rule.
+/// Returns whether a chain has a rule.
 ///
 /// CLI Example:
 ///
@@ -75,7 +75,7 @@ fn check(
     is_there(ctx, &table, &chain, &rule, &family).map(Value::from)
 }
 
-/// Says whether a table has a chain.
+/// Returns whether a table has a chain.
 ///
 /// CLI Example:
 ///
@@ -95,7 +95,7 @@ fn check_chain(
     Ok(text.contains(&format!(":{chain} ")).into())
 }
 
-/// Makes a chain; returns True, or what the program complains about.
+/// Makes a chain; returns True, or the error message of the program.
 ///
 /// CLI Example:
 ///
@@ -115,7 +115,7 @@ fn new_chain(
     }
 }
 
-/// Takes a chain away; returns True, or what the program complains about.
+/// Deletes a chain; returns True, or the error message of the program.
 ///
 /// CLI Example:
 ///
@@ -135,7 +135,7 @@ fn delete_chain(
     }
 }
 
-/// Adds a rule at the end of a chain that does not have it. Says whether it was added.
+/// Adds a rule at the end of a chain that does not have it. Returns whether it was added.
 ///
 /// CLI Example:
 ///
@@ -172,8 +172,8 @@ fn from_the_end(rules: &Map, table: &str, chain: &str, position: i64) -> Result<
     Ok(if place == 0 { 1 } else { place })
 }
 
-/// Puts a rule into a chain that does not have it; a negative position counts from the end. Returns what the program
-/// complains about, or False.
+/// Inserts a rule into a chain that does not have it; a negative position counts from the end. Returns the error
+/// message of the program, or False.
 ///
 /// CLI Example:
 ///
@@ -206,7 +206,7 @@ fn insert(
     Ok(call_for_text(ctx, "cmd.run_stderr", &line)?.into())
 }
 
-/// Takes a rule out of a chain, named by itself or its position. Returns what the program complains about.
+/// Deletes a rule from a chain, given by the rule or its position. Returns the error message of the program.
 ///
 /// CLI Example:
 ///
@@ -235,7 +235,7 @@ fn delete(
     change(ctx, &family, &table, &format!("-D {chain} {rule}"))
 }
 
-/// Takes all rules out of a chain, or out of all chains of a table. Returns what the program complains about.
+/// Deletes all rules of a chain, or of all chains of a table. Returns the error message of the program.
 ///
 /// CLI Example:
 ///

@@ -197,8 +197,8 @@ fn filtered(text: &str, filters: &Value) -> String {
     text.split_inclusive('\n').filter(|line| !compiled.iter().any(|pattern| pattern.is_match(line))).collect()
 }
 
-/// Writes the rules that are in force to a file; without one, to the file that is loaded at each start. Lines that fit
-/// a pattern of option ``iptables.save_filters`` are left out.
+/// Writes the active rules to a file; by default to the file that is loaded at boot. Lines that match a pattern of the
+/// option ``iptables.save_filters`` are left out.
 ///
 /// CLI Example:
 ///

@@ -157,7 +157,7 @@ pub(crate) fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Res
     Ok(map! { "errors" => errors, "packages" => found })
 }
 
-/// Returns the package a file belongs to; for several a map.
+/// Returns the package that owns a file; for several a map.
 ///
 /// CLI Example:
 ///
@@ -253,7 +253,7 @@ fn verified(line: &str) -> Option<(String, Map)> {
 /// The words of `modified` for the positions of a line.
 const CHANGES: [&str; 9] = ["size", "mode", "checksum", "device", "symlink", "owner", "group", "time", "capabilities"];
 
-/// Returns files that were changed, with what was; ``size=True`` and so on choose among them.
+/// Returns modified files with their differences; ``size=True`` and similar arguments select the checks.
 ///
 /// CLI Example:
 ///

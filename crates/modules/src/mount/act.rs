@@ -70,7 +70,7 @@ fn only_mount(util: &str) -> Result<()> {
     }
 }
 
-/// Mounts a device at a place, which is made on demand. Returns True, or what the program complained about.
+/// Mounts a device at a place, which is made on demand. Returns True, or the error message of the program.
 ///
 /// CLI Example:
 ///
@@ -126,7 +126,7 @@ fn remount(
     run(ctx, line, wish.user.as_deref())
 }
 
-/// Unmounts what is mounted at a place. Returns True, or what the program complained about.
+/// Unmounts a place. Returns True, or the error message of the program.
 ///
 /// CLI Example:
 ///
@@ -153,7 +153,7 @@ fn umount(
     run(ctx, line, user.as_deref())
 }
 
-/// Says whether a program mounts file systems through FUSE.
+/// Returns whether a program mounts file systems through FUSE.
 ///
 /// CLI Example:
 ///
@@ -193,7 +193,7 @@ fn swapon(ctx: &Context, name: String, #[default(Value::Null)] priority: Value) 
     Ok(found(&call_for_map(ctx, "mount.swaps")?, true).unwrap_or_default())
 }
 
-/// Switches a swap space off. Says whether it is off; None if it was.
+/// Switches a swap space off. Returns whether it is off; None if it was.
 ///
 /// CLI Example:
 ///

@@ -34,7 +34,7 @@ fn write(path: &Path, cache: Map) -> Result<()> {
     })
 }
 
-/// Returns what is remembered of a place.
+/// Returns the cached mount of a place.
 ///
 /// CLI Example:
 ///
@@ -51,7 +51,7 @@ fn read_mount_cache(ctx: &Context, name: String) -> Result<Value> {
     })
 }
 
-/// Remembers what is mounted at a place; returns True.
+/// Caches the mount of a place; returns True.
 ///
 /// CLI Example:
 ///

@@ -144,7 +144,7 @@ fn criteria(match_on: &Value, fstype: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Takes a file system out of the table; returns True.
+/// Removes a file system from the table; returns True.
 ///
 /// CLI Example:
 ///

@@ -115,7 +115,7 @@ fn mountinfo_line(line: &str, devices: &Map) -> Option<(String, Map)> {
     Some(((*first.get(4)?).to_owned(), entry))
 }
 
-/// Returns what is mounted, by where, with ``extended`` in more detail.
+/// Returns the mounts, by place, with ``extended`` in more detail.
 ///
 /// CLI Example:
 ///
@@ -219,7 +219,7 @@ fn get_mount_from_path(ctx: &Context, path: String) -> Result<String> {
     Ok(ctx.blocking(move || mount_point(&path)))
 }
 
-/// Says whether something is mounted at a place.
+/// Returns whether something is mounted at a place.
 ///
 /// CLI Example:
 ///

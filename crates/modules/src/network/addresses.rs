@@ -207,7 +207,7 @@ pub fn iphexval(ip: String) -> Result<String> {
     Ok(format!("{:08X}", u32::from(ip)))
 }
 
-/// Says whether an address leads to the machine itself.
+/// Returns whether an address is a loopback address.
 ///
 /// CLI Example:
 ///
@@ -219,7 +219,7 @@ pub fn is_loopback(ip_addr: String) -> Result<bool> {
     Ok(parsed(&ip_addr)?.is_loopback())
 }
 
-/// Says whether an address is of no use outside.
+/// Returns whether an address is private.
 ///
 /// CLI Example:
 ///

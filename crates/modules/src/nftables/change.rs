@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use super::look::{chain_entry, handle, rule_there, ruleset};
 use super::{Place, answer, family_name, is_so, run};
 
-/// Makes a table. Says whether it worked.
+/// Makes a table. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -27,7 +27,7 @@ fn new_table(ctx: &Context, table: String, #[default("ipv4")] family: String) ->
     Ok(answer(worked, format!("Table {table} in family {family} {word}")))
 }
 
-/// Deletes a table. Says whether it worked.
+/// Deletes a table. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -47,7 +47,7 @@ fn delete_table(ctx: &Context, table: String, #[default("ipv4")] family: String)
     Ok(answer(worked, format!("Table {table} in family {family} {word}")))
 }
 
-/// Makes a chain; a base chain needs ``table_type``, ``hook`` and ``priority``. Says whether it worked.
+/// Makes a chain; a base chain needs ``table_type``, ``hook`` and ``priority``. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -92,7 +92,7 @@ fn new_chain(
     Ok(answer(worked, said(if worked { "created" } else { "could not be created" })))
 }
 
-/// Deletes a chain. Says whether it worked.
+/// Deletes a chain. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -142,7 +142,7 @@ fn add(ctx: &Context, place: &Place, rule: Option<String>, how: impl Fn(&Place, 
     })
 }
 
-/// Adds a rule at the end of a chain. Says whether it was added.
+/// Adds a rule at the end of a chain. Returns whether it was added.
 ///
 /// CLI Example:
 ///
@@ -161,7 +161,7 @@ fn append(
     add(ctx, &Place::new(table, chain, family)?, rule, how)
 }
 
-/// Puts a rule into a chain, at its start or in front of a position. Says whether it was added.
+/// Inserts a rule into a chain, at its start or in front of a position. Returns whether it was added.
 ///
 /// CLI Example:
 ///
@@ -186,7 +186,7 @@ fn insert(
     add(ctx, &Place::new(table, chain, family)?, rule, how)
 }
 
-/// Deletes a rule from a chain, named by itself or its handle (``position``). Says whether it worked.
+/// Deletes a rule from a chain, given by the rule or its handle (``position``). Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -235,7 +235,7 @@ fn delete(
     })
 }
 
-/// Deletes all rules of a chain, or of a table. Says whether it worked.
+/// Deletes all rules of a chain, or of a table. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -271,7 +271,7 @@ fn flush(
     })
 }
 
-/// Sets what becomes of packets that no rule of a base chain is about. Says whether it worked.
+/// Sets the policy of a base chain, which applies to packets that match no rule. Returns whether it worked.
 ///
 /// CLI Example:
 ///

@@ -167,7 +167,7 @@ fn save(ctx: &Context, filename: Option<String>, #[default("ipv4")] family: Stri
     Ok(rules)
 }
 
-/// Says whether there is a table.
+/// Returns whether there is a table.
 ///
 /// CLI Example:
 ///
@@ -179,7 +179,7 @@ fn check_table(ctx: &Context, table: Option<String>, #[default("ipv4")] family: 
     Place::new(table.unwrap_or_default(), None, family)?.table_there(ctx)
 }
 
-/// Says whether a table has a chain.
+/// Returns whether a table has a chain.
 ///
 /// CLI Example:
 ///
@@ -196,7 +196,7 @@ fn check_chain(
     Place::new(table, chain, family)?.chain_there(ctx)
 }
 
-/// Says whether a chain has a rule.
+/// Returns whether a chain has a rule.
 pub(super) fn rule_there(ctx: &Context, place: &Place, rule: Option<&str>) -> Result<Map> {
     let Place { table, chain, family, .. } = place;
     if chain.is_empty() {
@@ -213,7 +213,7 @@ pub(super) fn rule_there(ctx: &Context, place: &Place, rule: Option<&str>) -> Re
     Ok(answer(there, format!("Rule {rule} in chain {chain} in table {table} in family {family} {word}")))
 }
 
-/// Says whether a chain has a rule.
+/// Returns whether a chain has a rule.
 ///
 /// CLI Example:
 ///

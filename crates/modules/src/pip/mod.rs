@@ -297,7 +297,7 @@ fn list_upgrades(
     Place::of(bin_env, user, cwd, Value::Null).upgrades(ctx)
 }
 
-/// Says whether a package is installed.
+/// Returns whether a package is installed.
 ///
 /// CLI Example:
 ///
@@ -316,7 +316,7 @@ fn is_installed(
     Ok(pkgname.as_str().is_some_and(|name| installed.contains_key(&normal_name(name))))
 }
 
-/// Says whether there is a newer version of a package.
+/// Returns whether there is a newer version of a package.
 ///
 /// CLI Example:
 ///

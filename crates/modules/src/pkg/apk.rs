@@ -387,7 +387,7 @@ fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> 
     Ok(map! { "errors" => Vec::<String>::new(), "packages" => found }.into())
 }
 
-/// Returns the packages files belong to.
+/// Returns the packages that own files.
 ///
 /// CLI Example:
 ///

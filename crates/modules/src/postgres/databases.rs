@@ -30,7 +30,7 @@ fn db_list(
     Ok(by_name(server.query(ctx, query)?, "Name"))
 }
 
-/// Says whether a database exists.
+/// Returns whether a database exists.
 ///
 /// CLI Example:
 ///
@@ -53,7 +53,7 @@ fn db_exists(
     Ok(all?.contains_key(&name))
 }
 
-/// Makes a database, and says whether it was made.
+/// Makes a database, and returns whether it was made.
 ///
 /// CLI Example:
 ///
@@ -93,7 +93,7 @@ fn db_create(
     server.run(ctx, &format!("CREATE DATABASE {}{with}{}", identifier(&name), options.concat()))
 }
 
-/// Gives a database another owner or tablespace; with ``owner_recurse`` the owner gets all that is in it, too.
+/// Changes the owner or tablespace of a database; with ``owner_recurse`` the owner of all objects in it, too.
 ///
 /// CLI Example:
 ///

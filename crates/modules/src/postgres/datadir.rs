@@ -11,7 +11,7 @@ fn exists(folder: &str) -> bool {
     ["PG_VERSION", "postgresql.conf"].iter().all(|name| Path::new(folder).join(name).is_file())
 }
 
-/// Says whether a directory has the data of a server.
+/// Returns whether a directory has the data of a server.
 ///
 /// CLI Example:
 ///

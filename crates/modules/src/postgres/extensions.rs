@@ -95,7 +95,7 @@ fn installed_extensions(
     installed(ctx, &server)
 }
 
-/// Returns what is known about an extension that can be installed.
+/// Returns information about an available extension.
 ///
 /// CLI Example:
 ///
@@ -117,7 +117,7 @@ fn get_available_extension(
     Ok(available(ctx, &server)?.get(&name).cloned().unwrap_or_default())
 }
 
-/// Returns what is known about an installed extension.
+/// Returns information about an installed extension.
 ///
 /// CLI Example:
 ///
@@ -139,7 +139,7 @@ fn get_installed_extension(
     Ok(installed(ctx, &server)?.get(&name).cloned().unwrap_or_default())
 }
 
-/// Says whether an extension can be installed; large and small letters are the same.
+/// Returns whether an extension is available; case is ignored.
 ///
 /// CLI Example:
 ///
@@ -162,7 +162,7 @@ fn is_available_extension(
     Ok(available(ctx, &server)?.text_keys().any(|known| known.to_lowercase() == name))
 }
 
-/// Says whether an extension is installed.
+/// Returns whether an extension is installed.
 ///
 /// CLI Example:
 ///
@@ -208,7 +208,7 @@ fn create_metadata(
     metadata(ctx, &server, &name, ext_version.as_deref(), schema.as_deref())
 }
 
-/// Removes an extension, by default with what needs it, and says whether it is gone.
+/// Removes an extension, by default with its dependents, and returns whether it is gone.
 ///
 /// CLI Example:
 ///
@@ -245,7 +245,7 @@ fn drop_extension(
     Ok(!installed(ctx, &server)?.contains_key(&name))
 }
 
-/// Installs an extension, or brings it to a version or into a schema; says whether it is so now.
+/// Installs an extension, or changes its version or schema; returns whether it is in the wanted state now.
 ///
 /// CLI Example:
 ///

@@ -31,7 +31,7 @@ fn language_list(
     list(ctx, &server)
 }
 
-/// Says whether a database has a language.
+/// Returns whether a database has a language.
 ///
 /// CLI Example:
 ///
@@ -53,7 +53,7 @@ fn language_exists(
     Ok(list(ctx, &server)?.contains_key(&name))
 }
 
-/// Adds a language to a database, and says whether it was added.
+/// Adds a language to a database, and returns whether it was added.
 ///
 /// CLI Example:
 ///
@@ -80,7 +80,7 @@ fn language_create(
     server.run(ctx, &format!("CREATE LANGUAGE {name}"))
 }
 
-/// Removes a language from a database, and says whether it was removed.
+/// Removes a language from a database, and returns whether it was removed.
 ///
 /// CLI Example:
 ///

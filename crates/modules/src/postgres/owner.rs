@@ -46,7 +46,8 @@ pub(super) fn give(ctx: &Context, server: &Server, dbname: &str, owner: &str) ->
     server.script(ctx, &script)
 }
 
-/// Gives a database and its schemas, tables, views, functions and sequences to a user, and returns what the program says.
+/// Changes the owner of a database and its schemas, tables, views, functions and sequences, and returns the output of
+/// the program.
 ///
 /// CLI Example:
 ///

@@ -48,8 +48,8 @@ fn privileges_list(
     listed(ctx, &server, &object)
 }
 
-/// Says whether a role has privileges, separated by commas, on an object; with ``grant_option`` whether it may grant all there
-/// are.
+/// Returns whether a role has privileges, separated by commas, on an object; with ``grant_option`` whether it may grant
+/// all of them.
 ///
 /// CLI Example:
 ///
@@ -77,8 +77,9 @@ fn has_privileges(
     has(ctx, &server, &name, &wanted, grant_option.unwrap_or(false))
 }
 
-/// Grants privileges, separated by commas, on an object to a role, and says whether it was done; what a role has already is
-/// not granted again. The object ``ALL`` means all tables, sequences or functions of the schema ``prepend``.
+/// Grants privileges, separated by commas, on an object to a role, and returns whether it worked. Privileges that the
+/// role has already are not granted again. The object ``ALL`` means all tables, sequences or functions of the schema
+/// ``prepend``.
 ///
 /// CLI Example:
 ///
@@ -111,8 +112,8 @@ fn privileges_grant(
     server.run(ctx, &wanted.grant(&identifier(&name), grant))
 }
 
-/// Takes privileges, separated by commas, on an object from a role, and says whether it was done; what a role does not have is
-/// not taken.
+/// Revokes privileges, separated by commas, on an object from a role, and returns whether it worked. Privileges that
+/// the role does not have are not revoked.
 ///
 /// CLI Example:
 ///

@@ -192,7 +192,7 @@ impl Wish {
     }
 }
 
-/// Makes a role, and says whether it was made.
+/// Makes a role, and returns whether it was made.
 pub(super) fn create(ctx: &Context, server: &Server, name: &str, kind: Kind, wish: &Wish) -> Result<bool> {
     if get(ctx, server, name)?.is_some() {
         tracing::info!("the role '{name}' already exists");
@@ -202,7 +202,7 @@ pub(super) fn create(ctx: &Context, server: &Server, name: &str, kind: Kind, wis
     wish.carry_out(ctx, server, &format!("CREATE ROLE {} WITH {clauses}{grants}", identifier(name)))
 }
 
-/// Changes a role, and says whether it was changed.
+/// Changes a role, and returns whether it was changed.
 pub(super) fn update(ctx: &Context, server: &Server, name: &str, wish: &Wish) -> Result<bool> {
     let Some(known) = get(ctx, server, name)? else {
         tracing::info!("there is no role '{name}'");
@@ -212,7 +212,7 @@ pub(super) fn update(ctx: &Context, server: &Server, name: &str, wish: &Wish) ->
     wish.carry_out(ctx, server, &format!("ALTER ROLE {} WITH {clauses}{grants}", identifier(name)))
 }
 
-/// Removes a role, and says whether it is gone.
+/// Removes a role, and returns whether it is gone.
 pub(super) fn remove(ctx: &Context, server: &Server, name: &str) -> Result<bool> {
     if get(ctx, server, name)?.is_none() {
         tracing::info!("there is no role '{name}'");

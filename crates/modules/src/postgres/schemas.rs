@@ -47,7 +47,7 @@ fn schema_list(
     list(ctx, &server)
 }
 
-/// Returns what is known about a schema.
+/// Returns information about a schema.
 ///
 /// CLI Example:
 ///
@@ -76,7 +76,7 @@ fn schema_get(
     Ok(list(ctx, &server)?.get(&name).cloned().unwrap_or_default())
 }
 
-/// Says whether a schema exists.
+/// Returns whether a schema exists.
 ///
 /// CLI Example:
 ///

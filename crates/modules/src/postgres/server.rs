@@ -101,7 +101,7 @@ impl Server {
         Ok(said)
     }
 
-    /// Runs a statement, and says whether it did what it was to do.
+    /// Runs a statement, and returns whether it did what it was to do.
     pub fn run(&self, ctx: &Context, statement: &str) -> Result<bool> {
         Ok(succeeded(&self.psql(ctx, &["-c", statement])?))
     }

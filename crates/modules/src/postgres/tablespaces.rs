@@ -32,7 +32,7 @@ fn tablespace_list(
     Ok(by_name(rows.into_iter().filter_map(Value::into_map).collect(), "Name"))
 }
 
-/// Says whether a tablespace exists.
+/// Returns whether a tablespace exists.
 ///
 /// CLI Example:
 ///
@@ -63,7 +63,7 @@ fn tablespace_exists(
     Ok(all?.contains_key(&name))
 }
 
-/// Makes a tablespace in a directory, and says whether it was made.
+/// Makes a tablespace in a directory, and returns whether it was made.
 ///
 /// CLI Example:
 ///
@@ -139,7 +139,7 @@ fn tablespace_alter(
     Ok(true)
 }
 
-/// Removes a tablespace, and says whether it was removed.
+/// Removes a tablespace, and returns whether it was removed.
 ///
 /// CLI Example:
 ///

@@ -30,7 +30,7 @@ fn user_list(
     Ok(list(ctx, &server, return_password)?.map_or(false.into(), Value::from))
 }
 
-/// Returns what is known about a role, with ``return_password`` also the digest of its password; None if there is none.
+/// Returns information about a role, with ``return_password`` also the digest of its password; None if there is none.
 ///
 /// CLI Example:
 ///
@@ -55,7 +55,7 @@ fn role_get(
     Ok(all.and_then(|all| all.get(&name).cloned()).unwrap_or_default())
 }
 
-/// Says whether a role exists.
+/// Returns whether a role exists.
 ///
 /// CLI Example:
 ///
@@ -125,7 +125,7 @@ fn user_create(
     create(ctx, &server, &username, Kind::User, &wish)
 }
 
-/// Changes a user, and says whether it was changed.
+/// Changes a user, and returns whether it was changed.
 ///
 /// CLI Example:
 ///
@@ -238,7 +238,7 @@ fn group_create(
     create(ctx, &server, &groupname, Kind::Group, &wish)
 }
 
-/// Changes a group, and says whether it was changed.
+/// Changes a group, and returns whether it was changed.
 ///
 /// CLI Example:
 ///

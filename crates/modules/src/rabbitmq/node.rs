@@ -30,7 +30,7 @@ fn cluster_status(ctx: &Context, runas: Option<String>) -> Result<String> {
     control(ctx, ["cluster_status"], &runas)?.output()
 }
 
-/// Joins the cluster of another node, which ``user`` and ``host`` name; stops the broker for it. Returns what was printed.
+/// Joins the cluster of another node, which ``user`` and ``host`` name; stops the broker for it. Returns the output.
 ///
 /// CLI Example:
 ///
@@ -83,7 +83,7 @@ fn start_app(ctx: &Context, runas: Option<String>) -> Result<String> {
     control(ctx, ["start_app"], &runas)?.output()
 }
 
-/// Makes the node forget all it has.
+/// Resets the node: deletes all its data.
 ///
 /// CLI Example:
 ///
@@ -95,7 +95,7 @@ fn reset(ctx: &Context, runas: Option<String>) -> Result<String> {
     control(ctx, ["reset"], &runas)?.output()
 }
 
-/// Makes the node forget all it has, whatever state it and its cluster are in.
+/// Resets the node: deletes all its data, whatever state it and its cluster are in.
 ///
 /// CLI Example:
 ///

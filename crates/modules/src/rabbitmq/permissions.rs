@@ -6,8 +6,8 @@ use value::Map;
 use super::answer;
 use super::tool::control;
 
-/// Says which resources of a virtual host a user may configure, write and read, as patterns of their names. Returns what was
-/// printed.
+/// Sets which resources of a virtual host a user may configure, write and read, as patterns of their names. Returns the
+/// output.
 ///
 /// CLI Example:
 ///
@@ -42,7 +42,7 @@ fn list_permissions(ctx: &Context, vhost: String, runas: Option<String>) -> Resu
     answer::keyed(&said.stdout, "user")
 }
 
-/// Returns what a user may do, by virtual host.
+/// Returns the permissions of a user, by virtual host.
 ///
 /// CLI Example:
 ///

@@ -55,7 +55,7 @@ fn list_enabled_plugins(ctx: &Context, runas: Option<String>) -> Result<Vec<Stri
     enabled(ctx, &runas)
 }
 
-/// Says whether a plug-in is enabled.
+/// Returns whether a plug-in is enabled.
 ///
 /// CLI Example:
 ///
@@ -67,7 +67,7 @@ fn plugin_is_enabled(ctx: &Context, name: String, runas: Option<String>) -> Resu
     Ok(enabled(ctx, &runas)?.contains(&name))
 }
 
-/// Enables a plug-in, and returns what was printed.
+/// Enables a plug-in, and returns the output.
 ///
 /// CLI Example:
 ///
@@ -79,7 +79,7 @@ fn enable_plugin(ctx: &Context, name: String, runas: Option<String>) -> Result<M
     plugins(ctx, ["enable", &name], &runas)?.under("Enabled")
 }
 
-/// Disables a plug-in, and returns what was printed.
+/// Disables a plug-in, and returns the output.
 ///
 /// CLI Example:
 ///

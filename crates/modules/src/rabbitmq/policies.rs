@@ -65,7 +65,7 @@ fn list_policies(ctx: &Context, #[default("/")] vhost: String, runas: Option<Str
     policies(ctx, &vhost, &runas)
 }
 
-/// Sets a policy for all queues and exchanges of a virtual host whose names fit a pattern, and returns what was printed.
+/// Sets a policy for all queues and exchanges of a virtual host whose names match a pattern, and returns the output.
 ///
 /// CLI Example:
 ///
@@ -100,7 +100,7 @@ fn set_policy(
     said.under("Set")
 }
 
-/// Deletes a policy, and returns what was printed.
+/// Deletes a policy, and returns the output.
 ///
 /// CLI Example:
 ///
@@ -114,7 +114,7 @@ fn delete_policy(ctx: &Context, vhost: String, name: String, runas: Option<Strin
     said.under("Deleted")
 }
 
-/// Says whether a virtual host has a policy of this name.
+/// Returns whether a virtual host has a policy of this name.
 ///
 /// CLI Example:
 ///

@@ -37,7 +37,7 @@ fn list_upstreams(ctx: &Context, runas: Option<String>) -> Result<Map> {
     upstreams(ctx, &runas)
 }
 
-/// Says whether there is an upstream of this name.
+/// Returns whether there is an upstream of this name.
 ///
 /// CLI Example:
 ///

@@ -25,7 +25,7 @@ fn list_users(ctx: &Context, runas: Option<String>) -> Result<Map> {
     users(ctx, &runas)
 }
 
-/// Says whether there is a user of this name.
+/// Returns whether there is a user of this name.
 ///
 /// CLI Example:
 ///
@@ -73,7 +73,7 @@ fn deleted(ctx: &Context, name: &str, runas: &Option<String>) -> Result<Map> {
     control(ctx, ["delete_user", name], runas)?.under("Deleted")
 }
 
-/// Deletes a user, and returns what was printed.
+/// Deletes a user, and returns the output.
 ///
 /// CLI Example:
 ///
@@ -85,7 +85,7 @@ fn delete_user(ctx: &Context, name: String, runas: Option<String>) -> Result<Map
     deleted(ctx, &name, &runas)
 }
 
-/// Gives a user another password, and returns what was printed.
+/// Changes the password of a user, and returns the output.
 ///
 /// CLI Example:
 ///
@@ -97,7 +97,7 @@ fn change_password(ctx: &Context, name: String, password: String, runas: Option<
     password::control(ctx, "change_password", &name, &password, &runas)?.under("Password Changed")
 }
 
-/// Takes a user's password away, and returns what was printed.
+/// Removes the password of a user, and returns the output.
 ///
 /// CLI Example:
 ///
@@ -109,7 +109,7 @@ fn clear_password(ctx: &Context, name: String, runas: Option<String>) -> Result<
     cleared(ctx, &name, &runas)
 }
 
-/// Says whether a password is that of a user.
+/// Returns whether a user has this password.
 ///
 /// CLI Example:
 ///
@@ -142,7 +142,7 @@ fn can_authenticate(status: &str) -> bool {
     version.and_then(numbers).is_some_and(|numbers| numbers.len() >= 3 && numbers >= vec![3, 5, 7])
 }
 
-/// Gives a user tags in place of those it has, and returns what was printed.
+/// Replaces the tags of a user, and returns the output.
 ///
 /// CLI Example:
 ///

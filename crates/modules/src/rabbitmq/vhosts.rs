@@ -22,7 +22,7 @@ fn list_vhosts(ctx: &Context, runas: Option<String>) -> Result<Vec<String>> {
     vhosts(ctx, &runas)
 }
 
-/// Says whether there is a virtual host of this name.
+/// Returns whether there is a virtual host of this name.
 ///
 /// CLI Example:
 ///
@@ -34,7 +34,7 @@ fn vhost_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<bo
     Ok(vhosts(ctx, &runas)?.contains(&name))
 }
 
-/// Adds a virtual host, and returns what was printed.
+/// Adds a virtual host, and returns the output.
 ///
 /// CLI Example:
 ///
@@ -46,7 +46,7 @@ fn add_vhost(ctx: &Context, vhost: String, runas: Option<String>) -> Result<Map>
     control(ctx, ["add_vhost", &vhost], &runas)?.under("Added")
 }
 
-/// Deletes a virtual host, and returns what was printed.
+/// Deletes a virtual host, and returns the output.
 ///
 /// CLI Example:
 ///

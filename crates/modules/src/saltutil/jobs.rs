@@ -26,7 +26,7 @@ pub fn running(ctx: &Context) -> Result<Vec<Map>> {
     Ok(others(ctx).into_iter().map(|job| job.load).collect())
 }
 
-/// Returns the running jobs whose function fits a glob.
+/// Returns the running jobs whose function matches a glob.
 ///
 /// CLI Example:
 ///
@@ -81,7 +81,7 @@ fn waiting(cachedir: &Path, jid: &str) -> Option<Map> {
     None
 }
 
-/// Returns what a job returned, from the minion's job cache (option ``cache_jobs``).
+/// Returns the return of a job, from the minion's job cache (option ``cache_jobs``).
 ///
 /// CLI Example:
 ///
@@ -111,7 +111,7 @@ pub fn find_cached_job(ctx: &Context, jid: String) -> Result<Value> {
     }
 }
 
-/// Sends a signal to what a job runs. The job itself ends with signals that end a process.
+/// Sends a signal to the processes of a job. The job itself ends with signals that end a process.
 ///
 /// CLI Example:
 ///

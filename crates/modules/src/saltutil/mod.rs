@@ -307,7 +307,7 @@ fn clear_job_cache(ctx: &Context, #[default(24)] hours: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// Asks every master to forget this minion's key, as far as they allow it.
+/// Asks every master to delete this minion's key, as far as they allow it.
 ///
 /// CLI Example:
 ///

@@ -120,7 +120,7 @@ fn module_name(inside: &Path) -> String {
     parts.join(".")
 }
 
-/// Copies a file that is new or different, and says whether it was.
+/// Copies a file that is new or different, and returns whether it was.
 fn bring(from: &Path, to: &Path) -> Result<bool> {
     let content = std::fs::read(from).map_err(|error| Error::io("read", from, &error))?;
     // An untouched file keeps its times, and is not reported.

@@ -232,7 +232,7 @@ fn modify(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     })
 }
 
-/// Lets a job run at its times.
+/// Enables a job.
 ///
 /// CLI Example:
 ///
@@ -280,7 +280,7 @@ fn switch_job(ctx: &Context, name: &str, kwargs: &Map, on: bool, test: bool) -> 
     })
 }
 
-/// Lets all jobs run at their times.
+/// Enables all jobs.
 ///
 /// CLI Example:
 ///

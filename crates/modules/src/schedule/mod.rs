@@ -214,7 +214,7 @@ fn list(
     Ok(yaml::dump(&map! { "schedule" => jobs }.into(), Flow::Block).into())
 }
 
-/// Returns a job, or without a name whether jobs are run at all.
+/// Returns a job, or without a name whether the schedule is enabled.
 ///
 /// CLI Example:
 ///
@@ -231,7 +231,7 @@ fn is_enabled(ctx: &Context, name: Option<String>) -> Result<Value> {
     })
 }
 
-/// Returns what is known of a job: its definition, when it runs next, when it ran, why it was passed over.
+/// Returns information about a job: its definition, its next run, its last run, the reason why it was skipped.
 ///
 /// CLI Example:
 ///
@@ -268,7 +268,7 @@ fn save(ctx: &Context, kwargs: exec::KwArgs) -> Result<Map> {
     Ok(map! { "comment" => comment, "result" => answer.is_some() })
 }
 
-/// Loads the jobs of the pillar and of the file ``schedule.conf`` beside the files of ``default_include`` again.
+/// Reloads the jobs of the pillar and of the file ``schedule.conf`` in the directory of ``default_include``.
 ///
 /// CLI Example:
 ///

@@ -48,7 +48,7 @@ fn entry(all: &Map, name: &str) -> Value {
     all.get(name).cloned().unwrap_or_else(|| Map::new().into())
 }
 
-/// Returns what is known about a boolean.
+/// Returns information about a boolean.
 ///
 /// CLI Example:
 ///
@@ -60,7 +60,7 @@ fn getsebool(ctx: &Context, boolean: String) -> Result<Value> {
     Ok(entry(&all_booleans(ctx)?, &boolean))
 }
 
-/// Sets a boolean, with ``persist`` for every start. Says whether it worked.
+/// Sets a boolean, with ``persist`` permanently. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -74,7 +74,7 @@ fn setsebool(ctx: &Context, boolean: Value, value: Value, #[default(false)] pers
     works(ctx, line.into(), map! { "python_shell" => false })
 }
 
-/// Sets several booleans. Says whether it worked.
+/// Sets several booleans. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -101,7 +101,7 @@ fn list_sebool(ctx: &Context) -> Result<Map> {
     all_booleans(ctx)
 }
 
-/// Returns what is known about a module.
+/// Returns information about a module.
 ///
 /// CLI Example:
 ///
@@ -113,7 +113,7 @@ fn getsemod(ctx: &Context, module: String) -> Result<Value> {
     Ok(entry(&all_modules(ctx)?, &module))
 }
 
-/// Switches a module on or off. Says whether it worked.
+/// Enables or disables a module. Returns whether it worked.
 ///
 /// CLI Example:
 ///
@@ -146,7 +146,7 @@ fn install_semod(ctx: &Context, module_path: String) -> Result<bool> {
     works(ctx, format!("semodule --install '{path}'").into(), Map::new())
 }
 
-/// Takes a module away. Says whether it worked.
+/// Removes a module. Returns whether it worked.
 ///
 /// CLI Example:
 ///

@@ -94,7 +94,7 @@ fn get_all(ctx: &Context) -> Result<Map> {
     Ok(listed(ctx)?.into_iter().collect())
 }
 
-/// Says whether there is a service.
+/// Returns whether there is a service.
 ///
 /// CLI Example:
 ///
@@ -106,7 +106,7 @@ fn available(ctx: &Context, name: String) -> Result<bool> {
     Ok(listed(ctx)?.contains_key(&name))
 }
 
-/// Says whether there is no such service.
+/// Returns whether there is no such service.
 ///
 /// CLI Example:
 ///
@@ -195,7 +195,7 @@ fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     Ok(levels.is_empty() || update(ctx, "delete", &name, &levels)?)
 }
 
-/// Says whether a service starts at boot; with ``runlevels`` whether it does in all of them.
+/// Returns whether a service starts at boot; with ``runlevels`` whether it does in all of them.
 ///
 /// CLI Example:
 ///
@@ -208,7 +208,7 @@ fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     Ok(!current.is_empty() && named_runlevels(&kwargs).is_none_or(|wanted| wanted.is_subset(&current)))
 }
 
-/// Says whether a service starts in no runlevel.
+/// Returns whether a service starts in no runlevel.
 ///
 /// CLI Example:
 ///

@@ -177,7 +177,7 @@ fn get_all(ctx: &Context, #[default("")] limit: String) -> Result<Vec<String>> {
     if is_upstart(&limit) { Ok(Vec::new()) } else { all(ctx) }
 }
 
-/// Says whether there is a service.
+/// Returns whether there is a service.
 ///
 /// CLI Example:
 ///
@@ -193,7 +193,7 @@ fn available(ctx: &Context, name: String, #[default("")] limit: String) -> Resul
     }
 }
 
-/// Says whether there is no such service.
+/// Returns whether there is no such service.
 ///
 /// CLI Example:
 ///
@@ -246,7 +246,7 @@ fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     chkconfig(ctx, &name, "off")
 }
 
-/// Makes chkconfig forget a service.
+/// Removes a service from chkconfig.
 ///
 /// CLI Example:
 ///
@@ -259,7 +259,7 @@ fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     Ok(is_known(ctx, &name)? && succeeds(ctx, &["/sbin/chkconfig", "--del", &name])?)
 }
 
-/// Says whether a service starts in the current runlevel.
+/// Returns whether a service starts in the current runlevel.
 ///
 /// CLI Example:
 ///
@@ -272,7 +272,7 @@ fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     starts(ctx, &name, None)
 }
 
-/// Says whether a service does not start in the current runlevel.
+/// Returns whether a service does not start in the current runlevel.
 ///
 /// CLI Example:
 ///

@@ -53,7 +53,7 @@ macro_rules! run_scripts {
             script(ctx, &name, "reload")
         }
 
-        /// Says whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
+        /// Returns whether a service runs; for a pattern a map. With ``sig`` whether processes of that name run.
         ///
         /// CLI Example:
         ///

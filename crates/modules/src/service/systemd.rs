@@ -251,7 +251,7 @@ fn succeed(said: Outcome) -> Result<bool> {
     if said.retcode == Some(0) { Ok(true) } else { Err(Error::execution(without_scope(&said.stderr))) }
 }
 
-/// Says whether there is a service of a name.
+/// Returns whether there is a service of a name.
 ///
 /// CLI Example:
 ///
@@ -288,7 +288,7 @@ fn disable(
     Ok(call.run(ctx, &["disable"], Some(&name))?.retcode == Some(0))
 }
 
-/// Says whether a service does not start with the system.
+/// Returns whether a service does not start at boot.
 ///
 /// CLI Example:
 ///
@@ -332,7 +332,7 @@ fn enable(
     succeed(call.run(ctx, &["enable"], Some(&name))?)
 }
 
-/// Says whether a service starts with the system.
+/// Returns whether a service starts at boot.
 ///
 /// CLI Example:
 ///
@@ -529,7 +529,7 @@ fn is_masked(name: &str, runtime: bool, root: Option<&str>) -> bool {
     std::fs::read_link(Path::new(&place).join(unit(name))).is_ok_and(|target| target == Path::new("/dev/null"))
 }
 
-/// Says whether it was made impossible to start a service.
+/// Returns whether a service is masked.
 ///
 /// CLI Example:
 ///
@@ -542,7 +542,7 @@ fn masked(ctx: &Context, name: String, #[default(false)] runtime: bool, root: Op
     Ok(is_masked(&name, runtime, root.as_deref()))
 }
 
-/// Says whether there is no service of a name.
+/// Returns whether there is no service of a name.
 ///
 /// CLI Example:
 ///
@@ -554,8 +554,8 @@ fn missing(ctx: &Context, name: String) -> Result<bool> {
     Ok(!known(ctx, &name)?)
 }
 
-/// Says whether systemd is installed but does not run, as in the building of images: the path of `systemctl` then, None
-/// without one, and False while systemd runs.
+/// Returns whether systemd is installed but does not run, as in the building of images: the path of `systemctl` then,
+/// None without one, and False while systemd runs.
 ///
 /// CLI Example:
 ///
@@ -701,7 +701,7 @@ fn start(
     Control { name: &name, no_block, unmask, unmask_runtime }.run(ctx, "start")
 }
 
-/// Says whether a service runs; for a shell pattern, whether each that matches does.
+/// Returns whether a service runs; for a shell pattern, whether each that matches does.
 ///
 /// CLI Example:
 ///

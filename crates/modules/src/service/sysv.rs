@@ -95,7 +95,7 @@ fn get_all(ctx: &Context) -> Result<Vec<String>> {
     Ok(all(ctx)?.into_iter().collect())
 }
 
-/// Says whether there is a service.
+/// Returns whether there is a service.
 ///
 /// CLI Example:
 ///
@@ -107,7 +107,7 @@ fn available(ctx: &Context, name: String) -> Result<bool> {
     Ok(all(ctx)?.contains(&name))
 }
 
-/// Says whether there is no such service.
+/// Returns whether there is no such service.
 ///
 /// CLI Example:
 ///
@@ -165,7 +165,7 @@ fn disable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     succeeds(ctx, &["update-rc.d", checked(&name)?, "disable"])
 }
 
-/// Says whether a service starts in the current runlevel.
+/// Returns whether a service starts in the current runlevel.
 ///
 /// CLI Example:
 ///
@@ -178,7 +178,7 @@ fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     Ok(starting(ctx)?.contains(&name))
 }
 
-/// Says whether there is a service that does not start in the current runlevel.
+/// Returns whether there is a service that does not start in the current runlevel.
 ///
 /// CLI Example:
 ///

@@ -190,7 +190,7 @@ fn listed(ctx: &Context, function: &str, path: &str, saltenv: &str) -> Result<bo
     Ok(listed.as_list().is_some_and(|all| all.iter().any(|known| known.as_str() == Some(path))))
 }
 
-/// Says whether a file is among those of the file server.
+/// Returns whether the file server has a file.
 ///
 /// CLI Example:
 ///
@@ -202,7 +202,7 @@ fn file_exists(ctx: &Context, path: String, #[default("base")] saltenv: String) 
     listed(ctx, "cp.list_master", &path, &saltenv)
 }
 
-/// Says whether a directory is among those of the file server.
+/// Returns whether the file server has a directory.
 ///
 /// CLI Example:
 ///
@@ -218,7 +218,7 @@ fn is_there(ctx: &Context, path: &str, saltenv: &str) -> Result<bool> {
     Ok(listed(ctx, "cp.list_master", path, saltenv)? || listed(ctx, "cp.list_master_dirs", path, saltenv)?)
 }
 
-/// Says whether a file or directory is among those of the file server.
+/// Returns whether the file server has a file or directory.
 ///
 /// CLI Example:
 ///

@@ -162,7 +162,7 @@ fn remove(ctx: &Context, user: &str, key: &str, config: &str) -> Result<&'static
     }
 }
 
-/// Takes a key away from a user; returns what was done in words.
+/// Removes an authorized key from a user; returns a message.
 ///
 /// CLI Example:
 ///
@@ -181,7 +181,7 @@ fn rm_auth_key(
     remove(ctx, &user, &key, &config).map(str::to_owned)
 }
 
-/// Takes the keys of a file away from a user; returns what was done in words.
+/// Removes the authorized keys of a file from a user; returns a message.
 ///
 /// CLI Example:
 ///

@@ -163,7 +163,7 @@ pub fn fields(entries: &[Map], name: &str, enc: Option<&str>) -> Vec<Value> {
     entries.iter().filter(own).filter_map(|entry| entry.get(name).cloned()).collect()
 }
 
-/// Says whether a private key is encrypted with a passphrase.
+/// Returns whether a private key is encrypted with a passphrase.
 ///
 /// CLI Example:
 ///

@@ -64,7 +64,7 @@ fn none_if_empty(entries: Vec<Map>) -> Value {
     if entries.is_empty() { Value::Null } else { entries.into() }
 }
 
-/// Returns what is known of the keys of a host; nothing if there is nothing.
+/// Returns the known keys of a host; nothing if there are none.
 ///
 /// CLI Example:
 ///

@@ -336,7 +336,7 @@ fn sync(session: &Session, kinds: Option<Value>) {
     }
 }
 
-/// Applies one id of SLS files, and what it requires.
+/// Applies one id of SLS files, and its requisites.
 ///
 /// CLI Example:
 ///

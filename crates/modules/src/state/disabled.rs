@@ -85,7 +85,7 @@ fn change(ctx: &Context, names: Vec<String>, told: Vec<String>) -> Result<Map> {
     Ok(map! { "res" => true, "msg" => told.join("\n") })
 }
 
-/// Returns the states that are turned off.
+/// Returns the disabled states.
 ///
 /// CLI Example:
 ///

@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells what the state sees of the package.
+    /// Returns the view of the package that the state has.
     #[function]
     fn seen(ctx: &Context, name: String) -> Result<Map> {
         let file =

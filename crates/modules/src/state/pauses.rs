@@ -57,7 +57,7 @@ pub fn soft_kill(ctx: &Context, jid: String, state_id: Option<String>) -> Result
     change(ctx, &jid, state_id, "kill", true.into())
 }
 
-/// Lets a paused run go on.
+/// Resumes a paused run.
 ///
 /// CLI Example:
 ///
@@ -81,7 +81,7 @@ pub fn resume(ctx: &Context, jid: String, state_id: Option<String>) -> Result<()
     pauses.write(data).map_err(failed)
 }
 
-/// Returns what is paused, by job.
+/// Returns the paused states, by job.
 ///
 /// CLI Example:
 ///
@@ -116,7 +116,7 @@ pub fn get_pauses(ctx: &Context, jid: Option<Value>) -> Result<Map> {
     Ok(found)
 }
 
-/// Says which runs are at work.
+/// Returns the active runs.
 ///
 /// CLI Example:
 ///

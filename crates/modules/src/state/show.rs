@@ -243,7 +243,7 @@ fn shown_lows(ctx: &Context, mods: Value, args: Args) -> Result<Value> {
     Ok(lows.into())
 }
 
-/// Says whether SLS files exist and render.
+/// Returns whether SLS files exist and render.
 ///
 /// CLI Example:
 ///
@@ -263,7 +263,7 @@ pub fn sls_exists(
     Ok(shown.as_map().is_some().into())
 }
 
-/// Says whether ids exist in SLS files.
+/// Returns whether ids exist in SLS files.
 ///
 /// CLI Example:
 ///
@@ -303,7 +303,7 @@ pub fn graph(ctx: &Context, mods: Value, test: Option<Value>, queue: Option<Valu
     })
 }
 
-/// Returns the requisites of what the top files give this minion as a graph in the language of Graphviz.
+/// Returns the requisites of this minion's highstate as a graph in the language of Graphviz.
 ///
 /// CLI Example:
 ///

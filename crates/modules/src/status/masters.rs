@@ -36,7 +36,7 @@ pub(super) fn connected_to(
     Ok(Some(is_live))
 }
 
-/// Says whether a master answers, whether the minion is connected to it or not.
+/// Returns whether a master answers, no matter if the minion is connected to it.
 ///
 /// CLI Example:
 ///

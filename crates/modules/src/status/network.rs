@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use super::{kernel_text, number};
 
-/// Returns what the network interfaces sent and received.
+/// Returns the traffic of the network interfaces.
 ///
 /// CLI Example:
 ///

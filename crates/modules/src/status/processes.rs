@@ -72,7 +72,7 @@ pub(super) fn parse_procs(lines: &[String]) -> Map {
     lines.iter().filter_map(process).collect()
 }
 
-/// Returns the ids of the processes whose line in the process list fits a regular expression, one a line.
+/// Returns the ids of the processes whose line in the process list matches a regular expression, one a line.
 ///
 /// CLI Example:
 ///

@@ -64,7 +64,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Says that the minion is there: returns True. No ICMP is involved.
+/// Confirms that the minion is up: returns True. No ICMP is involved.
 ///
 /// CLI Example:
 ///
@@ -151,7 +151,7 @@ fn opts_pkg(ctx: &Context) -> Result<Map> {
     Ok(opts)
 }
 
-/// Returns what it was given, for a look at an outputter.
+/// Returns its argument, to test an outputter.
 ///
 /// CLI Example:
 ///

@@ -21,7 +21,7 @@ pub fn version_text() -> String {
     format!("{}+saltern.{}", exec::SALT_LINE, exec::VERSION)
 }
 
-/// Returns the versions of this program, of what it is made of, and of the system.
+/// Returns the versions of this program, of its libraries, and of the system.
 ///
 /// CLI Example:
 ///
@@ -55,7 +55,7 @@ pub(super) fn information(grains: &Map) -> Map {
     }
 }
 
-/// Returns the versions of this program, of what it is made of, and of the system, as a text.
+/// Returns the versions of this program, of its libraries, and of the system, as a text.
 ///
 /// CLI Example:
 ///

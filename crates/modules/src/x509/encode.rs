@@ -133,7 +133,7 @@ fn pkcs7(certs: &[&[u8]]) -> Vec<u8> {
     der::sequence(&[oid(SIGNED_DATA), der::tlv(fields(0), &signed)])
 }
 
-/// Returns a certificate in another encoding, with others behind it and, for ``pkcs12``, with its private key.
+/// Returns a certificate in another encoding, followed by others and, for ``pkcs12``, with its private key.
 ///
 /// CLI Example:
 ///

@@ -163,7 +163,7 @@ impl Name {
         }
     }
 
-    /// Takes the attributes out of the arguments of a function.
+    /// Extracts the attributes from the arguments of a function.
     ///
     /// # Errors
     /// An attribute is not allowed to have this value.

@@ -166,7 +166,7 @@ fn remembered(ctx: &Context, ca_server: &str, name: &Value) -> Result<Map> {
     Ok(policy)
 }
 
-/// Signs a certificate for another minion, as far as a policy lets it. Called by that minion, not by people.
+/// Signs a certificate for another minion, as far as a policy allows it. Called by that minion, not by users.
 ///
 /// CLI Example:
 ///

@@ -32,7 +32,7 @@ fn algorithm(oid: &str) -> String {
     oids::display_name(oid).unwrap_or("Unknown OID").to_owned()
 }
 
-/// Returns what a certificate says.
+/// Returns the fields of a certificate.
 ///
 /// CLI Example:
 ///
@@ -70,7 +70,7 @@ fn read_certificate(ctx: &Context, certificate: Value) -> Result<Map> {
     })
 }
 
-/// Returns what the certificates say that a pattern means.
+/// Returns the fields of the certificates that match a pattern.
 ///
 /// CLI Example:
 ///
@@ -87,7 +87,7 @@ fn read_certificates(ctx: &Context, glob_path: String) -> Result<Map> {
     Ok(found)
 }
 
-/// Returns what a list of revoked certificates says.
+/// Returns the fields of a list of revoked certificates.
 ///
 /// CLI Example:
 ///
@@ -114,7 +114,7 @@ fn read_crl(crl: Value) -> Result<Map> {
     })
 }
 
-/// Returns what a request for a certificate says.
+/// Returns the fields of a certificate request.
 ///
 /// CLI Example:
 ///
@@ -255,7 +255,7 @@ fn parsed(der: &[u8]) -> Result<openssl::pkey::PKey<openssl::pkey::Public>> {
     keys::from_der(der).ok_or_else(|| Error::execution("not supported: the kind of this public key"))
 }
 
-/// Says whether a list of revoked certificates was signed with the key of a certificate.
+/// Returns whether a list of revoked certificates was signed with the key of a certificate.
 ///
 /// CLI Example:
 ///
@@ -268,7 +268,7 @@ fn verify_crl(crl: Value, cert: Value) -> Result<bool> {
     Ok(crl.is_signed_by(&parsed(&public_key(&cert, None)?)?))
 }
 
-/// Says whether a private key belongs to a public key, which may be that of a certificate.
+/// Returns whether a private key belongs to a public key, which may be that of a certificate.
 ///
 /// CLI Example:
 ///
@@ -282,7 +282,7 @@ fn verify_private_key(private_key: Value, public_key: Value, passphrase: Option<
     keys::same(&public, &keys::public_der(&key)?)
 }
 
-/// Says whether a certificate was signed with a key: its own, or that of another certificate.
+/// Returns whether a certificate was signed with a key: its own, or that of another certificate.
 ///
 /// CLI Example:
 ///

@@ -248,8 +248,8 @@ async fn clear_all(ctx: &RunnerContext, tgt: Option<Value>, #[default("glob")] t
     clear(ctx, tgt, tgt_type, || Clear { pillar: true, grains: true, mine: true, ..Clear::default() }).await
 }
 
-/// Removes locks of the repositories of `gitfs` or `git_pillar`, all or those whose address fits the pattern `remote`;
-/// `type` is one or several of `update`, `checkout` and `mountpoint`.
+/// Removes locks of the repositories of `gitfs` or `git_pillar`, all or those whose address matches the pattern
+/// `remote`; `type` is one or several of `update`, `checkout` and `mountpoint`.
 ///
 /// CLI Example:
 ///
@@ -306,7 +306,7 @@ fn clear_locks<'a>(groups: impl IntoIterator<Item = &'a Group>, remote: Option<&
     said.into()
 }
 
-/// Returns what is remembered of machines in clouds. Not supported: there is no salt-cloud.
+/// Returns cached data of cloud machines. Not supported: there is no salt-cloud.
 ///
 /// CLI Example:
 ///
@@ -386,7 +386,7 @@ async fn fetch(ctx: &RunnerContext, bank: String, key: String, cachedir: Option<
     .await
 }
 
-/// Removes a key from a bank, or the whole bank, and says whether there was one.
+/// Removes a key from a bank, or the whole bank, and returns whether there was one.
 ///
 /// CLI Example:
 ///

@@ -8,7 +8,7 @@ use crate::{Module, RunnerContext};
 /// The functions of the runner `event`.
 pub static MODULE: Module = Module::new("event", "Events from the command line.", &[&SEND]);
 
-/// Fires an event on the master's bus, with the tag as it is, and says whether it was handed over.
+/// Fires an event on the master's bus, with the given tag, and returns whether the bus accepted it.
 ///
 /// CLI Example:
 ///

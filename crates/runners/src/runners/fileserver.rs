@@ -198,7 +198,7 @@ async fn clear_cache(ctx: &RunnerContext, backend: Option<Value>) -> Result<Valu
     .await
 }
 
-/// Removes locks of repositories, of all or of those whose address fits the pattern `remote`.
+/// Removes locks of repositories, of all or of those whose address matches the pattern `remote`.
 ///
 /// CLI Example:
 ///
@@ -217,8 +217,8 @@ async fn clear_lock(ctx: &RunnerContext, backend: Option<Value>, remote: Option<
     .await
 }
 
-/// Locks repositories, all or those whose address fits the pattern `remote`, so that they are not fetched until the lock is
-/// cleared.
+/// Locks repositories, all or those whose address matches the pattern `remote`, so that they are not fetched until the
+/// lock is cleared.
 ///
 /// CLI Example:
 ///

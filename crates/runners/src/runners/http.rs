@@ -8,7 +8,7 @@ use crate::{Module, RunnerContext, orchestrate};
 /// The functions of the runner `http`.
 pub static MODULE: Module = Module::new("http", "Web servers, asked by the master.", &[&QUERY]);
 
-/// Asks a web server and returns what it answered, with the arguments the execution function ``http.query`` takes.
+/// Sends a request to a web server and returns its answer, with the arguments of the execution function ``http.query``.
 ///
 /// CLI Example:
 ///

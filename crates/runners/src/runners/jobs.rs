@@ -155,7 +155,7 @@ async fn lookup_jid(
     }
 }
 
-/// Returns all that is known of a job: what was asked, of whom, and what came back.
+/// Returns all information about a job: the function, its targets, and the returns.
 ///
 /// CLI Example:
 ///
@@ -191,7 +191,7 @@ async fn print_job(ctx: &RunnerContext, jid: String, ext_source: Option<String>)
     ctx.blocking(move |ctx| Ok(map! { jid.as_str() => job_with_result(ctx, &source, &jid)? })).await
 }
 
-/// Says of each minion of a job whether what it returned counts as true.
+/// Returns for each minion of a job whether its return counts as true.
 ///
 /// CLI Example:
 ///
@@ -211,7 +211,7 @@ async fn exit_success(ctx: &RunnerContext, jid: String, ext_source: Option<Strin
     Ok(good)
 }
 
-/// Returns all jobs that are kept, with what was asked of whom. The searches must all match.
+/// Returns all stored jobs, with their functions and targets. The searches must all match.
 ///
 /// `search_metadata` is a map of which one entry must be in the metadata of the job; `search_function` and
 /// `search_target` are shell globs, a list or separated by commas; `start_time` and `end_time` are points in time such

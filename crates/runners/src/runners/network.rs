@@ -33,7 +33,7 @@ async fn wake(ctx: &RunnerContext, mac: &str, bcast: &str, destport: &Value) -> 
     orchestrate::function(ctx, "network.wol", Call { args: Vec::new(), kwargs }, false).await
 }
 
-/// Wakes the machines whose hardware addresses stand in a file, one in each line, and returns the addresses.
+/// Wakes the machines whose hardware addresses are in a file, one in each line, and returns the addresses.
 ///
 /// CLI Example:
 ///

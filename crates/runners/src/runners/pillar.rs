@@ -18,7 +18,7 @@ pub static MODULE: Module = Module::new(
     &[&CLEAR_PILLAR_CACHE, &SHOW_PILLAR, &SHOW_PILLAR_CACHE, &SHOW_TOP],
 );
 
-/// Returns what the top files of the pillar say, by environment and target; errors instead, if there are any.
+/// Returns the merged top files of the pillar, by environment and target; errors instead, if there are any.
 ///
 /// CLI Example:
 ///

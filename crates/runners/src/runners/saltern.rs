@@ -15,8 +15,8 @@ pub static MODULE: Module = Module::new(
     &[&DROP, &HELD, &JOB, &STATUS],
 );
 
-/// Returns the jobs that are held for minions that are away: what was asked of whom, for how many seconds more, and how far
-/// each minion is.
+/// Returns the jobs that are held for disconnected minions: the function and the target, the seconds left, and the
+/// state of each minion.
 ///
 /// CLI Example:
 ///
@@ -42,7 +42,7 @@ async fn job(ctx: &RunnerContext, jid: String) -> Result<Map> {
     states(ctx, &jid).await
 }
 
-/// Ends a held job: minions that come back do not get it any more. Says whether there was one.
+/// Ends a held job: minions that reconnect do not get it any more. Returns whether there was one.
 ///
 /// CLI Example:
 ///
@@ -54,8 +54,9 @@ async fn drop(ctx: &RunnerContext, jid: String) -> Result<bool> {
     client(ctx).drop_held(&jid).await.map_err(refused)
 }
 
-/// Returns what the master did since its start and what it holds now: connected minions, sign-ins, requests by command with
-/// their mean time in milliseconds, jobs and returns by function, publications that wait, memory, processor time and files.
+/// Returns the activity of the master since its start and its current state: connected minions, sign-ins, requests by
+/// command with their mean time in milliseconds, jobs and returns by function, publications that wait, memory,
+/// processor time and files.
 ///
 /// The option `metrics` serves the same for Prometheus.
 ///

@@ -49,7 +49,7 @@ async fn apply(ctx: &WheelContext, key: String, value: Value) -> Result<()> {
     .await
 }
 
-/// Writes options to a file of their own in the directory of `default_include`.
+/// Writes options to a separate file in the directory of `default_include`.
 #[function]
 async fn update_config(ctx: &WheelContext, file_name: String, yaml_contents: Value) -> Result<String> {
     ctx.blocking(move |ctx| {

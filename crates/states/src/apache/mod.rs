@@ -37,8 +37,8 @@ fn read(path: &str) -> Result<String> {
     Ok(universal_newlines(&text).into_owned())
 }
 
-/// Makes sure that a file has a configuration, which is given as a list of maps. In a section the key ``this`` is what stands
-/// behind its name.
+/// Makes sure that a file has a configuration, which is given as a list of maps. In a section the key ``this`` is the
+/// argument of the section.
 #[function]
 fn configfile(ctx: &Context, name: String, config: Value) -> Result<Ret> {
     let ret = Ret::new(name.as_str());

@@ -51,12 +51,12 @@ struct ExtractArgs {
     rest: Map,
 }
 
-/// Unpacks a tar, zip or rar archive into a directory, if something of it is not there yet, or when ``overwrite`` or a change
-/// of its hash (``source_hash_update``) asks for it.
+/// Unpacks a tar, zip or rar archive into a directory if some of its files do not exist yet, or when ``overwrite`` or a
+/// change of its hash (``source_hash_update``) requires it.
 ///
-/// The archive is found by ``source``, or the first of several, and checked by ``source_hash``. ``options`` are those of tar or
-/// unzip. ``clean`` removes what is at the top of the archive first, ``clean_parent`` the directory. More than one thing at
-/// the top needs ``enforce_toplevel: False``.
+/// The archive is found by ``source``, or the first of several, and checked by ``source_hash``. ``options`` are those
+/// of tar or unzip. ``clean`` first removes the top-level entries of the archive, ``clean_parent`` the directory. An
+/// archive with several top-level entries needs ``enforce_toplevel: False``.
 #[function]
 fn extracted(
     ctx: &Context,

@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use crate::support::{call, over, saltenv};
 use crate::{Ret, args};
 
-/// Makes sure that the crontab of a user is what a file holds.
+/// Makes sure that the crontab of a user has the content of a file.
 #[function]
 fn file(
     ctx: &Context,

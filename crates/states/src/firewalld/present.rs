@@ -221,7 +221,7 @@ fn apply(ctx: &Context, name: &str, wish: Wish, ret: &mut Ret) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that a zone is there with these members; `prune_…` takes away all others.
+/// Makes sure that a zone exists with these members; `prune_…` removes all others.
 #[function]
 fn present(
     ctx: &Context,

@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// Takes the options away whose names, and values if wanted, fit patterns; several values of one with ``all``. Of a
+/// Removes the options whose names and, if given, values match patterns; several values of one with ``all``. Of a
 /// repository (``repo``), or with ``global`` of the user.
 #[function]
 fn config_unset(

@@ -26,7 +26,8 @@ struct Detached<'a> {
     comments: Vec<String>,
 }
 
-/// Makes sure that a commit, or what a branch or tag of the remote is, is checked out, on no branch.
+/// Makes sure that a commit, or the one of a branch or tag of the remote, is checked out without a branch (detached
+/// HEAD).
 #[function]
 fn detached(
     ctx: &Context,

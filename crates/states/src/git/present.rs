@@ -8,7 +8,7 @@ use value::{Value, map};
 use super::repo::{Repo, is_filled, sentences};
 use crate::Ret;
 
-/// Makes sure that there is a repository, by default a bare one. ``force`` removes what else is in the directory.
+/// Makes sure that there is a repository, by default a bare one. ``force`` removes other contents of the directory.
 #[function]
 fn present(
     ctx: &Context,

@@ -148,7 +148,7 @@ fn list_absent(ctx: &Context, name: String, value: Value, #[default(":")] delimi
     Ok(ret)
 }
 
-/// Adds a value to the list a grain is; ``convert`` makes a list of a grain that is something else.
+/// Adds a value to a grain that is a list; ``convert`` converts other grains to a list.
 #[function]
 fn append(
     ctx: &Context,

@@ -38,7 +38,7 @@ fn exists(ctx: &Context, name: String, #[default(":")] delimiter: String) -> Res
     Ok(if found { ret.ok("Grain exists") } else { ret.fail("Grain does not exist") })
 }
 
-/// Sets a grain, which may lie deep in another. A map or a list is replaced with ``force``.
+/// Sets a grain, which may be nested. A map or a list is replaced with ``force``.
 #[function]
 fn present(
     ctx: &Context,
@@ -71,7 +71,7 @@ fn present(
     Ok(ret)
 }
 
-/// Sets a grain to None, or takes it away with ``destructive``. A map or a list goes with ``force`` alone.
+/// Sets a grain to None, or deletes it with ``destructive``. A map or a list needs ``force``.
 #[function]
 fn absent(
     ctx: &Context,

@@ -63,7 +63,7 @@ fn section_map(sections: Option<Value>) -> Result<Map> {
     }
 }
 
-/// Takes options away: a map of sections, each with a list of option names.
+/// Removes options: a map of sections, each with a list of option names.
 #[function]
 fn options_absent(
     ctx: &Context,
@@ -166,7 +166,7 @@ fn sections_present(
     Ok(Ret::new(name).changed(changes).ok(text))
 }
 
-/// Takes sections away with all their options.
+/// Removes sections with all their options.
 #[function]
 fn sections_absent(
     ctx: &Context,

@@ -135,7 +135,7 @@ fn set_policy(
     Ok(ret.ok(format!("Set and saved default policy for {chain} to {policy} family {family}")))
 }
 
-/// Takes all rules out of a chain, or out of all chains of a table.
+/// Deletes all rules of a chain, or of all chains of a table.
 #[function]
 fn flush(
     ctx: &Context,

@@ -96,7 +96,7 @@ fn appended(ctx: &Context, given: Map) -> Result<Ret> {
         return Ok(ret.would(format!("iptables rule for {name} needs to be set ({command}) for {family}")));
     }
     let place = args![table.as_str(), required(&rule.args, "chain")?, rule.text.clone(), family.as_str()];
-    // `append` answers True for success, `insert` and `delete` answer with what was printed.
+    // `append` returns True for success, `insert` and `delete` return the output.
     if call(ctx, "iptables.append", place, Map::new())?.truthy() {
         let text = format!("Set iptables rule for {name} to: {command} for {family}");
         return rule.done(ctx, ret, "Set and saved", text);

@@ -79,7 +79,7 @@ fn unmounted(
     if persist { forget(ctx, ret, &name, device, &config) } else { Ok(ret) }
 }
 
-/// Takes a place out of the table.
+/// Removes a place from the table.
 fn forget(ctx: &Context, mut ret: Ret, name: &str, device: Option<String>, config: &str) -> Result<Ret> {
     let table = call(ctx, "mount.fstab", args![config], Map::new())?;
     let said = |ret: &Ret, more: &str| Value::from(format!("{}{more}", ret.comment));

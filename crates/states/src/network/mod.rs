@@ -59,7 +59,7 @@ struct Wording<'a> {
     added: String,
 }
 
-/// Tells of what was written, or would be; says whether anything changed.
+/// Tells of what was written, or would be; returns whether anything changed.
 fn tell(ret: &mut Ret, told: &Wording<'_>, old: &Value, new: &Value, test: bool) -> bool {
     let added = !old.truthy() && new.truthy();
     if !added && old == new {
@@ -303,7 +303,7 @@ fn applied(
     Ok(changed)
 }
 
-/// Makes sure that the settings of the machine's network are as wanted.
+/// Makes sure that the network settings of the machine are as wanted.
 #[function]
 fn system(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     const UP_TO_DATE: &str = "Global network settings are up to date.";

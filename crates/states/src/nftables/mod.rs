@@ -102,7 +102,7 @@ fn chain_absent(
     Ok(done(ret, &name, format!("nftables {name} chain in {table} table delete success for {family}")))
 }
 
-/// Takes all rules out of a chain, or out of a table.
+/// Deletes all rules of a chain, or of a table.
 #[function]
 fn flush(
     ctx: &Context,

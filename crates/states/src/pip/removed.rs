@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use crate::Ret;
 use crate::support::salt;
 
-/// Makes sure that a Python package is not there.
+/// Makes sure that a Python package is not installed.
 #[function]
 fn removed(
     ctx: &Context,

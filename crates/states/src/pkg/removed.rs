@@ -8,7 +8,7 @@ use super::{failed, listed};
 use crate::support::{call, caught, over, saltenv};
 use crate::{Ret, args};
 
-/// Makes sure that packages are gone; their settings stay.
+/// Makes sure that packages are not installed; their settings stay.
 #[function]
 fn removed(
     ctx: &Context,
@@ -23,7 +23,7 @@ fn removed(
     task.run(ctx, kwargs.given())
 }
 
-/// Makes sure that packages are gone, with their settings.
+/// Makes sure that packages and their settings are removed.
 #[function]
 fn purged(
     ctx: &Context,

@@ -32,7 +32,7 @@ fn condition(text: &str) -> Condition {
     (if ["", "="].contains(&sign) { "==" } else { sign }.to_owned(), found[2].to_owned())
 }
 
-/// Says whether one of the versions fulfils all conditions. With `allow_updates` a newer version than a single exact one
+/// Returns whether one of the versions fulfils all conditions. With `allow_updates` a newer version than a single exact one
 /// does, too.
 pub fn fulfilled(
     ctx: &Context,

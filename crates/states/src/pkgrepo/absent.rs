@@ -8,7 +8,7 @@ use super::{grain, is_debian, would_differ};
 use crate::support::{call, caught, caught_or_refused, has, over};
 use crate::{Ret, args};
 
-/// Makes sure that a source of packages is not there; with `keyid` its key, too.
+/// Makes sure that a source of packages does not exist; with `keyid` its key, too.
 #[function]
 fn absent(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let mut kwargs = kwargs.given();

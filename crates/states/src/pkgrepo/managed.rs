@@ -8,7 +8,7 @@ use super::{facts, grain, is_debian, would_differ};
 use crate::support::{call, caught, has, is_true, over, saltenv};
 use crate::{Ret, args};
 
-/// Makes sure that a source of packages is there, as described.
+/// Makes sure that a source of packages exists, as described.
 #[function]
 fn managed(
     ctx: &Context,

@@ -30,7 +30,7 @@ fn absent(
         .carry_out(ctx)
 }
 
-/// Makes sure that a group exists, with what it may do.
+/// Makes sure that a group exists, with its privileges.
 #[function]
 fn present(
     ctx: &Context,

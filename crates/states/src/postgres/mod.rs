@@ -31,7 +31,7 @@ struct Removal<'a> {
     /// Such as `Database shop`.
     what: &'a str,
     name: &'a str,
-    /// The function that says whether it exists.
+    /// The function that returns whether it exists.
     exists: &'a str,
     /// The function that removes it.
     remove: &'a str,

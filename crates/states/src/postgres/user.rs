@@ -29,7 +29,7 @@ fn absent(
         .carry_out(ctx)
 }
 
-/// Makes sure that a user exists, with what it may do.
+/// Makes sure that a user exists, with its privileges.
 #[function]
 fn present(
     ctx: &Context,

@@ -57,7 +57,7 @@ fn read(definition: &Value) -> Result<Value> {
     }
 }
 
-/// Makes sure that there is a policy for all queues and exchanges of a virtual host whose names fit a pattern.
+/// Makes sure that there is a policy for all queues and exchanges of a virtual host whose names match a pattern.
 #[function]
 fn present(
     ctx: &Context,

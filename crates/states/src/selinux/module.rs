@@ -93,7 +93,7 @@ fn module_install(ctx: &Context, name: Value) -> Result<Ret> {
     installed(ctx, name)
 }
 
-/// Takes a module away.
+/// Removes a module.
 #[function]
 fn module_remove(ctx: &Context, name: String) -> Result<Ret> {
     removed(ctx, &name)

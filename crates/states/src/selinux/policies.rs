@@ -10,7 +10,7 @@ fn worked(said: &Value) -> bool {
     said.get("retcode").and_then(Value::as_i64) == Some(0)
 }
 
-/// Makes sure that the policy has a context for the paths a pattern fits.
+/// Makes sure that the policy has a context for the paths that match a pattern.
 #[function]
 fn fcontext_policy_present(
     ctx: &Context,

@@ -7,7 +7,7 @@ use super::info;
 use crate::support::call;
 use crate::{Ret, args};
 
-/// Makes sure that an account is not there; with `purge` its files neither.
+/// Makes sure that an account does not exist; with `purge` its files neither.
 #[function]
 fn absent(
     ctx: &Context,

@@ -229,7 +229,7 @@ impl Twins {
         Twins(found.into_iter().map(|(_, names)| names).filter(|names| names.len() > 1).collect())
     }
 
-    /// Takes a group out of a list, with its other names.
+    /// Removes a group from a list, with its other names.
     fn remove(&self, name: &str, list: &mut Vec<String>) {
         let names = self.0.iter().find(|names| names.iter().any(|own| own == name));
         match names {

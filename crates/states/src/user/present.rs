@@ -8,7 +8,7 @@ use super::{HIDDEN, create, field, info, shadow};
 use crate::support::{call, caught, has, items, join};
 use crate::{Ret, args};
 
-/// Makes sure that an account is there, as described.
+/// Makes sure that an account exists, as described.
 #[function]
 fn present(
     ctx: &Context,

@@ -13,7 +13,7 @@ use crate::{Ret, args};
 /// The same under its older name.
 pub static MANAGE: Function = Function { name: "manage", ..MANAGED };
 
-/// Makes sure that an environment of Python is there, with packages if some are named.
+/// Makes sure that a Python environment exists, with packages if some are named.
 #[function]
 fn managed(
     ctx: &Context,

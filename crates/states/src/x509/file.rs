@@ -217,7 +217,7 @@ impl<'a> Managed<'a> {
         Ok(ret)
     }
 
-    /// Runs `file.managed` as a part of the state and says whether it worked.
+    /// Runs `file.managed` as a part of the state and returns whether it worked.
     fn parts(&self, ret: Ret, more: Map, again: bool) -> Result<(Ret, bool)> {
         let part = self.file_managed(false, more)?;
         let failed = part.get("result") == Some(&Value::Bool(false));

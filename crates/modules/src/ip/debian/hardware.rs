@@ -150,7 +150,7 @@ const BOND_MODES: [(&str, &[&str]); 7] = [
     ("balance-alb", &["miimon", "downdelay", "updelay", "use_carrier", "primary"]),
 ];
 
-/// Returns the options of a bond. `carrier` says whether active-backup bonds support `use_carrier` on this system.
+/// Returns the options of a bond. `carrier` returns whether active-backup bonds support `use_carrier` on this system.
 ///
 /// # Errors
 /// One has a value it cannot have, or is missing.

@@ -116,7 +116,7 @@ fn desired_settings(options: &Map, current: &Settings) -> Result<(bool, String, 
     Ok((networking, hostname, find("search")))
 }
 
-/// The file that says whether interfaces are set up at the start.
+/// The file that returns whether interfaces are set up at the start.
 fn networking_file(networking: bool) -> String {
     let word = if networking { "yes" } else { "no" };
     [

@@ -12,7 +12,7 @@ use crate::pkg_resource::packed;
 /// Installs or upgrades packages; returns the changes.
 ///
 /// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``. With ``refresh=True`` the
-/// lists are read anew first. Held packages are let go while they are installed.
+/// package lists are refreshed first. Held packages are unheld during the installation.
 ///
 /// CLI Example:
 ///

@@ -11,7 +11,7 @@ use super::{Packages, failure, flag, installed, package_map, program_output, que
 use crate::pkg::debian_version;
 use crate::{cmd, util};
 
-/// Returns the newest version that could be installed, or nothing if the newest one is there.
+/// Returns the newest available version, or nothing if it is installed.
 ///
 /// CLI Example:
 ///
@@ -353,7 +353,7 @@ fn normalize_name(ctx: &Context, name: String) -> Result<String> {
     })
 }
 
-/// Returns the package each file belongs to; nothing for files of no package.
+/// Returns the package that owns each file; nothing for files of no package.
 ///
 /// CLI Example:
 ///
@@ -391,7 +391,7 @@ fn parse_arch(name: String) -> Result<Map> {
     })
 }
 
-/// Returns what the lists say of packages, by package and version. ``filter`` names the fields to return.
+/// Returns the information of the package lists, by package and version. ``filter`` names the fields to return.
 ///
 /// CLI Example:
 ///
@@ -438,7 +438,7 @@ fn shown_packages(text: &str, filter: &[String]) -> Map {
     found
 }
 
-/// Says whether a newer version of a package could be installed.
+/// Returns whether a newer version of a package is available.
 ///
 /// CLI Example:
 ///
@@ -500,7 +500,7 @@ fn version_cmp(pkg1: String, pkg2: String, #[default(false)] ignore_epoch: bool,
     Ok(debian_version::compare(&bare(&pkg1), &bare(&pkg2)) as i64)
 }
 
-/// Returns the package a file belongs to: False if there is no such file, nothing if it belongs to none.
+/// Returns the package that owns a file: False if there is no such file, nothing if no package owns it.
 ///
 /// CLI Example:
 ///

@@ -40,7 +40,7 @@ fn listed(sources: &SourcesList) -> Map {
     repos
 }
 
-/// Returns a source, given as a line of a file of sources; nothing if it is not there.
+/// Returns a source, given as a line of a sources file; nothing if there is no such source.
 ///
 /// CLI Example:
 ///
@@ -76,7 +76,7 @@ fn found(sources: &SourcesList, repo: &str) -> std::result::Result<Map, String> 
     Ok(all.into_iter().find(fits).cloned().unwrap_or_default())
 }
 
-/// Takes a source out; returns what was done in words.
+/// Deletes a source; returns a message.
 ///
 /// CLI Example:
 ///
@@ -130,7 +130,7 @@ fn removed(root: &Path, repo: &str, is_ppa: bool) -> Result<String> {
     Ok(files.iter().map(text).collect())
 }
 
-/// Takes release or parts out of a source. Says whether something of it stays, and whether it was changed.
+/// Removes release or components from a source. Returns whether something of it stays, and whether it was changed.
 fn without(source: &mut Source, wanted: &Line) -> (bool, bool) {
     let same = |a: &[String], b: &[String]| a.iter().all(|x| b.contains(x)) && b.iter().all(|x| a.contains(x));
     let comps = source.comps();

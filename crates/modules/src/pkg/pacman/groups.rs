@@ -48,7 +48,7 @@ fn members(ctx: &Context, name: &str) -> Result<BTreeSet<String>> {
     Ok(groups(ctx, &["pacman", "-Sgg", name])?.into_values().flatten().collect())
 }
 
-/// Returns what a group consists of.
+/// Returns the packages of a group.
 ///
 /// CLI Example:
 ///

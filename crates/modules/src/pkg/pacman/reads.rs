@@ -118,7 +118,7 @@ pub(super) fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> R
     })
 }
 
-/// Says whether there is a newer version of a package.
+/// Returns whether there is a newer version of a package.
 ///
 /// CLI Example:
 ///
@@ -281,7 +281,7 @@ fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     Ok(map! { "errors" => errors, "packages" => found })
 }
 
-/// Returns the package a file belongs to; for several a map.
+/// Returns the package that owns a file; for several a map.
 ///
 /// CLI Example:
 ///

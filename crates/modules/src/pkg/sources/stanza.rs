@@ -72,7 +72,7 @@ impl Stanza {
         }
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn unset(&mut self, name: &str) {
         self.tags.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }

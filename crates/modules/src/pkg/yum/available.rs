@@ -106,7 +106,7 @@ fn newest(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
     Ok(found)
 }
 
-/// Says whether there is a newer version of a package.
+/// Returns whether there is a newer version of a package.
 ///
 /// CLI Example:
 ///

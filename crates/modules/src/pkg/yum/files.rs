@@ -36,7 +36,7 @@ fn file_dict(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Map> {
     lowpkg::file_dict(ctx, packages, KwArgs::default())
 }
 
-/// Returns the package a file belongs to; for several a map.
+/// Returns the package that owns a file; for several a map.
 ///
 /// CLI Example:
 ///
@@ -62,7 +62,7 @@ fn verify(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Map> {
     lowpkg::verify(ctx, names, kwargs)
 }
 
-/// Returns files that were changed, with what was; ``size=True`` and so on choose among them.
+/// Returns modified files with their differences; ``size=True`` and similar arguments select the checks.
 ///
 /// CLI Example:
 ///

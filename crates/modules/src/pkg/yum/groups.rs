@@ -98,7 +98,7 @@ fn listed_by_dnf5(text: &str) -> Map {
     found
 }
 
-/// Returns what a group consists of; with ``expand=True`` the groups of an environment, too.
+/// Returns the packages of a group; with ``expand=True`` the groups of an environment, too.
 ///
 /// CLI Example:
 ///

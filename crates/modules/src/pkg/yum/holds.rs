@@ -64,7 +64,7 @@ fn hold(
     change(ctx, &common::targets(name.as_deref(), &pkgs, &sources)?, true)
 }
 
-/// Lets packages be upgraded again.
+/// Unholds packages, so that they can be upgraded again.
 ///
 /// CLI Example:
 ///

@@ -11,10 +11,10 @@ use crate::pkg::common::{self, Targets};
 use crate::pkg::rpm::{self, Listing};
 use crate::util::is_true;
 
-/// Installs or upgrades packages; returns what changed.
+/// Installs or upgrades packages; returns the changes.
 ///
-/// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``. With ``update_holds=True``
-/// held packages are let go while they are installed.
+/// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``. With
+/// ``update_holds=True`` held packages are unheld during the installation.
 ///
 /// CLI Example:
 ///

@@ -96,7 +96,7 @@ fn get_repo(ctx: &Context, repo: String, #[default(Value::Null)] basedir: Value,
     Ok(found)
 }
 
-/// Removes a source; its file, too, when nothing else is in it.
+/// Removes a source; its file, too, when it holds nothing else.
 ///
 /// CLI Example:
 ///
@@ -136,7 +136,7 @@ fn del_repo(_ctx: &Context, repo: String, #[default(Value::Null)] basedir: Value
 /// Settings of which a source has one: where its packages are.
 const LINKS: [&str; 3] = ["baseurl", "mirrorlist", "metalink"];
 
-/// Makes or changes a source; returns the file with all that is in it. A setting that is empty is taken away.
+/// Makes or changes a source; returns the file with all its sources. An empty setting is removed.
 ///
 /// CLI Example:
 ///
@@ -184,7 +184,7 @@ fn file_of(repos: &Map, name: &str) -> Option<String> {
     repos.get(name).and_then(|settings| settings.get("file")).map(Value::to_string)
 }
 
-/// Takes empty settings out and returns their names, with the links that another one replaces.
+/// Removes empty settings and returns their names, with the links that another one replaces.
 fn taken_away(settings: &mut Map) -> Vec<String> {
     // An empty value takes a setting away, but `0` and `False` are values.
     let empty = |value: &Value| !value.truthy() && !matches!(value, Value::Int(_) | Value::Float(_) | Value::Bool(_));

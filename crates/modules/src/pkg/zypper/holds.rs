@@ -184,7 +184,7 @@ fn hold(
     Ok(report)
 }
 
-/// Lets packages be upgraded again.
+/// Unholds packages, so that they can be upgraded again.
 ///
 /// CLI Example:
 ///

@@ -121,7 +121,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
     })
 }
 
-/// Says whether there is a newer version of a package.
+/// Returns whether there is a newer version of a package.
 ///
 /// CLI Example:
 ///
@@ -229,7 +229,7 @@ pub(super) fn search(ctx: &Context, criteria: String, #[default(false)] refresh:
     Ok(found.into_iter().map(|package| (attribute(&package, "name").to_owned(), package)).collect())
 }
 
-/// Returns what installed packages provide beside themselves: the packages, by capability.
+/// Returns the capabilities that installed packages provide beside their names: the packages, by capability.
 ///
 /// CLI Example:
 ///
