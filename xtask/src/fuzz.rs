@@ -1,7 +1,7 @@
 //! Fuzz targets with libFuzzer on the stable compiler.
 //!
-//! The targets live in the crate `fuzz/`, which is no member of the workspace since it is built with instrumentation. Its
-//! `corpus/<target>/` is kept in the repository; what a run finds goes to the build directory.
+//! The targets live in the crate `fuzz/`, which is not a member of the workspace since it is built with
+//! instrumentation. Its `corpus/<target>/` is kept in the repository; what a run finds goes to the build directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

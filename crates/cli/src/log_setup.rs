@@ -56,7 +56,8 @@ fn open_known(program: Program, log: &Log, file: &str, user: &str) {
     }
 }
 
-/// Replaces words that are no log levels by `error`, as Salt does, and returns them too: a wrong word must not turn the log off.
+/// Replaces words that are not log levels by `error`, as Salt does, and returns them too: a wrong word must not turn
+/// the log off.
 pub fn with_known_levels(log: &Log) -> (Log, Vec<String>) {
     let mut log = log.clone();
     let mut unknown = Vec::new();
@@ -81,7 +82,7 @@ pub fn with_known_levels(log: &Log) -> (Log, Vec<String>) {
     (log, unknown)
 }
 
-/// Says which words are no log levels. Salt's line is a warning, which the level `error` would hide.
+/// Says which words are not log levels. Salt's line is a warning, which the level `error` would hide.
 pub fn complain_about_levels(unknown: &[String]) {
     for word in unknown {
         tracing::error!(

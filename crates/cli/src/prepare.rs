@@ -17,7 +17,7 @@ pub struct OnMaster {
     pub config: config::Master,
     /// All options: the configuration, flags over it, and presets where neither has a value.
     pub options: Map,
-    /// The arguments that are no flags.
+    /// The arguments that are not flags.
     pub arguments: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct OnMinion {
     pub config: config::Minion,
     /// All options.
     pub options: Map,
-    /// The arguments that are no flags.
+    /// The arguments that are not flags.
     pub arguments: Vec<String>,
 }
 

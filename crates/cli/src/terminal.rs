@@ -7,7 +7,7 @@ use crate::args::Program;
 use crate::args::help::usage;
 use crate::exit_codes;
 
-/// Prints a text. A closed output is no error.
+/// Prints a text. A closed output is not an error.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

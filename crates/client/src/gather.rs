@@ -438,8 +438,8 @@ enum Kind {
     Other,
 }
 
-/// Reads `salt/job/<jid>/prog/<id>/<number>`. Functions that produce their result in parts fire it too; that is no progress
-/// of states.
+/// Reads `salt/job/<jid>/prog/<id>/<number>`. Functions that produce their result in parts fire it too; that is not
+/// progress of states.
 fn step(tag: &str, data: &Map) -> Option<Step> {
     let (before, _number) = tag.rsplit_once('/')?;
     let (_, id) = before.rsplit_once('/')?;

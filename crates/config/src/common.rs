@@ -105,7 +105,7 @@ impl Roots {
 impl FromOption for Roots {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         let map = Map::from_option(value).map_err(|_| "a map of environments to lists of directories")?;
-        // An environment whose value is no list has no directories, as in Salt.
+        // An environment whose value is not a list has no directories, as in Salt.
         let dirs = |dirs: &Value| Vec::<String>::from_option(Some(dirs)).unwrap_or_default();
         let one =
             |(env, list): (&Value, &Value)| (env.to_string(), dirs(list).into_iter().map(PathBuf::from).collect());

@@ -408,7 +408,7 @@ fn moved_below(path: &str, root: &str) -> Option<String> {
 pub(crate) fn has_scheme(log: &str) -> bool {
     let Some((scheme, _)) = log.split_once(':') else { return false };
     let mut letters = scheme.chars();
-    // The syntax of a scheme as in RFC 3986. A path never matches, because a slash is no part of a scheme.
+    // The syntax of a scheme as in RFC 3986. A path never matches, because a slash is not part of a scheme.
     letters.next().is_some_and(|first| first.is_ascii_alphabetic())
         && letters.all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'))
 }

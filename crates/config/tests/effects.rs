@@ -64,7 +64,7 @@ impl Read {
                         place = end_of_item(&tokens, place);
                     }
                 }
-                // A method of the same name is no reader of a field.
+                // A method of the same name is not a reader of a field.
                 TokenTree::Punct(mark) if mark.as_char() == '.' => {
                     let call = matches!(tokens.get(place + 1), Some(TokenTree::Group(group))
                         if group.delimiter() == Delimiter::Parenthesis);
@@ -119,7 +119,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Returns the options that the crates read: `config` by itself, and all others. The swarm is no minion.
+/// Returns the options that the crates read: `config` by itself, and all others. The swarm is not a minion.
 fn read() -> (Read, Read) {
     let (mut own, mut others) = (Read::default(), Read::default());
     for entry in std::fs::read_dir(crates()).unwrap().flatten() {

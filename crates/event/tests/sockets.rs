@@ -190,7 +190,7 @@ async fn garbage_ends_its_own_connection_only() {
         stranger.write_all(garbage).await.unwrap();
         assert_eq!(stranger.read(&mut [0; 16]).await.unwrap(), 0, "{garbage:?}");
     }
-    // A frame whose content is no event is dropped; the connection lives on.
+    // A frame whose content is not an event is dropped; the connection lives on.
     let mut stranger = UnixStream::connect(&pull).await.unwrap();
     stranger.write_all(b"\x82\xa4head\x80\xa4body\xc4\x03xyz").await.unwrap();
     stranger.write_all(b"\x82\xa4head\x80\xa4body\xc4\x04t\n\n\x80").await.unwrap();

@@ -41,7 +41,7 @@ pub fn parse(text: &str, path: &str) -> Map {
 impl Settings {
     fn take(&mut self, directive: &str, args: &[&str], path: &str) {
         match directive {
-            // A scope such as `%eth0` is no part of the address.
+            // A scope such as `%eth0` is not part of the address.
             "nameserver" => match args[0].split('%').next().unwrap_or_default().parse() {
                 Ok(ip) => add(&mut self.nameservers, ip),
                 Err(_) => tracing::error!("{path}: '{}' does not appear to be an IPv4 or IPv6 address", args[0]),

@@ -24,7 +24,7 @@ pub fn from_file(opts: &Map) -> Map {
     };
     match yaml::load(&text, &path.to_string_lossy()) {
         Ok(Value::Map(grains)) => grains,
-        // An empty file is no error.
+        // An empty file is not an error.
         Ok(Value::Null) => Map::new(),
         Ok(_) => {
             tracing::warn!("the grains file {} holds no map", path.display());

@@ -62,7 +62,7 @@ pub enum Error {
         /// The problem.
         what: String,
     },
-    /// A word that is no level.
+    /// A word that is not a level.
     #[error("config: option '{option}' must be a log level such as warning, not '{word}'")]
     Level {
         /// The option.

@@ -141,7 +141,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
-/// An older file may be open to all. A place that is no file, such as `/dev/null`, is not ours.
+/// An older file may be open to all. A place that is not a file, such as `/dev/null`, is not ours.
 fn close(file: &File) {
     use std::os::unix::fs::PermissionsExt;
     if let Ok(found) = file.metadata()

@@ -175,7 +175,7 @@ mod tests {
     fn database_lines_are_read() {
         let account = Account::parse("web:x:1000:100:Web,1,,,x:/srv:/bin/sh\n").unwrap();
         assert_eq!((account.uid, account.gid, account.gecos.as_str()), (1000, 100, "Web,1,,,x"));
-        // A line for NIS, which is no account.
+        // A line for NIS, which is not an account.
         assert_eq!(Account::parse("+::::::"), None);
         assert_eq!(Account::parse("broken"), None);
         let team = Team::parse("adm:x:4:web,db").unwrap();

@@ -45,7 +45,7 @@ fn dig_short(ctx: &Context, words: &[&str], nameserver: Option<&str>) -> Result<
     let outcome: Map = ctx.call_with("cmd.run_all", call)?.into_map().unwrap_or_default();
     let code = outcome.get("retcode").and_then(Value::as_i64).unwrap_or(1);
     if code != 0 {
-        // A server that does not answer is no error in Salt: callers get an empty list.
+        // A server that does not answer is not an error in Salt: callers get an empty list.
         tracing::warn!("dig returned exit code '{code}'. Returning empty list as fallback.");
         return Ok(None);
     }
@@ -158,7 +158,7 @@ enum Sender {
 
 fn named_by(text: &str) -> Vec<Sender> {
     let sections: Vec<&str> = text.split_whitespace().collect();
-    // A domain may have TXT records for other purposes; without the version the text is no sender record.
+    // A domain may have TXT records for other purposes; without the version the text is not a sender record.
     let ["v=spf1", first, ..] = sections[..] else { return Vec::new() };
     let domain = |name: &str| Sender::Domain(name.to_owned(), "SPF".to_owned());
     // Salt looks for it in this place only, where most domains write it.

@@ -352,7 +352,7 @@ fn rebuilt(grains: &Map, key: &str, value: Value, delimiter: &str) -> (String, V
     let (mut key, mut value) = (key.to_owned(), value);
     while let Some((above, last)) = split_last(&key, delimiter) {
         let mut parent = lookup(grains, &above, Map::new().into(), delimiter);
-        // A parent that is no map has no place for the key and stays as it is.
+        // A parent that is not a map has no place for the key and stays as it is.
         if let Some(map) = parent.as_map_mut() {
             map.insert(last, value);
         }

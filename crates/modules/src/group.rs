@@ -120,7 +120,7 @@ fn delete(ctx: &Context, name: String, root: Option<String>, #[default(false)] l
 #[function]
 fn deluser(ctx: &Context, name: String, username: String, root: Option<String>) -> Result<bool> {
     let team = accounts::team(ctx, &name, None)?;
-    // gpasswd fails for a user who is no member; removing one twice must succeed.
+    // gpasswd fails for a user who is not a member; removing one twice must succeed.
     if !team.is_some_and(|team| team.members.contains(&username)) {
         return Ok(true);
     }

@@ -240,7 +240,7 @@ mod tests {
     #[function]
     fn list_pkgs(kwargs: KwArgs) -> Result<Map> {
         assert_eq!(kwargs.given().get("versions_as_list"), Some(&true.into()));
-        // One of another flavour, a metapackage and debug symbols are no kernels of the running kind.
+        // One of another flavour, a metapackage and debug symbols are not kernels of the running kind.
         let names = ["6.1.0-10-amd64", "6.1.0-9-amd64", "6.1.0-28-amd64", "6.1.0-28-cloud-amd64", "amd64"];
         let mut found: Map =
             names.iter().map(|name| (Value::from(format!("linux-image-{name}")), list!["1"])).collect();

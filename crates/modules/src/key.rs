@@ -55,7 +55,7 @@ mod tests {
     fn fingerprints_are_pairs_of_digits() {
         let dir = tempfile::tempdir().unwrap();
         let (ctx, _) = context(&[&MODULE], map! { "pki_dir" => dir.path().to_str().unwrap() }, map! {}, map! {});
-        // A minion without a key has no fingerprint, which is no error.
+        // A minion without a key has no fingerprint, which is not an error.
         assert_eq!(finger(&ctx, None).unwrap(), "");
         std::fs::write(dir.path().join("minion.pub"), "-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----\n")
             .unwrap();

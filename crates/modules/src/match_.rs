@@ -184,7 +184,7 @@ fn stored(ctx: &Context, target: &str) -> bool {
 
 /// Calls a match function by name, for `filter_by` and similar functions.
 fn by_name(ctx: &Context, name: &str, target: &Value, id: Option<&str>) -> Result<bool> {
-    // The data store is no kind of target for a master, so the enumeration does not have it.
+    // The data store is not a kind of target for a master, so the enumeration does not have it.
     if name == "data" {
         return Ok(stored(ctx, &target.to_string()));
     }
@@ -306,7 +306,8 @@ fn ifelse(
     let mut lookup = Map::new();
     for pair in args.chunks(2) {
         let key = match &pair[0] {
-            // The command line turns `True` into a boolean, which is no target; Salt replaces both values in this way.
+            // The command line turns `True` into a boolean, which is not a target; Salt replaces both values in this
+            // way.
             Value::Bool(true) => "*".into(),
             Value::Bool(false) => "SALT_IFELSE_MATCH_NOTHING".into(),
             key => key.clone(),
@@ -349,7 +350,7 @@ mod tests {
             ("ipcidr", "11.0.0.0/8", false),
             ("compound", "G@os:Debian and not db*", true),
             ("compound", "N@front", true),
-            // An invalid target matches no minion; it is no error.
+            // An invalid target matches no minion; it is not an error.
             ("compound", "( web1", false),
             ("pcre", "(", false),
             ("data", "a:b", false),

@@ -176,7 +176,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("pki/master/minions");
         std::fs::create_dir_all(&folder).unwrap();
-        // Hidden files are no keys.
+        // Hidden files are not keys.
         for name in ["web2", "Web1", ".hidden"] {
             std::fs::write(folder.join(name), "").unwrap();
         }

@@ -179,7 +179,7 @@ fn hardware_address(ctx: &Context, iface: &str) -> Result<String> {
 fn ifacestartswith(ctx: &Context, cidr: Value) -> Result<Value> {
     let text = cidr.to_string();
     let parts: Vec<&str> = text.split('.').collect();
-    // More than four parts are no beginning of an address. An empty pattern then matches all, as in
+    // More than four parts are not a beginning of an address. An empty pattern then matches all, as in
     // Salt.
     let pattern = if parts.len() <= 4 { text.as_str() } else { "" };
     let begins = |interface: &&Interface| {

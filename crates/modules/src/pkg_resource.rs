@@ -64,7 +64,7 @@ pub fn packed(list: &Value) -> Map {
 /// The same for packages: versions are text, names are those of lists.
 ///
 /// # Errors
-/// When a name stands in the list twice, or something in it is no package.
+/// When a name stands in the list twice, or something in it is not a package.
 pub fn repack(ctx: &Context, pkgs: &Value, normalize: bool) -> Result<Map> {
     let list = match pkgs {
         Value::Str(text) => yaml::load(text, "argument").unwrap_or_default(),

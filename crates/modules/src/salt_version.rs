@@ -49,7 +49,7 @@ fn numbers(name: &Value) -> Result<Option<(u32, Option<u32>)>> {
     let dated = BY_DATE.iter().find(|(known, ..)| *known == name).map(|(_, year, month)| (*year, Some(*month)));
     let plain = || PLAIN.split_whitespace().zip(FIRST_PLAIN..).find(|(known, _)| *known == name);
     let found = dated.or_else(|| plain().map(|(_, number)| (number, None)));
-    // A name of the future is no error: a template may be written for a later release.
+    // A name of the future is not an error: a template may be written for a later release.
     if found.is_none() {
         tracing::info!("no release is called {name}");
     }

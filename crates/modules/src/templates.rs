@@ -53,7 +53,7 @@ fn read(path: PathBuf) -> std::result::Result<Source, String> {
     }
 }
 
-/// Says why a file is no text, in Python's words.
+/// Says why a file is not text, in Python's words.
 pub fn no_text(path: &Path, bytes: &[u8]) -> String {
     format!("{}: {}", path.display(), crate::file::text::decode_error(bytes).unwrap_or_default())
 }

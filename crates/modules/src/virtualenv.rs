@@ -51,7 +51,7 @@ fn maker(program: &str, python: Option<&str>) -> Result<Maker> {
         let missing = || Error::execution(format!("Cannot find requested python ({python})."));
         util::which(python).map(|_| Maker::Interpreter(python.to_owned())).ok_or_else(missing)
     };
-    // `venv` is no program but a module, so some Python has to run it.
+    // `venv` is not a program but a module, so some Python has to run it.
     if program == "venv" {
         let own = || util::which("python3").or_else(|| util::which("python"));
         return match python {

@@ -125,7 +125,7 @@ impl Writer {
 }
 
 fn float(number: f64) -> String {
-    // These words are no valid JSON, but Python writes and reads them.
+    // These words are not valid JSON, but Python writes and reads them.
     if number.is_nan() {
         "NaN".into()
     } else if number.is_infinite() {

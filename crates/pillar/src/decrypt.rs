@@ -20,7 +20,7 @@ pub(crate) fn decrypt(pillar: &mut Map, wanted: &Value, options: &Map, gpg: &Gpg
     let mut errors = Vec::new();
     for (key, renderer) in entries {
         let Some(found) = find(pillar, &key, delimiter) else {
-            // The option lists the keys of all minions, so each minion lacks most of them. This is no error.
+            // The option lists the keys of all minions, so each minion lacks most of them. This is not an error.
             tracing::debug!("Pillar key {key} not present");
             continue;
         };

@@ -52,7 +52,7 @@ impl Renderer {
         }
         let first_line = match request.path {
             Some(_) => text.lines().next().unwrap_or_default(),
-            // For a text that is no file, Salt checks the first word only, and fails when there is none.
+            // For a text that is not a file, Salt checks the first word only, and fails when there is none.
             None if blank => return Err(Error::new("list index out of range")),
             None => python::strip(&text).split(python::is_space).next().unwrap_or_default(),
         };

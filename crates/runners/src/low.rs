@@ -100,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(call_from_low(accept, &low), expected, "{low:?}");
         }
-        // `id` is no parameter of `key.accept`.
+        // `id` is not a parameter of `key.accept`.
         let old = call_from_low(accept, &map! { "fun" => "key.accept", "match" => "web1", "id" => "x" });
         assert_eq!(old.kwargs, map! { "match" => "web1" });
     }

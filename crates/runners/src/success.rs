@@ -19,7 +19,7 @@ fn check(running: &Map, nested: bool) -> bool {
             Some(result) => *result != Value::Bool(false),
             None => check(state, true),
         },
-        // High data may contain this list, which is no result.
+        // High data may contain this list, which is not a result.
         Value::List(_) if id.as_str() == Some("__extend__") => true,
         _ => nested,
     })

@@ -462,7 +462,7 @@ impl ParsedDate {
 
     fn finish(self, today: Date) -> Result<DateTime, InvalidDate> {
         let clock = [self.hour, self.minute, self.second, self.micros];
-        // A text with nothing but fillers is no date.
+        // A text with nothing but fillers is not a date.
         if self.parts.is_empty() && self.weekday.is_none() && clock.iter().all(Option::is_none) {
             return Err(InvalidDate);
         }

@@ -69,7 +69,7 @@ pub fn compile(mut high: Map, settings: &Settings) -> Result<Chunks, Vec<String>
     let Some(high) = data.as_map_mut().filter(|_| errors.is_empty()) else {
         return Err(errors);
     };
-    // Requisites move to their targets before anything is excluded, so a reference to an excluded state is no error
+    // Requisites move to their targets before anything is excluded, so a reference to an excluded state is not an error
     // here.
     let errors = high::requisite_in(high, &settings.disabled_requisites);
     high::apply_exclude(high);

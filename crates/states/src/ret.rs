@@ -33,7 +33,7 @@ impl Ret {
         Ret { result: Some(false), comment: comment.into(), ..self }
     }
 
-    /// The same, to be done when it is no test.
+    /// The same, to be done when it is not a test.
     pub fn would(self, comment: impl Into<Value>) -> Self {
         Ret { result: None, comment: comment.into(), ..self }
     }

@@ -116,7 +116,8 @@ pub trait Jobs: Send + Sync {
     /// Returns the id and publication of every job, in no particular order. Unreadable jobs are skipped with a warning.
     fn all(&self) -> Result<Vec<(String, Map)>>;
 
-    /// Removes jobs older than `keep` (option `keep_jobs_seconds`), and directories that are no job. A `keep` of zero keeps all.
+    /// Removes jobs older than `keep` (option `keep_jobs_seconds`), and directories that are not jobs. A `keep` of zero
+    /// keeps all.
     fn clean(&self, keep: Duration, now: SystemTime) -> Result<Cleaned>;
 }
 

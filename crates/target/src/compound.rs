@@ -246,7 +246,7 @@ impl Expression {
             Expression::Not(inner) => Some(not(inner.evaluate(atom, not)?)),
             Expression::And(parts) => {
                 for part in parts {
-                    // Short-circuiting is visible: a call in a part that is not reached is no error in Python.
+                    // Short-circuiting is visible: a call in a part that is not reached is not an error in Python.
                     if !part.evaluate(atom, not)? {
                         return Some(false);
                     }

@@ -126,7 +126,7 @@ impl<'a> Checker<'a> {
         }
         let context = Context { delimiter, nodegroups: Some(self.nodegroups) };
         let compiled = match Compiled::for_master_within(target, kind, &context, &self.budget) {
-            // Unlike on the minion a path without delimiter is no error here, it just matches nobody.
+            // Unlike on the minion a path without delimiter is not an error here, it just matches nobody.
             Err(Error::NoDelimiter { .. }) if self.data_cache => return Ok(Expected::default()),
             Err(Error::NoDelimiter { .. } | Error::Ipcidr { .. }) if !self.data_cache => {
                 // Without cached data Salt does not look at the target, so it cannot find it invalid.

@@ -293,7 +293,7 @@ fn python_int(text: &str) -> Option<i64> {
     if !good || digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_') {
         return None;
     }
-    // A number of more than 64 bits is no index.
+    // A number of more than 64 bits is not an index.
     text.replace('_', "").parse().ok()
 }
 

@@ -38,7 +38,7 @@ pub fn list_match(target: &Value, id: &str) -> bool {
 ///
 /// An invalid regular expression is only a glob.
 pub fn expr_match(text: &str, expression: &str) -> bool {
-    // The glob first: most expressions are globs, and `*` alone is no valid regular expression.
+    // The glob first: most expressions are globs, and `*` alone is not a valid regular expression.
     fnmatch(text, expression) || PyRegex::whole(expression).is_ok_and(|regex| regex.is_match(text))
 }
 

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn colours_are_told_from_other_sequences() {
-        // Clearing the screen and setting the window title are no colours.
+        // Clearing the screen and setting the window title are not colours.
         assert_eq!(without_escapes("\x1b[31mred\x1b[0m \x1b[2J\x1b]0;t\x07", true), "\x1b[31mred\x1b[0m ?[2J?]0;t\x07");
         assert_eq!(without_escapes("\x1b[31mred", false), "?[31mred");
     }

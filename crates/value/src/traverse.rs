@@ -22,7 +22,7 @@ impl Value {
         match self {
             Value::Map(map) => map
                 .get(part)
-                // Salt loads the part as YAML if it is no key, which finds keys that are numbers or booleans.
+                // Salt loads the part as YAML if it is not a key, which finds keys that are numbers or booleans.
                 .or_else(|| map.get_value(&Value::Int(part.parse().ok()?)))
                 .or_else(|| map.get_value(&Value::Bool(part.parse().ok()?))),
             Value::List(items) => match part.parse::<i64>() {

@@ -47,13 +47,13 @@ pub enum Error {
     /// The MessagePack is broken.
     #[error(transparent)]
     Msgpack(#[from] msgpack::Error),
-    /// The document is no map, or has no `enc` or no `load`.
+    /// The document is not a map, or has no `enc` or no `load`.
     #[error("request is not a map with enc and load")]
     Shape,
     /// `enc` is neither `clear` nor `aes`.
     #[error("request has the unknown encoding {0:?}")]
     UnknownEncoding(String),
-    /// The load of a clear request is no map.
+    /// The load of a clear request is not a map.
     #[error("load of a clear request is a {0}, not a map")]
     LoadNotMap(&'static str),
     /// A clear request is larger than its sender may send.
@@ -198,7 +198,7 @@ impl Outline {
     /// Finds the fields of an envelope with at most `most` values. The load is not decoded.
     ///
     /// # Errors
-    /// If the bytes are no envelope, or hold more values.
+    /// If the bytes are not an envelope, or hold more values.
     pub fn read(input: &Bytes, most: usize) -> Result<Self, Error> {
         // Other fields are skipped undecoded, so a stranger cannot make them expensive.
         let names = ["enc", "load", "version", "id", "enc_algo", "sig_algo"];

@@ -38,7 +38,7 @@ pub enum Error {
     /// The tag is not UTF-8.
     #[error("event tag is not text")]
     TagNotText,
-    /// The data are no map.
+    /// The data are not a map.
     #[error("data of event {tag:?} are a {found}, not a map")]
     NotAMap {
         /// The tag of the event.

@@ -86,7 +86,7 @@ impl Jid {
     }
 }
 
-/// Returns the time of a job id as Salt shows it; empty for texts that are no job id (`req`, `nocache`).
+/// Returns the time of a job id as Salt shows it; empty for texts that are not job ids (`req`, `nocache`).
 pub fn display_time(jid: &str) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     // Salt shows nothing for such ids instead of failing.
@@ -236,7 +236,7 @@ mod tests {
             (1_709_212_455_678_901, "20240229131415678901"),
             (0, "19700101000000000000"),
             (951_782_399_999_999, "20000228235959999999"),
-            // 2100 is no leap year.
+            // 2100 is not a leap year.
             (4_102_444_800_000_001, "21000101000000000001"),
         ] {
             let time = UNIX_EPOCH + Duration::from_micros(micros);

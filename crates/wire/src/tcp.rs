@@ -22,7 +22,7 @@ pub enum Error {
     /// The MessagePack inside is broken or too large.
     #[error(transparent)]
     Msgpack(#[from] msgpack::Error),
-    /// The document is no map of `head` and `body`.
+    /// The document is not a map of `head` and `body`.
     #[error("frame is not a map with a head map and a body")]
     Shape,
 }

@@ -106,7 +106,7 @@ fn environments_are_the_same_through_any_master() {
             }
         }
         let (reference, others) = heard.split_first().context("four minions have answered")?;
-        // Equal answers are no proof if all of them are empty or errors.
+        // Equal answers are not proof if all of them are empty or errors.
         ensure!(reference.1[0]["dev"] == json!(["tools"]), "tops: {}", reference.1[0]);
         let mut wrong = Vec::new();
         for (id, answers) in others {

@@ -145,7 +145,7 @@ fn addresses() -> BTreeMap<String, Vec<Value>> {
             all.entry(entry.interface_name).or_default().push(format!("{ip}/{prefix}").into());
         }
     }
-    // The kernel's order may change, which is no event.
+    // The kernel's order may change, which is not an event.
     all.values_mut().for_each(|list| list.sort_by_key(Value::to_string));
     all
 }

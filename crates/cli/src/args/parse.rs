@@ -20,7 +20,7 @@ pub struct Parsed {
     pub settings: Map,
     /// The settings that were given.
     pub given: Vec<&'static str>,
-    /// The arguments that are no flags.
+    /// The arguments that are not flags.
     pub arguments: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ pub struct Job {
     pub arguments: Vec<Value>,
 }
 
-/// A command line that is no complete job.
+/// A command line that is not a complete job.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Incomplete {
     /// Something is missing or does not fit; the text is printed as it is.
@@ -194,7 +194,7 @@ fn split_arguments(words: &[String], functions: usize, separator: &str) -> Resul
                 lists.push(Vec::new());
             }
             let whole = !word.contains(separator);
-            // As in Salt, nothing between two separators is no argument.
+            // As in Salt, an empty text between two separators is not an argument.
             if let Some(list) = lists.last_mut().filter(|_| whole || !part.is_empty()) {
                 list.push(part.to_owned());
             }

@@ -182,7 +182,7 @@ impl Session {
             return self.run_batch(known).await;
         }
         let limit = self.int("batch_safe_limit");
-        // One minion is no batch: Salt's limit has an effect from 2 on.
+        // One minion is not a batch: Salt's limit has an effect from 2 on.
         if limit > 1 && known.expected(&self.job, self.delimiter())?.len() as i64 >= limit {
             outputters::print_line("\nNOTICE: Too many minions targeted, switching to batch execution.")?;
             let size = self.prepared.options.get("batch_safe_size").map_or("8".into(), Value::to_string);

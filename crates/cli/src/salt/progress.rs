@@ -9,7 +9,7 @@ use value::Value;
 /// The largest number of minions with a line; a terminal has no room for more.
 const LINES: usize = 20;
 
-/// The progress bars. Nothing is drawn if standard error is no terminal.
+/// The progress bars. Nothing is drawn if standard error is not a terminal.
 #[derive(Default)]
 pub struct Progress {
     all: MultiProgress,

@@ -121,7 +121,7 @@ impl MinionData for MasterFiles {
             }
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        // Anything else in the directory is no key.
+        // Anything else in the directory is not a key.
         let mut ids: Vec<String> = names.filter(|name| MinionId::new(name.as_str()).is_ok()).collect();
         ids.sort_unstable();
         ids

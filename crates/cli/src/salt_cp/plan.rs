@@ -20,7 +20,7 @@ pub enum Unusable {
         "{0} is a directory, only files are supported in non-chunked mode. Use \"--chunked\" command line argument."
     )]
     Directory(String),
-    /// Bytes that are no text need `--chunked`.
+    /// Bytes that are not text need `--chunked`.
     #[error("{0} is no text in UTF-8. Use \"--chunked\" command line argument.")]
     NotText(String),
 }

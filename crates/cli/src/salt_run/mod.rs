@@ -185,7 +185,7 @@ impl Session {
         if let Some(names) = self.options.get_str("no_parse").filter(|names| !names.is_empty()) {
             command.args(["--no-parse", names]);
         }
-        // `--`: an argument that begins with a dash is no flag.
+        // `--`: an argument that begins with a dash is not a flag.
         command.arg("--").arg(&self.function).args(&self.words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.spawn().context("failed to start the runner in the background")?;

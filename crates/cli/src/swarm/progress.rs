@@ -6,7 +6,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use swarm::{Counts, Report, Summary};
 
-/// A line on standard error. Nothing is drawn if that is no terminal.
+/// A line on standard error. Nothing is drawn if that is not a terminal.
 pub struct Line {
     bar: ProgressBar,
     before: Cell<(Instant, Counts)>,

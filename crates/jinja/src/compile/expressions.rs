@@ -36,7 +36,7 @@ impl Generator<'_> {
                 }
                 _ => Ex::Item(self.boxed(node, frame)?, self.boxed(index, frame)?),
             },
-            // Among other indexes a slice is no expression to Python.
+            // Among other indexes a slice is not an expression to Python.
             ExprKind::Slice(..) => {
                 let kind = ErrorKind::Other("SyntaxError".into());
                 return Err(Error::syntax(kind, "invalid syntax", self.name.clone(), expr.line));

@@ -87,7 +87,7 @@ impl Writer<'_> {
             self.out.push(close);
             return Ok(());
         }
-        // Only containers that are still open: the same list twice next to each other is no cycle.
+        // Only containers that are still open: the same list twice next to each other is not a cycle.
         if self.active.contains(&id) {
             return Err(Error::value_error("Circular reference detected"));
         }

@@ -100,8 +100,8 @@ impl<'a> Printer<'a> {
             }),
             Value::View(view) => {
                 self.out.push_str(view.type_name());
-                // Differs from the dictionary's own: printing a view inside its dictionary is no cycle yet. Addresses
-                // are even.
+                // Differs from the dictionary's own: printing a view inside its dictionary is not a cycle yet.
+                // Addresses are even.
                 let id = view.dict.id() ^ 1;
                 self.nested(id, "...", |this| {
                     this.out.push('(');

@@ -35,7 +35,7 @@ pub(crate) fn unescape(text: &str) -> Result<String, &'static str> {
                 return Err("unknown Unicode character name");
             }
             'N' => return Err("malformed \\N character escape"),
-            // What is no escape stays as it is; a character beyond ASCII was escaped before, which hides the sign.
+            // What is not an escape stays as it is; a character beyond ASCII was escaped before, which hides the sign.
             other => {
                 out.push('\\');
                 out.push(other);

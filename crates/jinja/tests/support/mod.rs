@@ -167,7 +167,7 @@ fn without_addresses(json: &Json) -> Json {
             while let Some(at) = rest.find("0x") {
                 let end =
                     rest[at + 2..].find(|char: char| !char.is_ascii_hexdigit()).map_or(rest.len(), |e| at + 2 + e);
-                // A short number is no address but part of the tested text.
+                // A short number is not an address but part of the tested text.
                 if end - at < 8 {
                     out.push_str(&rest[..end]);
                 } else {

@@ -177,7 +177,7 @@ mod tests {
         {
             std::os::unix::fs::symlink("/nowhere", at(link)).unwrap();
         }
-        // A file that is no link does not count: Salt looks only at links.
+        // A file that is not a link does not count: Salt looks only at links.
         std::fs::write(at("sites-enabled/file.conf"), "").unwrap();
         static ALWAYS: Module =
             Module::new("apache", "", &[&CHECK_CONF_ENABLED, &CHECK_MOD_ENABLED, &CHECK_SITE_ENABLED]);

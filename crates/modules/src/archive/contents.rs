@@ -149,7 +149,7 @@ pub fn of_tar(stream: TarStream) -> std::io::Result<Contents> {
             _ => found.files.push(name),
         }
     }
-    // Zero members mean that the data is no tar archive; the `tar` crate reports an empty stream as success.
+    // Zero members mean that the data is not a tar archive; the `tar` crate reports an empty stream as success.
     if any { Ok(found) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
 }
 

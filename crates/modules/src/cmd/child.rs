@@ -211,7 +211,7 @@ impl<'a> Input<'a> {
         Ok(Input { pipe: pipe.filter(|_| !bytes.is_empty()), left: bytes })
     }
 
-    /// Writes what fits now. The process need not read it: a closed pipe is no failure.
+    /// Writes what fits now. The process need not read it: a closed pipe is not a failure.
     fn advance(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         match pipe.write(self.left) {

@@ -71,7 +71,7 @@ fn utf16(bytes: &[u8]) -> String {
         other => (other, false),
     };
     let read = |pair: [u8; 2]| if big_endian { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) };
-    // A single byte at the end is completed to something that is no letter, rather than dropped.
+    // A single byte at the end is completed to something that is not a letter, rather than dropped.
     let units: Vec<u16> = bytes.chunks(2).map(|pair| read([pair[0], *pair.get(1).unwrap_or(&0xff)])).collect();
     String::from_utf16_lossy(&units)
 }

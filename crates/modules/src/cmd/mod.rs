@@ -298,7 +298,7 @@ fn tty(ctx: &Context, device: String, #[default("")] echo: String) -> Result<Map
         (None, true) => format!("/dev/{device}"),
         (None, false) => return Ok(map! { "Error" => "The specified device is not a valid TTY" }),
     };
-    // The device comes from the caller: `pts/../../etc/motd` is no terminal.
+    // The device comes from the caller: `pts/../../etc/motd` is not a terminal.
     if path.contains("..") {
         return Ok(map! { "Error" => "The specified device is not a valid TTY" });
     }

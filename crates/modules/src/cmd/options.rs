@@ -276,7 +276,7 @@ fn check_allowed(ctx: &Context, line: &Line) -> Result<()> {
     let text = line.joined();
     let hit = |name: &str| {
         let globs = util::config_get(ctx, name).map(|value| util::split_input(&value)).unwrap_or_default();
-        // An empty list is no list: otherwise an empty whitelist would forbid everything.
+        // An empty list is not a list: otherwise an empty whitelist would forbid everything.
         (!globs.is_empty()).then(|| globs.iter().any(|glob| targeting::fnmatch(&text, glob)))
     };
     if hit("cmd_blacklist_glob") == Some(true) || hit("cmd_whitelist_glob") == Some(false) {

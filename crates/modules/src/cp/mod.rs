@@ -185,7 +185,7 @@ fn content(ctx: &Context, place: PathBuf) -> Result<Value> {
     }
 }
 
-/// Makes text of a file's content; bytes that are no text are an error in Python's words, as in Salt.
+/// Makes text of a file's content; bytes that are not text are an error in Python's words, as in Salt.
 fn text_of(bytes: Vec<u8>) -> Result<Value> {
     let text = String::from_utf8(bytes).map_err(|error| no_text(error.as_bytes()))?;
     Ok(text.into())
@@ -223,7 +223,7 @@ fn get_template(
     }
     let rendered = match String::from_utf8(bytes) {
         Ok(source) => templates::text(ctx, Some(&template), &source, Some(&place), &saltenv, names)?.into_bytes(),
-        // As in Salt, a binary file is no template and is copied as it is.
+        // As in Salt, a binary file is not a template and is copied as it is.
         Err(error) if is_binary(&error.as_bytes()[..error.as_bytes().len().min(SAMPLE)]) => error.into_bytes(),
         Err(error) => {
             let reason = decode_error(error.as_bytes()).unwrap_or_default();
@@ -364,7 +364,7 @@ fn to_cache(
     } else {
         cache(ctx, &path, &saltenv)?
     };
-    // A missing file is no failure of the call: states test the result.
+    // A missing file is not a failure of the call: states test the result.
     if found.is_none() {
         tracing::error!("Unable to cache file '{path}' from saltenv '{saltenv}'.");
     }

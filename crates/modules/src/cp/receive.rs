@@ -102,7 +102,7 @@ struct Piece {
 impl Piece {
     fn write(&self, dest: &Path, chunk: &Value) -> std::result::Result<(), String> {
         let encoded = chunk.as_bytes().ok_or("the piece is no text")?;
-        // White space inside of base64 is no error, as in Python's decoder.
+        // White space inside of base64 is not an error, as in Python's decoder.
         let lines: Vec<u8> = encoded.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let engine = base64::engine::general_purpose::STANDARD;
         let packed = engine.decode(lines).map_err(|error| format!("the piece is not base64: {error}"))?;

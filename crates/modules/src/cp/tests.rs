@@ -115,7 +115,7 @@ fn templates_are_rendered_into_their_place() {
     assert!(error.to_string().starts_with("Jinja variable"), "{error}");
 }
 
-/// As real Salt 3008.5: what is no text is refused, and a template that is binary is copied.
+/// As real Salt 3008.5: what is not text is refused, and a template that is binary is copied.
 #[test]
 fn binary_files_are_no_text() {
     let place = Place::new();

@@ -201,7 +201,7 @@ pub fn prepend(ctx: &Context, path: String, args: VarArgs, kwargs: KwArgs) -> Re
     })
 }
 
-/// Returns the content of a file: text, or bytes with ``binary`` and where it is no text.
+/// Returns the content of a file: text, or bytes with ``binary`` and where it is not text.
 ///
 /// CLI Example:
 ///
@@ -220,7 +220,7 @@ fn text_or_bytes(content: Vec<u8>, binary: bool) -> Value {
     }
     match String::from_utf8(content) {
         Ok(text) => Value::Str(text),
-        // Bytes that are no text stay bytes, as in Python.
+        // Bytes that are not text stay bytes, as in Python.
         Err(error) => Value::bytes(error.into_bytes()),
     }
 }

@@ -130,7 +130,7 @@ impl Encoding {
     /// Makes text of bytes.
     ///
     /// # Errors
-    /// For bytes that are no text in this encoding.
+    /// For bytes that are not text in this encoding.
     pub fn decode(self, bytes: &[u8]) -> Result<String> {
         let wrong = || Error::Other("the content is no text in the given encoding".to_owned());
         match self {
@@ -156,7 +156,7 @@ impl Encoding {
             Encoding::Utf32 { mark, big } => {
                 let big = if mark && bytes.starts_with(&[0, 0, 0xfe, 0xff]) { true } else { big };
                 let chars = bytes.chunks(4).map(|four| {
-                    // A rest of fewer bytes is no character.
+                    // A rest of fewer bytes is not a character.
                     let four: [u8; 4] = four.try_into().ok()?;
                     char::from_u32(if big { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
                 });

@@ -179,7 +179,7 @@ pub struct SourceHash<'a> {
 /// Finds the checksum a source should have.
 ///
 /// # Errors
-/// When there is none, or it is no checksum.
+/// When there is none, or it is not a checksum.
 pub fn source_sum(ctx: &Context, asked: &SourceHash<'_>) -> Result<Sum> {
     let hash = asked.hash.as_str().ok_or_else(|| invalid(&asked.hash.to_string()))?;
     let scheme = address::parse(hash).scheme;

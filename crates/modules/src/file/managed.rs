@@ -203,7 +203,7 @@ fn rendered(ctx: &Context, asked: &SourceRequest, engine: &str, fetched: Fetched
     };
     // Further arguments of the state can be used in the template, as in Salt.
     known.update(asked.more.clone());
-    // As in Salt, a binary file is no template and is managed as it is.
+    // As in Salt, a binary file is not a template and is managed as it is.
     if text::is_binary_file(&fetched.place) {
         return Ok(fetched);
     }

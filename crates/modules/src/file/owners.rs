@@ -132,7 +132,7 @@ pub fn chown(ctx: &Context, path: String, user: Value, group: Value) -> Result<V
     ctx.blocking(move || Owner::of(&user, &group).give(&expand_user(&path), true))
 }
 
-/// Returns the name of a group; text that is no group id is returned unchanged.
+/// Returns the name of a group; text that is not a group id is returned unchanged.
 ///
 /// CLI Example:
 ///

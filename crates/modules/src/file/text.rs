@@ -14,7 +14,7 @@ pub fn is_binary(data: &[u8]) -> bool {
     if data.contains(&0) {
         return true;
     }
-    // A letter that is cut off at the end of the sample is no mistake.
+    // A letter that is cut off at the end of the sample is not a mistake.
     let decodes = std::str::from_utf8(data).map_or_else(|error| error.error_len().is_none(), |_| true);
     let strange = |byte: &&u8| {
         // The set is Salt's: printable ASCII and the control characters that texts have.
@@ -34,7 +34,7 @@ pub fn is_text(path: &str) -> bool {
 /// The number of bytes of a template that decide whether it is binary.
 const TEMPLATE_SAMPLE: u64 = 2048;
 
-/// Returns whether a file is no UTF-8 and looks like no text, so that it cannot be a template.
+/// Returns whether a file is not UTF-8 and looks like no text, so that it cannot be a template.
 pub fn is_binary_file(path: &str) -> bool {
     let mut sample = Vec::new();
     let read = File::open(path).and_then(|file| file.take(TEMPLATE_SAMPLE).read_to_end(&mut sample));

@@ -465,7 +465,7 @@ pub fn remove(ctx: &Context, path: String, kwargs: KwArgs) -> Result<bool> {
     let path = expand_user(&path);
     must_be_absolute(&path, &format!("File path must be absolute: {path}"))?;
     ctx.blocking(move || {
-        // A link is removed itself. Nothing to remove is no error, but no success either.
+        // A link is removed itself. Nothing to remove is not an error, but no success either.
         let Ok(meta) = fs::symlink_metadata(&path) else { return Ok(false) };
         let done = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         done.map_err(|error| Error::execution(format!("Could not remove '{path}': {}", python_text(&error, &path))))?;

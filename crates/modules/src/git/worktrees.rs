@@ -19,7 +19,7 @@ impl Tree {
     fn read(block: &str) -> Option<Self> {
         let value = |key: &str| block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         let branch = value("branch").map(|name| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned());
-        // A bare repository has neither, and is no checkout.
+        // A bare repository has neither, and is not a checkout.
         if branch.is_none() && !block.lines().any(|line| line == "detached") {
             return None;
         }

@@ -100,7 +100,7 @@ impl Request {
         };
         let login = match (take("auth"), take("username"), take("password")) {
             (Some(Value::List(pair)), ..) if pair.len() == 2 => Some((pair[0].to_string(), pair[1].to_string())),
-            // One without the other is no login; Salt leaves it out.
+            // One without the other is not a login; Salt leaves it out.
             (_, Some(user), Some(password)) => Some((user.to_string(), password.to_string())),
             _ => None,
         };

@@ -19,7 +19,7 @@ fn read(path: &Path) -> Result<Map> {
         Ok(text) => {
             let name = path.to_string_lossy();
             let found = yaml::load(&text, &name).map_err(|error| Error::execution(error.to_string()))?;
-            // An empty file is no map, and no error.
+            // An empty file is not a map, and no error.
             Ok(found.into_map().unwrap_or_default())
         }
     }

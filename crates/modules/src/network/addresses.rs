@@ -106,7 +106,7 @@ fn prefix_length(text: &str, width: u8) -> Option<u8> {
         return (bits <= width).then_some(bits);
     }
     let mask = u32::from(text.parse::<Ipv4Addr>().ok()?);
-    // A mask with holes is no prefix.
+    // A mask with holes is not a prefix.
     let bits = mask.leading_ones();
     (width == 32 && mask.count_ones() == bits).then_some(bits as u8)
 }

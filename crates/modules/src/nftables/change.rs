@@ -293,7 +293,7 @@ fn set_policy(
     let rules = ruleset(ctx, &family)?;
     let entry = chain_entry(&rules, &table, &chain);
     let part = |name: &str| entry.and_then(|entry| entry.get(name));
-    // A chain that is no base chain has no policy.
+    // A chain that is not a base chain has no policy.
     let (Some(kind), Some(hook), Some(priority)) = (part("type"), part("hook"), part("prio")) else {
         return Ok(false.into());
     };

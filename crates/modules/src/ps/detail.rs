@@ -289,7 +289,7 @@ fn descriptors(process: Process) -> io::Result<Vec<(i64, String)>> {
 /// Path, descriptor, position, mode and flags of each open file.
 fn open_files(process: Process) -> io::Result<Value> {
     let shown = |(number, path): (i64, String)| {
-        // Pipes, sockets and devices are no files to psutil.
+        // Pipes, sockets and devices are not files to psutil.
         if !path.starts_with('/') || !Path::new(&path).is_file() {
             return None;
         }

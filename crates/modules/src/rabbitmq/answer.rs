@@ -65,7 +65,7 @@ pub(super) fn keyed(json: &str, key: &str) -> Result<Map> {
     Ok(found)
 }
 
-/// The numbers a version begins with: `3.10.8-1` is 3, 10, 8. None if it is no version.
+/// The numbers a version begins with: `3.10.8-1` is 3, 10, 8. None if it is not a version.
 pub(super) fn version(text: &str) -> Option<Vec<u32>> {
     // The rest is the revision of the package.
     let plain = text.split('-').next()?;

@@ -20,7 +20,7 @@ fn policies(ctx: &Context, vhost: &str, runas: &Option<String>) -> Result<Map> {
     let mut found = Map::new();
     for line in answer::lines(&listed) {
         let columns: Vec<&str> = line.split('\t').collect();
-        // Salt skips what is no policy. Very old versions have no column "apply to".
+        // Salt skips what is not a policy. Very old versions have no column "apply to".
         if !(5..=6).contains(&columns.len()) {
             continue;
         }

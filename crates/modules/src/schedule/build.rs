@@ -102,7 +102,7 @@ pub(super) fn build(name: &str, kwargs: &Map) -> Result<Map> {
     Ok(job)
 }
 
-/// The first entry of `when` that is no date.
+/// The first entry of `when` that is not a date.
 fn bad_when(when: &Value) -> Option<&Value> {
     // Any day will do: only the form of the text is checked.
     let today = schedule::jiff::civil::date(2024, 1, 1);

@@ -50,7 +50,7 @@ fn installed(_grains: &Map) -> std::result::Result<(), String> {
 
 /// Runs a line of a shell, which may find nothing, and returns what it printed.
 fn shell(ctx: &Context, line: String) -> Result<String> {
-    // `grep` ends with 1 when it finds nothing, which is no error.
+    // `grep` ends with 1 when it finds nothing, which is not an error.
     let kwargs = map! { "ignore_retcode" => true };
     Ok(ctx.call_with("cmd.shell", Call { args: vec![line.into()], kwargs })?.to_string())
 }

@@ -56,7 +56,7 @@ fn checked(name: &str) -> Result<&str> {
 /// Returns whether a name is a pattern.
 fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
-        // An empty pair of brackets is no character class.
+        // An empty pair of brackets is not a character class.
         || name.find('[').is_some_and(|place| name[place + 1..].find(']').is_some_and(|end| end > 0))
 }
 

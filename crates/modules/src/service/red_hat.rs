@@ -93,7 +93,7 @@ fn all(ctx: &Context) -> Result<Vec<String>> {
 fn listed(text: &str) -> Vec<String> {
     let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     words
-        // Services of xinetd are listed below in another form and are no scripts.
+        // Services of xinetd are listed below in another form and are not scripts.
         .filter(|words| words.get(1).is_some_and(|word| word.starts_with("0:")))
         .map(|words| words[0].to_owned())
         .collect()

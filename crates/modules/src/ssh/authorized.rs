@@ -252,7 +252,7 @@ fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option<&str>
     }
 }
 
-/// Adds an authorized key to a user; returns ``new``, ``replace``, ``no change``, ``fail`` or that it is no key.
+/// Adds an authorized key to a user; returns ``new``, ``replace``, ``no change``, ``fail`` or that it is not a key.
 ///
 /// CLI Example:
 ///

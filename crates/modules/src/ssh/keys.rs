@@ -65,7 +65,7 @@ pub fn listed(text: &str, hash: Option<&str>) -> Result<Map> {
     Ok(found)
 }
 
-/// Returns the fingerprint of a key, as pairs of digits with colons. Returns None for what is no key.
+/// Returns the fingerprint of a key, as pairs of digits with colons. Returns None for what is not a key.
 ///
 /// # Errors
 /// When there is no such kind of fingerprint.
@@ -75,7 +75,7 @@ pub fn fingerprint(key: &str, hash: Option<&str>) -> Result<Option<String>> {
     let Some(digest) = digest else {
         return Err(Error::execution(format!("The fingerprint_hash_type {kind} is not supported.")));
     };
-    // Not base64, so it is no key.
+    // Not base64, so it is not a key.
     let Ok(raw) = base64::engine::general_purpose::STANDARD.decode(key) else { return Ok(None) };
     let sum = openssl::hash::hash(digest, &raw).map_err(|error| Error::execution(error.to_string()))?;
     Ok(Some(sum.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")))

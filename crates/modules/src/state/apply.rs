@@ -178,7 +178,7 @@ fn from_top(session: &Session, args: &Args) -> Result<Value> {
         return Ok(finish(session, errors.into()));
     }
     exclude(&mut high, args.get("exclude"));
-    // Excludes alone are no states.
+    // Excludes alone are not states.
     if high.iter().all(|(id, _)| id.as_str() == Some("__exclude__")) {
         return Ok(finish(session, no_states("No states found for this minion").into()));
     }

@@ -85,7 +85,7 @@ fn minion(opts: &Map, directory: &Path) -> Endpoints {
     Endpoints::minion(directory, &crypto::socket_hash(id, kind))
 }
 
-/// JSON as Python writes it; bytes that are no text are replaced.
+/// JSON as Python writes it; bytes that are not text are replaced.
 fn json(data: &Map, pretty: bool) -> Result<String> {
     let style = Style { indent: pretty.then(|| "    ".to_owned()), sort_keys: pretty, ..Style::default() };
     let text = dumps(&printable(&Value::Map(data.clone())), &style).map_err(Error::Other)?;

@@ -30,7 +30,7 @@ impl Files {
         Ok(Files { ctx: ctx.clone(), client, renderer, top })
     }
 
-    /// Renders a text that is no file of the server.
+    /// Renders a text that is not a file of the server.
     pub fn text(
         &self,
         text: String,

@@ -63,7 +63,7 @@ fn of_contents(cert: &Cert, order: &CertificateToSign, args: &Map) -> Result<Map
     let mut changes = Map::new();
     let new = &order.cert;
     let number = |bytes: &[u8]| super::der::unsigned(bytes);
-    // Without a fixed number every certificate gets a random one, which is no change.
+    // Without a fixed number every certificate gets a random one, which is not a change.
     if let Some(serial) = args.get("serial_number").filter(|serial| !serial.is_null())
         && number(&new.serial) != number(&cert.serial)
     {

@@ -14,7 +14,7 @@ pub struct Allow {
 /// Checks a name and puts it into letters of ASCII.
 ///
 /// # Errors
-/// The name is no valid domain.
+/// The name is not a valid domain.
 pub fn encode(name: &str, allow: Allow) -> Result<String> {
     // Name constraints begin with a dot, certificates for whole domains with `*.`. IDNA knows
     // neither.

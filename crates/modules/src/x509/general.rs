@@ -59,7 +59,7 @@ impl General {
     /// Makes a name from its kind and value with a colon between.
     ///
     /// # Errors
-    /// The text is no name of this kind.
+    /// The text is not a name of this kind.
     pub fn from_text(text: &str) -> Result<Self> {
         match text.split_once(':') {
             Some((kind, value)) => General::new(kind, &value.into()),
@@ -165,7 +165,7 @@ fn python_type(value: &Value) -> &'static str {
 /// An object identifier that was given as an argument.
 ///
 /// # Errors
-/// The text is no identifier.
+/// The text is not an identifier.
 pub fn oid(text: &str) -> Result<String> {
     match der::oid(text) {
         Some(_) => Ok(text.to_owned()),

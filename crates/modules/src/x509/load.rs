@@ -60,7 +60,7 @@ pub fn is_file(value: &Value) -> bool {
 /// The bytes an argument means.
 ///
 /// # Errors
-/// The value is no source, or the file cannot be read.
+/// The value is not a source, or the file cannot be read.
 pub fn bytes(value: &Value) -> Result<Vec<u8>> {
     match value {
         Value::Str(path) if is_file(value) => {
@@ -94,7 +94,7 @@ fn text_bytes(text: &str) -> Result<Vec<u8>> {
 /// Decodes base64 and passes over what does not belong to it.
 pub fn base64_bytes(text: &str) -> Option<Vec<u8>> {
     let is_digit = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
-    // Python's `b64decode` skips what is no digit and only insists on the padding.
+    // Python's `b64decode` skips what is not a digit and only insists on the padding.
     let digits: String = text.chars().filter(is_digit).collect();
     let padding = text.chars().filter(|c| *c == '=').count();
     let enough = matches!((digits.len() % 4, padding), (0, _) | (2, 2..) | (3, 1..));

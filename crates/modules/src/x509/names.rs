@@ -94,7 +94,7 @@ impl Attribute {
             }
             // T.61 is read as Latin-1, as everybody does.
             tag::T61 => text.body.iter().map(|byte| char::from(*byte)).collect(),
-            // Only `x500UniqueIdentifier` is no text. RFC 4514 shows its bytes behind `#`.
+            // Only `x500UniqueIdentifier` is not text. RFC 4514 shows its bytes behind `#`.
             tag::BIT_STRING => format!("#{}", hex::encode(text.body)),
             _ => std::str::from_utf8(text.body).ok()?.to_owned(),
         };
@@ -151,7 +151,7 @@ impl Name {
     /// Reads an argument: the text of RFC 4514, a list of such texts, or a map of attributes.
     ///
     /// # Errors
-    /// The value is no name.
+    /// The value is not a name.
     pub fn from_value(value: &Value) -> Result<Self> {
         match value {
             Value::Str(text) => parse(text).map_err(|_| Error::execution("Failed parsing rfc4514 dirName string")),
@@ -230,7 +230,7 @@ fn escaped(value: &str) -> String {
 
 // === the text of RFC 4514 ===
 
-/// The text is no name.
+/// The text is not a name.
 struct NoName;
 
 fn parse(text: &str) -> std::result::Result<Name, NoName> {

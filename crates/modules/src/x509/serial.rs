@@ -7,7 +7,7 @@ use value::Value;
 /// Reads a serial number: a number, or hexadecimal digits with or without colons. Without one, a random one of 159 bits.
 ///
 /// # Errors
-/// The value is no serial number.
+/// The value is not a serial number.
 pub fn from_value(value: Option<&Value>) -> Result<Vec<u8>> {
     let unreadable = |value: &Value| Error::execution(format!("Could not parse serial number {value}"));
     match value {

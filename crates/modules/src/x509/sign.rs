@@ -68,7 +68,7 @@ pub const NAMES: [&str; 11] = [
 /// Refuses the name of a digest there is not.
 ///
 /// # Errors
-/// The name is no digest.
+/// The name is not a digest.
 pub fn check_digest(digest: &str) -> Result<()> {
     if NAMES.contains(&digest.to_lowercase().as_str()) {
         return Ok(());

@@ -33,7 +33,7 @@ fn out_of_range(_: jiff::Error) -> Error {
 /// Reads a time from an argument.
 ///
 /// # Errors
-/// The text is no time.
+/// The text is not a time.
 pub fn parse(text: &str) -> Result<DateTime> {
     DateTime::strptime(FORMAT, text)
         .map_err(|_| Error::Other(format!("time data {} does not match format '{FORMAT}'", python::repr_str(text))))

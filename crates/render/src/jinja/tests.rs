@@ -59,7 +59,7 @@ fn is_different(template: &str) -> bool {
         "regex_replace('(', 'y')",
         // A text of digits is a number of seconds, as the documentation says; a library for dates makes something else of it.
         "'1457456400' | strftime",
-        // A text that is no number is refused as such.
+        // A text that is not a number is refused as such.
         "'2 3' | random_hash",
         // Functions get lists for tuples.
         "[1, (2, 3)]",

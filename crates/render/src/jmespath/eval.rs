@@ -168,7 +168,7 @@ fn multi_map(state: &mut State, entries: &[(Value, Tree)], value: &Value) -> Res
     Ok(Value::Dict(dict))
 }
 
-/// Numbers that are no booleans.
+/// Numbers that are not booleans.
 pub(super) fn is_number(value: &Value) -> bool {
     matches!(value, Value::Int(_) | Value::Big(_) | Value::Float(_))
 }
@@ -201,7 +201,7 @@ fn compared(state: &mut State, kind: Kind, left: &Value, right: &Value) -> Resul
     compare(state, op, left, right).map(Value::Bool)
 }
 
-/// Equal as in Python, except that 0 and 1 are no booleans.
+/// Equal as in Python, except that 0 and 1 are not booleans.
 fn same(state: &mut State, left: &Value, right: &Value) -> Result<bool, Error> {
     let flag = |value: &Value| matches!(value, Value::Bool(_));
     if (is_number(left) && flag(right)) || (is_number(right) && flag(left)) {

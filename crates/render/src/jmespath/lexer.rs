@@ -241,7 +241,7 @@ impl Lexer<'_> {
         Ok(text)
     }
 
-    /// JSON between back quotes; what is no JSON is a text.
+    /// JSON between back quotes; what is not JSON is a text.
     fn literal(&mut self) -> Result<(), Error> {
         let start = self.at;
         let text = self.until('`')?.replace("\\`", "`");

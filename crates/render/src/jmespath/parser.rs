@@ -234,7 +234,7 @@ impl Parser<'_> {
             return Ok(Tree::new(Node::Projection(left, self.projected(Kind::Star.power())?)));
         }
         if left.shape == Shape::Indexed {
-            // A slice that follows an index is no projection.
+            // A slice that follows an index is not a projection.
             let (right, _) = self.index_or_slice()?;
             return Ok(left.join(right, Shape::Indexed));
         }

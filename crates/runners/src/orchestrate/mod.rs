@@ -66,7 +66,7 @@ async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Ma
     ctx.call_apart(fun, Call { args: Vec::new(), kwargs: all }).await
 }
 
-/// Refuses a pillar that is no map.
+/// Refuses a pillar that is not a map.
 pub(crate) fn check_pillar(pillar: Option<&Value>) -> Result<()> {
     match pillar {
         None | Some(Value::Null | Value::Map(_)) => Ok(()),

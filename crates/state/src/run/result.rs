@@ -21,7 +21,7 @@ fn check(running: &Map, high: Option<&Map>, nested: bool) -> bool {
         };
         let good = match ret_map.get("result") {
             Some(Value::Bool(false)) => false,
-            // `None`, the result of a test run that predicts changes, is no failure.
+            // `None`, the result of a test run that predicts changes, is not a failure.
             Some(_) => true,
             None => check(ret_map, high, true),
         };

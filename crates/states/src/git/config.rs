@@ -38,7 +38,7 @@ impl Place {
     }
 
     fn matching(&self, ctx: &Context, key: &str, value: Option<&str>) -> Result<Map> {
-        // git exits with 1 if nothing matches, which is no failure.
+        // git exits with 1 if nothing matches, which is not a failure.
         let arguments = map! { "key" => key, "value_regex" => value, "ignore_retcode" => true };
         Ok(self.call(ctx, "config_get_regexp", arguments)?.into_map().unwrap_or_default())
     }

@@ -262,7 +262,7 @@ fn is_up(ctx: &Context, name: &str) -> Result<bool> {
     };
     Ok(interfaces.iter().any(|(interface, data)| {
         let of_loopback = || labelled(data.get("inet")) || labelled(data.get("inet6"));
-        // An alias such as `eth0:1` is no interface but an address with a label.
+        // An alias such as `eth0:1` is not an interface but an address with a label.
         labelled(data.get("secondary")) || (interface.as_str() == Some("lo") && of_loopback())
     }))
 }

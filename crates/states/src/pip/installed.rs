@@ -90,7 +90,7 @@ fn installed(
     Task { name, names, options, kwargs: kwargs.given() }.run(ctx, ret)
 }
 
-/// Returns the wanted packages, or None if `pkgs` is no list.
+/// Returns the wanted packages, or None if `pkgs` is not a list.
 fn names(name: &str, pkgs: &Value) -> Result<Option<Vec<String>>> {
     let list = match pkgs {
         Value::List(list) if !list.is_empty() => list,
@@ -281,7 +281,7 @@ impl Task {
                     self.names.last().map(String::as_str).unwrap_or_default()
                 ));
             } else if let Some(version) = there::version_in(&listed, &wanted.prefix)
-                // pip reported that the package was installed already, so it is no change.
+                // pip reported that the package was installed already, so it is not a change.
                 && !there.contains(&wanted.prefix)
             {
                 changes.insert(format!("{}=={version}", wanted.prefix), "Installed");

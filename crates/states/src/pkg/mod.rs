@@ -112,7 +112,7 @@ fn refresh_wanted(ctx: &Context, refresh: &Value) -> bool {
     crate::support::is_true(refresh) || (*refresh != Value::Bool(false) && Path::new(&refresh::mark(ctx)).is_file())
 }
 
-/// Returns whether a list was given but is empty. A missing one is no list.
+/// Returns whether a list was given but is empty. A missing one is not a list.
 fn empty_list(value: &Value) -> bool {
     value.as_list().is_some_and(<[Value]>::is_empty)
 }

@@ -66,7 +66,7 @@ impl Task<'_> {
         if self.is_masked(ctx)? == self.mask {
             return Ok(ret.ok(format!("Service {name} was {kind}{done}")).changed(changes));
         }
-        // As in Salt this is no failure.
+        // As in Salt this is not a failure.
         Ok(ret.ok(format!("Failed to {verb} service {name}")))
     }
 }

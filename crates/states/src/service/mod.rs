@@ -109,7 +109,7 @@ fn enabled_used(name: &str) -> Ret {
     Ret::new(name).fail(text)
 }
 
-/// Returns whether services cannot be started, since this is no running system.
+/// Returns whether services cannot be started, since this is not a running system.
 fn offline(ctx: &Context) -> Result<bool> {
     Ok(has(ctx, "service.offline") && call(ctx, "service.offline", Vec::new(), Map::new())?.truthy())
 }

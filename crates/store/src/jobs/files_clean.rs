@@ -7,7 +7,8 @@ use super::{Cleaned, Files};
 use crate::{Result, disk};
 
 impl Files {
-    /// Removes jobs whose `jid` file is older than `keep` (option `keep_jobs_seconds`), and directories that are no job.
+    /// Removes jobs whose `jid` file is older than `keep` (option `keep_jobs_seconds`), and directories that are not
+    /// jobs.
     ///
     /// A `keep` of zero keeps everything. What cannot be removed is left, with a warning.
     pub(super) fn clean_up(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {

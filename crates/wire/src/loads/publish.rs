@@ -116,7 +116,7 @@ impl PublicationMessage {
 /// The maximum number of values in a publication whose load is still sealed. Real ones have about ten.
 const MOST_VALUES: usize = 256;
 
-/// A payload that is no publication.
+/// A payload that is not a publication.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublicationError {
     /// The MessagePack is broken.

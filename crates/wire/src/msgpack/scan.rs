@@ -161,8 +161,8 @@ const MOST_FIELDS: u64 = 64;
 /// Some fields of a map, still packed, each with its number of values.
 pub type Fields<const N: usize> = [Option<(Bytes, usize)>; N];
 
-/// Finds fields of a map that fills the input, still packed, with the values in each; `None` if the input is no map, or one of
-/// more entries than any message has.
+/// Finds fields of a map that fills the input, still packed, with the values in each; `None` if the input is not a map,
+/// or one of more entries than any message has.
 ///
 /// Of several entries with one key the last counts, as it does in a decoded map.
 pub fn fields<const N: usize>(input: &Bytes, wanted: [&str; N], most: usize) -> Result<Option<Fields<N>>, Error> {

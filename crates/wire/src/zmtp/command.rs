@@ -181,7 +181,7 @@ fn error_reason(rest: &Bytes) -> Result<String, Error> {
 
 /// Cuts a reason to the 255 bytes that its one-byte length allows, between characters.
 ///
-/// Replacing bytes that are no UTF-8 makes a reason longer, so one that was read is cut too.
+/// Replacing bytes that are not UTF-8 makes a reason longer, so one that was read is cut too.
 fn short_reason(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(usize::from(u8::MAX))]
 }

@@ -91,7 +91,7 @@ impl std::fmt::Display for SocketType {
 /// An error of a peer's ZMTP. The connection must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The first bytes are no ZMTP greeting.
+    /// The first bytes are not a ZMTP greeting.
     #[error("peer does not speak ZMTP")]
     NotZmtp,
     /// The peer speaks an older protocol than 3.0.

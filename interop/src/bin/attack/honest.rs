@@ -12,7 +12,7 @@ use client::{Job, LocalClient};
 /// The time limit for one ping.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The rest between two pings: one at a time, so that they are no flood.
+/// The rest between two pings: one at a time, so that they are not a flood.
 const REST: Duration = Duration::from_millis(5);
 
 /// Pings in a thread of their own.

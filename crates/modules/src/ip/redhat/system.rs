@@ -152,7 +152,7 @@ pub fn apply_network_settings(ctx: &Context, settings: KwArgs) -> Result<bool> {
     if waits_for_reboot(&options) {
         return Ok(named);
     }
-    // From release 8 on the service `network` is no part of the system.
+    // From release 8 on the service `network` is not part of the system.
     let service = if major_release(&ctx.grains) >= 8 { "NetworkManager" } else { "network" };
     let restarted = ctx.call("service.restart", vec![service.into()])?.truthy();
     Ok(named && restarted)

@@ -259,7 +259,7 @@ fn updated_lists(text: &str) -> Map {
     for line in text.lines() {
         let Some((word, rest)) = line.trim().split_once(' ') else { continue };
         let name = rest.split_whitespace().collect::<Vec<_>>().join(" ");
-        // The size in brackets differs from run to run and is no part of the name.
+        // The size in brackets differs from run to run and is not part of the name.
         let without_size =
             || name.rfind(" [").filter(|_| name.ends_with("B]")).map_or(name.as_str(), |end| &name[..end]).to_owned();
         match word.split(':').next() {

@@ -14,7 +14,7 @@ pub struct Evr<'a> {
 }
 
 impl<'a> Evr<'a> {
-    /// Reads `epoch:version-release`; an epoch that is no number counts as none.
+    /// Reads `epoch:version-release`; an epoch that is not a number counts as none.
     pub fn parse(text: &'a str) -> Evr<'a> {
         let (epoch, rest) =
             text.split_once(':').map_or((0, text), |(epoch, rest)| (epoch.trim().parse().unwrap_or(0), rest));

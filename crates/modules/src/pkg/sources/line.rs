@@ -164,7 +164,7 @@ impl Line {
 
     /// The line to write, with its end.
     pub fn written(&self) -> String {
-        // Comments and whatever else is no source must survive a rewriting of the file.
+        // Comments and whatever else is not a source must survive a rewriting of the file.
         if self.invalid {
             return self.line.clone();
         }

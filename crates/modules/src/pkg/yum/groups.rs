@@ -69,7 +69,7 @@ fn listed(text: &str) -> Map {
         if lower == "done" {
             break;
         }
-        // A title is no name of a group.
+        // A title is not a name of a group.
         let named = SECTIONS.iter().find(|(title, _)| *title == lower).map(|(_, section)| *section);
         if named.is_some() && named != section {
             section = named;

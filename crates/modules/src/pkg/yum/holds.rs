@@ -113,7 +113,7 @@ fn one(ctx: &Context, target: &str, locks: Vec<String>, held: bool) -> Result<Ma
         let comment = format!("Package {target} {comment}");
         map! { "name" => target, "changes" => changes, "result" => result, "comment" => comment }
     };
-    // To hold what is held or to let go what is free is no change.
+    // To hold what is held or to let go what is free is not a change.
     if locks.is_empty() != held {
         let text = if held { "is already set to be held." } else { "is not being held." };
         return Ok(entry(true.into(), Map::new(), text));

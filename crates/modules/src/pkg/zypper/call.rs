@@ -19,13 +19,13 @@ pub struct Zypper {
     pub looks: bool,
     /// True if the package metadata may be refreshed.
     pub refreshes: bool,
-    /// True if a failure is no error.
+    /// True if a failure is not an error.
     pub tolerant: bool,
     /// True if it must survive the end of the minion.
     pub scope: bool,
 }
 
-/// Exit codes that are no failures; the last two kinds are warnings.
+/// Exit codes that are not failures; the last two kinds are warnings.
 // 100 to 103 are news (updates are there, restart), 6 is "no repositories", 106 and 107 are a
 // skipped repo and a failed script.
 const FINE: [i64; 8] = [0, 100, 101, 102, 103, 6, 106, 107];

@@ -120,7 +120,7 @@ pub fn python(call: &mut CallArgs) -> Result<Value, Error> {
     Ok(Value::markup(strip(&text)))
 }
 
-/// Returns the text to parse: of an imported template its output; `None` for values that are no text.
+/// Returns the text to parse: of an imported template its output; `None` for values that are not text.
 fn loaded_text(call: &mut CallArgs, value: &Value) -> Result<Option<String>, Error> {
     match value {
         Value::Object(_) => python_str(call.state, value).map(Some),

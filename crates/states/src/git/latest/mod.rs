@@ -52,7 +52,7 @@ struct Latest<'a> {
 
 /// Makes sure that a repository is cloned and up to date with a branch, a tag or a commit (``rev``) of its remote.
 ///
-/// ``branch`` is the local branch, by default the current one. An update that is no fast-forward, and local changes,
+/// ``branch`` is the local branch, by default the current one. An update that is not a fast-forward, and local changes,
 /// need ``force_reset``; another branch over local changes needs ``force_checkout``; a directory with other contents
 /// needs ``force_clone``. With ``update_head: False`` the remote is only fetched.
 #[function]
