@@ -41,7 +41,7 @@ pub trait Watcher: Send {
 /// Finds a beacon by its name.
 ///
 /// # Errors
-/// If there is none; the error says if it is one of Salt's that is not supported.
+/// If there is none; the error mentions if it is one of Salt's that is not supported.
 pub fn find(name: &str) -> Result<&'static Kind, String> {
     match KINDS.iter().find(|kind| kind.name == name) {
         Some(kind) => Ok(kind),

@@ -90,7 +90,7 @@ where
 /// Salt's last words without ports.
 const NO_PORTS: &str = "The salt master is shutdown. The ports are not available to bind";
 
-/// Returns whether the log of a daemon shows errors to the person who starts it.
+/// Returns whether the log of a daemon shows errors to the user who starts it.
 fn shows_errors_on_console(plan: &Plan<'_>) -> bool {
     let in_background = plan.options.get("daemon").is_some_and(Value::truthy);
     let level = logging::Level::parse(&plan.log.log_level).unwrap_or(logging::Level::ERROR);

@@ -162,6 +162,6 @@ fn overview() -> String {
 }
 
 fn columns() -> usize {
-    // `optparse` reads the variable, too. It does not look at the terminal.
+    // `optparse` reads the variable, too. It does not query the terminal.
     std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 40).unwrap_or(80)
 }

@@ -1,7 +1,7 @@
 //! The programs: flags, outputters, exit codes.
 //!
-//! [`main`] finds the program; each has a module with its name. The work is done in other crates; here is what a
-//! person sees.
+//! [`main`] finds the program; each has a module with its name. The work is done in other crates; here is the user
+//! interface.
 
 pub mod args;
 mod catalogue;

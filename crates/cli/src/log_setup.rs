@@ -28,7 +28,7 @@ pub fn on_minion(program: Program, config: &config::Minion) {
     log_config(&config.paths.conf_file, &config.warnings);
 }
 
-/// Says which file was read and what was found in it, before there was a log.
+/// Logs which file was read and what was found in it, before there was a log.
 pub fn log_config(file: &Path, warnings: &[String]) {
     logging::replay();
     tracing::debug!(target: "salt.utils.parsers", "Configuration file path: {}", file.display());

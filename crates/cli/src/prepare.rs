@@ -87,7 +87,7 @@ pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
     Err(usage_error(program, text))
 }
 
-/// Refuses a user that does not exist, as all of Salt's programs do that look at the files of a daemon.
+/// Refuses a user that does not exist, as do all of Salt's programs that read the files of a daemon.
 fn check_user(user: &str, verify_env: bool) -> Result<(), ExitCode> {
     let exists = || nix::unistd::User::from_name(user).is_ok_and(|found| found.is_some());
     if !verify_env || user.is_empty() || exists() {
@@ -97,7 +97,8 @@ fn check_user(user: &str, verify_env: bool) -> Result<(), ExitCode> {
     Err(ExitCode::from(exit_codes::NO_USER))
 }
 
-/// Says why the configuration cannot be used, in the form of a log line: as in Salt, a broken file is not a wrong command line.
+/// Reports why the configuration cannot be used, in the form of a log line: as in Salt, a broken file is not a wrong
+/// command line.
 fn failed(error: &config::Error) -> ExitCode {
     let text = match error {
         // Python's form of the type.

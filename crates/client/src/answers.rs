@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use value::Value;
 
-/// Which minions are connected, as far as the master knows without asking them.
+/// The connected minions, as far as the master knows without asking them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alive {
     /// Minions whose connection is alive.

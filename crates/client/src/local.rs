@@ -75,7 +75,7 @@ pub struct Ticket {
     pub held: Option<Held>,
 }
 
-/// Errors between this client and the master. Where people know Salt's texts, they are used.
+/// Errors between this client and the master. Salt's texts are used where Salt has some.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The master does not run, or its files are elsewhere.

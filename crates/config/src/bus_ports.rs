@@ -6,7 +6,7 @@ use value::Value;
 
 use crate::opts::FromOption;
 
-/// A port option: one number, to which two are added for each further master, or a list.
+/// A port option: one number, to which two are added for each additional master, or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusPorts {
     /// The first port.

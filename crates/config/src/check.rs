@@ -6,8 +6,8 @@ use crate::table::Type;
 
 /// Returns whether the value has one of the types, or else a description of the valid ones.
 ///
-/// As in Salt, a number may be written as a string, any scalar may stand for a string, and only booleans are booleans. The
-/// address of a secret (`sdb://`) may stand for anything.
+/// As in Salt, a number may be written as a string, any scalar may be given for a string, and only booleans are
+/// booleans. The address of a secret (`sdb://`) may replace anything.
 pub(crate) fn check(types: &[Type], value: &Value) -> Result<(), String> {
     let secret = value.as_str().is_some_and(|text| text.starts_with("sdb://"));
     if secret || types.iter().any(|kind| accepts(*kind, value)) {

@@ -163,7 +163,7 @@ impl FromOption for Map {
     }
 }
 
-/// A list of strings. A single string counts as a list of one, since that is what people mean.
+/// A list of strings. A single string counts as a list of one, since that is the intention.
 impl FromOption for Vec<String> {
     fn from_option(value: Option<&Value>) -> Result<Self, String> {
         match value {

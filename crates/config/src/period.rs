@@ -1,4 +1,4 @@
-//! Durations as people write them: `90`, `10m`, `1h30m`.
+//! Durations with units: `90`, `10m`, `1h30m`.
 
 use std::time::Duration;
 

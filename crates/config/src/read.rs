@@ -166,8 +166,8 @@ impl Reader {
     }
 }
 
-/// Returns the option that was probably meant by an unknown one. Operators keep keys of their own in these files, which modules
-/// and `config.get` read, so only what is very much like an option counts.
+/// Returns the option that was probably meant by an unknown one. Operators keep custom keys in these files, which
+/// modules and `config.get` read, so only names that are very similar to an option count.
 fn misspelt(name: &str) -> Option<&'static str> {
     /// Shorter names are like too many words, such as `users`.
     const SHORTEST: usize = 8;

@@ -24,7 +24,7 @@ fn tell(state: &str) {
 
 fn send(address: &[u8], state: &str) -> io::Result<()> {
     let address = match address.strip_prefix(b"@") {
-        // An `@` stands for the zero byte of Linux's abstract names.
+        // An `@` represents the zero byte of Linux's abstract names.
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(address))?,
     };

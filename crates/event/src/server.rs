@@ -171,7 +171,7 @@ async fn accept_all<A>(
                 connections.spawn(rt.task(visit));
             }
             entered = entrance.wait() => if let Err(error) = entered {
-                // Most likely there are too many open files, which passes after a moment.
+                // Most likely there are too many open files, which is a temporary condition.
                 error!(%endpoint, %error, "cannot accept a connection to the event bus");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             },

@@ -27,7 +27,7 @@ pub enum Error {
     /// The call makes no sense (`SaltInvocationError`).
     #[error("{0}")]
     Invocation(String),
-    /// The arguments do not fit the function (Python's `TypeError` at the call).
+    /// The arguments do not match the function (Python's `TypeError` at the call).
     #[error("{0}")]
     Arguments(String),
     /// A program the function needs is not installed (`CommandNotFoundError`).
@@ -77,8 +77,8 @@ impl Error {
         }
     }
 
-    /// Returns the text a minion returns for this failure of the named function. `doc` is the function's
-    /// documentation, shown when the arguments do not fit.
+    /// Returns the text a minion returns for this failure of the named function. `doc` is the function's documentation,
+    /// shown when the arguments do not match.
     pub fn return_text(&self, fun: &str, doc: &str) -> String {
         match self {
             Error::Execution(_) | Error::Detailed { .. } => format!("ERROR: {self}"),

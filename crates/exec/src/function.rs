@@ -21,8 +21,7 @@ pub struct Module<C: 'static> {
     /// Returns an error with the reason if the module does not work on a machine with these grains (Salt's
     /// `__virtual__`).
     pub virtual_: fn(&Map) -> std::result::Result<(), String>,
-    /// Salt's name for this one of several modules of one name (`aptpkg` of `pkg`), by which the option `providers`
-    /// asks for it.
+    /// Salt's name for this one of several modules of one name (`aptpkg` of `pkg`), which the option `providers` uses.
     pub provider: Option<&'static str>,
 }
 
@@ -78,7 +77,7 @@ pub struct Function<C: 'static> {
 pub enum Body<C: 'static> {
     /// A plain function. What it waits for, it waits for on its thread.
     Plain(fn(&C, Bound) -> Result<Value>),
-    /// A function that mostly waits, and needs no thread while it does. A simulated minion has only these to wait with.
+    /// A function that mostly waits, and needs no thread in the meantime. A simulated minion can wait only with these.
     Async(for<'a> fn(&'a C, Bound) -> CallFuture<'a>),
 }
 

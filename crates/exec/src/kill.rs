@@ -80,7 +80,7 @@ pub fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
 }
 
-/// Returns the error that a panic stands for.
+/// Returns the error that a panic represents.
 pub fn of_panic(panic: &(dyn Any + Send)) -> Error {
     if panic.is::<Killed>() {
         return Error::Terminated;

@@ -46,7 +46,7 @@ impl Limits {
         Limits { disabled: names(opts.get("disable_states")), only: names(opts.get("whitelist_state_modules")) }
     }
 
-    /// Returns whether a module is not turned off.
+    /// Returns whether a module is enabled.
     pub fn enable(&self, name: &str, provider: Option<&str>) -> bool {
         !named(&self.disabled, name, provider)
     }

@@ -313,7 +313,7 @@ mod tests {
         assert!(limited(&[], &[]).find_permitted("cmd.run").is_ok(), "no whitelist forbids nothing");
     }
 
-    /// Stands for a program that a package brings.
+    /// Simulates a program that a package installs.
     static INSTALLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     static QUERY: Function = function("query", "");
     static LATE: Module = Module::new("late", "", &[&QUERY]).only_if(|_| {

@@ -63,7 +63,7 @@ pub struct Held(PathBuf);
 
 /// A lock of another machine that is older was left by a master that is gone.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// The third line of a lock that a person set.
+/// The third line of a lock that an operator set.
 const BY_HAND: &str = "manual";
 
 /// Locks that this process holds. They distinguish its locks from those of an earlier process with the same pid.

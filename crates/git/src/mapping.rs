@@ -46,7 +46,7 @@ impl Remote {
         is_listed(env, &self.saltenv_whitelist, &self.saltenv_blacklist)
     }
 
-    /// Returns the names of the environments that these references stand for.
+    /// Returns the names of the environments of these references.
     pub fn envs<'a>(&self, refs: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
         let mapped = self.mapped();
         let mut envs = BTreeSet::new();

@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 use crate::{Error, Fetched, Group, Repository, Result, Role, checkout};
 
-/// The branch name that stands for the requested environment.
+/// The branch name that means the requested environment.
 const ANY: &str = "__env__";
 /// Directories that were not used for this time are removed.
 const UNUSED: Duration = Duration::from_secs(24 * 3600);

@@ -21,7 +21,7 @@ pub trait Git: Send + Sync {
     /// Creates an empty bare repository.
     fn create(&self, repository: &Path) -> Result<()>;
 
-    /// Fetches as the repository's configuration says, and removes what the remote no longer has.
+    /// Fetches with the repository's configuration, and removes references that the remote no longer has.
     fn fetch(&self, fetch: &Fetch) -> Result<()>;
 
     /// Returns all references with their objects.

@@ -96,7 +96,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The maximum number of readers in use; further users wait.
+/// The maximum number of readers in use; other users wait.
 const MAX_BUSY: usize = 4;
 /// The maximum number of idle readers; more are stopped after use.
 const MAX_IDLE: usize = 2;

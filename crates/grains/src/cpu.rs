@@ -16,7 +16,7 @@ fn parse_cpuinfo(text: &str) -> Map {
     let mut model = None;
     let mut flags = "";
     for (key, rest) in text.lines().filter_map(|line| line.split_once(':')) {
-        // As in Salt, the value is what is between the first and the second colon.
+        // As in Salt, the value is the text between the first and the second colon.
         let value = rest.split(':').next().unwrap_or_default().trim();
         match key.trim() {
             "processor" => count += 1,

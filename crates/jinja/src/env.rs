@@ -69,7 +69,7 @@ pub struct Environment {
     pub undefined: UndefinedKind,
     /// Refuses attributes that begin with an underscore, and ranges of more than 100,000 numbers.
     pub sandbox: bool,
-    /// Escapes what is printed for HTML.
+    /// Escapes output for HTML.
     pub autoescape: bool,
     /// The hook that converts printed values to text.
     pub finalize: Option<Finalize>,

@@ -82,7 +82,7 @@ pub(crate) struct Granular(Vec<(String, Level)>);
 
 impl Granular {
     pub(crate) fn new(mut levels: Vec<(String, Level)>) -> Self {
-        // The longest name first, so that the first that fits is the nearest.
+        // The longest name first, so that the first match is the nearest.
         levels.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         Granular(levels)
     }

@@ -133,7 +133,7 @@ fn level_of(option: &'static str, word: &str) -> Result<Level, Error> {
 pub struct SaltLog {
     writer: Arc<Writer>,
     granular: Granular,
-    /// Level of loggers that have none of their own: the lowest of the outputs.
+    /// Level of loggers without a specific level: the lowest of the outputs.
     root: Level,
     /// True if a line shows the ids of the span around it.
     shows_spans: bool,

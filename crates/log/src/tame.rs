@@ -16,7 +16,7 @@ use crate::level::Level;
 /// Most bytes of an id or a field.
 const FIELD: usize = 1024;
 
-/// Most bytes of a message that people see by default. What a command wrote fits.
+/// The maximum number of bytes of a message that users see by default. The output of a command fits.
 const MESSAGE: usize = 64 << 10;
 
 /// Most bytes of a message below `info`: rendered files.

@@ -78,7 +78,7 @@ impl Writer {
             let (jid, minion_id) = (output.format.shows_jid(), output.format.shows_minion_id());
             let message = facts.message(jid, minion_id);
             let longest = peer.group(line.level).longest();
-            // As it is written: what is escaped has several times the length of what was sent.
+            // As it is written: escaped text has several times the length of the original.
             let message = tame::message(&message, longest, output.sink.takes_lines()).len();
             message + if jid || minion_id { ids } else { 0 }
         };

@@ -30,8 +30,8 @@ impl<'a> Compilation<'a> {
         let settings = &compiler.settings;
         let own = |text: &str| text.to_owned();
         let saltenv = request.saltenv.map(own).or_else(|| compiler.saltenv.clone());
-        // An environment in the request always wins. The option `pillarenv_from_saltenv` only fills a missing one, and
-        // then hides the master's own `pillarenv`, even if there is no saltenv.
+        // An environment in the request always takes precedence. The option `pillarenv_from_saltenv` only fills a
+        // missing one, and then hides the master's own `pillarenv`, even if there is no saltenv.
         let configured = if settings.pillarenv_from_saltenv && request.pillarenv.is_none() {
             request.saltenv.map(own)
         } else {

@@ -58,7 +58,7 @@ impl ExternalCall<'_> {
         options
     }
 
-    /// Merges the data of a further source into `first`, as the options configure it.
+    /// Merges the data of another source into `first`, as the options configure it.
     pub(crate) fn merged(&self, first: Map, second: &Map) -> Map {
         let settings = &self.compiler.settings;
         let strategy = Strategy::from_name(&settings.pillar_source_merging_strategy, &self.compiler.renderer);

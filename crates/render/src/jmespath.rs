@@ -13,13 +13,14 @@ mod tree;
 
 use jinja::{Error, State, Value};
 
-/// Expressions with more letters are read and done on a stack of their own.
+/// Longer expressions are parsed and evaluated on a separate stack.
 const SHORT: usize = 200;
 
 /// Searches a value.
 ///
 /// # Errors
-/// When the expression cannot be read, a function is not there or refuses its arguments, or something undefined is used.
+/// When the expression cannot be parsed, a function does not exist or refuses its arguments, or something undefined is
+/// used.
 pub fn search(state: &mut State, expression: &str, data: &Value) -> Result<Value, Error> {
     let run = |state: &mut State| {
         let tree = parser::parse(state, expression)?;

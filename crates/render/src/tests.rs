@@ -10,7 +10,7 @@ fn renderer(opts: Map) -> Renderer {
     Renderer::new(ctx, Arc::new(NoFiles))
 }
 
-/// Returns what tells that it was asked.
+/// Returns a text that shows that the function was called.
 #[exec::function]
 fn get(key: String, kwargs: exec::KwArgs) -> exec::Result<String> {
     let _ignored = (key, kwargs);

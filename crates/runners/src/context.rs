@@ -57,7 +57,7 @@ pub struct Job {
     retcode: Arc<AtomicI64>,
 }
 
-/// Where a person follows a runner. Events go to the bus as well.
+/// The output for a user who follows a runner. Events go to the bus as well.
 pub trait Sink: Send + Sync {
     /// Takes an event of the job; the suffix is what follows the job in its tag: `progress`, `ret`…
     fn event(&self, suffix: &str, data: &Map);

@@ -32,7 +32,7 @@ impl Events {
         Events::Socket(Arc::new(Mutex::new(remote)))
     }
 
-    /// Fires an event and returns whether it was handed over. Without a master there are no listeners, so that is no
+    /// Fires an event and returns whether the bus accepted it. Without a master there are no listeners, which is not an
     /// error.
     pub async fn fire(&self, tag: &str, data: Map) -> bool {
         let (sent, reason) = match self {

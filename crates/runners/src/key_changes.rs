@@ -48,7 +48,7 @@ impl Effects {
                 Pending::Event(tag, data) => drop(self.ctx.events.fire(&tag, data).await),
                 Pending::Revoke(id) => {
                     let ask = Ask::new(&self.ctx, vec![id.as_str()], "list", "saltutil.revoke_auth");
-                    // The minion may be away for good; that is why its key was deleted. Nothing else depends on the
+                    // The minion may never come back, which may be why its key was deleted. Nothing else depends on the
                     // notice.
                     if let Err(error) = ask.run(&self.ctx).await {
                         tracing::warn!(minion = %id, "failed to tell a minion that its key is gone: {error}");

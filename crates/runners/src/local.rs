@@ -77,7 +77,7 @@ impl Ask {
         Ok(answers)
     }
 
-    /// Replaces node groups by what they stand for: minions do not know the master's groups.
+    /// Replaces node groups by their definitions: minions do not know the master's groups.
     fn resolved(&self, ctx: &RunnerContext) -> std::result::Result<client::Job, client::Error> {
         let mut job = self.job.clone();
         let groups = &ctx.config.nodegroups;

@@ -122,7 +122,7 @@ fn shown_args(call: &Call) -> Vec<Value> {
 
 fn judge(ctx: &RunnerContext, ret: &Value) -> bool {
     // Results of states come wrapped in `data`; they are judged state by state. Others succeed unless the function
-    // says no.
+    // reports a failure.
     match ret.get("data") {
         Some(data) => check_result(data),
         None => ctx.retcode() == 0,
@@ -198,7 +198,7 @@ fn store(ctx: &RunnerContext, data: &Map) -> exec::Result<()> {
     let (jid, id) = (&ctx.job.jid, &ctx.config.id);
     let Ok(minion_id) = MinionId::new(id.as_str()) else { return Ok(()) };
     jobs.prepare(jid, false).map_err(failed)?;
-    // A load that is there already is the original request; it stays.
+    // An existing load is the original request; it stays.
     if jobs.load(jid).map_err(failed)?.is_none() {
         let load = map! {
             "id" => id.as_str(),

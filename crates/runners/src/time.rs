@@ -1,4 +1,4 @@
-//! Points in time as people write them.
+//! Points in time in common notations.
 //!
 //! A reading of the forms Python's `dateutil` understands that occur in practice: the one Salt prints itself
 //! (`2015, Mar 16 19:00`), ISO 8601, American dates with slashes, names of months, a bare time of today.

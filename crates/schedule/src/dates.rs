@@ -31,7 +31,7 @@ const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "frid
 /// Words without a meaning.
 const FILLERS: [&str; 10] = ["at", "on", "and", "ad", "m", "t", "of", "st", "nd", "rd"];
 
-/// Parses a date, a time, or both. `today` supplies what is omitted.
+/// Parses a date, a time, or both. `today` supplies omitted parts.
 ///
 /// # Errors
 /// If the text is invalid or names a zone: schedules use the machine's zone.

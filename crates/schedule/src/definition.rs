@@ -206,7 +206,7 @@ pub(crate) fn read_splay(splay: &Value) -> Option<Splay> {
     }
 }
 
-/// Times with formats of their own.
+/// Times with specific formats.
 fn explicit(data: &Map, key: &str) -> Result<Vec<DateTime>, Problem> {
     let entries = data.get(key).and_then(Value::as_list).unwrap_or_default();
     let read = |entry: &Value| match entry {

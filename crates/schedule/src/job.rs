@@ -10,8 +10,8 @@ use crate::definition::{Definition, Problem, Splay, Timing, When, Whens, functio
 use crate::moment::{Moment, micros, minus, plus, to_value};
 use crate::range::{self, Verdict};
 
-/// Jobs further apart than this do not run twice when the clock is set back by less than [`SET_BACK`]; more frequent jobs follow
-/// the new time.
+/// Jobs with a longer interval than this do not run twice when the clock is set back by less than [`SET_BACK`]; more
+/// frequent jobs follow the new time.
 const RARE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// If the clock is set back by this or more, all jobs follow the new time.

@@ -100,7 +100,7 @@ pub(crate) fn in_time(data: &Map, now: DateTime) -> Result<Verdict, Problem> {
             .map(Some)
             .ok_or_else(|| Problem(format!("Exception Unknown string format: {value} occurred in scheduled job"))),
     };
-    // In Salt's order: a job whose end has passed says so, even if it has a start.
+    // In Salt's order: a job whose end has passed reports that, even if it has a start.
     if end("until")?.is_some_and(|until| until <= now) {
         return Ok(Verdict::Skip("until_passed"));
     }

@@ -179,7 +179,7 @@ fn lows_of(
                     }
                 }
             }
-            // An argument must not change the module of its own declaration.
+            // An argument must not change the module of its declaration.
             Some("state") => {}
             // As in Salt, a name that is not text falls back to the id.
             Some("name") if value.as_str().is_none() => drop(chunk.insert("name", id.clone())),
@@ -295,7 +295,7 @@ fn order(chunks: &mut Chunks, added: &[usize], settings: &Settings) -> Vec<Strin
             continue;
         }
         match chunks.graph.chunk(*index).get("order").and_then(Value::as_i64) {
-            // 100 is Salt's number. States without an order of their own come after the highest explicit one.
+            // 100 is Salt's number. States without an explicit order come after the highest explicit one.
             Some(order) if order > cap - 1 && order > 0 => cap = order.saturating_add(100),
             _ => {}
         }

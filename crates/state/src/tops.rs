@@ -9,8 +9,8 @@ use value::{Map, Value, map};
 /// The source that is here.
 pub const EXT_NODES: &str = "ext_nodes";
 
-/// Returns the SLS files that the sources in the option `master_tops` name for a minion, by environment. A source that fails
-/// names none, and the log says why. It blocks until the programs have ended.
+/// Returns the SLS files that the sources in the option `master_tops` name for a minion, by environment. A source that
+/// fails names none, and the reason is logged. It blocks until the programs have ended.
 pub fn tops(option: Option<&Value>, id: &str) -> Map {
     let command = option.and_then(|sources| sources.get(EXT_NODES)).filter(|command| command.truthy());
     // A broken source of tops must not take the top file with it.

@@ -78,7 +78,7 @@ impl DropFile {
         if !asked.is_empty() && asked != master_id {
             return Ok(Dropped::OtherMaster);
         }
-        // Two masters may look at once: only the one that removes the file rotates its key.
+        // Two masters may check at once: only the one that removes the file rotates its key.
         Ok(if disk::remove(&path)? { Dropped::Rotate } else { Dropped::Nothing })
     }
 

@@ -281,7 +281,7 @@ impl JobCache {
         }
     }
 
-    /// Syncs what is not synced yet. In Salt's layout this does nothing.
+    /// Syncs pending changes. In Salt's layout this does nothing.
     pub fn flush(&self) -> Result<()> {
         match &self.embedded {
             Place::Open(embedded) => embedded.flush(),

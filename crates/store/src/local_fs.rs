@@ -107,7 +107,7 @@ fn collect(directory: &Path, prefix: &str, keys: &mut Vec<String>) -> Result<()>
         }
         match name.strip_suffix(".p") {
             Some(key) => keys.push(format!("{prefix}{key}")),
-            // Not followed further: a key with a `/` is a directory here, and Salt's own listing names it too.
+            // Not traversed: a key with a `/` is a directory here, and Salt's own listing names it too.
             None if directory.join(&name).is_dir() => keys.push(format!("{prefix}{name}")),
             None => {}
         }

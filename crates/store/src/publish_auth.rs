@@ -1,4 +1,4 @@
-//! Which minion published a job through its master: `publish_auth/<jid>`. Only that minion may ask for the returns.
+//! The minion that published a job through its master: `publish_auth/<jid>`. Only that minion may ask for the returns.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

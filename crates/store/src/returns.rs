@@ -29,7 +29,7 @@ pub struct ReturnSpool {
     directory: PathBuf,
 }
 
-/// A return, with what is known of its job.
+/// A return, with the information about its job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spooled {
     /// The minion.
@@ -123,7 +123,7 @@ impl ReturnSpool {
     /// Returns the names of the returns, oldest job first. Removes temporary files of processes that died while they wrote.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = disk::text_names(&self.directory)?;
-        // Kept for an operator to look at, but never sent.
+        // Kept for the operator, but never sent.
         names.retain(|name| !name.ends_with(BROKEN));
         let (litter, names): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(".tmp"));
         for name in litter {

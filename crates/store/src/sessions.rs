@@ -35,7 +35,7 @@ impl SessionKeys {
 
     /// Returns the key of a minion, and creates one if there is none or it is too old.
     ///
-    /// If another master or a person replaces a key in the directory, the file's modification time shows it.
+    /// If another master or an operator replaces a key in the directory, the file's modification time shows it.
     pub fn get(&self, id: &MinionId, now: SystemTime, make: impl FnOnce() -> String) -> Result<String> {
         let path = self.path(id);
         let written = modified(&path)?;

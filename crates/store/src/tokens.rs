@@ -30,7 +30,7 @@ impl TokenStore {
     pub fn store(&self, token: &Map) -> Result<bool> {
         let text = token.get_str("token").unwrap_or_default();
         let (old, new) = self.files(text)?;
-        // In either layout: after a change of layout the same text must not stand for two users.
+        // In either layout: after a change of layout the same text must not identify two users.
         if old.exists() || new.exists() {
             return Ok(false);
         }

@@ -32,7 +32,7 @@ pub struct Publication<'a> {
 pub fn publish_allowed(list: &[Value], request: &Publication, checker: &Checker) -> bool {
     !request.functions.is_empty()
         && request.functions.iter().enumerate().all(|(place, function)| {
-            // A function without arguments in the request has none; an entry that asks for some does not grant it.
+            // A function without arguments in the request has none; an entry that requires some does not grant it.
             let arguments = request.arguments.get(place).map_or(&[][..], Vec::as_slice);
             list.iter().any(|entry| entry_grants(entry, function, arguments, request, checker))
         })
@@ -98,7 +98,7 @@ pub fn target_covers(covering: &str, request: &Publication, checker: &Checker) -
         return false;
     }
     let covering = Value::from(covering);
-    // What is too expensive to evaluate covers nothing: an authorisation fails closed.
+    // A target that is too expensive to evaluate covers nothing: an authorisation fails closed.
     let Some(covered) = matched(checker, &covering, TargetType::Compound, DEFAULT_DELIMITER) else { return false };
     let covered: HashSet<String> = covered.into_iter().collect();
     let is_covered = |id: &String| covered.contains(id);
@@ -133,7 +133,7 @@ fn entry_grants(entry: &Value, function: &str, arguments: &[Value], request: &Pu
 /// Splits off keyword arguments, which are a last map with the mark `__kwarg__`.
 fn split_keywords(arguments: &[Value]) -> (&[Value], Option<&Map>) {
     match arguments.split_last() {
-        // The mark must be there: a plain map as the last argument is a value.
+        // The mark must be present: a plain map as the last argument is a value.
         Some((Value::Map(named), rest)) if named.contains_key("__kwarg__") => (rest, Some(named)),
         _ => (arguments, None),
     }

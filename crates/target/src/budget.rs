@@ -29,7 +29,7 @@ impl Budget {
         Budget { left: Cell::new(steps), spent: Cell::new(false) }
     }
 
-    /// Creates a budget for patterns and texts that nobody can make slow to harm others.
+    /// Creates a budget for patterns and texts whose authors cannot slow down others.
     pub fn unlimited() -> Self {
         Budget::of(u64::MAX)
     }
@@ -50,7 +50,7 @@ impl Budget {
         }
     }
 
-    /// Fails if the budget is exhausted: results computed meanwhile are invalid.
+    /// Fails if the budget is exhausted: results computed since then are invalid.
     ///
     /// # Errors
     /// [`Error::TooExpensive`].

@@ -186,7 +186,7 @@ impl Builder<'_> {
         let mut tokens = Vec::with_capacity(words.len());
         // The word of each token, for error messages.
         let mut said = Vec::with_capacity(words.len());
-        // A stack instead of recursion: words of groups are pushed back and may name further groups.
+        // A stack instead of recursion: words of groups are pushed back and may name other groups.
         let mut open: Vec<String> = words.into_iter().rev().collect();
         while let Some(word) = open.pop() {
             // Checked in the loop, because each group may add words.

@@ -7,7 +7,7 @@
 /// Words that are operators.
 pub(crate) const OPERATORS: [&str; 5] = ["and", "or", "not", "(", ")"];
 
-/// The side that evaluates, which decides what is tolerated.
+/// The side that evaluates, which decides which errors are tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Minion,
@@ -80,7 +80,7 @@ impl Token {
     }
 }
 
-/// Why tokens are not a valid expression.
+/// The reasons why tokens are not a valid expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The reason.
@@ -222,7 +222,7 @@ impl Parser {
         }
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
-            // A bound of its own: the stack of a thread here is smaller than Python's limit would allow.
+            // A separate bound: the stack of a thread here is smaller than Python's limit would allow.
             return Err("brackets nest too deep");
         }
         let inside = self.or()?;

@@ -41,7 +41,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The minion data cache gave no answer, so nobody knows whom the target matches.
+    /// The minion data cache gave no answer, so the minions that match are unknown.
     #[error("the minion data cache gives no answer")]
     DataUnavailable,
     /// Neither an address nor a network.

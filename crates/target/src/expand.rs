@@ -41,7 +41,7 @@ pub trait MinionData {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unavailable;
 
-/// The data that a target looks at.
+/// The data that a target uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Grains.
@@ -126,10 +126,10 @@ impl<'a> Checker<'a> {
         }
         let context = Context { delimiter, nodegroups: Some(self.nodegroups) };
         let compiled = match Compiled::for_master_within(target, kind, &context, &self.budget) {
-            // Unlike on the minion a path without delimiter is not an error here, it just matches nobody.
+            // Unlike on the minion a path without delimiter is not an error here, it just matches no minion.
             Err(Error::NoDelimiter { .. }) if self.data_cache => return Ok(Expected::default()),
             Err(Error::NoDelimiter { .. } | Error::Ipcidr { .. }) if !self.data_cache => {
-                // Without cached data Salt does not look at the target, so it cannot find it invalid.
+                // Without cached data Salt does not evaluate the target, so it cannot find it invalid.
                 let minions = if greedy { accepted } else { Vec::new() };
                 return Ok(Expected { minions, missing: Vec::new() });
             }
@@ -146,7 +146,7 @@ impl<'a> Checker<'a> {
     }
 
     fn select(&self, compiled: &Compiled, accepted: Vec<String>, greedy: bool) -> Expected {
-        // The mine also answers with data of minions whose keys are gone, as in Salt, but only for targets that look at
+        // The mine also answers with data of minions whose keys are gone, as in Salt, but only for targets that use
         // data.
         let wants_strangers = !greedy && compiled.atoms.iter().any(Atom::needs_data);
         // Built only when it is needed: with tens of thousands of keys it costs more than matching a glob.
@@ -174,7 +174,7 @@ impl<'a> Checker<'a> {
         Expected { minions: matched.map(|(id, _)| id).collect(), missing }
     }
 
-    /// Returns how many minions to look at at once, and at what, if their data are far away.
+    /// Returns how many minions to evaluate at once, and with which data, if their data are remote.
     fn in_batches(&self, compiled: &Compiled) -> Option<(usize, Needs)> {
         let size = self.minions.batch().filter(|_| self.data_cache)?;
         let grains = compiled.atoms.iter().any(|atom| matches!(atom, Atom::Grain(_) | Atom::Ipcidr(_)));

@@ -68,7 +68,7 @@ impl Glob {
         }
         let mut rest = text.chars();
         let mut step = 0;
-        // Where to resume after a failed attempt: after the last `*`, one character further.
+        // The place to resume after a failed attempt: after the last `*`, one character later.
         let mut retry = None;
         let mut steps = 0;
         loop {

@@ -81,7 +81,7 @@ impl TargetType {
 
     /// Returns the type with this name in Salt's protocol.
     ///
-    /// `range` is refused by name: it needs a server of its own and Python's `seco.range`.
+    /// `range` is refused by name: it needs an additional server and Python's `seco.range`.
     pub fn from_name(name: &str) -> Result<Self, Error> {
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, kind)| *kind).ok_or_else(|| Error::UnknownType { name: name.to_owned() })

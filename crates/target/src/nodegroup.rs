@@ -8,7 +8,7 @@ use crate::compound::OPERATORS;
 /// More words than any sane expression has. Groups that repeat each other could produce any number.
 pub(crate) const WORD_LIMIT: usize = 10_000;
 
-/// Returns the words of a compound target that the group stands for.
+/// Returns the words of a compound target that the group means.
 ///
 /// A definition is a string or a list of words; words `N@name` are replaced by that group in parentheses. A plain list of names
 /// becomes one word `L@`, a list with regular expressions one word `E@`. As in Salt, a nested group that is unknown or contains
@@ -41,7 +41,7 @@ fn expand(name: &str, groups: &Map, open: &mut Vec<String>, left: &mut usize) ->
         match nested_name(word) {
             Some(inner) => {
                 expanded = true;
-                // Salt logs an error for such a group and goes on without it.
+                // As in Salt, an error is logged for such a group and it is left out.
                 out.extend(expand(inner, groups, open, left).unwrap_or_default());
             }
             None => out.push(word.clone()),

@@ -74,7 +74,8 @@ impl PyRegex {
     /// Like `is_match`, for texts and patterns of strangers: no match once the budget is exhausted.
     pub(crate) fn is_match_within(&self, text: &str, budget: &Budget) -> bool {
         match &self.engine {
-            // Only a text with a final newline can tell the engines apart, so the slower one is rarely needed.
+            // Only a text with a final newline shows a difference between the engines, so the slower one is rarely
+            // needed.
             Engine::Plain { has_dollar: true, .. } if text.ends_with('\n') => {
                 self.newline_engine().is_some_and(|regex| regex.is_match(text, budget))
             }

@@ -50,7 +50,7 @@ enum Keys {
     Path(Vec<String>),
 }
 
-/// A rest of the expression, as a pattern and as a path of its own.
+/// A rest of the expression, as a pattern and as a separate path.
 #[derive(Debug)]
 struct Tail {
     text: String,

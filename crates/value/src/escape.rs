@@ -20,7 +20,7 @@ pub fn is_command(letter: char) -> bool {
     }
 }
 
-/// Returns whether a text may contain such characters. Looks only at bytes, so that most texts need no further check.
+/// Returns whether a text may contain such characters. Checks only bytes, so that most texts need no further check.
 fn may_hold_commands(text: &str) -> bool {
     text.bytes().any(|byte| (byte < 0x20 && byte != b'\n' && byte != b'\t') || matches!(byte, 0x7f | 0xc2 | 0xe2))
 }

@@ -103,8 +103,8 @@ impl Event {
     }
 }
 
-/// Splits the bytes of an event into tag and packed data, so that a reader can pass over what it did not ask for
-/// without unpacking it.
+/// Splits the bytes of an event into tag and packed data, so that a reader can skip other events without unpacking
+/// them.
 pub fn split(input: &Bytes) -> Result<(&str, Bytes), Error> {
     // The first separator ends the tag. The data may contain more of them.
     let end = input.windows(SEPARATOR.len()).position(|window| window == SEPARATOR).ok_or(Error::NoSeparator)?;

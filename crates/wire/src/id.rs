@@ -61,7 +61,7 @@ fn check(text: &str) -> Result<(), InvalidId> {
     if text.is_empty() {
         return Err(InvalidId::Empty);
     }
-    // Before any look at the characters: a stranger's id may have megabytes.
+    // Before the characters are examined: a stranger's id may have megabytes.
     if text.len() > MAX_LEN {
         return Err(InvalidId::TooLong(text.len()));
     }
@@ -80,7 +80,7 @@ fn is_allowed_character(character: char) -> bool {
     !matches!(character, '/' | '\\') && !character.is_control() && !invisible(character)
 }
 
-/// Characters without a shape of their own: joiners, direction marks, separators of lines, byte order marks, tags.
+/// Invisible characters: joiners, direction marks, separators of lines, byte order marks, tags.
 fn invisible(character: char) -> bool {
     matches!(
         character as u32,

@@ -80,7 +80,7 @@ impl Jid {
         UNIX_EPOCH.checked_add(since)
     }
 
-    /// Returns the time as Salt shows it to people: `2024, Feb 29 13:14:15.678901`; empty when there is none.
+    /// Returns the time as Salt shows it to users: `2024, Feb 29 13:14:15.678901`; empty when there is none.
     pub fn display_time(&self) -> String {
         display_time(self.as_str())
     }

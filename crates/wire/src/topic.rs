@@ -57,8 +57,8 @@ impl Topic {
     }
 }
 
-/// Returns the part of a minion's event socket names that stands for its id: the first ten hex digits of the digest
-/// named by `hash_type`; `hex_digest` computes that digest.
+/// Returns the part of a minion's event socket names that identifies it: the first ten hex digits of the digest named
+/// by `hash_type`; `hex_digest` computes that digest.
 pub fn socket_hash(id: &str, hex_digest: impl FnOnce(&[u8]) -> String) -> String {
     let mut digest = hex_digest(id.as_bytes());
     // Salt keeps the socket names short because a Unix socket's path may have only about 107 bytes.

@@ -159,7 +159,7 @@ impl Composer<'_> {
     }
 
     fn enter(&mut self, anchor: Option<String>, node: Node) -> Result<(), Error> {
-        // Checked while composing: what is nested deeper must not even be built.
+        // Checked while composing: deeper nesting must not even be built.
         if self.open.len() >= MAX_DEPTH {
             let problem = format!("lists and maps are nested deeper than {MAX_DEPTH} levels");
             return Err(Error::bare(Kind::Limit, self.name, problem, Some(node.start)));

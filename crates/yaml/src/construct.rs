@@ -346,7 +346,7 @@ impl Constructor<'_> {
     fn text(&self, id: Id) -> Result<&str, Error> {
         match &self.nodes[id].node.data {
             Data::Scalar(text) => Ok(text),
-            // A map with an `=` entry may stand for a scalar in YAML 1.1.
+            // A map with an `=` entry may represent a scalar in YAML 1.1.
             Data::Mapping(pairs) => match pairs.iter().find(|(key, _)| self.nodes[*key].node.tag == resolve::VALUE) {
                 Some(&(_, value)) if value != id => match &self.nodes[value].node.data {
                     Data::Scalar(text) => Ok(text),

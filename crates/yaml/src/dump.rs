@@ -155,7 +155,7 @@ impl Writer<'_> {
             Flow::Block => false,
             Flow::All => true,
             // PyYAML's rule for `None`: a container is written in one line if all its children are scalars without a
-            // style of their own, which binary data has.
+            // specific style, which binary data has.
             Flow::Leaves => children.all(|child| !matches!(child, Value::List(_) | Value::Map(_) | Value::Bytes(_))),
         }
     }

@@ -130,7 +130,7 @@ impl Stamp {
         let [month, day, clock, year, ..] = parts.as_slice() else { return Err(bad()) };
         let month = MONTHS.iter().position(|name| name == month).ok_or_else(bad)? + 1;
         let day: u8 = day.parse().map_err(|_| bad())?;
-        // The form of ASN.1, which Salt returns unchanged, and a second one for people.
+        // The form of ASN.1, which Salt returns unchanged, and a readable one.
         let raw = format!("{year}{month:02}{day:02}{}Z", clock.replace(':', ""));
         Ok(Stamp { raw, shown: format!("{year}-{month:02}-{day:02} {clock}Z") })
     }

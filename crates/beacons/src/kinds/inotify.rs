@@ -64,7 +64,7 @@ fn validate(config: &Value) -> Result<(), String> {
         }
         let Some(masks) = settings.get("mask") else { continue };
         let Some(masks) = masks.as_list() else { return wrong("mask must be list.") };
-        // `isdir` is part of an event, not something to ask for.
+        // `isdir` is part of an event; it cannot be requested.
         let known = |mask: &&Value| MASKS.iter().any(|(name, _)| *name != "isdir" && mask.as_str() == Some(name));
         if let Some(mask) = masks.iter().find(|mask| !known(mask)) {
             return wrong(&format!("invalid mask option {mask}."));
@@ -239,7 +239,7 @@ impl Files {
 
 fn add(notifier: &mut Notifier, path: &Path, settings: &Map, recurse: bool) -> Result<(), String> {
     let mut mask = mask_of(settings);
-    // Needed to notice new directories, even if the operator did not ask for such events.
+    // Needed to notice new directories, even if the operator did not request such events.
     if is_on(settings, "auto_add") {
         mask |= AddWatchFlags::IN_CREATE;
     }

@@ -54,7 +54,7 @@ fn judge(config: &Map, text: &str) -> Vec<Map> {
     let mut found = Vec::new();
     for (name, settings) in interfaces.iter() {
         let name = name.to_string();
-        // An interface that is not there is no error: it may appear later.
+        // A missing interface is not an error: it may appear later.
         let Some(now) = counters(text, &name) else { continue };
         let greater = settings.get("type").and_then(Value::as_str) == Some("greater");
         let bound = |counter: &str| match settings.get(counter)? {

@@ -59,7 +59,7 @@ impl Watcher for Services {
 fn event(name: &str, settings: &Map, running: bool) -> Map {
     let mut state = map! { "running" => running };
     if let Some(file) = settings.get_str("uncleanshutdown")
-        // Asked only when the service is down: a pid file of a running one says nothing.
+        // Queried only when the service is down: a pid file of a running one proves nothing.
         && !running
     {
         state.insert("uncleanshutdown", Path::new(file).exists());

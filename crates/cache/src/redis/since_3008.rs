@@ -123,7 +123,7 @@ impl Banks for Redis {
             commands.cmd("ZRANGE").arg(&self.server.banks).arg(start).arg(end).arg("BYLEX");
             commands.cmd("HKEYS").arg(&values);
             let (banks, mut names): (Vec<String>, Vec<String>) = self.connection.send(&commands).await?;
-            // Only banks directly below, not those further down.
+            // Only banks directly below, not deeper ones.
             let below = banks.iter().filter_map(|name| name.strip_prefix(&values)?.strip_suffix('/'));
             names.extend(below.filter(|name| !name.is_empty() && !name.contains('/')).map(str::to_owned));
             Ok(names)

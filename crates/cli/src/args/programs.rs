@@ -38,7 +38,7 @@ impl Program {
         Program::ALL.into_iter().find(|program| program.name() == name)
     }
 
-    /// Returns the name a person types.
+    /// Returns the name that a user types.
     pub fn name(self) -> &'static str {
         match self {
             Program::Salt => "salt",

@@ -13,13 +13,13 @@ pub struct Place {
     pub program: Option<Program>,
     /// The text that is typed already.
     pub typed: String,
-    /// The kind of word that fits.
+    /// The matching kind of word.
     pub wants: Wants,
     /// The directory given with `-c`.
     pub config_dir: Option<PathBuf>,
 }
 
-/// The kind of word that fits a place.
+/// The kind of word that matches a place.
 pub enum Wants {
     /// The name of a program or a word of `saltern`.
     Program,
@@ -141,7 +141,7 @@ impl Read {
         if typed.starts_with('-') {
             return Wants::Flags;
         }
-        // A target stands before the function.
+        // A target precedes the function.
         let place = match program {
             Program::Salt | Program::SaltCp => self.arguments.len(),
             _ => self.arguments.len() + 1,

@@ -22,7 +22,7 @@ pub const MINIONS: [&str; 3] = ["web1", "web2", "db1"];
 /// The time a daemon gets to end before it is killed.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// The person who started the demonstration interrupted it.
+/// The user interrupted the demonstration.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
@@ -30,7 +30,7 @@ pub struct Interrupted;
 /// The timeout of every wait in the demonstration.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Two masters and three minions in a directory of their own.
+/// Two masters and three minions in a separate directory.
 pub struct Cluster {
     dir: PathBuf,
     keep_dir: bool,
@@ -149,7 +149,7 @@ impl Cluster {
         command
     }
 
-    /// Waits for a condition. After the timeout the error says what was waited for.
+    /// Waits for a condition. After the timeout the error names the condition.
     pub fn wait_for(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while !holds()? {
@@ -176,7 +176,7 @@ impl Cluster {
         // Signalled together and then awaited, so that they end at the same time.
         let mut running: Vec<Child> = running.collect();
         for child in &running {
-            // A daemon that is gone already needs no signal.
+            // A daemon that has ended already needs no signal.
             let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
         }
         let end = Instant::now() + ENDING;

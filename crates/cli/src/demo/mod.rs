@@ -60,7 +60,7 @@ pub fn main(args: &[String]) -> ExitCode {
 const BY_SIGINT: u8 = 130;
 const BY_SIGPIPE: u8 = 141;
 
-/// Prints no error for Ctrl-C or a closed output: the person knows.
+/// Prints no error for Ctrl-C or a closed output: the user knows.
 fn ending(error: &anyhow::Error) -> ExitCode {
     if error.is::<Interrupted>() {
         return ExitCode::from(BY_SIGINT);

@@ -90,7 +90,7 @@ fn highstate(cluster: &Cluster, screen: &Screen) -> Result<()> {
     screen.say("A small highstate: a directory, and a file in it from a template.")?;
     screen.command("cat master1/srv/salt/motd.sls")?;
     let sls = std::fs::read_to_string(cluster.master_dir(0).join("srv/salt/motd.sls"))?;
-    // The directory's path is long and says nothing here.
+    // The directory's path is long and of no interest here.
     screen.text(&sls.replace(&cluster.dir().display().to_string(), "..."))?;
     show(cluster, screen, "salt", &cluster.master_dir(0), &["web1", "state.apply"])?;
     screen.say("Again, from the other master, for all: one line each, and nothing to do on web1.")?;

@@ -22,7 +22,7 @@ pub struct Job {
 /// A command line that is not a complete job.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Incomplete {
-    /// Something is missing or does not fit; the text is printed as it is.
+    /// Something is missing or does not match; the text is printed as it is.
     #[error("{0}")]
     Missing(&'static str),
     /// A usage error.
@@ -116,7 +116,7 @@ impl Job {
         let target_type = target_type(settings).map_err(Incomplete::Usage)?;
         let mut words = arguments.to_vec();
         if flag("preview_target") {
-            // Nothing is sent; the function only has to be there.
+            // Nothing is sent; the function only has to exist.
             words.push("test.ping".into());
         }
         if flag("doc") {

@@ -102,7 +102,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Returns whether a person reads the output, and not a program.
+    /// Returns whether a user reads the output, and not a program.
     fn to_a_person(&self) -> bool {
         self.settings.output.is_none() && self.settings.output_file.is_none() && std::io::stdout().is_terminal()
     }

@@ -192,7 +192,8 @@ impl Silence for About {
 /// Salt's words, which scripts look for.
 pub const NOT_CONNECTED: &str = "Minion did not return. [Not connected]";
 
-/// Returns the text about a minion that the master knows to be away. Only a person reads since when.
+/// Returns the text about a minion that is disconnected, as the master reports. Only output for users has the time
+/// since then.
 pub fn not_connected(away: &Away, to_a_person: bool, now: SystemTime) -> String {
     if !to_a_person {
         return NOT_CONNECTED.into();

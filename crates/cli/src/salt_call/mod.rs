@@ -100,7 +100,7 @@ fn adjust(parsed: &mut Parsed) {
             ignored.join(", ")
         );
     }
-    // Empty values stand for flags that were not given.
+    // Empty values mean flags that were not given.
     for name in ["master", "id"] {
         if parsed.settings.get_str(name) == Some("") {
             parsed.settings.remove(name);

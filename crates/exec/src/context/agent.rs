@@ -27,15 +27,15 @@ pub trait Agent: Send + Sync {
     /// Like [`Agent::request`], but bytes stay bytes in the answer's values (file chunks).
     fn request_raw<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<Value>>;
 
-    /// Sends a request to every connected master (events, mine) without waiting for a dead one. Says whether it
-    /// was handed over.
+    /// Sends a request to every connected master (events, mine) without waiting for a dead one. Returns whether some
+    /// master got it.
     fn broadcast<'a>(&'a self, load: Map) -> BoxFuture<'a, Result<bool>>;
 
     /// Fires an event on the minion's own bus.
     fn fire_local<'a>(&'a self, tag: &'a str, data: Map) -> BoxFuture<'a, Result<bool>>;
 
-    /// Fires an event on the bus of the minion that runs on this machine, and waits for the first event under the tag of the
-    /// answer. `None` when there is no such minion, or none that answers in time.
+    /// Fires an event on the bus of the minion that runs on this machine, and waits for the first event under the tag
+    /// of the answer. `None` when there is no such minion, or no answer in time.
     fn ask_minion<'a>(
         &'a self,
         tag: &'a str,
@@ -51,8 +51,8 @@ pub trait Agent: Send + Sync {
     /// Returns the jobs that run now, the asking one included.
     fn running(&self) -> Vec<RunningJob>;
 
-    /// Sends a signal to what a job runs (its child processes); for `SIGTERM` and `SIGKILL` the job itself ends
-    /// too. Returns false when there is no such job.
+    /// Sends a signal to the child processes of a job; for `SIGTERM` and `SIGKILL` the job itself ends too. Returns
+    /// false when there is no such job.
     fn signal_job(&self, jid: &str, signal: i32) -> bool;
 
     /// Makes the minion reload something. Jobs of the minion wait for it; `salt-call` notifies the minion that runs on
@@ -133,7 +133,7 @@ pub enum MasterState {
     Backoff,
     /// Not followed now.
     Idle,
-    /// Refused for good until something is changed by hand.
+    /// Refused until an administrator changes something.
     Refused,
 }
 

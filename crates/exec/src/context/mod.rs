@@ -38,7 +38,8 @@ pub struct StateCall {
     pub low: Map,
     /// All low chunks of the run, in their order (Salt's `__lowstate__`).
     pub chunks: Arc<Vec<Arc<Map>>>,
-    /// The tags of states that ran so far and changed something (of Salt's `__running__`, what state functions look at).
+    /// The tags of states that ran so far and changed something (the part of Salt's `__running__` that state functions
+    /// use).
     pub changed: Arc<Mutex<HashSet<String>>>,
 }
 

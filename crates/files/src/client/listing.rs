@@ -67,7 +67,7 @@ impl FileClient {
         Ok(states)
     }
 
-    /// Downloads several files into the cache; `None` stands for a missing one.
+    /// Downloads several files into the cache; the result of a missing one is `None`.
     pub async fn cache_files(&self, addresses: &[String], saltenv: &str) -> Result<Vec<Option<PathBuf>>> {
         // Owned addresses, so that the future can move between threads.
         let owned = addresses.iter().cloned();

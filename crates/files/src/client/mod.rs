@@ -96,7 +96,7 @@ impl FileClient {
         Ok(Some(target.path().to_owned()))
     }
 
-    /// Downloads a file into the cache, from wherever the URL says.
+    /// Downloads a file into the cache, from the place in the URL.
     pub async fn cache_file(&self, address: &str, saltenv: &str, cachedir: Option<&Path>) -> Result<Option<PathBuf>> {
         let how = GetFile { cachedir: cachedir.map(Path::to_owned), ..GetFile::cached(saltenv) };
         match self.get_url(address, &how).await? {

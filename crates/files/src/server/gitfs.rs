@@ -80,7 +80,7 @@ impl GitFs {
         all.into_iter().collect()
     }
 
-    /// Returns the references of a remote, and the environments they stand for.
+    /// Returns the references of a remote, and their environments.
     fn view(&self, number: usize) -> (Arc<Snapshot>, Arc<BTreeSet<String>>) {
         let repository = &self.group.repositories()[number];
         let snapshot = repository.snapshot();
@@ -131,7 +131,7 @@ impl GitFs {
         let hash = store::disk::hash_file(&found.path, self.hash)?;
         let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
         if hashes.len() >= MAX_HASHES {
-            // Contents never change, so the only reason to forget a hash is memory.
+            // Contents never change, so the only reason to drop a hash is memory.
             hashes.clear();
         }
         hashes.insert(oid.clone(), hash.clone());

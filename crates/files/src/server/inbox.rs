@@ -73,7 +73,7 @@ impl Inbox {
         let relative = piece.path.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("/");
         let base = self.cachedir.join("minions").join(piece.id.as_str()).join("files");
         let target = path::join(&base, &relative).ok()?;
-        // The inbox creates no links, but a person may have.
+        // The inbox creates no links, but an operator may have.
         path::is_inside(&base, &target, true).then_some(target)
     }
 }

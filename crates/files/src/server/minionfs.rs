@@ -86,7 +86,7 @@ impl MinionFs {
         }
         let base = self.directory(minion);
         let full = path::join(&base, pushed).ok()?;
-        // The inbox creates no links, but a person may have.
+        // The inbox creates no links, but an operator may have.
         let served =
             path::is_inside(&base, &full, true) && full.is_file() && !self.ignored.is_ignored(&full.to_string_lossy());
         served.then(|| Found {

@@ -164,7 +164,7 @@ fn pretty_family(id: &str) -> String {
 fn older_rules(machine: &Machine, grains: &mut Map, release: Option<&OsRelease>) {
     let described = grains.get_str("lsb_distrib_description").unwrap_or_default().to_lowercase();
     if described.starts_with("antergos") {
-        // Its lsb-release says Arch.
+        // According to its lsb-release it is Arch.
         grains.insert("osfullname", "Antergos Linux");
     } else if !grains.contains_key("lsb_distrib_id") {
         match release {

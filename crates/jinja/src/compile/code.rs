@@ -161,7 +161,7 @@ pub(crate) struct ForOp {
     pub core: Arc<LoopCore>,
     /// The function that runs the loop, if it is recursive.
     pub recursive: Option<Arc<Func>>,
-    /// The line of what is printed after a recursive loop was called.
+    /// The line of the output after a recursive call of a loop.
     pub line: u32,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct LoopCore {
     pub else_enter: Vec<Load>,
     pub or_else: Vec<Op>,
     pub else_leave: Vec<Slot>,
-    /// Variables set in the body, for functions that look at the context.
+    /// Variables set in the body, for functions that use the context.
     pub vars: Vec<(Str, Slot)>,
 }
 

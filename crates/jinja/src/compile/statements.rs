@@ -142,7 +142,7 @@ impl Generator<'_> {
         Ok(Op { line: entry, kind: OpKind::Scope { option, enter, body, leave } })
     }
 
-    /// Remembers `message` when `break` or `continue` stands outside a loop.
+    /// Records `message` when `break` or `continue` is outside a loop.
     ///
     /// Python reports this only after the whole template has compiled, so an error further down comes first.
     fn leave_loop(&mut self, message: &str, line: u32) {

@@ -155,7 +155,7 @@ impl Symbols {
                 self.visit_target(target, false);
             }
             StmtKind::AssignBlock(target, ..) => self.visit_target(target, false),
-            // The analysis stops at statements with scopes of their own. Only their expressions belong to this one.
+            // The analysis stops at statements with separate scopes. Only their expressions belong to this one.
             StmtKind::For(node) => self.visit_expr(&node.iter),
             StmtKind::CallBlock(_, call) => self.visit_expr(call),
             StmtKind::FilterBlock(filter, _) => self.visit_expr(filter),

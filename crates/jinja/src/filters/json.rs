@@ -19,7 +19,7 @@ pub(super) fn tojson(call: &mut CallArgs) -> Result<Value, Error> {
     let mut writer = Writer { state: call.state, out: String::new(), indent, active: Vec::new() };
     writer.write(&value)?;
     let safe =
-        // Jinja escapes these four so that the JSON can stand in a `<script>` element or a quoted attribute.
+        // Jinja escapes these four so that the JSON can be part of a `<script>` element or a quoted attribute.
         writer.out.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026").replace('\'', "\\u0027");
     Ok(Value::markup(safe))
 }

@@ -227,7 +227,7 @@ fn join(object: &Value, call: &mut CallArgs) -> Result<Value, Error> {
 pub(crate) fn replace_text(text: &str, old: &str, new: &str, count: i64) -> String {
     match usize::try_from(count) {
         Ok(count) if old.is_empty() => {
-            // An empty text stands before each character and at the end.
+            // An empty text occurs before each character and at the end.
             let mut out = String::new();
             let mut left = count;
             for char in text.chars() {

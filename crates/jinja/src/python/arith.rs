@@ -137,7 +137,7 @@ pub(crate) fn add(state: &mut State, a: &Value, b: &Value) -> Result<Value, Erro
             return Ok(Value::Str(text.into()));
         }
         (Value::Markup(x), Value::Str(_) | Value::Markup(_)) => {
-            // Markup escapes what is added to it, from either side: the result must be safe without knowing its parts.
+            // Markup escapes operands from either side: the result must be safe without knowing its parts.
             let y = crate::filters::escape(state, b)?;
             return Ok(Value::markup(format!("{x}{y}")));
         }
@@ -395,7 +395,7 @@ fn int_power(state: &mut State, x: &BigInt, y: &BigInt) -> Result<Value, Error> 
             _ => Value::Int(1),
         });
     }
-    // A result beyond 4 MiB takes too long to compute, whatever the limit of bytes says.
+    // A result beyond 4 MiB takes too long to compute, even if the byte limit allows it.
     let Some(exponent) = y.to_u32().filter(|y| (x.bits() as usize).saturating_mul(*y as usize) / 8 <= 1 << 22) else {
         // For its error: the message of the limit.
         state.check_size(usize::MAX)?;

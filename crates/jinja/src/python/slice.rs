@@ -34,7 +34,7 @@ pub(crate) fn slice_bounds(start: &Value, stop: &Value, step: &Value, len: usize
         return Err(Error::value_error("slice step cannot be zero"));
     }
     let len = len as i64;
-    // Going backwards, a bound may stand before the first item: -1 here, which no index from Python means.
+    // Going backwards, a bound may be before the first item: -1 here, which no index from Python means.
     let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
     let clamp = |value: Option<i64>, default: i64| match value {
         None => default,

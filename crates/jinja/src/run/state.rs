@@ -305,7 +305,7 @@ impl State {
 /// Runs `part` on a separate stack, which is large enough for the deepest template.
 pub(crate) fn on_new_stack<T: Send>(part: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
-        // A thread is the only safe way to get a fresh stack. Its memory is mapped lazily: what is not touched costs
+        // A thread is the only safe way to get a fresh stack. Its memory is mapped lazily: untouched pages cost
         // nothing.
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, part);
         match thread.map(|thread| thread.join()) {

@@ -250,8 +250,8 @@ impl<'a> Lexer<'a> {
             kept = text.trim_end_matches(is_space);
         } else if control != '+' && self.syntax.lstrip_blocks && !is_variable {
             let line = text.rfind('\n').map_or(0, |at| at + 1);
-            // Only if nothing but spaces stands between the start of the line and the tag. `line_starting` says whether
-            // this text begins a line.
+            // Only if there are nothing but spaces between the start of the line and the tag. `line_starting` is true
+            // if this text begins a line.
             if (line > 0 || self.line_starting) && line < text.len() && text[line..].chars().all(is_space) {
                 kept = &text[..line];
             }
@@ -334,7 +334,7 @@ impl<'a> Lexer<'a> {
                 }
                 return self.fail("Missing end of comment tag");
             };
-            // The sign for space control stands before the end.
+            // The sign for space control is before the end.
             let at = from + found;
             let control = self.source[self.at..at].ends_with(['-', '+']);
             if let Some(end) = self.block_end(if control { at - 1 } else { at }, &sign) {
@@ -376,7 +376,7 @@ impl<'a> Lexer<'a> {
                 }
             }
             from = at + 1;
-            // The start of a block may be configured to any text, so one byte further may be inside a character.
+            // The start of a block may be configured to any text, so the next byte may be inside a character.
             while !self.source.is_char_boundary(from) {
                 from += 1;
             }

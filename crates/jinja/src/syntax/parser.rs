@@ -32,7 +32,7 @@ pub(super) struct Parser<'a> {
     pub last_identifier: u32,
 }
 
-/// Parses a template; says whether it is so deep that it needs a large stack.
+/// Parses a template; returns whether it is so deep that it needs a large stack.
 pub(crate) fn parse(env: &Environment, name: Option<Str>, source: &str) -> Result<(Vec<Stmt>, bool), Error> {
     let lexer = Lexer::new(&env.syntax, name.clone(), source);
     let current = Token { line: 1, kind: Kind::End, text: "".into(), value: Default::default() };

@@ -119,6 +119,6 @@ pub(crate) enum StmtKind {
     Do(Expr),
     Break,
     Continue,
-    /// Statements in a scope of their own (`autoescape`).
+    /// Statements in a separate scope (`autoescape`).
     Scope(Expr, Vec<Stmt>),
 }

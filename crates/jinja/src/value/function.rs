@@ -28,7 +28,7 @@ impl<'a> CallArgs<'a> {
         CallArgs { state, args, kwargs: Vec::new() }
     }
 
-    /// Distributes the arguments to named parameters, with Python's errors when they do not fit.
+    /// Distributes the arguments to named parameters, with Python's errors when they do not match.
     ///
     /// `function` is the name the errors give to the function. Parameters without a default are required.
     pub fn bind<const N: usize>(&mut self, function: &str, params: [Param; N]) -> Result<[Value; N], Error> {

@@ -45,7 +45,7 @@ fn check(value: &Value, depth: u32) -> Result<(), Error> {
         }
         Value::Undefined(undefined) => undefined.for_hash(),
         Value::Tuple(items) => {
-            // Tuples nest without bound, and hashing and comparing below recurse without a check of their own.
+            // Tuples nest without bound, and hashing and comparing below recurse without another check.
             if depth > 100 {
                 return Err(crate::python::too_deep());
             }

@@ -100,7 +100,7 @@ pub enum Value {
     View(Arc<DictView>),
     /// An iterator or generator: it can be walked once.
     Iter(Iter),
-    /// Something that does not exist, and what is known about it.
+    /// An undefined value, and the information about it.
     Undefined(Arc<Undefined>),
     /// A function, a method bound to its object, or a type.
     Function(Arc<Function>),

@@ -85,7 +85,7 @@ impl GitExternal {
             return Ok(Arc::clone(source));
         }
         if known.len() >= MAX {
-            // Minions that may request sources of their own must not fill the memory.
+            // Minions that may request other sources must not fill the memory.
             return Ok(Arc::new(GitPillar::new(remotes, &self.options, &self.cachedir)?));
         }
         let source = Arc::new(GitPillar::new(remotes, &self.options, &self.cachedir)?);
@@ -93,7 +93,7 @@ impl GitExternal {
         Ok(source)
     }
 
-    /// Returns the source, after fetching what is missing.
+    /// Returns the source, after fetching missing remotes.
     fn ready(&self, remotes: &Value) -> Result<Arc<GitPillar>, String> {
         let source = self.source(remotes).map_err(|error| error.to_string())?;
         for repository in source.group().repositories() {

@@ -56,7 +56,7 @@ impl Compiled {
         // Compiled without the lock. Two threads may compile the same text, which is cheaper than making all wait.
         let template = Template::compile(&self.env, name, text)?;
         let mut all = lock();
-        // Forgetting everything is crude, but needs no order of use: what is in use is back after one rendering.
+        // Dropping everything is crude, but needs no order of use: environments in use are back after one rendering.
         if all.bytes + text.len() > MAX_BYTES {
             *all = Templates::default();
         }

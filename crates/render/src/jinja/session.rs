@@ -29,7 +29,7 @@ pub(super) struct Names {
 #[derive(Default)]
 struct OfRun(Mutex<Vec<Arc<Names>>>);
 
-/// The number of entries kept: enough for states with options of their own and for nested calls.
+/// The number of entries kept: enough for states with specific options and for nested calls.
 const MAX_NAMES: usize = 8;
 
 impl Names {

@@ -49,9 +49,9 @@ pub(super) struct Tree {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Name,
-    /// Names joined by dots: a further one is appended.
+    /// Names joined by dots: another one is appended.
     Path,
-    /// An expression with indexes: a further index or slice is appended.
+    /// An expression with indexes: another index or slice is appended.
     Indexed,
     Piped,
     Either,

@@ -56,7 +56,7 @@ async fn call(runner: &RunnerContext, fun: &str, jid: Option<String>, kwargs: Ma
     };
     let ctx = context(runner, &jid).await?;
     let mut all = map! { "__pub_jid" => jid.clone() };
-    // A single state would take further arguments for its own.
+    // A single state would take additional arguments as its own.
     if fun != "state.single" {
         all.update(map! { "concurrent" => true, "orchestration_jid" => jid });
     }

@@ -76,7 +76,7 @@ async fn pillar(
     #[default("glob")] tgt_type: String,
     kwargs: KwArgs,
 ) -> Result<Map> {
-    // Salt takes and ignores further arguments here.
+    // Salt takes and ignores additional arguments here.
     let _ = kwargs;
     ctx.blocking(move |ctx| {
         let minions = Minions::new(ctx)?;
@@ -120,7 +120,7 @@ async fn mine(
 }
 
 fn by_id(ctx: &RunnerContext, minions: &Minions<'_>, part: Part, ids: Vec<String>) -> Map {
-    // Without the cache, files of earlier times may be there. They are stale, so every minion gets an empty map.
+    // Without the cache, old files may remain. They are stale, so every minion gets an empty map.
     if ctx.config.jobs.minion_data_cache { minions.all(part, ids) } else { empty(ids) }
 }
 

@@ -130,7 +130,7 @@ async fn lookup_jid(
     }
     let asked = jid.clone();
     let (job, returns) = ctx.blocking(move |ctx| read_job(ctx, &source, &jid)).await?;
-    // Salt says nothing here; the result is the same empty map.
+    // Salt reports nothing here; the result is the same empty map.
     if let Some(text) = unknown(&asked, &job, &returns) {
         tracing::warn!("{text}");
     }

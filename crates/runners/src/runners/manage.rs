@@ -207,7 +207,7 @@ macro_rules! absent {
         $(#[$doc])*
         #[function]
         async fn $name(ctx: &RunnerContext, subset: Option<Value>, #[default(false)] show_ip: bool) -> Result<Value> {
-            // An address belongs to those who are there.
+            // An address is that of a connected minion.
             let _ = show_ip;
             absent_ones(ctx, ids(subset)).await
         }

@@ -1,4 +1,4 @@
-//! `match` — whether a target means a minion, as the master knows it.
+//! `match` — matches a target with a minion, using the master's data.
 
 use exec::{Result, function};
 use targeting::{DEFAULT_DELIMITER, TargetType};

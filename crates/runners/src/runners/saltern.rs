@@ -30,7 +30,7 @@ async fn held(ctx: &RunnerContext) -> Result<Map> {
     Ok(by_jid.collect())
 }
 
-/// Says how far a job is with each of its minions: `sent`, `received`, `started`, `returned` or `unreachable`.
+/// Returns the state of a job on each of its minions: `sent`, `received`, `started`, `returned` or `unreachable`.
 ///
 /// CLI Example:
 ///

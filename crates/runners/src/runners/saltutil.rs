@@ -1,6 +1,6 @@
 //! `saltutil` — custom Python plug-ins of the master.
 //!
-//! They are brought to `extension_modules`; nothing here could load them.
+//! They are copied to `extension_modules`; nothing here could load them.
 
 use exec::{Result, function};
 use value::{Map, Value};

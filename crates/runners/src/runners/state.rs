@@ -350,8 +350,8 @@ async fn graph_highstate(
     drawn(ctx, tgt, &tgt_type, timeout, Drawn { fun: "state.graph_highstate", args: Vec::new(), named }).await
 }
 
-/// Notes what is to become of an orchestration that runs. As with Salt, the request for an unknown one is noted too: it may be
-/// about to start.
+/// Records what is to happen to a running orchestration. As with Salt, the request for an unknown one is recorded too:
+/// it may be about to start.
 async fn steer(ctx: &RunnerContext, fun: &str, kwargs: Map) -> Result<()> {
     let jid = kwargs.get_str("jid").unwrap_or_default().to_owned();
     if !is_running(ctx, &jid).await {

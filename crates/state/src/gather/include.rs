@@ -36,7 +36,7 @@ impl Gatherer<'_> {
             Err(Failed::Unreachable(why)) => format!("Fetching SLS '{saltenv}:{sls}' failed: {why}"),
         };
         match is_missing {
-            // The caller says in which environments it looked for the file.
+            // The caller reports in which environments it looked for the file.
             true => tracing::debug!("{error}"),
             false => tracing::error!(critical = true, "{error}"),
         }

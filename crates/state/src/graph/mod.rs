@@ -223,7 +223,8 @@ impl Graph {
         }
         let existed = self.by_tag.contains_key(&trial_tag(&self.dag[other].tag));
         let trial = self.trial_of(other);
-        // Only what is known by now. Requisites of `other` that are resolved later reach its test run through `tie`.
+        // Only the requisites known by now. Requisites of `other` that are resolved later reach its test run through
+        // `tie`.
         if !existed {
             for (dependency, kind) in self.dag.incoming(other) {
                 if kind != Kind::Prereq {

@@ -96,8 +96,8 @@ impl Pass<'_> {
         }
     }
 
-    /// A list of references. Salt keeps the targets it found for the rest of the list and adds them again with each
-    /// further reference; so does this.
+    /// A list of references. As in Salt, the targets found so far are kept for the rest of the list and added again
+    /// with each further reference.
     fn several(&mut self, end: &End, items: &[Value]) {
         let mut hinges = Vec::new();
         for item in items {

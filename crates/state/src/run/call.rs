@@ -13,7 +13,7 @@ use crate::low::full_name;
 
 /// The outcome of one attempt.
 enum Attempt {
-    /// A result. With `told`, the function was called, so a retry may help; without, the chunk is invalid.
+    /// A result. If `told` is true, the function was called, so a retry may help; otherwise the chunk is invalid.
     Done { ret: Map, told: bool },
     /// The result of a test run for a `prereq`.
     Trial(Map),
@@ -164,7 +164,7 @@ impl Run {
         }
     }
 
-    /// Reloads grains, pillar and modules if a state asks for it, and modules after a state that may have installed
+    /// Reloads grains, pillar and modules if a state requires it, and modules after a state that may have installed
     /// programs.
     fn reload(&mut self, low: &Map, ret: &Map) {
         let asks = |key: &str| low.get(key).is_some_and(Value::truthy);

@@ -26,7 +26,7 @@ impl Run {
         }
     }
 
-    /// Fires the event of a result: progress, or what `fire_event` asks for.
+    /// Fires the event of a result: progress, or the event that `fire_event` requests.
     fn fire(&self, ret: &Map, index: usize) {
         if self.ctx.opt("local").is_some_and(Value::truthy) {
             return;

@@ -27,7 +27,7 @@ pub fn fill_call(ctx: &Context, call: &mut Call) -> Result<()> {
     Ok(())
 }
 
-/// `depth` counts the enclosing containers. As in Salt, a list may contain maps, but a map no further containers.
+/// `depth` counts the enclosing containers. As in Salt, a list may contain maps, but a map no containers.
 fn fill_value(ctx: &Context, value: &mut Value, depth: u8) -> Result<()> {
     match value {
         Value::Str(text) if text.starts_with(MARK) => *value = evaluate(ctx, text)?,

@@ -119,7 +119,7 @@ impl Jobs for Files {
             let path = directory.join(name);
             disk::write(&path, content.as_bytes(), Writing::SHARED)
         };
-        // The name of the directory is a hash, so this file is the only place that says which job it is.
+        // The name of the directory is a hash, so only this file holds the job id.
         write(JID, jid)?;
         if nocache { write("nocache", "") } else { Ok(()) }
     }

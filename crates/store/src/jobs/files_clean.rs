@@ -10,7 +10,7 @@ impl Files {
     /// Removes jobs whose `jid` file is older than `keep` (option `keep_jobs_seconds`), and directories that are not
     /// jobs.
     ///
-    /// A `keep` of zero keeps everything. What cannot be removed is left, with a warning.
+    /// A `keep` of zero keeps everything. Files that cannot be removed are left, with a warning.
     pub(super) fn clean_up(&self, keep: Duration, now: SystemTime) -> Result<Cleaned> {
         let mut cleaned = Cleaned::default();
         if keep.is_zero() {

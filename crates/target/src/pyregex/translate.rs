@@ -71,7 +71,7 @@ impl Flags {
     }
 }
 
-/// What precedes the position, for the rules of repetition.
+/// The item before the position, for the rules of repetition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     Nothing,
@@ -388,7 +388,7 @@ impl Reader {
         let letter = self.next().ok_or("bad escape (end of pattern)")?;
         match letter {
             'A' => self.push_as("\\A", Last::Nothing),
-            // Python's `\Z` is the very end; in other dialects it may stand before a final newline.
+            // Python's `\Z` is the very end; in other dialects it may be before a final newline.
             'Z' => self.push_as("\\z", Last::Nothing),
             'b' | 'B' => {
                 let text = format!("\\{letter}");

@@ -102,7 +102,8 @@ impl Abilities {
 pub enum Sender {
     /// A program of Salt.
     Stock,
-    /// A program of Saltern that does not stay, such as `salt-call`. It says nothing about the minion beside it.
+    /// A program of Saltern that does not stay, such as `salt-call`. It proves nothing about the minion on the same
+    /// machine.
     Caller,
     /// A minion of Saltern, with what it can do.
     Minion(Abilities),

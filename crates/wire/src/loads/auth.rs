@@ -219,7 +219,7 @@ pub enum AuthReply {
     },
     /// An answer without a signature: to requests below version 2, and complaints like `bad enc algo` in `ret`.
     Unsigned(Map),
-    /// Something failed on the master's side, which says nothing about the minion.
+    /// Something failed on the master's side, which proves nothing about the minion.
     TryAgain,
     /// Anything else, mostly the text `bad load`.
     Malformed(Value),
@@ -234,7 +234,7 @@ impl AuthReply {
         }
         let Value::Map(map) = &value else { return AuthReply::Malformed(value) };
         match (map.get("load"), map.get("sig")) {
-            // A signature covers packed bytes. A load that is a map cannot have one, whatever `sig` says.
+            // A signature covers packed bytes. A load that is a map cannot have one, whatever value `sig` has.
             (Some(Value::Map(load)), _) => AuthReply::Unsigned(load.clone()),
             (Some(load), Some(sig)) => match (as_bytes(load), as_bytes(sig)) {
                 (Some(load), Some(sig)) => AuthReply::Signed { load, sig },

@@ -54,7 +54,7 @@ pub trait Field: Sized {
 
 impl<T: Content> Field for T {
     fn take(map: &mut Map, name: &str) -> Result<Self, Problem> {
-        // `remove`: what is left in the map when all fields are taken becomes `extra`.
+        // `remove`: the fields that are left in the map when all known ones are taken become `extra`.
         T::from_value(map.remove(name).ok_or(Problem::Missing)?)
     }
 

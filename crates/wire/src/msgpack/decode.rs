@@ -178,8 +178,8 @@ impl<'a> Reader<'a> {
         Ok(key)
     }
 
-    /// Counts what a container announces, each item of which takes at least a byte. It must fit as a whole before room is made
-    /// for any of it, or nested announcements would multiply.
+    /// Counts the items that a container announces, each of which takes at least a byte. It must fit as a whole before
+    /// memory is reserved for any of it, or nested announcements would multiply.
     fn announced(&mut self, values: usize) -> Result<(), Error> {
         if values > self.left() {
             return Err(Error::Truncated);

@@ -191,7 +191,7 @@ fn text_header(out: &mut Vec<u8>, len: usize, packing: Packing) {
 
 fn write_ext(out: &mut Vec<u8>, code: i8, content: &[u8]) {
     match content.len() {
-        // Lengths with a marker of their own take no length byte.
+        // Lengths with a specific marker take no length byte.
         1 => out.push(0xd4),
         2 => out.push(0xd5),
         4 => out.push(0xd6),

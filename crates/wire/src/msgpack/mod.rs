@@ -48,7 +48,7 @@ pub enum Error {
     /// The byte 0xc1 has no meaning.
     #[error("MessagePack data contain the reserved byte 0xc1")]
     Reserved,
-    /// An extension of a known type has a content that does not fit it.
+    /// An extension of a known type has an invalid content.
     #[error("MessagePack extension {0} is malformed")]
     Extension(i8),
     /// A document of a stream is larger than allowed.

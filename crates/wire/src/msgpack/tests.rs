@@ -170,7 +170,7 @@ fn values_are_bounded_before_memory_is_taken_for_them() {
     assert_eq!(unpack(&many, Decode::Default), Err(Error::TooManyValues(most_values(many.len()))));
     assert_eq!(extent(&many, most), Err(Error::TooManyValues(most)));
     let within = |input: &[u8], most| unpack_within(&Bytes::copy_from_slice(input), Decode::Default, most);
-    // A list and its items, a map and its entries, an extension and what is in it.
+    // A list and its items, a map and its entries, an extension and its content.
     let constant = b"\xc7\x04\x4f\x92\xa1c\x01";
     for (input, values) in [(&b"\x93\x01\x02\x03"[..], 4), (b"\x81\x01\x91\x02", 4), (constant, 4), (b"\xd4\x01x", 1)] {
         assert!(within(input, values).is_ok(), "{input:x?}");

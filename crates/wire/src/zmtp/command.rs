@@ -64,7 +64,7 @@ impl Command {
             Command::Ready(ready) => {
                 name("READY");
                 write_property(out, "Socket-Type", ready.socket_type.name().as_bytes());
-                // libzmq says it for these three kinds, even when empty, and never for others.
+                // libzmq sends it for these three kinds, even when empty, and never for others.
                 let always = matches!(ready.socket_type, SocketType::Req | SocketType::Dealer | SocketType::Router);
                 if always || !ready.identity.is_empty() {
                     write_property(out, "Identity", &ready.identity);

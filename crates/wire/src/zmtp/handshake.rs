@@ -107,7 +107,7 @@ impl Handshake {
     }
 }
 
-/// The eight bytes within the signature are ignored, as the RFC says: old versions put a length there.
+/// The eight bytes within the signature are ignored, as the RFC requires: old versions put a length there.
 fn check_signature(start: &[u8]) -> Result<(), Error> {
     let expected = [(0, 0xff), (9, 0x7f)];
     if expected.iter().any(|&(place, byte)| start.get(place).is_some_and(|found| *found != byte)) {

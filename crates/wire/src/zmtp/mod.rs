@@ -109,7 +109,7 @@ pub enum Error {
     /// The peer names no socket type, or one that does not exist.
     #[error("peer names no known socket type")]
     NoSocketType,
-    /// The kinds of sockets do not fit together.
+    /// The types of the sockets are incompatible.
     #[error("a {peer} socket cannot talk to a {local} socket")]
     Incompatible {
         /// Our kind.

@@ -29,7 +29,7 @@ pub struct RootsFs {
     cache: FileServerCache,
 }
 
-/// The environment that stands for all without an entry of their own.
+/// The environment whose directories apply to all environments without an entry.
 const ANY_ENV: &str = "__env__";
 
 /// The backend's name.

@@ -5,7 +5,7 @@ use jinja::{CallArgs, Dict, Error, ErrorKind, Key, State, Value};
 
 use super::{class, flag, python_str, salt_error, text};
 
-/// Looks a key up as `container[key]` does; `None` when it is not there.
+/// Looks a key up as `container[key]` does; `None` if it does not exist.
 fn item(state: &mut State, container: &Value, key: &Value) -> Result<Option<Value>, Missing> {
     match container {
         Value::Dict(dict) => {

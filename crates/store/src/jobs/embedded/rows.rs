@@ -371,8 +371,8 @@ impl Recent {
     }
 }
 
-/// Locks the directory for one master, because a second one would take away the journal of the first. The lock ends with the
-/// process. If another process holds it, this waits for a while, in case it is about to stop.
+/// Locks the directory for one master, because a second one would remove the journal of the first. The lock ends with
+/// the process. If another process holds it, this waits for a while, in case it is about to stop.
 fn own(directory: &Path) -> Result<File> {
     let path = directory.join("lock");
     let begun = Instant::now();
