@@ -75,6 +75,19 @@ const LATER: &[(Side, &str, &[&str])] = &[
     (Master, "a return is acknowledged by one master so far", &["cluster_return_copies"]),
 ];
 
+/// Options that only a master of a set has a use for. What Salt itself says about `cluster_peers` and `cluster_pki_dir` is said
+/// elsewhere.
+const OF_A_SET: &[&str] = &[
+    "cluster_addresses",
+    "cluster_heartbeat",
+    "cluster_pool_port",
+    "cluster_queue_size",
+    "cluster_role",
+    "cluster_secret",
+    "cluster_share",
+    "cluster_tombstone_days",
+];
+
 const PYTHON: &str = "Saltern does not run Python yet";
 const PROCESSES: &str = "Saltern uses threads of one process instead of processes";
 // Salt's tables of defaults still have these names.
@@ -711,7 +724,7 @@ pub(crate) fn ineffective(role: Role, opts: &Map, origins: &Origins) -> Vec<Stri
     let mut lines: Vec<_> = set(role, opts, origins)
         .filter_map(|(name, origin, why)| match why {
             Effect::None(reason) => Some(format!("config: {origin}: option '{name}' has no effect: {reason}")),
-            Effect::Later(_) if !shares(opts) => {
+            Effect::Obeyed | Effect::Later(_) if !shares(opts) => {
                 Some(format!("config: {origin}: option '{name}' has no effect without 'cluster_id'"))
             }
             _ => None,
@@ -722,7 +735,7 @@ pub(crate) fn ineffective(role: Role, opts: &Map, origins: &Origins) -> Vec<Stri
     lines
 }
 
-/// Returns the options that files set to anything but their default.
+/// Returns the options that files set to anything but their default, without those that are always obeyed.
 fn set<'a>(
     role: Role,
     opts: &'a Map,
@@ -730,8 +743,11 @@ fn set<'a>(
 ) -> impl Iterator<Item = (String, crate::Origin, Effect)> + 'a {
     let defaults = table::defaults(role);
     origins.iter().filter_map(move |(name, origin)| {
-        let effect = effect(role, name)
-            .filter(|effect| matches!(effect, Effect::None(_) | Effect::Refused(_) | Effect::Later(_)))?;
+        let effect = effect(role, name).filter(|effect| match effect {
+            Effect::None(_) | Effect::Refused(_) | Effect::Later(_) => true,
+            Effect::Obeyed => role == Role::Master && OF_A_SET.contains(&name.as_str()),
+            Effect::Internal => false,
+        })?;
         let value = opts.get(name).unwrap_or(&Value::Null);
         // An empty value of an option without a default requests nothing. Sample files repeat the defaults, and a line
         // in the log for each would be noise.

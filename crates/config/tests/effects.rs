@@ -264,6 +264,37 @@ fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
 }
 
 #[test]
+fn options_of_a_set_are_named_where_there_is_none() {
+    for option in ["cluster_heartbeat: 1", "cluster_pool_port: 4600", "cluster_secret: a text that is long enough"] {
+        let name = option.split(':').next().unwrap();
+        let (refused, lines) = loaded(Role::Master, &format!("id: a\n{option}\n"));
+        assert_eq!(refused, Ok(()), "{name}");
+        assert!(lines[0].starts_with(&format!("config: FILE:2: option '{name}' has no effect")), "{lines:?}");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let (_, lines) = loaded(Role::Minion, &format!("id: a\n{option}\n"));
+        assert!(lines.iter().all(|line| !line.contains("'cluster_id'")), "{lines:?}");
+    }
+    let (_, lines) = loaded(Role::Master, "id: a\ncluster_peers: [m2]\ncluster_pki_dir: /p\n");
+    for salts in [
+        "Cluster peers defined without a cluster_id, ignoring.",
+        "Cluster pki dir defined without a cluster_id, ignoring.",
+    ] {
+        assert!(lines.iter().any(|line| line == salts), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_set_without_peers_and_secret_waits_for_others() {
+    let (_, lines) = loaded(Role::Master, "id: a\ncluster_id: prod\n");
+    let waits = "config: FILE:2: option 'cluster_id' is set without 'cluster_peers' and 'cluster_secret': this master waits for \
+                 other masters to connect to it";
+    assert!(lines.iter().any(|line| line == waits), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("pki")), "its keys being in pki_dir is normal: {lines:?}");
+    let (_, lines) = loaded(Role::Master, "id: a\ncluster_id: prod\ncluster_peers: [m2]\n");
+    assert!(!lines.iter().any(|line| line.contains("waits")), "{lines:?}");
+}
+
+#[test]
 fn the_old_name_of_publisher_acl_works_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("master");
