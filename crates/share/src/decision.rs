@@ -86,6 +86,25 @@ impl Seen {
         }
     }
 
+    /// Returns the latest time.
+    fn latest(&self) -> Option<u64> {
+        self.0.values().copied().max()
+    }
+
+    /// Forgets nodes until there are no more than allowed: those that were not seen for longest, and none of `first`.
+    pub(crate) fn limit(&mut self, first: &Seen) {
+        let excess = self.0.len().saturating_sub(Seen::MAX_NODES);
+        if excess == 0 {
+            return;
+        }
+        let others = self.0.iter().filter(|(node, _)| !first.0.contains_key(node));
+        let mut oldest: Vec<(u64, Node)> = others.map(|(node, time)| (*time, *node)).collect();
+        oldest.sort_unstable();
+        for (_, node) in oldest.iter().take(excess) {
+            self.0.remove(node);
+        }
+    }
+
     fn to_value(&self) -> Value {
         let pair = |(&node, &time): (&Node, &u64)| Value::List(vec![fields::node(node), fields::number(time)]);
         Value::List(self.0.iter().map(pair).collect())
@@ -143,14 +162,21 @@ impl Decision {
     ///
     /// A removed member never comes back, so its removal is replaced by nothing but another removal.
     pub fn covers(&self, other: &Decision) -> bool {
+        let later = self.stamp.time > other.stamp.time;
         let final_removal = other.class == Class::Members && other.state == State::Deleted;
-        self.replaces.contains(other.stamp) && (self.state == State::Deleted || !final_removal)
+        later && self.replaces.contains(other.stamp) && (self.state == State::Deleted || !final_removal)
     }
 
     /// Compares the precedence of decisions that stand beside each other: the least one is obeyed.
     pub fn precedence(&self, other: &Decision) -> Ordering {
         let rank = |decision: &Decision| (decision.state, !decision.by.is_person(), decision.stamp);
         rank(self).cmp(&rank(other))
+    }
+
+    /// Checks what whoever reads the decision checks, so that nothing is signed that others refuse.
+    pub fn check(&self) -> Result<(), Malformed> {
+        let packed = self.pack();
+        if packed.len() > MAX_DECISION { Err(Malformed("a decision")) } else { Decision::unpack(&packed).map(drop) }
     }
 
     /// Packs the fields, in the form that is signed.
@@ -177,6 +203,9 @@ impl Decision {
         let mut fields = Fields::open(packed, MAX_VALUES, "a decision")?;
         let class = fields.class()?.filter(|class| class.is_decided()).ok_or(Malformed("the class of a decision"))?;
         let key = fields.key()?;
+        if !key.fits(class) {
+            return Err(Malformed("the key of a decision"));
+        }
         let stamp = fields.stamp()?;
         let state = State::from_number(fields.number("a state")?).ok_or(Malformed("a state"))?;
         let content = fields.bytes("the content of a decision", MAX_CONTENT)?;
@@ -189,6 +218,10 @@ impl Decision {
         };
         let replaces = Seen::read(fields.list("what was seen", Seen::MAX_NODES)?)?;
         let follows = Seen::read(fields.list("what was seen", Seen::MAX_NODES)?)?;
+        // Whoever has seen a decision stamps his own above it.
+        if replaces.latest().max(follows.latest()).is_some_and(|latest| latest >= stamp.time) {
+            return Err(Malformed("what a decision replaces"));
+        }
         Ok(Decision { class, key, stamp, state, content, by, replaces, follows })
     }
 }
@@ -327,6 +360,12 @@ mod tests {
         let long = Decision { content: vec![0; MAX_CONTENT + 1].into(), ..decision() };
         assert_eq!(pack(long), Err(Malformed("the content of a decision")));
         assert_eq!(pack(Decision { class: Class::Job, ..decision() }), Err(Malformed("the class of a decision")));
+        let mut later = decision();
+        later.replaces.add(later.stamp);
+        assert_eq!(pack(later.clone()), Err(Malformed("what a decision replaces")));
+        assert!(!later.covers(&later), "nothing replaces itself");
+        let user = By::User("x".repeat(300));
+        assert_eq!(Decision { by: user, ..decision() }.check(), Err(Malformed("a name")));
         let mut crowded = decision();
         for node in 0..=Seen::MAX_NODES as u64 {
             crowded.replaces.add(Stamp { time: 1, node: Node(node.to_be_bytes()) });

@@ -129,6 +129,9 @@ impl Entry {
             replaces.add(decision.stamp);
             replaces.extend(&decision.replaces);
         }
+        let mut beside = Seen::default();
+        self.0.iter().for_each(|decision| beside.add(decision.stamp));
+        replaces.limit(&beside);
         if !wish.by.is_person() {
             for deletion in self.0.iter().filter(|decision| decision.state == State::Deleted) {
                 replaces.cut(deletion.stamp);

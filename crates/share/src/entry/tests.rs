@@ -192,6 +192,31 @@ fn a_removed_member_never_comes_back() {
 }
 
 #[test]
+fn what_a_decision_replaces_is_bounded_and_names_all_that_stand_there() {
+    let mut a = Copy::new(A);
+    for number in 0..4_u64 {
+        let mut replaces = Seen::default();
+        (0..400).for_each(|other: u64| {
+            let node = Node((number * 1_000 + other).to_be_bytes());
+            replaces.add(Stamp { time: other, node });
+        });
+        let stamp = Stamp { time: 1_000, node: Node([number as u8 + 1; 8]) };
+        let wish = Wish {
+            class: Class::Keys,
+            key: Key::new("web1").unwrap(),
+            state: State::Accepted,
+            content: Bytes::new(),
+            by: user(),
+        };
+        let decision = Decision { replaces, ..Entry::default().decide(wish, stamp).unwrap() };
+        a.entry = a.entry.merge(&Entry::new(vec![SignedDecision::unsigned(decision)]));
+    }
+    a.decide(1_001, State::Rejected, "k", user());
+    let [decision] = a.entry.decisions() else { panic!("all are replaced") };
+    assert_eq!(decision.check(), Ok(()));
+}
+
+#[test]
 fn an_entry_is_bounded_and_keeps_the_safest() {
     let decisions = (0..200).map(|time| {
         let state = if time == 199 { State::Deleted } else { State::Accepted };
