@@ -216,6 +216,12 @@ pub fn answer_root(index: &impl Index, since: u32, shared: Classes, theirs: &Roo
     Message::Root(Root { round: theirs.round, since, answer: true, sums: roots(index, since, shared) })
 }
 
+/// Returns whether the copies of both members are equal, but for what is about single jobs, by the sums that one of them sent.
+pub fn is_settled(index: &impl Index, shared: Classes, theirs: &Root) -> bool {
+    let sums = theirs.sums.iter().filter(|(class, _)| shared.contains(*class) && !class.is_timed());
+    sums.into_iter().all(|(class, sum)| index.root(*class, 0) == *sum)
+}
+
 /// Answers [`Message::Parts`].
 pub fn answer_parts(index: &impl Index, theirs: &Parts) -> Message {
     let Parts { round, class, since, level, within, sums } = theirs;

@@ -73,6 +73,8 @@ pub struct Put {
     pub number: u64,
     /// The records, each with for how long it has been known in milliseconds.
     pub records: Vec<(Record, u64)>,
+    /// Places of records that could not be read, and why; no reason for those of a later version. Only what was read has them.
+    pub unreadable: Vec<(u64, Option<Malformed>)>,
     /// Set in the last message that answers [`Message::Fetch`]: the comparison, and how many of its hashes are dealt with.
     pub served: Option<(u64, u64)>,
 }

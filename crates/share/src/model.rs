@@ -20,6 +20,7 @@ mod peer;
 mod receive;
 mod retention;
 mod staged;
+mod wall;
 
 pub use action::Action;
 pub use change::Change;
@@ -27,6 +28,7 @@ use members::Members;
 use outbox::Outbox;
 use peer::Peer;
 use staged::Staged;
+use wall::WallClock;
 
 /// The time, from two clocks of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +63,13 @@ pub struct Model<R> {
     key: MemberKey,
     settings: Settings,
     clock: HybridClock,
+    wall: WallClock,
     records: R,
     /// What will be stored in one step.
     staged: Staged,
     members: Members,
+    /// How many minion keys there are that are not deleted.
+    live_keys: usize,
     peers: BTreeMap<Node, Peer>,
     /// Nodes that the carrier reaches. Those that are no members yet wait here until they are.
     reached: BTreeSet<Node>,
@@ -97,14 +102,18 @@ impl<R: Records> Model<R> {
     pub fn new(key: MemberKey, records: R, settings: Settings, last: u64) -> Model<R> {
         let node = Node::of_key(&key.public());
         let members = Members::load(&records);
+        let all = records.root(Class::Keys, 0).count as usize;
+        let live_keys = all.saturating_sub(records.tombstones(Class::Keys, u64::MAX).len());
         Model {
             node,
             key,
             settings,
             clock: HybridClock::new(node, last),
+            wall: WallClock::default(),
             records,
             staged: Staged::default(),
             members,
+            live_keys,
             peers: BTreeMap::new(),
             reached: BTreeSet::new(),
             outbox: Outbox::default(),
@@ -146,6 +155,7 @@ impl<R: Records> Model<R> {
 
     /// Takes what a carrier reports.
     pub fn hear(&mut self, incoming: Incoming, now: Moment) -> Vec<Action> {
+        self.wall.read(now);
         let mut actions = Vec::new();
         match incoming {
             Incoming::Up(node) => self.up(node, now, &mut actions),
@@ -166,6 +176,7 @@ impl<R: Records> Model<R> {
 
     /// Does what is due. Call it at [`Model::next_tick`] or later.
     pub fn tick(&mut self, now: Moment) -> Vec<Action> {
+        self.wall.read(now);
         let mut actions = Vec::new();
         self.flush_outbox(now, &mut actions);
         self.announce(now, &mut actions);
@@ -254,6 +265,12 @@ impl<R: Records> Model<R> {
             | Message::Answer(_)
             | Message::Vote(_) => actions.push(Action::Received { from, message }),
         }
+    }
+
+    /// Returns the stamp of something that is written now.
+    fn stamp(&mut self, now: Moment) -> Stamp {
+        let wall = self.wall.read(now);
+        self.clock.next(wall)
     }
 
     fn next_number(&mut self) -> u64 {

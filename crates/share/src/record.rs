@@ -26,8 +26,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// The maximum length of the packed content in bytes.
-    pub const MAX_CONTENT: usize = 64 << 20;
+    /// The maximum length of the packed content in bytes: with what travels beside it, it fits into a message.
+    pub const MAX_CONTENT: usize = crate::message::MAX_WHOLE - (1 << 20);
 
     /// Returns the record of a content that was written here.
     pub fn new(key: Key, stamp: Stamp, content: Content) -> Record {
@@ -66,6 +66,18 @@ impl Record {
     /// Returns roughly how many bytes the record takes in a message.
     pub fn size(&self) -> usize {
         64 + self.key.as_str().len() + self.content.size()
+    }
+
+    /// Checks what whoever reads the record checks, so that nothing is written that others refuse.
+    pub fn check(&self) -> Result<(), Malformed> {
+        let packed = self.content.pack();
+        if !self.key.fits(self.class()) {
+            return Err(Malformed("the key of a record"));
+        }
+        if packed.len() > Record::MAX_CONTENT {
+            return Err(Malformed("the content of a record"));
+        }
+        Content::unpack(self.class(), &self.key, &packed).map(drop)
     }
 
     /// Packs the record as a store keeps it.

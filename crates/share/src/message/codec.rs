@@ -125,7 +125,7 @@ impl Put {
 
     fn read(mut fields: Fields) -> Result<Put, Malformed> {
         let number = fields.number("a number")?;
-        let records = all(&mut fields, Record::read)?;
+        let (records, unreadable) = read_records(fields.list("records", MOST)?)?;
         let served = match fields.left() {
             0 => None,
             _ => {
@@ -133,8 +133,24 @@ impl Put {
                 Some((pair.number("a comparison")?, pair.number("what was served")?))
             }
         };
-        Ok(Put { number, records, served })
+        Ok(Put { number, records, unreadable, served })
     }
+}
+
+type Unreadable = Vec<(u64, Option<Malformed>)>;
+
+/// Reads records one by one: what is wrong with one of them must not keep the others back.
+fn read_records(mut list: Fields) -> Result<(Vec<(Record, u64)>, Unreadable), Malformed> {
+    const WHAT: &str = "a record";
+    let (mut records, mut unreadable) = (Vec::new(), Vec::new());
+    for place in 0..list.left() as u64 {
+        match Fields::of(list.next(WHAT)?, WHAT).and_then(Record::read) {
+            Ok(Some(record)) => records.push(record),
+            Ok(None) => unreadable.push((place, None)),
+            Err(error) => unreadable.push((place, Some(error))),
+        }
+    }
+    Ok((records, unreadable))
 }
 
 impl Stored {

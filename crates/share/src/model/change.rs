@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 
-use super::members::checked_welcome;
+use super::members::{checked_welcome, described};
 use super::staged::Origin;
 use super::{Action, Model, Moment};
 use crate::files::{FileVerdict, judge};
 use crate::member::{self, Member};
 use crate::records::Records;
-use crate::{By, Class, Content, Entry, Key, KeyFile, Lost, Node, Record, SignedDecision, State, Wish};
+use crate::{By, Class, Content, Decision, Entry, Key, KeyFile, Lost, Node, Record, SignedDecision, State, Wish};
 
 /// Something that happened on this member.
 #[derive(Clone, Debug)]
@@ -49,6 +49,7 @@ pub enum Change {
 impl<R: Records> Model<R> {
     /// Takes a change that was made here.
     pub fn local(&mut self, change: Change, now: Moment) -> Vec<Action> {
+        self.wall.read(now);
         let mut actions = Vec::new();
         match change {
             Change::Key { id, state, public_key, by } => {
@@ -80,7 +81,9 @@ impl<R: Records> Model<R> {
         match checked_welcome(decisions, from) {
             Ok(records) => {
                 for record in records {
-                    self.merge(record, 0, now, actions);
+                    if let Err(error) = self.merge(record, 0, now, actions) {
+                        actions.push(Action::Warn(format!("a member of the set is not stored: {error}")));
+                    }
                 }
             }
             Err(error) => actions.push(Action::Warn(format!("the welcome of {from:?} does not count: {error}"))),
@@ -99,12 +102,18 @@ impl<R: Records> Model<R> {
         }
         let wished = (wish.state != State::Deleted).then(|| (wish.state, wish.content.clone()));
         let entry = self.entry(class, &key);
-        let stamp = self.clock.next(now.wall);
+        self.clock.observe(entry.latest());
+        let stamp = self.stamp(now);
         let Some(decision) = entry.decide(wish, stamp) else {
             // The files may say something else than what was decided before.
             self.write_key(class, &key, &entry, wished, actions);
             return;
         };
+        let before = self.current(class, &key);
+        if let Err(reason) = self.refuse_own(&decision, before.as_ref()) {
+            actions.push(Action::NotStored { class, key, reason });
+            return;
+        }
         let decision = match SignedDecision::sign(decision, &self.key) {
             Ok(decision) => decision,
             Err(error) => {
@@ -113,9 +122,17 @@ impl<R: Records> Model<R> {
             }
         };
         let decided = entry.merge(&Entry::new(vec![decision]));
-        let before = self.current(class, &key);
         let record = Record::new(key, stamp, Content::Decided(class, decided));
         self.stage(before, record, now.wall, Origin::Decided(wished));
+    }
+
+    /// Refuses a decision of this member that others would refuse, or for which there is no room.
+    fn refuse_own(&self, decision: &Decision, before: Option<&Record>) -> Result<(), String> {
+        decision.check().map_err(|error| error.to_string())?;
+        if decision.class == Class::Members && described(&decision.key, decision).is_none() {
+            return Err("it does not describe the member".to_owned());
+        }
+        self.room(decision.class, before, decision.state == State::Deleted)
     }
 
     /// Has the key files written if they are not what somebody here just made of them.
@@ -141,8 +158,13 @@ impl<R: Records> Model<R> {
             actions.push(Action::NotStored { class, key, reason });
             return;
         }
-        let record = Record::new(key, self.clock.next(now.wall), content);
+        let record = Record::new(key, self.stamp(now), content);
         let before = self.current(class, &record.key);
+        let room = self.room(class, before.as_ref(), record.is_tombstone());
+        if let Err(reason) = record.check().map_err(|error| error.to_string()).and(room) {
+            actions.push(Action::NotStored { class, key: record.key, reason });
+            return;
+        }
         if let Some(before) = before.as_ref().filter(|before| before.contradicts(&record)) {
             actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
         }

@@ -3,7 +3,7 @@
 use super::peer::{COMPARE_EVERY, MOST_UNANSWERED, Running, answer_by};
 use super::receive::MOST_SERVED;
 use super::{Action, Model, Moment};
-use crate::compare::{self, Comparison, Outcome, Step};
+use crate::compare::{self, Comparison, Step};
 use crate::message::{Fetch, Put};
 use crate::records::Records;
 use crate::{Class, Key, Lane, Message, Node};
@@ -61,6 +61,9 @@ impl<R: Records> Model<R> {
                     peer.comparison = None;
                     peer.compare_at = None;
                 }
+                if compare::is_settled(&self.records, self.settings.shared, root) {
+                    self.compared_with(from, now, actions);
+                }
                 compare::answer_root(&self.records, self.since(now), self.settings.shared, root)
             }
             Message::Parts(parts) => compare::answer_parts(&self.records, parts),
@@ -106,16 +109,17 @@ impl<R: Records> Model<R> {
             }
             Step::Over(outcome) => {
                 peer.comparison = None;
-                self.compared_with(node, outcome, now, actions);
+                if outcome.settled {
+                    self.compared_with(node, now, actions);
+                }
             }
         }
     }
 
-    fn compared_with(&mut self, node: Node, outcome: Outcome, now: Moment, actions: &mut Vec<Action>) {
-        if outcome.settled {
-            self.compared.insert(node, now.wall);
-            actions.push(Action::Compared { node, at: now.wall });
-        }
+    /// Takes note that copies are equal. Both members of a pair do.
+    fn compared_with(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
+        self.compared.insert(node, now.wall);
+        actions.push(Action::Compared { node, at: now.wall });
     }
 
     /// Sends what the other member lacks, as far as it keeps up with it.
@@ -144,6 +148,11 @@ impl<R: Records> Model<R> {
         let taken = self.send_keys(to, &keys, MOST_SERVED, now, actions);
         let number = self.next_number();
         let served = Some((fetch.round, taken as u64));
-        self.send(to, Lane::Bulk, &Message::Put(Put { number, records: Vec::new(), served }), actions);
+        self.send(
+            to,
+            Lane::Bulk,
+            &Message::Put(Put { number, records: Vec::new(), unreadable: Vec::new(), served }),
+            actions,
+        );
     }
 }

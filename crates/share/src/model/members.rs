@@ -6,7 +6,7 @@ use crypto::MemberPublicKey;
 
 use crate::member::{self, Member, Right, Rights};
 use crate::records::Records;
-use crate::{Class, Content, Entry, Key, Node, Record, SignedDecision, State};
+use crate::{Class, Content, Decision, Entry, Key, Node, Record, SignedDecision, State};
 
 /// Everything that was decided about members.
 #[derive(Default)]
@@ -46,6 +46,11 @@ impl Members {
         self.0.get(&node).is_some_and(|decided| decided.state == State::Accepted)
     }
 
+    /// Returns how many members there are, those that wait for acceptance included.
+    pub fn count(&self) -> usize {
+        self.0.values().filter(|decided| decided.state != State::Deleted).count()
+    }
+
     /// Returns what a member may do now.
     pub fn rights(&self, node: Node) -> Rights {
         let accepted = self.0.get(&node).filter(|decided| decided.state == State::Accepted);
@@ -78,7 +83,7 @@ impl Members {
 }
 
 /// Returns the member that a decision describes; `None` if that is another one than the decision is about.
-pub(super) fn described(key: &Key, decision: &SignedDecision) -> Option<Member> {
+pub(super) fn described(key: &Key, decision: &Decision) -> Option<Member> {
     let member = Member::unpack(&decision.content).ok()?;
     (key.node() == Some(member.node())).then_some(member)
 }

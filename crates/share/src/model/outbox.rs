@@ -71,7 +71,7 @@ impl<R: Records> Model<R> {
                 records.iter().map(|(record, _)| (record.class(), record.key.clone())).collect();
             let number = self.next_number();
             // Packed once for all.
-            let message = Message::Put(Put { number, records, served: None }).encode();
+            let message = Message::Put(Put { number, records, unreadable: Vec::new(), served: None }).encode();
             for node in self.peers.keys().copied().collect::<Vec<_>>() {
                 let Some(peer) = self.peers.get_mut(&node) else { continue };
                 if peer.unanswered_bytes() > MOST_UNANSWERED {
@@ -169,6 +169,11 @@ impl<R: Records> Model<R> {
         if let Some(peer) = self.peers.get_mut(&to) {
             peer.sent(number, bytes, keys, now);
         }
-        self.send(to, Lane::Bulk, &Message::Put(Put { number, records, served: None }), actions);
+        self.send(
+            to,
+            Lane::Bulk,
+            &Message::Put(Put { number, records, unreadable: Vec::new(), served: None }),
+            actions,
+        );
     }
 }

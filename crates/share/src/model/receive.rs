@@ -20,20 +20,40 @@ enum Refusal {
 /// How many bytes of records answer one request.
 pub(super) const MOST_SERVED: usize = 4 << 20;
 
+/// Returns the latest time in a record.
+fn latest(record: &Record) -> u64 {
+    match &record.content {
+        Content::Decided(_, entry) => entry.latest().max(record.stamp.time),
+        _ => record.stamp.time,
+    }
+}
+
+fn tombstone(record: Option<&Record>) -> bool {
+    record.is_some_and(Record::is_tombstone)
+}
+
 impl<R: Records> Model<R> {
     /// Takes records of another member and answers what became of them: all are stored in one step.
     pub(super) fn receive(&mut self, from: Node, put: Put, now: Moment, actions: &mut Vec<Action>) {
-        let Put { number, records, served } = put;
-        let count = records.len() as u64;
+        let Put { number, records, unreadable, served } = put;
+        let count = (records.len() + unreadable.len()) as u64;
         let (mut refused, mut not_kept, mut news) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, (record, age)) in records.into_iter().enumerate() {
+        for (place, error) in &unreadable {
+            match error {
+                Some(error) => refused.push((*place, error.to_string())),
+                None => not_kept.push(*place),
+            }
+        }
+        let skipped: BTreeSet<u64> = unreadable.iter().map(|(place, _)| *place).collect();
+        let places = (0..count).filter(|place| !skipped.contains(place));
+        for (place, (record, age)) in places.zip(records) {
             let (class, key) = (record.class(), record.key.clone());
             let straight = record.stamp.node == from;
             match self.receive_one(from, record, age, now, actions) {
                 Ok(true) if straight => news.push(Some((class, key))),
                 Ok(_) => {}
-                Err(Refusal::Refused(reason)) => refused.push((place as u64, reason)),
-                Err(Refusal::NotKept) => not_kept.push(place as u64),
+                Err(Refusal::Refused(reason)) => refused.push((place, reason)),
+                Err(Refusal::NotKept) => not_kept.push(place),
             }
         }
         if let Err(error) = self.store_staged(now, actions) {
@@ -65,12 +85,10 @@ impl<R: Records> Model<R> {
         if !self.settings.shared.contains(class) {
             return Err(Refusal::NotKept);
         }
-        let latest = match &record.content {
-            Content::Decided(_, entry) => entry.latest().max(record.stamp.time),
-            _ => record.stamp.time,
-        };
-        if latest >> 16 > now.wall.saturating_add(MOST_AHEAD) {
-            let days = ((latest >> 16) - now.wall) / MOST_AHEAD;
+        let latest = latest(&record);
+        let wall = self.wall.read(now);
+        if latest >> 16 > wall.saturating_add(MOST_AHEAD) {
+            let days = ((latest >> 16) - wall) / MOST_AHEAD;
             return Err(Refusal::Refused(format!("it is stamped {days} days ahead")));
         }
         let (record, refusal) = match record.content {
@@ -93,7 +111,7 @@ impl<R: Records> Model<R> {
         if self.is_over(&record, age, now) {
             return Err(Refusal::NotKept);
         }
-        let new = self.merge(record, age, now, actions);
+        let new = self.merge(record, age, now, actions).map_err(Refusal::Refused)?;
         refusal.map(|_| new)
     }
 
@@ -112,24 +130,35 @@ impl<R: Records> Model<R> {
     }
 
     /// Merges a record from elsewhere into the copy here, to be stored later. Returns whether that made something new of it.
-    pub(super) fn merge(&mut self, record: Record, age: u64, now: Moment, actions: &mut Vec<Action>) -> bool {
+    pub(super) fn merge(
+        &mut self,
+        record: Record,
+        age: u64,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) -> Result<bool, String> {
         let class = record.class();
-        self.clock.observe(record.stamp.time);
+        self.clock.observe(latest(&record));
         let before = self.current(class, &record.key);
         if let Some(before) = before.as_ref().filter(|before| before.contradicts(&record)) {
             actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
         }
         let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
         if before.as_ref() == Some(&merged) {
-            return false;
+            return Ok(false);
         }
+        self.room(class, before.as_ref(), merged.is_tombstone())?;
         let changed = before.as_ref().is_none_or(|before| before.digest != merged.digest);
+        let (tombstones, first_known) =
+            (tombstone(before.as_ref()) && merged.is_tombstone(), now.wall.saturating_sub(age));
         let arrived = match self.arrived(class, &merged.key) {
             Some(arrived) if !changed => arrived,
-            _ => now.wall.saturating_sub(age),
+            // Both are remembered for as long as the younger one.
+            Some(arrived) if tombstones => arrived.max(first_known),
+            _ => first_known,
         };
         self.stage(before, merged, arrived, Origin::Remote);
-        changed
+        Ok(changed)
     }
 
     /// Reports what another member changed.

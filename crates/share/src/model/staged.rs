@@ -8,13 +8,27 @@ use bytes::Bytes;
 
 use super::{ANNOUNCE_AFTER, Action, Announcement, Members, Model, Moment};
 use crate::records::{RecordChange, Records, StoreFailed};
-use crate::{Class, Content, Key, Record, State};
+use crate::{Class, Content, Key, Record, Seen, State};
 
 /// Records that will be stored together.
 #[derive(Default)]
 pub(super) struct Staged {
     places: BTreeMap<(Class, Key), usize>,
     records: Vec<StagedRecord>,
+    /// How many of each class have no earlier record.
+    new: BTreeMap<Class, u64>,
+}
+
+/// How many records of a class there may be: those that are alive, and with tombstones.
+fn bound(class: Class) -> Option<(u64, u64)> {
+    match class {
+        // Removals of members are never forgotten.
+        Class::Members => Some((99, Seen::MAX_NODES as u64)),
+        Class::Keys => Some((1_000_000, 4_000_000)),
+        Class::Denied => Some((1_000_000, 1_000_000)),
+        Class::Claim => Some((100_000, 100_000)),
+        _ => None,
+    }
 }
 
 struct StagedRecord {
@@ -48,6 +62,9 @@ impl Staged {
                 self.records[*place] = StagedRecord { before, ..staged };
             }
             None => {
+                if staged.before.is_none() {
+                    *self.new.entry(key.0).or_default() += 1;
+                }
                 self.places.insert(key, self.records.len());
                 self.records.push(staged);
             }
@@ -69,6 +86,26 @@ impl<R: Records> Model<R> {
         match self.staged.get(class, key) {
             Some(staged) => Some(staged.arrived),
             None => self.records.arrived(class, key),
+        }
+    }
+
+    /// Returns why there is no room for another record of a class, unless it takes the place of an earlier one.
+    pub(super) fn room(&self, class: Class, before: Option<&Record>, tombstone: bool) -> Result<(), String> {
+        let Some((most_alive, most)) = bound(class).filter(|_| before.is_none()) else { return Ok(()) };
+        let new = self.staged.new.get(&class).copied().unwrap_or(0);
+        let all = self.records.root(class, 0).count + new;
+        let alive = match class {
+            // Those that are staged are learned already.
+            Class::Members => self.members.count() as u64,
+            Class::Keys => self.live_keys as u64 + new,
+            _ => all,
+        };
+        match () {
+            () if all >= most => Err(format!("there are {most} records of {class} already, deleted ones included")),
+            () if alive >= most_alive && !tombstone => {
+                Err(format!("there are {most_alive} records of {class} already"))
+            }
+            () => Ok(()),
         }
     }
 
@@ -98,6 +135,11 @@ impl<R: Records> Model<R> {
                 }
             }
             return Err(error);
+        }
+        for staged in staged.iter().filter(|staged| staged.record.class() == Class::Keys) {
+            let alive = |record: &Record| usize::from(!record.is_tombstone());
+            self.live_keys += alive(&staged.record);
+            self.live_keys -= staged.before.as_ref().map_or(0, alive);
         }
         staged.into_iter().for_each(|staged| self.consequences(staged, now, actions));
         Ok(())

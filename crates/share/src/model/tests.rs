@@ -92,8 +92,7 @@ fn storm(seed: u64) {
     net.run(4 * MINUTE);
     net.check_equal(&format!("seed {seed}"));
     for (a, host) in net.hosts.iter().enumerate() {
-        let lower = |b: &usize| host.model.node() < net.node(*b);
-        for b in (0..net.hosts.len()).filter(|b| *b != a).filter(lower) {
+        for b in (0..net.hosts.len()).filter(|b| *b != a) {
             assert!(host.model.compared(net.node(b)).is_some(), "seed {seed}: {a} notes that it compared with {b}");
         }
     }
@@ -267,7 +266,7 @@ fn decision(by: usize, time: u64, key: &crypto::MemberKey) -> Record {
 }
 
 fn put(net: &mut Net, from: usize, to: usize, record: Record, age: u64) {
-    let put = crate::message::Put { number: 1, records: vec![(record, age)], served: None };
+    let put = crate::message::Put { number: 1, records: vec![(record, age)], unreadable: Vec::new(), served: None };
     let message = Message::Put(put).encode();
     net.report(to, Incoming::Message { from: net.node(from), lane: Lane::Talk, message });
 }
@@ -499,6 +498,111 @@ fn a_deletion_does_not_become_young_by_being_sent() {
     }
     net.run(20 * MINUTE);
     assert_eq!(net.hosts[1].model.records().root(Class::Keys, 0).count, 0);
+}
+
+#[test]
+fn of_two_deletions_the_younger_keeps_its_age() {
+    let mut net = Net::strangers(2, 1, Rights::ALL);
+    for (host, days) in [(0, 0), (1, 50)] {
+        (0..2).for_each(|host| net.hosts[host].ahead = days * DAY);
+        net.decide(host, "web1", State::Accepted, "k");
+        net.decide(host, "web1", State::Deleted, "k");
+    }
+    (0..2).for_each(|host| net.hosts[host].ahead = 60 * DAY);
+    net.link(0, 1);
+    net.run(SECOND);
+    net.check_equal("both deletions");
+    let key = Key::new("web1").unwrap();
+    for host in &net.hosts {
+        let arrived = host.model.records().arrived(Class::Keys, &key).unwrap();
+        assert!(arrived >= START + 50 * DAY, "{}", (arrived - START) / DAY);
+    }
+}
+
+#[test]
+fn what_others_could_not_read_is_not_written() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let long = || "x".repeat(300);
+    let outputter = Return { packed: packed("return"), out: Some(long()), publisher: net.node(0), copy: false };
+    net.write(0, &format!("{JID}/web1"), Content::Return(outputter));
+    net.write(0, JID, Content::Job { load: vec![0; Record::MAX_CONTENT].into(), nocache: false });
+    let (id, public_key) = (Key::new("web1").unwrap(), packed("k"));
+    net.change(0, Change::Key { id, state: State::Accepted, public_key, by: By::User(long()) });
+    let named = crate::member::Member { name: long(), ..net::member(3, Rights::ALL) };
+    net.change(0, Change::Member(named, State::Accepted, By::Auto));
+    let lost = net.hosts[0].actions.iter().filter(|action| matches!(action, Action::NotStored { .. }));
+    assert_eq!(lost.count(), 4, "{:?}", net.hosts[0].actions);
+    net.run(SECOND);
+    assert!(net.hosts[1].warnings().is_empty());
+    net.write(0, JID, Content::Job { load: vec![0; Record::MAX_CONTENT - 16].into(), nocache: false });
+    net.run(MINUTE);
+    let jobs = net.hosts[1].model.records().root(Class::Job, 0).count;
+    assert_eq!(jobs, 1, "what is just not too large arrives");
+}
+
+#[test]
+fn a_record_that_is_malformed_keeps_no_other_one_back() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let outputter =
+        Return { packed: packed("return"), out: Some("x".repeat(300)), publisher: net.node(1), copy: false };
+    let at = |time| Stamp { time, node: net.node(1) };
+    let bad = Record::new(Key::of_parts(JID, "web1").unwrap(), at(1), Content::Return(outputter));
+    let good = Record::new(Key::of_parts(JID, "web2").unwrap(), at(2), returned(net.node(1), packed("return")));
+    let records = vec![(bad, 0), (good, 0)];
+    let put = crate::message::Put { number: 77, records, unreadable: Vec::new(), served: None };
+    let (from, message) = (net.node(1), Message::Put(put).encode());
+    let now = net.moment(0);
+    let actions = net.hosts[0].model.hear(Incoming::Message { from, lane: Lane::Talk, message }, now);
+    assert_eq!(net.hosts[0].model.records().root(Class::Return, 0).count, 1);
+    let answer = actions.iter().find_map(|action| match action {
+        Action::Send { message, .. } => Message::decode(message).unwrap(),
+        _ => None,
+    });
+    let Some(Message::Stored(stored)) = answer else { panic!("{actions:?}") };
+    assert_eq!(stored.refused, [(0, "an outputter is missing, malformed or too large".to_owned())]);
+}
+
+#[test]
+fn a_clock_that_jumps_for_a_minute_mutes_nobody() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.hosts[0].ahead = 10 * DAY;
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(MINUTE);
+    assert!(accepted(&net.hosts[1], "web1"));
+    net.hosts[0].ahead = 0;
+    net.decide(0, "web2", State::Accepted, "k");
+    net.run(SECOND);
+    assert!(accepted(&net.hosts[1], "web2"));
+    // A clock that stays where it is was set right.
+    (0..2).for_each(|host| net.hosts[host].ahead = 10 * DAY);
+    net.run(21 * MINUTE);
+    net.decide(0, "web3", State::Accepted, "k");
+    assert!(net.hosts[0].model.last_time() >> 16 >= START + 10 * DAY);
+}
+
+#[test]
+fn there_is_an_end_to_members_and_claims() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    for number in 2..99 {
+        net.change(0, Change::Member(net::member(number, Rights::ALL), State::Pending, By::Auto));
+    }
+    net.run(MINUTE);
+    assert_eq!(net.hosts[1].model.records().root(Class::Members, 0).count, 99);
+    net.change(0, Change::Member(net::member(99, Rights::ALL), State::Pending, By::Auto));
+    let (class, key) = (Class::Members, Key::of_node(net::member(99, Rights::ALL).node()));
+    let reason = "there are 99 records of members already".to_owned();
+    assert!(net.hosts[0].actions.contains(&Action::NotStored { class, key, reason }));
+    put(&mut net, 0, 1, net::decided(net::member(99, Rights::ALL), State::Pending, 7), 0);
+    assert!(net.hosts[1].warnings().iter().any(|text| text.contains("there are 99 records")));
+    // With a member less there is room.
+    net.change(0, Change::Member(net::member(98, Rights::ALL), State::Deleted, By::User("root".into())));
+    net.change(0, Change::Member(net::member(99, Rights::ALL), State::Pending, By::Auto));
+    net.run(MINUTE);
+    net.check_equal("99 members");
 }
 
 #[test]
