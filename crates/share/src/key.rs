@@ -38,6 +38,16 @@ impl Key {
         Key::new(&format!("{first}/{second}"))
     }
 
+    /// Returns the key of data of a minion: grains, pillar or mine. A pillar may be of an environment.
+    ///
+    /// An id may contain `:`, but never `/`, so that no two pillars have one key.
+    pub fn of_data(kind: &str, id: &str, environment: Option<&str>) -> Option<Key> {
+        match environment {
+            Some(environment) => Key::new(&format!("{kind}/{id}/{environment}")),
+            None => Key::of_parts(kind, id),
+        }
+    }
+
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -63,8 +73,11 @@ impl Key {
             Class::Keys | Class::Denied => minion(&self.0),
             Class::Job | Class::Expected | Class::End => self.minute().is_some() && self.parts().is_none(),
             Class::Return => self.minute().is_some() && self.parts().is_some_and(|(_, id)| minion(id)),
-            // A pillar's minion has its environment behind a colon.
-            Class::Data => self.parts().is_some_and(|(_, id)| minion(id.split(':').next().unwrap_or(id))),
+            // A pillar may have an environment behind its minion.
+            Class::Data => self.parts().is_some_and(|(_, rest)| match rest.split_once('/') {
+                Some((id, environment)) => minion(id) && !environment.is_empty(),
+                None => minion(rest),
+            }),
             Class::Token => self.0.bytes().all(|byte| byte.is_ascii_alphanumeric()),
             Class::Claim => self.parts().is_some(),
         }
@@ -120,7 +133,9 @@ mod tests {
         assert!(fits(Class::Job, jid) && !fits(Class::Job, "20241399131415678901"));
         assert!(!fits(Class::Return, &format!("{jid}/../x")));
         assert!(fits(Class::Keys, "web1") && !fits(Class::Keys, "../x") && !fits(Class::Keys, "a/b"));
-        assert!(fits(Class::Data, "pillar/web1:prod") && !fits(Class::Data, "web1"));
+        assert!(fits(Class::Data, "pillar/web1/prod") && !fits(Class::Data, "web1"));
+        assert!(!fits(Class::Data, "pillar/web1/") && !fits(Class::Data, "pillar//prod"));
+        assert_ne!(Key::of_data("pillar", "web1:prod", None), Key::of_data("pillar", "web1", Some("prod")));
         assert!(fits(Class::Token, "5ec7e7") && !fits(Class::Token, "../5ec7e7"));
         assert!(fits(Class::Members, "0101010101010101") && !fits(Class::Members, "m1"));
         assert_eq!(Key::new(jid).unwrap().minute(), Some(28_486_874));
