@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use crypto::MemberKey;
 
+use crate::message::Part;
 use crate::records::Records;
 use crate::{Class, Classes, Digest, Entry, HybridClock, Incoming, Key, LossWatch, Message, Node, Record, Stamp};
 
@@ -96,6 +97,9 @@ const ANNOUNCE_AFTER: u64 = 200;
 
 /// How far in the future a stamp may be, in milliseconds. Clocks follow stamps, and one that is far off would lead them all astray.
 const MOST_AHEAD: u64 = 86_400_000;
+
+/// How many bytes of messages in parts may be here, from all members together.
+const MOST_ASSEMBLED: usize = 4 * crate::message::MAX_WHOLE;
 
 impl<R: Records> Model<R> {
     /// Creates the model of the member with this key. `last` is the highest time that it wrote down.
@@ -228,7 +232,7 @@ impl<R: Records> Model<R> {
         }
         match Message::decode(packed) {
             Ok(Some(Message::Part(part))) => {
-                let whole = self.peers.get_mut(&from).and_then(|peer| peer.assemble(part));
+                let whole = self.assemble(from, part);
                 match whole.map(|whole| Message::decode(&whole)) {
                     Some(Ok(Some(message))) => self.handle(from, message, now, actions),
                     Some(Err(error)) => actions.push(Action::Warn(format!("{from:?} sent parts of which {error}"))),
@@ -240,6 +244,18 @@ impl<R: Records> Model<R> {
             Ok(None) => {}
             Err(error) => actions.push(Action::Warn(format!("{from:?} sent a message of which {error}"))),
         }
+    }
+
+    /// Adds a part of a message and returns the message once it is whole. What does not fit beside those of others is dropped, and
+    /// found by comparing.
+    fn assemble(&mut self, from: Node, part: Part) -> Option<Bytes> {
+        let all: usize = self.peers.values().map(Peer::assembled_bytes).sum();
+        let peer = self.peers.get_mut(&from)?;
+        if all + part.bytes.len() > MOST_ASSEMBLED {
+            peer.drop_assembly();
+            return None;
+        }
+        peer.assemble(part)
     }
 
     fn handle(&mut self, from: Node, message: Message, now: Moment, actions: &mut Vec<Action>) {

@@ -101,6 +101,16 @@ impl Peer {
         self.compare_at = Some(self.compare_at.map_or(when, |at| at.min(when)));
     }
 
+    /// Returns how many bytes of a message in parts are here.
+    pub fn assembled_bytes(&self) -> usize {
+        self.assembly.as_ref().map_or(0, |assembly| assembly.bytes.len())
+    }
+
+    /// Drops the parts of a message that are here.
+    pub fn drop_assembly(&mut self) {
+        self.assembly = None;
+    }
+
     pub fn announced(&mut self, key: Key, digest: Digest) {
         // What is forgotten is at worst announced once more.
         if self.announced.len() >= MOST_ANNOUNCED {

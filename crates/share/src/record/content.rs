@@ -201,17 +201,35 @@ fn expected_value((syndic, minions): (&String, &BTreeSet<String>)) -> Value {
 }
 
 fn read_expected(mut list: Fields) -> Result<BTreeMap<String, BTreeSet<String>>, Malformed> {
-    let mut sets = BTreeMap::new();
+    let (mut sets, mut count) = (BTreeMap::new(), 0);
     while list.left() > 0 {
         let mut pair = list.list("expected minions", 8)?;
         let syndic = pair.text("a syndic", MAX_NAME)?;
         let mut minions = pair.list("expected minions", usize::MAX)?;
+        count += minions.left();
+        if count > MOST_EXPECTED {
+            return Err(Malformed("expected minions"));
+        }
         let set: &mut BTreeSet<String> = sets.entry(syndic).or_default();
         while minions.left() > 0 {
-            set.insert(minions.text("a minion", Key::MAX_LEN)?);
+            set.insert(minions.text("a minion", MAX_NAME)?);
         }
     }
     Ok(sets)
+}
+
+/// The maximum number of minions from which a job expects returns: as many names as fit into a message.
+const MOST_EXPECTED: usize = 200_000;
+
+/// Forgets the minions that come last, so that the result is the same whoever merges what first.
+fn limit_expected(sets: &mut BTreeMap<String, BTreeSet<String>>) {
+    let mut left = MOST_EXPECTED;
+    for minions in sets.values_mut() {
+        if let Some(first) = minions.iter().nth(left).cloned() {
+            minions.split_off(&first);
+        }
+        left -= minions.len();
+    }
 }
 
 /// Returns what two copies make together: for most classes the one that comes first in the order of [`precedence`].
@@ -226,6 +244,7 @@ pub(super) fn merge(a: &Record, b: &Record) -> Record {
             for (syndic, minions) in theirs {
                 sets.entry(syndic.clone()).or_default().extend(minions.iter().cloned());
             }
+            limit_expected(&mut sets);
             Record::new(a.key.clone(), a.stamp.min(b.stamp), Content::Expected(sets))
         }
         // Copies that are equal in all that is compared here differ in nothing that anybody would notice.

@@ -73,6 +73,21 @@ fn expected_minions_are_united() {
 }
 
 #[test]
+fn expected_minions_are_bounded_and_can_be_read() {
+    let expected = |syndic: &str, from: u32| {
+        let minions: BTreeSet<String> = (from..from + 150_000).map(|number| format!("{number:0>253}")).collect();
+        record(JID, stamp(1, 1), Content::Expected(BTreeMap::from([(syndic.to_owned(), minions)])))
+    };
+    let (a, b) = (expected("a", 0), expected("b", 1));
+    let both = a.merge(&b);
+    assert_eq!(both, b.merge(&a));
+    assert_eq!(both.merge(&b), both);
+    assert_eq!(both.check(), Ok(()));
+    let Content::Expected(sets) = both.content else { panic!("expected minions") };
+    assert_eq!(sets.values().map(BTreeSet::len).collect::<Vec<_>>(), [150_000, 50_000]);
+}
+
+#[test]
 fn the_earliest_end_counts() {
     let end = |time, end| record(JID, stamp(time, 1), Content::End(end));
     counts(&end(9, 100), &end(3, 200));
