@@ -17,6 +17,9 @@ const PARTS_AT_ONCE: usize = 64;
 /// Roughly how many records are named in one message. A single part may have more.
 const ITEMS_AT_ONCE: usize = 16_384;
 
+/// How many records that this member lacks are asked for after one answer. What is beyond that is found by the next comparison.
+const MOST_WANTED: usize = 1_000_000;
+
 /// How many records are fetched by one message.
 const FETCHED_AT_ONCE: usize = 4_096;
 
@@ -39,6 +42,31 @@ pub struct Comparison {
     wanted: VecDeque<u64>,
     /// Everything was exchanged, and roots are compared once more.
     closing: bool,
+    awaited: Awaited,
+}
+
+/// The answer that a comparison waits for. Others are not asked for, and dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Awaited {
+    Nothing,
+    Root,
+    /// Which parts of a level differ, within coarser ones.
+    Differ(Level, Option<(Level, Vec<u32>)>),
+    Missing,
+    /// As many records at most.
+    Served(usize),
+}
+
+impl Awaited {
+    fn answer_to(message: &Message) -> Awaited {
+        match message {
+            Message::Root(_) => Awaited::Root,
+            Message::Parts(parts) => Awaited::Differ(parts.level, parts.within.clone()),
+            Message::Items(_) => Awaited::Missing,
+            Message::Fetch(fetch) => Awaited::Served(fetch.hashes.len()),
+            _ => Awaited::Nothing,
+        }
+    }
 }
 
 /// What a comparison needs next.
@@ -77,6 +105,7 @@ impl Comparison {
             outgoing: VecDeque::new(),
             wanted: VecDeque::new(),
             closing: false,
+            awaited: Awaited::Root,
         };
         let root = comparison.root(index);
         (comparison, root)
@@ -89,9 +118,10 @@ impl Comparison {
 
     /// Takes the answer to [`Message::Root`].
     pub fn hear_root(&mut self, index: &impl Index, theirs: &Root) -> Step {
-        if theirs.round != self.round || self.class.is_some() {
+        if theirs.round != self.round || self.awaited != Awaited::Root {
             return Step::Ignore;
         }
+        self.awaited = Awaited::Nothing;
         self.since = self.since.max(theirs.since);
         // What only one of the two shares is not compared.
         let unequal = |&&(class, sum): &&(Class, _)| {
@@ -108,12 +138,19 @@ impl Comparison {
 
     /// Takes the answer to [`Message::Parts`].
     pub fn hear_differ(&mut self, index: &impl Index, theirs: &Differ) -> Step {
-        let (Some(class), true) = (self.class, theirs.round == self.round) else { return Step::Ignore };
-        if !theirs.level.fits(class) {
+        if theirs.round != self.round {
             return Step::Ignore;
         }
-        let mut parts = theirs.parts.clone();
-        parts.sort_unstable();
+        let within = match &self.awaited {
+            Awaited::Differ(level, within) if *level == theirs.level => within.clone(),
+            _ => return Step::Ignore,
+        };
+        self.awaited = Awaited::Nothing;
+        let asked = |part: &u32| match &within {
+            Some((coarse, within)) => within.contains(&coarse.part_of(*theirs.level.leaves(*part).start())),
+            None => true,
+        };
+        let parts: BTreeSet<u32> = theirs.parts.iter().copied().filter(asked).collect();
         // Pushed to the front in ascending order: the newest comes first.
         parts.into_iter().for_each(|part| self.parts.push_front((theirs.level, part)));
         self.proceed(index)
@@ -122,23 +159,40 @@ impl Comparison {
     /// Takes the answer to [`Message::Items`].
     pub fn hear_missing(&mut self, index: &impl Index, theirs: &Missing) -> Step {
         let (Some(class), true) = (self.class, theirs.round == self.round) else { return Step::Ignore };
+        if self.awaited != Awaited::Missing {
+            return Step::Ignore;
+        }
+        self.awaited = Awaited::Nothing;
         let own = by_hash(index, class, self.since, &self.leaves);
-        self.outgoing = theirs.here.iter().filter_map(|hash| own.get(hash).cloned()).collect();
-        self.wanted = theirs.there.iter().copied().filter(|hash| !own.contains_key(hash)).collect();
+        let here: BTreeSet<u64> = theirs.here.iter().copied().collect();
+        let there: BTreeSet<u64> = theirs.there.iter().copied().filter(|hash| !own.contains_key(hash)).collect();
+        self.outgoing = here.iter().filter_map(|hash| own.get(hash).cloned()).collect();
+        self.wanted = there.into_iter().take(MOST_WANTED).collect();
         self.proceed(index)
     }
 
     /// Takes note that the answer to [`Message::Fetch`] is complete, as far as this many of the wanted records.
     pub fn hear_served(&mut self, index: &impl Index, round: u64, served: usize) -> Step {
-        if round != self.round || self.wanted.is_empty() {
+        let Awaited::Served(asked) = self.awaited else { return Step::Ignore };
+        if round != self.round {
             return Step::Ignore;
         }
-        self.wanted.drain(..served.clamp(1, self.wanted.len()));
+        self.awaited = Awaited::Nothing;
+        let served = served.min(asked).max(1).min(self.wanted.len());
+        self.wanted.drain(..served);
         self.proceed(index)
     }
 
     /// Returns what comes next, after an answer or after [`Step::Deliver`].
     pub fn proceed(&mut self, index: &impl Index) -> Step {
+        let step = self.next(index);
+        if let Step::Send(message) = &step {
+            self.awaited = Awaited::answer_to(message);
+        }
+        step
+    }
+
+    fn next(&mut self, index: &impl Index) -> Step {
         if let Some(class) = self.class {
             // Fetched first: of a record that both have, what is delivered is then what both make together.
             if !self.wanted.is_empty() {
@@ -241,8 +295,9 @@ pub fn answer_parts(index: &impl Index, theirs: &Parts) -> Message {
 
 /// Answers [`Message::Items`].
 pub fn answer_items(index: &impl Index, theirs: &Items) -> Message {
+    let leaves: BTreeSet<&u32> = theirs.leaves.iter().collect();
     let own: BTreeSet<u64> =
-        theirs.leaves.iter().flat_map(|leaf| short_hashes(index, theirs.class, theirs.since, *leaf)).collect();
+        leaves.into_iter().flat_map(|leaf| short_hashes(index, theirs.class, theirs.since, *leaf)).collect();
     let asked: BTreeSet<u64> = theirs.hashes.iter().copied().collect();
     let here = asked.difference(&own).copied().collect();
     let there = own.difference(&asked).copied().collect();
@@ -251,8 +306,9 @@ pub fn answer_items(index: &impl Index, theirs: &Items) -> Message {
 
 /// Returns the keys that [`Message::Fetch`] asks for, in its order; `None` for a record that is no longer as it was.
 pub fn fetched(index: &impl Index, theirs: &Fetch) -> Vec<Option<Key>> {
-    let own = by_hash(index, theirs.class, theirs.since, &theirs.leaves);
-    theirs.hashes.iter().map(|hash| own.get(hash).cloned()).collect()
+    let mut own = by_hash(index, theirs.class, theirs.since, &theirs.leaves);
+    // Each is sent once, however often it is named.
+    theirs.hashes.iter().take(FETCHED_AT_ONCE).map(|hash| own.remove(hash)).collect()
 }
 
 fn roots(index: &impl Index, since: u32, shared: Classes) -> Vec<(Class, crate::Sum)> {
@@ -276,7 +332,8 @@ fn finer_parts(
     finer: Level,
     within: &[u32],
 ) -> Vec<(u32, crate::Sum)> {
-    let ranges = within.iter().map(|part| clipped(class, since, coarse.leaves(*part)));
+    let within: BTreeSet<&u32> = within.iter().collect();
+    let ranges = within.into_iter().map(|part| clipped(class, since, coarse.leaves(*part)));
     ranges.flat_map(|range| index.parts(class, finer, range)).collect()
 }
 
@@ -291,7 +348,8 @@ fn short_hashes(index: &impl Index, class: Class, since: u32, leaf: u32) -> Vec<
 }
 
 fn by_hash(index: &impl Index, class: Class, since: u32, leaves: &[u32]) -> BTreeMap<u64, Key> {
-    let found = leaves.iter().flat_map(|leaf| items(index, class, since, *leaf));
+    let leaves: BTreeSet<&u32> = leaves.iter().collect();
+    let found = leaves.into_iter().flat_map(|leaf| items(index, class, since, *leaf));
     found.map(|(key, digest)| (ItemHash::of(class, &key, digest).short(), key)).collect()
 }
 

@@ -104,6 +104,11 @@ impl Level {
         }
     }
 
+    /// Returns the part that a finest part is in.
+    pub fn part_of(self, leaf: u32) -> u32 {
+        leaf / self.width()
+    }
+
     /// Returns the finest parts that are in a part.
     pub fn leaves(self, part: u32) -> RangeInclusive<u32> {
         let first = part.saturating_mul(self.width());

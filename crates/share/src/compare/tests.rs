@@ -212,6 +212,63 @@ fn answers_of_another_comparison_are_ignored() {
 }
 
 /// Compares `all` returns of a day, of which each side lacks some in a part of the minutes. Returns the costs.
+#[test]
+fn answers_that_were_not_asked_for_are_dropped() {
+    let mut own = Digests::default();
+    own.add(Class::Keys, Key::new("web1").unwrap(), Digest([1; 16]));
+    let (mut comparison, _) = Comparison::start(&own, 7, 0, Classes::ALL);
+    let (level, part) = (Level::Byte, leaf_of(Class::Keys, &Key::new("web1").unwrap()));
+    let root = Root { round: 7, since: 0, answer: true, sums: vec![(Class::Keys, crate::Sum::default())] };
+    let differ = Differ { round: 7, level, parts: vec![part, part] };
+    let missing = Missing { round: 7, here: vec![], there: vec![5, 5] };
+    assert_eq!(comparison.hear_differ(&own, &differ), Step::Ignore);
+    assert!(matches!(comparison.hear_root(&own, &root), Step::Send(Message::Parts(_))));
+    assert_eq!(comparison.hear_root(&own, &root), Step::Ignore, "a second time");
+    assert_eq!(comparison.hear_missing(&own, &missing), Step::Ignore);
+    assert_eq!(comparison.hear_differ(&own, &Differ { level: Level::Day, ..differ.clone() }), Step::Ignore);
+    let Step::Send(Message::Items(items)) = comparison.hear_differ(&own, &differ) else { panic!("records are next") };
+    assert_eq!(items.leaves, [part], "a part that is named twice is one");
+    assert_eq!(comparison.hear_differ(&own, &differ), Step::Ignore);
+    assert_eq!(comparison.hear_served(&own, 7, 1), Step::Ignore);
+    let Step::Send(Message::Fetch(fetch)) = comparison.hear_missing(&own, &missing) else { panic!("it lacks one") };
+    assert_eq!(fetch.hashes, [5]);
+    assert!(matches!(comparison.hear_served(&own, 7, 4_000), Step::Send(Message::Root(_))));
+}
+
+#[test]
+fn finer_parts_are_taken_only_within_those_that_were_asked_about() {
+    let mut own = Digests::default();
+    own.add(Class::End, Key::new("20240229131415678901").unwrap(), Digest([1; 16]));
+    let minute = Key::new("20240229131415678901").unwrap().minute().unwrap();
+    let (mut comparison, _) = Comparison::start(&own, 7, 0, Classes::ALL);
+    let root = Root { round: 7, since: 0, answer: true, sums: vec![(Class::End, crate::Sum::default())] };
+    comparison.hear_root(&own, &root);
+    let day = Differ { round: 7, level: Level::Day, parts: vec![minute / 1_440] };
+    assert!(matches!(comparison.hear_differ(&own, &day), Step::Send(Message::Parts(_))));
+    let hours = Differ { round: 7, level: Level::Hour, parts: vec![0, minute / 60, u32::MAX] };
+    let Step::Send(Message::Parts(parts)) = comparison.hear_differ(&own, &hours) else { panic!("minutes are next") };
+    assert_eq!(parts.within, Some((Level::Hour, vec![minute / 60])));
+}
+
+#[test]
+fn a_part_or_record_that_is_named_often_is_answered_once() {
+    let mut own = MemoryRecords::default();
+    let mut random = StdRng::seed_from_u64(3);
+    let made = record::tests::any(&mut random, Class::End);
+    let leaf = leaf_of(Class::End, &made.key);
+    let hash = crate::ItemHash::of(Class::End, &made.key, made.digest).short();
+    own.put(made.clone(), 0);
+    let (class, leaves, hashes) = (Class::End, vec![leaf; 8_192], vec![hash; 3]);
+    let fetch = Fetch { round: 1, class, since: 0, leaves: leaves.clone(), hashes };
+    assert_eq!(fetched(&own, &fetch), [Some(made.key.clone()), None, None]);
+    let many = Fetch { hashes: vec![hash; 100_000], ..fetch };
+    assert!(fetched(&own, &many).len() <= 4_096);
+    let day = vec![leaf / 1_440; 8_192];
+    let parts = Parts { round: 1, class, since: 0, level: Level::Hour, within: Some((Level::Day, day)), sums: vec![] };
+    let Message::Differ(differ) = answer_parts(&own, &parts) else { panic!("the answer") };
+    assert_eq!(differ.parts, [leaf / 60]);
+}
+
 fn a_day(all: u32, missing: u32) -> Costs {
     let minutes = 1_440;
     let affected = 200;
