@@ -3,7 +3,7 @@
 //! Programs and people may change key files behind a master's back, and such a change is a decision like any other. But files
 //! that come back from a backup must not bring back a key that was deleted, and a lost directory must not delete a fleet.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
@@ -31,9 +31,18 @@ pub enum FileVerdict {
     Gone,
 }
 
+/// Returns a public key in the form in which keys are compared: line endings and white space around it do not count.
+pub(crate) fn clean(key: &Bytes) -> Bytes {
+    let Ok(text) = std::str::from_utf8(key) else { return key.clone() };
+    let cleaned = crypto::clean_key(text);
+    if cleaned.len() == key.len() { key.clone() } else { cleaned.into() }
+}
+
 /// Judges the key files of one id against what was decided about it.
 pub fn judge(entry: Option<&Entry>, files: &[KeyFile]) -> FileVerdict {
-    let visible = entry.and_then(Entry::visible).map(|visible| (visible.state, &visible.content));
+    let cleaned = |file: &KeyFile| KeyFile { state: file.state, content: clean(&file.content) };
+    let files: Vec<KeyFile> = files.iter().map(cleaned).collect();
+    let visible = entry.and_then(Entry::visible).map(|visible| (visible.state, clean(&visible.content)));
     // Of several files the one counts that Salt obeys: the safest.
     let counted = files.iter().min_by_key(|file| match file.state {
         State::Deleted | State::Rejected => 0,
@@ -45,17 +54,17 @@ pub fn judge(entry: Option<&Entry>, files: &[KeyFile]) -> FileVerdict {
         return if known { FileVerdict::Gone } else { FileVerdict::Nothing };
     };
     let decided = || FileVerdict::Decide(file.state, file.content.clone());
-    let Some((state, content)) = visible else { return decided() };
+    let Some((state, content)) = &visible else { return decided() };
     let refused = entry.and_then(|entry| refused_state(entry, &file.content));
     let again = "the same key was deleted or rejected";
-    if state == file.state && *content == file.content {
+    if *state == file.state && *content == file.content {
         // Beside the file that counts, the same key in another directory is no move, but a copy that came back.
         let copy = files.iter().any(|other| other.state == State::Accepted && other.content == file.content);
         let returned = file.state != State::Accepted && refused.is_some() && copy;
         return if returned { FileVerdict::SetAside(file.content.clone(), again) } else { FileVerdict::Nothing };
     }
     // Whoever moves the file of a key that waits or is rejected knows what he does.
-    let moved = state != State::Deleted && *content == file.content;
+    let moved = *state != State::Deleted && *content == file.content;
     match refused {
         // A deleted key that waits does no harm, and a decision would only hide that it was deleted.
         Some(State::Deleted) if file.state == State::Pending && !moved => FileVerdict::Nothing,
@@ -66,7 +75,7 @@ pub fn judge(entry: Option<&Entry>, files: &[KeyFile]) -> FileVerdict {
 
 /// Returns how this public key was refused, if it was and nobody replaced that.
 fn refused_state(entry: &Entry, content: &Bytes) -> Option<State> {
-    let refused = |state| entry.decisions().iter().any(|one| one.state == state && one.content == *content);
+    let refused = |state| entry.decisions().iter().any(|one| one.state == state && clean(&one.content) == *content);
     [State::Deleted, State::Rejected].into_iter().find(|state| refused(*state))
 }
 
@@ -80,9 +89,17 @@ const LOSS_FREE: usize = 10;
 #[derive(Clone, Debug, Default)]
 pub struct LossWatch {
     gone: BTreeMap<Key, u64>,
+    /// The same, the first that vanished first.
+    order: BTreeSet<(u64, Key)>,
     /// When files vanished, also those that turned out to be deleted.
     recent: VecDeque<u64>,
-    held: bool,
+    /// Too many vanished at once. Nothing is decided until they are back, or an operator has decided.
+    many: bool,
+    /// A whole directory is gone.
+    directory: bool,
+    /// Files vanished since the loss was last reported.
+    unreported: bool,
+    reported: Option<u64>,
 }
 
 /// The verdict on vanished files.
@@ -97,19 +114,37 @@ pub enum Lost {
 impl LossWatch {
     /// Takes note that the files of an id are gone.
     pub fn gone(&mut self, key: Key, now: u64) {
-        if self.gone.insert(key, now).is_none() {
-            self.recent.push_back(now);
+        if self.gone.contains_key(&key) {
+            return;
         }
+        self.order.insert((now, key.clone()));
+        self.gone.insert(key, now);
+        self.recent.push_back(now);
+        self.unreported = true;
     }
 
-    /// Takes note that files of an id are there again.
+    /// Takes note that files of an id are there again, or that something else was decided about it.
     pub fn back(&mut self, key: &Key) {
-        self.gone.remove(key);
+        let Some(time) = self.gone.remove(key) else { return };
+        self.order.remove(&(time, key.clone()));
+        if let Some(place) = self.recent.iter().position(|recent| *recent == time) {
+            self.recent.remove(place);
+        }
+        if self.gone.is_empty() {
+            // It was a false alarm.
+            (self.many, self.directory, self.unreported) = (false, false, false);
+        }
     }
 
     /// Takes note that a whole directory is gone.
     pub fn directory_gone(&mut self) {
-        self.held = true;
+        self.directory = true;
+    }
+
+    /// Takes note that the directory is there again. Files in it that are not back stay undecided.
+    pub fn directory_back(&mut self) {
+        self.many |= self.directory && !self.gone.is_empty();
+        self.directory = false;
     }
 
     /// Returns whether nothing waits for a decision.
@@ -119,25 +154,44 @@ impl LossWatch {
 
     /// Returns when to call [`LossWatch::settle`].
     pub fn next(&self) -> Option<u64> {
-        let oldest = self.gone.values().min().filter(|_| !self.held)?;
-        Some(oldest + LOSS_WINDOW)
+        let (oldest, _) = self.order.first()?;
+        match self.many || self.directory {
+            true => self.unreported.then(|| self.reported.map_or(*oldest, |reported| reported + LOSS_WINDOW)),
+            false => Some(oldest + LOSS_WINDOW),
+        }
     }
 
     /// Decides about the files that vanished: at once if they are too many, else when their time is up. `known` is the number of
-    /// keys before they vanished.
+    /// keys that are not deleted.
     pub fn settle(&mut self, now: u64, known: usize) -> Option<Lost> {
-        self.recent.retain(|&time| time + LOSS_WINDOW > now || self.gone.values().any(|gone| *gone == time));
-        let many = self.recent.len() > LOSS_FREE && self.recent.len() * 5 > known;
-        if (many || self.held) && !self.gone.is_empty() {
-            self.held = true;
-            return Some(Lost::TooMany(self.gone.keys().cloned().collect()));
+        let oldest = self.order.first().map_or(u64::MAX, |(time, _)| *time);
+        while self.recent.front().is_some_and(|time| time + LOSS_WINDOW <= now && *time < oldest) {
+            self.recent.pop_front();
         }
-        let due: Vec<Key> =
-            self.gone.iter().filter(|(_, time)| *time + LOSS_WINDOW <= now).map(|(key, _)| key.clone()).collect();
-        due.iter().for_each(|key| {
+        // Those that vanished shortly before and are deleted meanwhile count as well.
+        let known = known + self.recent.len().saturating_sub(self.gone.len());
+        self.many |= self.recent.len() > LOSS_FREE && self.recent.len() * 5 > known;
+        if (self.many || self.directory) && !self.gone.is_empty() {
+            self.many = true;
+            return self.report(now);
+        }
+        let mut due = Vec::new();
+        while self.order.first().is_some_and(|(time, _)| *time + LOSS_WINDOW <= now) {
+            due.extend(self.order.pop_first().map(|(_, key)| key));
+        }
+        for key in &due {
             self.gone.remove(key);
-        });
+        }
         (!due.is_empty()).then_some(Lost::Deleted(due))
+    }
+
+    /// Reports the loss at once, and what is lost besides when its time is up.
+    fn report(&mut self, now: u64) -> Option<Lost> {
+        if !self.unreported || self.reported.is_some_and(|reported| now < reported + LOSS_WINDOW) {
+            return None;
+        }
+        (self.unreported, self.reported) = (false, Some(now));
+        Some(Lost::TooMany(self.gone.keys().cloned().collect()))
     }
 
     /// Somebody has looked at the loss: the files were written again, or their deletion was meant. Returns the ids.

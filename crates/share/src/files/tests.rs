@@ -144,6 +144,36 @@ fn many_files_that_are_a_small_part_or_vanish_slowly_are_deleted() {
 }
 
 #[test]
+fn keys_are_compared_by_what_they_say() {
+    let accepted = entry(&[(State::Accepted, "k\nk", user())]);
+    for file_text in ["k\nk\n", "k\r\nk\r\n", " k\nk"] {
+        assert_eq!(judge(Some(&accepted), &[file(State::Accepted, file_text)]), FileVerdict::Nothing);
+        assert_eq!(judge(Some(&accepted), &[file(State::Rejected, file_text)]), decide(State::Rejected, "k\nk"));
+    }
+}
+
+#[test]
+fn a_false_alarm_ends_when_the_files_are_back() {
+    let mut watch = vanished(11);
+    assert!(matches!(watch.settle(1_100, 54), Some(Lost::TooMany(_))));
+    assert_eq!(watch.settle(1_200, 54), None, "it is said once");
+    (0..11).for_each(|number| watch.back(&key(number)));
+    watch.gone(key(0), 2_000);
+    assert_eq!(watch.settle(2_000, 54), None);
+    assert_eq!(watch.settle(7_000, 54), Some(Lost::Deleted(vec![key(0)])));
+
+    let mut watch = LossWatch::default();
+    watch.directory_gone();
+    watch.gone(key(0), 1_000);
+    assert!(matches!(watch.settle(1_000, 54), Some(Lost::TooMany(_))));
+    watch.directory_back();
+    assert_eq!(watch.settle(9_000, 54), None, "what the directory does not have any more waits for somebody");
+    watch.back(&key(0));
+    watch.gone(key(1), 9_000);
+    assert_eq!(watch.settle(14_000, 54), Some(Lost::Deleted(vec![key(1)])));
+}
+
+#[test]
 fn a_missing_directory_is_no_decision() {
     let mut watch = vanished(1);
     watch.directory_gone();

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::members::{checked_welcome, described};
 use super::staged::Origin;
 use super::{Action, Model, Moment};
-use crate::files::{FileVerdict, judge};
+use crate::files::{self, FileVerdict, judge};
 use crate::member::{self, Member};
 use crate::records::Records;
 use crate::{By, Class, Content, Decision, Entry, Key, KeyFile, Lost, Node, Record, SignedDecision, State, Wish};
@@ -32,6 +32,8 @@ pub enum Change {
     Files(Key, Vec<KeyFile>),
     /// A whole key directory is gone.
     DirectoryGone,
+    /// The key directory is there again.
+    DirectoryBack,
     /// The lost key files were written again, so nothing is decided.
     LossRestored,
     /// The lost key files were meant to be deleted.
@@ -53,7 +55,8 @@ impl<R: Records> Model<R> {
         let mut actions = Vec::new();
         match change {
             Change::Key { id, state, public_key, by } => {
-                let wish = Wish { class: Class::Keys, key: id, state, content: public_key, by };
+                let content = files::clean(&public_key);
+                let wish = Wish { class: Class::Keys, key: id, state, content, by };
                 self.decide(wish, now, &mut actions);
             }
             Change::Member(member, state, by) => {
@@ -65,6 +68,7 @@ impl<R: Records> Model<R> {
             Change::Write(key, content) => self.write(key, content, now, &mut actions),
             Change::Files(id, files) => self.files(id, &files, now, &mut actions),
             Change::DirectoryGone => self.losses.directory_gone(),
+            Change::DirectoryBack => self.losses.directory_back(),
             Change::LossRestored => drop(self.losses.release()),
             Change::LossAdopted => {
                 let lost = self.losses.release();
@@ -194,9 +198,7 @@ impl<R: Records> Model<R> {
         if self.losses.is_empty() {
             return;
         }
-        // Deleted entries count as well until their tombstones go: a fifth of too many is asked for rather than of too few.
-        let known = self.records.root(Class::Keys, 0).count as usize;
-        match self.losses.settle(now.steady, known) {
+        match self.losses.settle(now.steady, self.live_keys) {
             None => {}
             Some(Lost::Deleted(ids)) => self.delete(ids, now, actions),
             Some(Lost::TooMany(ids)) => actions.push(Action::KeysLost(ids)),

@@ -162,7 +162,7 @@ impl<R: Records> Model<R> {
     }
 
     /// Reports what another member changed.
-    pub(super) fn changed_elsewhere(&self, before: Option<&Record>, record: Record, actions: &mut Vec<Action>) {
+    pub(super) fn changed_elsewhere(&mut self, before: Option<&Record>, record: Record, actions: &mut Vec<Action>) {
         if let Content::Decided(class, entry) = &record.content {
             let empty = Entry::default();
             let earlier = match before.map(|before| &before.content) {
@@ -171,6 +171,8 @@ impl<R: Records> Model<R> {
             };
             let key = &record.key;
             if *class == Class::Keys && (earlier.present() != entry.present() || earlier.denied() != entry.denied()) {
+                // The file is written again or stays away: either way its loss decides nothing any more.
+                self.losses.back(key);
                 let present = entry.present().map(|(state, content)| (state, content.clone()));
                 actions.push(Action::WriteKey { id: key.clone(), present, denied: entry.denied().cloned() });
             }

@@ -633,6 +633,50 @@ fn changed_files_are_decisions_and_lost_ones_are_not() {
     assert!(net.hosts[0].actions.contains(&aside));
 }
 
+fn key_file(id: &str, present: bool) -> Change {
+    let file = KeyFile { state: State::Accepted, content: packed("k") };
+    Change::Files(Key::new(id).unwrap(), if present { vec![file] } else { Vec::new() })
+}
+
+#[test]
+fn a_lost_file_that_another_member_brings_back_is_not_deleted_later() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(SECOND);
+    net.change(0, key_file("web1", false));
+    net.run(SECOND);
+    net.decide(1, "web1", State::Rejected, "k");
+    net.run(10);
+    net.decide(1, "web1", State::Accepted, "k");
+    net.run(MINUTE);
+    assert!(net.hosts.iter().all(|host| accepted(host, "web1")));
+}
+
+#[test]
+fn deleted_keys_do_not_hide_that_a_fleet_is_lost() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    for number in 0..60 {
+        net.change(0, key_file(&format!("web{number}"), true));
+    }
+    for number in 20..60 {
+        net.decide(0, &format!("web{number}"), State::Deleted, "k");
+    }
+    net.run(SECOND);
+    (0..11).for_each(|number| net.change(0, key_file(&format!("web{number}"), false)));
+    net.run(MINUTE);
+    assert_eq!(net.hosts[1].files.len(), 20, "eleven of twenty are lost, not deleted");
+    let reports = |net: &Net| net.hosts[0].actions.iter().filter(|one| matches!(one, Action::KeysLost(_))).count();
+    let reported = reports(&net);
+    net.run(10 * MINUTE);
+    assert_eq!(reports(&net), reported, "it is not said again");
+    (0..11).for_each(|number| net.change(0, key_file(&format!("web{number}"), true)));
+    net.change(0, key_file("web0", false));
+    net.run(MINUTE);
+    assert_eq!(net.hosts[1].files.len(), 19, "after the false alarm one file is deleted again");
+}
+
 #[test]
 fn a_conflict_is_reported_where_it_is_seen() {
     let mut net = Net::strangers(2, 1, Rights::ALL);
