@@ -24,6 +24,9 @@ pub(crate) const REQUEST_PORT: u16 = 4506;
 /// The time limit for daemons to come up on a busy machine.
 pub(crate) const START: Duration = Duration::from_secs(120);
 
+/// How long one ping may take while a minion is waited for.
+const TRY: Duration = Duration::from_secs(30);
+
 /// Sends the request `ping` and returns whether anything comes back within five seconds.
 fn answers_over_tcp(address: Ipv4Addr) -> bool {
     // As Salt's TCP client packs it: `head` with a message id, and `body` with an unencrypted load.
@@ -348,8 +351,9 @@ impl Master {
         let mut last = String::new();
         // Retried: a real minion that was just accepted waits for its next attempt to sign in.
         let answering = until_some(&format!("{list} to answer {}", self.name), START, || {
-            let output =
-                self.program("salt").args(["-L", &list, "-t", "3", "--out=json", "--static", "test.ping"]).run();
+            let ping = self.program("salt").args(["-L", &list, "-t", "3", "--out=json", "--static", "test.ping"]);
+            // The real salt sometimes waits for ever for a master that has just started.
+            let output = ping.limit(TRY).run();
             let output = output.map_err(|error| last = format!("{error:#}")).ok()?;
             last = output.to_string();
             let map = output.json().ok()?;

@@ -55,6 +55,7 @@ const SETTINGS: &[Setting] = &[
             ("file_ignore_regex", r#"["/secret/", "\\.bak$"]"#),
             ("file_ignore_glob", r#"["*.swp", "hidden/*"]"#),
             ("fileserver_followsymlinks", "false"),
+            ("allow_minion_key_revoke", "false"),
         ],
         minion: &[(
             "mine_functions",
@@ -83,6 +84,8 @@ const SETTINGS: &[Setting] = &[
             "other salt-call --out=json cp.get_file_str salt://linked/d",
             "other salt-call --out=json cp.get_file_str salt://outside",
             "master salt target cmd.run true",
+            "other salt-call --out=json saltutil.revoke_auth",
+            "master salt other test.ping",
             "sudo_nobody salt target test.ping",
             "sudo_nobody salt target test.echo a",
             "sudo_bin salt target test.ping",
