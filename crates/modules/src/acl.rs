@@ -42,7 +42,7 @@ fn flag(given: &Map, name: &str) -> bool {
 /// Builds the kind and name of an entry in the form of `setfacl`, such as `d:u:alice`.
 fn entry(kind: &str, name: &Value) -> String {
     let (default, kind) = match kind.starts_with('d') {
-        // Salt strips the prefix wherever it stands in the word, not only at the start.
+        // Salt strips the prefix anywhere in the word, not only at the start.
         true => ("d:", kind.replace("default:", "").replace("d:", "")),
         false => ("", kind.to_owned()),
     };
@@ -71,7 +71,7 @@ fn rule(line: &str) -> Option<Rule<'_>> {
     if default {
         parts.remove(0);
     }
-    // After a mask that takes something away, the last part is what is left: "rw-\t#effective:r--".
+    // After a mask that restricts an entry, the last part is the effective one: "rw-\t#effective:r--".
     let (&[kind, name, ..], &letters) = (&parts[..], parts.last()?) else { return None };
     let may = |letter: char| letters.contains(letter);
     let octal = [('r', 4), ('w', 2), ('x', 1)].into_iter().filter(|(letter, _)| may(*letter)).map(|(_, bit)| bit);
@@ -89,7 +89,7 @@ fn part<'a>(file: &'a mut Map, name: &str) -> &'a mut Map {
 
 /// Adds a rule to a file, or to the defaults of a directory.
 fn add(file: &mut Map, rule: Rule<'_>) {
-    // `user::rwx` names nobody: it is the owner's entry, and Salt lists it under the owner's name from the header.
+    // `user::rwx` has no name: it is the owner's entry, and Salt lists it under the owner's name from the header.
     let owner = file.get("comment").and_then(|comment| comment.get(owner_key(rule.kind))).cloned();
     let name = match rule.name {
         "" => owner.unwrap_or_else(|| "".into()),

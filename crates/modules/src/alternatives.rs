@@ -66,7 +66,7 @@ fn display(ctx: &Context, name: String) -> Result<String> {
     Ok(output_text(said, failed))
 }
 
-/// Returns the second line of a state file: the link that the name stands for.
+/// Returns the second line of a state file: the link of the name.
 fn link_in(text: &str) -> Option<&str> {
     text.lines().nth(1)
 }
@@ -81,7 +81,7 @@ fn link_in(text: &str) -> Option<&str> {
 #[function]
 fn show_link(ctx: &Context, name: String) -> Result<Value> {
     let folder = match ctx.grains.get_str("os_family") {
-        // These implementations have no `--query`: the state file is the only place that says where the link is.
+        // These implementations have no `--query`: only the state file names the link.
         Some("RedHat") => "/var/lib/alternatives",
         Some("Suse") => "/var/lib/rpm/alternatives",
         _ => {

@@ -89,7 +89,7 @@ fn list(
 #[function]
 fn list_available(ctx: &Context, #[default(true)] return_yaml: bool, kwargs: KwArgs) -> Result<Value> {
     let names = available(ctx, &kwargs.0)?;
-    // Salt returns an empty map here whatever the caller wants, even where YAML was asked for.
+    // Salt returns an empty map here whatever the caller wants, even if the caller requested YAML.
     if names.is_empty() {
         return Ok(map! { "beacons" => Map::new() }.into());
     }
@@ -128,7 +128,7 @@ fn add(ctx: &Context, name: String, beacon_data: Value, kwargs: KwArgs) -> Resul
     if configured(ctx, kwargs, true, true)?.unwrap_or_default().contains_key(&name) {
         return Ok(reply(format!("Beacon {name} is already configured."), true));
     }
-    // Several beacons can watch with one module under names of their own.
+    // Several beacons can use one module under different names.
     let module = flat(&beacon_data).remove("beacon_module").map_or_else(|| name.clone(), |module| module.to_string());
     if !available(ctx, kwargs)?.contains(&module.as_str().into()) {
         return Ok(reply(format!("Beacon \"{module}\" is not available."), false));
@@ -240,7 +240,7 @@ fn save(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
         // An empty file rather than none, so that a restart does not bring old beacons back.
         _ => String::new(),
     };
-    // Beacons may hold passwords, as may a file that is there already.
+    // Beacons may hold passwords, as may an existing file.
     let written = path
         .parent()
         .map_or(Ok(()), store::disk::make_directories)

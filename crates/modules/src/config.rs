@@ -94,7 +94,8 @@ fn get(
             util::traverse(&all, &key, &delimiter).cloned()
         }
         None => {
-            // The order is Salt's: what is set on the machine wins over grains, pillar and the master, in this order.
+            // The order is Salt's: options of the machine take precedence over grains, pillar and the master, in this
+            // order.
             let places = [
                 (!omit_opts).then_some(&*ctx.opts),
                 (!omit_grains).then_some(&*ctx.grains),
@@ -121,7 +122,7 @@ fn merged(ctx: &Context, strategy: &str, defaults: &Map) -> Map {
         tracing::warn!("Unsupported merge strategy '{strategy}'. Falling back to 'recurse'.");
     }
     let mut all = defaults.clone();
-    // From the weakest to the strongest: each map is laid over those before it.
+    // From the weakest to the strongest: each map is merged over those before it.
     let places = [of_master(ctx), Some(&*ctx.pillar), Some(&*ctx.grains), Some(&*ctx.opts)];
     for place in places.into_iter().flatten() {
         if strategy == "overwrite" {

@@ -28,7 +28,7 @@ fn word(text: &str) -> Option<(&str, &str)> {
 
 /// Reads a line: package, question, type and value.
 fn selection(line: &str) -> Option<[&str; 4]> {
-    // Descriptions are printed as comments; Salt's pattern asks for at least two letters.
+    // Descriptions are printed as comments; Salt's pattern requires at least two letters.
     let (package, rest) = word(line).filter(|(package, _)| !package.starts_with('#') && package.len() > 1)?;
     let (question, rest) = word(rest)?;
     // A value may be empty or hold blanks, so only the first three fields end at a blank.

@@ -1,4 +1,4 @@
-//! `defaults` — default values that formulas bring along.
+//! `defaults` — default values of formulas.
 
 use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value};
@@ -124,7 +124,7 @@ fn update(
         }
     };
     let defaults = if defaults.is_null() && convert_none { Map::new().into() } else { defaults };
-    // Each node is laid over the defaults, not the other way round: what the node says wins.
+    // Each node is merged over the defaults, not the other way round: the node takes precedence.
     let lay = |(name, vars): (Value, Value)| {
         let vars = if vars.is_null() && convert_none { Map::new().into() } else { vars };
         Ok((name, Value::Map(merged(defaults.clone(), vars, merge_lists)?)))

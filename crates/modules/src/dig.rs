@@ -110,7 +110,7 @@ fn mail_servers(ctx: &Context, domain: &str, resolve: bool, nameserver: Option<&
     Ok(Value::List(found))
 }
 
-/// Returns an SPF record without quotes. A domain without a record of type SPF is asked for TXT.
+/// Returns an SPF record without quotes. For a domain without a record of type SPF, the TXT records are queried.
 fn sender_record(ctx: &Context, domain: &str, record: &str, server: Option<&str>) -> Result<Option<String>> {
     let own = dig_short(ctx, &[domain, record], server)?;
     let text = match own {

@@ -1,7 +1,7 @@
 //! `environ` — the environment of the minion.
 //!
-//! A process with many threads must not change its own environment. What is set here lies over it: all functions and the
-//! commands that are run see it.
+//! A process with many threads must not change its own environment. These functions set an overlay: all functions and
+//! the commands that are run see it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -40,7 +40,7 @@ fn change(name: &str, value: Option<String>) {
 }
 
 fn variable(name: &str) -> Option<Value> {
-    // A variable that was taken away is remembered as such, or the inherited one would show again.
+    // A variable that was removed is recorded as such, or the inherited one would show again.
     if let Some(changed) = CHANGED.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
         return changed.as_ref().map(Value::from);
     }

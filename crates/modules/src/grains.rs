@@ -1,6 +1,6 @@
 //! `grains` — facts about this machine: reading them, and writing those an operator sets.
 //!
-//! What is set lives in the file `grains` beside the minion's configuration file.
+//! The values that were set are in the file `grains` in the directory of the minion's configuration file.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ fn items(ctx: &Context, #[default(false)] sanitize: bool) -> Result<Map> {
 ///     salt '*' grains.item host serialnumber sanitize=True
 #[function(out = "nested")]
 fn item(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
-    // A grain that does not exist shows as an empty text, so every name asked for has an answer.
+    // A grain that does not exist shows as an empty text, so every requested name has an answer.
     let default = kwargs.0.get("default").cloned().unwrap_or_else(|| "".into());
     let delimiter = kwargs.0.get_str("delimiter").unwrap_or(":");
     let found = args.0.iter().map(|key| {
@@ -194,7 +194,7 @@ fn ls(ctx: &Context) -> Result<Vec<String>> {
 ///     salt '*' grains.equals os Debian
 #[function]
 fn equals(ctx: &Context, key: String, value: Value) -> Result<bool> {
-    // The command line cannot tell 1 from "1", so both sides are compared as text.
+    // The command line cannot distinguish 1 from "1", so both sides are compared as text.
     Ok(value.to_string() == lookup(&now(ctx), &key, "".into(), ":").to_string())
 }
 
@@ -458,7 +458,7 @@ impl Setting {
             if python::equal(existing, &self.val) && !goes {
                 return Decision::Leave(true, "Grain is already set".into());
             }
-            // One wrong key could wipe out a whole tree, so Salt asks for `force`.
+            // One wrong key could wipe out a whole tree, so Salt requires `force`.
             if !self.force && complex(existing) {
                 let what = format!("The key '{key}' exists but is a dict or a list.");
                 return Decision::Leave(false, format!("{what} Use 'force=True' to overwrite."));

@@ -156,7 +156,7 @@ fn program(ctx: &Context, name: &str, module: &str) -> Result<cmd::Outcome> {
     cmd::quiet(ctx, &[&[&*path], &words[..]].concat())
 }
 
-/// Loads a module; returns the modules that were loaded, or what went wrong. With ``persist`` also at each start.
+/// Loads a module; returns the modules that were loaded, or an error message. With ``persist`` also at boot.
 ///
 /// CLI Example:
 ///
@@ -204,8 +204,8 @@ fn with(text: &str, module: &str) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Removes a module; returns the modules that were removed, or what went wrong. With ``persist`` also at each start,
-/// leaving a remark if ``comment``.
+/// Removes a module; returns the modules that were removed, or an error message. With ``persist`` also at boot, leaving
+/// a comment if ``comment``.
 ///
 /// CLI Example:
 ///
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn modules_are_kept_and_forgotten() {
-        // A line that was commented out is turned on again, rather than added a second time.
+        // A line that was commented out is activated again, rather than added a second time.
         assert_eq!(with("# loop\nx\n", "loop"), "loop\nx\n");
         assert_eq!(with("x\n", "loop"), "x\nloop\n");
         assert_eq!(without("x\nloop max=1\n", "loop", true), "x\n#loop max=1\n");

@@ -188,7 +188,7 @@ pub static ALL: &[&exec::Module] = &[
 mod tests {
     use std::path::{Path, PathBuf};
 
-    /// Every `MODULE` static of the crate, by the file it stands in.
+    /// Every `MODULE` static of the crate, by its file.
     fn declared(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

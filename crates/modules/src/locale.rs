@@ -121,7 +121,7 @@ fn with_value(text: &str, name: &str, value: &str) -> String {
 
 /// Reads "System Locale: LANG=C" and the lines behind it.
 fn localectl_lang(text: &str) -> Option<String> {
-    // The first variable stands on the line of the label, the others below it.
+    // The first variable is on the line of the label, the others below it.
     let words = text.lines().flat_map(|line| line.split(": ")).map(str::trim);
     words.into_iter().find_map(|word| word.strip_prefix("LANG=")).map(|value| value.trim_matches('"').to_owned())
 }

@@ -48,7 +48,7 @@ impl<'a> Question<'a> {
         let facts = Facts { id: self.id.unwrap_or_else(|| ctx.id()), grains: &ctx.grains, pillar: &ctx.pillar };
         match Compiled::new(self.target, self.kind, &around) {
             Ok(compiled) => compiled.matches(&facts),
-            // An error would fail the state or template that asks; Salt says no and logs.
+            // An error would fail the calling state or template; Salt answers no and logs.
             Err(error) => {
                 // It quotes the target.
                 tracing::error!("{error}");

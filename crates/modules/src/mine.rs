@@ -1,6 +1,6 @@
 //! `mine` — results of functions that minions leave with their masters for others to read.
 //!
-//! With several masters everything is sent to each of them; what is read comes from the master of the job.
+//! With several masters the data is sent to each of them and read from the master of the job.
 
 use exec::{Call, Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, list, map};

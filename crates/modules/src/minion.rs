@@ -1,4 +1,4 @@
-//! `minion` — the minion process itself, and the minions a master on this host knows.
+//! `minion` — the minion process itself, and the minions of a master on this host.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub static MODULE: Module = Module::new("minion", "The minion process itself.", 
 /// Salt's exit code for an internal failure.
 const EX_SOFTWARE: i64 = 70;
 
-/// Returns the minions a master on this host knows, by the state of their keys.
+/// Returns the minions of a master on this host, by the state of their keys.
 ///
 /// CLI Example:
 ///

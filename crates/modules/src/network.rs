@@ -124,7 +124,7 @@ fn get_hostname() -> Result<String> {
     Ok(hostname())
 }
 
-/// Returns an interface. The inner error is Salt's text for one that is not there.
+/// Returns an interface. The inner error is Salt's text for a missing one.
 fn one(ctx: &Context, name: &str) -> Result<std::result::Result<Interface, String>> {
     let interfaces = all(ctx)?;
     let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();

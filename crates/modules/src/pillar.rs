@@ -23,7 +23,7 @@ fn masked(value: Value) -> Value {
     match value {
         Value::Map(map) => map.into_iter().map(|(key, value)| (key, masked(value))).collect::<Map>().into(),
         Value::List(items) => items.into_iter().map(masked).collect(),
-        // Empty values are no secret, and to see that one is empty helps to find mistakes.
+        // Empty values are no secret, and showing them helps to find mistakes.
         Value::Bytes(bytes) if !bytes.is_empty() => Value::bytes(MASK.as_bytes()),
         Value::Str(_) | Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Bool(_) if value.truthy() => {
             MASK.into()
@@ -79,8 +79,8 @@ impl Envs {
 pub fn compiled(ctx: &Context, pillarenv: Option<String>, over: Value) -> Result<Map> {
     let mut pillar = Envs { pillarenv, saltenv: None }.compiled(ctx, Some(over.clone()))?;
     if let Value::Map(over) = over {
-        // The master knows the override for its templates. Laid over once more, it also wins over
-        // what they made.
+        // The master knows the override for its templates. Merged once more, it also takes precedence over their
+        // results.
         pillar.update(over);
     }
     Ok(pillar)
@@ -163,7 +163,7 @@ impl Lookup {
         let found = util::traverse(&pillar, &self.key, &self.delimiter).cloned();
         let given = (self.default.as_str() != Some(NOT_SET)).then_some(self.default);
         let option = || ctx.opt("pillar_merge_lists").is_some_and(Value::truthy);
-        // Types that do not fit are logged and not merged, and the pillar's value wins.
+        // Types that do not match are logged and not merged, and the pillar's value is used.
         if self.merge
             && let Some(merged) =
                 laid_over(given.as_ref(), found.as_ref(), self.merge_nested_lists.unwrap_or_else(option))
@@ -181,7 +181,7 @@ impl Lookup {
     }
 }
 
-/// Lays what was found over the default; `None` when the two do not fit.
+/// Merges the value over the default; `None` when the types do not match.
 fn laid_over(default: Option<&Value>, found: Option<&Value>, join_lists: bool) -> Option<Value> {
     match (default, found) {
         (Some(Value::Map(_) | Value::List(_)), None) => default.cloned(),

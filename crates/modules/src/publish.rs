@@ -40,7 +40,8 @@ fn arguments(arg: Option<Value>) -> Vec<Value> {
     }
 }
 
-/// Returns whether there is no master to ask. A call with `--local` must not use the masters of the minion beside it.
+/// Returns whether there is no master to ask. A call with `--local` must not use the masters of the minion on the same
+/// machine.
 fn no_master(ctx: &Context) -> bool {
     let on = |name: &str| ctx.opt(name).is_some_and(Value::truthy);
     let alone = on("local") && !on("use_master_when_local");

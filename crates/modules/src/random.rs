@@ -30,7 +30,7 @@ fn seeded(seed: &Value) -> Result<Option<Random>> {
     }
 }
 
-/// The same for what is chosen from a list, where only text is a seed.
+/// The same for a choice from a list, where only text is a seed.
 fn seeded_choice(seed: &Value) -> Result<Option<Random>> {
     match seed {
         Value::Null => Ok(None),
@@ -124,8 +124,7 @@ fn rand_int(#[default(1)] start: i64, #[default(10)] end: i64, #[default(Value::
 fn seed(ctx: &Context, #[default(10)] range: i64, #[default(Value::Null)] hash: Value) -> Result<u64> {
     let limit = u64::try_from(range).ok().filter(|range| *range > 0);
     let limit = limit.ok_or_else(|| Error::Other("empty range for randrange()".into()))?;
-    // Each minion gets a number of its own that stays the same, for example for the minute of a
-    // cron job.
+    // Each minion gets a different number that stays the same, for example for the minute of a cron job.
     let own = ctx.grains.get_str("id").unwrap_or_else(|| ctx.id());
     let mut random = seeded(&hash)?.unwrap_or_else(|| Random::of_text(own));
     Ok(random.below(limit))

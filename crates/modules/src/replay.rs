@@ -26,11 +26,11 @@ fn error(failure: &Value) -> Error {
     }
 }
 
-/// Returns whether an argument is as it was recorded; `{any}` stands for a text that is another one each time.
+/// Returns whether an argument is as it was recorded; `{any}` matches any text.
 fn fits(recorded: &Value, ours: &Value) -> bool {
     match (recorded, ours) {
         (Value::Str(recorded), Value::Str(ours)) => match recorded.split_once("{any}") {
-            // `{any}` stands for what is random, such as the name of a temporary file.
+            // `{any}` replaces random parts, such as the name of a temporary file.
             Some((start, end)) => ours.starts_with(start) && ours.ends_with(end),
             None => recorded == ours,
         },
@@ -240,7 +240,7 @@ fn compare(case: &Map, ours: exec::Result<Value>) -> Option<String> {
             Err(error) => Some(format!("ours failed: {error}\n      Salt {salt:?}")),
         };
     };
-    // Exceptions that are not Salt's own have Python's words, which are nobody's interface.
+    // Exceptions that are not Salt's own have Python's words, which no caller depends on.
     let unforeseen = failure.get("kind").and_then(Value::as_str) == Some("exception");
     match ours {
         Err(_) if unforeseen => None,

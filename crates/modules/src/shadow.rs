@@ -44,7 +44,7 @@ fn entry_map(line: &str) -> Map {
     let mut shown = map! { "name" => fields[0], "passwd" => fields.get(1).copied().unwrap_or_default() };
     for (place, key) in NUMBERS.into_iter().enumerate() {
         let number = fields.get(place + 2).filter(|text| !text.is_empty());
-        // -1 stands for an empty field, as in Python's `spwd`.
+        // -1 means an empty field, as in Python's `spwd`.
         shown.insert(key, number.map_or(-1, |text| text.parse().unwrap_or(-1)));
     }
     shown

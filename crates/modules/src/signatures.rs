@@ -3,8 +3,8 @@
 /// Functions whose arguments differ on purpose.
 const DIFFERENT: &[&str] = &[];
 
-/// The argument specifications real Salt 3008.5 printed (`salt-call --local sys.argspec 'file.*'` and so on), of the
-/// modules that look at the machine.
+/// The argument specifications that real Salt 3008.5 printed (`salt-call --local sys.argspec 'file.*'` and so on), of
+/// the modules for the machine.
 #[test]
 fn the_arguments_are_salts() {
     let recorded: value::Value = serde_json::from_str(include_str!("../testdata/argspec-3008-machine.json")).unwrap();

@@ -1,6 +1,6 @@
-//! `sys` — what can be called here, with which arguments, and what it says about itself.
+//! `sys` — the functions that can be called here, their arguments and their documentation.
 //!
-//! Returners are listed as far as this program has them. Functions about runners are refused: runners live on the master.
+//! Only the returners of this program are listed. Functions about runners are refused: only the master has runners.
 
 use exec::{Context, Error, Function, KwArgs, Module, Refresh, Registry, Result, VarArgs, function};
 use regex::Regex;
@@ -43,7 +43,7 @@ fn functions(registry: &Registry) -> impl Iterator<Item = (String, &'static Func
     registry.functions().map(|(module, function)| (format!("{module}.{}", function.name), function))
 }
 
-/// The functions that words stand for: globs, full names or whole modules.
+/// The functions that words mean: globs, full names or whole modules.
 struct Selection(Vec<Pattern>);
 
 enum Pattern {

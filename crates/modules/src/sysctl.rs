@@ -38,7 +38,7 @@ fn read(name: &str) -> Option<String> {
 
 /// White space between the numbers of a setting does not matter.
 fn same(a: &str, b: &str) -> bool {
-    // The kernel parts several numbers by tabs, people write blanks.
+    // The kernel separates several numbers by tabs, users write blanks.
     a.split_whitespace().eq(b.split_whitespace())
 }
 

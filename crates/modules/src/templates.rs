@@ -19,7 +19,7 @@ pub fn renderer(ctx: &Context) -> Renderer {
 /// The files of the file server.
 struct Served(Context);
 
-/// Files that templates of this job, or this run of states, have asked for: each is asked for once, so that all of them see
+/// Files that templates of this job, or this run of states, have used: each is fetched once, so that all of them see
 /// one revision.
 #[derive(Default)]
 struct FetchedTemplates(Mutex<HashMap<(String, String), Option<Source>>>);
@@ -53,12 +53,12 @@ fn read(path: PathBuf) -> std::result::Result<Source, String> {
     }
 }
 
-/// Says why a file is not text, in Python's words.
+/// Returns the error about a file that is not text, in Python's words.
 pub fn no_text(path: &Path, bytes: &[u8]) -> String {
     format!("{}: {}", path.display(), crate::file::text::decode_error(bytes).unwrap_or_default())
 }
 
-/// An SLS file, or another text that names its renderers, with everything of its own.
+/// An SLS file, or another text that names its renderers, with its own settings.
 #[derive(Clone, Debug, Default)]
 pub struct Sls {
     /// The text.

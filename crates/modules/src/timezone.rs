@@ -16,8 +16,8 @@ pub static MODULE: Module = Module::new(
 
 const ZONES: &str = "/usr/share/zoneinfo";
 
-/// Finds the zone below a root: where `/etc/localtime` leads, what `/etc/timezone` says, or else the zone with the same
-/// content.
+/// Finds the zone below a root: the target of `/etc/localtime`, the content of `/etc/timezone`, or else the zone with
+/// the same content.
 fn zone(root: &Path) -> Option<String> {
     let localtime = root.join("etc/localtime");
     // The link is what the C library follows. `/etc/timezone` may be stale.

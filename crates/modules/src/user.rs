@@ -183,7 +183,7 @@ fn set_gecos(ctx: &Context, name: &str, part: &str, value: &str, root: Option<&s
     }
     parts[place] = value.to_owned();
     let joined = parts.join(",");
-    // The empty fields at the end are left out, as people write them.
+    // The empty fields at the end are left out, as users write them.
     accounts::attempt(ctx, "usermod", &["-c", joined.trim_end_matches(','), name], root)?;
     let after = accounts::account(ctx, name, root)?;
     Ok(after.is_some_and(|account| gecos_parts(&account.gecos)[place] == value))

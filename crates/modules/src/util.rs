@@ -36,7 +36,7 @@ pub fn is_true(value: &Value) -> bool {
 
 /// Returns whether a path is a file we may run.
 pub fn is_executable(path: &Path) -> bool {
-    // For root `access` says yes to any file with some execute bit.
+    // For root `access` allows any file with some execute bit.
     nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
         && path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
@@ -63,7 +63,7 @@ fn search_path(path: Option<OsString>) -> impl Iterator<Item = PathBuf> {
     folders.into_iter()
 }
 
-/// Returns whether a module has the program it needs. In tests all programs are there.
+/// Returns whether a module has the program it needs. In tests all programs exist.
 pub fn is_installed(program: &str) -> bool {
     cfg!(test) || which(program).is_some()
 }
@@ -79,7 +79,7 @@ pub fn program(ctx: &Context, name: &str) -> Option<String> {
     which(name).map(|path| path.to_string_lossy().into_owned())
 }
 
-/// Fails, in Salt's words, when a program that a function needs is not there.
+/// Fails, in Salt's words, when a program that a function needs does not exist.
 ///
 /// # Errors
 /// [`Error::CommandNotFound`].
@@ -117,7 +117,7 @@ pub fn merge_maps(base: &mut Map, over: Map, join_lists: bool) {
         match (base.get_value_mut(&key), value) {
             (Some(Value::Map(below)), Value::Map(above)) => merge_maps(below, above, join_lists),
             (Some(Value::List(below)), Value::List(above)) if join_lists => {
-                // Salt appends only what is not there yet.
+                // Salt appends only missing items.
                 let new: Vec<Value> = above.into_iter().filter(|item| !below.contains(item)).collect();
                 below.extend(new);
             }
@@ -133,14 +133,14 @@ pub struct FilterBy {
     pub lookup: Map,
     /// Laid over what was found.
     pub merge: Option<Value>,
-    /// The key that is taken when nothing fits.
+    /// The key that is used when nothing matches.
     pub default: Value,
     /// The key of the entry that the found one is merged into.
     pub base: Option<String>,
 }
 
 impl FilterBy {
-    /// Picks the entry whose pattern fits the value (each of the values, in their order, if it is a list).
+    /// Picks the entry whose pattern matches the value (each of the values, in their order, if it is a list).
     pub fn pick(self, found: Option<&Value>) -> Result<Value> {
         let values: &[Value] = match found {
             Some(Value::List(items)) => items,
@@ -152,7 +152,7 @@ impl FilterBy {
             let hit = self.lookup.iter().find(|(key, _)| targeting::fnmatch(&text, &key.to_string()));
             hit.map(|(_, entry)| entry).filter(|entry| !entry.is_null())
         };
-        // A grain may be a list, and the first of its items that fits decides.
+        // A grain may be a list, and the first of its items that matches decides.
         let picked = values.iter().find_map(fits).or_else(|| self.lookup.get_value(&self.default));
         let mut result = picked.cloned().unwrap_or_default();
         if let Some(base) = self.base.as_deref().and_then(|base| self.lookup.get(base)) {

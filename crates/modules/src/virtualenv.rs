@@ -1,4 +1,4 @@
-//! `virtualenv` — environments of Python with packages of their own.
+//! `virtualenv` — Python environments with their own packages.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -69,8 +69,7 @@ fn maker(program: &str, python: Option<&str>) -> Result<Maker> {
         return found(program);
     }
     let program = program.to_owned();
-    // Salt looks for `venv` in the name, too: `pyvenv` and the like take other options than
-    // virtualenv.
+    // Salt looks for `venv` in the name, too: `pyvenv` and similar programs take other options than virtualenv.
     Ok(if program.contains("venv") { Maker::Venv(program) } else { Maker::Virtualenv(program) })
 }
 

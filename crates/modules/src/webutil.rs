@@ -47,7 +47,7 @@ fn useradd(
     #[default("")] opts: String,
     runas: Option<String>,
 ) -> Result<Value> {
-    // `-c` would empty a file that is there.
+    // `-c` would empty an existing file.
     let create = if Path::new(&pwfile).exists() { "" } else { "c" };
     fed(ctx, format!("-i{opts}{create}"), &pwfile, &user, &password, runas)
 }

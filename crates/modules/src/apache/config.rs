@@ -36,7 +36,7 @@ fn text(config: &Value) -> Result<String> {
     let entries = config.as_list().ok_or_else(|| Error::Other("apache.config: config must be a list".into()))?;
     let mut parts = Vec::with_capacity(entries.len());
     for entry in entries {
-        // Salt takes the first key of an entry and ignores further ones.
+        // Salt takes the first key of an entry and ignores the others.
         let first = entry.as_map().and_then(|entry| entry.iter().next());
         let (name, value) = first.ok_or_else(|| refused(entry))?;
         parts.push(directive(value, Some(&name.to_string()), DEPTH)?);
@@ -76,7 +76,7 @@ fn without_this(name: &str) -> String {
     format!("Apache section container \"<{name}>\" expects attribute. Specify it using key \"this\".")
 }
 
-/// Puts each part on a line of its own.
+/// Puts each part on a separate line.
 fn lines(parts: impl Iterator<Item = Result<String>>) -> Result<String> {
     let mut text = String::new();
     for part in parts {

@@ -1,7 +1,7 @@
-//! `apache` — the web server: what it is made of, its virtual hosts, its configuration.
+//! `apache` — the web server: its modules, its virtual hosts, its configuration.
 //!
-//! What all systems have is here; [`debian`] and [`suse`] add the programs with which their packages turn sites, modules and
-//! configurations on and off.
+//! The functions for all systems are here; [`debian`] and [`suse`] add the programs with which their packages enable
+//! and disable sites, modules and configurations.
 
 mod config;
 pub mod debian;
@@ -100,7 +100,7 @@ fn servermods(ctx: &Context) -> Result<Vec<String>> {
     Ok(report::compiled_in(&ask(ctx, "-l")?))
 }
 
-/// Returns the directives the server knows, each with its arguments and the places where it may stand.
+/// Returns the directives of the server, each with its arguments and the places where it is allowed.
 ///
 /// CLI Example:
 ///

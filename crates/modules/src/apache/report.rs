@@ -1,4 +1,4 @@
-//! What the control program prints, as data.
+//! Parses the output of the control program.
 
 use exec::{Error, Result};
 use render::python::splitlines;

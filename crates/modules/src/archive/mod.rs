@@ -184,8 +184,8 @@ fn is_encrypted(
     let mut archive = contents::open_zip(&place, &name).map_err(|error| with_location(error, &place))?;
     let mut encrypted = false;
     for index in 0..archive.len() {
-        // Salt reads every member to the end and takes an error for encryption; the flag in the header says the same at
-        // once.
+        // Salt reads every member to the end and takes an error for encryption; the flag in the header shows the same
+        // at once.
         let entry = archive.by_index_raw(index).map_err(|error| with_location(broken(&name, &error), &place))?;
         encrypted |= entry.encrypted();
     }
@@ -292,7 +292,7 @@ fn tar(
     command.extend(options.split_whitespace().map(str::to_owned));
     command.push(tarfile);
     if let Some(dest) = dest.filter(|dest| !dest.is_empty()) {
-        // `-C` stands before the operands: tar changes directory for those that follow, and only for them.
+        // `-C` precedes the operands: tar changes directory for those that follow, and only for them.
         command.extend(["-C".to_owned(), dest]);
     }
     command.extend(expanded(sources));

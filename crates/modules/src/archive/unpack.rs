@@ -42,7 +42,7 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
         }
         names.push(name);
     }
-    // Inner directories first: the mode of an outer one may take away the right to enter it.
+    // Inner directories first: the mode of an outer one may forbid entering it.
     for (path, mode) in late.into_iter().rev() {
         // A later member may have put a link in the place of the directory; chmod would follow it out of `dest`.
         if !path.symlink_metadata()?.is_dir() {

@@ -129,7 +129,7 @@ fn registered(end: &OwnedFd) -> io::Result<AsyncFd<BorrowedFd<'_>>> {
     Ok(unsafe { AsyncFd::register_with_interest(end.as_fd(), Interest::READABLE) }?)
 }
 
-/// Waits until one of the descriptors is ready, or says what ended the wait.
+/// Waits until one of the descriptors is ready, or returns the reason for the end of the wait.
 fn wait_for<'a>(fds: &mut Vec<PollFd<'a>>, bounds: &Bounds<'a>) -> io::Result<Option<Stop>> {
     let own = fds.len();
     fds.extend(bounds.killed.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
@@ -172,7 +172,7 @@ impl Stream {
         Stream { pipe, read: Vec::new() }
     }
 
-    /// Reads what is available now.
+    /// Reads the available bytes.
     fn advance(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let before = self.read.len();
@@ -211,7 +211,7 @@ impl<'a> Input<'a> {
         Ok(Input { pipe: pipe.filter(|_| !bytes.is_empty()), left: bytes })
     }
 
-    /// Writes what fits now. The process need not read it: a closed pipe is not a failure.
+    /// Writes as much as the pipe accepts. The process need not read it: a closed pipe is not a failure.
     fn advance(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
         match pipe.write(self.left) {

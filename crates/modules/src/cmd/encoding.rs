@@ -17,7 +17,7 @@ pub enum Encoding {
 }
 
 /// The characters that code page 1252 has where ISO 8859-1 has control characters.
-// U+FFFD stands for the five bytes that the code page leaves undefined.
+// U+FFFD replaces the five bytes that the code page leaves undefined.
 const CP1252: [char; 32] = [
     '\u{20ac}', '\u{fffd}', '\u{201a}', '\u{0192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{02c6}',
     '\u{2030}', '\u{0160}', '\u{2039}', '\u{0152}', '\u{fffd}', '\u{017d}', '\u{fffd}', '\u{fffd}', '\u{2018}',

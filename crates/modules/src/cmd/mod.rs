@@ -1,7 +1,7 @@
 //! `cmd` — running commands.
 //!
-//! [`options`] reads the arguments, [`run`] makes of them what is started, [`process`] starts it, [`calls`] picks what
-//! the variants return. Other modules run programs through [`quiet`].
+//! [`options`] reads the arguments, [`run`] builds the command from them, [`process`] starts it, [`calls`] selects the
+//! results of the variants. Other modules run programs through [`quiet`].
 
 mod calls;
 mod child;
@@ -210,8 +210,7 @@ fn exec_code_all(
 
 fn code_arguments(cwd: Option<Value>, args: Option<Value>, kwargs: KwArgs) -> CallArgs {
     let mut bound =
-        // The functions that run code have no such arguments of their own, but Salt runs them with the defaults of
-        // `cmd.run`.
+        // The functions that run code do not have these arguments, but Salt runs them with the defaults of `cmd.run`.
         exec::Bound { kwargs: map! { "shell" => "/bin/bash", "output_loglevel" => "debug" }, ..Default::default() };
     bound.kwargs.update(kwargs.0);
     bound.kwargs.update(map! { "cwd" => cwd, "args" => args });

@@ -250,15 +250,15 @@ fn check_shell(shell: Option<&str>) -> Result<()> {
 /// Returns whether to use a shell: by default for commands of a job, not for those of other functions.
 fn through_shell(ctx: &Context, given: &CallArgs) -> bool {
     match given.value("python_shell") {
-        // A published command goes through the shell because people type pipes; calls by modules do not, which keeps
+        // A published command goes through the shell because users type pipes; calls by modules do not, which keeps
         // data out of it.
         Value::Null => given.is_from_job() || ctx.opts.get("cmd_safe") == Some(&Value::Bool(false)),
         _ => given.flag("python_shell"),
     }
 }
 
-/// Returns a context whose pillar is the one that templates of this call see: compiled for `pillarenv`, with the values
-/// of `pillar` laid over it.
+/// Returns a context with the pillar that templates of this call see: compiled for `pillarenv`, with the values of
+/// `pillar` merged over it.
 ///
 /// # Errors
 /// When the pillar cannot be compiled.

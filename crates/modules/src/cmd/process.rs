@@ -1,4 +1,4 @@
-//! Child processes: started in a group of their own, read to the end, killed with all they started.
+//! Child processes: started in separate process groups, read to the end, killed with all their children.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -23,7 +23,7 @@ pub fn user(name: &str) -> Result<User> {
     }
 }
 
-/// Returns the home directory `~` stands for: the named user's, or our own.
+/// Returns the home directory that `~` means: the named user's, or our own.
 pub fn home(name: Option<&str>) -> Option<String> {
     let from_database = |user: User| user.dir.to_string_lossy().into_owned();
     match name {

@@ -249,7 +249,7 @@ mod tests {
         assert!(is_tag("\"a\"") && !is_tag("a\nHost: x") && !is_tag(""));
     }
 
-    /// Answers with a tag, and with 304 to who knows it; gives what was asked.
+    /// Answers with a tag, and with 304 to requests with that tag; returns the requests.
     fn tagged(listener: std::net::TcpListener, answers: usize) -> Vec<String> {
         let one = |_| {
             let (mut stream, _) = listener.accept().unwrap();

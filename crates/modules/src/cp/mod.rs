@@ -138,7 +138,7 @@ fn get_file(
     let how = GetFile { dest: Some(dest), makedirs, saltenv: saltenv.clone(), gzip: level(gzip), cachedir: None };
     match within(ctx, client.get_file(&path, &how))? {
         Some(place) => Ok(text(&place).into()),
-        // Salt tells the two failures apart: False for a file that could not be written, an empty text for one that
+        // Salt distinguishes the two failures: False for a file that could not be written, an empty text for one that
         // does not exist.
         None if within(ctx, client.hash_file(&path, &saltenv))?.is_some() => Ok(false.into()),
         None => Ok("".into()),
@@ -287,7 +287,7 @@ fn get_url(
 ) -> Result<Value> {
     let web = Web::default();
     let saltenv = environment(ctx, saltenv);
-    // `dest=None` asks for the content instead of a path; an empty text means the cache.
+    // `dest=None` requests the content instead of a path; an empty text means the cache.
     let wants_content = dest.is_null();
     let place = Some(dest).filter(Value::truthy).map(|dest| dest.to_string());
     let found = if fetch::is_foreign(&path) {

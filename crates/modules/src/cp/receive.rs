@@ -54,7 +54,7 @@ fn place_for(name: &str, dest: &Path) -> Option<String> {
 
 /// Writes a piece of a file ``salt-cp --chunked`` sends, or makes an empty directory when there is no piece.
 ///
-/// Returns True, or what went wrong.
+/// Returns True, or an error message.
 ///
 /// CLI Example:
 ///

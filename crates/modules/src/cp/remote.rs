@@ -64,7 +64,7 @@ struct OfRun(Mutex<Option<(Arc<Map>, Arc<FileServer>)>>);
 fn own_server(ctx: &Context) -> Result<Arc<FileServer>> {
     let of_run = ctx.memo.get::<OfRun>();
     let mut made = of_run.0.lock().unwrap_or_else(PoisonError::into_inner);
-    // A state run asks for hundreds of files. The pointer shows whether the options are still the same without
+    // A state run requests hundreds of files. The pointer shows whether the options are still the same without
     // comparing them.
     if let Some((_, server)) = made.as_ref().filter(|(opts, _)| Arc::ptr_eq(opts, &ctx.opts)) {
         return Ok(Arc::clone(server));

@@ -1,6 +1,6 @@
-//! `cron` — jobs of users at times.
+//! `cron` — scheduled jobs of users.
 //!
-//! [`tab`] knows the form of a crontab; here it is read and written through the program `crontab`.
+//! [`tab`] parses and writes the format of a crontab; here it is read and written through the program `crontab`.
 
 pub mod tab;
 
@@ -46,7 +46,7 @@ fn words<'a>(user: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn raw(ctx: &Context, user: &str) -> Result<String> {
-    // The exit code says nothing: `crontab -l` fails for a user who has no table yet.
+    // The exit code means nothing: `crontab -l` fails for a user who has no table yet.
     let said = cmd::quiet(ctx, &words(user, &["-l"]))?;
     Ok(without_header(&said.stdout))
 }
@@ -170,7 +170,7 @@ impl Wish {
             self.comment = job.comment.clone();
         }
         let id = job.id().to_owned();
-        // A job that was found by its command alone stays without an identifier unless the caller brings one.
+        // A job that was found by its command alone stays without an identifier unless the caller gives one.
         let known = (id != NO_IDENTIFIER).then_some(id).or_else(|| self.identifier.clone().filter(|id| !id.is_empty()));
         if job.cmd == self.cmd && known.is_none() {
             self.identifier = None;
@@ -222,7 +222,7 @@ fn drawn(when: When) -> When {
         // February and `*`: the 28th is the last day that every month has.
         _ => 28,
     };
-    // Salt knows ranges in every field but this one.
+    // Salt accepts ranges in every field but this one.
     let day = if daymonth == "random" { rand::rng().random_range(1..=last).to_string() } else { daymonth };
     When::Times([draw(minute, 0, 59), draw(hour, 0, 23), day, month, draw(dayweek, 0, 6)])
 }
@@ -242,7 +242,7 @@ fn text(value: Value) -> Option<String> {
     (!value.is_null() && value != Value::Bool(false)).then(|| value.to_string())
 }
 
-/// Puts a job into a crontab; returns ``new``, ``updated``, ``present`` or what went wrong.
+/// Puts a job into a crontab; returns ``new``, ``updated``, ``present``, or an error message.
 ///
 /// CLI Example:
 ///
@@ -296,7 +296,7 @@ fn remove_job(ctx: &Context, user: &str, cmd: &str, times: [Value; 5], identifie
     let at = |job: &Job| {
         times.iter().enumerate().all(|(place, time)| {
             let own = job.time(place).unwrap_or_default();
-            // `random` was replaced by a number when the job was written, so any number fits it.
+            // `random` was replaced by a number when the job was written, so any number matches it.
             time.is_null() || own == time.to_string() || (lower(time) == "random" && own != "*")
         })
     };
@@ -375,7 +375,7 @@ fn rm_special(
     stored(ctx, &user, &tab, "removed")
 }
 
-/// Sets a variable in a crontab; returns ``new``, ``updated``, ``present`` or what went wrong.
+/// Sets a variable in a crontab; returns ``new``, ``updated``, ``present``, or an error message.
 ///
 /// CLI Example:
 ///

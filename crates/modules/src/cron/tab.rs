@@ -115,7 +115,7 @@ impl Job {
     }
 }
 
-/// Returns whether a job matches: `id` is the job's identifier, `same` says that it has the wanted command.
+/// Returns whether a job matches: `id` is the job's identifier, `same` is true if it has the wanted command.
 fn matched(id: &str, same: bool, identifier: Option<&str>) -> bool {
     let wanted = identifier.filter(|identifier| !identifier.is_empty()).unwrap_or(NO_IDENTIFIER);
     // A job without an identifier is found by its command, so that tables from before identifiers still match. One that
@@ -147,7 +147,7 @@ impl Tab {
                 managed = true;
                 continue;
             }
-            // Whatever stands above the mark was written by a person and is kept to the letter.
+            // Everything above the mark was written by a user and is kept to the letter.
             if !managed {
                 tab.pre.push(line.to_owned());
                 continue;

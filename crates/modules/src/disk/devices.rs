@@ -5,7 +5,7 @@ use value::{Map, Value, map};
 
 use crate::util;
 
-/// The facts `dump` asks for, in the order `blockdev` prints them.
+/// The facts that `dump` queries, in the order `blockdev` prints them.
 const FACTS: [&str; 12] = [
     "getro",
     "getsz",
@@ -53,7 +53,7 @@ fn facts(ctx: &Context, device: &str, wanted: &[String]) -> Result<Value> {
     Ok(picked.collect::<Result<Map>>()?.into())
 }
 
-/// Returns what ``blockdev`` knows of a device, all or some of it; False if it knows nothing.
+/// Returns the facts of ``blockdev`` about a device, all or some of them; False if there are none.
 ///
 /// CLI Example:
 ///
@@ -170,7 +170,7 @@ fn format(
     if !lazy_itable_init.is_null() && ext {
         words.extend(["-E".into(), format!("lazy_itable_init={lazy_itable_init}").into()]);
     }
-    // mkfs.fat knows no other sizes.
+    // mkfs.fat accepts no other sizes.
     if matches!(fat.as_i64(), Some(12 | 16 | 32)) && fs_type.ends_with("fat") {
         words.extend(["-F".into(), fat]);
     }

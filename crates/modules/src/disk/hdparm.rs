@@ -40,7 +40,7 @@ fn reading(text: &str) -> Option<Value> {
         return Some(explained);
     }
     let (mut single, mut named) = (Vec::new(), Map::new());
-    // A geometry is printed as `cylinders/heads/sectors`, and further values follow behind commas.
+    // A geometry is printed as `cylinders/heads/sectors`, and other values follow behind commas.
     for part in text.split(['/', ',']).map(str::trim).filter(|part| !part.is_empty()) {
         match (integer(part), part.split_once('=')) {
             (Some(number), _) => single.push(number),
@@ -183,7 +183,7 @@ fn hpa(ctx: &Context, disks: Value, #[default(Value::Null)] size: Value) -> Resu
     }
     let wanted = found.into_iter().map(|(disk, sectors)| Ok((sectors.without(&size)?, disk)));
     for (sectors, disk) in wanted.collect::<Result<Vec<_>>>()? {
-        // The letter `p` makes the change permanent; hdparm asks for the long option because a mistake loses data.
+        // The letter `p` makes the change permanent; hdparm requires the long option because a mistake loses data.
         let (line, said) = hdparm(ctx, &format!("--yes-i-know-what-i-am-doing -Np{sectors} {disk}"))?;
         if let Some(complaint) = complaint(&line, &said) {
             return Err(Error::execution(complaint));

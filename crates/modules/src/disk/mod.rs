@@ -84,7 +84,8 @@ fn row(line: &str) -> Option<[&str; 6]> {
     Some([line[..place].trim_end(), field(0)?, field(1)?, field(2)?, field(3)?, line[mount..].trim_end()])
 }
 
-/// Returns what `blkid` knows of block devices: of all, of one, or of those with a token such as ``TYPE=ext4``.
+/// Returns the attributes that `blkid` prints of block devices: of all, of one, or of those with a token such as
+/// ``TYPE=ext4``.
 ///
 /// CLI Example:
 ///
@@ -137,7 +138,7 @@ fn fstype(ctx: &Context, device: String) -> Result<String> {
     kind_of_file_system(ctx, &device)
 }
 
-/// Asks `lsblk` for the file system on a device, then `df` for the line of its mount; empty when neither knows.
+/// Asks `lsblk` for the file system on a device, then `df` for the line of its mount; empty when neither knows it.
 fn kind_of_file_system(ctx: &Context, device: &str) -> Result<String> {
     let tools = [("lsblk", "-o fstype"), ("df", "-T")].map(|tool| util::program(ctx, tool.0).map(|_| tool));
     if tools == [None; 2] {

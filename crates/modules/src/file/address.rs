@@ -22,7 +22,7 @@ pub struct Address<'a> {
 
 /// Takes an address apart.
 pub fn parse(address: &str) -> Address<'_> {
-    // RFC 3986 defines which signs a scheme may hold; what stands before another colon belongs to the path.
+    // RFC 3986 defines which signs a scheme may hold; the text before another colon belongs to the path.
     let letters = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))

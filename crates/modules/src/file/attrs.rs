@@ -76,7 +76,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Returns whether all is as it should be.
+    /// Returns whether all attributes are as wanted.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }

@@ -65,7 +65,7 @@ impl Block {
             } else if inside {
                 if let Some(place) = line.find(&self.end) {
                     (inside, found) = (false, true);
-                    // What follows the end mark on its line is kept, what stands before it belonged to the block.
+                    // The text behind the end mark on its line is kept; the text before it belongs to the block.
                     self.write(&mut new, linesep, &line[place..]);
                 }
                 continue;

@@ -1,4 +1,4 @@
-//! Reading and writing what is in files.
+//! Reading and writing the content of files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};

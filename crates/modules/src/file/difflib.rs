@@ -1,4 +1,4 @@
-//! Differences of two texts as Python's `difflib.unified_diff` shows them, since people and tests compare those.
+//! Differences of two texts as Python's `difflib.unified_diff` shows them, since users and tests compare those.
 //!
 //! The longest block both have in common is found first, then the parts before and behind it, and so on; very common
 //! lines of long texts are ignored.
@@ -112,7 +112,7 @@ fn steps(a: &[&str], b: &[&str]) -> Vec<Step> {
 /// All blocks in order, adjacent ones joined, with an empty one at the end.
 fn blocks(a: &[&str], b: &[&str]) -> Vec<Block> {
     let places = places(b);
-    // A list of what is left instead of a recursion: the depth would grow with the number of differences.
+    // A list of remaining parts instead of a recursion: the depth would grow with the number of differences.
     let mut open = vec![(0, a.len(), 0, b.len())];
     let mut found: Vec<Block> = Vec::new();
     while let Some((a_from, a_to, b_from, b_to)) = open.pop() {

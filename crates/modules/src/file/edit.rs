@@ -134,7 +134,7 @@ pub fn sed(
     run_all(ctx, &words).map(Value::Map)
 }
 
-/// Says with the program ``sed`` whether a pattern matches in a file.
+/// Returns whether the program ``sed`` finds a pattern in a file.
 ///
 /// CLI Example:
 ///

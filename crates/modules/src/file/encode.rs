@@ -63,7 +63,7 @@ impl Encoding {
         }
     }
 
-    /// Encodes text. A character that cannot be encoded is an error, or is treated as `errors` says (`ignore`,
+    /// Encodes text. A character that cannot be encoded is an error, or is treated according to `errors` (`ignore`,
     /// `replace`, `xmlcharrefreplace`, `backslashreplace`).
     ///
     /// # Errors
@@ -175,7 +175,7 @@ mod tests {
     fn text_is_encoded_as_python_does() {
         let encode = |name: &str, errors: &str| Encoding::named(name).unwrap().encode("aé", errors);
         assert_eq!(encode("latin-1", "strict").unwrap(), b"a\xe9");
-        // Python writes a byte order mark unless the name of the encoding says the order.
+        // Python writes a byte order mark unless the name of the encoding contains the order.
         assert_eq!(encode("utf-16", "strict").unwrap(), b"\xff\xfea\0\xe9\0");
         assert_eq!(encode("UTF_16_BE", "strict").unwrap(), b"\0a\0\xe9");
         assert_eq!(encode("ascii", "replace").unwrap(), b"a?");

@@ -109,7 +109,7 @@ pub fn find(list: &str, looked: &Looked<'_>) -> Option<Sum> {
         for (place, _) in found.iter_mut().zip(matches).filter(|(place, matches)| *matches && place.is_none()) {
             *place = Some(sum.clone());
         }
-        // With no name that fits, the first sum of the list is taken: many lists hold just one.
+        // If no name matches, the first sum of the list is taken: many lists hold just one.
         first.get_or_insert(sum);
     }
     // In order of certainty: the name the caller gave counts more than those that are derived.

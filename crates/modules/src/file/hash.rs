@@ -71,7 +71,7 @@ fn split_hash(hash: &str) -> Result<(String, &str)> {
     })
 }
 
-/// Returns whether a file has a checksum; its algorithm stands before it, or follows from its length.
+/// Returns whether a file has a checksum; its algorithm precedes it, or follows from its length.
 ///
 /// CLI Example:
 ///
@@ -106,7 +106,7 @@ pub fn get_hash(
     ctx.blocking(move || of_file(&expand_user(&path), &form))
 }
 
-/// Returns the checksum of a file, or says that there is none.
+/// Returns the checksum of a file, or an error if there is none.
 ///
 /// CLI Example:
 ///

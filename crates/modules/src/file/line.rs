@@ -43,7 +43,7 @@ fn matching(lines: &[String], regex: Option<&str>) -> Result<Option<Vec<String>>
     let compiled = pattern::compile(regex, DOTALL).map_err(|error| Error::execution(error.to_string()))?;
     let mut found = Vec::new();
     for line in lines {
-        // Also as plain text: people give lines with brackets and dots, which would not match themselves.
+        // Also as plain text: users give lines with brackets and dots, which would not match themselves.
         if pattern::is_match(&compiled, line)? || line.contains(regex) {
             found.push(line.clone());
         }
@@ -151,7 +151,7 @@ impl LineEdit {
             }
             (None, Some(after)) => {
                 let place = only(lines, &after, "after")?;
-                // The line is there already when the neighbour equals it, whatever its end.
+                // The line exists already when the neighbour equals it, whatever its end.
                 if lines.get(place + 1).is_none_or(|next| bare(next) != bare(content)) {
                     lines.insert(place + 1, self.indented(&lines[place], content));
                 }

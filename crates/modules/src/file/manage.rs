@@ -264,7 +264,7 @@ impl Work<'_> {
                 String::new()
             }
         };
-        // No difference means equal contents. A hidden one still has a text that stands for it.
+        // No difference means equal contents. A hidden one is still represented by a text.
         if text.is_empty() {
             return Ok(Ok(()));
         }

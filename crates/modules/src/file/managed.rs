@@ -214,7 +214,7 @@ fn rendered(ctx: &Context, asked: &SourceRequest, engine: &str, fetched: Fetched
             let place =
                 place.map_err(|error| Error::execution(format!("failed to keep what was rendered: {error}")))?;
             let place = place.to_string_lossy().into_owned();
-            // The sum of the rendered text: that of the template says nothing about the file.
+            // The sum of the rendered text: that of the template is unrelated to the file.
             let digits = hash::of_file(&place, "sha256")?;
             Ok(Fetched { place, sum: Some(Sum { kind: "sha256".into(), digits }), trouble: String::new() })
         }

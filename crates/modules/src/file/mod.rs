@@ -1,9 +1,9 @@
-//! `file` — looking at and changing files.
+//! `file` — querying and changing files.
 //!
-//! [`facts`] looks, [`content`] reads and writes, [`tree`] moves and makes, [`owners`] gives away, [`edit`] changes text,
-//! [`find`] finds, [`hash`] sums, [`backups`] keeps copies, [`paths`] knows paths. What the states need is here too:
-//! [`managed`] fetches what a file is to hold, [`manage`] and [`perms`] make it so, [`store`] writes, [`replace`], [`line`]
-//! and [`block`] change parts.
+//! [`facts`] queries, [`content`] reads and writes, [`tree`] moves and makes, [`owners`] sets owners, [`edit`] changes
+//! text, [`find`] finds, [`hash`] sums, [`backups`] keeps copies, [`paths`] handles paths. The functions for states are
+//! here too: [`managed`] fetches the wanted content of a file, [`manage`] and [`perms`] apply it, [`store`] writes,
+//! [`replace`], [`line`] and [`block`] change parts.
 
 pub mod address;
 pub mod attrs;

@@ -60,7 +60,7 @@ impl Owner {
         owner
     }
 
-    /// Changes the owner of a path. Returns None, or Salt's text for what went wrong.
+    /// Changes the owner of a path. Returns None, or Salt's error message.
     pub fn give(&self, path: &str, follow: bool) -> Result<Value> {
         let (uid, gid) = (self.uid, self.gid);
         // A dangling link can still get its own owner.
@@ -149,7 +149,7 @@ pub fn gid_to_group(gid: Value) -> Result<Value> {
     Ok(number.map_or(Value::from(""), group_name))
 }
 
-/// Returns the number of a group, or nothing where there is no such group.
+/// Returns the number of a group, or nothing if there is no such group.
 ///
 /// CLI Example:
 ///
@@ -213,7 +213,7 @@ pub fn uid_to_user(uid: Value) -> Result<Value> {
     Ok(number.map_or(uid, user_name))
 }
 
-/// Returns the number of a user, or nothing where there is no such user.
+/// Returns the number of a user, or nothing if there is no such user.
 ///
 /// CLI Example:
 ///

@@ -56,7 +56,7 @@ pub fn normalize(path: &str) -> String {
     if path.is_empty() {
         return ".".into();
     }
-    // POSIX gives exactly two leading slashes a meaning of their own.
+    // POSIX gives exactly two leading slashes a special meaning.
     let root = if path.starts_with("//") && !path.starts_with("///") {
         "//"
     } else if path.starts_with('/') {
@@ -237,7 +237,7 @@ mod tests {
         for (path, expected) in [
             ("/etc/../tmp//x/.", "/tmp/x"),
             ("/..", "/"),
-            // POSIX gives exactly two leading slashes a meaning of their own, so Python keeps them.
+            // POSIX gives exactly two leading slashes a special meaning, so Python keeps them.
             ("//etc", "//etc"),
             ("///etc", "/etc"),
             ("a/../..", ".."),

@@ -122,7 +122,7 @@ impl Template {
     }
 }
 
-/// Reads what follows a backslash, and says how many bytes it took.
+/// Parses the part behind a backslash, and returns its number of bytes.
 fn escape(rest: &str) -> Result<(Part, usize)> {
     let Some(first) = rest.chars().next() else { return Err(Error::Other("bad escape (end of pattern)".into())) };
     let text = |text: &str| Part::Text(text.to_owned());

@@ -21,7 +21,7 @@ struct Chosen(Mutex<HashMap<String, (Value, Value)>>);
 pub fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) -> Result<(Value, Value)> {
     let Value::List(sources) = source else { return Ok((source.clone(), hash.clone())) };
     let chosen = ctx.memo.get::<Chosen>();
-    // A state run asks for the same list when it checks and when it acts; both must get the same source.
+    // A state run uses the same list when it checks and when it acts; both must get the same source.
     let key = format!("{source}_|-{hash}_|-{saltenv}");
     if let Some(found) = chosen.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(found.clone());
@@ -32,7 +32,7 @@ pub fn choose(ctx: &Context, source: &Value, hash: &Value, saltenv: &str) -> Res
             // Salt passes over entries of another shape without a word.
             Value::Map(map) if map.len() != 1 => continue,
             Value::Map(map) => match map.iter().next() {
-                // A source may bring its own checksum; without one the common one counts.
+                // A source may have a checksum; without one the common one counts.
                 Some((address, own)) if own.truthy() => (address.to_string(), own.clone()),
                 Some((address, _)) => (address.to_string(), hash.clone()),
                 None => continue,

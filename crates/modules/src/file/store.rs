@@ -44,7 +44,7 @@ pub enum Content<'a> {
 /// new one is readable for its owner alone. A symbolic link at the path is itself replaced.
 ///
 /// # Errors
-/// The text Python has for what the system says.
+/// Python's text for the system's error.
 pub fn put(content: Content<'_>, dest: &Path, keep: &Keep) -> std::result::Result<(), String> {
     let text = |error: io::Error, path: &Path| super::python_text(&error, &path.to_string_lossy());
     // Checked before the temporary file is made, with Python's words.

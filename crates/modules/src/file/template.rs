@@ -27,7 +27,7 @@ pub fn is_known(engine: &str) -> bool {
     ENGINES.contains(&engine)
 }
 
-/// Renders a file. The inner error is what a state says about a template that cannot be rendered.
+/// Renders a file. The inner error is the state's message about a template that cannot be rendered.
 pub fn file(ctx: &Context, place: &Path, order: RenderArgs<'_>) -> Result<std::result::Result<String, String>> {
     if !is_known(order.engine) {
         return Ok(Err(format!("Specified template format {} is not supported", order.engine)));

@@ -59,7 +59,7 @@ pub(super) fn copied(src: &str, dst: &str, recurse: bool, remove_existing: bool)
     Ok(true)
 }
 
-/// Copies what is in a file; an existing target keeps its permissions.
+/// Copies the content of a file; an existing target keeps its permissions.
 pub(super) fn copy_content(src: &Path, dst: &Path) -> std::io::Result<()> {
     // Opening the target for writing would empty the source.
     if fs::canonicalize(src).is_ok_and(|src| fs::canonicalize(dst).is_ok_and(|dst| dst == src)) {

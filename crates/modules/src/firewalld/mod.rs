@@ -110,7 +110,7 @@ fn known(ctx: &Context, service: &str) -> Result<()> {
     if known { Ok(()) } else { Err(Error::execution("The service does not exist.")) }
 }
 
-/// Reads the settings of zones: a name at the start of a line, then indented settings, whose further values are
+/// Reads the settings of zones: a name at the start of a line, then indented settings, whose additional values are
 /// indented with a tab.
 fn zones(text: &str) -> Map {
     let mut found = Map::new();
@@ -123,7 +123,7 @@ fn zones(text: &str) -> Map {
         }
         let entry = found.entry_or_insert_with(zone.as_str(), || Map::new().into());
         let Some(settings) = entry.as_map_mut() else { continue };
-        // Rich rules stand on lines of their own below the setting.
+        // Rich rules are on separate lines below the setting.
         if line.starts_with('\t') {
             if let Some(Value::List(values)) = settings.get_mut(&setting) {
                 values.push(line.trim().into());

@@ -1,4 +1,4 @@
-//! Zones, and what is about all of them.
+//! Zones, and functions for all of them.
 
 use exec::{Context, Result, function};
 use value::Map;

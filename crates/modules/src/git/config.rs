@@ -148,7 +148,7 @@ fn config_set(
         (None, None) => return Err(Error::Other("neither 'value' nor 'multivar' is given".into())),
     };
     for (index, value) in values.iter().enumerate() {
-        // The first value replaces what was there, the others join it.
+        // The first value replaces the old ones, the others are added to it.
         let how = if index == 0 { first } else { "--add" };
         let git = Git::of(ctx, &who, &["config"]).word_if(place.global, "--global").words([how, &key, value]);
         place.at(git).text()?;

@@ -9,8 +9,8 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Checks the arguments of `merge_base` and returns its revisions. `kinds` says which of octopus, independent,
-/// is_ancestor and fork_point are wanted.
+/// Checks the arguments of `merge_base` and returns its revisions. `kinds` contains the wanted ones of octopus,
+/// independent, is_ancestor and fork_point.
 fn common(refs: Option<Value>, kinds: &[bool; 4]) -> Result<Vec<String>> {
     let refs: Vec<String> = match refs {
         None => Vec::new(),
@@ -28,7 +28,7 @@ fn common(refs: Option<Value>, kinds: &[bool; 4]) -> Result<Vec<String>> {
     if fork_point && refs.len() > 1 {
         return Err(Error::invocation("At most one ref/commit can be passed if 'fork_point' is specified"));
     }
-    // git would take the current branch; Salt says so explicitly.
+    // git would take the current branch; Salt names it explicitly.
     Ok(if fork_point && refs.is_empty() { vec!["HEAD".into()] } else { refs })
 }
 
@@ -264,7 +264,7 @@ fn merge_tree(
     Git::of(ctx, &who, &["merge-tree", &base, &ref1, &ref2]).at(&cwd).text()
 }
 
-/// Returns what ``git rev-parse`` makes of a revision or of its options.
+/// Returns the output of ``git rev-parse`` for a revision or its options.
 ///
 /// CLI Example:
 ///

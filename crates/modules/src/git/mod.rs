@@ -1,7 +1,7 @@
 //! `git` — repositories, through the git program.
 //!
-//! [`run`] puts a command together and runs it; [`config`] reads and sets options, [`remotes`] talks to other repositories,
-//! [`worktrees`] to further checkouts, [`work`] to this one.
+//! [`run`] builds a command and runs it; [`config`] reads and sets options, [`remotes`] accesses other repositories,
+//! [`worktrees`] other checkouts, [`work`] this one.
 
 mod config;
 mod inquiry;

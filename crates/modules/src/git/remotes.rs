@@ -37,7 +37,7 @@ fn refs_of(output: &str) -> Map {
     pairs.map(|(hash, name)| (name.trim_start(), hash)).collect()
 }
 
-/// Reads from the messages of `git fetch` what it has brought.
+/// Parses the messages of `git fetch` about new and updated refs.
 fn fetched(output: &str) -> Map {
     // git has no output of `fetch` for programs, so its messages are read, as Salt does.
     let update = pattern(r"^[\s*]*(?:([0-9a-f]+)\.\.([0-9a-f]+)|\[(?:new (tag|branch)|tag update)\])\s+(.+)->");
@@ -110,7 +110,7 @@ fn clone(
     Ok(true)
 }
 
-/// Fetches from a remote and returns what is new: branches, tags, and the updated ones.
+/// Fetches from a remote and returns the changes: new branches and tags, and the updated ones.
 ///
 /// CLI Example:
 ///
@@ -179,7 +179,7 @@ fn ls_remote(
     Ok(refs_of(&git.identity(identity, &saltenv).text()?))
 }
 
-/// Pulls from the upstream of the current branch and returns what git says.
+/// Pulls from the upstream of the current branch and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -205,7 +205,7 @@ fn pull(
     git.at(&cwd).identity(identity, &saltenv).text()
 }
 
-/// Pushes to a remote and returns what git says.
+/// Pushes to a remote and returns the output of git.
 ///
 /// CLI Example:
 ///

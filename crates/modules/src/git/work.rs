@@ -5,7 +5,7 @@ use value::Value;
 
 use super::run::{Git, Who, named, options};
 
-/// Adds a file or a directory to the index and returns what git says about it.
+/// Adds a file or a directory to the index and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -100,7 +100,7 @@ fn branch(
     Ok(true)
 }
 
-/// Checks a revision out and returns what git says.
+/// Checks a revision out and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -182,7 +182,7 @@ fn discard_local_changes(
     Git::of(ctx, &who, &["checkout", "--", &path]).at(&cwd).merged().text()
 }
 
-/// Makes a repository and returns what git says.
+/// Makes a repository and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -218,7 +218,7 @@ fn init(
     git.words(options(&opts)?).word(cwd).text()
 }
 
-/// Merges a revision into the current branch and returns what git says.
+/// Merges a revision into the current branch and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -248,7 +248,7 @@ fn merge(
     git.at(&cwd).identity(identity, "base").text()
 }
 
-/// Rebases the current branch and returns what git says.
+/// Rebases the current branch and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -270,7 +270,7 @@ fn rebase(
     let who = Who { user, password, ignore_retcode, output_encoding };
     let cwd = who.path(&cwd);
     let opts = options(&opts)?;
-    // An editor would wait for a person forever.
+    // An editor would wait for a user forever.
     if opts.iter().any(|word| word == "-i" || word == "--interactive") {
         return Err(Error::invocation("Interactive rebases are not supported"));
     }
@@ -279,7 +279,7 @@ fn rebase(
     git.at(&cwd).text()
 }
 
-/// Sets the current branch, the index or the files back as the options say, and returns what git says.
+/// Resets the current branch, the index or the files according to the options, and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -304,7 +304,7 @@ fn reset(
     git.at(&cwd).identity(identity, "base").text()
 }
 
-/// Removes files from the index and the directory and returns what git says.
+/// Removes files from the index and the directory and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -329,7 +329,7 @@ fn rm(
     git.at(&cwd).text()
 }
 
-/// Puts changes aside, or gets them back, as the action says, and returns what git says.
+/// Stashes changes, or restores them, according to the action, and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -355,7 +355,7 @@ fn stash(
     git.at(&cwd).text()
 }
 
-/// Runs a command of ``git submodule`` and returns what git says.
+/// Runs a command of ``git submodule`` and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -422,7 +422,7 @@ fn symbolic_ref(
     git.at(&cwd).text()
 }
 
-/// Makes a tag, annotated with ``message``, or deletes one with the option ``-d``; returns what git says.
+/// Makes a tag, annotated with ``message``, or deletes one with the option ``-d``; returns the output of git.
 ///
 /// CLI Example:
 ///

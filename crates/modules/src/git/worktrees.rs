@@ -101,7 +101,7 @@ fn list_worktrees(
         let mut entry = map! { "stale" => gone, "HEAD" => tree.head.clone(), "detached" => tree.branch.is_none() };
         entry.insert("branch", tree.branch.clone());
         if tree.branch.is_none() {
-            // A detached checkout often stands at a tag; its name says more than the hash.
+            // A detached checkout is often at a tag; its name is more informative than the hash.
             let tags = Git::of(ctx, &who, &["tag", "--points-at", &tree.head]).at(&cwd).text()?;
             let tags: Vec<&str> = tags.lines().collect();
             if !tags.is_empty() {
@@ -113,7 +113,7 @@ fn list_worktrees(
     Ok(found)
 }
 
-/// Makes a further checkout, by default on a new branch named after its directory, and returns what git says.
+/// Makes an additional checkout, by default on a new branch named after its directory, and returns the output of git.
 ///
 /// CLI Example:
 ///
@@ -191,7 +191,7 @@ fn worktree_prune(
     git.words(options(&opts)?).at(&cwd).merged().text()
 }
 
-/// Removes the directory of a further checkout; returns True.
+/// Removes the directory of an additional checkout; returns True.
 ///
 /// CLI Example:
 ///
@@ -205,7 +205,7 @@ fn worktree_rm(ctx: &Context, cwd: String, user: Option<String>, output_encoding
     if !Path::new(&cwd).exists() {
         return Err(Error::execution(format!("{cwd} does not exist")));
     }
-    // The whole directory is removed below; nothing but a further checkout may be lost.
+    // The whole directory is removed below; nothing but an additional checkout may be lost.
     if !belongs_elsewhere(ctx, &who, &cwd)? {
         return Err(Error::execution(format!("{cwd} is not a git worktree")));
     }

@@ -10,7 +10,7 @@ use value::{Map, Value, map};
 pub enum Entry {
     /// The text behind the separator, or the line of a comment.
     Text(String),
-    /// Options of their own.
+    /// Options outside of sections.
     Section(Section),
 }
 
@@ -91,7 +91,7 @@ impl Section {
         }
     }
 
-    /// Sets what the map says and returns what changed.
+    /// Sets the options of the map and returns the changes.
     ///
     /// # Errors
     /// When a section is to become a plain value.

@@ -22,7 +22,7 @@ fn is_test(settings: &Map) -> bool {
     settings.get("test").is_some_and(Value::truthy)
 }
 
-/// Writes a file in one step. Its directory must be there.
+/// Writes a file in one step. Its directory must exist.
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     // A directory that is missing means that the distribution uses other files; making it would hide that.
     if !path.parent().is_some_and(Path::is_dir) {

@@ -1,4 +1,4 @@
-//! Changing tables, and asking for what is in them.
+//! Changing and querying tables.
 
 use exec::{Context, Error, Result, function};
 use value::{Map, Value};
@@ -195,7 +195,7 @@ fn insert(
     };
     let Some(rule) = non_empty(rule) else { return Ok(NO_RULE.into()) };
     if position < 0 {
-        // iptables knows no negative positions.
+        // iptables has no negative positions.
         position = from_the_end(&rules_now(ctx, &family)?, &table, &chain, position)?;
     }
     let wait = wait(ctx, &family)?;

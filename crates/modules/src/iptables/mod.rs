@@ -187,7 +187,7 @@ fn filtered(text: &str, filters: &Value) -> String {
     };
     let compiled = patterns.iter().filter_map(|pattern| match targeting::PyRegex::search(pattern) {
         Ok(compiled) => Some(compiled),
-        // A filter that is wrong must not keep the rules from being saved.
+        // An invalid filter must not keep the rules from being saved.
         Err(error) => {
             tracing::warn!("Skipping regex rule: '{pattern}': {error}");
             None

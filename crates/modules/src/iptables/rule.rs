@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 use super::{program, wait};
 
-/// Options of targets, which stand behind the target (iptables-extensions(8), xtables-addons(8)).
+/// Options of targets, which follow the target (iptables-extensions(8), xtables-addons(8)).
 const BEHIND_JUMP: &[&str] = &[
     "j",
     "jump",
@@ -236,7 +236,7 @@ impl Rule {
             single => vec![single.to_string()],
         };
         let negated = ports.iter().any(|port| is_negated(port));
-        // The mark stands before the option and is valid for the whole list, so one negated port negates all.
+        // The mark precedes the option and is valid for the whole list, so one negated port negates all.
         if negated {
             self.parts.push("!".into());
         }

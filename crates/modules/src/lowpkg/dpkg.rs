@@ -1,4 +1,4 @@
-//! `lowpkg` on Debian and its relatives: what dpkg knows, without apt.
+//! `lowpkg` on Debian and its relatives: the database of dpkg, without apt.
 
 use std::path::Path;
 
@@ -89,7 +89,7 @@ fn query(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<(S
     if said.retcode != Some(0) {
         return Ok(Err(format!("Error:  {}", said.stderr.trim_end())));
     }
-    // dpkg also knows packages of which only the configuration is left.
+    // dpkg also lists packages of which only the configuration is left.
     let lines = said.stdout.lines().filter_map(|line| line.strip_prefix("installed\t")?.split_once('\t'));
     Ok(Ok(lines.map(|(name, version)| (name.to_owned(), version.to_owned())).collect()))
 }
@@ -164,7 +164,7 @@ const FIELDS: [(&str, &str); 17] = [
     ("description", "${Description}"),
 ];
 
-/// Returns all that dpkg knows of packages, by package.
+/// Returns the information of dpkg about packages, by package.
 ///
 /// CLI Example:
 ///
@@ -244,7 +244,7 @@ fn unpurge(ctx: &Context, packages: VarArgs) -> Result<Map> {
         let call = Call { args: Vec::new(), kwargs: map! { "purge_desired" => true } };
         Ok::<Map, Error>(ctx.call_with("pkg.list_pkgs", call)?.into_map().unwrap_or_default())
     };
-    // dpkg says nothing about what it changed, so the list is read twice.
+    // dpkg does not report its changes, so the list is read twice.
     let old = leaving()?;
     let lines: String = packages.0.iter().map(|name| format!("{name} install\n")).collect();
     cmd::fed(ctx, &["dpkg", "--set-selections"], lines.into_bytes())?;

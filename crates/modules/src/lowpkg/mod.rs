@@ -1,4 +1,4 @@
-//! `lowpkg` — what the data base of packages knows, without the program that fetches them.
+//! `lowpkg` — the database of packages, without the program that fetches them.
 
 pub mod dpkg;
 pub mod rpm;

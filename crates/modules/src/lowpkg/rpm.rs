@@ -1,4 +1,4 @@
-//! `lowpkg` on systems with rpm: what its data base knows.
+//! `lowpkg` on systems with rpm: its database.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -272,7 +272,7 @@ pub(crate) fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Resul
         Some(1) => {}
         _ => {
             let mut whole = said.into_map();
-            // Salt hands over what is left of the result, so the caller sees the error.
+            // Salt returns the rest of the result, so the caller sees the error.
             whole.remove("stdout");
             return Ok(whole);
         }
@@ -332,7 +332,8 @@ pub(crate) fn diff(ctx: &Context, package_path: String, path: String) -> Result<
     Ok(text)
 }
 
-/// Returns all that rpm knows of packages, by package; of several versions the newest, or with ``all_versions=True`` each.
+/// Returns the information of rpm about packages, by package; of several versions the newest, or with
+/// ``all_versions=True`` each.
 ///
 /// CLI Example:
 ///
@@ -371,7 +372,7 @@ fn version_cmp(ver1: Value, ver2: Value, #[default(false)] ignore_epoch: bool) -
     Ok(packages::compare(&ver1.to_string(), &ver2.to_string(), ignore_epoch) as i64)
 }
 
-/// Says of package files whether their signatures are right.
+/// Returns whether the signatures of package files are valid.
 ///
 /// CLI Example:
 ///

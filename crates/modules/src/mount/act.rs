@@ -114,7 +114,7 @@ fn remount(
     user: Option<String>,
 ) -> Result<Value> {
     let mut wish = Wish { name, device, mkmnt, fstype, opts: list(opts), user };
-    // Remounting what is not mounted would fail; Salt mounts it.
+    // Remounting a file system that is not mounted would fail; Salt mounts it.
     if !call_for_map(ctx, "mount.active")?.contains_key(&wish.name) {
         return wish.mount(ctx);
     }

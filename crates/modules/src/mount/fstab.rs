@@ -68,7 +68,7 @@ impl Entry {
     fn fits(&self, other: &Entry) -> bool {
         let sorted = |text: &str| {
             let mut options: Vec<String> = text.split(',').map(str::to_owned).collect();
-            // The kernel does not care for the order, and people write options as they come.
+            // The kernel ignores the order, and users write options in any order.
             options.sort();
             options
         };
@@ -116,7 +116,7 @@ fn with(text: &str, entry: &Entry, criteria: &Entry, keep: bool) -> (String, &'s
             }
             Some(_) => {
                 out.push_str(line);
-                // The last line that fits decides what is reported, as in Salt.
+                // The last matching line decides what is reported, as in Salt.
                 done = Some("present");
             }
             None => out.push_str(line),

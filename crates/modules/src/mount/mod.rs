@@ -1,4 +1,4 @@
-//! `mount` — what is mounted where.
+//! `mount` — mounts and the table of mounts.
 
 mod act;
 mod cache;

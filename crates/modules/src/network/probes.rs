@@ -11,7 +11,7 @@ use crate::{cmd, util};
 /// Keeps only those characters that a host name may contain, so that it is never taken for a flag or two words.
 pub fn sanitized(host: &str) -> String {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || ".-%:_".contains(*c);
-    // What is left is safe as an argument and in a shell. A leading dash would be an option.
+    // The result is safe as an argument and in a shell. A leading dash would be an option.
     host.chars().filter(allowed).collect::<String>().trim_start_matches('-').to_owned()
 }
 

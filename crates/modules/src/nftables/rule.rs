@@ -18,7 +18,7 @@ impl Rule {
         }
     }
 
-    /// The first of two arguments that says something.
+    /// The first of two arguments that is given.
     fn either(&mut self, names: [&str; 2], write: impl FnOnce(&Value) -> String) {
         let found = names.map(|name| self.args.remove(name));
         if found.iter().any(Option::is_some) {

@@ -229,7 +229,7 @@ fn check(options: &Map, version: &str) -> Result<()> {
         return refuse(text.into());
     }
     if let Some(action) = get("exists_action").map(Value::to_string)
-        // pip would ask on a terminal that is not there.
+        // pip would prompt on a missing terminal.
         && !["s", "i", "w", "b"].contains(&action.to_lowercase().as_str())
     {
         let text = "The exists_action pip option only supports the values s, i, w, and b.";

@@ -1,6 +1,6 @@
 //! `pip` — Python packages.
 //!
-//! [`pep440`] knows versions and requirements; here pip is called.
+//! [`pep440`] parses versions and requirements; here pip is called.
 
 mod install;
 pub mod pep440;
@@ -370,7 +370,7 @@ fn upgrade(
     Ok(names.map(|name| (name.clone(), map! { "new" => text(&new, name), "old" => text(&old, name) })).collect())
 }
 
-/// Returns all versions of a package that can be had, the newest last; early ones only on demand.
+/// Returns all available versions of a package, the newest last; pre-releases only on demand.
 ///
 /// CLI Example:
 ///

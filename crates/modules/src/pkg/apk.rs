@@ -140,7 +140,7 @@ fn upgrades(text: &str) -> Vec<(String, String)> {
     found.collect()
 }
 
-/// Returns the newest version of a package that can be had, or nothing when it is installed; for several a map.
+/// Returns the newest version of a package that is available, or an empty text when it is installed; for several a map.
 ///
 /// CLI Example:
 ///
@@ -223,7 +223,7 @@ fn name_of(item: &Value) -> String {
     }
 }
 
-/// Runs a command that changes what is installed, and returns what did.
+/// Runs a command that changes packages, and returns the changes.
 fn change(ctx: &Context, words: &[String], what: &str) -> Result<Map> {
     let old = installed_versions(ctx)?;
     let said = common::run(ctx, words, Extra::default())?;

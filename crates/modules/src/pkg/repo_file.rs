@@ -58,7 +58,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes up a line; says no when it is a setting that belongs to no section.
+    /// Adds a line; returns false when it is a setting outside of a section.
     fn take(&mut self, line: &str, place: usize) -> Result<bool> {
         let bare = line.trim();
         if let Some(remark) = bare.strip_prefix('#') {
@@ -117,7 +117,7 @@ impl Reader<'_> {
     }
 }
 
-/// Files of a directory that end so, in order; none when there is no such directory.
+/// Returns the files of a directory with this ending, in order; none when there is no such directory.
 ///
 /// # Errors
 /// When the directory cannot be read.

@@ -6,7 +6,7 @@ use value::{Map, Value};
 use super::server::{Server, identifier};
 use crate::pkg_resource::compare_loosely;
 
-// Salt's names, which `postgres_extension.present` knows, too.
+// Salt's names, which `postgres_extension.present` uses, too.
 const MISSING: &str = "EXTENSION NOT INSTALLED";
 const INSTALLED: &str = "EXTENSION INSTALLED";
 const OLD: &str = "EXTENSION TO UPGRADE";
@@ -184,7 +184,7 @@ fn is_installed_extension(
     Ok(installed(ctx, &server)?.contains_key(&name))
 }
 
-/// Says in words whether an extension is installed, old, or in another schema.
+/// Returns the message that an extension is installed, old, or in another schema.
 ///
 /// CLI Example:
 ///

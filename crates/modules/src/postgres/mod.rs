@@ -141,7 +141,7 @@ fn option(ctx: &Context, name: &str) -> Option<String> {
     util::config_get(ctx, name).filter(Value::truthy).map(|value| value.to_string())
 }
 
-/// Finds a program of PostgreSQL, first where the option `postgres.bins_dir` says.
+/// Finds a program of PostgreSQL, first in the directory of the option `postgres.bins_dir`.
 fn program(ctx: &Context, name: &str) -> Option<String> {
     let there = option(ctx, "postgres.bins_dir").map(|folder| format!("{}/{name}", folder.trim_end_matches('/')));
     there

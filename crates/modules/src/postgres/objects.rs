@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// The privileges there are on such an object.
+    /// The existing privileges on such an object.
     fn privileges(self) -> Vec<&'static str> {
         let letters = match self {
             Kind::Database => "CTc",
@@ -173,7 +173,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns the object as it stands behind `ON` in a statement.
+    /// Returns the object in its form behind `ON` in a statement.
     fn target(&self) -> String {
         let kind = self.kind.name().to_uppercase();
         match self.kind.in_schema() {
@@ -204,7 +204,7 @@ fn entries(text: &str) -> Vec<(String, Map)> {
                     (letter, _) => held.extend(word(letter).map(|word| (word, false))),
                 }
             }
-            // An empty name stands for everybody.
+            // An empty name means all roles.
             let role = if role.is_empty() { "public" } else { role };
             Some((role.to_owned(), held.into_iter().collect()))
         })

@@ -30,7 +30,7 @@ const PARTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Gives a database and all in it to an owner, in one transaction; returns what `cmd.run_all` says.
+/// Changes the owner of a database and all its objects, in one transaction; returns the result of `cmd.run_all`.
 pub(super) fn give(ctx: &Context, server: &Server, dbname: &str, owner: &str) -> Result<Map> {
     let server = Server { maintenance_db: Some(dbname.to_owned()), ..server.clone() };
     let owner = identifier(owner);

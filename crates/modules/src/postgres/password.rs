@@ -22,7 +22,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// Reads what a user asks for: none is md5.
+    /// Reads the requested method: none is md5.
     pub fn of(encrypted: &Value) -> Result<Self> {
         match encrypted {
             // The default of Salt's module, whatever newer servers prefer.
@@ -63,7 +63,7 @@ pub(super) fn kept(role: &str, password: &str, method: Method) -> Result<String>
     }
 }
 
-/// Returns whether a password fits its stored form.
+/// Returns whether a password matches its stored form.
 pub(super) fn fits(role: &str, password: &str, known: &str, method: Method) -> Result<bool> {
     // A salted verifier differs every time, so the password is tried with the salt of the known
     // one.

@@ -58,7 +58,7 @@ impl Server {
         Ok(words)
     }
 
-    /// Runs `psql` with further words, and returns what `cmd.run_all` says.
+    /// Runs `psql` with additional words, and returns the result of `cmd.run_all`.
     pub fn psql(&self, ctx: &Context, words: &[&str]) -> Result<Map> {
         self.psql_with(ctx, words, Map::new())
     }
@@ -114,7 +114,7 @@ impl Server {
         Ok(succeeded(&self.psql_with(ctx, &words, more)?))
     }
 
-    /// Runs several statements, and returns what `cmd.run_all` says.
+    /// Runs several statements, and returns the result of `cmd.run_all`.
     pub fn script(&self, ctx: &Context, script: &str) -> Result<Map> {
         self.psql_with(ctx, &["--set", "ON_ERROR_STOP=1", "--file", "-"], map! { "stdin" => script })
     }
@@ -128,7 +128,7 @@ impl Server {
     pub fn write(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
         let query = format!("START TRANSACTION READ WRITE; {}; COMMIT TRANSACTION;", copied(query));
         let mut rows = self.rows(ctx, &query)?;
-        // The last line says that the transaction ended.
+        // The last line reports the end of the transaction.
         rows.pop();
         Ok(rows)
     }

@@ -211,7 +211,7 @@ fn memory_percent(process: Process) -> io::Result<Value> {
 /// Returns the target of a link. It is empty for threads of the kernel.
 fn link(process: Process, name: &str) -> io::Result<Value> {
     match std::fs::read_link(process.path(name)) {
-        // The kernel adds this to what is no longer there.
+        // The kernel adds this to files that no longer exist.
         Ok(path) => Ok(path.to_string_lossy().trim_end_matches(" (deleted)").into()),
         // Threads of the kernel have no program.
         Err(error) if error.kind() == io::ErrorKind::NotFound && process.is_there() => Ok("".into()),

@@ -109,7 +109,7 @@ fn cpu_times(ctx: &Context, #[default(false)] per_cpu: bool) -> Result<Value> {
     Ok(if per_cpu { Value::from(lines) } else { Value::Map(all) })
 }
 
-/// Mounted file systems with a device of their own; with `all` every one.
+/// Mounted file systems with a device; with `all` every one.
 fn partitions(mounts: &str, kinds: &str, all: bool) -> Vec<Map> {
     let real: Vec<&str> = kinds.lines().filter(|line| !line.starts_with("nodev")).map(str::trim).collect();
     let lines = mounts.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -219,7 +219,7 @@ fn send(pid: i32, signal: i64) -> Result<bool> {
     }
 }
 
-/// The counters of an interface, and where they stand in `/proc/net/dev`.
+/// The counters of an interface, and their places in `/proc/net/dev`.
 const COUNTERS: [(&str, usize); 8] = [
     ("bytes_sent", 8),
     ("bytes_recv", 0),

@@ -9,8 +9,7 @@ use super::process::{Process, boot_time};
 use super::{TIMES, cpu_lines, detail, read};
 
 /// The interval in seconds if none is given.
-// psutil compares with the last call when there is no interval, but here every call is the first
-// one.
+// psutil compares with the last call when there is no interval, but here every call is the first one.
 const MOMENT: f64 = 0.1;
 
 fn times(ctx: &Context) -> Result<Vec<Map>> {
@@ -31,7 +30,7 @@ fn pause(ctx: &Context, seconds: f64) -> Result<()> {
 fn busy(before: &Map, after: &Map) -> f64 {
     let of = |name: &str| {
         let number = |map: &Map| map.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-        // Counters may go back when a processor is taken away.
+        // Counters may go back when a processor is removed.
         (number(after) - number(before)).max(0.0)
     };
     // Guests' time is part of the users'.
@@ -55,7 +54,7 @@ fn cpu_percent(ctx: &Context, #[default(MOMENT)] interval: f64, #[default(false)
     Ok(if per_cpu { shares.skip(1).collect() } else { shares.next().unwrap_or(0.0).into() })
 }
 
-/// The counters of a disk and where they stand in a line of `/proc/diskstats` behind the name; sectors have 512 bytes.
+/// The counters of a disk and their places in a line of `/proc/diskstats` behind the name; sectors have 512 bytes.
 const COUNTERS: [(&str, usize, u64); 9] = [
     ("read_count", 0, 1),
     ("write_count", 4, 1),
@@ -85,7 +84,7 @@ fn disk_counters(text: &str, wanted: impl Fn(&str) -> bool) -> Option<Map> {
     Some(COUNTERS.iter().zip(sums?).map(|((name, ..), sum)| (*name, sum)).collect())
 }
 
-/// Returns what went to and from disks, of all together or of one disk or partition; False when there is no such one.
+/// Returns the traffic of disks, of all together or of one disk or partition; False when there is no such disk.
 ///
 /// CLI Example:
 ///

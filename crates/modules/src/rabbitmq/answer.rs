@@ -1,4 +1,4 @@
-//! Reading what `rabbitmqctl` prints: tables with tabs, between lines that are for people.
+//! Parses the output of `rabbitmqctl`: tables with tabs, between lines for humans.
 
 use exec::{Error, Result};
 use render::python::splitlines;
@@ -30,7 +30,7 @@ pub(super) fn columns(rest: &str) -> Value {
     rest.split('\t').collect()
 }
 
-/// Reads the tags of a user, which stand in brackets: `[administrator, monitoring]`.
+/// Reads the tags of a user, which are in brackets: `[administrator, monitoring]`.
 pub(super) fn tags(rest: &str) -> Value {
     let mut letters = rest.chars();
     letters.next();

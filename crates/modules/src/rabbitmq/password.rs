@@ -73,7 +73,7 @@ pub(super) fn evaluate(ctx: &Context, name: &str, password: &str, runas: &Option
     said.under("password-check")
 }
 
-/// The check as Erlang has it, in which names and passwords stay texts whatever stands in them.
+/// The check as an Erlang term, in which names and passwords stay texts whatever they contain.
 fn check(name: &str, password: &str) -> String {
     // The quotes of Erlang. A password must not become code.
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");

@@ -49,9 +49,9 @@ fn upstream_exists(ctx: &Context, name: String, runas: Option<String>) -> Result
     Ok(upstreams(ctx, &runas)?.contains_key(&name))
 }
 
-/// Sets an upstream. ``uri`` is its address, one or several; of messages ``prefetch_count`` may be on their way, and
-/// ``ack_mode`` (on-confirm, on-publish, no-ack) says when they are acknowledged. ``reconnect_delay`` is in seconds, ``expires``
-/// and ``message_ttl`` are in milliseconds.
+/// Sets an upstream. ``uri`` is its address, one or several; ``prefetch_count`` limits the messages on their way, and
+/// ``ack_mode`` (on-confirm, on-publish, no-ack) determines when they are acknowledged. ``reconnect_delay`` is in
+/// seconds, ``expires`` and ``message_ttl`` are in milliseconds.
 ///
 /// CLI Example:
 ///

@@ -47,7 +47,7 @@ fn user_exists(ctx: &Context, name: String, runas: Option<String>) -> Result<boo
 #[function]
 fn add_user(ctx: &Context, name: String, password: Option<String>, runas: Option<String>) -> Result<Map> {
     let clear = password.is_none();
-    // `rabbitmqctl` makes no user without a password, so one is set and taken away again.
+    // `rabbitmqctl` makes no user without a password, so one is set and removed again.
     let password = password.unwrap_or_else(passing_password);
     let said = password::control(ctx, "add_user", &name, &password, &runas)?;
     if clear && let Err(error) = cleared(ctx, &name, &runas) {
@@ -131,7 +131,7 @@ fn check_password(ctx: &Context, name: String, password: String, runas: Option<S
 
 /// Returns whether the broker has a command to check a password, which came with 3.5.7.
 fn can_authenticate(status: &str) -> bool {
-    // Erlang's form, until 3.7, and the one for people.
+    // Erlang's form, until 3.7, and the human-readable one.
     const FORMS: [&str; 2] = [r#"\{rabbit,"RabbitMQ","(.+)"\}"#, r"RabbitMQ version:\s*(.+)"];
     let version = FORMS.iter().find_map(|form| {
         let found = Regex::new(form).expect("the pattern is constant").captures(status)?;

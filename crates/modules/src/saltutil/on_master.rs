@@ -1,7 +1,7 @@
 //! Functions that a minion on a master's host has that master run.
 //!
 //! Salt loads the master's code into the minion's job for this. Here the programs of this same file are run instead,
-//! with the master's configuration that lies beside the minion's.
+//! with the master's configuration in the directory of the minion's.
 
 use std::path::{Path, PathBuf};
 

@@ -281,7 +281,8 @@ sync!(SYNC_TOPS, "sync_tops", "tops", [true], After::Nothing);
 sync!(SYNC_UTILS, "sync_utils", "utils", [true], MODULES);
 sync!(SYNC_WRAPPER, "sync_wrapper", "wrapper", [true], MODULES);
 
-/// The kinds `sync_all` brings, under the names it returns them by; the first and the last two for masterless minions.
+/// The kinds that `sync_all` synchronises, under the names it returns them by; the first and the last two for
+/// masterless minions.
 // In Salt's order, which is that of the result.
 const ALL_KINDS: [(&str, &str); 21] = [
     ("tops", "tops"),

@@ -69,7 +69,7 @@ fn purge(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
             jobs.remove(name).is_some()
         } else {
             let question = map! { "name" => name.as_str(), "func" => "delete", "persist" => persist(kwargs) };
-            // Salt says nothing about a job for which no answer comes.
+            // Salt reports nothing about a job without an answer.
             let Some(answer) = ask(ctx, question, "delete_complete")? else { continue };
             !holds(&answer, name)
         };

@@ -112,7 +112,7 @@ fn saved(ctx: &Context) -> Result<Map> {
     Ok(content.get("schedule").and_then(Value::as_map).cloned().unwrap_or_default())
 }
 
-/// Writes what is used at the next start.
+/// Writes the schedule of the next start.
 fn write(ctx: &Context, jobs: Map) -> Result<()> {
     let path = file(ctx, "_schedule.conf");
     let text = yaml::dump(&map! { "schedule" => jobs }.into(), Flow::Leaves);
@@ -161,7 +161,7 @@ fn listed(ctx: &Context, wanted: ListOptions<'_>) -> Result<(Map, Map)> {
     Ok((jobs, saved))
 }
 
-/// Leaves of a job what is shown of it.
+/// Keeps only the fields of a job that are shown.
 fn tidy(job: &mut Map) {
     if !job.contains_key("enabled") {
         job.insert("enabled", true);

@@ -88,7 +88,7 @@ fn setenforce(ctx: &Context, mode: String) -> Result<String> {
     let (number, word) = match mode.to_lowercase().as_str() {
         "enforcing" => ("1", "enforcing"),
         "permissive" => ("0", "permissive"),
-        // SELinux cannot be turned off before the next start. Until then permissive comes closest.
+        // SELinux cannot be disabled before the next reboot. Until then permissive is closest.
         "disabled" => ("0", "disabled"),
         _ => return Err(Error::invocation(format!("Invalid mode {mode}"))),
     };

@@ -67,7 +67,7 @@ fn old_red_hat(grains: &Map) -> std::result::Result<(), String> {
     }
 }
 
-/// Returns whether the argument `limit` asks for Upstart's services.
+/// Returns whether the argument `limit` selects Upstart's services.
 fn is_upstart(limit: &str) -> bool {
     limit.eq_ignore_ascii_case("upstart")
 }
@@ -127,7 +127,7 @@ fn starts(ctx: &Context, name: &str, level: Option<&str>) -> Result<bool> {
 }
 
 fn by_start(ctx: &Context, limit: &str, wanted: bool) -> Result<Vec<String>> {
-    // There is no Upstart here any more, so nothing is known of its jobs.
+    // There is no Upstart here any more, so its jobs are unknown.
     if is_upstart(limit) {
         return Ok(Vec::new());
     }
@@ -211,7 +211,7 @@ fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
 
 super::scripts::run_scripts!();
 
-/// Lets chkconfig do something with a service it knows, or is made to know.
+/// Runs chkconfig for a service, which is added to it if necessary.
 fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {
     // chkconfig refuses to switch a service that was not added to it.
     if !is_known(ctx, name)? && !succeeds(ctx, &["/sbin/chkconfig", "--add", name])? {

@@ -158,7 +158,7 @@ fn refreshed(ctx: &Context, name: &str) -> Result<bool> {
     Ok(unit_status(ctx, name)?.exists)
 }
 
-/// Returns whether systemd knows a unit; it can only be asked while it runs.
+/// Returns whether systemd knows a unit; it can only be queried while it runs.
 fn known(ctx: &Context, name: &str) -> Result<bool> {
     match stopped() {
         None => refreshed(ctx, name),
@@ -183,7 +183,7 @@ fn unit_names(root: Option<&str>) -> BTreeSet<String> {
     names
 }
 
-/// Scripts of the older init system that no unit stands for.
+/// Scripts of the older init system without a unit.
 fn scripts(root: Option<&str>, units: &BTreeSet<String>) -> BTreeSet<String> {
     let entries = std::fs::read_dir(below(root, SCRIPTS)).into_iter().flatten().flatten();
     let runnable = entries.filter(|entry| util::is_executable(&entry.path()));
@@ -198,7 +198,7 @@ fn is_script(root: Option<&str>, name: &str) -> bool {
     scripts(root, &unit_names(root)).contains(name)
 }
 
-/// Returns whether a script starts in runlevels people work in.
+/// Returns whether a script starts in the multi-user runlevels.
 fn script_enabled(root: Option<&str>, name: &str) -> bool {
     // 0, 1 and 6 are halt, single user and reboot.
     [2, 3, 4, 5].iter().any(|level| {
@@ -616,7 +616,7 @@ fn parse_properties(text: &str) -> Map {
         let value = if value.starts_with('{') {
             let inside = value.replace(['{', '}'], "");
             let pairs = inside.split(" ; ").map(|pair| {
-                // Only what stands before a second equals sign is kept, as in Salt.
+                // Only the part before a second equals sign is kept, as in Salt.
                 let mut parts = pair.split('=');
                 (parts.next().unwrap_or_default().trim().to_owned(), parts.next().unwrap_or_default().trim().to_owned())
             });
@@ -671,7 +671,7 @@ fn firstboot(
     }
 }
 
-/// Returns all properties systemd knows of a unit.
+/// Returns all properties of a unit.
 ///
 /// CLI Example:
 ///
@@ -710,7 +710,7 @@ fn start(
 ///     salt '*' service.status <service name>
 #[function]
 fn status(ctx: &Context, name: String, sig: Option<String>) -> Result<Value> {
-    // systemd knows better than any list of processes.
+    // systemd is more reliable than any list of processes.
     let _ = sig;
     let pattern = name.contains(['*', '?']) || (name.contains('[') && name.contains(']'));
     let names: BTreeSet<String> = if pattern {

@@ -60,7 +60,7 @@ fn hash(algorithm: &str, password: &str, salt: &str) -> Result<String> {
         )));
     }
     let (rounds, salt) = rounds(salt)?;
-    // crypt(3) ends the salt at the first dollar sign and ignores what is beyond 16 letters.
+    // crypt(3) ends the salt at the first dollar sign and ignores everything after 16 letters.
     let salt: String = salt.split('$').next().unwrap_or_default().chars().take(SALT).collect();
     let is_bad = |letter: char| {
         letter.is_control() || !letter.is_ascii() || matches!(letter, ':' | ';' | '*' | '!' | '\\' | ' ')

@@ -6,7 +6,7 @@ const TITLE: &str = "THIS FILE IS MANAGED BY SALT - DO NOT EDIT";
 const TEXT: &str = "The contents of this file are managed by Salt. Any changes to this file may be overwritten automatically \
                     and without warning.";
 
-/// Returns a block of comment that says who manages a file.
+/// Returns a block of comment that names the manager of a file.
 ///
 /// CLI Example:
 ///

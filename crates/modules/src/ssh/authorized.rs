@@ -235,7 +235,7 @@ fn set(ctx: &Context, user: &str, mut key: Key, config: &str, hash: Option<&str>
             Ok("replace")
         }
         _ => {
-            // A home that is not there yet, for instance not mounted, must not be created by this.
+            // A home that does not exist yet, for instance because it is not mounted, must not be created by this.
             if path.starts_with(&owner.home) && !Path::new(&owner.home).is_dir() {
                 return Ok("fail");
             }

@@ -142,7 +142,7 @@ pub fn expanded(path: &str, user: &str, home: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Entries of `known_hosts` in what the programs of OpenSSH print.
+/// Parses entries of `known_hosts` in the output of the programs of OpenSSH.
 ///
 /// # Errors
 /// When there is no such kind of fingerprint.

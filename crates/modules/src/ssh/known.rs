@@ -337,7 +337,7 @@ fn set_known_host(
     Ok(map! { "status" => "updated", "old" => none_if_empty(stored), "new" => remote })
 }
 
-/// The file without what it knows of the host, and with the new keys.
+/// Returns the file without the old keys of the host, and with the new ones.
 fn with_hosts(ctx: &Context, place: &Place, enc: Option<&str>, remote: &[Map], port: Option<i64>) -> Result<String> {
     let mut lines: Vec<String> = Vec::new();
     if place.path.is_file() {

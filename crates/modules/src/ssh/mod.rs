@@ -110,7 +110,7 @@ fn host_keys(
             let wanted = match end {
                 "-cert.pub" => certs,
                 ".pub" => true,
-                // Private keys are only returned on request: what is returned goes to the master.
+                // Private keys are only returned on request: returns go to the master.
                 _ => private,
             };
             if wanted {

@@ -237,7 +237,7 @@ fn stored(error: store::Error) -> Error {
     Error::execution(error.to_string())
 }
 
-/// Drops what succeeded without a change, if the argument or the option asks for it.
+/// Drops results that succeeded without a change, if the argument or the option requests it.
 fn terse(ctx: &Context, args: &Args, result: Value) -> Value {
     let wanted = args.is("terse") || ctx.opt_str("state_data") == Some("terse");
     match result {

@@ -1,4 +1,4 @@
-//! States that are turned off on a machine (the grain `state_runs_disabled`).
+//! States that are disabled on a machine (the grain `state_runs_disabled`).
 
 use exec::{Call, Context, Result, function};
 use value::{Map, Value, map};
@@ -13,7 +13,7 @@ fn off(ctx: &Context) -> Vec<String> {
     names.iter().map(Value::to_string).collect()
 }
 
-/// Says of which of these names that they are turned off, in Salt's words.
+/// Returns which of these names are disabled, in Salt's words.
 pub fn of(ctx: &Context, names: &[String]) -> Vec<String> {
     let off = off(ctx);
     let mut texts = Vec::new();

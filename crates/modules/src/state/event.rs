@@ -96,7 +96,7 @@ fn printable(value: &Value) -> Value {
     match value {
         Value::Map(map) => Value::Map(map.iter().map(|(key, value)| (key.clone(), printable(value))).collect()),
         Value::List(items) => items.iter().map(printable).collect(),
-        // JSON knows no bytes.
+        // JSON has no bytes.
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
         Value::DateTime(_) | Value::Constant(_) => value.to_string().into(),
         other => other.clone(),

@@ -113,7 +113,7 @@ impl Runs {
         }
     }
 
-    /// Returns the runs that are at work, but that of this job.
+    /// Returns the active runs, except that of this job.
     pub fn others(&self, ctx: &Context) -> Result<Vec<String>> {
         let me = me(ctx);
         let _gate = self.gate()?;
@@ -212,7 +212,7 @@ impl Runs {
         let path = self.0.join(".gate");
         let file = store::disk::private_file().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|error| Error::io("open", &path, &error))?;
-        // Held for the length of a look at the directory only, so waiting here is short.
+        // Held only while the directory is read, so waiting here is short.
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| Error::io("lock", &path, &errno.into()))
     }
 }

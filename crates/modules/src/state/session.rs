@@ -137,7 +137,7 @@ impl Session {
         if needs_env && opts.get("saltenv").is_none_or(Value::is_null) {
             opts.insert("saltenv", "base");
         }
-        // `salt --state-events` asks for them in the publication.
+        // `salt --state-events` requests them in the publication.
         if let Some(events) = args.state_events.as_ref().or_else(|| ctx.job.load.get("state_events")) {
             opts.insert("state_events", events.clone());
         }
@@ -156,7 +156,7 @@ impl Session {
         Ok(Session { ctx, how, _held: Some(held), _nested: nested })
     }
 
-    /// Returns what is wrong with the pillar, unless the caller does not mind.
+    /// Returns the errors of the pillar, unless the caller ignores them.
     pub fn pillar_errors(&self, args: &Args) -> Option<Vec<Value>> {
         // States applied with half a pillar could do damage; `force=True` does so nevertheless.
         let errors = self.ctx.pillar.get("_errors").filter(|errors| errors.truthy() && !args.is("force"))?;
@@ -215,7 +215,7 @@ impl Session {
         self.ctx.opt_str("saltenv").unwrap_or("base").to_owned()
     }
 
-    /// Runs high data and says in the return code how it went.
+    /// Runs high data and sets the return code.
     pub fn apply(&self, high: Map) -> Value {
         let handlers = ::state::run::failure_handlers(&high);
         let result: Value = match self.run().high(high) {
@@ -227,7 +227,7 @@ impl Session {
     }
 }
 
-/// Sets the return code that a result asks for.
+/// Sets the return code of a result.
 pub fn set_retcode(ctx: &Context, result: &Value, high: Option<&Map>) {
     ctx.set_retcode(match result {
         Value::Map(running) if ::state::run::is_success(running, high) => 0,
@@ -236,7 +236,7 @@ pub fn set_retcode(ctx: &Context, result: &Value, high: Option<&Map>) {
     });
 }
 
-/// Returns the options with what the caller lays over them.
+/// Returns the options, overridden by those of the caller.
 fn own_options(ctx: &Context, args: &Args) -> Result<Map> {
     let mut opts = (*ctx.opts).clone();
     if let Some(path) = args.get("localconfig") {
@@ -249,7 +249,7 @@ fn own_options(ctx: &Context, args: &Args) -> Result<Map> {
     }
     if let Some(saltenv) = args.get("saltenv") {
         let saltenv = saltenv.to_string();
-        // For minions that must stay in one environment, whatever the caller says.
+        // For minions that must stay in one environment, whatever the caller requests.
         if ctx.opt("lock_saltenv").is_some_and(Value::truthy) && ctx.opt_str("saltenv") != Some(&saltenv) {
             return Err(Error::execution("lock_saltenv is enabled, saltenv cannot be changed"));
         }
@@ -305,7 +305,7 @@ fn test_value(ctx: &Context, args: &Args) -> Value {
     let named = |(key, value): (&Value, &Value)| {
         key.as_str().is_some_and(|key| key.eq_ignore_ascii_case("test")) && util::is_true(value)
     };
-    // A grain or a pillar can put a machine into test mode for good.
+    // A grain or a pillar can put a machine into test mode permanently.
     let elsewhere = [&*ctx.grains, &*ctx.pillar].iter().any(|map| map.get("test") == Some(&Value::Bool(true)));
     if args.kwargs.iter().any(named) || elsewhere {
         return true.into();

@@ -9,16 +9,16 @@ use super::apply::session;
 use super::session::{Args, Begun, COMPILER_ERROR, Session, begin, set_retcode};
 use crate::util::split_input;
 
-/// Returns the high data of the top files, or what is wrong.
+/// Returns the high data of the top files, or the errors.
 fn high_of_top(session: &Session) -> Result<std::result::Result<Map, Vec<String>>> {
     let gathered = gathered_top(session)?;
     Ok(gathered.and_then(|(high, errors)| if errors.is_empty() { Ok(high) } else { Err(errors) }))
 }
 
-/// High data and what is wrong with the rest.
+/// High data and the errors of the rest.
 type Partly = (Map, Vec<String>);
 
-/// Returns as much of the high data of the top files as there is, and what is wrong with the rest.
+/// Returns as much of the high data of the top files as possible, and the errors of the rest.
 fn gathered_top(session: &Session) -> Result<std::result::Result<Partly, Vec<String>>> {
     let files = session.files()?;
     let mut gatherer = session.gatherer(&files);

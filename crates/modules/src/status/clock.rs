@@ -66,7 +66,7 @@ pub(super) fn civil(days: i64) -> (i64, i64, i64) {
 ///     salt '*' status.time '%s'
 #[function]
 pub(super) fn time(ctx: &Context, #[default("%A, %d. %B %Y %I:%M%p")] format: String) -> Result<String> {
-    // The formats of `strftime` are many. `date` knows them all, and the language, too.
+    // `strftime` has many formats. `date` supports them all, and the language, too.
     let outcome = cmd::quiet(ctx, &["date", &format!("+{format}")])?;
     match outcome.retcode {
         Some(0) => Ok(outcome.stdout.trim_end_matches('\n').to_owned()),

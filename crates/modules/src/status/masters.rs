@@ -68,7 +68,7 @@ pub(super) fn ping_master(ctx: &Context, master: Value) -> Result<bool> {
 ///     salt '*' status.proxy_reconnect rest_sample
 #[function]
 pub(super) fn proxy_reconnect(proxy_name: String, opts: Option<Value>) -> Result<bool> {
-    // There are no proxies here, which is what False says in Salt.
+    // There are no proxies here, which Salt reports as False.
     let _ = (proxy_name, opts);
     Ok(false)
 }

@@ -52,7 +52,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Reads a file of the kernel. One that is not there reads as empty, as in Salt.
+/// Reads a file of the kernel. A missing one reads as empty, as in Salt.
 fn kernel_text(path: &str) -> String {
     match std::fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -75,7 +75,7 @@ fn numbers(texts: &[&str]) -> Vec<Value> {
     texts.iter().map(|text| number(text)).collect()
 }
 
-/// Returns everything this module knows about the machine's state.
+/// Returns all information of this module about the machine's state.
 ///
 /// CLI Example:
 ///

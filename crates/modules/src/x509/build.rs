@@ -12,7 +12,7 @@ use super::{oids, points, policies};
 /// Makes the extension of this name.
 ///
 /// # Errors
-/// The value does not fit the extension.
+/// The value is invalid for the extension.
 pub fn build(name: &str, value: &Value, around: Around<'_>) -> Result<Extension> {
     let (body, critical) = match name {
         "basicConstraints" => basic_constraints(value),

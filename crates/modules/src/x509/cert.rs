@@ -37,7 +37,7 @@ pub struct Cert {
     pub extensions: Vec<Extension>,
 }
 
-/// The three parts of what is signed.
+/// The three signed parts.
 fn signed(bytes: &[u8]) -> Option<(Item<'_>, Algorithm)> {
     let mut all = Reader::new(bytes);
     let mut whole = all.inside(tag::SEQUENCE)?;
@@ -228,7 +228,7 @@ pub struct NewCsr {
     pub subject: Name,
     /// The public key, as DER.
     pub key: Vec<u8>,
-    /// The extensions to ask for.
+    /// The extensions to request.
     pub extensions: Vec<Extension>,
 }
 

@@ -24,12 +24,12 @@ pub struct OutputOptions<'a> {
     pub remote: bool,
 }
 
-/// The differences of a certificate from what the arguments, with the policy laid over them, ask for.
+/// The differences between a certificate and the arguments, with the policy merged over them.
 ///
 /// # Errors
 /// The arguments are wrong.
 pub fn of_certificate(current: &Bundle, wanted: &OutputOptions<'_>, args: &Map) -> Result<(Map, CertificateToSign)> {
-    // The keys are those of Salt's `x509.certificate_managed`, whose reports people read and match.
+    // The keys are those of Salt's `x509.certificate_managed`, whose reports users read and match.
     let mut changes = Map::new();
     let friendly_name = wanted.encoding.friendly_name.clone().filter(|name| !name.is_empty());
     if wanted.encoding.name != current.encoding {

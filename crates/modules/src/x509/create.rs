@@ -61,7 +61,7 @@ pub fn create_certificate(
     if !args.contains_key("signing_private_key") && remote.is_none() {
         return Err(Error::invocation("Creating a certificate locally at least requires a signing private key."));
     }
-    // A text and no error, as in Salt: a certificate that is there is fine.
+    // A text and no error, as in Salt: an existing certificate is fine.
     if let Some(path) = path.as_deref().filter(|path| !overwrite && Path::new(path).is_file()) {
         return Ok(format!("The file at {path} exists and overwrite was set to false").into());
     }

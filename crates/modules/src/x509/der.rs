@@ -38,7 +38,7 @@ pub const fn fields(number: u8) -> u8 {
 /// A value with its tag and length.
 pub fn tlv(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
-    // DER asks for the shortest form of a length.
+    // DER requires the shortest form of a length.
     if body.len() < 0x80 {
         out.push(body.len() as u8);
     } else {
@@ -101,7 +101,7 @@ pub fn oid(dotted: &str) -> Option<Vec<u8>> {
 }
 
 fn push_arc(body: &mut Vec<u8>, arc: u64) {
-    // Seven bits to a byte. The top bit says that more bytes follow.
+    // Seven bits to a byte. The top bit means that more bytes follow.
     let groups = (64 - arc.leading_zeros()).div_ceil(7).max(1);
     for group in (0..groups).rev() {
         let bits = (arc >> (7 * group)) as u8 & 0x7f;
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
             }
             _ => return None,
         };
-        // Lengths come from strangers, so none is believed unless that many bytes are there.
+        // Lengths come from strangers, so none is believed unless that many bytes follow.
         let (body, rest) = rest.split_at_checked(length)?;
         let whole = &self.rest[..self.rest.len() - rest.len()];
         self.rest = rest;

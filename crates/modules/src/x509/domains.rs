@@ -16,8 +16,7 @@ pub struct Allow {
 /// # Errors
 /// The name is not a valid domain.
 pub fn encode(name: &str, allow: Allow) -> Result<String> {
-    // Name constraints begin with a dot, certificates for whole domains with `*.`. IDNA knows
-    // neither.
+    // Name constraints begin with a dot, certificates for whole domains with `*.`. IDNA supports neither.
     let (prefix, rest) = if name.starts_with('.') {
         if !allow.dot {
             return Err(Error::execution("Leading dots are not allowed in this context"));
@@ -74,7 +73,7 @@ fn label(text: &str) -> Result<String> {
     if encoded.len() > 63 { Err(Error::execution("Label too long")) } else { Ok(encoded) }
 }
 
-/// Letters that stand for themselves: no capitals, no signs.
+/// Letters that need no encoding: no capitals, no signs.
 fn is_letter(c: char) -> bool {
     c.is_alphanumeric() && c.to_lowercase().eq([c])
 }

@@ -74,7 +74,7 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// Refuses what cannot be.
+    /// Refuses impossible combinations.
     ///
     /// # Errors
     /// There is no such encoding, or it holds one certificate only.
@@ -119,7 +119,7 @@ pub fn no_key() -> Error {
 /// A message that carries nothing but certificates.
 fn pkcs7(certs: &[&[u8]]) -> Vec<u8> {
     let oid = |text: &str| der::oid(text).expect("it is one");
-    // Certificates of PKCS #7 are a SET, too, and so have no order of their own.
+    // Certificates of PKCS #7 are a SET, too, and so have no order.
     let mut certs: Vec<Vec<u8>> = certs.iter().map(|cert| cert.to_vec()).collect();
     certs.sort();
     let signed = der::sequence(&[

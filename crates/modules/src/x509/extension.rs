@@ -69,7 +69,7 @@ pub fn find<'a>(extensions: &'a [Extension], oid: &str) -> Option<&'a Extension>
     extensions.iter().find(|extension| extension.oid == oid)
 }
 
-/// Returns whether a word is in an argument, as Python says it: a part of a text, an item of a list, a key of a map.
+/// Returns whether a word is in an argument, by Python's rules: a part of a text, an item of a list, a key of a map.
 pub fn mentions(value: &Value, word: &str) -> bool {
     match value {
         Value::Str(text) => text.contains(word),

@@ -33,7 +33,7 @@ impl General {
     /// Makes a name of a kind from an argument.
     ///
     /// # Errors
-    /// The value does not fit the kind of name.
+    /// The value is invalid for the kind of name.
     pub fn new(kind: &str, value: &Value) -> Result<Self> {
         let kind = kind.to_lowercase();
         let text = || match value {

@@ -9,7 +9,7 @@ use super::extension::{Around, Extension, find};
 use super::names::Name;
 use super::{build, keys, load, oids, serial, times};
 
-/// A certificate to be signed, and what is needed for it.
+/// A certificate to be signed, and everything that is needed for it.
 pub struct CertificateToSign {
     /// The certificate.
     pub cert: NewCert,
@@ -43,10 +43,10 @@ fn private_key(args: &Map, name: &str) -> Result<PKey<Private>> {
     Ok(keys::private(&reference, passphrase.as_deref())?.0)
 }
 
-/// Puts together what a certificate is to be. `remote` is one that another minion signs.
+/// Builds a certificate to be signed. `remote` is one that another minion signs.
 ///
 /// # Errors
-/// The arguments are wrong or do not fit together.
+/// The arguments are wrong or incompatible.
 pub fn certificate(args: &Map, remote: bool) -> Result<CertificateToSign> {
     // When another minion signs, its key never comes here, and so only the parts that do not need it are made.
     let signing_key = if remote { None } else { Some(private_key(args, "signing_private_key")?) };
@@ -101,7 +101,7 @@ pub fn certificate(args: &Map, remote: bool) -> Result<CertificateToSign> {
     let own = if signing_cert.is_none() { Some(key.as_slice()) } else { None };
     let around = Around { subject_key: Some(&key), issuer: signing_cert.as_ref(), issuer_key: own };
     let mut extensions = requested_extensions(args, around, oids::in_certificate)?;
-    // A policy or an argument wins over what the request asks for.
+    // A policy or an argument takes precedence over the request.
     if let Some(csr) = &csr {
         add_requested(&mut extensions, &csr.extensions);
     }
@@ -132,7 +132,7 @@ fn subject(args: &Map) -> Result<Name> {
     argument(args, "subject").map_or_else(|| Name::from_map(args), Name::from_value)
 }
 
-/// The extensions that arguments ask for; one that is nothing is not there.
+/// The extensions that arguments request; an empty one is left out.
 fn requested_extensions(args: &Map, around: Around<'_>, allowed: fn(&str) -> bool) -> Result<Vec<Extension>> {
     let names = oids::EXTENSIONS.iter().map(|(name, _)| *name).filter(|name| allowed(name));
     // The order is the fixed one of Salt's table, so that a certificate does not depend on the

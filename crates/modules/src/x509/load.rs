@@ -27,8 +27,8 @@ pub enum Unloaded {
     Source(Error),
 }
 
-// States look at the kind of failure, for example to replace a key whose passphrase is wrong.
-// Functions only show its text.
+// States check the kind of failure, for example to replace a key whose passphrase is wrong. Functions only show its
+// text.
 impl From<Unloaded> for Error {
     fn from(why: Unloaded) -> Error {
         Error::invocation(match why {

@@ -1,6 +1,6 @@
 //! The names of object identifiers.
 
-/// The attributes of names that have a short name, in the order they stand in a certificate.
+/// The attributes of names that have a short name, in their order in a certificate.
 pub const ATTRIBUTES: &[(&str, &str)] = &[
     ("C", "2.5.4.6"),
     ("ST", "2.5.4.8"),
@@ -71,7 +71,7 @@ pub const OLD_NAMES: &[(&str, &[&str])] = &[
     ("freshestCRL", &["x509v3 Freshest CRL"]),
 ];
 
-/// Extensions by the names arguments have, in the order they stand in a certificate.
+/// Extensions by the names arguments have, in their order in a certificate.
 pub const EXTENSIONS: &[(&str, &str)] = &[
     ("basicConstraints", "2.5.29.19"),
     ("keyUsage", "2.5.29.15"),
@@ -99,7 +99,7 @@ pub const EXTENSIONS: &[(&str, &str)] = &[
 pub const SUBJECT_KEY_ID: &str = "2.5.29.14";
 pub const SUBJECT_ALT_NAME: &str = "2.5.29.17";
 pub const CRL_NUMBER: &str = "2.5.29.20";
-/// The attribute of a request that holds the extensions it asks for.
+/// The attribute of a request that holds the extensions it requests.
 pub const EXTENSION_REQUEST: &str = "1.2.840.113549.1.9.14";
 
 /// Extensions of revoked certificates.
@@ -129,7 +129,7 @@ pub fn in_certificate(name: &str) -> bool {
     !ONLY_CRL.contains(&name)
 }
 
-/// Returns whether requests may ask for an extension.
+/// Returns whether requests may contain an extension.
 pub fn in_request(name: &str) -> bool {
     in_certificate(name) && !NOT_REQUESTED.contains(&name)
 }

@@ -20,7 +20,7 @@ pub const PRIVATE_KEY: &str = "(?:(RSA|ENCRYPTED) )?PRIVATE KEY";
 /// # Errors
 /// There is none.
 pub fn entry(text: &str, pem_type: Option<&str>) -> Result<String> {
-    // Pillars and the command line often bring PEM with literal `\n` or in one line.
+    // Pillars and the command line often contain PEM with literal `\n` or in one line.
     let text = unfolded(&text.replace("\\n", "\n"));
     let invalid = || {
         Error::invocation(match pem_type {

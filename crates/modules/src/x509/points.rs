@@ -11,7 +11,7 @@ use super::names::Step;
 
 /// Reasons to revoke a certificate: the name, the number in an entry, the bit at a point of distribution.
 pub const REASONS: &[(&str, u8, Option<usize>)] = &[
-    // `None` stands for reasons that exist for entries but not as bits of a set.
+    // `None` marks reasons that exist for entries but not as bits of a set.
     ("unspecified", 0, None),
     ("keyCompromise", 1, Some(1)),
     ("cACompromise", 2, Some(2)),

@@ -1,4 +1,4 @@
-//! What the module of the real Salt makes and reads (`testdata/record_x509.py`): ours makes the same bytes of the same keys
+//! Compares with the module of the real Salt (`testdata/record_x509.py`): ours makes the same bytes of the same keys
 //! and arguments, reads the same in all files, and fails with the same words.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ const ROOT: &str = "/@root@";
 
 /// Differences on purpose, by the function and a word of its arguments.
 const DIFFERENT: &[(&str, &str)] = &[
-    // Salt tells of an argument its own helper lacks.
+    // Salt complains about an argument its own helper lacks.
     ("sign_remote_certificate", "['www', {'CN': 'x'}]"),
 ];
 

@@ -7,7 +7,7 @@ use openssl::sign::Signer;
 
 use super::der::{self, Item, tag};
 
-/// An algorithm of a signature: its identifier, and further values as DER.
+/// An algorithm of a signature: its identifier, and other values as DER.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Algorithm {
     /// The identifier.

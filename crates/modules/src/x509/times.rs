@@ -17,10 +17,10 @@ pub fn now() -> DateTime {
     whole.to_zoned(jiff::tz::TimeZone::UTC).datetime()
 }
 
-/// A moment some days from now.
+/// Returns the time some days from now.
 ///
 /// # Errors
-/// There is no such moment.
+/// The time is out of range.
 pub fn in_days(days: f64) -> Result<DateTime> {
     let seconds = (days * 86400.0).clamp(-1e12, 1e12) as i64;
     now().checked_add(Span::new().try_seconds(seconds).map_err(out_of_range)?).map_err(out_of_range)

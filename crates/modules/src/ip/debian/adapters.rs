@@ -170,7 +170,7 @@ pub fn made(options: &Map, kind: &str, enabled: bool, name: &str, carrier: bool)
         }
     }
     if kind == "slave" {
-        // The address is the bond's, so the slave must not ask for one.
+        // The address is the bond's, so the slave must not request one.
         options.insert("proto", "manual");
     }
     // `mode` is the kind of bonding here, but also an option of tunnels.
@@ -220,7 +220,7 @@ fn hardware_of(data: &mut Map, options: &Map, kind: &str, name: &str, carrier: b
 fn raw_device(name: &str) -> String {
     let mut parts = name.split('.');
     let mut raw = parts.next().unwrap_or_default().to_owned();
-    // Salt removes each dot with digits, wherever it stands in the name.
+    // Salt removes each dot with digits, anywhere in the name.
     parts.for_each(|part| raw.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit())));
     raw
 }
@@ -234,7 +234,7 @@ fn take_option(data: &mut [Map; 2], option: &str, value: &Value) {
             break;
         }
     }
-    // These would be ambiguous: Salt takes them for IPv4 when no prefix says otherwise.
+    // These would be ambiguous: Salt takes them for IPv4 without a prefix.
     if only.is_none() && OF_INET.contains(&option) {
         only = Some(Family::Inet);
     }

@@ -93,7 +93,7 @@ pub fn bridge(options: &Map, interface: &str) -> Result<Map> {
                 Value::Int(_) | Value::Bool(_) => value.clone(),
                 _ => return wrong("integer"),
             },
-            // Salt's pattern asks for two digits in each part, so shorter forms do not fit.
+            // Salt's pattern requires two digits in each part, so shorter forms do not match.
             "hw" if value.as_str().is_some_and(|text| text.len() == 17 && is_mac(text)) => value.clone(),
             "hw" => return wrong("valid MAC address"),
             "pathcost" | "portprio" => {

@@ -150,7 +150,7 @@ fn build_network_settings(ctx: &Context, settings: KwArgs) -> Result<Value> {
     let test = is_test(&options);
     if by_services(ctx) {
         let fun = if networking { "service.enable" } else { "service.disable" };
-        // A machine has either; the one that is not there is passed over.
+        // A machine has either; the missing one is skipped.
         for service in ["NetworkManager", "networking"] {
             if !test && available(ctx, service)? {
                 ctx.call(fun, vec![service.into()])?;

@@ -108,7 +108,7 @@ pub fn read(option: &str, value: &Value, family: Family) -> (bool, Value) {
         Kind::Mac => (value.as_str().is_some_and(is_mac), value.clone()),
         Kind::Words => words(value),
         Kind::OneOf(known) => {
-            // The words are compared as text, so a number of YAML fits as well.
+            // The words are compared as text, so a number of YAML matches as well.
             let text = value.to_string();
             (known.contains(&text.as_str()), text.into())
         }

@@ -49,7 +49,7 @@ pub fn options(settings: &Map, interface: &str, grains: &Map) -> Result<String> 
             "channels" => {
                 let channels = channels(value, interface, grains)?;
                 if !channels.is_empty() {
-                    // Channels are a command of their own to ethtool, in the midst of the other options, as in Salt.
+                    // Channels are a separate command to ethtool, in the midst of the other options, as in Salt.
                     words.push(format!("-L {interface} {channels}"));
                 }
                 continue;

@@ -206,7 +206,7 @@ fn build_routes(ctx: &Context, iface: String, settings: KwArgs) -> Result<Vec<St
         for (name, value) in route {
             check_value(&iface, &name.to_string(), &value.to_string(), &['"'])?;
         }
-        // IPv6 routes have a file of their own. What is no such address, `default` included, goes to the other.
+        // IPv6 routes have a separate file. Everything else, `default` included, goes to the other.
         if is_address(&address, true) { six.push(route) } else { four.push(route) }
     }
     let release = ctx.grains.get("osrelease").map(Value::to_string).unwrap_or_default();

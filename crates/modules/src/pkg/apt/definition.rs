@@ -18,7 +18,7 @@ impl Facts<'_> {
         ["Ubuntu", "Mint", "neon"].contains(&self.os)
     }
 
-    /// Returns the line a `ppa:owner/name` stands for, with owner and name. Other definitions give None.
+    /// Returns the line that a `ppa:owner/name` means, with owner and name. Other definitions give None.
     pub fn ppa(&self, repo: &str, auth: Option<&str>) -> Option<(String, String, String)> {
         // Elsewhere `ppa:` means nothing and is an error of the parser later.
         let (owner, name) = repo.strip_prefix("ppa:").filter(|_| self.has_ppas())?.split_once('/')?;
@@ -93,7 +93,7 @@ pub fn flag(value: &Value) -> Result<Option<bool>, String> {
 /// Expands a definition, with further arguments, to the fields of its entry in the file, as `pkg.get_repo` shows them.
 ///
 /// # Errors
-/// When the definition is none.
+/// When the definition is invalid.
 pub fn expanded(facts: &Facts, repo: &str, kwargs: &Map) -> Result<Map, String> {
     let mut kwargs = kwargs.clone();
     let auth = kwargs.get_str("ppa_auth").map(str::to_owned);

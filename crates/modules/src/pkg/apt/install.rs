@@ -39,7 +39,7 @@ fn install(
     if refresh {
         refresh_lists(ctx, &kwargs)?;
     }
-    // The answers must be there before the package's scripts ask.
+    // The answers must be set before the package's scripts ask.
     if debconf.truthy() {
         ctx.call("debconf.set_file", vec![debconf])?;
     }
@@ -104,7 +104,7 @@ fn requested(
         Some(Value::List(files)) => {
             let mut asked = Vec::new();
             for file in files {
-                // The name in the state is the user's choice; only the file knows the real one.
+                // The name in the state is the user's choice; only the file contains the real one.
                 let info = ctx.call("lowpkg.bin_pkg_info", vec![file.clone()])?;
                 let text = |name: &str| info.get(name).map(Value::to_string);
                 asked.push(Requested {
@@ -119,7 +119,7 @@ fn requested(
     }
 }
 
-/// The versions that can be had of packages for which a range is asked.
+/// The available versions of packages with a requested range.
 fn available(ctx: &Context, asked: &[Requested], from_files: bool) -> Result<Map> {
     // Only a range needs the list of versions. An exact one is handed to apt as it is.
     let range = |asked: &&Requested| asked.version.as_deref().is_some_and(|version| version.starts_with(['<', '>']));

@@ -93,8 +93,8 @@ fn program_output(ctx: &Context, words: &[&str]) -> Result<String> {
     Ok(cmd::quiet(ctx, words)?.stdout)
 }
 
-/// Runs apt so that it changes something: without questions, and not ended with the minion that it may update. Waits
-/// while another one holds the lock.
+/// Runs apt so that it changes something: without questions, and protected from the end of the minion, which it may
+/// update. Waits while another process holds the lock.
 fn apt(ctx: &Context, args: &[&str]) -> Result<Outcome> {
     let mut words = Vec::new();
     // In a separate scope, because an upgrade may restart the minion, and a dpkg that is killed half way leaves a

@@ -91,7 +91,7 @@ fn candidates(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Names of installed packages, or all of them; an error text when one is not there.
+/// Names of installed packages, or all of them; an error text when one is not installed.
 fn installed_names(ctx: &Context, packages: &VarArgs) -> Result<std::result::Result<Vec<String>, String>> {
     let names: Vec<String> = packages.0.iter().map(Value::to_string).collect();
     let mut words = vec!["dpkg-query", "-f=${db:Status-Status}\t${binary:Package}\n", "-W"];
@@ -166,7 +166,7 @@ fn get_selections(ctx: &Context, pattern: Option<String>, state: Option<String>)
     selections(ctx, pattern.as_deref(), state.as_deref())
 }
 
-/// Returns what dpkg knows of installed packages.
+/// Returns the information of dpkg about installed packages.
 ///
 /// CLI Example:
 ///

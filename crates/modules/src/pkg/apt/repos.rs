@@ -233,8 +233,7 @@ fn changed(root: &Path, repo: &str, entry: &Line, settings: &Map, aptkey: bool) 
         Some(place) => place,
         None => {
             let trusted = settings.get("trusted").map(definition::flag).transpose().map_err(Error::Invocation)?;
-            // Without apt-key there is no common keyring, so the source must say which key it
-            // trusts.
+            // Without apt-key there is no common keyring, so the source must name the key it trusts.
             if !aptkey && entry.signedby.is_empty() && trusted.flatten() != Some(true) {
                 return Err(Error::invocation("missing 'signedby' or 'trusted' option when apt-key is missing"));
             }
@@ -317,7 +316,7 @@ fn set(
             line.disabled = disabled.unwrap_or(line.disabled);
             line.comment = comment.unwrap_or(std::mem::take(&mut line.comment));
             line.dist = text("dist").unwrap_or(std::mem::take(&mut line.dist));
-            // Not kept from before: the definition always says where the key is.
+            // Not kept from before: the definition always contains the place of the key.
             line.signedby = text("signedby").unwrap_or_default();
             if let Some(trusted) = settings.get("trusted") {
                 line.trusted = definition::flag(trusted)?;

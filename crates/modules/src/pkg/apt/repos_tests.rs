@@ -23,7 +23,7 @@ fn harvest(root: &Path) -> Map {
     files.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Does what the case says; the result and, where something was changed, the files.
+/// Runs the case; returns the result and, after a change, the files.
 fn act(root: &Path, case: &Map) -> std::result::Result<(Value, Option<Map>), String> {
     let definition = case.get_str("definition").unwrap();
     let settings = case.get("settings").and_then(Value::as_map).unwrap();
@@ -89,7 +89,7 @@ fn sources_are_read_and_changed_as_salt_does_it() {
         }
     }
     let count = wrong.len();
-    // Enough to see what is wrong without flooding the terminal.
+    // Enough to see the problem without flooding the terminal.
     wrong.truncate(15);
     assert!(count == 0, "{count} of {} differ:\n{}", cases.len(), wrong.join("\n"));
 }

@@ -48,7 +48,7 @@ fn set_selections(
     if !bad.is_empty() {
         return Err(Error::invocation(format!("Invalid state(s): {}", bad.join(", "))));
     }
-    // Not in test mode: this deletes what dpkg knows of all packages.
+    // Not in test mode: this deletes dpkg's data about all packages.
     if clear && !wanted.is_empty() && !ctx.is_test() {
         let said = cmd::quiet(ctx, &["dpkg", "--clear-selections"])?;
         if let Some(why) = failure(&said) {

@@ -37,7 +37,7 @@ pub(super) fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [name, ..] if line.contains("is up to date") => drop(found.insert(name, false)),
-            // The name of the file stands for the repo, such as `core.db`.
+            // The name of the file is that of the repo, such as `core.db`.
             [_, name, ..] if line.contains("downloading") => {
                 found.insert(name.split('.').next().unwrap_or_default(), true);
             }
@@ -148,7 +148,7 @@ fn chosen(ctx: &Context, packages: &Map, refresh: &Value) -> Result<Chosen> {
     Ok(chosen)
 }
 
-/// Runs a command that changes what is installed, and returns what did.
+/// Runs a command that changes packages, and returns the changes.
 fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
     let old = installed_versions(ctx)?;
     let said = common::run(ctx, &common::in_scope(ctx, words), Extra::default())?;

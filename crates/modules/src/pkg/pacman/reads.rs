@@ -83,7 +83,7 @@ fn version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value> {
     Ok(pkg_resource::versions_of(&packages, &names.0, as_list))
 }
 
-/// Returns the newest version of a package that can be had, or nothing when it is installed; for several a map.
+/// Returns the newest version of a package that is available, or an empty text when it is installed; for several a map.
 ///
 /// CLI Example:
 ///
@@ -100,7 +100,7 @@ pub(super) fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> R
     if kwargs.0.get("refresh").is_some_and(is_true) {
         refresh(ctx, None)?;
     }
-    // `--print-format` only shows what would be installed, so what is up to date is left out.
+    // `--print-format` only shows what would be installed, so up-to-date packages are left out.
     let mut words = vec!["pacman", "-Sp", "--needed", "--print-format", "%n %v"];
     words.extend(names.iter().map(String::as_str));
     words.extend(kwargs.0.get_str("root").iter().flat_map(|root| ["-r", root]));
@@ -162,7 +162,7 @@ fn list_upgrades(ctx: &Context, #[default(false)] refresh: bool, root: Option<St
     Ok(found)
 }
 
-/// Returns packages that can be had with their versions; with ``byrepo=True`` by source.
+/// Returns available packages with their versions; with ``byrepo=True`` by source.
 ///
 /// CLI Example:
 ///

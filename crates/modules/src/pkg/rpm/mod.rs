@@ -85,8 +85,7 @@ pub fn normalize_name(name: &str, osarch: &str) -> String {
 }
 
 /// The fields that are requested from rpm, with a mark between them.
-// `_|-` is Salt's separator, which no field contains. The format is shared with `repoquery`, which
-// knows `REPOID`.
+// `_|-` is Salt's separator, which no field contains. The format is shared with `repoquery`, which supports `REPOID`.
 pub const FIELDS: &str = "%{NAME}_|-%{EPOCH}_|-%{VERSION}_|-%{RELEASE}_|-%{ARCH}_|-%{REPOID}_|-%{INSTALLTIME}";
 
 /// A package as rpm describes it.
@@ -224,7 +223,7 @@ impl Listing {
     }
 }
 
-/// Returns what is installed, with all that is known of each version.
+/// Returns the installed packages, with the details of each version.
 pub fn entries(ctx: &Context, wanted: &Listing) -> Result<Map> {
     let mut packages = known(ctx, wanted.root.as_deref(), !wanted.anew, wanted.suse)?;
     // Imported keys are packages to rpm. Only Salt's module for SUSE leaves them out.

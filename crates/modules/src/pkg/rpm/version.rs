@@ -27,7 +27,7 @@ impl<'a> Evr<'a> {
 pub fn compare(a: &str, b: &str, ignore_epoch: bool) -> Ordering {
     let bare = |text| if ignore_epoch { str::split_once(text, ':').map_or(text, |(_, rest)| rest) } else { text };
     let (mut a, mut b) = (Evr::parse(bare(a)), Evr::parse(bare(b)));
-    // A version without a release stands for all releases.
+    // A version without a release means all releases.
     if a.release.is_empty() || b.release.is_empty() {
         (a.release, b.release) = ("", "");
     }

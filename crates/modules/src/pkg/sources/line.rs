@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::{MAIN_FILE, yes_or_no};
 
-// Brackets without `=` may stand in a URI, as in the names of CDs.
+// Brackets without `=` may be part of a URI, as in the names of CDs.
 static OPTIONS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[(.*?=.*?)\]").expect("the pattern is fixed"));
 // The name of a disc has blanks, so it cannot be split at them.
 static DISC: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(.*)(cdrom:.*/)(.*)").expect("the pattern is fixed"));
@@ -16,7 +16,7 @@ static DISC: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(.*)(cdrom:.*/)(.*
 pub struct Line {
     /// The line as it was written.
     pub line: String,
-    /// The file it stands in.
+    /// The file that contains it.
     pub file: String,
     /// True if the line describes no source.
     pub invalid: bool,
@@ -91,15 +91,14 @@ impl Line {
         Ok(line)
     }
 
-    /// Takes marks and remark off and splits the rest; says in `invalid` whether it can be a source.
+    /// Strips marks and comment and splits the rest; sets `invalid` if it cannot be a source.
     fn frame(&mut self, text: &str) -> Vec<String> {
         let mut text = text.trim();
         if text.is_empty() {
             self.invalid = true;
             return Vec::new();
         }
-        // A comment that reads like a source is a source that was turned off. Any other is invalid,
-        // and so stays as it is.
+        // A comment that reads like a source is a disabled source. Any other is invalid, and so stays as it is.
         if let Some(rest) = text.strip_prefix('#') {
             self.disabled = true;
             text = rest;

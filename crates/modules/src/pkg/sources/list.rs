@@ -90,7 +90,7 @@ impl SourcesList {
 
     fn write(&self, file: &str, content: &str) -> std::io::Result<()> {
         let path = self.real(file);
-        // An unchanged file keeps its time and inode, which apt and others look at.
+        // An unchanged file keeps its time and inode, which apt and others check.
         if std::fs::read(&path).is_ok_and(|known| known == content.as_bytes()) {
             return Ok(());
         }

@@ -36,7 +36,7 @@ pub fn yes_or_no(text: &str) -> Result<bool, String> {
 }
 
 impl Source {
-    /// The file it stands in.
+    /// The file that contains it.
     pub fn file(&self) -> &str {
         match self {
             Source::Line(line) => &line.file,

@@ -6,7 +6,7 @@ use super::yes_or_no;
 /// A paragraph of a file of sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stanza {
-    /// The file it stands in.
+    /// The file that contains it.
     pub file: String,
     /// Remarks before the first field.
     pub header: Vec<String>,
@@ -109,7 +109,7 @@ impl Stanza {
         let mut line = Line::parse(&text, None).unwrap_or_default();
         line.disabled = self.disabled();
         line.architectures = self.words("Architectures");
-        // A field that is not there is shown as Salt shows it.
+        // A missing field is shown as Salt shows it.
         line.signedby = self.find("Signed-By").unwrap_or("None").to_owned();
         line.trusted = self.trusted();
         line

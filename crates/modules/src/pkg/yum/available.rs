@@ -45,7 +45,7 @@ pub(super) fn offered(text: &str, osarch: &str) -> Vec<Offered> {
         .collect()
 }
 
-/// Returns the newest version of a package that can be had, or nothing when it is installed; for several a map.
+/// Returns the newest version of a package that is available, or an empty text when it is installed; for several a map.
 ///
 /// CLI Example:
 ///
@@ -87,14 +87,14 @@ fn newest(ctx: &Context, names: &[String], kwargs: &Map) -> Result<Map> {
         // With everything up to date the answer is an error, too: "No matching Packages to list".
         tracing::error!("the newest versions of {} cannot be told: {}", names.join(", "), said.stderr);
     }
-    // A kernel may be there in several versions, and only a version above all of them is new.
+    // A kernel may be installed in several versions, and only a version above all of them is new.
     let is_new = |package: &&Offered| {
         let there = rpm::versions(&installed, &package.name);
         !there.iter().any(|version| rpm::compare(version, &package.version, false).is_ge())
     };
     let mut found = Map::new();
     for name in names {
-        // The caller may ask for `glibc.i686`.
+        // The caller may request `glibc.i686`.
         let arch = name.rsplit('.').next().filter(|arch| rpm::is_arch(arch)).unwrap_or(&osarch);
         let fits = |package: &&Offered| {
             package.name == *name
@@ -141,7 +141,7 @@ fn list_upgrades(ctx: &Context, #[default(true)] refresh: Value, kwargs: KwArgs)
     Ok(found.into_iter().map(|package| (package.name, package.version)).collect())
 }
 
-/// Returns packages that can be had with their versions, the newest first; with ``byrepo=True`` by source.
+/// Returns available packages with their versions, the newest first; with ``byrepo=True`` by source.
 ///
 /// CLI Example:
 ///

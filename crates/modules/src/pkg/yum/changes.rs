@@ -148,7 +148,7 @@ fn removed(ctx: &Context, name: Option<String>, pkgs: Value, splits: bool) -> Re
     };
     let old = rpm::list(ctx, Listing::default())?;
     let mut words = vec!["-y".to_owned(), "remove".into()];
-    // Patterns such as `php*` stand for what is installed.
+    // Patterns such as `php*` match installed packages.
     for (name, version) in common::widened(&old, wanted) {
         let name = name.to_string();
         let Some(there) = old.get_str(&name) else { continue };

@@ -113,7 +113,7 @@ fn one(ctx: &Context, target: &str, locks: Vec<String>, held: bool) -> Result<Ma
         let comment = format!("Package {target} {comment}");
         map! { "name" => target, "changes" => changes, "result" => result, "comment" => comment }
     };
-    // To hold what is held or to let go what is free is not a change.
+    // Holding a held package or unholding a free one is not a change.
     if locks.is_empty() != held {
         let text = if held { "is already set to be held." } else { "is not being held." };
         return Ok(entry(true.into(), Map::new(), text));
@@ -157,7 +157,7 @@ pub(super) fn names(ctx: &Context) -> Result<Vec<String>> {
 
 fn locks(ctx: &Context, pattern: &str, full: bool) -> Result<Vec<String>> {
     let manager = Manager::of(ctx)?;
-    // Dnf5 prints its locks in a form for people, so its file is read.
+    // Dnf5 prints its locks in a human-readable form, so its file is read.
     if manager == Manager::Dnf5 {
         return locks_of_dnf5(ctx, full);
     }
@@ -179,7 +179,7 @@ fn lock_in(line: &str, pattern: &str, full: bool, manager: Manager) -> Option<St
         return Some(found);
     }
     let before = |text: &str, sign: char| text.rsplit_once(sign).map_or(text.to_owned(), |(bare, _)| bare.to_owned());
-    // `name-version-release.arch`: what stands behind the last dot and the last two dashes goes.
+    // `name-version-release.arch`: the parts behind the last dot and the last two dashes are cut off.
     Some(before(&before(&before(&found, '.'), '-'), '-'))
 }
 

@@ -59,7 +59,7 @@ pub(super) fn install(
     let plan = wanted.plan(ctx, targets, &before)?;
     let mut words = options(&kwargs);
     words.extend(skip_verify.then(|| "--nogpgcheck".to_owned()));
-    // Dnf5 knows the option only behind the verb.
+    // Dnf5 accepts the option only behind the verb.
     words.extend((downloadonly && Manager::of(ctx)? != Manager::Dnf5).then(|| "--downloadonly".to_owned()));
     plan.run(ctx, &words, update_holds, &before)
 }
@@ -99,7 +99,7 @@ struct InstallOptions<'a> {
     kwargs: &'a Map,
 }
 
-/// A package by its name in lists, and what is handed to dnf for it.
+/// A package by its name in lists, and its argument for dnf.
 type Pair = (String, String);
 
 /// The packages by the action they need. Each list takes one call.
@@ -143,7 +143,7 @@ impl InstallOptions<'_> {
     }
 
     fn add_packages(&self, ctx: &Context, packages: Map, before: &Before, plan: &mut Plan) -> Result<()> {
-        // Only patterns and comparisons need the list of what is on offer, which is slow.
+        // Only patterns and comparisons need the list of available packages, which is slow.
         let open =
             |version: &Value| version.as_str().is_some_and(|text| text.contains('*') || text.starts_with(['<', '>']));
         let asked: Vec<String> =

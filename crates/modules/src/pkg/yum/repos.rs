@@ -209,7 +209,7 @@ fn check_links(settings: &Map, there: &Map, away: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The file of a source that is not there yet, and what is in it.
+/// The file of a source that does not exist yet, and its content.
 fn made(
     ctx: &Context,
     asked: &str,

@@ -129,7 +129,7 @@ fn removed(ctx: &Context, name: Option<String>, pkgs: Value, root: Option<String
         return Ok(Map::new());
     };
     let names: Vec<String> = wanted.text_keys().map(str::to_owned).collect();
-    // SUSE's temporary fixes (PTF) hold each other, and only a verb of their own removes them.
+    // SUSE's temporary fixes (PTF) hold each other, and only a special verb removes them.
     let fixes = temporary_fixes(ctx, &names, root.as_deref())?;
     let includes = kinds(&names);
     let listing = || Listing { root: root.clone(), ..Listing::default() };

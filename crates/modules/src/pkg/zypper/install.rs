@@ -159,7 +159,7 @@ fn run(ctx: &Context, zypper: &Zypper, words: &[String], targets: &[String]) -> 
     Ok(())
 }
 
-/// The newest version that fits a pattern such as `>1.2*`, with its sign.
+/// Returns the newest version that matches a pattern such as `>1.2*`, with its sign.
 fn chosen_version(ctx: &Context, name: &str, wanted: &str, root: Option<&str>) -> Result<Option<String>> {
     // The wanted version may have a pattern, which zypper does not know.
     let exact: String = wanted.chars().filter(|c| !"<>=+".contains(*c)).collect();

@@ -10,7 +10,7 @@ use super::{below, repos, root_of};
 use crate::lowpkg::rpm as lowpkg;
 use crate::pkg::yum;
 
-/// Returns the products that are installed, or all that can be had.
+/// Returns the products that are installed, or all that are available.
 ///
 /// CLI Example:
 ///
@@ -32,7 +32,7 @@ fn list_products(
 }
 
 pub(super) fn products(ctx: &Context, all: bool, root: Option<&str>) -> Result<Vec<Map>> {
-    // Without the repos the answer comes at once and names what is installed.
+    // Without the repos the answer comes at once and names the installed ones.
     let words: &[&str] = if all { &["products"] } else { &["--disable-repositories", "products", "-i"] };
     let said = Zypper::looking(root).call(ctx, words)?;
     let answer = parsed(&said.stdout)?;
@@ -41,7 +41,7 @@ pub(super) fn products(ctx: &Context, all: bool, root: Option<&str>) -> Result<V
     };
     let mut found: Vec<Map> = list.descendants().filter(|node| node.has_tag_name("product")).map(product).collect();
     for product in &mut found {
-        // Registered OEM products keep their release in a file of their own.
+        // Registered OEM products keep their release in a separate file.
         if let Some(line) = product.get_str("productline") {
             let path = below(ctx, root, &format!("/var/lib/suseRegister/OEM/{line}"));
             let release = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Looking at what is installed.
+//! Queries of installed packages.
 
 use exec::{Context, KwArgs, Result, VarArgs, function};
 use value::{Map, Value, map};
@@ -144,7 +144,7 @@ fn parse_arch(name: String) -> Result<Map> {
     Ok(map! { "name" => bare, "arch" => arch })
 }
 
-/// Returns all that rpm knows of packages, by package.
+/// Returns the information of rpm about packages, by package.
 ///
 /// CLI Example:
 ///

@@ -155,7 +155,7 @@ fn add(ctx: &Context, repo: &str, root: Option<&str>, kwargs: &Map) -> Result<()
     }
     for (alias, settings) in &all(ctx, root)? {
         let there = settings.get("baseurl").map(Value::to_string).unwrap_or_default();
-        // Two names for one address would make every package be there twice.
+        // Two names for one address would list every package twice.
         if there == with_path(&url) {
             return Err(Error::execution(format!("Repository '{repo}' already exists as '{alias}'.")));
         }

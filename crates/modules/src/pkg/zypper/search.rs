@@ -92,7 +92,7 @@ fn parse_info(text: &str) -> Map {
     found
 }
 
-/// Returns the newest version of a package that can be had, or nothing when it is installed; for several a map.
+/// Returns the newest version of a package that is available, or an empty text when it is installed; for several a map.
 ///
 /// CLI Example:
 ///
@@ -111,7 +111,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
     for name in &asked {
         let part = |key: &str| infos.get(name).and_then(|info| info.get(key)).cloned();
         let status = part("status").map(|status| status.to_string().to_lowercase()).unwrap_or_default();
-        // Only then is there something newer than what is installed.
+        // Only then is there something newer than the installed version.
         let new = status.contains("not installed") || status.contains("out-of-date");
         found.insert(name.as_str(), if new { part("version").unwrap_or_default() } else { "".into() });
     }
@@ -139,7 +139,7 @@ fn newest_first(versions: impl IntoIterator<Item = String>) -> Value {
     versions.into_iter().map(|version| version.0).collect()
 }
 
-/// Returns packages that can be had with their versions, the newest first; with ``byrepo=True`` by source.
+/// Returns available packages with their versions, the newest first; with ``byrepo=True`` by source.
 ///
 /// CLI Example:
 ///
@@ -177,7 +177,7 @@ fn list_repo_pkgs(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     Ok(all.into_iter().map(|(name, versions)| (name, newest_first(versions))).collect())
 }
 
-/// Arguments of `search` and the options they stand for.
+/// Arguments of `search` and their options.
 const OPTIONS: [(&str, &str); 12] = [
     ("provides", "--provides"),
     ("recommends", "--recommends"),
