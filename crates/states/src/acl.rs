@@ -108,7 +108,7 @@ struct Lists {
     file: Value,
 }
 
-/// Reads the lists, or says why there are none.
+/// Reads the lists, or returns why there are none.
 fn lists(ctx: &Context, name: &str, kwargs: Map) -> Result<std::result::Result<Lists, String>> {
     if !Path::new(name).exists() {
         return Ok(Err(format!("{name} does not exist")));

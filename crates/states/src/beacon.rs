@@ -82,7 +82,7 @@ fn present(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: Kw
     saved(ctx, &name, save.truthy(), vec![comment], ret)
 }
 
-/// Does something to a beacon that is there; says these words when it is done, or when it is not there.
+/// Changes an existing beacon; reports one of these texts when it is done, or when there is no such beacon.
 fn change_if_present(ctx: &Context, fun: &str, name: &Value, kwargs: Map, words: (String, String)) -> Result<Ret> {
     let ret = Ret::new(name.clone()).ok("");
     let (done, missing) = words;

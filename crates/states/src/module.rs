@@ -135,7 +135,7 @@ fn call_one(ctx: &Context, name: &str, arguments: Value) -> Result<Value> {
     ctx.call_permitted(name, call)
 }
 
-/// The items Python's `*` makes of a value.
+/// The items that Python's `*` yields for a value.
 fn listed(arguments: Value) -> Vec<Value> {
     match arguments {
         Value::List(items) => items,

@@ -171,8 +171,7 @@ fn set(ctx: &Context, mut wish: Wish) -> Result<Ret> {
         Some("no change") => ret.ok(format!("{key}is already present for user {user}")),
         Some("new") => ret.ok(format!("{key}for user {user} was added")).changed(map! { wish.name.as_str() => "New" }),
         Some("no key") => ret.fail(format!("Failed to add the ssh key. Source file {} is missing", wish.source)),
-        // The execution function knows more than its answer says, and leaves it in the run's
-        // memory.
+        // The execution function has more details than its answer, and leaves them in the run's memory.
         Some("fail") => {
             let text = "Failed to add the ssh key. Is the home directory available, and/or does the key file exist?";
             ret.fail(noted(ctx).unwrap_or_else(|| text.to_owned()))

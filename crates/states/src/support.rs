@@ -30,7 +30,7 @@ pub fn salt(ctx: &Context, fun: &str, kwargs: Map) -> Result<Value> {
     call(ctx, fun, Vec::new(), kwargs)
 }
 
-/// The same for a function that says yes or no.
+/// The same for a function that returns a boolean.
 ///
 /// # Errors
 /// Those of the function, and that there is none of the name.
@@ -116,7 +116,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     value::python::equal(a, b)
 }
 
-/// Says why a module does not work: none of its programs is there.
+/// Returns why a module does not work: none of its programs exists.
 ///
 /// # Errors
 /// The reason, as Salt words it.

@@ -168,7 +168,7 @@ fn watched_changes(call: &StateCall) -> Vec<String> {
     lows.filter(changed).map(|low| format!("{}: {}", part(low, "state"), part(low, "__id__"))).collect()
 }
 
-/// The types `check_pillar` knows: the argument, what Python calls it, and what is of it.
+/// The types that `check_pillar` supports: the argument, Python's name, and the check.
 type Check = (Option<&'static str>, fn(&Value) -> bool);
 
 const CHECKS: [Check; 6] = [

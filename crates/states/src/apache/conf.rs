@@ -1,4 +1,4 @@
-//! `apache_conf`: configurations of Apache that are turned on.
+//! `apache_conf`: enabled configurations of Apache.
 
 use exec::{Context, Module, Result, function};
 

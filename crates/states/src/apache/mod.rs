@@ -1,5 +1,5 @@
-//! States of the web server Apache: `apache` (its configuration) here, `apache_conf`, `apache_module` and `apache_site` in files
-//! of their own.
+//! States of the web server Apache: `apache` (its configuration) here, `apache_conf`, `apache_module` and `apache_site`
+//! in separate files.
 
 pub mod conf;
 pub mod module;

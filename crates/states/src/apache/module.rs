@@ -1,4 +1,4 @@
-//! `apache_module`: modules of Apache that are turned on.
+//! `apache_module`: enabled modules of Apache.
 
 use exec::{Context, Module, Result, function};
 

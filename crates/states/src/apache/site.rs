@@ -1,4 +1,4 @@
-//! `apache_site`: sites of Apache that are turned on.
+//! `apache_site`: enabled sites of Apache.
 
 use exec::{Context, Module, Result, function};
 

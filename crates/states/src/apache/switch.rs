@@ -6,7 +6,7 @@ use value::{Map, Value, map};
 use crate::support::call;
 use crate::{Ret, args};
 
-/// A kind of things that can be turned on and off.
+/// A kind of things that can be enabled and disabled.
 pub(super) struct Switch {
     /// Its name in comments.
     pub kind: &'static str,

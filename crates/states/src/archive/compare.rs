@@ -23,7 +23,7 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Says why, behind a comment.
+    /// Returns the reason, behind a comment.
     pub fn reason(&self) -> &'static str {
         match (self.by_hash, self.missing) {
             (true, _) => ", due to source_hash update",
@@ -68,7 +68,7 @@ impl Plan<'_> {
         {
             return Ok(Err(ret));
         }
-        // The hash is compared last, and only if nothing else asks for unpacking.
+        // The hash is compared last, and only if nothing else requires unpacking.
         if !found.needed
             && self.given.source_hash_update
             && let Some(old) = &self.old_sum
@@ -121,7 +121,7 @@ impl Plan<'_> {
         (!errors.is_empty()).then(|| self.fail(listed(begin, &errors)))
     }
 
-    /// Removes what `clean` and `clean_parent` ask for, checks the hash, and says in a test what would be done.
+    /// Removes files for `clean` and `clean_parent`, checks the hash, and reports in a test what would be done.
     pub(super) fn prepare(&mut self, found: &Difference) -> Result<Option<crate::Ret>> {
         // A downloaded archive was checked while it was fetched.
         if self.local && self.given.source_hash.truthy() && !self.given.skip_verify {
@@ -157,7 +157,7 @@ impl Plan<'_> {
             }
         }
         if self.given.clean {
-            // Only what the archive itself brings is removed. Other files in the directory stay.
+            // Only files of the archive itself are removed. Other files in the directory stay.
             let top = [self.paths("top_level_dirs"), self.paths("top_level_files")].concat();
             let full: Vec<String> = top.iter().map(|path| format!("{}{path}", self.dir)).collect();
             let (removed, errors) = remove_all(&full);
@@ -187,8 +187,8 @@ fn remove_all(paths: &[String]) -> (Vec<String>, Vec<String>) {
     for full in paths {
         let path = Path::new(full.trim_end_matches('/'));
         let gone = match path.symlink_metadata() {
-            // The data of the link itself: a link to a directory must not lead to deleting what is
-            // behind it.
+            // The data of the link itself: a link to a directory must not lead to deleting the content of that
+            // directory.
             Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
             Ok(_) => std::fs::remove_file(path),
             Err(error) => Err(error),

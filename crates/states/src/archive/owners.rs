@@ -42,7 +42,7 @@ impl Owned {
 }
 
 impl Plan<'_> {
-    /// Gives what is at the top of the archive, or one path, to the wanted user and group.
+    /// Changes the owner of the top-level entries of the archive, or of one path, to the wanted user and group.
     pub(super) fn hand_over(&mut self) -> Result<Owned> {
         let mut owned = Owned::default();
         if self.uid.is_none() && self.gid.is_none() {
@@ -51,7 +51,7 @@ impl Plan<'_> {
         let (dirs, files) = match &self.given.enforce_ownership_on {
             Some(path) if Path::new(&path.to_string()).is_dir() => (vec![path.to_string()], Vec::new()),
             Some(path) => (Vec::new(), vec![path.to_string()]),
-            // Only the top is handed over; `file.directory` takes care of what is below.
+            // Only the top-level entries change; `file.directory` handles their contents.
             None => {
                 let files = [self.paths("top_level_files"), self.paths("top_level_links")].concat();
                 (self.paths("top_level_dirs"), files)

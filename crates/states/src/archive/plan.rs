@@ -204,7 +204,7 @@ impl<'a> Plan<'a> {
         Ok(path.as_str().filter(|path| !path.is_empty()).map(str::to_owned))
     }
 
-    /// Lists the archive and judges what is in it.
+    /// Lists the archive and checks its content.
     fn look_inside(&mut self) -> Result<Option<Ret>> {
         // Read before it is overwritten, for the comparison later.
         self.old_sum = sums::read(self.ctx, &self.cached, None);
@@ -257,7 +257,7 @@ impl<'a> Plan<'a> {
     fn strip_components(&self) -> Option<i64> {
         let options = self.given.options.as_deref().filter(|_| self.format == "tar")?;
         let pattern =
-            // tar also accepts the short form `--strip`, and the shell's quotes may still be there.
+            // tar also accepts the short form `--strip`, and the shell's quotes may still be present.
             Regex::new(r#"--strip(?:-components)?(?:\s+|=)["']?(\d+)["']?"#).expect("the pattern is constant");
         pattern.captures(options)?[1].parse().ok()
     }
@@ -385,7 +385,7 @@ fn find_source(ctx: &Context, given: &ExtractArgs) -> Result<std::result::Result
 fn format_of(given: &ExtractArgs, source: &str) -> std::result::Result<String, String> {
     let formats = FORMATS.join(", ");
     let Some(format) = given.archive_format.as_ref().filter(|format| format.truthy()) else {
-        // The extension of an address stands before its query.
+        // The extension of an address precedes its query.
         let plain = source.split(['?', '#']).next().unwrap_or_default();
         return modules::archive::guess_format(plain).map(str::to_owned).ok_or_else(|| {
             format!(

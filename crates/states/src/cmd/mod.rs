@@ -237,7 +237,7 @@ fn script(
         Err(error) => return Err(error),
     };
     let comment = match changes.get("cache_error").is_some_and(Value::truthy) {
-        // The script was not found on the file server. The return code says failure already.
+        // The script was not found on the file server. The return code reports failure already.
         true => format!("Unable to cache script {source} from saltenv '{saltenv}'"),
         false => format!("Command '{name}' run"),
     };

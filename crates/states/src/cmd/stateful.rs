@@ -24,7 +24,7 @@ impl Stateful {
         Ok(Stateful { on: true, test_name: first.get("test_name").filter(|name| name.truthy()).cloned() })
     }
 
-    /// Returns what is to run: in test mode that may be another command.
+    /// Returns the command to run: in test mode that may be another one.
     pub fn command(&self, ctx: &Context, name: Value) -> Value {
         match &self.test_name {
             Some(other) if ctx.is_test() => other.clone(),
@@ -45,7 +45,7 @@ struct StateLine {
     before: Option<usize>,
 }
 
-/// Makes of a state whose changes are a command's output what that output says.
+/// Sets the result of the state from the output of a command.
 ///
 /// # Errors
 /// When `changed` is neither yes nor no.
@@ -70,7 +70,7 @@ pub(super) fn reinterpreted(mut ret: Ret) -> Result<Ret> {
         }
     };
     let StateLine { mut data, is_json, before } = said;
-    // A command that says nothing about `changed` has changed nothing, whatever it printed.
+    // A command whose output lacks `changed` has changed nothing, whatever it printed.
     let changed = is_true(data.get("changed").unwrap_or(&"no".into()))?;
     if let Some(comment) = data.remove("comment") {
         ret.comment = comment;

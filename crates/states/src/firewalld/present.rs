@@ -99,7 +99,7 @@ fn call_args(kind: &Kind, zone: &str, member: &Value) -> Vec<Value> {
     }
 }
 
-/// Adds what is missing from a zone, takes away what is too much, and notes what changed.
+/// Adds missing members to a zone, removes superfluous ones, and records the changes.
 fn put_right(ctx: &Context, kind: &Kind, zone: &str, mut list: List, ret: &mut Ret) -> Result<()> {
     if !list.matters() {
         return Ok(());

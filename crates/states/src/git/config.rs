@@ -135,7 +135,7 @@ fn unset_each(ctx: &Context, place: &Place, name: &str, value: Option<&str>, fou
     Ok((!errors.is_empty()).then(|| format!("{begin}: {}", errors.join(", "))))
 }
 
-/// The values that are not there any more.
+/// The values that were removed.
 fn gone(before: &Map, after: &Map) -> Map {
     let mut changes = Map::new();
     for (key, values) in before.iter() {
@@ -176,7 +176,7 @@ fn config_set(
         (None, Some(values)) => {
             let values: Value = match values {
                 Value::List(items) => items.iter().map(Value::to_string).collect(),
-                // A text with commas stands for several values.
+                // A text with commas means several values.
                 other => other.to_string().split(',').collect(),
             };
             let words = values.to_string();
@@ -211,7 +211,7 @@ fn config_set(
     if before != after {
         ret.changes.insert(name.as_str(), map! { "old" => before, "new" => after.clone() });
     }
-    // git answers with what is set now, which can differ if another file sets the option as well.
+    // git answers with the current value, which can differ if another file sets the option as well.
     if after != wanted {
         return Ok(ret.fail(format!("Failed to set {small}'{name}' to {words}")));
     }

@@ -110,7 +110,7 @@ impl Detached<'_> {
             Ok(found) => found,
             Err(ret) => return Ok(ret),
         };
-        // A hash that is here already needs no fetch. A branch or a tag may have moved.
+        // A local hash needs no fetch. A branch or a tag may have moved.
         if !known
             && self.fetch_remote
             && let Some(ret) = self.fetch()?

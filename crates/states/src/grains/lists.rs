@@ -35,7 +35,7 @@ fn contains(list: &[Value], value: &Value) -> bool {
 enum Missing {
     /// None at all.
     Nothing,
-    /// These, and these are there already.
+    /// These values, of which these exist already.
     Some(Value, Vec<Value>),
 }
 

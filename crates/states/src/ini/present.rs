@@ -85,7 +85,7 @@ impl Work<'_> {
         self.would_change = true;
     }
 
-    /// Says which options are as they should be.
+    /// Reports which options are as wanted.
     fn compare(&mut self, wanted: &Map, before: &Map, within: &str) {
         for (option, value) in wanted.iter() {
             let same = before.get_value(option).is_some_and(|old| old.to_string() == value.to_string());

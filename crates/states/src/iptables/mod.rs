@@ -26,7 +26,7 @@ pub static MODULE: Module = Module::new(
 )
 .only_if(|_| needs(&["iptables"], "iptables module could not be loaded"));
 
-/// An argument without which the state makes no sense, named as Python names a key that is not there.
+/// An argument without which the state makes no sense, named as Python names a missing key.
 fn required(args: &Map, name: &str) -> Result<Value> {
     args.get(name).cloned().ok_or_else(|| Error::Other(format!("'{name}'")))
 }

@@ -65,7 +65,7 @@ fn fstab_present(
         "name" => place, "device" => device, "fstype" => fs_vfstype, "opts" => fs_mntops, "dump" => fs_freq,
         "pass_num" => fs_passno, "config" => config.as_str(),
     };
-    // The execution function then only says what it would do.
+    // The execution function then only returns what it would do.
     if ctx.is_test() {
         entry.insert("test", true);
     }

@@ -28,7 +28,7 @@ struct Wish {
     copy_options: bool,
 }
 
-/// The device as the kernel knows it, and other names that mean it.
+/// The device as the kernel names it, and other names for it.
 #[derive(Default)]
 struct Device {
     real: String,
@@ -112,8 +112,7 @@ impl Wish {
             // /proc/mounts shows logical volumes by their device mapper name.
             found.real = mapped;
         }
-        // `sshfs#user@host:` in fstab: the part in front is the program, the rest is what is listed
-        // as the device.
+        // `sshfs#user@host:` in fstab: the part in front is the program, the rest is the listed device.
         let fuse = Regex::new(r"^\w+#(.+)").expect("the pattern is constant");
         if let Some(parts) = fuse.captures(&self.device) {
             found.real = parts[1].to_owned();
@@ -193,7 +192,7 @@ enum Step {
     End,
 }
 
-/// Looks at what is mounted at the place and puts it right.
+/// Checks the current mount and corrects it.
 fn mounted_already(
     ctx: &Context,
     wish: &mut Wish,
@@ -270,7 +269,7 @@ fn other_device(
 ) -> Result<Step> {
     for pattern in &wish.regexes {
         let pattern = targeting::PyRegex::new(pattern).map_err(|error| Error::execution(error.to_string()))?;
-        // The user says that such devices may change their name, as network mounts do.
+        // The user declares that such devices may change their name, as network mounts do.
         if let Some(name) = device.names.iter().find(|name| pattern.is_match(name)) {
             let text = format!("An umount will not be forced because device matched device_name_regex: {name}");
             *ret = ret.clone().ok(text);
@@ -301,7 +300,7 @@ fn other_device(
     Ok(Step::On)
 }
 
-/// Mounts what is not mounted.
+/// Mounts the device if it is not mounted.
 fn mount_now(ctx: &Context, wish: &Wish, ret: &mut Ret, remember: &mut bool) -> Result<Step> {
     let (name, there) = (&wish.name, Path::new(&wish.name).exists());
     let make = wish.mkmnt.truthy();
@@ -429,7 +428,7 @@ fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut Ret, r
     Ok(())
 }
 
-/// Puts right what is mounted, and the table.
+/// Corrects the mount and the table.
 fn apply(ctx: &Context, mut wish: Wish, line: Option<Line>, mount: bool, mut ret: Ret) -> Result<Ret> {
     let (mut active, mut remember) = (active(ctx)?, false);
     let device = match wish.device(ctx, &mut active)? {

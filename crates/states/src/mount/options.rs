@@ -124,10 +124,10 @@ impl OptionArgs {
         }
     }
 
-    /// Compares the options with those of what is mounted.
+    /// Compares the options with those of the current mount.
     ///
     /// # Errors
-    /// Those of the functions that know users and groups.
+    /// Those of the functions that look users and groups up.
     pub fn differing(&self, ctx: &Context, fstype: &str, wanted: &[String], active: &Map) -> Result<Differing> {
         let own = |name: &str| active.get(name).map(list).unwrap_or_default();
         let (shown, mut of_device) = (own("opts"), own("superopts"));
@@ -153,7 +153,7 @@ impl OptionArgs {
                 option = key(&option);
             }
             option = numbered(ctx, option)?;
-            // As in Salt, a size that is in force stands for every option.
+            // As in Salt, an active size counts for every option.
             if let Some(place) = of_device.iter().position(|shown| kilobytes(shown).is_some()) {
                 option = kilobytes(&of_device.remove(place)).unwrap_or_default();
                 of_device.push(option.clone());

@@ -51,7 +51,7 @@ fn difference(old: &Value, new: &Value) -> String {
 struct Wording<'a> {
     /// The subject of sentences, such as `Interface eth0`.
     what: String,
-    /// The verb that fits.
+    /// The matching verb.
     verb: &'a str,
     /// The key of the change.
     key: &'a str,

@@ -26,7 +26,7 @@ pub static MODULE: Module = Module::new(
 )
 .only_if(|_| needs(&["nft"], "nftables module could not be loaded"));
 
-/// An argument without which the state makes no sense, named as Python names a key that is not there.
+/// An argument without which the state makes no sense, named as Python names a missing key.
 fn required(args: &Map, name: &str) -> Result<Value> {
     args.get(name).cloned().ok_or_else(|| Error::Other(format!("'{name}'")))
 }
@@ -155,7 +155,7 @@ fn set_policy(
     let (chain, policy) = (required(&given, "chain")?, required(&given, "policy")?);
     let (table, family) = (table.as_str(), family.as_str());
     let now = call(ctx, "nftables.get_policy", args![table, chain.clone(), family], Map::new())?;
-    // nft knows only lower case, while states often write DROP as for iptables.
+    // nft accepts only lower case, while states often write DROP as for iptables.
     let low = policy.to_string().to_lowercase();
     if now.as_str().unwrap_or_default().to_lowercase() == low {
         return Ok(ret.ok(format!(

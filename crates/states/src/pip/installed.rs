@@ -132,7 +132,7 @@ impl Task {
     }
 
     fn run(self, ctx: &Context, ret: Ret) -> Result<Ret> {
-        // Asked first: it fails if there is no pip, before anything is done.
+        // Checked first: it fails if there is no pip, before anything is done.
         let version = match call(ctx, "pip.version", args![self.option("bin_env").clone()], Map::new()) {
             Ok(version) => version.to_string(),
             Err(error @ (Error::Execution(_) | Error::Detailed { .. } | Error::CommandNotFound(_))) => {

@@ -1,4 +1,4 @@
-//! `pip`: Python packages are there, are the newest, are gone.
+//! `pip`: Python packages that are installed, up to date or removed.
 
 mod installed;
 mod removed;

@@ -86,7 +86,7 @@ impl Look {
         if !self.upgrade {
             return Ok(fulfils(&version, &wanted.conditions).then_some(there));
         }
-        // Nothing on offer fits the conditions, so what is installed must do.
+        // No available version fulfils the conditions, so the installed one must do.
         let Some(newest) = self.newest(ctx, wanted)? else {
             let text = "was already installed and\nthe available upgrade doesn't fulfills the version requirements";
             return Ok(Some(format!("Python package {} {text}", wanted.prefix)));
@@ -94,7 +94,7 @@ impl Look {
         Ok((pep440::compare(&version, &newest) == Some(Ordering::Equal)).then_some(there))
     }
 
-    /// The newest version that can be had and fulfils the conditions.
+    /// Returns the newest available version that fulfils the conditions.
     fn newest(&self, ctx: &Context, wanted: &RequestedPackage) -> Result<Option<String>> {
         let named = |kind: &str| wanted.conditions.iter().any(|(_, version)| version.contains(kind));
         let early = map! {

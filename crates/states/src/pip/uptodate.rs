@@ -32,7 +32,7 @@ fn uptodate(
     let updated = updated.into_map().unwrap_or_default();
     if updated.get("result") == Some(&Value::Bool(false)) {
         let mut whole = Value::from(ret.fail("Failed to update.")).into_map().unwrap_or_default();
-        // Salt lays the function's answer over the result, keys and all.
+        // Salt merges the function's answer over the result, with all its keys.
         whole.update(updated);
         return Ok(Ret::from_value(whole.into()));
     }

@@ -213,7 +213,7 @@ fn unheld(
     for package in locks.packages() {
         let kept = if locks.with_versions { locks.version(&package) } else { None };
         let asked = wanted.get(&package);
-        // A version in the state releases only a lock of that version. A lock without one fits any.
+        // A version in the state releases only a lock of that version. A lock without one matches any.
         let fits =
             asked.is_some_and(|asked| kept.as_ref().is_none_or(|kept| kept.is_empty() || asked.as_str() == Some(kept)));
         if !all && !fits {

@@ -124,7 +124,7 @@ fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
 }
 
 /// The packages or files to hand to the package manager.
-// Only what is missing is handed on: package managers would otherwise upgrade the rest, too.
+// Only missing packages are passed on: package managers would otherwise upgrade the rest, too.
 fn handed_on(wish: &Wish, plan: &Plan) -> (Value, Value) {
     if wish.pkgs.truthy() {
         let all = plan.targets.iter().chain(&plan.reinstall);
@@ -205,7 +205,7 @@ fn install(ctx: &Context, wish: &Wish, mut plan: Plan, more: Map, kwargs: &Map) 
     Ok(with_warnings(ret, &plan.warnings))
 }
 
-/// Looks whether the packages are there now.
+/// Checks whether the packages are installed now.
 // The answer of the package manager is not trusted: some exit with 0 and install nothing.
 fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &mut Report) -> Result<()> {
     let untouched = |name: &str| !plan.targets.contains_key(name) && !plan.reinstall.contains_key(name);
@@ -225,7 +225,7 @@ fn check(ctx: &Context, wish: &Wish, plan: &Plan, kwargs: &Map, report: &mut Rep
     report.same = good.iter().filter(|name| untouched(name)).cloned().collect();
     report.modified = good.into_iter().filter(|name| plan.targets.contains_key(name)).collect();
     report.bad = bad.into_iter().filter(|name| plan.targets.contains_key(name)).collect();
-    // Windows installers that run as a scheduled task are still at work. Salt counts them as done.
+    // Windows installers that run as a scheduled task are still active. Salt counts them as done.
     let started = |name: &String| {
         let status = report.changes.get(name).and_then(|change| change.get("install status"));
         status.and_then(Value::as_str) == Some("task started")

@@ -7,7 +7,7 @@ use super::{empty_list, failed, refresh_wanted, resolved, targets};
 use crate::Ret;
 use crate::support::{call, caught, join, over, saltenv};
 
-/// Makes sure that packages are the newest ones that can be had.
+/// Makes sure that packages are the newest available ones.
 #[function]
 fn latest(
     ctx: &Context,
@@ -19,7 +19,7 @@ fn latest(
     #[default(true)] watch_flags: bool,
     kwargs: KwArgs,
 ) -> Result<Ret> {
-    // Only Gentoo's emerge knows flags; Salt accepts the argument everywhere.
+    // Only Gentoo's emerge has flags; Salt accepts the argument everywhere.
     let _ = watch_flags;
     let refresh = refresh_wanted(ctx, &refresh);
     let mut kwargs = kwargs.given();
@@ -76,7 +76,7 @@ fn latest(
     task.apply(ctx, over(map! { "fromrepo" => fromrepo, "skip_verify" => skip_verify }, &kwargs))
 }
 
-/// A single answer stands for the first name.
+/// A single answer is that for the first name.
 fn by_name(answer: Value, names: &[Value]) -> Map {
     match answer {
         Value::Map(map) => map,

@@ -19,7 +19,7 @@ fn mod_init(ctx: &Context, low: Map) -> Result<Value> {
     if has(ctx, "pkg.ex_mod_init") {
         done = call(ctx, "pkg.ex_mod_init", vec![low.clone().into()], Map::new())?;
     }
-    // Only these two need fresh lists. Removing works with what is installed.
+    // Only these two need fresh lists. Removing works with the installed packages.
     if !["installed", "latest"].contains(&low.get_str("fun").unwrap_or_default()) {
         return Ok(Value::Bool(false));
     }

@@ -7,7 +7,7 @@ use super::name_and_version;
 use super::report::Report;
 use super::targets::{Plan, Wish};
 
-/// Says of each package that was installed again whether it helped.
+/// Reports for each reinstalled package whether it helped.
 pub fn tell(
     ctx: &Context,
     wish: &Wish,
@@ -26,7 +26,7 @@ pub fn tell(
             let wrong = wish.verify.check(ctx, name, kwargs)?;
             let fine = !wrong.truthy();
             if !fine {
-                // The report shows what is wrong now, and no longer what was wrong before.
+                // The report shows current problems, and no longer the earlier ones.
                 plan.altered.insert(name, wrong);
             }
             fine

@@ -95,8 +95,7 @@ impl Task {
             Err(_) if purge => Vec::new(),
             Err(ret) => return Ok(ret),
         };
-        // `removed: True` lists packages of which only the configuration is left; only dpkg knows
-        // that state.
+        // `removed: True` lists packages of which only the configuration is left; only dpkg has that state.
         let leftovers = || map! { "versions_as_list" => true, "removed" => true };
         if purge {
             let old = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs))?;
@@ -121,7 +120,7 @@ impl Task {
         let changes = call(ctx, &fun, args![self.name.as_str()], over(own, kwargs))?;
         let changes = changes.into_map().unwrap_or_default();
         let mut left = self.left(ctx, &asked, kwargs)?;
-        // Checked twice: a package can be removed and its configuration still be there.
+        // Checked twice: a package can be removed while its configuration still exists.
         if purge {
             let new = listed(ctx, "pkg.list_pkgs", over(leftovers(), kwargs))?;
             left.extend(asked.text_keys().filter(|name| new.contains_key(name)).map(str::to_owned));

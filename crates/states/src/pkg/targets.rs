@@ -57,7 +57,7 @@ impl Verify {
         Verify { on, ignore_types: setting("ignore_types"), options: setting("verify_options") }
     }
 
-    /// Returns what is wrong with the files of a package.
+    /// Returns the problems with the files of a package.
     pub fn check(&self, ctx: &Context, package: &str, kwargs: &Map) -> Result<Value> {
         let own = map! { "ignore_types" => self.ignore_types.clone(), "verify_options" => self.options.clone() };
         call(ctx, "pkg.verify", args![package], over(kwargs.clone(), &own))
@@ -83,7 +83,7 @@ pub struct Plan {
     pub refreshed: bool,
 }
 
-/// A plan, or the final result if there is nothing to do or something is wrong.
+/// A plan, or the final result if there is nothing to do or after an error.
 pub type Found<T> = std::result::Result<T, Ret>;
 
 fn invalid(name: &str, what: &str) -> Ret {
@@ -254,7 +254,7 @@ fn take_latest(ctx: &Context, wish: &Wish, plan: &mut Plan, current: &Map) -> Re
     };
     plan.refreshed = wish.refresh;
     for (name, version) in found {
-        // No newer version to be had, so the installed one is the latest.
+        // No newer version is available, so the installed one is the latest.
         let there = || versions_in(current, &name.to_string()).pop().map_or(Value::Null, Value::from);
         let version = if version.truthy() { version } else { there() };
         plan.desired.insert(name, version);
@@ -326,7 +326,7 @@ fn sort_out(ctx: &Context, wish: &Wish, plan: &mut Plan, known: &InstalledState)
     Ok(Ok(std::mem::take(plan)))
 }
 
-/// Looks at a package that is there in some version.
+/// Checks a package that is installed in some version.
 fn look(
     ctx: &Context,
     wish: &Wish,
@@ -335,7 +335,7 @@ fn look(
     there: &[String],
     compared: &mut bool,
 ) -> Result<Look> {
-    // A forced reinstallation does not look at versions at all.
+    // A forced reinstallation ignores versions.
     if wish.reinstall {
         return Ok(Look::Again(None));
     }
@@ -560,7 +560,7 @@ pub fn download(ctx: &Context, others: &Others<'_>) -> Result<Found<Map>> {
 
 /// Returns the versions of each package before and after an installation that is only pretended.
 pub fn installable(ctx: &Context, targets: &Map, current: &Map) -> Result<Map> {
-    // Salt asks for the newest version even when there is nothing to ask for.
+    // Salt queries the newest version even when there is nothing to query.
     let newest: Vec<String> =
         targets.iter().filter(|(_, version)| !version.truthy()).map(|(name, _)| name.to_string()).collect();
     let names = newest.iter().map(Value::from).collect();

@@ -9,12 +9,12 @@ use value::{Value, map};
 use crate::args;
 use crate::support::{call, has};
 
-// The longer operators come first, or `>` would win over `>=`. Those that no package manager knows
-// are rejected later, with a message.
+// The longer operators come first, or `>` would match before `>=`. Unknown operators are rejected later, with a
+// message.
 static COMPARISON: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(<=>|!=|>=|<=|>>|<<|<>|>|<|=)?\s?([^<>=]+)$").expect("the pattern is fixed"));
 
-/// A version and how the one that is there is compared with it.
+/// A version, and the comparison with the installed one.
 pub type Condition = (String, String);
 
 /// Splits `>=1.2,<2` into comparisons and versions.

@@ -69,7 +69,7 @@ fn taken(kwargs: &mut Map, name: &str) -> Option<Value> {
     kwargs.remove(name).filter(|value| !value.is_null())
 }
 
-/// Completes what is handed to the package manager and returns the name of the source for it.
+/// Completes the arguments for the package manager and returns the name of the source for it.
 fn settings(ctx: &Context, name: &str, (ppa, copr): (&Value, &Value), on: bool, kwargs: &mut Map) -> String {
     kwargs.insert("name", name);
     match grain(ctx, "os_family") {
@@ -127,7 +127,7 @@ impl Task {
         // With `clean_file` a right entry is not enough: other lines in the file must go.
         let stale = clean && has_others(&file, name);
         if !pre.is_empty() && !stale {
-            // Where the entry stands does not matter, only what it says.
+            // The place of the entry does not matter, only its content.
             pre.remove("file");
             wanted.remove("file");
             if !differs(ctx, &wanted, &pre, &kwargs) {

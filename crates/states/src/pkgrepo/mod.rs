@@ -1,4 +1,4 @@
-//! `pkgrepo`: sources of packages are there or not.
+//! `pkgrepo`: sources of packages that exist or not.
 
 mod absent;
 mod managed;

@@ -27,9 +27,9 @@ fn difference(old: &Map, new: &Map) -> Map {
     found
 }
 
-/// Makes sure that there is an upstream. ``uri`` is its address, one or several; of messages ``prefetch_count`` may be on their
-/// way, and ``ack_mode`` (on-confirm, on-publish, no-ack) says when they are acknowledged. ``reconnect_delay`` is in seconds,
-/// ``expires`` and ``message_ttl`` are in milliseconds.
+/// Makes sure that there is an upstream. ``uri`` is its address, one or several; ``prefetch_count`` limits the messages
+/// on their way, and ``ack_mode`` (on-confirm, on-publish, no-ack) determines when they are acknowledged.
+/// ``reconnect_delay`` is in seconds, ``expires`` and ``message_ttl`` are in milliseconds.
 #[function]
 fn present(
     ctx: &Context,
@@ -81,7 +81,7 @@ fn present(
 fn parameters(uri: &Value, wishes: &Map) -> Map {
     let mut found = map! { "uri" => uri.clone() };
     found.extend(wishes.iter().map(|(name, wish)| (Value::from(name.to_string().replace('_', "-")), wish.clone())));
-    // The broker leaves out what is not set. `False` is a setting.
+    // The broker leaves out unset values. `False` is a setting.
     found.retain(|_, wish| matches!(wish, Value::Bool(_)) || wish.truthy());
     found
 }

@@ -66,7 +66,7 @@ impl Wish<'_> {
         call(ctx, fun, args, map! { "runas" => self.runas.clone() })
     }
 
-    /// Does what is to be done, in a test nothing. What has changed stands in `ret` also when something fails.
+    /// Makes the changes, in a test none. `ret` holds the changes also when something fails.
     fn carry_out(&self, ctx: &Context, ret: &mut Ret) -> Result<()> {
         let name = self.name;
         let exists = self.ask(ctx, "rabbitmq.user_exists", args![name])?.truthy();

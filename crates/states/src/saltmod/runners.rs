@@ -33,7 +33,7 @@ fn state_result(name: Value, kind: &str, out: Value) -> Ret {
     ret
 }
 
-/// Runs a runner with the further arguments.
+/// Runs a runner with the other arguments.
 #[function]
 fn runner(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     if ctx.is_test() {
@@ -47,7 +47,7 @@ fn runner(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     Ok(state_result(name, "Runner", out))
 }
 
-/// Runs a wheel function with the further arguments.
+/// Runs a wheel function with the other arguments.
 #[function]
 fn wheel(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     if ctx.is_test() {

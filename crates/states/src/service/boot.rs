@@ -13,7 +13,7 @@ fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     // `None`: this state ignores whether the service runs, and the text says so.
     let part = enable(ctx, &name, None, true, &kwargs.given())?;
     let ret = part.onto(Ret::new(name.as_str()).ok(""));
-    // In test mode a package that brings the service may not be installed yet.
+    // In test mode a package that installs the service may not be installed yet.
     if ctx.is_test() && ret.comment.as_str() == Some(&not_available(&name)) {
         let text = format!("Service {name} not present; if created in this state run, it would have been enabled");
         return Ok(ret.would(text));
@@ -109,7 +109,7 @@ pub(super) fn disable(ctx: &Context, name: &str, started: Option<bool>, result: 
     if !has(ctx, "service.disable") || !has(ctx, "service.disabled") {
         return Ok(says(Some(result), no_means("Disable", name, started)));
     }
-    // Salt passes no further arguments to `service.disabled`.
+    // Salt passes no other arguments to `service.disabled`.
     let before = call(ctx, "service.disabled", args![name], Map::new())?;
     let state = beside(started);
     if before.truthy() {
@@ -137,7 +137,7 @@ pub(super) fn disable(ctx: &Context, name: &str, started: Option<bool>, result: 
     Ok(says(Some(false), format!("Failed when setting service {name} to not start at boot, {text}")))
 }
 
-/// Returns whether a value says that something runs.
+/// Returns whether a value means that something runs.
 pub(super) fn runs(status: &Value) -> Option<bool> {
     Some(status.truthy())
 }

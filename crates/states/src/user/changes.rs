@@ -21,7 +21,7 @@ pub struct Wish {
     pub gid: Value,
     /// Further groups.
     pub groups: Value,
-    /// Further groups, of which those count that are there.
+    /// Supplementary groups, of which only existing ones count.
     pub optional_groups: Value,
     /// True if other groups are removed.
     pub remove_groups: bool,
@@ -124,12 +124,12 @@ impl Wish {
         // The main group is never a supplementary group, under whatever name.
         twins.remove(&new_main, &mut own);
         twins.remove(&new_main, &mut wanted);
-        // The old main group must go from the present ones, or making it a further group would look
-        // like no change.
+        // The old main group must be removed from the current ones, or making it a supplementary group would look like
+        // no change.
         if old_main != new_main {
             twins.remove(&old_main, &mut own);
         }
-        // A user's private group is usually its main group already and not listed as a further one.
+        // A user's private group is usually its main group already and not listed as a supplementary one.
         if !wanted.contains(&self.name) {
             twins.remove(&self.name, &mut own);
         }
@@ -256,7 +256,7 @@ fn group_changes(ctx: &Context, own: &[String], wanted: &[String], remove: bool)
         let own = number(name);
         own.is_some() && numbers.iter().any(|(group, gid)| group != name && *gid == own)
     };
-    // A group whose GID is already there under another name is no difference.
+    // A group whose GID exists already under another name is no difference.
     let surplus = surplus.iter().filter(|_| remove);
     Ok(!missing.iter().chain(surplus).all(twin))
 }

@@ -28,7 +28,7 @@ pub fn account(ctx: &Context, wish: &Wish, more: &Map, ret: Ret) -> Result<Ret> 
     };
     let result = call(ctx, "user.add", args![], over(over(own, more), &wish.person))?;
     if result != Value::Bool(true) {
-        // `user.add` answers with a text when it knows the reason.
+        // `user.add` returns a text when it knows the reason.
         let text = result.as_str().map_or(format!("Failed to create new user {name}"), str::to_owned);
         return Ok(ret.fail(text));
     }

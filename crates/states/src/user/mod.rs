@@ -1,4 +1,4 @@
-//! `user`: accounts are there, as described, or not.
+//! `user`: accounts that exist, as described, or not.
 
 mod absent;
 mod changes;

@@ -161,7 +161,7 @@ impl Task {
         }
     }
 
-    /// Keeps the groups that are there and returns the wanted ones that are not.
+    /// Keeps the existing groups and returns the missing ones.
     fn look_for_groups(&mut self, ctx: &Context) -> Result<Vec<Value>> {
         let mut missing = Vec::new();
         for group in items(&self.wish.groups) {
@@ -252,7 +252,7 @@ impl Task {
                 call(ctx, &format!("shadow.set_{key}"), args![name, value], Map::new())?;
             }
         }
-        // Groups come after a changed main group, which decides what counts as a further group.
+        // Groups come after a changed main group, which decides what counts as a supplementary group.
         let groups = changes.remove("groups");
         for (key, value) in changes {
             let fun = format!("user.ch{key}");

@@ -1,4 +1,4 @@
-//! `virtualenv`: environments of Python are there, with their packages.
+//! `virtualenv`: Python environments with their packages.
 
 mod managed;
 

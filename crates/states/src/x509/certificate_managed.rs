@@ -97,7 +97,7 @@ impl State<'_> {
         file.apply(ready, plan, || self.made(same))
     }
 
-    /// The certificate that is there, if it can be read, with what it is compared with, and what is to change.
+    /// The existing certificate, if it can be read, with the object of the comparison, and the changes.
     fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<(Bundle, CertificateToSign)>, Map)> {
         if !ready.exists() {
             let mut changes = map! { "created" => name };
@@ -129,7 +129,7 @@ impl State<'_> {
         Ok((Some((current, order)), changes))
     }
 
-    /// The certificate that is there in its new form, or a new one.
+    /// The existing certificate in its new form, or a new one.
     fn made(self, same: Option<(Bundle, CertificateToSign)>) -> Result<Vec<u8>> {
         if let Some((current, order)) = same {
             self.encoding.check()?;

@@ -75,7 +75,7 @@ impl CrlArgs {
         file.apply(ready, plan, || self.made(current, same))
     }
 
-    /// The list that is there, if it can be read, and what is to change.
+    /// The existing list, if it can be read, and the changes.
     fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<Crl>, Map)> {
         if !ready.exists() {
             let mut changes = map! { "created" => name };
@@ -103,7 +103,7 @@ impl CrlArgs {
         }
         let (mut new, key) = issue::revocations(&self.args)?;
         if self.counts {
-            // The number is that of the list that is there until a new one is made.
+            // The number is that of the existing list until a new one is made.
             new.extensions.extend(current.number_extension().cloned());
         }
         found.update(changes::of_revocations(&current, &new, &keys::public_der(&key)?));

@@ -55,7 +55,7 @@ impl CsrArgs {
         file.apply(ready, plan, || self.made(same))
     }
 
-    /// The request that is there, if it can be read, and what is to change.
+    /// The existing request, if it can be read, and the changes.
     fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<Csr>, Map)> {
         if !ready.exists() {
             let mut changes = map! { "created" => name };

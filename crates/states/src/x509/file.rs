@@ -33,7 +33,7 @@ const OF_FILES: &[&str] = &[
     "win_perms_reset",
 ];
 
-/// Sorts the further arguments of a state: those of the file, and the others.
+/// Sorts the other arguments of a state: those of the file, and the rest.
 pub fn sorted(kwargs: &KwArgs) -> (Map, Map) {
     // A difference would show a private key.
     let (mut of_file, mut others) = (map! { "show_changes" => false }, Map::new());
@@ -174,7 +174,7 @@ impl<'a> Managed<'a> {
         Ok(Before::Ready(ready))
     }
 
-    /// Does what is to be done. `make` is not run when nothing is made.
+    /// Makes the changes. `make` is not run when nothing is made.
     ///
     /// # Errors
     /// Those of making and writing.

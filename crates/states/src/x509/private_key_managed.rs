@@ -74,7 +74,7 @@ impl PrivateKeyArgs {
         file.apply(ready, plan, || self.made(ctx, same_key))
     }
 
-    /// The key that is there, if it can be read, and what is to change.
+    /// The existing key, if it can be read, and the changes.
     fn compare(&self, ready: &Ready, name: &str) -> Result<(Option<PKey<Private>>, Map)> {
         let mut changes = Map::new();
         if !ready.exists() {
@@ -140,7 +140,7 @@ impl PrivateKeyArgs {
         changes
     }
 
-    /// The key that is there in its new form, or a new one.
+    /// The existing key in its new form, or a new one.
     fn made(self, ctx: &Context, same_key: Option<PKey<Private>>) -> Result<Vec<u8>> {
         modules::x509::encode::check(&self.encoding, modules::x509::encode::OF_KEYS)?;
         let make = move || {

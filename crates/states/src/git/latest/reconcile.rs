@@ -1,4 +1,4 @@
-//! A repository that is there already: fetching, and bringing branch and files to the wanted commit.
+//! Updates an existing repository: fetches, and brings branch and files to the wanted commit.
 
 use exec::{Error, Result};
 use value::{Map, Value, list, map};

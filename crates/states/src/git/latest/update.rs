@@ -85,7 +85,7 @@ impl Latest<'_> {
                 base_rev = self.found.rev.clone();
             }
         }
-        // With credentials, because they are part of what is compared.
+        // With credentials, because they are part of the comparison.
         let remotes = self.here("remotes", map! { "redact_auth" => false })?.into_map().unwrap_or_default();
         let fetch_url = remotes.get(&self.remote).and_then(|urls| urls.get("fetch")).map(Value::to_string);
         let matches = revs_equal(rev.as_deref(), self.found.rev.as_deref(), self.found.kind);
