@@ -169,9 +169,11 @@ impl ShareFile {
             attempt(self.database()?).map_err(|error| redb_file::failed("read", &self.path, error))
         };
         attempt().unwrap_or_else(|error| {
+            // Once until the file is opened again: every further read fails as well.
             let reason = chain(&error);
-            tracing::error!("{reason}");
-            lock(&self.unread).get_or_insert(reason);
+            if lock(&self.unread).replace(reason.clone()).is_none() {
+                tracing::error!("{reason}");
+            }
             T::default()
         })
     }
