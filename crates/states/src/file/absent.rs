@@ -1,4 +1,4 @@
-//! Paths that are there or not.
+//! Paths that exist or not.
 
 use std::path::Path;
 

@@ -31,7 +31,7 @@ pub fn for_file(ctx: &Context, name: &str) -> Option<Map> {
     ctx.memo.get::<Gathered>().lock().texts.get(name).cloned()
 }
 
-/// Returns the texts for a file that are meant for a state: those of accumulators that name it, else all.
+/// Returns the texts of a file for a state: those of accumulators that name it, else all.
 pub fn for_state(ctx: &Context, name: &str, id: &str) -> Vec<Value> {
     let gathered = ctx.memo.get::<Gathered>();
     let gathered = gathered.lock();
@@ -60,8 +60,7 @@ pub fn accumulated(ctx: &Context, name: String, filename: String, text: Value, k
     }
     let low = ctx.state.as_ref().map(|state| state.low.clone()).unwrap_or_default();
     let list = |key: &str| low.get(key).and_then(Value::as_list).unwrap_or_default().to_vec();
-    // The requisite is how an accumulator says who will use it, and it also makes the accumulator
-    // run first.
+    // The requisite names the state that will use an accumulator, and it also makes the accumulator run first.
     let users = [list("require_in"), list("watch_in")].concat();
     let about_file = |user: &Value| match user {
         Value::Map(map) => map.contains_key("file"),

@@ -13,7 +13,7 @@ use super::common::{Sources, check_file, note_diff, parent, read_text, rendered_
 use super::touch;
 use crate::Ret;
 
-/// Adds text to the end of a file if it does not stand in it.
+/// Adds text to the end of a file if the file does not contain it.
 #[function]
 pub fn append(
     ctx: &Context,
@@ -82,13 +82,13 @@ fn difference(before: &[&str], after: &[&str]) -> String {
     difflib::unified_lines(before, after, "", "").join("\n")
 }
 
-/// What `append` and `prepend` have in common: their arguments and the steps before the edit.
+/// The common part of `append` and `prepend`: their arguments and the steps before the edit.
 pub struct TextToAdd {
     /// The name of the function.
     pub function: &'static str,
     /// The text.
     pub text: Value,
-    /// Whether directories are made.
+    /// True if directories are made.
     pub makedirs: Value,
     /// The engine for sources.
     pub template: String,
@@ -140,8 +140,7 @@ impl TextToAdd {
         if let Err(wrong) = check_file(name) {
             // A missing file is created, but a relative path is not: `touch` refuses it, too.
             let touched = touch::touch(ctx, name.into(), Value::Null, Value::Null, self.makedirs.truthy())?;
-            // In test mode there is no file to compare with, so the state ends with what `touch`
-            // says.
+            // In test mode there is no file to compare with, so the state ends with the result of `touch`.
             if ctx.is_test() {
                 return Ok(Err(Box::new(touched)));
             }
@@ -176,8 +175,8 @@ pub fn loose_pattern(chunk: &str) -> String {
 /// Splits as Python's `shlex` with `whitespace_split`, without comments: quotes hold words together and stay. Which
 /// characters are quotes depends on those in the text.
 fn words(line: &str) -> Vec<String> {
-    // Salt tells `shlex` to treat only those quote characters as quotes that the line does not hold
-    // itself; otherwise a lone apostrophe would be an unclosed quote.
+    // Salt makes `shlex` treat only those quote characters as quotes that the line does not hold itself; otherwise a
+    // lone apostrophe would be an unclosed quote.
     let quotes = match () {
         () if line.contains(r#"'\""#) => "",
         () if line.contains('\'') => "\"",

@@ -13,7 +13,7 @@ use value::{Value, map};
 
 use crate::Ret;
 
-/// Makes sure that a file lies in the minion's cache.
+/// Makes sure that a file is in the minion's cache.
 #[function]
 pub fn cached(
     ctx: &Context,
@@ -167,7 +167,7 @@ impl File {
     }
 }
 
-/// Makes sure that a file does not lie in the minion's cache.
+/// Makes sure that a file is not in the minion's cache.
 #[function]
 pub fn not_cached(ctx: &Context, name: String, #[default("base")] saltenv: String) -> Result<Ret> {
     let mut ret = Ret::new(name.as_str());

@@ -1,4 +1,4 @@
-//! What `clean: True` removes, and what stays.
+//! The files that `clean: True` removes or keeps.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn kept_by_others(ctx: &Context, name: &str, require: &Value) -> Result<Vec<
 fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) -> Result<()> {
     let path = low.get("name").map(Value::to_string).unwrap_or_default();
     if !Path::new(&path).is_dir() {
-        // Not a directory, or not there yet: only the path itself is kept.
+        // Not a directory, or missing so far: only the path itself is kept.
         keep.push(path);
         return Ok(());
     }
@@ -67,11 +67,11 @@ fn keep_one(ctx: &Context, name: &str, low: &Map, keep: &mut Vec<String>) -> Res
 
 fn is_below(path: &str, directory: &str) -> bool {
     let (path, directory) = (absolute(path), absolute(directory));
-    // Compared with a slash at the end: /ab does not lie below /a.
+    // Compared with a slash at the end: /ab is not below /a.
     path == directory || path.starts_with(&format!("{}/", directory.trim_end_matches('/')))
 }
 
-/// Removes what is not kept from a directory, or in test mode only tells what it would be.
+/// Removes files that are not kept from a directory, or in test mode only reports them.
 pub fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) -> Result<Vec<String>> {
     let kept = with_parents(root, keep);
     let mut removed = Vec::new();
@@ -93,8 +93,8 @@ pub fn clean(ctx: &Context, root: &str, keep: &[String], exclude: &Value) -> Res
             removed.push(path);
         }
         let below = step.dirs.iter().rev().map(|name| join(&directory, name));
-        // Links are never followed: what lies behind them may be outside the directory. A directory
-        // just removed yields nothing when it is read.
+        // Links are never followed: their targets may be outside the directory. A directory just removed yields nothing
+        // when it is read.
         open.extend(below.filter(|path| !Path::new(path).is_symlink()));
     }
     Ok(removed)

@@ -11,9 +11,8 @@ use value::Value;
 use super::common::{check_file, note_diff, read_text, start, text_difference};
 use crate::Ret;
 
-/// Matches a pattern with its leading flags, `^` and `$`; the second group is what is left without them.
-// The state builds patterns of its own around the user's, so anchors of the user would end up in
-// the middle and never match.
+/// Matches a pattern with its leading flags, `^` and `$`; the second group is the rest without them.
+// The state builds patterns around the user's, so anchors of the user would end up in the middle and never match.
 static ANCHORS: LazyLock<Option<fancy_regex::Regex>> =
     LazyLock::new(|| fancy_regex::Regex::new(&python_pattern(r"^(\(\?[iLmsux]\))?\^?(.*?)\$?$").ok()?).ok());
 

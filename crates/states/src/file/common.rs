@@ -1,4 +1,4 @@
-//! What several functions need.
+//! Helpers that several functions need.
 
 use std::path::Path;
 
@@ -113,7 +113,7 @@ pub fn preflight(user: &Value, group: &Value, paths: &[(&str, &str)]) -> Option<
     (!wrong.is_empty()).then(|| format!("{}{end}", wrong.join(". ")))
 }
 
-/// The directory a path lies in (`os.path.dirname`).
+/// Returns the directory of a path (`os.path.dirname`).
 pub fn parent(path: &str) -> &str {
     split(path).0
 }
@@ -188,7 +188,7 @@ pub fn rendered_sources(
         let Some(place) = place else { return failed(format!("Failed to load template file {source}")) };
         let order = RenderArgs { engine: template, saltenv: &env, context: known.clone(), known: Map::new() };
         match file(ctx, &place, order)? {
-            // Salt cannot tell a template that renders to nothing from one it failed to read.
+            // Salt cannot distinguish a template that renders to nothing from one it failed to read.
             Ok(text) if text.is_empty() => {
                 return failed(format!("Failed to read rendered template file {} ({source})", place.display()));
             }

@@ -7,7 +7,7 @@ use value::{Map, Value};
 
 use super::common::text_list;
 
-/// Contents that stand in the state, the pillar or the grains.
+/// Contents from the state, the pillar or the grains.
 pub struct ContentsArgs {
     /// The contents themselves.
     pub contents: Value,
@@ -17,9 +17,9 @@ pub struct ContentsArgs {
     pub grains: Value,
     /// The separator of keys.
     pub delimiter: String,
-    /// Whether they end with a line end.
+    /// True if they end with a line end.
     pub newline: bool,
-    /// Whether there may be none.
+    /// True if they may be empty.
     pub allow_empty: bool,
     /// The encoding of bytes.
     pub encoding: Option<String>,
@@ -31,7 +31,7 @@ impl ContentsArgs {
         [&self.contents, &self.pillar, &self.grains].iter().filter(|given| !given.is_null()).count()
     }
 
-    /// Says which arguments exclude each other.
+    /// Reports which arguments exclude each other.
     pub fn conflict(&self, source: &Value, keep_mode: bool) -> Option<&'static str> {
         match self.count() {
             0 => None,
@@ -118,7 +118,7 @@ impl ContentsArgs {
                     .into(),
             ));
         }
-        // List items become lines of their own. Foreign line ends become plain newlines.
+        // List items become separate lines. Foreign line ends become plain newlines.
         let lines = parts.iter().flat_map(|part| text::lines(part));
         let mut contents: String =
             lines.map(|line| format!("{}\n", line.trim_end_matches('\n').trim_end_matches('\r'))).collect();

@@ -16,7 +16,7 @@ use super::common::{check_user, default_owner, join, lexists, parent, start, use
 use super::symlink::remove;
 use crate::Ret;
 
-/// Copies a file or directory of this machine if the target is not there yet, or in any case with `force`.
+/// Copies a file or directory of this machine if the target does not exist yet, or in any case with `force`.
 #[function(name = "copy")]
 pub fn copy_(
     ctx: &Context,

@@ -8,7 +8,7 @@ use value::{Value, map};
 
 use crate::Ret;
 
-/// Writes what base64 text stands for into a file.
+/// Decodes base64 text and writes it into a file.
 #[function]
 pub fn decode(
     ctx: &Context,

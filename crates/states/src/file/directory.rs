@@ -37,7 +37,7 @@ struct DirectoryArgs {
     children_only: bool,
 }
 
-/// Makes sure that there is a directory, whose it is, and what may lie in it.
+/// Makes sure that a directory exists, with its owner, mode and permitted contents.
 #[function]
 pub fn directory(
     ctx: &Context,
@@ -73,7 +73,7 @@ pub fn directory(
     // A trailing slash would follow a link at the end of the path. For / itself nothing would
     // remain, so it stays.
     let name = name.strip_suffix('/').filter(|name| !name.is_empty()).unwrap_or(&name).to_owned();
-    // Cleaning below the depth would delete what the state does not look at.
+    // Cleaning below the depth would delete files that the state ignores.
     if max_depth.is_some() && clean {
         return Ok(ret.fail("Cannot specify both max_depth and clean"));
     }
@@ -262,8 +262,7 @@ impl DirectoryArgs {
     fn check_clean(&self, ctx: &Context, steps: &[Step], changes: &mut Map) -> Result<()> {
         let keep = clean::kept_by_others(ctx, &self.name, &self.require)?;
         for step in steps {
-            // Test mode asks for the paths one by one and does not skip what lies below a removed
-            // directory.
+            // Test mode checks the paths one by one and does not skip paths below a removed directory.
             for name in step.files.iter().chain(&step.dirs) {
                 let path = join(&step.root, name);
                 let relative = path[self.name.trim_end_matches('/').len()..].trim_start_matches('/');

@@ -13,7 +13,7 @@ use value::Value;
 use super::common::{default_owner, parent, preflight, start, user_or_owner};
 use crate::Ret;
 
-/// Makes sure that a path is a further name of a file.
+/// Makes sure that a path is a hard link to a file.
 #[function]
 pub fn hardlink(
     ctx: &Context,
@@ -58,7 +58,7 @@ pub fn hardlink(
 
 fn make(ctx: &Context, mut ret: Ret, name: &str, target: &str, force: bool) -> Result<Ret> {
     let gone = |path: &str| fs::remove_file(path).map_err(|error| modules::file::os_error(&error, path));
-    // A file with a single name is somebody's data. A further name can go without losing anything.
+    // A file with a single name is user data. An additional name can go without losing anything.
     if Path::new(name).is_file() && !is_hardlink(name) {
         if !force {
             return Ok(ret.fail(format!("File exists where the hard link {name} should be")));

@@ -16,7 +16,7 @@ struct KeyValueEdit {
     append: bool,
     prepend: bool,
     count: i64,
-    /// The characters that mark a comment. None stands for blanks.
+    /// The characters that mark a comment. None means blanks.
     uncomment: Option<String>,
     key_ignore_case: bool,
     value_ignore_case: bool,
@@ -75,14 +75,14 @@ impl KeyValueEdit {
         out
     }
 
-    /// Returns a line as it should be.
+    /// Returns the wanted line.
     fn change(&self, line: &str, stripped: &str, left: &mut [i64], out: &mut Outcome) -> String {
         let uncommented = line.len() > stripped.len();
         let mut result = line.to_owned();
         let Some((own_key, own_value)) = stripped.split_once(&*self.separator) else { return result };
         let mut own_value = own_value.to_owned();
-        // No `break` after a match: with `key_ignore_case` two settings can fit one line, and both
-        // are applied in turn.
+        // No `break` after a match: with `key_ignore_case` two settings can match one line, and both are applied in
+        // turn.
         for ((key, value), left) in self.settings.iter().zip(left) {
             if self.folded(own_key) != self.folded(key) {
                 continue;

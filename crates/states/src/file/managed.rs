@@ -203,7 +203,7 @@ fn rendered(
     Ok(text.map(Value::from).map_err(|wrong| format!("Unable to manage file: {wrong}")))
 }
 
-/// Says why such a file cannot be managed.
+/// Returns why such a file cannot be managed.
 fn refusal(name: &str, context: &Value, defaults: &Value) -> Option<String> {
     if !name.starts_with('/') {
         return Some(format!("Specified file {name} is not an absolute path"));

@@ -168,8 +168,7 @@ impl Job {
         let code = |said: &Map| said.get("retcode").and_then(Value::as_i64).unwrap_or(-1);
         let stderr = tried.get("stderr").map(Value::to_string).unwrap_or_default();
         if code(&tried) != 0 {
-            // Without rejects the program failed before it looked at any hunk, so its message is
-            // the best answer.
+            // Without rejects the program failed before it read any hunk, so its message is the best answer.
             if std::fs::metadata(&self.rejects).map_or(0, |meta| meta.len()) == 0 {
                 return Ok(ret.fail(stderr));
             }

@@ -10,7 +10,7 @@ use super::append::{Ready, TextToAdd, loose_pattern};
 use super::common::{Sources, note_diff, read_text, text_difference};
 use crate::Ret;
 
-/// Puts text before the first line of a file if it does not stand in it, or with `header` if it does not stand there.
+/// Puts text before the first line of a file if the file does not contain it, or with `header` if it is not at the top.
 #[function]
 pub fn prepend(
     ctx: &Context,

@@ -38,14 +38,14 @@ fn hide(value: Value, dir: &str) -> Value {
     }
 }
 
-/// Text without what differs by chance: names of files made for a moment.
+/// Removes random parts of a text: names of temporary files.
 fn without_chance(text: &str) -> String {
     let pattern = regex::Regex::new(r"(/tmp/[A-Za-z0-9_.\-]+)+(/[a-z]+)?").unwrap();
     let pid = regex::Regex::new(r"pid:\s+\d+").unwrap();
     pid.replace_all(&pattern.replace_all(text, "TMP"), "PID").into_owned()
 }
 
-/// Sorts what Salt leaves unsorted, lines of comments and lists of paths, so that it can be compared.
+/// Sorts lines of comments and lists of paths that Salt leaves unsorted, so that they can be compared.
 fn canonical(value: Value, unordered: bool) -> Value {
     match value {
         Value::Str(text) if unordered => {

@@ -156,7 +156,7 @@ impl Work<'_> {
         }
     }
 
-    /// Removes what is in the way, or says that it would be; returns whether that is all.
+    /// Removes paths that are in the way, or reports that they would be removed; returns whether that is all.
     fn make_way(&mut self, path: &str, would: String, done: &str) -> Result<bool> {
         let part = start(path);
         if self.ctx.is_test() {
@@ -201,7 +201,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Makes the links, those that others lead to first.
+    /// Makes the links, beginning with those that are targets of others.
     fn links(&mut self, made: &recurse_plan::Made, args: &Map) -> Result<()> {
         let mut open: BTreeSet<&String> = made.links.keys().collect();
         while !open.is_empty() {

@@ -1,4 +1,4 @@
-//! What `file.recurse` makes of a directory of the file server.
+//! The plan of `file.recurse` for a directory of the file server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -57,13 +57,13 @@ fn split(source: &str, env: &str) -> (String, String) {
     (path.to_owned(), own.unwrap_or(env).to_owned())
 }
 
-/// The arguments that decide what is made from which sources.
+/// The arguments that decide which files are made from which sources.
 pub struct Plan {
     /// The directory on this machine.
     pub name: String,
     /// The sources, the first one counting most.
     pub sources: Vec<String>,
-    /// Whether links of the file server become links.
+    /// True if links of the file server become links.
     pub keep_symlinks: bool,
     /// The patterns of wanted paths.
     pub include: Value,
@@ -71,9 +71,9 @@ pub struct Plan {
     pub exclude: Value,
     /// The argument `maxdepth`.
     pub depth: Option<i64>,
-    /// Whether empty directories are made.
+    /// True if empty directories are made.
     pub include_empty: bool,
-    /// Whether all sources count, or the first only.
+    /// True if all sources count, otherwise the first only.
     pub merge: bool,
 }
 
@@ -114,8 +114,8 @@ impl Plan {
             let (path, own) = split(source, &env);
             let root = if path.ends_with('/') { path } else { format!("{path}/") };
             let mut files = modules::cp::within(ctx, client.file_list(&own, &root))?;
-            // The file server lists what is behind links as if it were plain files. Links are
-            // handled first, to take those entries out again.
+            // The file server lists files behind links as if they were plain files. Links are handled first, to remove
+            // those entries again.
             if self.keep_symlinks {
                 let links = modules::cp::within(ctx, client.symlink_list(&own, &root))?;
                 for (link, target) in &links {

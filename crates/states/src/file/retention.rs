@@ -147,8 +147,8 @@ fn retained(sorted: &Sorted, retain: &Map) -> Result<BTreeSet<String>> {
             "most_recent" => 5,
             "first_of_week" => {
                 let mut found = BTreeSet::new();
-                // Salt keeps one week more than the number says; its own source calls this
-                // unexplained. Plans out there rely on it.
+                // Salt keeps one week more than the number requires; its own source calls this unexplained. Existing
+                // plans rely on it.
                 sorted.by_week.latest(2, count + 1, &mut found);
                 kept.extend(found);
                 continue;
@@ -163,7 +163,7 @@ fn retained(sorted: &Sorted, retain: &Map) -> Result<BTreeSet<String>> {
     Ok(kept)
 }
 
-/// Keeps as many backups of a directory as a plan says and removes the others.
+/// Keeps the number of backups of a directory that a plan requires and removes the others.
 #[function]
 pub fn retention_schedule(
     ctx: &Context,

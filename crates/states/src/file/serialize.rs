@@ -126,7 +126,7 @@ pub fn serialize(
     Ok(ret)
 }
 
-/// Lays data over data that is there.
+/// Merges data over existing data.
 fn laid_over(existing: &Value, dataset: Value) -> Result<Value> {
     match (existing, dataset) {
         (Value::Map(existing), Value::Map(dataset)) => {

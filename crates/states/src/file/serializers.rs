@@ -28,7 +28,7 @@ pub enum Serializer {
 pub struct Options {
     /// The options of the user.
     pub given: Map,
-    /// Whether the file has an encoding of its own, so that letters outside ASCII can be written as they are.
+    /// True if the file has a specific encoding, so that letters outside ASCII can be written unescaped.
     pub unicode: bool,
 }
 

@@ -60,7 +60,7 @@ impl Time {
     /// The number of the week in its ISO year.
     pub fn week(&self) -> i64 {
         let days = self.days();
-        // An ISO week belongs to the year its Thursday lies in.
+        // An ISO week belongs to the year of its Thursday.
         let thursday = days - self.weekday() + 3;
         let mut first = Time { month: 1, day: 1, ..*self };
         for year in [self.year + 1, self.year, self.year - 1] {
@@ -92,7 +92,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads up to so many digits; the number must lie in the range.
+    /// Reads at most that many digits; the number must be in the range.
     fn number(&mut self, most: usize, low: i64, high: i64) -> Option<i64> {
         let digits = self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
         // As many digits as make a number in the range.
@@ -171,7 +171,7 @@ pub fn is_known(pattern: &str) -> bool {
     true
 }
 
-/// Reads a time. Returns None if the text does not fit the pattern.
+/// Reads a time. Returns None if the text does not match the pattern.
 pub fn parse(text: &str, pattern: &str) -> Option<Time> {
     let time = Time { year: 1900, month: 1, day: 1, hour: 0, minute: 0, second: 0, micro: 0 };
     let mut reader = Reader { rest: text, time, afternoon: None, year_day: None };

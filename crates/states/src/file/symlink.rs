@@ -197,13 +197,13 @@ impl Link {
         ret.fail(format!("Failed to set ownership of symlink {name} to {owner}"))
     }
 
-    /// Moves away what is in the place of the link, or says why not.
+    /// Moves away the path in the place of the link, or returns why not.
     fn make_way(&self, ctx: &Context) -> Result<Option<String>> {
         let name = &self.name;
         let Some(backup) = &self.backupname else {
             let path = Path::new(name);
             let kind = match () {
-                // The execution function replaces what is there, so nothing has to be moved here.
+                // The execution function replaces the existing path, so nothing has to be moved here.
                 () if self.force || self.atomic => return Ok(None),
                 () if path.is_file() => "File",
                 () if path.is_dir() => "Directory",
@@ -213,8 +213,7 @@ impl Link {
         };
         let backup = match backup {
             backup if backup.starts_with('/') => backup.clone(),
-            // A bare name lies beside the link. A relative path would depend on the directory the
-            // minion was started in.
+            // A bare name is beside the link. A relative path would depend on the directory the minion was started in.
             backup if !backup.contains('/') => join(parent(&normalize(name)), backup),
             backup => return Ok(Some(format!("Backupname must be an absolute path or a file name: {backup}"))),
         };

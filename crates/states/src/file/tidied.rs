@@ -70,7 +70,7 @@ impl Rule {
         due && deletable && named && !self.exclude.iter().any(|regex| regex.is_match(text))
     }
 
-    /// Collects what is due, deepest entries first.
+    /// Collects the entries that are due, deepest entries first.
     fn collect(&self, root: &str, level: usize, due: &mut Vec<String>) {
         let step = walk::step(root);
         for name in &step.dirs {
@@ -170,7 +170,7 @@ pub fn tidied(
         if done.is_ok() {
             removed.push(path.as_str());
         }
-        // Written in each round, so that a failure half way still reports what is gone already.
+        // Written in each round, so that a failure half way still reports the removed entries.
         ret.changes.insert("removed", removed.clone());
         match done {
             Ok(()) => {}
@@ -180,7 +180,7 @@ pub fn tidied(
     Ok(ret.ok(format!("Removed {} files or directories from directory {name}", due.len())))
 }
 
-/// Reads a size such as `10M`, `2GiB` or `3kb` (a thousand bytes); 0 for what is none.
+/// Reads a size such as `10M`, `2GiB` or `3kb` (a thousand bytes); 0 for an invalid one.
 fn bytes_of(text: &str) -> i64 {
     let text = text.trim();
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));

@@ -10,7 +10,7 @@ use value::Value;
 use super::common::{parent, start};
 use crate::Ret;
 
-/// Makes an empty file, or sets the times of what is there.
+/// Makes an empty file, or sets the times of an existing path.
 #[function]
 pub fn touch(
     ctx: &Context,
@@ -61,7 +61,7 @@ fn check(mut ret: Ret, name: &str, atime: &Value, mtime: &Value) -> Result<Ret> 
         ret.changes.insert("touched", name);
         return Ok(ret.would(format!("Times set to be updated on file {name}")));
     }
-    // As in Salt what is new stays listed.
+    // As in Salt, new paths stay listed.
     ret.changes.insert("new", name);
     Ok(ret.ok(format!("File {name} exists and has the correct times")))
 }

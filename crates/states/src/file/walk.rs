@@ -1,4 +1,4 @@
-//! Going through directories, and patterns for what is meant in them.
+//! Walking through directories, with patterns that select paths.
 
 use std::fs;
 
@@ -57,8 +57,8 @@ fn go(root: &str, level: usize, depth: usize, steps: &mut Vec<Step>) {
     }
 }
 
-/// Says whether a path is meant: an include pattern has to match, an exclude pattern must not. Patterns are globs, or
-/// regular expressions behind `E@`, one or a list.
+/// Returns whether a path is selected: an include pattern has to match, an exclude pattern must not. Patterns are
+/// globs, or regular expressions behind `E@`, one or a list.
 pub fn is_meant(path: &str, include: &Value, exclude: &Value) -> bool {
     let any = |patterns: &Value| match patterns {
         Value::List(many) => many.iter().any(|one| fits(path, &one.to_string())),

@@ -1,4 +1,4 @@
-//! What `file.managed` does once its arguments are understood.
+//! The work of `file.managed` once its arguments are parsed.
 
 use std::path::Path;
 
@@ -62,9 +62,8 @@ impl File {
     /// Brings the file into the wanted state, or in test mode reports what would change.
     pub fn apply(mut self, ctx: &Context, ret: Ret, replace: bool, check: &CheckCmd) -> Result<Ret> {
         let mut replace = replace;
-        // A shortcut for remote sources: if the file already has the checksum, it need not be
-        // downloaded. A template has no checksum of its own, and `skip_verify` says that the
-        // checksum means nothing.
+        // A shortcut for remote sources: if the file already has the checksum, it need not be downloaded. A template
+        // has no checksum, and `skip_verify` means that the checksum is irrelevant.
         if replace
             && self.contents.is_null()
             && self.template.is_none()
@@ -108,7 +107,7 @@ impl File {
         done
     }
 
-    /// Returns whether the file already is what a web server's checksum says.
+    /// Returns whether the file already has a web server's checksum.
     fn is_there(&mut self, ctx: &Context) -> Result<bool> {
         let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env)?;
         (self.source, self.source_hash) = (source, hash);
@@ -147,8 +146,7 @@ impl File {
         let (report, found) = perms::enforce(ctx, name, Some(ret.into()), &self.desired_perms())?;
         let mut ret = Ret::from(report);
         if ctx.is_test() {
-            // Salt's comment looks at the mode alone, so a changed owner still reads "not updated"
-            // in test mode.
+            // Salt's comment considers the mode alone, so a changed owner still reads "not updated" in test mode.
             let now = found.get("lmode").map(Value::to_string).unwrap_or_default();
             ret.comment = match self.mode.as_ref().filter(|mode| **mode != now) {
                 Some(mode) => {
@@ -303,8 +301,8 @@ impl File {
     }
 
     fn forget_source(&self, ctx: &Context, place: &str) {
-        // An empty place means that the file was already right and nothing was fetched in this run.
-        // An older copy may still lie in the cache.
+        // An empty place means that the file was already right and nothing was fetched in this run. An older copy may
+        // still be in the cache.
         let mut place = place.to_owned();
         if let Some(source) = self.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://")) {
             let cached = modules::cp::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));

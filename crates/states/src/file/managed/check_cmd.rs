@@ -1,11 +1,11 @@
-//! Commands that look at a file before it takes its place.
+//! Commands that check a file before it is put in its place.
 
 use exec::{Call, Context, Error, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
 
-/// A command that looks at a file before it takes its place.
+/// A command that checks a file before it is put in its place.
 pub struct CheckCmd {
     pub command: Value,
     pub tmp_dir: Option<String>,
@@ -13,10 +13,10 @@ pub struct CheckCmd {
 }
 
 impl CheckCmd {
-    /// Makes the file the command looks at.
+    /// Makes the file that the command checks.
     pub fn file(&self) -> Result<tempfile::TempPath> {
-        // `tmp_ext` matters to checkers that look at the file's extension, such as the one of a web
-        // server's configuration.
+        // `tmp_ext` matters to checkers that examine the file's extension, such as the one of a web server's
+        // configuration.
         let directory = self.tmp_dir.clone().map_or_else(std::env::temp_dir, Into::into);
         let made = tempfile::Builder::new().suffix(&self.tmp_ext).tempfile_in(&directory);
         made.map(tempfile::NamedTempFile::into_temp_path)
@@ -28,7 +28,7 @@ impl CheckCmd {
 pub struct Refused(String);
 
 impl Refused {
-    /// Makes the state fail with what the command said.
+    /// Makes the state fail with the output of the command.
     pub fn onto(self, mut ret: Ret) -> Ret {
         // The file was not changed, so a service that watches it must not restart although the
         // state failed.

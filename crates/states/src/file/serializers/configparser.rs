@@ -129,7 +129,7 @@ impl Reader {
             self.append("");
             return Ok(());
         }
-        // Deeper indentation than that of the key means that the value goes on.
+        // Deeper indentation than that of the key means that the value continues.
         if indent > self.indent && self.key.is_some() && self.section.is_some() {
             self.append(text);
             return Ok(());

@@ -25,7 +25,7 @@ struct Writer {
 pub fn write(data: &Value, options: &Options) -> Result<String> {
     options.only(&KNOWN)?;
     let indent = match options.given.get("indent") {
-        // Salt indents by two unless told otherwise, while Python's own default is one line.
+        // Salt indents by two by default, while Python's own default is one line.
         None => Some("  ".to_owned()),
         Some(Value::Null) => None,
         Some(Value::Str(text)) => Some(text.clone()),
@@ -33,7 +33,7 @@ pub fn write(data: &Value, options: &Options) -> Result<String> {
     };
     let separators: Vec<String> = match options.given.get("separators") {
         Some(Value::List(two)) => two.iter().map(Value::to_string).collect(),
-        // Without a blank behind the comma, since each item stands on a line of its own.
+        // Without a blank behind the comma, since each item is on a separate line.
         _ => vec![",".into(), ": ".into()],
     };
     let [item, key] = &separators[..] else {

@@ -27,8 +27,7 @@ pub fn write(data: &Value, options: &Options, plain: bool) -> Result<String> {
         sort_keys: options.flag("sort_keys", true),
         indent: number("indent", 2),
         width: number("width", 80),
-        // Salt turns `allow_unicode` on if the file has an encoding of its own, but only for the
-        // plain serializer.
+        // Salt turns `allow_unicode` on if the file has a specific encoding, but only for the plain serializer.
         unicode: options.flag("allow_unicode", options.unicode && plain),
     };
     let text = dump_with(data, style).map_err(|error| Error::execution(error.to_string()))?;
