@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `SALTERN_SALT_DIR` | where the virtual environments of the real Salt are (default `~/.cache/saltern/salt`) |
 //! | `SALTERN_BIN` | the program under test (default: `saltern` of the newest build beside the test) |
-//! | `SALTERN_INTEROP_OURS` | a line (`3008.5`) or a folder whose programs are used instead of ours |
+//! | `SALTERN_INTEROP_OURS` | a line (`3008.5`) or a folder whose programs replace Saltern's |
 //! | `SALTERN_INTEROP_KEEP` | keep the scratch directories |
 //! | `CI` | `true` makes a missing real Salt a failure instead of a skip |
 

@@ -41,9 +41,9 @@ pub struct Plan {
     pub transport: &'static str,
     /// Seconds between heartbeats (`master_heartbeat`).
     pub heartbeat: f64,
-    /// Further options of masters.
+    /// Additional options of masters.
     pub master_options: Map,
-    /// Further options of minions.
+    /// Additional options of minions.
     pub minion_options: Map,
 }
 

@@ -76,7 +76,7 @@ fn long() -> Value {
     list!["x".repeat(40), "y".repeat(300)]
 }
 
-/// Writes the same with both into databases of their own, and lets each remove the same.
+/// Writes the same with both into separate databases, and makes each remove the same.
 fn leaves_the_same(release: &str, layout: i64) {
     let Some(both) = Both::find(release, layout) else { return };
     let (ours, web1) = (both.ours(0), MinionId::new("web1").unwrap());

@@ -2,8 +2,8 @@
 //!
 //! The rules are those of Salt's client. Returns are collected until every expected minion has answered. After `timeout` the
 //! missing minions are asked with `saltutil.find_job` whether they still run the job; those that do get another `timeout`,
-//! and so on. A round that nobody answers within `gather_job_timeout` is the last. One rule differs from Salt: a minion that
-//! does not answer `find_job` is reported at once, not when the last of the others has finished.
+//! and so on. A round without an answer within `gather_job_timeout` is the last. One rule differs from Salt: a minion
+//! that does not answer `find_job` is reported at once, not when the last of the others has finished.
 //!
 //! Nothing here waits, sends or prints. Times are durations since any fixed moment.
 

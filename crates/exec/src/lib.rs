@@ -3,7 +3,7 @@
 //! A [`Module`] has a Salt name and a list of [`Function`]s; the `#[function]` attribute makes the entry from a
 //! plain Rust function. A function sees the world only through its [`Context`]: options, grains, pillar, the
 //! job it runs for, and the [`Agent`] it runs in (the minion, `salt-call`, a test). State functions are functions too: they
-//! return a map of `name`, `result`, `changes` and `comment`, and have a [`Registry`] of their own.
+//! return a map of `name`, `result`, `changes` and `comment`, and have a separate [`Registry`].
 
 mod args;
 mod bind;

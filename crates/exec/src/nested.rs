@@ -14,7 +14,7 @@ fn show(value: &Value, indent: usize, prefix: &str, lines: &mut Vec<String>) {
         Value::List(items) => list(items, indent, lines),
         Value::Map(map) => entries(map, indent, prefix, lines),
         other => {
-            // Further lines are aligned with the first, behind its prefix.
+            // Subsequent lines are aligned with the first, behind its prefix.
             let blank = " ".repeat(prefix.len());
             for (place, line) in other.to_string().lines().enumerate() {
                 let prefix = if place == 0 { prefix } else { &blank };

@@ -57,7 +57,7 @@ impl Context {
     }
 
     /// Ends the function here, because its job was killed. Unwinding, unlike an error, cannot be mistaken for a failure that the
-    /// caller may go on after: a killed run of states must not apply the next state.
+    /// caller may continue after: a killed run of states must not apply the next state.
     pub fn end_killed(&self) -> ! {
         kill::unwind()
     }

@@ -4,7 +4,7 @@
 //! people can read and copy them, but each after the first is indented: none can pass for a line of the log, which begins
 //! with its time or its level. Ids and fields are single values and stay on one line, with `\n` for a line end. A log
 //! server takes one line per message, since it stores each as a record. All other characters that command a terminal are
-//! written in Python's way, `\x1b`; so the log keeps what was sent, and can be looked at with `tail`.
+//! written in Python's way, `\x1b`; so the log keeps what was sent, and can be read with `tail`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

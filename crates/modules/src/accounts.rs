@@ -130,7 +130,7 @@ pub fn team(ctx: &Context, name: &str, root: Option<&str>) -> Result<Option<Team
 /// Returns the sorted names of all groups a user is in.
 pub fn group_names(name: &str) -> Vec<String> {
     let Some(user) = User::from_name(name).ok().flatten() else { return Vec::new() };
-    // `getgrouplist` takes a C string, so a name with a zero byte can be nobody's.
+    // `getgrouplist` takes a C string, so no user can have a name with a zero byte.
     let Ok(login) = CString::new(name) else { return Vec::new() };
     let gids: Vec<Gid> = getgrouplist(&login, user.gid).unwrap_or_else(|_| vec![user.gid]);
     let mut names: Vec<String> =

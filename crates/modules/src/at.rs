@@ -170,7 +170,7 @@ fn at(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     }
     let words = list![program(ctx, "at")?, when.clone()];
     let said = ctx.call_with("cmd.run", Call { args: vec![words], kwargs: more })?.to_string();
-    // `at` has no exit code of its own for this.
+    // `at` has no specific exit code for this.
     if said.ends_with("Garbled time") {
         return Ok(map! { "jobs" => list![], "error" => "invalid timespec" });
     }

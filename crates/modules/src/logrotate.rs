@@ -28,7 +28,7 @@ fn names_logs(word: &str) -> bool {
 #[derive(Default)]
 struct Reader {
     found: Map,
-    /// Names on lines of their own that may precede a brace.
+    /// Names on separate lines that may precede a brace.
     waiting: Vec<String>,
     /// The block that is open, and the names it belongs to.
     block: Option<Map>,

@@ -360,7 +360,7 @@ fn state_doc(ctx: &Context, args: VarArgs) -> Result<Map> {
         for function in module.functions {
             let name = format!("{}.{}", module.name, function.name);
             if wanted(&name) {
-                // The text of the module itself stands before its first function.
+                // The text of the module itself precedes its first function.
                 docs.entry_or_insert_with(module.name, || as_docstring(module.doc).into());
                 docs.insert(name, as_docstring(function.doc));
             }

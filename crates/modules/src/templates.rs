@@ -71,7 +71,7 @@ pub struct Sls {
     pub saltenv: String,
     /// The renderers, when the text names none and the option shall not count.
     pub default: Option<String>,
-    /// Further names.
+    /// Additional names.
     pub context: Map,
 }
 

@@ -27,7 +27,7 @@ struct Job<'a> {
     text: &'a str,
     path: Option<&'a Path>,
     saltenv: &'a str,
-    /// Further names.
+    /// Additional names.
     context: Option<&'a Map>,
     /// The name of the SLS, if the text has one; it may be empty.
     sls: Option<&'a str>,

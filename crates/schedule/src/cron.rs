@@ -331,7 +331,7 @@ fn read_item(kind: &Kind, index: usize, item: &str) -> Result<Vec<u16>, BadCron>
     // "fri-mon" goes over the end of the week, and the steps continue there.
     let mut values: Vec<u16> = stepped(low, kind.most).collect();
     let last = values.last().copied().unwrap_or(low);
-    // The steps go on in the next round: `fri-mon/2` is Friday and Sunday, not Friday and Monday.
+    // The steps continue in the next round: `fri-mon/2` is Friday and Sunday, not Friday and Monday.
     let (behind, all) = (kind.most - last, kind.most - kind.least + 1);
     let skip = if last - kind.least + step > all && behind < step { step - behind } else { 0 };
     values.extend(stepped(kind.least + skip, high));

@@ -41,7 +41,7 @@ impl Sending {
     }
 }
 
-/// Fires an event on the bus of the masters. Further arguments are data of the event.
+/// Fires an event on the bus of the masters. Additional arguments are data of the event.
 #[function]
 fn send(
     ctx: &Context,

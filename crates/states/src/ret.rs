@@ -13,7 +13,7 @@ pub struct Ret {
     pub changes: Map,
     /// The comment, a text or a list of texts.
     pub comment: Value,
-    /// Further entries (`warnings`, `pchanges`, …).
+    /// Additional entries (`warnings`, `pchanges`, …).
     pub more: Map,
 }
 

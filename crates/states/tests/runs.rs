@@ -77,7 +77,7 @@ fn answer(tree: &Map) -> Value {
     answer.into()
 }
 
-/// Says whether two answers are the same. A failure of the real one has its Python class before the words.
+/// Returns whether two answers are the same. A failure of the real one has its Python class before the words.
 fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours.get("raised"), theirs.get("raised")) {
         (Some(ours), Some(theirs)) => theirs.to_string().ends_with(&ours.to_string()),

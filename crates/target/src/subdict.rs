@@ -1,8 +1,8 @@
 //! Matches a path of keys and a pattern against nested data, for grain and pillar targets.
 //!
 //! `os:Deb*` is tried at every place where a delimiter could separate keys from pattern, the longest path of keys first. Case
-//! never counts. In a map the pattern may be a key, match a key, or be a path of its own; in a list it may match a member; `*`
-//! as the first part looks everywhere below. Inner paths always have the delimiter `:`, whatever the outer one is.
+//! never counts. In a map the pattern may be a key, match a key, or be a separate path; in a list it may match a
+//! member; `*` as the first part looks everywhere below. Inner paths always have the delimiter `:`, whatever the outer one is.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -47,7 +47,7 @@ pub fn expr_match(text: &str, expression: &str) -> bool {
 /// A list matches by its members (ignoring case), a map by having the key, a string as a glob.
 pub fn data_match(target: &str, get: impl FnOnce(&str) -> Option<Value>) -> bool {
     let mut parts = target.split(':');
-    // Further parts are ignored, as in Salt.
+    // Additional parts are ignored, as in Salt.
     let (Some(key), Some(pattern)) = (parts.next(), parts.next()) else { return false };
     match get(key) {
         Some(Value::List(members)) => {

@@ -5,7 +5,7 @@ use crate::Value;
 impl Value {
     /// Follows a path such as `os:family:0` through maps and lists.
     ///
-    /// A map is asked for the text first, then for the same key as an integer. A list is asked for an index;
+    /// A map is searched for the text first, then for the same key as an integer. A list is searched by index;
     /// if the part is not one, the first of its maps that has the key is entered (Salt's
     /// `traverse_dict_and_list`). An empty path is the value itself.
     pub fn traverse(&self, path: &str, delimiter: &str) -> Option<&Value> {

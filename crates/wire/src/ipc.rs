@@ -9,7 +9,7 @@
 //! | from the pub socket | 3006.26+ | length |
 //! | from the pub socket | all others | bare |
 //!
-//! Reading tells the forms apart by the first byte, which real Salt does not. Writing to the pub socket cannot: the
+//! Reading distinguishes the forms by the first byte, which real Salt does not. Writing to the pub socket cannot: the
 //! clients have to be known.
 
 use bytes::{BufMut, Bytes, BytesMut};

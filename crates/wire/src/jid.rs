@@ -136,8 +136,8 @@ fn digits(micros: u64) -> String {
 
 /// Days since 1970 to year, month and day, for dates after 1970 (Howard Hinnant's public-domain algorithm).
 fn civil_from_days(days: i64) -> (i64, u8, u8) {
-    // 719468 days lie between 0000-03-01 and 1970-01-01. Years begin in March here, so that a leap day is the last day
-    // of its year.
+    // There are 719468 days between 0000-03-01 and 1970-01-01. Years begin in March here, so that a leap day is the
+    // last day of its year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);

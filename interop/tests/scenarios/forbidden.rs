@@ -266,7 +266,7 @@ fn outcome(output: &Output, root: &Path) -> String {
     if ["Authentication error occurred.", "Authorization error occurred."].contains(&text.trim()) {
         return "refused".to_owned();
     }
-    // Python complains of objects that Salt left open, in lines of their own.
+    // Python complains of objects that Salt left open, in separate lines.
     let lines = text.lines().filter(|line| !line.trim_start_matches("[WARNING ] ").starts_with("unclosed "));
     format!("exit code {}\n{}", output.code, lines.collect::<Vec<_>>().join("\n"))
 }

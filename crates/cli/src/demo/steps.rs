@@ -36,7 +36,7 @@ pub fn stay_up(cluster: &Cluster, screen: &Screen, told: &mpsc::Receiver<()>) ->
     Ok(())
 }
 
-/// Prints how to go on from here.
+/// Prints the next steps.
 pub fn next_steps(screen: &Screen) -> Result<()> {
     screen.say("Everything is stopped. Next steps:")?;
     screen.line("saltern demo --keep            the same, and it stays up to play with")?;

@@ -2,7 +2,7 @@
 //!
 //! Downloaded files are in `files/<env>/<path>` below the minion's `cachedir`, cached local files in `localfiles/`. A file with
 //! the server's hash is not downloaded again. Several chunks of a file are requested at a time. Only requests are waited for as
-//! futures; the disk is read and written in place, because the functions that call this have a thread of their own.
+//! futures; the disk is read and written in place, because the functions that call this have separate threads.
 
 mod download;
 mod listing;

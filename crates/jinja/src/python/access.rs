@@ -104,7 +104,7 @@ pub fn to_vec(state: &mut State, value: &Value) -> Result<Vec<Value>, Error> {
             let mut items = Vec::new();
             while let Some(item) = walk.next(state)? {
                 state.spend(1)?;
-                // An iterator need not end: `cycler` objects and host objects can go on for ever.
+                // An iterator need not end: `cycler` objects and host objects can continue for ever.
                 state.check_items(items.len())?;
                 items.push(item);
             }

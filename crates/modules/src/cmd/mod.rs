@@ -94,7 +94,7 @@ pub fn fed(ctx: &Context, words: &[&str], stdin: Vec<u8>) -> Result<Outcome> {
     finish(ctx, Launch { stdin: Some(stdin), ..plain(words)? }, None)
 }
 
-/// Further settings for a program.
+/// Additional settings for a program.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
     /// Variables added to the environment.

@@ -47,7 +47,7 @@ pub struct SourceRequest {
     pub web: Web,
     /// Signatures.
     pub signature: Signature,
-    /// Further arguments, which the template sees.
+    /// Additional arguments, which the template sees.
     pub more: Map,
 }
 
@@ -201,7 +201,7 @@ fn rendered(ctx: &Context, asked: &SourceRequest, engine: &str, fetched: Fetched
         "name" => asked.name.as_str(), "source" => asked.source.clone(), "user" => asked.user.clone(),
         "group" => asked.group.clone(), "mode" => asked.mode.clone(), "attrs" => asked.attrs.clone(),
     };
-    // Further arguments of the state can be used in the template, as in Salt.
+    // Additional arguments of the state can be used in the template, as in Salt.
     known.update(asked.more.clone());
     // As in Salt, a binary file is not a template and is managed as it is.
     if text::is_binary_file(&fetched.place) {

@@ -21,7 +21,7 @@ pub struct Report {
     pub comment: Value,
     /// True or False, or `None` when something would be changed in test mode.
     pub result: Option<bool>,
-    /// Further entries (`warnings`, `skip_req`).
+    /// Additional entries (`warnings`, `skip_req`).
     pub more: Map,
 }
 
@@ -41,7 +41,7 @@ impl Report {
         Report { result: Some(true), comment: comment.into(), ..self }
     }
 
-    /// Reads the map of another function; further entries are kept.
+    /// Reads the map of another function; additional entries are kept.
     pub fn from_map(mut map: Map) -> Self {
         let mut take = |key: &str| map.remove(key);
         Report {

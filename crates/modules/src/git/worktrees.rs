@@ -1,4 +1,4 @@
-//! Further checkouts of a repository.
+//! Additional checkouts of a repository.
 
 use std::path::Path;
 

@@ -19,7 +19,8 @@ pub static MODULE: Module =
 /// Asks a web server and returns its answer: the ``body``, and if wanted ``status``, ``headers``, ``text`` and, with
 /// ``decode=True``, the data (``dict``).
 ///
-/// Further arguments: ``method``, ``params``, ``data``, ``data_file``, ``header_dict``, ``header_list``, ``username``,
+/// Additional arguments: ``method``, ``params``, ``data``, ``data_file``, ``header_dict``, ``header_list``,
+/// ``username``,
 /// ``password``, ``decode_type`` (json, yaml, plain), ``verify_ssl``, ``ca_bundle``, ``cert``, ``agent``, ``text_out``,
 /// ``decode_out``, ``raise_error``, ``test``, ``test_url``.
 ///

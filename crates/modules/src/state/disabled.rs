@@ -80,7 +80,7 @@ fn change(ctx: &Context, names: Vec<String>, told: Vec<String>) -> Result<Map> {
         let call = Call { args: vec![GRAIN.into(), names.into()], kwargs: Map::new() };
         ctx.call_with("grains.setval", call)?;
     }
-    // The grain was written to a file. The running minion would go on with the old list.
+    // The grain was written to a file. The running minion would continue with the old list.
     ctx.wait(ctx.agent.refresh(exec::Refresh::Grains))?;
     Ok(map! { "res" => true, "msg" => told.join("\n") })
 }

@@ -404,7 +404,7 @@ steering! {
     ///
     ///     salt-run state.set_pause 20171130110407769519
     set_pause("state.pause", duration),
-    /// Lets a paused orchestration go on.
+    /// Resumes a paused orchestration.
     ///
     /// CLI Example:
     ///

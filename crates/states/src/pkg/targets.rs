@@ -77,7 +77,7 @@ pub struct Plan {
     pub reinstall: Map,
     /// The packages whose files were altered, with the problems found.
     pub altered: Map,
-    /// Further comments.
+    /// Additional comments.
     pub warnings: Vec<String>,
     /// True if planning has already refreshed the package lists.
     pub refreshed: bool,

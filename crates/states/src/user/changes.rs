@@ -19,7 +19,7 @@ pub struct Wish {
     pub uid: Value,
     /// The main group.
     pub gid: Value,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Value,
     /// Supplementary groups, of which only existing ones count.
     pub optional_groups: Value,

@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The rest between two pings: one at a time, so that they are not a flood.
 const REST: Duration = Duration::from_millis(5);
 
-/// Pings in a thread of their own.
+/// Pings in a separate thread.
 pub struct Pings {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Vec<Duration>>>,

@@ -20,7 +20,7 @@ const ETHTOOL: &[(&str, &str)] = &[
     ("lro", "offload-lro"),
 ];
 
-/// Further options of network cards that a file may have.
+/// Additional options of network cards that a file may have.
 const ETHTOOL_IN_FILES: &[&str] = &[
     "ethernet-port",
     "ethernet-wol",

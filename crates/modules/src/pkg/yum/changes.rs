@@ -10,7 +10,7 @@ use crate::pkg::common::{self, Targets};
 use crate::pkg::rpm::{self, Listing};
 use crate::util::is_true;
 
-/// Upgrades all packages, or those named; returns what changed. Further arguments are options of the same name:
+/// Upgrades all packages, or those named; returns the changes. Additional arguments are options of the same name:
 /// ``security=True``.
 ///
 /// CLI Example:
