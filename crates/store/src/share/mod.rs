@@ -54,7 +54,14 @@ pub struct ShareFile {
     unread: Mutex<Option<String>>,
     sums: BTreeMap<Class, Sums>,
     last_time: u64,
-    compared: Mutex<BTreeMap<Node, u64>>,
+    compared: Mutex<BTreeMap<Node, Compared>>,
+}
+
+/// When a member was last found to have equal copies: the latest time, and the one on disk.
+#[derive(Clone, Copy)]
+struct Compared {
+    latest: u64,
+    written: u64,
 }
 
 /// What is kept in memory.
@@ -63,7 +70,7 @@ struct Loaded {
     format: u64,
     sums: BTreeMap<Class, Sums>,
     last_time: u64,
-    compared: BTreeMap<Node, u64>,
+    compared: BTreeMap<Node, Compared>,
 }
 
 impl ShareFile {
@@ -76,16 +83,14 @@ impl ShareFile {
         disk::make_directory(&directory)?;
         let path = directory.join("share.redb");
         let (database, loaded) = open(&path)?;
-        let mut opened = ShareFile {
+        Ok(ShareFile {
             path,
             database: Some(database),
             unread: Mutex::default(),
-            sums: BTreeMap::new(),
-            last_time: 0,
-            compared: Mutex::default(),
-        };
-        opened.take(loaded);
-        Ok(opened)
+            sums: loaded.sums,
+            last_time: loaded.last_time,
+            compared: Mutex::new(loaded.compared),
+        })
     }
 
     /// Returns the path of the file.
@@ -100,37 +105,25 @@ impl ShareFile {
 
     /// Returns when each member was last found to have equal copies, by the clock of this host in milliseconds.
     pub fn compared(&self) -> BTreeMap<Node, u64> {
-        lock(&self.compared).clone()
+        lock(&self.compared).iter().map(|(node, at)| (*node, at.latest)).collect()
     }
 
     /// Notes that a member was found to have equal copies. On disk the time may be an hour behind: writing down each
     /// comparison would keep a disk busy that has nothing to do.
     pub fn set_compared(&self, node: Node, time: u64) -> Result<()> {
-        let known = lock(&self.compared).get(&node).copied();
-        if known.is_some_and(|known| time.abs_diff(known) < COMPARED_STEP) {
-            return Ok(());
-        }
-        self.write(|transaction| {
-            transaction.open_table(COMPARED)?.insert(node.0, time)?;
-            Ok(())
-        })?;
-        lock(&self.compared).insert(node, time);
+        let written = lock(&self.compared).get(&node).map(|at| at.written);
+        let written = match written.filter(|written| time.abs_diff(*written) < COMPARED_STEP) {
+            Some(written) => written,
+            None => {
+                self.write(|transaction| {
+                    transaction.open_table(COMPARED)?.insert(node.0, time)?;
+                    Ok(())
+                })?;
+                time
+            }
+        };
+        lock(&self.compared).insert(node, Compared { latest: time, written });
         Ok(())
-    }
-
-    /// Forgets a member that was removed.
-    pub fn forget_compared(&self, node: Node) -> Result<()> {
-        self.write(|transaction| {
-            transaction.open_table(COMPARED)?.remove(node.0)?;
-            Ok(())
-        })?;
-        lock(&self.compared).remove(&node);
-        Ok(())
-    }
-
-    fn take(&mut self, loaded: Loaded) {
-        (self.sums, self.last_time) = (loaded.sums, loaded.last_time);
-        *lock(&self.compared) = loaded.compared;
     }
 
     /// Opens the file again after a disk error: the library refuses everything from then on.
@@ -139,7 +132,7 @@ impl ShareFile {
         self.database = None;
         let (database, loaded) = open(&self.path)?;
         self.database = Some(database);
-        self.take(loaded);
+        (self.sums, self.last_time) = (loaded.sums, loaded.last_time);
         Ok(())
     }
 
@@ -319,7 +312,8 @@ fn read_all(transaction: &ReadTransaction) -> Attempt<Loaded> {
     }
     for row in transaction.open_table(COMPARED)?.iter()? {
         let (node, time) = row?;
-        loaded.compared.insert(Node(node.value()), time.value());
+        let written = time.value();
+        loaded.compared.insert(Node(node.value()), Compared { latest: written, written });
     }
     loaded.last_time = transaction.open_table(STATE)?.get("last_time")?.map_or(0, |time| time.value());
     Ok(loaded)

@@ -171,13 +171,14 @@ fn comparisons_are_written_down_once_an_hour() {
     let (one, two) = (Node([1; 8]), Node([2; 8]));
     disk.set_compared(one, 1_000).unwrap();
     disk.set_compared(two, 2_000).unwrap();
-    let size = fs::read(disk.path()).unwrap();
+    let content = fs::read(disk.path()).unwrap();
     disk.set_compared(one, 61_000).unwrap();
-    assert!(fs::read(disk.path()).unwrap() == size, "a minute later nothing is written");
-    disk.set_compared(one, 3_700_000).unwrap();
-    disk.forget_compared(two).unwrap();
+    assert_eq!(disk.compared(), BTreeMap::from([(one, 61_000), (two, 2_000)]));
+    assert!(fs::read(disk.path()).unwrap() == content, "a minute later nothing is written");
+    // An hour after the first time, not after the latest.
+    disk.set_compared(one, 3_601_000).unwrap();
     drop(disk);
-    assert_eq!(ShareFile::open(dir.path()).unwrap().compared(), BTreeMap::from([(one, 3_700_000)]));
+    assert_eq!(ShareFile::open(dir.path()).unwrap().compared(), BTreeMap::from([(one, 3_601_000), (two, 2_000)]));
 }
 
 #[test]
