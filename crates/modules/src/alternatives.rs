@@ -71,7 +71,7 @@ fn link_in(text: &str) -> Option<&str> {
     text.lines().nth(1)
 }
 
-/// Returns the link that has the common name, such as /usr/bin/editor; False if there is none.
+/// Returns the common link of a name, such as /usr/bin/editor; False if there is none.
 ///
 /// CLI Example:
 ///

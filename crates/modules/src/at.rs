@@ -93,7 +93,7 @@ fn numbers(jobs: &[Map]) -> Vec<String> {
     jobs.iter().filter_map(|job| job.get("job")).map(Value::to_string).collect()
 }
 
-/// Returns the jobs that wait, all of them or those with a tag or number.
+/// Returns the pending jobs, all of them or those with a tag or number.
 ///
 /// CLI Example:
 ///

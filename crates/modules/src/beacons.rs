@@ -79,7 +79,7 @@ fn list(
     Ok(if return_yaml { yaml::dump(&map! { "beacons" => beacons }.into(), Flow::Block).into() } else { beacons })
 }
 
-/// Returns the names of the beacons there are.
+/// Returns the names of the available beacons.
 ///
 /// CLI Example:
 ///
@@ -163,7 +163,7 @@ fn outcome(
     if done(&beacons) { reply(good, true) } else { reply(bad, false) }
 }
 
-/// Puts another configuration in place of a beacon's.
+/// Replaces the configuration of a beacon.
 ///
 /// CLI Example:
 ///
@@ -223,7 +223,7 @@ fn delete(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     Ok(outcome(&kwargs.0, answer, "beacon delete complete", gone, words))
 }
 
-/// Writes the beacons that are not in the pillar to ``beacons.conf``, for the next start.
+/// Saves the beacons that are not in the pillar to ``beacons.conf``, for the next start.
 ///
 /// CLI Example:
 ///
@@ -264,7 +264,7 @@ fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     switch_all(ctx, &kwargs.0, true)
 }
 
-/// Keeps all beacons from watching.
+/// Disables all beacons.
 ///
 /// CLI Example:
 ///
@@ -304,7 +304,7 @@ fn enable_beacon(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     switch(ctx, &name, &kwargs.0, true)
 }
 
-/// Keeps a beacon from watching.
+/// Disables a beacon.
 ///
 /// CLI Example:
 ///

@@ -182,8 +182,8 @@ fn option(
     Ok(if found.is_empty() { default.unwrap_or_else(|| found.into()) } else { found.into() })
 }
 
-/// Returns an option with everything that is set for it joined: maps are merged, lists appended, of other values the
-/// first counts. Looked through are the minion's files, the master's options, and the pillar.
+/// Returns an option, merged from the minion's files, the master's options, and the pillar: maps are merged, lists
+/// appended, and of other values the first counts.
 ///
 /// CLI Example:
 ///
@@ -259,7 +259,7 @@ pub fn starting_with(ctx: &Context, prefix: &str) -> Vec<(String, Value)> {
     chosen.map(|(name, entry)| (name.to_owned(), entry.clone())).collect()
 }
 
-/// Returns how files are kept before they change: the given mode, or the option.
+/// Returns the backup mode of files: the given mode, or the option.
 ///
 /// CLI Example:
 ///

@@ -98,7 +98,7 @@ fn dump(ctx: &Context, new_data: Value) -> Result<bool> {
     write(ctx, new).map(|()| true)
 }
 
-/// Puts a value under a key.
+/// Stores a value under a key.
 ///
 /// CLI Example:
 ///
@@ -166,7 +166,7 @@ fn pop(ctx: &Context, key: Value, default: Option<Value>) -> Result<Value> {
     Ok(found.or(default).unwrap_or_default())
 }
 
-/// Returns a value, or the default. Of a list of keys the values there are, or each with the default.
+/// Returns a value, or the default. For a list of keys, returns the existing values, or each with the default.
 ///
 /// CLI Example:
 ///

@@ -58,7 +58,8 @@ fn merged(dest: Value, src: Value, join_lists: bool) -> Result<Map> {
     Ok(dest)
 }
 
-/// Lays one map over another and returns the result. In templates ``dest`` itself is changed, unless ``in_place=False``.
+/// Merges one map over another and returns the result. In templates ``dest`` itself is changed, unless
+/// ``in_place=False``.
 ///
 /// CLI Example:
 ///
@@ -84,7 +85,7 @@ fn merge(
     merged(dest, src, merge_lists)
 }
 
-/// Returns a copy of a map that shares nothing with it.
+/// Returns a deep copy of a map.
 ///
 /// CLI Example:
 ///
@@ -96,7 +97,8 @@ fn deepcopy(source: Value) -> Result<Value> {
     Ok(source)
 }
 
-/// Lays each entry of a map over the same defaults. In templates ``dest`` itself is changed, unless ``in_place=False``.
+/// Merges each entry of a map over the same defaults. In templates ``dest`` itself is changed, unless
+/// ``in_place=False``.
 ///
 /// CLI Example:
 ///

@@ -214,7 +214,7 @@ fn aaaa(ctx: &Context, host: Value, nameserver: Option<String>) -> Result<Value>
     Ok(addresses(ctx, &host.to_string(), "AAAA", nameserver.as_deref())?.into())
 }
 
-/// Returns the names an address has.
+/// Returns the names of an address.
 ///
 /// CLI Example:
 ///
@@ -275,7 +275,7 @@ fn spf(ctx: &Context, domain: Value, #[default("SPF")] record: String, nameserve
     senders(ctx, &domain.to_string(), &record, nameserver.as_deref())
 }
 
-/// Returns the texts of a domain.
+/// Returns the TXT records of a domain.
 ///
 /// CLI Example:
 ///

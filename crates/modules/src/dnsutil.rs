@@ -217,7 +217,7 @@ fn hosts_remove(#[default("/etc/hosts")] hostsfile: String, entries: Option<Stri
     std::fs::write(&hostsfile, out).map_err(|error| Error::io("write", &hostsfile, &error))
 }
 
-/// Refused: zone files are read by name servers.
+/// Refused: zone files are for name servers.
 ///
 /// CLI Example:
 ///
@@ -233,7 +233,7 @@ fn parse_zone(zonefile: Option<String>, zone: Option<String>) -> Result<Value> {
     }
 }
 
-/// Returns the serial number of a zone, made of the date; ``update=True`` counts it up and keeps it as a grain.
+/// Returns the serial number of a zone, made of the date; ``update=True`` increments it and stores it as a grain.
 ///
 /// CLI Example:
 ///

@@ -58,8 +58,7 @@ fn masterless(ctx: &Context) -> bool {
     (on("local") || ctx.is_local()) && !on("use_master_when_local")
 }
 
-/// Fires an event on the bus of every master that is connected, or on the minion's own when there is none to be
-/// asked.
+/// Fires an event on the bus of every connected master, or on the minion's own bus when there is no master.
 ///
 /// The data are the named arguments and ``data``, and on demand the environment, grains and pillar: all with True, or
 /// those in a list. ``with_env_opts`` adds the names of the environments in use.

@@ -388,7 +388,7 @@ fn set(
     change(ctx, &key, Setting { val, force, destructive, delimiter })
 }
 
-/// Sets a grain to None. With ``destructive=True`` it goes altogether.
+/// Sets a grain to None. With ``destructive=True`` it is deleted.
 ///
 /// CLI Example:
 ///

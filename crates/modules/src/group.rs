@@ -127,7 +127,7 @@ fn deluser(ctx: &Context, name: String, username: String, root: Option<String>) 
     gpasswd(ctx, &["--del", &username, &name], root.as_deref())
 }
 
-/// Returns all groups with all that is known of them.
+/// Returns all groups with all information about them.
 ///
 /// CLI Example:
 ///

@@ -180,7 +180,7 @@ fn list_hosts(ctx: &Context) -> Result<Map> {
     hosts(ctx)
 }
 
-/// Takes a name from an address; an address without a name goes.
+/// Removes a name from an address; an address without a name is removed, too.
 ///
 /// CLI Example:
 ///
@@ -211,7 +211,7 @@ fn without(line: &str, ip: &str, alias: &str) -> Option<String> {
     (!names.is_empty()).then(|| format!("{address}\t\t{} {remark}", names.join(" ")))
 }
 
-/// Sets the remark on an address.
+/// Sets the comment of an address.
 ///
 /// CLI Example:
 ///
@@ -231,7 +231,7 @@ fn set_comment(ctx: &Context, ip: String, comment: String) -> Result<bool> {
     })
 }
 
-/// Sets the names of an address, in place of those it had; without a name the address goes.
+/// Replaces the names of an address; without a name the address is removed.
 ///
 /// CLI Example:
 ///

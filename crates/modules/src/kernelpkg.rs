@@ -102,7 +102,7 @@ fn list_installed(ctx: &Context) -> Result<Value> {
     Ok(installed(ctx)?.into())
 }
 
-/// Returns the release of the newest kernel that can be installed.
+/// Returns the release of the newest available kernel.
 ///
 /// CLI Example:
 ///
@@ -210,7 +210,7 @@ fn remove(ctx: &Context, release: String) -> Result<Map> {
     Ok(map! { "removed" => vec![purge(ctx, &release)?] })
 }
 
-/// Removes all kernels but the running one and, unless ``keep_latest=False``, the newest.
+/// Removes all kernels except the running one and, unless ``keep_latest=False``, the newest.
 ///
 /// CLI Example:
 ///

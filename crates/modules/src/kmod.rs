@@ -77,7 +77,7 @@ fn all(ctx: &Context) -> Result<Vec<String>> {
     }))
 }
 
-/// Returns the modules that could be loaded.
+/// Returns the available modules.
 ///
 /// CLI Example:
 ///
@@ -126,7 +126,7 @@ fn lsmod(ctx: &Context) -> Result<Value> {
     Ok(loaded_modules(&text).into())
 }
 
-/// Returns the names of the loaded modules, or of those loaded at each start.
+/// Returns the names of the loaded modules, or of those loaded at boot.
 ///
 /// CLI Example:
 ///

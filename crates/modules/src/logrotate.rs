@@ -147,7 +147,7 @@ fn configuration(ctx: &Context, file: &str) -> Result<Map> {
     ctx.blocking(move || read(Path::new(&file), 0))
 }
 
-/// Returns the configuration with all it includes.
+/// Returns the configuration with all included files.
 ///
 /// CLI Example:
 ///

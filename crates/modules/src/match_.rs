@@ -251,7 +251,7 @@ impl Merge {
     }
 }
 
-/// Returns the keys of a map whose lists hold a target that means this minion, or None.
+/// Returns the keys of a map whose lists hold a target that matches this minion, or None.
 ///
 /// CLI Example:
 ///

@@ -229,7 +229,7 @@ fn local_answer(ctx: &Context, target: Value, fun: &Value, kind: &str) -> Result
     Ok(answer.into())
 }
 
-/// Takes out what this minion left under a name.
+/// Deletes an entry of this minion.
 ///
 /// CLI Example:
 ///
@@ -247,7 +247,7 @@ fn delete(ctx: &Context, fun: String) -> Result<Value> {
     broadcast(ctx, map! { "cmd" => "_mine_delete", "id" => ctx.id(), "fun" => fun })
 }
 
-/// Takes out all that this minion left.
+/// Deletes all entries of this minion.
 ///
 /// CLI Example:
 ///
@@ -294,7 +294,7 @@ fn valid(ctx: &Context) -> Result<Option<Map>> {
     Ok(Some(valid))
 }
 
-/// Returns the public ports of the containers whose ``docker.ps`` minions left in the mine, by image.
+/// Returns the public ports of the containers of minions with ``docker.ps`` in their mine, by image.
 ///
 /// ``interfaces`` and ``cidrs`` choose which addresses of a host count. ``with_container_id`` adds the container.
 ///

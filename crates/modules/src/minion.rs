@@ -38,7 +38,7 @@ fn ids(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Ends the minion once this job has returned.
+/// Stops the minion once this job has returned.
 ///
 /// CLI Example:
 ///

@@ -76,7 +76,7 @@ fn chosen(ctx: &Context, patterns: &Value) -> Result<Vec<Interface>> {
     Ok(all(ctx)?.into_iter().filter(|interface| fits(&interface.name)).collect())
 }
 
-/// Returns the names the resolver has for all addresses of this machine.
+/// Returns the host names of all addresses of this machine.
 ///
 /// CLI Example:
 ///

@@ -72,7 +72,7 @@ impl OutputArgs {
     }
 }
 
-/// Returns data as an outputter prints them, in colours where there are any.
+/// Returns data as an outputter prints them, in colours if the outputter has some.
 ///
 /// CLI Example:
 ///
@@ -108,7 +108,7 @@ fn string_format(
     Ok(without_colors(&OutputArgs::new(ctx, data, out, opts, &kwargs)?.text()))
 }
 
-/// Returns data as an outputter prints them, for a page of HTML: without colours, blanks and ends of lines kept.
+/// Returns data as an outputter prints them, for an HTML page: without colours, with blanks and line ends kept.
 ///
 /// CLI Example:
 ///

@@ -251,7 +251,7 @@ fn data(
     request.maybe_masked(ctx, unmask)
 }
 
-/// Returns what ``pillar.items`` returns, with the type in the place of each value.
+/// Returns the result of ``pillar.items``, with the type in the place of each value.
 ///
 /// CLI Example:
 ///
@@ -281,7 +281,7 @@ fn types_of(value: &Value) -> Value {
     }
 }
 
-/// Returns the names of the values ``pillar.items`` returns.
+/// Returns the names of the values that ``pillar.items`` returns.
 ///
 /// CLI Example:
 ///
@@ -377,7 +377,7 @@ fn raw(ctx: &Context, key: Option<String>, unmask: Option<bool>) -> Result<Value
     Ok(mask_unless(found, unmask.or(Some(true))))
 }
 
-/// Returns the names within a map of the pillar in memory.
+/// Returns the keys of a map of the pillar in memory.
 ///
 /// CLI Example:
 ///

@@ -124,7 +124,7 @@ fn check_extra_requirements(ctx: &Context, pkgname: Value, pkgver: Value) -> Res
     Ok(Value::Bool(true))
 }
 
-/// Returns a list of packages with whole versions in the form ``pkg.list_pkgs`` shows.
+/// Returns a list of packages with full versions in the form of ``pkg.list_pkgs``.
 ///
 /// CLI Example:
 ///
@@ -209,7 +209,7 @@ pub fn whole_version(epoch: Option<String>, version: String, release: Option<Str
     text
 }
 
-/// Turns a list of ``name: source`` maps into one map; empty when something in it is none.
+/// Converts a list of ``name: source`` maps to one map; empty when an item is invalid.
 ///
 /// CLI Example:
 ///
@@ -350,7 +350,7 @@ fn joined(versions: &Value) -> String {
     }
 }
 
-/// Returns the version of a package, or nothing if it is not installed; for several, or a pattern, a map.
+/// Returns the version of a package, or an empty text if it is not installed; for several, or a pattern, a map.
 ///
 /// CLI Example:
 ///
@@ -391,7 +391,7 @@ pub fn versions_of(installed: &Map, names: &[Value], as_list: bool) -> Value {
     }
 }
 
-/// Returns a version as the package manager compares it.
+/// Returns a version in the form that the package manager compares.
 ///
 /// CLI Example:
 ///

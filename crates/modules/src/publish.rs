@@ -105,9 +105,9 @@ fn gather(ctx: &Context, jid: Value, expected: &[Value], timeout: f64, clean: bo
     }
 }
 
-/// Commands other minions and returns what they return.
+/// Publishes a function to other minions and returns their results.
 ///
-/// The master must allow it with its option ``peer``. ``via_master`` names the master that is asked, which is always that of
+/// The master must allow it with its option ``peer``. ``via_master`` names the master to ask, which is always that of
 /// the job here.
 ///
 /// CLI Example:
@@ -151,7 +151,7 @@ fn check_master(ctx: &Context, name: &str) -> Result<()> {
     )))
 }
 
-/// Commands other minions and returns all about what they return.
+/// Publishes a function to other minions and returns their full returns.
 ///
 /// CLI Example:
 ///
@@ -171,7 +171,7 @@ fn full_data(
     Job { tgt, fun, arg, tgt_type, returner, timeout, form: "full" }.run(ctx)
 }
 
-/// Has the master run a runner, if its option ``peer_run`` allows it, and returns what that returns.
+/// Makes the master run a runner, if its option ``peer_run`` allows it, and returns the result.
 ///
 /// CLI Example:
 ///

@@ -41,7 +41,7 @@ fn seeded_choice(seed: &Value) -> Result<Option<Random>> {
     }
 }
 
-/// Returns a random text, of the letters given or of all kinds that are on.
+/// Returns a random text of the given characters, or of all enabled kinds.
 ///
 /// CLI Example:
 ///
@@ -94,7 +94,7 @@ fn hash(value: Value, #[default("sha512")] algorithm: String) -> Result<String> 
     hashutil::hex_digest(&algorithm, value.as_bytes().unwrap_or(text.as_bytes())).map_err(unknown)
 }
 
-/// Returns a random number between two, both included.
+/// Returns a random number between two numbers, both included.
 ///
 /// CLI Example:
 ///
@@ -130,7 +130,7 @@ fn seed(ctx: &Context, #[default(10)] range: i64, #[default(Value::Null)] hash: 
     Ok(random.below(limit))
 }
 
-/// Returns the hash of a password as /etc/shadow holds it; without one, that of a random password.
+/// Returns the hash of a password in the form of /etc/shadow; without one, that of a random password.
 ///
 /// CLI Example:
 ///
@@ -147,7 +147,7 @@ fn shadow_hash(
     crate::shadow::hash::gen_password(ctx, password, crypt_salt, algorithm)
 }
 
-/// Returns some items of a list, chosen by chance.
+/// Returns some random items of a list.
 ///
 /// CLI Example:
 ///

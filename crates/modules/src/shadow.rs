@@ -191,7 +191,7 @@ fn set_date(ctx: &Context, name: String, date: Value, root: Option<String>) -> R
     set_age(ctx, &name, "lstchg", &date, "-d", root.as_deref())
 }
 
-/// Sets the day the account ends: days since 1970, or YYYY-MM-DD; -1 for never.
+/// Sets the day on which the account expires: days since 1970, or YYYY-MM-DD; -1 for never.
 ///
 /// CLI Example:
 ///
@@ -203,7 +203,7 @@ fn set_expire(ctx: &Context, name: String, expire: Value, root: Option<String>) 
     set_age(ctx, &name, "expire", &expire, "-E", root.as_deref())
 }
 
-/// Sets how many days after the password has become too old the account is locked.
+/// Sets the number of days after the expiry of the password until the account is locked.
 ///
 /// CLI Example:
 ///
@@ -215,7 +215,7 @@ fn set_inactdays(ctx: &Context, name: String, inactdays: Value, root: Option<Str
     set_age(ctx, &name, "inact", &inactdays, "-I", root.as_deref())
 }
 
-/// Sets after how many days the password must be changed.
+/// Sets the number of days after which the password must be changed.
 ///
 /// CLI Example:
 ///
@@ -227,7 +227,7 @@ fn set_maxdays(ctx: &Context, name: String, maxdays: Value, root: Option<String>
     set_age(ctx, &name, "max", &maxdays, "-M", root.as_deref())
 }
 
-/// Sets for how many days the password may not be changed.
+/// Sets the number of days during which the password may not be changed.
 ///
 /// CLI Example:
 ///
@@ -312,7 +312,7 @@ fn with_password(text: &str, name: &str, hash: &str, today: u64) -> String {
     out
 }
 
-/// Sets for how many days before its end the user is warned of a password's age.
+/// Sets the number of days before the password expires from which the user is warned.
 ///
 /// CLI Example:
 ///

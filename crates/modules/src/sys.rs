@@ -74,7 +74,7 @@ impl Selection {
     }
 }
 
-/// Returns the documentation of all functions, or of the named modules and functions. Globs are understood.
+/// Returns the documentation of all functions, or of the named modules and functions. Globs are supported.
 ///
 /// CLI Example:
 ///
@@ -114,7 +114,7 @@ fn as_docstring(doc: &str) -> String {
     format!("\n{indented}    ")
 }
 
-/// Returns the names of all functions, or of those in the named modules. Globs are understood.
+/// Returns the names of all functions, or of those in the named modules. Globs are supported.
 ///
 /// CLI Example:
 ///
@@ -232,7 +232,7 @@ fn renderer_doc(args: VarArgs) -> Result<Map> {
     Ok(Map::new())
 }
 
-/// Returns the names of the returners. Globs are understood.
+/// Returns the names of the returners. Globs are supported.
 ///
 /// CLI Example:
 ///
@@ -291,7 +291,7 @@ fn returner_argspec(#[default("")] module: String) -> Result<Map> {
     Ok(Map::new())
 }
 
-/// Returns the names of the state functions, or of those in the named modules. Globs are understood.
+/// Returns the names of the state functions, or of those in the named modules. Globs are supported.
 ///
 /// CLI Example:
 ///
@@ -335,7 +335,7 @@ fn list_state_modules(ctx: &Context, args: VarArgs) -> Result<Vec<&'static str>>
     Ok(modules.map(|module| module.name).collect())
 }
 
-/// Returns the documentation of all states, or of the named modules and functions. Globs are understood.
+/// Returns the documentation of all states, or of the named modules and functions. Globs are supported.
 ///
 /// CLI Example:
 ///

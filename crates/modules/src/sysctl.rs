@@ -51,7 +51,7 @@ fn set(name: &str, value: &str) -> Result<String> {
     Ok(read(name).unwrap_or_default())
 }
 
-/// Sets a value until the next start of the system.
+/// Sets a value until the next reboot.
 ///
 /// CLI Example:
 ///
@@ -71,7 +71,7 @@ fn default_file() -> &'static str {
     if Path::new("/run/systemd/system").exists() { "/etc/sysctl.d/99-salt.conf" } else { "/etc/sysctl.conf" }
 }
 
-/// Returns the file lasting settings are written to.
+/// Returns the file for permanent settings.
 ///
 /// CLI Example:
 ///
@@ -102,7 +102,7 @@ fn get(ctx: &Context, name: String) -> Result<String> {
     }))
 }
 
-/// Sets a value now and for every start of the system.
+/// Sets a value now and permanently.
 ///
 /// CLI Example:
 ///

@@ -188,7 +188,7 @@ fn read(ctx: &Context, key: Value, #[default("")] root: String) -> Result<Value>
     Ok(ctx.blocking(move || read_any(&key, &root)))
 }
 
-/// Returns where a path leads, or with ``full`` false the last part of it.
+/// Returns the target of a path, or with ``full`` false the last part of it.
 ///
 /// CLI Example:
 ///
@@ -204,7 +204,7 @@ fn target(ctx: &Context, key: String, #[default(true)] full: bool) -> Result<Val
     }))
 }
 
-/// Writes an attribute, or triggers what writing it does.
+/// Writes an attribute, or triggers its action.
 ///
 /// CLI Example:
 ///

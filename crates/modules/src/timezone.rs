@@ -70,7 +70,7 @@ fn get_hwclock(ctx: &Context) -> Result<String> {
     Ok(if local { "localtime" } else { "UTC" }.into())
 }
 
-/// Returns how far local time is ahead of UTC, as `+0100`.
+/// Returns the offset of local time from UTC, as `+0100`.
 ///
 /// CLI Example:
 ///

@@ -241,7 +241,7 @@ fn chgid(ctx: &Context, name: String, gid: Value, root: Option<String>) -> Resul
     set_field(ctx, &name, "gid", &gid, &["-g"], root.as_deref())
 }
 
-/// Changes the groups a user is in, or with ``append`` adds some.
+/// Changes the groups of a user, or with ``append`` adds some.
 ///
 /// CLI Example:
 ///
@@ -304,7 +304,7 @@ fn chloginclass(name: String, loginclass: String, root: Option<String>) -> Resul
     Ok(false)
 }
 
-/// Changes the remark on a user.
+/// Changes the comment on a user.
 ///
 /// CLI Example:
 ///
@@ -404,7 +404,7 @@ fn get_loginclass(name: String) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns all users with all that is known of them.
+/// Returns all users with all information about them.
 ///
 /// CLI Example:
 ///
@@ -432,7 +432,7 @@ fn info(ctx: &Context, name: String, root: Option<String>) -> Result<Map> {
     Ok(ctx.blocking(move || found.as_ref().map(account_map).unwrap_or_default()))
 }
 
-/// Returns the groups a user is in.
+/// Returns the groups of a user.
 ///
 /// CLI Example:
 ///

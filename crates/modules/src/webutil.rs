@@ -29,8 +29,8 @@ fn fed(ctx: &Context, letters: String, file: &str, user: &str, password: &str, r
     ctx.call_with("cmd.run_all", Call { args: vec![command], kwargs })
 }
 
-/// Adds a user to a file of passwords, or gives it another password; the file is made if there is none. ``opts`` are letters
-/// for ``htpasswd``: n (show, do not write), m (MD5), d (crypt), p (plain text), s (SHA1).
+/// Adds a user to a password file, or changes its password; the file is made if there is none. ``opts`` are letters for
+/// ``htpasswd``: n (show, do not write), m (MD5), d (crypt), p (plain text), s (SHA1).
 ///
 /// CLI Example:
 ///

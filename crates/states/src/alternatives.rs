@@ -28,7 +28,7 @@ fn current(ctx: &Context, name: &str) -> Result<Value> {
     call(ctx, "alternatives.show_current", args![name], Map::new())
 }
 
-/// Makes sure that a path is among those a name can mean.
+/// Makes sure that a path is among the alternatives of a name.
 #[function]
 fn install(ctx: &Context, name: String, link: String, path: String, priority: Value) -> Result<Ret> {
     let facts = map! { "link" => link.as_str(), "path" => path.as_str(), "priority" => priority.clone() };
@@ -56,7 +56,7 @@ fn install(ctx: &Context, name: String, link: String, path: String, priority: Va
     Ok(ret.ok(text).changed(changes))
 }
 
-/// Makes sure that a path is not among those a name can mean.
+/// Makes sure that a path is not among the alternatives of a name.
 #[function]
 fn remove(ctx: &Context, name: String, path: String) -> Result<Ret> {
     let ret = start(&name, map! { "path" => path.as_str() });

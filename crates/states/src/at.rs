@@ -130,7 +130,7 @@ fn absent(ctx: &Context, name: String, #[default(Value::Null)] jobid: Value, kwa
     })
 }
 
-/// Adds a command when something it watches has changed.
+/// Adds a command when a watched state has changed.
 #[function]
 fn watch(
     name: String,

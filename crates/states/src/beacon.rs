@@ -108,14 +108,14 @@ fn absent(ctx: &Context, name: Value, #[default(false)] save: Value, kwargs: KwA
     saved(ctx, &name, save.truthy(), vec![comment], ret)
 }
 
-/// Makes sure that a beacon is on.
+/// Makes sure that a beacon is enabled.
 #[function]
 fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Enabled {name} from beacons"), format!("{name} not a configured beacon"));
     change_if_present(ctx, "enable_beacon", &name, kwargs.0, words)
 }
 
-/// Makes sure that a beacon is off.
+/// Makes sure that a beacon is disabled.
 #[function]
 fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let words = (format!("Disabled beacon {name}."), format!("Job {name} is not configured."));

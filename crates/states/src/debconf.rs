@@ -20,7 +20,7 @@ fn mapped(value: Value) -> Option<Map> {
     if value.is_null() { Some(Map::new()) } else { value.into_map() }
 }
 
-/// Gives the answers in a file, which may be a template.
+/// Applies the answers in a file, which may be a template.
 #[function]
 fn set_file(
     ctx: &Context,

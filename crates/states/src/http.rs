@@ -21,8 +21,8 @@ struct Expected {
     wait_for: Option<Value>,
 }
 
-/// Asks a web server and checks its answer: a text or pattern in it (``match``, ``match_type`` string or pcre), its status
-/// (``status``, ``status_type`` string, pcre or list), or both.
+/// Sends a request to a web server and checks its answer: a text or pattern in it (``match``, ``match_type`` string or
+/// pcre), its status (``status``, ``status_type`` string, pcre or list), or both.
 #[function]
 fn query(
     ctx: &Context,
@@ -126,8 +126,8 @@ impl Expected {
     }
 }
 
-/// Asks a web server again and again until its answer is as expected, at most for some seconds. ``request_interval`` is the
-/// time between two tries.
+/// Sends a request to a web server repeatedly until its answer is as expected, at most for some seconds.
+/// ``request_interval`` is the time between two tries.
 #[function]
 fn wait_for_successful_query(ctx: &Context, name: Value, #[default(300)] wait_for: f64, kwargs: KwArgs) -> Result<Ret> {
     let begin = Instant::now();

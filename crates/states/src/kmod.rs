@@ -74,7 +74,7 @@ impl Outcome {
     }
 }
 
-/// Makes sure that modules are loaded; with `persist` also at each start.
+/// Makes sure that modules are loaded; with `persist` also at boot.
 #[function]
 fn present(
     ctx: &Context,
@@ -120,7 +120,7 @@ fn present(
     Ok(Ret { result: Some(good), ..ret.ok(lines.join("\n")) }.changed(changes))
 }
 
-/// Makes sure that modules are not loaded; with `persist` also not at the start.
+/// Makes sure that modules are not loaded; with `persist` also not at boot.
 #[function]
 fn absent(
     ctx: &Context,

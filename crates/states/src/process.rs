@@ -9,7 +9,7 @@ use crate::support::salt;
 /// The module.
 pub static MODULE: Module = Module::new("process", "Processes that must not run.", &[&ABSENT]);
 
-/// Ends the processes whose command line has the pattern in it.
+/// Ends the processes whose command line contains the pattern.
 #[function]
 fn absent(ctx: &Context, name: Value, user: Option<Value>, signal: Option<Value>) -> Result<Ret> {
     const NONE: &str = "No matching processes running";

@@ -97,13 +97,13 @@ fn absent(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     change_if_present(ctx, name, kwargs.0, offline, Change { fun: "delete", done: "Removed", tells: (true, false) })
 }
 
-/// Makes sure that a job of the schedule is on.
+/// Makes sure that a job of the schedule is enabled.
 #[function]
 fn enabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     change_if_present(ctx, name, kwargs.0, None, Change { fun: "enable_job", done: "Enabled", tells: (false, true) })
 }
 
-/// Makes sure that a job of the schedule is off.
+/// Makes sure that a job of the schedule is disabled.
 #[function]
 fn disabled(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let offline = Some(kwargs.0.get("offline").cloned().unwrap_or_default());

@@ -125,7 +125,7 @@ fn noted(ctx: &Context) -> Option<String> {
     ctx.memo.get::<KeyFileError>().0.lock().expect("no one panics holding this").take()
 }
 
-/// Makes sure that a user can be signed in as with a key, or with those of a file.
+/// Makes sure that a key, or those of a file, are authorized for a user.
 #[function]
 fn present(
     ctx: &Context,
@@ -220,7 +220,7 @@ fn would_set(ctx: &Context, mut wish: Wish, ret: Ret) -> Result<Ret> {
     })
 }
 
-/// Makes sure that a user cannot be signed in as with a key, or with those of a file.
+/// Makes sure that a key, or those of a file, are not authorized for a user.
 #[function]
 fn absent(
     ctx: &Context,
@@ -267,7 +267,7 @@ fn remove(ctx: &Context, mut wish: Wish) -> Result<Ret> {
     })
 }
 
-/// Makes sure that a user can be signed in as with these keys, and with no others.
+/// Makes sure that these keys, and no others, are authorized for a user.
 #[function]
 fn manage(
     ctx: &Context,

@@ -51,7 +51,7 @@ fn loadavg(ctx: &Context, name: Value, maximum: Option<Value>, minimum: Option<V
     Ok(ret.ok("Load avg in acceptable range"))
 }
 
-/// Checks that a process runs whose line of ``ps`` has the pattern in it.
+/// Checks that a process runs whose line of ``ps`` contains the pattern.
 #[function]
 fn process(ctx: &Context, name: Value) -> Result<Ret> {
     let mut ret = start(name.clone());

@@ -9,7 +9,7 @@ use crate::{Ret, args};
 /// The module.
 pub static MODULE: Module = Module::new("sysctl", "Settings of the kernel.", &[&PRESENT]);
 
-/// Makes sure that a setting has a value, now and after the next start.
+/// Makes sure that a setting has a value, now and after a reboot.
 #[function]
 fn present(ctx: &Context, name: String, value: Value, config: Option<String>) -> Result<Ret> {
     let config = match config {

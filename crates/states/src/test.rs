@@ -31,7 +31,7 @@ fn comment(kwargs: &KwArgs, default: &str) -> Value {
     kwargs.0.get("comment").cloned().unwrap_or_else(|| default.into())
 }
 
-/// Does nothing and succeeds. Useful to hang requisites on.
+/// Does nothing and succeeds. Useful as a target of requisites.
 #[function]
 fn nop(name: Value, kwargs: KwArgs) -> Result<Ret> {
     let _ = kwargs;

@@ -1,6 +1,6 @@
-//! A small package, an account, its crontab and its key, a service of an init script, a checkout and an archive, for real: on a
-//! Debian machine, as root, and only on request:
-//! `cargo test -p saltern-states --test live_debian -- --ignored`. Everything is gone again at the end.
+//! A small package, an account, its crontab and its key, a service of an init script, a checkout and an archive, for
+//! real: on a Debian machine, as root, and only on request: `cargo test -p saltern-states --test live_debian --
+//! --ignored`. Everything is gone again at the end.
 
 use std::sync::Arc;
 

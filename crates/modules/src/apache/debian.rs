@@ -56,7 +56,7 @@ fn check_site_enabled(ctx: &Context, site: String) -> Result<bool> {
     Ok(is(&file) || (site == "default" && is(&format!("000-{file}"))))
 }
 
-/// Turns a site on.
+/// Enables a site.
 ///
 /// CLI Example:
 ///
@@ -68,7 +68,7 @@ fn a2ensite(ctx: &Context, site: String) -> Result<Map> {
     turn(ctx, What::Site, true, &site)
 }
 
-/// Turns a site off.
+/// Disables a site.
 ///
 /// CLI Example:
 ///
@@ -96,7 +96,7 @@ fn check_mod_enabled(ctx: &Context, r#mod: String) -> Result<bool> {
     Ok(is_linked(ctx, "mods-enabled", &file))
 }
 
-/// Turns a module on.
+/// Enables a module.
 ///
 /// CLI Example:
 ///
@@ -108,7 +108,7 @@ pub(super) fn a2enmod(ctx: &Context, r#mod: String) -> Result<Map> {
     turn(ctx, What::Mod, true, &r#mod)
 }
 
-/// Turns a module off.
+/// Disables a module.
 ///
 /// CLI Example:
 ///
@@ -133,7 +133,7 @@ fn check_conf_enabled(ctx: &Context, conf: String) -> Result<bool> {
     Ok(is_linked(ctx, "conf-enabled", &with_ending(&conf)))
 }
 
-/// Turns a configuration on.
+/// Enables a configuration.
 ///
 /// CLI Example:
 ///
@@ -147,7 +147,7 @@ fn a2enconf(ctx: &Context, conf: String) -> Result<Map> {
     turn(ctx, What::Conf, true, &conf)
 }
 
-/// Turns a configuration off.
+/// Disables a configuration.
 ///
 /// CLI Example:
 ///

@@ -76,7 +76,7 @@ fn fullversion(ctx: &Context) -> Result<Map> {
     Ok(report::full_version(&ask(ctx, "-V")?))
 }
 
-/// Returns the modules of the server, those that are part of it and those it loads.
+/// Returns the modules of the server, both built-in and loaded ones.
 ///
 /// CLI Example:
 ///
@@ -151,7 +151,7 @@ fn signal(ctx: &Context, signal: Option<String>) -> Result<Option<String>> {
     Ok(Some(told.unwrap_or_else(|| format!("Command: \"{line}\" completed successfully!"))))
 }
 
-/// Adds a user to a file of passwords, or gives it another password. ``opts`` are letters for ``htpasswd``: n (show, do not
+/// Adds a user to a password file, or changes its password. ``opts`` are letters for ``htpasswd``: n (show, do not
 /// write), m (MD5), d (crypt), p (plain text), s (SHA1).
 ///
 /// CLI Example:
@@ -172,7 +172,7 @@ fn useradd(
     ctx.call_with("webutil.useradd", Call { args, kwargs: Map::new() })
 }
 
-/// Removes a user from a file of passwords.
+/// Removes a user from a password file.
 ///
 /// CLI Example:
 ///

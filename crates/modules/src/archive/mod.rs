@@ -266,7 +266,7 @@ fn trimmed(mut files: Vec<String>, trim: &Value) -> Vec<String> {
     files
 }
 
-/// Runs tar and returns the lines it writes.
+/// Runs tar and returns the lines of its output.
 ///
 /// CLI Example:
 ///
@@ -304,7 +304,7 @@ fn with_options(program: &str, options: Option<String>, file: String) -> Vec<Str
     std::iter::once(program.to_owned()).chain(options).chain([file]).collect()
 }
 
-/// Runs gzip and returns the lines it writes.
+/// Runs gzip and returns the lines of its output.
 ///
 /// CLI Example:
 ///
@@ -322,7 +322,7 @@ fn gzip(
     lines_of(ctx, with_options("gzip", options, sourcefile), How { template, runas, ..How::default() })
 }
 
-/// Runs gunzip and returns the lines it writes.
+/// Runs gunzip and returns the lines of its output.
 ///
 /// CLI Example:
 ///
@@ -340,7 +340,7 @@ fn gunzip(
     lines_of(ctx, with_options("gunzip", options, gzipfile), How { template, runas, ..How::default() })
 }
 
-/// Runs zip and returns the lines it writes.
+/// Runs zip and returns the lines of its output.
 ///
 /// CLI Example:
 ///
@@ -413,7 +413,7 @@ fn excluded(excludes: Option<Value>) -> Vec<String> {
     excludes.filter(Value::truthy).map(|excludes| util::split_input(&excludes)).unwrap_or_default()
 }
 
-/// Runs unzip and returns the lines it writes.
+/// Runs unzip and returns the lines of its output.
 ///
 /// CLI Example:
 ///
@@ -492,7 +492,7 @@ fn unzip(
     Ok(trimmed(names, &trim_output))
 }
 
-/// Runs rar and returns the lines it writes.
+/// Runs rar and returns the lines of its output.
 ///
 /// CLI Example:
 ///
@@ -514,7 +514,7 @@ fn rar(
     lines_of(ctx, command, How { cwd, template, runas })
 }
 
-/// Runs unrar, or rar, and returns the lines it writes.
+/// Runs unrar, or rar, and returns the lines of its output.
 ///
 /// CLI Example:
 ///

@@ -188,7 +188,7 @@ fn exec_code(
 
 /// Runs code in a language whose interpreter takes a file, and returns process id, exit code, stdout and stderr.
 ///
-/// All arguments of ``cmd.run_all`` are understood.
+/// It takes all arguments of ``cmd.run_all``.
 ///
 /// CLI Example:
 ///
@@ -254,7 +254,7 @@ fn which_bin(cmds: Vec<String>) -> Result<Option<String>> {
     Ok(found.map(|path| path.to_string_lossy().into_owned()))
 }
 
-/// Returns the shells users may have, from /etc/shells.
+/// Returns the shells for users, from /etc/shells.
 ///
 /// CLI Example:
 ///
@@ -268,7 +268,7 @@ fn shells() -> Result<Vec<String>> {
 
 /// Returns version and path of a shell or interpreter: bash, perl, php, python, ruby, tcsh or zsh.
 ///
-/// ``installed`` is True when a version was found, False when the program is missing, None when it did not say.
+/// ``installed`` is True when a version was found, False when the program is missing, None when it printed no version.
 ///
 /// CLI Example:
 ///

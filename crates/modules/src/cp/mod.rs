@@ -110,9 +110,9 @@ pub fn exists_abroad(ctx: &Context, address: &str) -> bool {
     fetch::exists(ctx, address)
 }
 
-/// Fetches a file of the master to a place. A directory as place keeps the file's name; ``makedirs=True`` makes
-/// directories that are missing; ``gzip`` (1 to 9) compresses on the way. Returns the place, an empty text when there is
-/// no such file, or False when its directory is missing.
+/// Fetches a file of the master to a place. A directory as place keeps the file's name; ``makedirs=True`` makes missing
+/// directories; ``gzip`` (1 to 9) compresses the transfer. Returns the place, an empty text when there is no such file,
+/// or False when its directory is missing.
 ///
 /// CLI Example:
 ///
@@ -195,8 +195,8 @@ fn no_text(bytes: &[u8]) -> Error {
     Error::Other(format!("UnicodeDecodeError: {}", decode_error(bytes).unwrap_or_default()))
 }
 
-/// Renders a file of the master that is a template to a place and returns the place. Arguments by name, and those in
-/// ``context``, are names in the template.
+/// Renders a template file of the master to a place and returns the place. Named arguments, and those in ``context``,
+/// are variables of the template.
 ///
 /// CLI Example:
 ///
@@ -547,7 +547,7 @@ fn list_master_dirs(ctx: &Context, saltenv: Option<String>, #[default("")] prefi
     within(ctx, client(ctx)?.dir_list(&saltenv, &prefix))
 }
 
-/// Returns the symbolic links of an environment that begin with a prefix, and where they lead.
+/// Returns the symbolic links of an environment that begin with a prefix, and their targets.
 ///
 /// CLI Example:
 ///

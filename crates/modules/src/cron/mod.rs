@@ -268,8 +268,8 @@ fn set_job(
     set(ctx, &user, Wish { when, cmd, commented, comment: text(comment), identifier: text(identifier) })
 }
 
-/// Puts a job at a special time such as ``@daily`` into a crontab; returns ``new``, ``updated``, ``present`` or what went
-/// wrong.
+/// Puts a job at a special time such as ``@daily`` into a crontab; returns ``new``, ``updated``, ``present``, or an
+/// error message.
 ///
 /// CLI Example:
 ///
@@ -416,7 +416,7 @@ fn install_file(ctx: &Context, user: &str, path: &str) -> Result<Outcome> {
     cmd::quiet(ctx, &words(user, &[path]))
 }
 
-/// Makes a file the crontab of a user.
+/// Installs a file as the crontab of a user.
 ///
 /// CLI Example:
 ///

@@ -91,8 +91,8 @@ fn means(text: &str) -> Result<Map> {
     Ok(processors.means().chain(devices.means()).collect())
 }
 
-/// Returns the means of what ``iostat`` measures ``count`` times, ``interval`` seconds apart: of the processors (as
-/// ``sys``) and all devices, or of some devices. The first measure is that since the machine was started.
+/// Returns the means of ``count`` measurements of ``iostat``, ``interval`` seconds apart: of the processors (as
+/// ``sys``) and all devices, or of some devices. The first measurement is that since boot.
 ///
 /// CLI Example:
 ///

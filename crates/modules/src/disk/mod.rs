@@ -126,7 +126,7 @@ fn block_devices(text: &str) -> Map {
         .collect()
 }
 
-/// Returns the kind of the file system on a device.
+/// Returns the type of the file system on a device.
 ///
 /// CLI Example:
 ///
@@ -172,7 +172,7 @@ fn get_fstype_from_path(ctx: &Context, path: String) -> Result<String> {
     kind_of_file_system(ctx, &device.to_string())
 }
 
-/// Returns how many files each file system has and can have.
+/// Returns the inode usage of each file system.
 ///
 /// CLI Example:
 ///
@@ -191,7 +191,7 @@ fn inodeusage(ctx: &Context, #[default(Value::Null)] args: Value) -> Result<Map>
     Ok(rows(&text).into_iter().map(shown).collect())
 }
 
-/// Returns how full each file system is, or one named by where it is mounted.
+/// Returns the usage of each file system, or of the one at a mount point, in percent.
 ///
 /// CLI Example:
 ///

@@ -106,7 +106,7 @@ fn limit_of(limit: &Value) -> Option<usize> {
     number.and_then(|number| usize::try_from(number).ok())
 }
 
-/// Returns the copies kept of a file, newest first, by number.
+/// Returns the backups of a file, newest first, by number.
 ///
 /// CLI Example:
 ///
@@ -119,7 +119,7 @@ pub fn list_backups(ctx: &Context, path: String, #[default(Value::Null)] limit: 
     Ok(ctx.blocking(move || numbered(copies(&root, &expand_user(&path), limit_of(&limit)))))
 }
 
-/// Returns the copies kept of a file, as ``file.list_backups``.
+/// Returns the backups of a file, as ``file.list_backups``.
 ///
 /// CLI Example:
 ///
@@ -131,7 +131,7 @@ pub fn list_backup(ctx: &Context, path: String, #[default(Value::Null)] limit: V
     list_backups(ctx, path, limit)
 }
 
-/// Returns the copies kept of all files of a directory (named with a slash at its end).
+/// Returns the backups of all files of a directory (named with a slash at its end).
 ///
 /// CLI Example:
 ///
@@ -193,7 +193,7 @@ pub fn restore_backup(ctx: &Context, path: String, backup_id: Value) -> Result<M
     })
 }
 
-/// Removes a kept copy.
+/// Removes a backup.
 ///
 /// CLI Example:
 ///
@@ -212,7 +212,7 @@ pub fn delete_backup(ctx: &Context, path: String, backup_id: Value) -> Result<Ma
     }))
 }
 
-/// Removes a kept copy, as ``file.delete_backup``.
+/// Removes a backup, as ``file.delete_backup``.
 ///
 /// CLI Example:
 ///

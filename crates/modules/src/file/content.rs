@@ -134,7 +134,7 @@ pub fn contains_regex(ctx: &Context, path: String, regex: String, #[default("")]
     }))
 }
 
-/// Searches files with ``grep`` and returns what ``cmd.run_all`` would. Each option is a separate argument.
+/// Searches files with ``grep`` and returns the result of ``cmd.run_all``. Each option is a separate argument.
 ///
 /// CLI Example:
 ///
@@ -225,7 +225,7 @@ fn text_or_bytes(content: Vec<u8>, binary: bool) -> Value {
     }
 }
 
-/// Returns up to ``size`` bytes of a file from a place on.
+/// Returns up to ``size`` bytes of a file from an offset.
 ///
 /// CLI Example:
 ///
@@ -245,7 +245,7 @@ pub fn seek_read(ctx: &Context, path: String, size: u64, offset: u64) -> Result<
     Ok(Value::bytes(content))
 }
 
-/// Writes at a place of a file and returns the number of bytes written.
+/// Writes at an offset of a file and returns the number of bytes written.
 ///
 /// CLI Example:
 ///
@@ -315,7 +315,7 @@ pub fn touched(path: &str, atime: Option<f64>, mtime: Option<f64>) -> Result<boo
     Ok(Path::new(path).exists())
 }
 
-/// Cuts a file off (or fills it with zeros) at a length.
+/// Truncates a file (or fills it with zeros) to a length.
 ///
 /// CLI Example:
 ///

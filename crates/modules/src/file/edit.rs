@@ -11,7 +11,7 @@ use super::replace::Editable;
 use super::{difflib, pattern};
 use crate::cmd;
 
-/// Puts a comment sign before all lines that match, and returns the difference. ``backup`` is the suffix of a copy.
+/// Puts a comment sign before all matching lines, and returns the difference. ``backup`` is the suffix of a copy.
 ///
 /// CLI Example:
 ///
@@ -99,7 +99,7 @@ fn commented(path: &str, regex: &str, sign: &str, on: bool, backup: &Value) -> R
     Ok(Value::from(difflib::unified(&old, &new)))
 }
 
-/// Replaces text with the program ``sed`` and returns what ``cmd.run_all`` would. Slashes are escaped.
+/// Replaces text with the program ``sed`` and returns the result of ``cmd.run_all``. Slashes are escaped.
 ///
 /// CLI Example:
 ///

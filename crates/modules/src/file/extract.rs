@@ -256,7 +256,7 @@ fn invalid(hash: &str) -> Error {
     ))
 }
 
-/// Returns the checksum a source should have, and its kind.
+/// Returns the checksum of a source, and its algorithm.
 ///
 /// CLI Example:
 ///

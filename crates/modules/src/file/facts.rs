@@ -118,7 +118,7 @@ pub fn directory_exists(ctx: &Context, path: String) -> Result<bool> {
     Ok(ctx.blocking(move || Path::new(&expand_user(&path)).is_dir()))
 }
 
-/// Returns the bytes all files below a path take; a file with several names counts once.
+/// Returns the number of bytes of all files below a path; a file with several names counts once.
 ///
 /// CLI Example:
 ///
@@ -321,7 +321,7 @@ pub fn is_link(ctx: &Context, path: String, #[default(false)] nostat: bool) -> R
     })
 }
 
-/// Returns the raw facts of a path without following links; nothing where nothing is.
+/// Returns the raw stat of a path without following links; nothing if the path does not exist.
 ///
 /// CLI Example:
 ///

@@ -182,7 +182,7 @@ pub fn check_managed(
     Ok(list![Value::Null, format!("The following values are set to be changed:\n{lines}")])
 }
 
-/// Returns what would change of a file.
+/// Returns the pending changes of a file.
 ///
 /// CLI Example:
 ///

@@ -8,7 +8,7 @@ use value::{Map, Value};
 use super::content::run_all;
 use crate::{cmd, util};
 
-/// Applies a patch to a file or directory with the program ``patch`` and returns what ``cmd.run_all`` would.
+/// Applies a patch to a file or directory with the program ``patch`` and returns the result of ``cmd.run_all``.
 ///
 /// CLI Example:
 ///

@@ -216,7 +216,7 @@ pub fn normpath(path: String) -> Result<String> {
     Ok(normalize(&path))
 }
 
-/// Returns the name of the directory above: `..`.
+/// Returns the name of the parent directory: `..`.
 ///
 /// CLI Example:
 ///

@@ -43,8 +43,8 @@ fn context_of(ctx: &Context, path: &str) -> Result<String> {
     })
 }
 
-/// Sets parts of the SELinux context of a path and returns the context; False where that fails. With ``persist`` the
-/// policy learns it too.
+/// Sets parts of the SELinux context of a path and returns the context; False where that fails. ``persist`` also adds
+/// it to the policy.
 ///
 /// CLI Example:
 ///

@@ -15,8 +15,8 @@ use super::owners::{self, mode_of};
 use super::paths::{expand_user, expand_vars, normalize, real, split};
 use super::{must_be_absolute, os_error, python_text};
 
-/// Copies a file, or with ``recurse`` a directory; owner and permissions go along. ``remove_existing`` replaces the
-/// target directory instead of copying into it.
+/// Copies a file, or with ``recurse`` a directory, with owner and permissions. ``remove_existing`` replaces the target
+/// directory instead of copying into it.
 ///
 /// CLI Example:
 ///
@@ -114,7 +114,7 @@ pub fn link(ctx: &Context, src: String, path: String) -> Result<bool> {
     })
 }
 
-/// Makes the directories above a path. A path that ends with a slash is made itself.
+/// Makes the parent directories of a path. A path that ends with a slash is made itself.
 ///
 /// CLI Example:
 ///
@@ -163,7 +163,7 @@ pub fn make_parents(path: &str, user: &Value, group: &Value, mode: &Value) -> Re
     make_with_parents(&directory, user, group, mode)
 }
 
-/// Makes a directory and those above it, all with the same owner and permissions.
+/// Makes a directory and its parents, all with the same owner and permissions.
 ///
 /// CLI Example:
 ///
@@ -206,7 +206,7 @@ pub fn make_with_parents(path: &str, user: &Value, group: &Value, mode: &Value) 
     owners::apply(path, user, group, wanted)
 }
 
-/// Makes a directory, and those above it that are missing.
+/// Makes a directory, and its missing parents.
 ///
 /// CLI Example:
 ///
@@ -434,7 +434,7 @@ pub(super) fn move_across(src: &Path, dst: &Path) -> std::io::Result<()> {
     fs::remove_file(src)
 }
 
-/// Returns where a symbolic link leads, or with ``canonicalize`` where it leads in the end.
+/// Returns the target of a symbolic link, or with ``canonicalize`` its final target.
 ///
 /// CLI Example:
 ///
@@ -452,7 +452,7 @@ pub fn readlink(ctx: &Context, path: String, #[default(false)] canonicalize: boo
     })
 }
 
-/// Removes a file, a link, or a directory with all that is in it. Returns False when there was nothing.
+/// Removes a file, a link, or a directory with all its contents. Returns False when there was nothing.
 ///
 /// CLI Example:
 ///

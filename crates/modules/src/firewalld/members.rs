@@ -33,7 +33,7 @@ fn add_interface(ctx: &Context, zone: String, interface: String, #[default(true)
     run(ctx, &lasting(&format!("--zone={zone} --add-interface={interface}"), permanent))
 }
 
-/// Frees an interface from a zone.
+/// Removes an interface from a zone.
 ///
 /// CLI Example:
 ///
@@ -82,7 +82,7 @@ fn add_source(ctx: &Context, zone: String, source: String, #[default(true)] perm
     run(ctx, &lasting(&format!("--zone={zone} --add-source={source}"), permanent))
 }
 
-/// Frees a source from a zone.
+/// Removes a source from a zone.
 ///
 /// CLI Example:
 ///
@@ -124,7 +124,7 @@ fn add_rich_rule(ctx: &Context, zone: String, rule: String, #[default(true)] per
     run(ctx, &lasting(&format!("--zone={zone} --add-rich-rule='{rule}'"), permanent))
 }
 
-/// Takes a rich rule from a zone.
+/// Removes a rich rule from a zone.
 ///
 /// CLI Example:
 ///

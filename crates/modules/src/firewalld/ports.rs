@@ -76,7 +76,7 @@ fn add_port_fwd(
     run(ctx, &lasting(&line, permanent))
 }
 
-/// Forwards a port no longer.
+/// Removes the forwarding of a port.
 ///
 /// CLI Example:
 ///
@@ -97,7 +97,7 @@ fn remove_port_fwd(
     run(ctx, &lasting(&line, permanent))
 }
 
-/// Returns the ports a zone forwards.
+/// Returns the forwarded ports of a zone.
 ///
 /// CLI Example:
 ///
@@ -110,7 +110,7 @@ fn list_port_fwd(ctx: &Context, zone: String, #[default(true)] permanent: bool) 
     text.lines().map(forwarded).collect()
 }
 
-/// Returns the kinds of ICMP packets a zone refuses.
+/// Returns the blocked kinds of ICMP packets of a zone.
 ///
 /// CLI Example:
 ///
@@ -122,7 +122,7 @@ fn list_icmp_block(ctx: &Context, zone: String, #[default(true)] permanent: bool
     words(ctx, &lasting(&format!("--zone={zone} --list-icmp-blocks"), permanent))
 }
 
-/// Refuses a kind of ICMP packets.
+/// Blocks a kind of ICMP packets.
 ///
 /// CLI Example:
 ///

@@ -18,7 +18,7 @@ fn add_service_port(ctx: &Context, service: String, port: String) -> Result<Stri
     run(ctx, &format!("--permanent --service={service} --add-port={port}"))
 }
 
-/// Takes a port from a service.
+/// Removes a port from a service.
 ///
 /// CLI Example:
 ///
@@ -43,7 +43,7 @@ fn add_service_protocol(ctx: &Context, service: String, protocol: String) -> Res
     run(ctx, &format!("--permanent --service={service} --add-protocol={protocol}"))
 }
 
-/// Takes a protocol from a service.
+/// Removes a protocol from a service.
 ///
 /// CLI Example:
 ///

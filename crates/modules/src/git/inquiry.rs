@@ -32,7 +32,7 @@ fn common(refs: Option<Value>, kinds: &[bool; 4]) -> Result<Vec<String>> {
     Ok(if fork_point && refs.is_empty() { vec!["HEAD".into()] } else { refs })
 }
 
-/// Returns the name of the branch that is checked out; HEAD if it is none.
+/// Returns the name of the current branch; HEAD if there is none.
 ///
 /// CLI Example:
 ///
@@ -75,7 +75,8 @@ fn describe(
     Git::of(ctx, &who, &["describe", "--always", &rev]).at(&cwd).text()
 }
 
-/// Returns what differs: between revisions, with the index (``cached=True``), or between any files (``no_index=True``).
+/// Returns the differences: between revisions, with the index (``cached=True``), or between any files
+/// (``no_index=True``).
 ///
 /// CLI Example:
 ///
@@ -232,7 +233,7 @@ fn merge_base(
     first.map(Value::from).ok_or_else(|| Error::Other("the revisions have no common ancestor".into()))
 }
 
-/// Returns what merging two revisions would change, as ``git merge-tree`` shows it.
+/// Returns the changes that merging two revisions would make, as ``git merge-tree`` shows them.
 ///
 /// CLI Example:
 ///
@@ -313,7 +314,7 @@ fn revision(
     Git::of(ctx, &who, &["rev-parse"]).word_if(short, "--short").word(rev).at(&cwd).text()
 }
 
-/// Returns the files that are changed, by what became of them.
+/// Returns the changed files, by the kind of change.
 ///
 /// CLI Example:
 ///

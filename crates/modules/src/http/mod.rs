@@ -16,13 +16,12 @@ use request::Request;
 pub static MODULE: Module =
     Module::new("http", "Functions that ask web servers.", &[&QUERY, &UPDATE_CA_BUNDLE, &WAIT_FOR_SUCCESSFUL_QUERY]);
 
-/// Asks a web server and returns its answer: the ``body``, and if wanted ``status``, ``headers``, ``text`` and, with
-/// ``decode=True``, the data (``dict``).
+/// Sends a request to a web server and returns its answer: the ``body``, and if wanted ``status``, ``headers``,
+/// ``text`` and, with ``decode=True``, the data (``dict``).
 ///
 /// Additional arguments: ``method``, ``params``, ``data``, ``data_file``, ``header_dict``, ``header_list``,
-/// ``username``,
-/// ``password``, ``decode_type`` (json, yaml, plain), ``verify_ssl``, ``ca_bundle``, ``cert``, ``agent``, ``text_out``,
-/// ``decode_out``, ``raise_error``, ``test``, ``test_url``.
+/// ``username``, ``password``, ``decode_type`` (json, yaml, plain), ``verify_ssl``, ``ca_bundle``, ``cert``, ``agent``,
+/// ``text_out``, ``decode_out``, ``raise_error``, ``test``, ``test_url``.
 ///
 /// CLI Example:
 ///
@@ -53,8 +52,8 @@ fn ask(ctx: &Context, url: String, mut arguments: Map) -> Result<Map> {
     answer.into_map(&request, result)
 }
 
-/// Asks a web server again and again until it answers without an error, at most for some seconds. ``request_interval`` is the
-/// time between two tries.
+/// Sends a request to a web server repeatedly until it answers without an error, at most for some seconds.
+/// ``request_interval`` is the time between two tries.
 ///
 /// CLI Example:
 ///

@@ -75,7 +75,7 @@ fn write(form: &Form, ini: &mut Section) -> Result<()> {
     chown(&target, Some(meta.uid()), Some(meta.gid())).map_err(failed)
 }
 
-/// Sets options, and makes sections for them; returns what changed, with ``before`` and ``after``.
+/// Sets options, and makes sections for them; returns the changes, with ``before`` and ``after``.
 ///
 /// CLI Example:
 ///
@@ -214,7 +214,7 @@ fn remove_section(
     }
 }
 
-/// Returns the whole file: its options and its sections with theirs.
+/// Returns the whole file: its options, and its sections with their options.
 ///
 /// CLI Example:
 ///

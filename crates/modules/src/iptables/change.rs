@@ -23,7 +23,8 @@ fn silent(text: String) -> Value {
     if text.is_empty() { true.into() } else { text.into() }
 }
 
-/// Sets what becomes of packets that no rule of a chain is about. Returns the program's complaint; empty when it worked.
+/// Sets the policy of a chain, which applies to packets that match no rule. Returns the program's error message;
+/// empty when it worked.
 ///
 /// CLI Example:
 ///

@@ -109,7 +109,7 @@ fn policy_of(rules: &Map, table: &str, chain: &str) -> Value {
     chain.and_then(|chain| chain.get("policy")).cloned().unwrap_or_default()
 }
 
-/// Returns the rules that are in force, by table and chain.
+/// Returns the active rules, by table and chain.
 ///
 /// CLI Example:
 ///
@@ -122,7 +122,7 @@ fn get_rules(ctx: &Context, #[default("ipv4")] family: String) -> Result<Map> {
     rules_now(ctx, &family)
 }
 
-/// Returns the rules in a file, by table and chain; without one, in the file that is loaded at each start.
+/// Returns the rules in a file, by table and chain; by default, in the file that is loaded at boot.
 ///
 /// CLI Example:
 ///
@@ -137,7 +137,7 @@ fn get_saved_rules(ctx: &Context, conf_file: Option<String>, #[default("ipv4")] 
 
 const NO_CHAIN: &str = "Error: Chain needs to be specified";
 
-/// Returns what becomes of packets that no rule of a chain is about.
+/// Returns the policy of a chain, which applies to packets that match no rule.
 ///
 /// CLI Example:
 ///
@@ -157,7 +157,7 @@ fn get_policy(
     }
 }
 
-/// Returns the same as a file says it.
+/// Returns the policy of a chain in a file of rules; by default, in the file that is loaded at boot.
 ///
 /// CLI Example:
 ///

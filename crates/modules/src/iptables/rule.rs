@@ -322,7 +322,7 @@ fn written(mut args: Map) -> std::result::Result<String, &'static str> {
     Ok(rule.parts.join(" "))
 }
 
-/// Returns a rule in the form iptables takes. Arguments are named after the long options; with these exceptions:
+/// Returns a rule in the form of iptables. Arguments are named after the long options; with these exceptions:
 /// ``connstate`` is ``--state``, ``if`` and ``of`` are ``-i`` and ``-o``, ``target`` is ``jump``. Options of the target
 /// without a value are given an empty text. ``!`` or ``not`` in front of a value negates it. ``full`` gives the whole
 /// command; it needs table, chain and ``command`` (``A``, ``--insert``), and takes a ``position``.

@@ -228,7 +228,7 @@ fn list_pkgs(ctx: &Context, packages: VarArgs, kwargs: KwArgs) -> Result<Value> 
     })
 }
 
-/// Calls off the purge of packages; returns what changed.
+/// Cancels the purge of packages; returns the changes.
 ///
 /// CLI Example:
 ///

@@ -197,7 +197,7 @@ const MISMATCHES: [(&str, &str); 9] = [
     ("P", "capabilities"),
 ];
 
-/// Returns what differs from the packages on disk, by file.
+/// Returns the differences between packages and the disk, by file.
 ///
 /// CLI Example:
 ///
@@ -300,7 +300,7 @@ pub(crate) fn modified(ctx: &Context, packages: VarArgs, flags: KwArgs) -> Resul
     Ok(found.into_iter().filter(|(_, stats)| fits(stats)).collect())
 }
 
-/// Returns how a file differs from the one in a package file.
+/// Returns the differences between a file and the one in a package file.
 ///
 /// CLI Example:
 ///

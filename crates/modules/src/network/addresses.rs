@@ -231,7 +231,7 @@ pub fn is_private(ip_addr: String) -> Result<bool> {
     Ok(private(parsed(&ip_addr)?))
 }
 
-/// Returns the name under which the resolver keeps the name of an address.
+/// Returns the name for the reverse lookup of an address.
 ///
 /// CLI Example:
 ///

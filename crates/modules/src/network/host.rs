@@ -91,7 +91,7 @@ pub fn mod_bufsize(ctx: &Context, iface: String, args: VarArgs, kwargs: KwArgs) 
     if said.is_empty() { told(true, words.join(" ")) } else { told(false, said) }
 }
 
-/// Gives the machine another name, also in ``/etc/hosts``.
+/// Changes the host name, also in ``/etc/hosts``.
 ///
 /// CLI Example:
 ///

@@ -78,7 +78,7 @@ pub fn dig(ctx: &Context, host: String) -> Result<String> {
     Ok(cmd::quiet(ctx, &["dig", &sanitized(&host)])?.stdout.trim_end().to_owned())
 }
 
-/// Sends four echo requests to a host and returns what ``ping`` prints, or whether it was reached.
+/// Sends four echo requests to a host and returns the output of ``ping``, or whether it was reached.
 ///
 /// CLI Example:
 ///
@@ -101,7 +101,7 @@ pub fn ping(
     Ok((said.get("retcode") == Some(&0.into())).into())
 }
 
-/// Follows the way to a host with the program ``traceroute``.
+/// Traces the route to a host with the program ``traceroute``.
 ///
 /// CLI Example:
 ///
@@ -136,7 +136,7 @@ fn hop(line: &str) -> Map {
     }
 }
 
-/// Wakes a machine up through the network.
+/// Wakes up a machine through the network (Wake-on-LAN).
 ///
 /// CLI Example:
 ///

@@ -300,7 +300,7 @@ pub fn default_route(ctx: &Context, family: Option<String>) -> Result<Value> {
     Ok(Value::from(routes))
 }
 
-/// Returns the way packets to an address take.
+/// Returns the route of packets to an address.
 ///
 /// CLI Example:
 ///

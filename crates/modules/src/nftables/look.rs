@@ -30,7 +30,7 @@ fn version(ctx: &Context) -> Result<String> {
     text.split_whitespace().nth(1).map(str::to_owned).ok_or_else(unknown)
 }
 
-/// Returns the lines of a file of rules, without blank ones and remarks.
+/// Returns the lines of a file of rules, without blank ones and comments.
 ///
 /// CLI Example:
 ///
@@ -114,7 +114,7 @@ pub(super) fn chain_entry<'a>(rules: &'a [Value], table: &str, chain: &str) -> O
     chains.find(|entry| is(entry, "table", table) && is(entry, "name", chain))
 }
 
-/// Returns what becomes of packets that no rule of a chain is about.
+/// Returns the policy of a chain, which applies to packets that match no rule.
 ///
 /// CLI Example:
 ///

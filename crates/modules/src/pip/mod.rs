@@ -163,7 +163,7 @@ impl Place {
     }
 }
 
-/// Makes names of packages alike.
+/// Normalizes names of packages.
 ///
 /// CLI Example:
 ///
@@ -259,7 +259,7 @@ fn frozen_package(line: &str) -> Option<(String, String)> {
     Some((normal_name(name), version.to_owned()))
 }
 
-/// Returns installed packages and their versions; with ``prefix`` those whose names begin so.
+/// Returns installed packages and their versions; with ``prefix`` only those whose names begin with it.
 ///
 /// CLI Example:
 ///
@@ -280,7 +280,7 @@ fn list(
     Place::of(bin_env, user, cwd, env_vars).installed(ctx, non_empty(&prefix))
 }
 
-/// Returns the packages for which there is a newer version, and that.
+/// Returns the packages that have a newer version, with that version.
 ///
 /// CLI Example:
 ///
@@ -334,7 +334,7 @@ fn upgrade_available(
     Ok(Place::of(bin_env, user, cwd, Value::Null).upgrades(ctx)?.contains_key(&pkg))
 }
 
-/// Upgrades all packages; returns what changed, or under ``result`` that it failed.
+/// Upgrades all packages; returns the changes, or under ``result`` that it failed.
 ///
 /// CLI Example:
 ///

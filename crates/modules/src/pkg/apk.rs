@@ -180,7 +180,7 @@ fn latest_version(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> Result<Value
     })
 }
 
-/// Returns the packages for which there is a newer version, and that.
+/// Returns the packages that have a newer version, with that version.
 ///
 /// CLI Example:
 ///
@@ -234,7 +234,7 @@ fn change(ctx: &Context, words: &[String], what: &str) -> Result<Map> {
     common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
 }
 
-/// Installs or upgrades packages; returns what changed. Versions are not regarded.
+/// Installs or upgrades packages; returns the changes. Versions are ignored.
 ///
 /// CLI Example:
 ///
@@ -270,7 +270,7 @@ fn install(
     change(ctx, &words, "installing")
 }
 
-/// Removes packages; returns what changed.
+/// Removes packages; returns the changes.
 ///
 /// CLI Example:
 ///
@@ -290,7 +290,7 @@ fn remove(
     removed(ctx, name, &pkgs, purge)
 }
 
-/// Removes packages with their settings; returns what changed.
+/// Removes packages with their settings; returns the changes.
 ///
 /// CLI Example:
 ///

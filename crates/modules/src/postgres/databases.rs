@@ -5,7 +5,7 @@ use value::Map;
 
 use super::server::{Server, by_name, identifier, literal, quoted};
 
-/// Returns the databases of a server by name: owner, encoding, order of words, privileges and tablespace.
+/// Returns the databases of a server by name: owner, encoding, collation, privileges and tablespace.
 ///
 /// CLI Example:
 ///

@@ -24,8 +24,7 @@ fn datadir_exists(name: String) -> Result<bool> {
 }
 
 /// Makes the data directory of a new server with ``initdb``, and returns whether it was made. An existing one is not
-/// changed.
-/// ``password`` is the one of the superuser ``user``, ``auth`` the way local users log in.
+/// changed. ``password`` is the one of the superuser ``user``, ``auth`` the way local users log in.
 ///
 /// CLI Example:
 ///

@@ -53,7 +53,7 @@ fn metadata(
     Ok(found)
 }
 
-/// Returns the extensions that can be installed, by name.
+/// Returns the available extensions, by name.
 ///
 /// CLI Example:
 ///

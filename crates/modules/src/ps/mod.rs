@@ -58,7 +58,7 @@ fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole * 1000.0).round() / 10.0 } else { 0.0 }
 }
 
-/// Returns when the system was started, in seconds since 1970, or in a form (see ``man strftime``).
+/// Returns the boot time, in seconds since 1970, or in a format (see ``man strftime``).
 ///
 /// CLI Example:
 ///
@@ -91,7 +91,7 @@ fn cpu_lines(text: &str, ticks: f64) -> Vec<Map> {
         .collect()
 }
 
-/// Returns the seconds the processors spent in each mode, together or with ``per_cpu`` each.
+/// Returns the seconds that the processors spent in each mode, in total or with ``per_cpu`` each.
 ///
 /// CLI Example:
 ///
@@ -129,7 +129,7 @@ fn all_partitions(ctx: &Context, all: bool) -> Result<Vec<Map>> {
     ctx.blocking(move || Ok(partitions(&read("/proc/self/mounts")?, &read("/proc/filesystems")?, all)))
 }
 
-/// Returns the mounted partitions with how full they are.
+/// Returns the mounted partitions with their usage.
 ///
 /// CLI Example:
 ///
@@ -169,7 +169,7 @@ fn usage(path: &str) -> Result<Map> {
     Ok(map! { "total" => total, "used" => used, "free" => free, "percent" => percent })
 }
 
-/// Returns how full the file system of a path is, in bytes.
+/// Returns the usage of the file system of a path, in bytes.
 ///
 /// CLI Example:
 ///
@@ -241,7 +241,7 @@ fn counters(text: &str) -> BTreeMap<String, Vec<u64>> {
         .collect()
 }
 
-/// Returns what went through the network, of all interfaces together or of one.
+/// Returns the network traffic, of all interfaces together or of one.
 ///
 /// CLI Example:
 ///
@@ -373,7 +373,7 @@ fn meminfo(text: &str) -> BTreeMap<&str, u64> {
     lines.filter_map(|(name, rest)| Some((name, number(rest)? * 1024))).collect()
 }
 
-/// Returns how much swap space there is and how much is used, in bytes.
+/// Returns the size and usage of the swap space, in bytes.
 ///
 /// CLI Example:
 ///
@@ -419,7 +419,7 @@ fn total_physical_memory(ctx: &Context) -> Result<u64> {
     Ok(meminfo(&text).get("MemTotal").copied().unwrap_or(0))
 }
 
-/// Returns how the memory is used, in bytes.
+/// Returns the memory usage, in bytes.
 ///
 /// CLI Example:
 ///

@@ -5,7 +5,7 @@ use value::{Value, list};
 
 use crate::{cmd, util};
 
-/// Returns what ``lsof`` prints of the files that commands with this name have open.
+/// Returns the output of ``lsof`` about the open files of commands with this name.
 ///
 /// CLI Example:
 ///

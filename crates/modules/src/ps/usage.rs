@@ -38,7 +38,8 @@ fn busy(before: &Map, after: &Map) -> f64 {
     super::share(all - of("idle") - of("iowait"), all)
 }
 
-/// Returns how busy the processors are, in percent: together or with ``per_cpu`` each. Looks for ``interval`` seconds.
+/// Returns the load of the processors, in percent: in total or with ``per_cpu`` each. Measures for ``interval``
+/// seconds.
 ///
 /// CLI Example:
 ///
@@ -107,7 +108,7 @@ fn disk_io_counters(ctx: &Context, device: Option<String>) -> Result<Value> {
     })
 }
 
-/// Returns the processes that used the processors most within ``interval`` seconds, the busiest first.
+/// Returns the processes that used the most processor time within ``interval`` seconds, the busiest first.
 ///
 /// CLI Example:
 ///

@@ -28,7 +28,7 @@ fn set_permissions(
     control(ctx, command, &runas)?.under("Permissions Set")
 }
 
-/// Returns what users may do in a virtual host.
+/// Returns the permissions of users in a virtual host.
 ///
 /// CLI Example:
 ///

@@ -31,7 +31,7 @@ fn enabled(ctx: &Context, runas: &Option<String>) -> Result<Vec<String>> {
     Ok(answer::all_words(&plugins(ctx, ["list", "-m", "-e"], runas)?.output()?))
 }
 
-/// Returns the names of all plug-ins there are, enabled or not.
+/// Returns the names of all available plug-ins, enabled or not.
 ///
 /// CLI Example:
 ///

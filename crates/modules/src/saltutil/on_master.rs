@@ -172,7 +172,7 @@ fn refuse_ssh(ssh: bool) -> Result<()> {
     if ssh { Err(Error::execution("not supported: ssh=True, salt-ssh is not part of this program")) } else { Ok(()) }
 }
 
-/// Has the master on this host run a function on minions, and returns what each returned.
+/// Has the master on this host run a function on minions, and returns their results.
 ///
 /// CLI Example:
 ///
@@ -196,7 +196,7 @@ pub fn cmd(
     Publication { tgt, fun, arg, timeout, tgt_type, ret, kwarg, more: kwargs.given() }.publish(ctx)
 }
 
-/// Has the master on this host run a function on minions, and returns what each returned, one map each.
+/// Has the master on this host run a function on minions, and returns their results, one map each.
 ///
 /// CLI Example:
 ///

@@ -176,7 +176,7 @@ fn add(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     })
 }
 
-/// Puts another definition in place of a job's.
+/// Replaces the definition of a job.
 ///
 /// CLI Example:
 ///
@@ -245,7 +245,7 @@ fn enable_job(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Map> {
     switch_job(ctx, &name, &kwargs.0, true, ctx.is_test())
 }
 
-/// Keeps a job from running.
+/// Disables a job.
 ///
 /// CLI Example:
 ///
@@ -292,7 +292,7 @@ fn enable(ctx: &Context, kwargs: KwArgs) -> Result<Map> {
     switch_all(ctx, &kwargs.0, true)
 }
 
-/// Keeps all jobs from running.
+/// Disables all jobs.
 ///
 /// CLI Example:
 ///

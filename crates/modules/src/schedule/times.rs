@@ -86,7 +86,7 @@ fn change(ctx: &Context, name: &str, request: Map, tag: &str, words: (&str, &str
     })
 }
 
-/// Passes over the run of a job at one time and runs it at another one.
+/// Postpones the run of a job at one time to another one.
 ///
 /// CLI Example:
 ///
@@ -111,7 +111,7 @@ fn postpone_job(ctx: &Context, name: String, current_time: Value, new_time: Valu
     change(ctx, &name, request, "postpone_job_complete", ("Postponed", "postpone"))
 }
 
-/// Passes over the run of a job at a time.
+/// Skips the run of a job at a time.
 ///
 /// CLI Example:
 ///
@@ -131,7 +131,7 @@ fn skip_job(ctx: &Context, name: String, current_time: Value, kwargs: KwArgs) ->
     change(ctx, &name, request, "skip_job_complete", ("Added Skip", "skip"))
 }
 
-/// Returns when a job runs next.
+/// Returns the next run of a job.
 ///
 /// CLI Example:
 ///

@@ -89,7 +89,7 @@ fn setsebools(ctx: &Context, pairs: Map, #[default(false)] persist: bool) -> Res
     works(ctx, words.into(), map! { "python_shell" => false })
 }
 
-/// Returns all booleans, with their state now and after the next start.
+/// Returns all booleans, with their current and permanent state.
 ///
 /// CLI Example:
 ///
@@ -158,7 +158,7 @@ fn remove_semod(ctx: &Context, module: Value) -> Result<bool> {
     works(ctx, format!("semodule --remove '{module}'").into(), Map::new())
 }
 
-/// Returns all modules, and whether they are on.
+/// Returns all modules, and whether they are enabled.
 ///
 /// CLI Example:
 ///

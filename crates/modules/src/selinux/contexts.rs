@@ -166,7 +166,7 @@ fn differences(ctx: &Context, name: &str, recursive: bool) -> Result<String> {
     Ok(said.get("stdout").map(Value::to_string).unwrap_or_default())
 }
 
-/// Returns how the contexts of files differ from the policy; an empty text if they do not.
+/// Returns the differences between the contexts of files and the policy; an empty text if there are none.
 ///
 /// CLI Example:
 ///
@@ -190,7 +190,7 @@ fn difference(old: &str, new: &str) -> Result<Map> {
     Ok(map! { "old" => old, "new" => new })
 }
 
-/// Gives files the contexts of the policy. Returns the output of ``restorecon``, with the changes.
+/// Restores the contexts of files from the policy. Returns the output of ``restorecon``, with the changes.
 ///
 /// CLI Example:
 ///

@@ -40,7 +40,7 @@ fn with_mode(text: &str, mode: &str) -> String {
     pattern.replace_all(text, format!("\nSELINUX={mode}\n")).into_owned()
 }
 
-/// Returns the directory SELinux is controlled by; None without SELinux.
+/// Returns the directory that controls SELinux; None without SELinux.
 ///
 /// CLI Example:
 ///
@@ -64,7 +64,7 @@ fn getenforce() -> Result<String> {
     Ok(running().into())
 }
 
-/// Returns the mode after the next start, as the configuration sets it.
+/// Returns the mode after the next reboot, as the configuration sets it.
 ///
 /// CLI Example:
 ///
@@ -76,7 +76,7 @@ fn getconfig() -> Result<Option<String>> {
     Ok(std::fs::read_to_string(CONFIG).ok().and_then(|text| configured(&text)))
 }
 
-/// Sets the mode, now and for every start, and returns it.
+/// Sets the mode, now and permanently, and returns it.
 ///
 /// CLI Example:
 ///

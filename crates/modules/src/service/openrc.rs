@@ -125,7 +125,7 @@ fn script(ctx: &Context, name: &str, command: &str) -> Result<bool> {
 
 super::scripts::run_scripts!();
 
-/// Makes OpenRC believe that a service is stopped.
+/// Resets a service to the stopped state.
 ///
 /// CLI Example:
 ///
@@ -155,7 +155,7 @@ fn update(ctx: &Context, command: &str, name: &str, levels: &[&String]) -> Resul
     succeeds(ctx, &words)
 }
 
-/// Makes a service start at boot; ``runlevels`` are those it starts in, and no others.
+/// Enables a service at boot; ``runlevels`` are those it starts in, and no others.
 ///
 /// CLI Example:
 ///
@@ -179,7 +179,7 @@ fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     Ok(true)
 }
 
-/// Keeps a service from starting at boot, in all runlevels or in those of ``runlevels``.
+/// Disables a service at boot, in all runlevels or in those of ``runlevels``.
 ///
 /// CLI Example:
 ///

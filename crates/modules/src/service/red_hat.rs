@@ -220,7 +220,7 @@ fn chkconfig(ctx: &Context, name: &str, command: &str) -> Result<bool> {
     succeeds(ctx, &["/sbin/chkconfig", name, command])
 }
 
-/// Makes a service start at boot.
+/// Enables a service at boot.
 ///
 /// CLI Example:
 ///
@@ -233,7 +233,7 @@ fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     chkconfig(ctx, &name, "on")
 }
 
-/// Keeps a service from starting at boot.
+/// Disables a service at boot.
 ///
 /// CLI Example:
 ///

@@ -29,7 +29,7 @@ macro_rules! run_scripts {
             script(ctx, &name, "stop")
         }
 
-        /// Stops and starts a service.
+        /// Restarts a service.
         ///
         /// CLI Example:
         ///

@@ -263,7 +263,7 @@ fn available(ctx: &Context, name: String) -> Result<bool> {
     known(ctx, &name)
 }
 
-/// Keeps a service from starting with the system.
+/// Disables a service at boot.
 ///
 /// CLI Example:
 ///
@@ -300,7 +300,7 @@ fn disabled(ctx: &Context, name: String, root: Option<String>) -> Result<bool> {
     Ok(!is_enabled(ctx, &name, root.as_deref())?)
 }
 
-/// Makes a service start with the system.
+/// Enables a service at boot.
 ///
 /// CLI Example:
 ///
@@ -365,7 +365,7 @@ fn is_enabled(ctx: &Context, name: &str, root: Option<&str>) -> Result<bool> {
     Ok(is_script(root, name) && script_enabled(root, name))
 }
 
-/// Returns the program each service runs.
+/// Returns the programs of services.
 ///
 /// CLI Example:
 ///
@@ -438,7 +438,7 @@ fn units_in_state(text: &str, state: &str) -> BTreeSet<String> {
     pairs.filter(|(_, found)| *found == state).filter_map(|(name, _)| listed(name)).collect()
 }
 
-/// Returns the services that do not start with the system.
+/// Returns the services that do not start at boot.
 ///
 /// CLI Example:
 ///
@@ -453,7 +453,7 @@ fn get_disabled(ctx: &Context, root: Option<String>) -> Result<Value> {
     Ok(names.into_iter().collect())
 }
 
-/// Returns the services that start with the system.
+/// Returns the services that start at boot.
 ///
 /// CLI Example:
 ///
@@ -491,7 +491,7 @@ fn running(text: &str) -> BTreeSet<String> {
     names.filter_map(listed).collect()
 }
 
-/// Returns the units that cannot be enabled by themselves.
+/// Returns the units that cannot be enabled by themselves (static units).
 ///
 /// CLI Example:
 ///
@@ -503,7 +503,7 @@ fn get_static(ctx: &Context, root: Option<String>) -> Result<Value> {
     Ok(in_state(ctx, "static", root.as_deref())?.into_iter().collect())
 }
 
-/// Makes it impossible to start a service, with ``runtime`` until the next start of the system.
+/// Masks a service, so that it cannot be started; with ``runtime`` until the next reboot.
 ///
 /// CLI Example:
 ///
@@ -761,7 +761,7 @@ fn systemctl_reload(ctx: &Context) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes it possible again to start a service.
+/// Unmasks a service, so that it can be started again.
 ///
 /// CLI Example:
 ///

@@ -137,7 +137,7 @@ fn force_reload(ctx: &Context, name: String) -> Result<bool> {
     script(ctx, &name, "force-reload")
 }
 
-/// Makes a service start at boot.
+/// Enables a service at boot.
 ///
 /// CLI Example:
 ///
@@ -152,7 +152,7 @@ fn enable(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool> {
     Ok(succeeds(ctx, &["insserv", name])? && succeeds(ctx, &["update-rc.d", name, "enable"])?)
 }
 
-/// Keeps a service from starting at boot.
+/// Disables a service at boot.
 ///
 /// CLI Example:
 ///

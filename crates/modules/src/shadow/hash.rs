@@ -24,8 +24,8 @@ const ORDER_512: [usize; 64] = [
 /// Longest salt that counts, and the length of a new one.
 const SALT: usize = 16;
 
-/// Returns the hash of a password as /etc/shadow holds it. ``algorithm`` is sha512 or sha256; ``crypt_salt`` may begin with
-/// ``rounds=N$``.
+/// Returns the hash of a password in the form of /etc/shadow. ``algorithm`` is sha512 or sha256; ``crypt_salt`` may
+/// begin with ``rounds=N$``.
 ///
 /// CLI Example:
 ///

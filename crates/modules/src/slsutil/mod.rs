@@ -123,7 +123,7 @@ fn pairs(a: Map, b: &Map) -> Map {
     a.into_iter().map(pair).collect()
 }
 
-/// Runs a text or a file through the renderers. Other arguments by name are names in the template.
+/// Runs a text or a file through the renderers. Other named arguments are variables of the template.
 ///
 /// CLI Example:
 ///

@@ -16,7 +16,7 @@ fn unknown(serializer: &str) -> Error {
     }
 }
 
-/// Writes a value in a format: ``yaml`` or ``json``. Other arguments by name are options of the format.
+/// Serializes a value in a format: ``yaml`` or ``json``. Other named arguments are options of the format.
 ///
 /// CLI Example:
 ///
@@ -33,7 +33,7 @@ fn serialize(serializer: String, obj: Value, mod_kwargs: KwArgs) -> Result<Strin
     }
 }
 
-/// Reads a text in a format: ``yaml`` or ``json``.
+/// Deserializes a text in a format: ``yaml`` or ``json``.
 ///
 /// CLI Example:
 ///

@@ -78,7 +78,7 @@ fn status(ctx: &Context, user: &str, key: &Key, config: &str, hash: Option<&str>
     Ok(if known.line() == key.line() { "exists" } else { "update" })
 }
 
-/// Returns ``add``, ``update`` or ``exists``: what would come of setting a key.
+/// Returns ``add``, ``update`` or ``exists``: the effect that setting a key would have.
 ///
 /// CLI Example:
 ///
@@ -118,7 +118,7 @@ fn from_file(ctx: &Context, source: &str, saltenv: &str) -> Result<Option<Vec<Ke
     Ok(Some(found))
 }
 
-/// Returns for each key of a file what would come of setting it.
+/// Returns for each key of a file the effect that setting it would have.
 ///
 /// CLI Example:
 ///

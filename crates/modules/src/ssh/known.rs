@@ -151,7 +151,7 @@ fn recv_known_host_entries(
     Ok(none_if_empty(scan.run(ctx)?))
 }
 
-/// Returns ``add``, ``update`` or ``exists``: what would come of setting the key of a host.
+/// Returns ``add``, ``update`` or ``exists``: the effect that setting the key of a host would have.
 ///
 /// CLI Example:
 ///
@@ -254,8 +254,8 @@ fn hash_known_hosts(ctx: &Context, user: Option<String>, config: Option<String>)
     })
 }
 
-/// Makes the key of a host known: the one given, or those the host answers with. Returns a map with ``status``
-/// (``exists``, ``updated`` or ``error``) and the keys before and after.
+/// Adds the key of a host to the known ones: the given one, or those of the host's answer. Returns a map with
+/// ``status`` (``exists``, ``updated`` or ``error``) and the keys before and after.
 ///
 /// CLI Example:
 ///

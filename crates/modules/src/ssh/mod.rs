@@ -124,7 +124,7 @@ fn host_keys(
     })
 }
 
-/// Returns the keys users have in their homes, by user and file.
+/// Returns the keys in the homes of users, by user and file.
 ///
 /// CLI Example:
 ///

@@ -50,7 +50,7 @@ pub(super) fn applied(ctx: &Context, mods: Option<Value>, mut kwargs: Map) -> Re
     }
 }
 
-/// Tells what ``state.apply`` would do.
+/// Returns what ``state.apply`` would do.
 ///
 /// CLI Example:
 ///
@@ -67,7 +67,7 @@ pub fn test(ctx: &Context, args: VarArgs, kwargs: KwArgs) -> Result<Value> {
     applied(ctx, mods, kwargs)
 }
 
-/// Applies the states that the top files give this minion.
+/// Applies the states that the top files assign to this minion.
 ///
 /// CLI Example:
 ///

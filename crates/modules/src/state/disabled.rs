@@ -34,7 +34,7 @@ pub fn of(ctx: &Context, names: &[String]) -> Vec<String> {
     texts
 }
 
-/// Turns states or the highstate off on this machine.
+/// Disables states or the highstate on this machine.
 ///
 /// CLI Example:
 ///
@@ -56,7 +56,7 @@ pub fn disable(ctx: &Context, states: Value) -> Result<Map> {
     change(ctx, all, told)
 }
 
-/// Turns states or the highstate on again.
+/// Enables states or the highstate again.
 ///
 /// CLI Example:
 ///

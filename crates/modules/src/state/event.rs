@@ -10,10 +10,10 @@ use rt::Rt;
 use targeting::expr_match;
 use value::{Map, Value, escape};
 
-/// Prints the events of the minion's bus as they come, a tag and JSON on each line, on the screen of the program that runs the
-/// function. ``tagmatch`` is a shell glob or a regular expression; ``count`` is how many to wait for, ``-1`` for all that ever
-/// come; ``quiet`` only waits; ``pretty`` puts the JSON on several lines; ``node=master`` watches the bus of the master on this
-/// machine.
+/// Prints the events of the minion's bus as they come, a tag and JSON on each line, on the screen of the program that
+/// runs the function. ``tagmatch`` is a shell glob or a regular expression; ``count`` is the number of events to wait
+/// for, ``-1`` for no limit; ``quiet`` only waits; ``pretty`` puts the JSON on several lines; ``node=master`` watches
+/// the bus of the master on this machine.
 ///
 /// CLI Example:
 ///

@@ -3,8 +3,8 @@
 use exec::{Call, Context, Error, Result, function};
 use value::{Map, Value, map};
 
-/// Applies SLS files as an orchestration does, on a machine that has no master, and returns what came of it as
-/// ``salt-run state.orchestrate`` does.
+/// Applies SLS files as an orchestration does, on a machine that has no master, and returns the result in the form of
+/// ``salt-run state.orchestrate``.
 ///
 /// CLI Example:
 ///

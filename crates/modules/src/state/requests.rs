@@ -25,7 +25,7 @@ fn write(ctx: &Context, requests: Map) -> Result<()> {
     disk::write_value(&file(ctx), &requests.into(), Writing::PRIVATE).map_err(failed)
 }
 
-/// Tells what ``state.apply`` would do, and keeps the request until ``state.run_request``.
+/// Returns what ``state.apply`` would do, and stores the request until ``state.run_request``.
 ///
 /// CLI Example:
 ///
@@ -46,7 +46,7 @@ pub fn request(ctx: &Context, mods: Option<Value>, kwargs: KwArgs) -> Result<Val
     Ok(ret)
 }
 
-/// Returns the requests that are kept, or one of them.
+/// Returns the stored requests, or one of them.
 ///
 /// CLI Example:
 ///
@@ -84,7 +84,7 @@ pub fn clear_request(ctx: &Context, name: Option<String>) -> Result<bool> {
     write(ctx, all).map(|()| true)
 }
 
-/// Applies a request that is kept.
+/// Applies a stored request.
 ///
 /// CLI Example:
 ///

@@ -57,7 +57,7 @@ fn refuse(session: &Session, errors: Vec<String>) -> Value {
     errors.into()
 }
 
-/// Returns the SLS names that the top files give this minion.
+/// Returns the SLS names that the top files assign to this minion.
 ///
 /// CLI Example:
 ///
@@ -75,7 +75,7 @@ pub fn show_top(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Result<V
     })
 }
 
-/// Returns the high data that the top files give this minion.
+/// Returns the high data that the top files assign to this minion.
 ///
 /// CLI Example:
 ///
@@ -95,7 +95,7 @@ pub fn show_highstate(ctx: &Context, queue: Option<Value>, kwargs: KwArgs) -> Re
     Ok(shown)
 }
 
-/// Returns the low chunks that the top files give this minion, in their order.
+/// Returns the low chunks that the top files assign to this minion, in their order.
 ///
 /// CLI Example:
 ///

@@ -7,7 +7,7 @@ use value::{Map, map};
 
 use crate::cmd;
 
-/// Returns since when the machine runs and how many users are logged in.
+/// Returns the uptime of the machine and the number of logged in users.
 ///
 /// CLI Example:
 ///
@@ -56,7 +56,7 @@ pub(super) fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Returns the time of the machine, in the given form (see ``man strftime``).
+/// Returns the time of the machine, in the given format (see ``man strftime``).
 ///
 /// CLI Example:
 ///

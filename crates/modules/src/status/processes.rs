@@ -6,7 +6,7 @@ use value::{Map, map};
 
 use crate::cmd;
 
-/// Returns who is logged in and what they do.
+/// Returns the logged in users and their activity.
 ///
 /// CLI Example:
 ///

@@ -3,7 +3,7 @@
 use exec::{KwArgs, Result, VarArgs, function};
 use value::{Map, Value, map, python};
 
-/// Returns the arguments it was given, the fields of the job among the named ones.
+/// Returns its arguments, with the fields of the job among the named ones.
 ///
 /// CLI Example:
 ///
@@ -15,7 +15,7 @@ pub(super) fn arg(args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     Ok(map! { "args" => args.0, "kwargs" => kwargs.0 })
 }
 
-/// Returns the arguments it was given, without the fields of the job.
+/// Returns its arguments, without the fields of the job.
 ///
 /// CLI Example:
 ///
@@ -27,7 +27,7 @@ pub(super) fn arg_clean(args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     Ok(map! { "args" => args.0, "kwargs" => kwargs.given() })
 }
 
-/// Returns the arguments it was given as Python would write them.
+/// Returns its arguments as Python would write them.
 ///
 /// CLI Example:
 ///
@@ -49,7 +49,7 @@ pub(super) fn tuple(items: &[Value]) -> String {
     }
 }
 
-/// Returns the types of the arguments it was given.
+/// Returns the types of its arguments.
 ///
 /// CLI Example:
 ///
@@ -64,7 +64,7 @@ pub(super) fn arg_type(args: VarArgs, kwargs: KwArgs) -> Result<Map> {
     Ok(map! { "args" => args, "kwargs" => kwargs })
 }
 
-/// Returns the named arguments it was given, the fields of the job among them.
+/// Returns its named arguments, with the fields of the job among them.
 ///
 /// CLI Example:
 ///

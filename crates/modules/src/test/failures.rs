@@ -96,8 +96,8 @@ pub(super) const EXCEPTIONS: [&str; 38] = [
     "salt.exceptions.SaltException",
 ];
 
-/// Fails with the named exception, one of Python's or Salt's, and the given arguments. Returns False for a name that
-/// is none.
+/// Fails with the named exception, one of Python's or Salt's, and the given arguments. Returns False for an unknown
+/// name.
 ///
 /// CLI Example:
 ///

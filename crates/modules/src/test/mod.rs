@@ -77,7 +77,7 @@ fn ping(ctx: &Context) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the text it was given.
+/// Returns the given text.
 ///
 /// CLI Example:
 ///
@@ -200,7 +200,7 @@ fn false_() -> Result<bool> {
     Ok(false)
 }
 
-/// Takes a number of seconds.
+/// Sleeps for a number of seconds.
 ///
 /// CLI Example:
 ///
@@ -235,7 +235,7 @@ async fn rest(ctx: &Context, seconds: u64) -> Result<bool> {
     }
 }
 
-/// Takes a random number of seconds, up to the given one.
+/// Sleeps for a random number of seconds, up to the given one.
 ///
 /// CLI Example:
 ///
@@ -248,7 +248,7 @@ async fn rand_sleep(ctx: &Context, #[default(60)] max: u64) -> Result<bool> {
     rest(ctx, seconds).await
 }
 
-/// Returns what provides a module on this machine, such as `systemd_service` for `service`, or nothing.
+/// Returns the provider of a module on this machine, such as `systemd_service` for `service`, or nothing.
 ///
 /// CLI Example:
 ///
@@ -261,7 +261,7 @@ fn provider(ctx: &Context, module: String) -> Result<String> {
     Ok(found.map_or_else(String::new, |known| file_of(known).to_owned()))
 }
 
-/// Returns all modules that work here, each under what provides it.
+/// Returns all modules that work here, each under its provider.
 ///
 /// CLI Example:
 ///
@@ -309,7 +309,7 @@ fn module_report(ctx: &Context) -> Result<Map> {
     })
 }
 
-/// Returns where in the program this function runs.
+/// Returns the place of this function in the program.
 ///
 /// CLI Example:
 ///
@@ -334,7 +334,7 @@ fn tty(args: VarArgs, kwargs: KwArgs) -> Result<&'static str> {
     Ok("ERROR: This function has been moved to cmd.tty")
 }
 
-/// Returns True and writes two warnings into the log, as functions do that will go away.
+/// Returns True and logs two warnings, as deprecated functions do.
 ///
 /// CLI Example:
 ///

@@ -17,8 +17,8 @@ pub const DAYS_OF_LIST: i64 = 100;
 
 /// Makes a certificate and returns it, or writes it to ``path``.
 ///
-/// The parts of the subject (``CN``, ``O``, …) and the extensions (``basicConstraints``, ``keyUsage``, …) are further
-/// arguments. Keys and certificates are paths of files, or texts.
+/// The parts of the subject (``CN``, ``O``, …) and the extensions (``basicConstraints``, ``keyUsage``, …) are
+/// additional arguments. Keys and certificates are paths of files, or texts.
 ///
 /// CLI Example:
 ///

@@ -78,7 +78,7 @@ fn unfolded(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns a PEM with its lines and spaces put in order, from a text or a file.
+/// Returns a PEM with normalized lines and spaces, from a text or a file.
 ///
 /// CLI Example:
 ///
@@ -92,7 +92,7 @@ pub fn get_pem_entry(text: Value, pem_type: Option<String>) -> Result<Value> {
     entry(&text, pem_type.as_deref()).map(|pem| Value::bytes(pem.into_bytes()))
 }
 
-/// Returns the PEM of each file that a pattern means.
+/// Returns the PEM of each file that matches a pattern.
 ///
 /// CLI Example:
 ///
@@ -109,7 +109,7 @@ fn get_pem_entries(glob_path: String) -> Result<Map> {
     Ok(found)
 }
 
-/// Writes a PEM to a file, put in order.
+/// Writes a normalized PEM to a file.
 ///
 /// Without ``overwrite`` a private key and DH parameters that are in the file of a ``CERTIFICATE`` stay.
 ///

@@ -199,7 +199,7 @@ fn will_expire(certificate: Value, days: Value) -> Result<Map> {
     Ok(told)
 }
 
-/// Returns how many bits a private key has, where keys of its kind have several sizes.
+/// Returns the size of a private key in bits, if keys of its kind have several sizes.
 ///
 /// CLI Example:
 ///

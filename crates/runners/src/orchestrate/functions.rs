@@ -16,7 +16,7 @@ use crate::{Kind, RunnerContext};
 pub(super) static MODULE: Module =
     Module::new("saltutil", "Minions, runners and wheel functions.", &[&CMD, &RUNNER, &WAIT_FOR_EVENT, &WHEEL]);
 
-/// Has minions run a function and returns their returns with all about them, by id.
+/// Has minions run a function and returns their full returns, by id.
 #[function]
 async fn cmd(
     ctx: &Context,
@@ -169,7 +169,7 @@ async fn on_master(ctx: &Context, kind: Kind, fun: String, arg: Option<Vec<Value
     Ok(Box::pin(run(&runner, request)).await.data)
 }
 
-/// Runs a runner and returns its result, or all about it.
+/// Runs a runner and returns its result, or the full return.
 #[function]
 async fn runner(
     ctx: &Context,
@@ -185,7 +185,7 @@ async fn runner(
     Ok(if full_return { data.into() } else { data.get("return").cloned().unwrap_or_default() })
 }
 
-/// Runs a wheel function and returns all about it.
+/// Runs a wheel function and returns the full return.
 #[function]
 async fn wheel(
     ctx: &Context,

@@ -62,7 +62,7 @@ pub(super) async fn grains_of(ctx: &RunnerContext, tgt: Value, tgt_type: String)
     .await
 }
 
-/// Returns the cached pillar of minions; without a target of all that have any.
+/// Returns the cached pillar of minions; without a target, of all that have one.
 ///
 /// CLI Example:
 ///
@@ -91,7 +91,7 @@ async fn pillar(
     .await
 }
 
-/// Returns the cached mine of minions; without a target of all.
+/// Returns the cached mine of minions; without a target, of all.
 ///
 /// CLI Example:
 ///

@@ -8,7 +8,7 @@ use crate::{Module, RunnerContext};
 /// The functions of the runner `config`.
 pub static MODULE: Module = Module::new("config", "The master's options.", &[&GET]);
 
-/// Returns an option; a path leads into maps and lists.
+/// Returns an option; a path selects values in maps and lists.
 ///
 /// CLI Example:
 ///

@@ -85,7 +85,7 @@ async fn file_list(ctx: &RunnerContext, #[default("base")] saltenv: Value, backe
     listed(ctx, saltenv, backend, |lists| lists.files.into_iter().collect()).await
 }
 
-/// Returns the links of an environment, with what they point to.
+/// Returns the links of an environment, with their targets.
 ///
 /// CLI Example:
 ///
@@ -109,7 +109,7 @@ async fn dir_list(ctx: &RunnerContext, #[default("base")] saltenv: Value, backen
     listed(ctx, saltenv, backend, |lists| lists.dirs.into_iter().collect()).await
 }
 
-/// Returns the directories of an environment with nothing in them.
+/// Returns the empty directories of an environment.
 ///
 /// CLI Example:
 ///

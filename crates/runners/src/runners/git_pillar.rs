@@ -11,8 +11,8 @@ use crate::{Module, RunnerContext};
 /// The functions of the runner `git_pillar`.
 pub static MODULE: Module = Module::new("git_pillar", "Repositories pillar is made from.", &[&UPDATE]);
 
-/// Fetches the repositories of pillar, or those of one branch or one address or name. Returns for each whether anything
-/// is new: true, or null if nothing is, or false if it could not be fetched.
+/// Fetches the repositories of pillar, or those of one branch or one address or name. Returns for each whether there
+/// are changes: true, or null if there are none, or false if it could not be fetched.
 ///
 /// CLI Example:
 ///

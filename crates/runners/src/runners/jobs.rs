@@ -45,7 +45,8 @@ fn is_ours(pid: i64) -> bool {
     String::from_utf8_lossy(&command).contains("salt")
 }
 
-/// Asks all minions what they run, and returns that by job: who still runs it, and who has returned.
+/// Asks all minions for their running jobs, and returns them by job: which minions still run it, and which have
+/// returned.
 ///
 /// CLI Example:
 ///
@@ -178,7 +179,7 @@ async fn list_job(
     .await
 }
 
-/// Returns all that is known of a job, under its id.
+/// Returns all information about a job, under its id.
 ///
 /// CLI Example:
 ///
@@ -249,7 +250,7 @@ async fn list_jobs(
     Ok(with_outputter(outputter, jobs.into()))
 }
 
-/// Returns the latest jobs that are kept, the oldest first; questions about running jobs are left out.
+/// Returns the latest stored jobs, the oldest first; questions about running jobs are left out.
 ///
 /// CLI Example:
 ///
@@ -289,7 +290,7 @@ fn latest(ctx: &RunnerContext, source: &Source, count: u64, filter_find_job: boo
     Ok(jobs.collect())
 }
 
-/// Returns the latest job that matches, with what came back, or False when there is none.
+/// Returns the latest job that matches, with its returns, or False when there is none.
 ///
 /// CLI Example:
 ///

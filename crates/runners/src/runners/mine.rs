@@ -18,8 +18,8 @@ pub static MODULE: Module = Module::new("mine", "What minions publish for others
 /// The key that marks a value which only some minions may see.
 const RESTRICTED: &str = "__saltmine_acl__";
 
-/// Returns what minions have in their mine under a function, by id; for several functions (`a,b` or a list) by function and
-/// id. Values that are restricted by ``allow_tgt`` are shown if the master's own id is allowed.
+/// Returns the mine of minions for a function, by id; for several functions (`a,b` or a list) by function and id.
+/// Values that are restricted by ``allow_tgt`` are shown if the master's own id is allowed.
 ///
 /// CLI Example:
 ///

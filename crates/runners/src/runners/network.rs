@@ -71,7 +71,7 @@ async fn wollist(
     Ok(Vec::new())
 }
 
-/// Wakes the machines a target means by their cached grains, and returns the hardware addresses.
+/// Wakes the machines that match a target by their cached grains, and returns the hardware addresses.
 ///
 /// CLI Example:
 ///

@@ -38,7 +38,7 @@ async fn show_top(ctx: &RunnerContext, minion: Option<String>, #[default("base")
     }
 }
 
-/// Returns the pillar of a minion, or without one what every minion gets. Other arguments by name are grains.
+/// Returns the pillar of a minion, or without one the pillar that every minion gets. Other named arguments are grains.
 ///
 /// CLI Example:
 ///

@@ -12,8 +12,8 @@ use value::error::chain;
 /// The functions of the runner `salt`.
 pub static MODULE: Module = Module::new("salt", "Execution functions from within runners.", &[&CMD, &EXECUTE]);
 
-/// Runs an execution function on the master itself and returns its result. With ``with_pillar=True`` it sees the pillar of
-/// the master's own id.
+/// Runs an execution function on the master itself and returns its result. With ``with_pillar=True`` the function sees
+/// the pillar of the master's own id.
 ///
 /// CLI Example:
 ///
@@ -29,7 +29,7 @@ async fn cmd(ctx: &RunnerContext, fun: String, args: VarArgs, kwargs: KwArgs) ->
     orchestrate::function(ctx, &fun, Call { args: args.0, kwargs }, with_pillar).await
 }
 
-/// Runs an execution function on minions and returns what they returned, by id. Without a master it is an empty map.
+/// Runs an execution function on minions and returns their results, by id. Without a master it is an empty map.
 ///
 /// CLI Example:
 ///

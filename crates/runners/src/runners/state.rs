@@ -37,7 +37,7 @@ pub static MODULE: Module = Module::new(
 
 /// Prints the events of the master's bus as they come, a tag and JSON on each line.
 ///
-/// `tagmatch` is a shell glob or a regular expression; `count` is how many to wait for, `-1` for all that ever come;
+/// `tagmatch` is a shell glob or a regular expression; `count` is the number of events to wait for, `-1` for no limit;
 /// `quiet` only waits; `pretty` puts the JSON on several lines.
 ///
 /// CLI Example:
@@ -299,7 +299,7 @@ async fn drawn(
     orchestrate::function(ctx, fun, Call { args, kwargs: named }, true).await
 }
 
-/// Returns the graph of what depends on what in SLS files, in the language of Graphviz, as minions or the master see it.
+/// Returns the dependencies of SLS files as a graph in the language of Graphviz, as minions or the master see them.
 ///
 /// CLI Example:
 ///
@@ -327,7 +327,7 @@ async fn graph(
     drawn(ctx, tgt, &tgt_type, timeout, Drawn { fun: "state.graph", args: vec![mods], named }).await
 }
 
-/// Returns the graph of what depends on what in the highstate, in the language of Graphviz.
+/// Returns the dependencies of the highstate as a graph in the language of Graphviz.
 ///
 /// CLI Example:
 ///

@@ -14,7 +14,7 @@ pub static MODULE: Module = Module::new(
     &[&ARG, &GET_OPTS, &METASYNTACTIC, &RAW_ARG, &SLEEP, &STDOUT_PRINT, &STREAM],
 );
 
-/// Returns the arguments it was given; names that begin with two underscores are left out.
+/// Returns its arguments; names that begin with two underscores are left out.
 ///
 /// CLI Example:
 ///
@@ -26,7 +26,7 @@ async fn arg(_ctx: &RunnerContext, args: VarArgs, kwargs: KwArgs) -> Result<Map>
     Ok(map! { "args" => args.0, "kwargs" => kwargs.given() })
 }
 
-/// Returns the arguments it was given.
+/// Returns its arguments.
 ///
 /// CLI Example:
 ///
@@ -38,7 +38,7 @@ async fn raw_arg(_ctx: &RunnerContext, args: VarArgs, kwargs: KwArgs) -> Result<
     Ok(map! { "args" => args.0, "kwargs" => kwargs.0 })
 }
 
-/// Returns names programmers give to things without a name.
+/// Returns metasyntactic variable names, such as `foo`.
 ///
 /// CLI Example:
 ///
@@ -70,7 +70,7 @@ async fn stdout_print(ctx: &RunnerContext) -> Result<&'static str> {
     Ok("bar")
 }
 
-/// Prints a number of seconds, waits for so long, and returns True.
+/// Prints a number of seconds, sleeps for as long, and returns True.
 ///
 /// CLI Example:
 ///
@@ -89,7 +89,7 @@ async fn sleep(ctx: &RunnerContext, #[default(10)] s_time: Value) -> Result<bool
     Ok(true)
 }
 
-/// Tells its progress a hundred times within ten seconds, then returns True.
+/// Reports its progress a hundred times within ten seconds, then returns True.
 ///
 /// CLI Example:
 ///

@@ -11,7 +11,7 @@ use crate::{Module, WheelContext};
 /// The wheel functions `config.*`.
 pub static MODULE: Module = Module::new("config", "The master's configuration.", &[&APPLY, &UPDATE_CONFIG, &VALUES]);
 
-/// Returns the options as the files say now.
+/// Returns the current options of the files.
 #[function]
 async fn values(ctx: &WheelContext) -> Result<Map> {
     ctx.blocking(|ctx| {
@@ -23,7 +23,7 @@ async fn values(ctx: &WheelContext) -> Result<Map> {
     .await
 }
 
-/// Sets one option in the main file of the configuration. Comments in it get lost.
+/// Sets one option in the main file of the configuration. Comments in the file are lost.
 #[function]
 async fn apply(ctx: &WheelContext, key: String, value: Value) -> Result<()> {
     ctx.blocking(move |ctx| {

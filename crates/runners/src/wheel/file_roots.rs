@@ -13,7 +13,7 @@ pub static MODULE: Module = Module::new(
     &[&FIND, &LIST_ENV, &LIST_ROOTS, &READ, &WRITE],
 );
 
-/// Returns the files a path means, each with `txt` or `bin`.
+/// Returns the files that match a path, each with `txt` or `bin`.
 #[function]
 async fn find(ctx: &WheelContext, path: String, #[default("base")] saltenv: String) -> Result<Vec<Map>> {
     ctx.blocking(move |ctx| Ok(roots::found(&ctx.config.files.file_roots, &path, &saltenv))).await
@@ -31,7 +31,7 @@ async fn list_roots(ctx: &WheelContext) -> Result<Map> {
     ctx.blocking(|ctx| Ok(roots::list_roots(&ctx.config.files.file_roots))).await
 }
 
-/// Returns the content of the text files a path means.
+/// Returns the content of the text files that match a path.
 #[function]
 async fn read(ctx: &WheelContext, path: String, #[default("base")] saltenv: String) -> Result<Vec<Map>> {
     ctx.blocking(move |ctx| roots::read(&ctx.config.files.file_roots, &path, &saltenv)).await

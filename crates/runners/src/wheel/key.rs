@@ -194,7 +194,7 @@ async fn finger_master(ctx: &WheelContext, hash_type: Option<String>) -> Result<
     ask(ctx, move |keys| keys.finger_master(hash)).await
 }
 
-/// Makes a pair of keys that is kept nowhere, and returns it.
+/// Makes a pair of keys and returns it without storing it.
 #[function]
 async fn gen_(ctx: &WheelContext, id: Option<String>, #[default(2048)] keysize: u64, kwargs: KwArgs) -> Result<Map> {
     // Salt takes an id and ignores it.
@@ -211,8 +211,8 @@ fn bits(keysize: u64) -> Result<u32> {
     }
 }
 
-/// Makes a pair of keys, accepts its public half under an id, and returns it; its private half is kept nowhere. An id that
-/// has a key keeps it, unless `force` is given.
+/// Makes a pair of keys, accepts its public half under an id, and returns it; its private half is not stored. An id
+/// that has a key keeps it, unless `force` is given.
 #[function]
 async fn gen_accept(
     ctx: &WheelContext,

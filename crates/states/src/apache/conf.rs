@@ -14,13 +14,13 @@ pub static MODULE: Module =
 
 const SWITCH: Switch = Switch { kind: "conf", short: "conf" };
 
-/// Makes sure that a configuration is off.
+/// Makes sure that a configuration is disabled.
 #[function]
 fn disabled(ctx: &Context, name: String) -> Result<Ret> {
     SWITCH.turn(ctx, &name, false)
 }
 
-/// Makes sure that a configuration is on.
+/// Makes sure that a configuration is enabled.
 #[function]
 fn enabled(ctx: &Context, name: String) -> Result<Ret> {
     SWITCH.turn(ctx, &name, true)

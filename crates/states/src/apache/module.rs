@@ -11,13 +11,13 @@ pub static MODULE: Module = Module::new("apache_module", "Modules of Apache are 
 
 const SWITCH: Switch = Switch { kind: "module", short: "mod" };
 
-/// Makes sure that a module is off.
+/// Makes sure that a module is disabled.
 #[function]
 fn disabled(ctx: &Context, name: String) -> Result<Ret> {
     SWITCH.turn(ctx, &name, false)
 }
 
-/// Makes sure that a module is on.
+/// Makes sure that a module is enabled.
 #[function]
 fn enabled(ctx: &Context, name: String) -> Result<Ret> {
     SWITCH.turn(ctx, &name, true)

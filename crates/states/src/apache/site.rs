@@ -11,13 +11,13 @@ pub static MODULE: Module = Module::new("apache_site", "Sites of Apache are on o
 
 const SWITCH: Switch = Switch { kind: "site", short: "site" };
 
-/// Makes sure that a site is off.
+/// Makes sure that a site is disabled.
 #[function]
 fn disabled(ctx: &Context, name: String) -> Result<Ret> {
     SWITCH.turn(ctx, &name, false)
 }
 
-/// Makes sure that a site is on.
+/// Makes sure that a site is enabled.
 #[function]
 fn enabled(ctx: &Context, name: String) -> Result<Ret> {
     SWITCH.turn(ctx, &name, true)

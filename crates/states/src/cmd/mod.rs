@@ -288,7 +288,7 @@ fn call(
     Err(Error::Other(format!("'{}' object is not callable", func.type_name())))
 }
 
-/// Runs what ``cmd.wait`` and its like have waited with.
+/// Runs the command that ``cmd.wait`` and similar states wait with.
 #[function]
 fn mod_watch(ctx: &Context, name: Value, kwargs: KwArgs) -> Result<Ret> {
     let mut arguments = kwargs.0;

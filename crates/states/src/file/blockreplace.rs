@@ -9,7 +9,7 @@ use super::common::{Sources, check_file, rendered_sources};
 use super::replace::with_changes;
 use crate::Ret;
 
-/// Replaces what stands between two marks in a file.
+/// Replaces the text between two marks in a file.
 #[function]
 pub fn blockreplace(
     ctx: &Context,

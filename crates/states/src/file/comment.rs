@@ -25,7 +25,7 @@ fn stands(name: &str, pattern: &str) -> Result<bool> {
     modules::file::replace::found(name, pattern, modules::file::pattern::MULTILINE, false)
 }
 
-/// Puts a comment sign before the lines a regular expression matches.
+/// Puts a comment sign before the lines that match a regular expression.
 #[function]
 pub fn comment(
     ctx: &Context,
@@ -76,7 +76,7 @@ pub fn comment(
     Ok(ret)
 }
 
-/// Takes the comment sign from the lines a regular expression matches behind it.
+/// Removes the comment sign from the lines whose rest matches a regular expression.
 #[function]
 pub fn uncomment(
     ctx: &Context,

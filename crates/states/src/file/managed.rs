@@ -25,7 +25,7 @@ use check_cmd::CheckCmd;
 
 pub use check_cmd::{MOD_RUN_CHECK_CMD, run_check};
 
-/// Makes sure that a file holds what a source or `contents` say, and whose it is.
+/// Makes sure that a file has the content of a source or of `contents`, and the given owner and mode.
 #[function]
 pub fn managed(
     ctx: &Context,

@@ -12,7 +12,7 @@ use super::common::{lexists, parent, start};
 use super::symlink::remove;
 use crate::Ret;
 
-/// Moves a file or directory if it is there and the target is not, or in any case with `force`.
+/// Moves a file or directory if it exists and the target does not, or in any case with `force`.
 #[function]
 pub fn rename(
     ctx: &Context,

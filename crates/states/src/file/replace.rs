@@ -7,7 +7,7 @@ use value::Value;
 use super::common::{check_file, note_diff, start};
 use crate::Ret;
 
-/// Replaces what a regular expression matches in a file.
+/// Replaces the matches of a regular expression in a file.
 #[function]
 pub fn replace(
     ctx: &Context,

@@ -59,7 +59,7 @@ fn missing(value: Value, there: impl Fn(&Value) -> bool, note: impl Fn(&Value)) 
     if new.is_empty() { Missing::Nothing } else { Missing::Some(new.into(), old) }
 }
 
-/// Makes sure that a value, or each of several, is in the list a grain is.
+/// Makes sure that a value, or each of several, is in a grain that is a list.
 #[function]
 fn list_present(ctx: &Context, name: String, value: Value, #[default(":")] delimiter: String) -> Result<Ret> {
     let name = with_colons(&name, &delimiter)?;
@@ -112,7 +112,7 @@ fn holds(grain: &Value, item: &Value) -> bool {
     grain.as_list().is_some_and(|list| contains(list, item))
 }
 
-/// Makes sure that a value, or each of several, is not in the list a grain is.
+/// Makes sure that a value, or each of several, is not in a grain that is a list.
 #[function]
 fn list_absent(ctx: &Context, name: String, value: Value, #[default(":")] delimiter: String) -> Result<Ret> {
     let name = with_colons(&name, &delimiter)?;

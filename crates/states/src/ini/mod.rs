@@ -134,7 +134,7 @@ fn announced(file: &File, text: String, changes: bool) -> Ret {
     if changes { ret.would(text) } else { ret.ok(text) }
 }
 
-/// Makes sure that there are these sections; they are made without options.
+/// Makes sure that these sections exist; they are made without options.
 #[function]
 fn sections_present(
     ctx: &Context,

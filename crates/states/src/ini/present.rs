@@ -20,8 +20,8 @@ struct Work<'a> {
     would_change: bool,
 }
 
-/// Sets options: a map of sections with their options, and of options above all sections. With ``strict`` all other options
-/// and sections go.
+/// Sets options: a map of sections with their options, and of options above all sections. With ``strict`` all other
+/// options and sections are removed.
 #[function]
 fn options_present(
     ctx: &Context,

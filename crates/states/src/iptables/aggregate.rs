@@ -3,7 +3,7 @@
 use exec::{Result, StateCall, function};
 use value::{Map, Value};
 
-/// Takes the rules of the other states of the run that do the same into this one. Returns the low chunk, changed.
+/// Merges the rules of the other states of the run that do the same into this one. Returns the low chunk, changed.
 #[function]
 fn mod_aggregate(low: Map, chunks: Vec<Map>, running: Map) -> Result<Map> {
     Ok(aggregated(low, chunks, &running))

@@ -100,7 +100,7 @@ fn chain_absent(
     Ok(ret.fail(failed("delete", &said)))
 }
 
-/// Sets what becomes of packets that no rule of a chain is about.
+/// Sets the policy of a chain, which applies to packets that match no rule.
 #[function]
 fn set_policy(
     ctx: &Context,

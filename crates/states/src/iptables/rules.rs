@@ -194,7 +194,7 @@ fn ruled(ctx: &Context, doing: Doing, name: String, table: String, family: Strin
     single(ctx, doing, over(map! { "name" => name, "table" => table, "family" => family }, &given))
 }
 
-/// Makes sure that a chain has a rule; a new one goes to the end.
+/// Makes sure that a chain has a rule; a new one is appended.
 #[function]
 fn append(
     ctx: &Context,
@@ -206,7 +206,7 @@ fn append(
     ruled(ctx, Doing::Append, name, table, family, kwargs)
 }
 
-/// Makes sure that a chain has a rule; a new one goes to the position that is given.
+/// Makes sure that a chain has a rule; a new one is inserted at the given position.
 #[function]
 fn insert(
     ctx: &Context,

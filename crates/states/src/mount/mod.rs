@@ -41,7 +41,7 @@ fn is_true(value: &Value) -> bool {
     *value == Value::Bool(true)
 }
 
-/// Makes sure that nothing is mounted at a place; `persist` takes it out of the table, too.
+/// Makes sure that nothing is mounted at a place; `persist` removes it from the table, too.
 #[function]
 fn unmounted(
     ctx: &Context,

@@ -141,7 +141,7 @@ fn flush(
     Ok(ret.fail("Failed to flush nftables rules"))
 }
 
-/// Sets what becomes of packets that no rule of a base chain is about.
+/// Sets the policy of a base chain, which applies to packets that match no rule.
 #[function]
 fn set_policy(
     ctx: &Context,

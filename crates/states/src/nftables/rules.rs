@@ -64,7 +64,7 @@ impl Rule {
     }
 }
 
-/// Makes sure that a chain has a rule; a new one goes to the end.
+/// Makes sure that a chain has a rule; a new one is appended.
 #[function]
 fn append(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
@@ -92,7 +92,7 @@ fn append(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs
     Ok(done(ret, name, format!("{how} nftables rule for {name} to: {command} for {family}")))
 }
 
-/// Makes sure that a chain has a rule; a new one goes to the position that is given.
+/// Makes sure that a chain has a rule; a new one is inserted at the given position.
 #[function]
 fn insert(ctx: &Context, name: String, #[default("ipv4")] family: String, kwargs: KwArgs) -> Result<Ret> {
     let ret = Ret::new(name.as_str());

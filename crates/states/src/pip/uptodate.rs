@@ -6,7 +6,7 @@ use value::{Value, map};
 use crate::Ret;
 use crate::support::{over, salt};
 
-/// Makes sure that all Python packages are the newest ones.
+/// Makes sure that all Python packages are up to date.
 #[function]
 fn uptodate(
     ctx: &Context,

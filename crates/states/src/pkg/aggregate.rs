@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 // Salt's list. All other functions run one by one.
 const TOGETHER: [&str; 4] = ["installed", "latest", "removed", "purged"];
 
-/// Takes the packages of the other states of the run that do the same into this one. Returns the low chunk, changed.
+/// Merges the packages of the other states of the run that do the same into this one. Returns the low chunk, changed.
 #[function]
 fn mod_aggregate(low: Map, chunks: Vec<Map>, running: Map) -> Result<Map> {
     Ok(aggregated(low, &chunks, &running))

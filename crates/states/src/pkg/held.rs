@@ -110,7 +110,7 @@ fn hold(ctx: &Context, fun: &str, state: &str, package: Value) -> Result<Map> {
     Ok(call(ctx, fun, Vec::new(), kwargs)?.into_map().unwrap_or_default())
 }
 
-/// Makes sure that packages stay at their version; with `replace` no others do.
+/// Makes sure that packages are held; with `replace` no others are.
 #[function]
 fn held(
     ctx: &Context,
@@ -190,7 +190,7 @@ fn hold_one(ctx: &Context, state: &str, pkg: &Value, locks: &Locks, outcome: &mu
     Ok(())
 }
 
-/// Makes sure that packages may be upgraded; with `all` that all may.
+/// Makes sure that packages are not held; with `all` that none are.
 #[function]
 fn unheld(
     ctx: &Context,

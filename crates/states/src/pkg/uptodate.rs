@@ -7,7 +7,7 @@ use super::{failed, resolved};
 use crate::Ret;
 use crate::support::{call, caught, has, join, over};
 
-/// Makes sure that all packages, or those named, are the newest ones.
+/// Makes sure that all packages, or those named, are up to date.
 #[function]
 fn uptodate(
     ctx: &Context,

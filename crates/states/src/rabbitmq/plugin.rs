@@ -32,7 +32,7 @@ fn turn(ctx: &Context, name: &str, runas: Value, on: bool) -> Result<Ret> {
     }
 }
 
-/// Makes sure that a plug-in is not enabled.
+/// Makes sure that a plug-in is disabled.
 #[function]
 fn disabled(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> Result<Ret> {
     turn(ctx, &name, runas, false)

@@ -31,8 +31,8 @@ fn absent(ctx: &Context, name: String, #[default(Value::Null)] runas: Value) -> 
     }
 }
 
-/// Makes sure that a user exists, with a password, tags, and permissions: a list of maps, each with a virtual host and the three
-/// patterns of what may be configured, written and read there. With ``force`` the password is set in any case.
+/// Makes sure that a user exists, with a password, tags, and permissions: a list of maps, each with a virtual host and
+/// the three patterns for configuring, writing and reading there. With ``force`` the password is set in any case.
 #[function]
 fn present(
     ctx: &Context,

@@ -6,8 +6,8 @@ use value::{Map, Value, list, map};
 use super::{fails_hard, minions, note_jid};
 use crate::Ret;
 
-/// Has minions run an execution function, the name of the state. It fails where the function sets a return code or returns
-/// False; ``fail_function`` names a function that judges the return. Minions in ``fail_minions`` do not count.
+/// Has minions run an execution function, the name of the state. It fails if the function sets a return code or returns
+/// False; ``fail_function`` names a function that checks the return. Minions in ``fail_minions`` do not count.
 #[function]
 fn function(
     ctx: &Context,

@@ -59,7 +59,7 @@ fn compared(wanted: &Map, known: &Map, persist: bool) -> std::result::Result<Cha
     Ok(change)
 }
 
-/// Makes sure that booleans have their values; `persist` for every start.
+/// Makes sure that booleans have their values; `persist` makes them permanent.
 #[function]
 fn boolean(
     ctx: &Context,
@@ -104,7 +104,7 @@ fn boolean(
     Ok(ret.fail(format!("Failed to set the following booleans: {}", python::repr_map(&wanted))))
 }
 
-/// Takes the booleans of the other states of the run into this one. Returns the low chunk, changed.
+/// Merges the booleans of the other states of the run into this one. Returns the low chunk, changed.
 #[function]
 fn mod_aggregate(low: Map, chunks: Vec<Map>, running: Map) -> Result<Map> {
     Ok(aggregated(low, &chunks, &running))

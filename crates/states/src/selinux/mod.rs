@@ -46,7 +46,7 @@ fn refined(mode: &str) -> Option<&'static str> {
     }
 }
 
-/// Makes sure that SELinux works in a mode, now and after the next start.
+/// Makes sure that SELinux is in a mode, now and after a reboot.
 #[function]
 fn mode(ctx: &Context, name: Value) -> Result<Ret> {
     let ret = Ret::new(name.clone());

@@ -38,7 +38,7 @@ fn removed(ctx: &Context, name: &str) -> Result<Ret> {
     })
 }
 
-/// Makes sure that a module is on or off; `install` and `remove` do that first.
+/// Makes sure that a module is enabled or disabled; `install` and `remove` do that first.
 #[function(name = "module")]
 fn module(
     ctx: &Context,

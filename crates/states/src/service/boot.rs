@@ -7,7 +7,7 @@ use super::{Part, available, not_available, with};
 use crate::support::{call, caught, has};
 use crate::{Ret, args};
 
-/// Makes sure that a service starts with the system.
+/// Makes sure that a service starts at boot.
 #[function]
 fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     // `None`: this state ignores whether the service runs, and the text says so.
@@ -21,7 +21,7 @@ fn enabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     Ok(ret)
 }
 
-/// Makes sure that a service does not start with the system.
+/// Makes sure that a service does not start at boot.
 #[function]
 fn disabled(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     let part = disable(ctx, &name, None, true, &kwargs.given())?;

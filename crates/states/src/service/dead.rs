@@ -7,7 +7,7 @@ use super::{Wish, available, boot, enabled_used, not_available, offline, systemd
 use crate::support::call;
 use crate::{Ret, args};
 
-/// Makes sure that a service does not run; with `enable` also that it starts with the system, or does not.
+/// Makes sure that a service does not run; with `enable` also that it starts at boot, or does not.
 #[function]
 fn dead(
     ctx: &Context,

@@ -6,13 +6,13 @@ use value::{Map, Value, map};
 use crate::support::{call, caught, has};
 use crate::{Ret, args};
 
-/// Makes sure that a service cannot be started.
+/// Makes sure that a service is masked, so that it cannot be started.
 #[function]
 fn masked(ctx: &Context, name: String, #[default(false)] runtime: Value) -> Result<Ret> {
     Task { name: &name, runtime, mask: true }.run(ctx)
 }
 
-/// Makes sure that a service can be started.
+/// Makes sure that a service is not masked, so that it can be started.
 #[function]
 fn unmasked(ctx: &Context, name: String, #[default(false)] runtime: Value) -> Result<Ret> {
     unmask(ctx, &name, runtime)

@@ -7,7 +7,7 @@ use super::{Wish, available, boot, enabled_used, masks, not_available, offline, 
 use crate::support::{call, caught};
 use crate::{Ret, args};
 
-/// Makes sure that a service runs; with `enable` also that it starts with the system, or does not.
+/// Makes sure that a service runs; with `enable` also that it starts at boot, or does not.
 #[function]
 fn running(
     ctx: &Context,

@@ -10,7 +10,7 @@ use super::file::{Before, Managed, Plan, Ready, reported, sorted};
 use crate::Ret;
 use crate::support::over;
 
-/// Makes sure that there is a request for a certificate.
+/// Makes sure that there is a certificate request.
 #[function]
 fn csr_managed(
     ctx: &Context,

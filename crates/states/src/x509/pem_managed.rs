@@ -7,7 +7,7 @@ use value::Value;
 use super::file::{Managed, refuse_unknown, reported, sorted};
 use crate::Ret;
 
-/// Makes sure that a file holds a PEM, with its lines in order.
+/// Makes sure that a file holds a normalized PEM.
 #[function]
 fn pem_managed(ctx: &Context, name: String, text: Value, kwargs: KwArgs) -> Result<Ret> {
     let (of_file, others) = sorted(&kwargs);

@@ -128,7 +128,7 @@ fn build_bond(ctx: &Context, iface: String, settings: KwArgs) -> Result<Value> {
     Ok(read_lines(&path).into())
 }
 
-/// Returns how an interface is set up.
+/// Returns the configuration of an interface.
 ///
 /// CLI Example:
 ///
@@ -274,7 +274,7 @@ fn build_routes(ctx: &Context, iface: String, settings: KwArgs) -> Result<Value>
     Ok((add + &delete).split_inclusive('\n').collect())
 }
 
-/// Takes an interface down.
+/// Shuts down an interface.
 ///
 /// CLI Example:
 ///

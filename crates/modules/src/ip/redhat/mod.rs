@@ -169,7 +169,7 @@ fn filter_bridges(ctx: &Context, bypass: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns how an interface is set up.
+/// Returns the configuration of an interface.
 ///
 /// CLI Example:
 ///
@@ -236,7 +236,7 @@ fn get_routes(ctx: &Context, iface: String) -> Result<Vec<String>> {
     Ok([of("route"), of("route6")].concat())
 }
 
-/// Takes an interface down.
+/// Shuts down an interface.
 ///
 /// CLI Example:
 ///

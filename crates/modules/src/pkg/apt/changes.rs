@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use super::{Packages, apt, differences, failure, flag, installed, problem, program_output, query, selections};
 use crate::cmd;
 
-/// Removes packages nothing needs any more, or with ``list_only`` names them.
+/// Removes packages that are no longer needed, or with ``list_only`` lists them.
 ///
 /// CLI Example:
 ///
@@ -59,7 +59,7 @@ fn targets(name: Option<String>, pkgs: &Value, sources: &Value) -> Result<Vec<St
     })
 }
 
-/// Keeps packages at the version they have.
+/// Holds packages at their current version.
 ///
 /// CLI Example:
 ///
@@ -145,7 +145,7 @@ pub(super) fn keep_settings(replace: bool) -> Vec<&'static str> {
     vec!["-o", "DPkg::Options::=--force-confold", "-o", "DPkg::Options::=--force-confdef"]
 }
 
-/// Removes packages with their settings; returns what changed.
+/// Removes packages with their settings; returns the changes.
 ///
 /// CLI Example:
 ///
@@ -158,7 +158,7 @@ fn purge(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Valu
     uninstall(ctx, "purge", name, &pkgs)
 }
 
-/// Removes packages and leaves their settings; returns what changed.
+/// Removes packages and leaves their settings; returns the changes.
 ///
 /// CLI Example:
 ///
@@ -273,7 +273,7 @@ fn updated_lists(text: &str) -> Map {
     lists
 }
 
-/// Upgrades all packages; returns what changed.
+/// Upgrades all packages; returns the changes.
 ///
 /// CLI Example:
 ///

@@ -61,7 +61,7 @@ fn properties(item: &dyn Fn(usize) -> Value) -> Map {
     }
 }
 
-/// Returns the keys packages may be signed with, by id.
+/// Returns the trusted keys, by id.
 ///
 /// CLI Example:
 ///

@@ -244,8 +244,8 @@ pub(crate) fn license(name: &str) -> Option<String> {
     Some(names.join(", ")).filter(|names| !names.is_empty())
 }
 
-/// Returns the installed packages and their versions, with ``versions_as_list`` as lists; with ``removed`` those of which
-/// only settings are left, with ``purge_desired`` those about to be purged.
+/// Returns the installed packages and their versions, with ``versions_as_list`` as lists; with ``removed`` those of
+/// which only the configuration is left, with ``purge_desired`` those about to be purged.
 ///
 /// CLI Example:
 ///
@@ -270,7 +270,7 @@ fn list_pkgs(
     Ok(package_map(packages, versions_as_list))
 }
 
-/// Returns the versions of packages that could be installed, of all or of those named.
+/// Returns the available versions of packages, of all or of those named.
 ///
 /// CLI Example:
 ///
@@ -451,7 +451,7 @@ fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool
     Ok(newest != Value::from(""))
 }
 
-/// Returns the version of a package, or nothing if it is not installed; for several, or a pattern, a map.
+/// Returns the version of a package, or an empty text if it is not installed; for several, or a pattern, a map.
 ///
 /// CLI Example:
 ///

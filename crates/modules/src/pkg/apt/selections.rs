@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::{failure, parse_selections, selections, utc};
 use crate::cmd;
 
-/// Tells dpkg what to do with packages: ``install``, ``hold``, ``deinstall`` or ``purge``. Returns what changed.
+/// Sets the selection state of packages: ``install``, ``hold``, ``deinstall`` or ``purge``. Returns the changes.
 ///
 /// CLI Example:
 ///

@@ -47,7 +47,7 @@ pub(super) fn refresh(ctx: &Context, root: Option<&str>) -> Result<Map> {
     Ok(found)
 }
 
-/// Installs or upgrades packages; returns what changed.
+/// Installs or upgrades packages; returns the changes.
 ///
 /// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``.
 ///
@@ -159,7 +159,7 @@ fn change(ctx: &Context, words: Vec<String>, what: &str) -> Result<Map> {
     common::outcome(&format!("Problem encountered {what} package(s)"), errors, changes)
 }
 
-/// Upgrades all packages; returns what changed.
+/// Upgrades all packages; returns the changes.
 ///
 /// CLI Example:
 ///
@@ -184,7 +184,7 @@ fn upgrade(ctx: &Context, #[default(false)] refresh: Value, root: Option<String>
     Ok(changes)
 }
 
-/// Removes packages; returns what changed.
+/// Removes packages; returns the changes.
 ///
 /// CLI Example:
 ///
@@ -198,7 +198,7 @@ fn remove(ctx: &Context, name: Option<String>, #[default(Value::Null)] pkgs: Val
     removed(ctx, name, pkgs, "-R")
 }
 
-/// Removes packages with what they needed alone and what needs them; returns what changed.
+/// Removes packages with their dependents and with dependencies that nothing else needs; returns the changes.
 ///
 /// CLI Example:
 ///

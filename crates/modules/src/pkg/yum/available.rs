@@ -118,7 +118,7 @@ fn upgrade_available(ctx: &Context, name: String, kwargs: KwArgs) -> Result<bool
     Ok(latest_version(ctx, VarArgs(vec![name.into()]), kwargs)?.truthy())
 }
 
-/// Returns the packages for which there is a newer version, and that.
+/// Returns the packages that have a newer version, with that version.
 ///
 /// CLI Example:
 ///

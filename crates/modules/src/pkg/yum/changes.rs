@@ -114,7 +114,7 @@ fn names(targets: Targets) -> Vec<String> {
     }
 }
 
-/// Removes packages; returns what changed.
+/// Removes packages; returns the changes.
 ///
 /// CLI Example:
 ///

@@ -49,7 +49,7 @@ fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     lowpkg::owner(ctx, paths, KwArgs::default())
 }
 
-/// Returns what differs from the packages on disk, by file.
+/// Returns the differences between packages and the disk, by file.
 ///
 /// CLI Example:
 ///
@@ -135,7 +135,7 @@ fn file_names(folder: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns how files differ from those of their packages.
+/// Returns the differences between files and those of their packages.
 ///
 /// CLI Example:
 ///

@@ -42,7 +42,7 @@ fn check_plugin(ctx: &Context) -> Result<()> {
     Err(Error::invocation(format!("Cannot proceed, {plugin} is not installed.")))
 }
 
-/// Keeps packages at the version they have.
+/// Holds packages at their current version.
 ///
 /// CLI Example:
 ///

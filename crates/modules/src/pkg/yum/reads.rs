@@ -64,7 +64,7 @@ fn version_cmp(pkg1: Value, pkg2: Value, #[default(false)] ignore_epoch: bool, k
     Ok(rpm::compare(&pkg1.to_string(), &pkg2.to_string(), ignore_epoch) as i64)
 }
 
-/// Returns the name a package has in lists: without the architecture, if that is the machine's.
+/// Returns the name of a package in lists: without the architecture, if that is the machine's.
 ///
 /// CLI Example:
 ///
@@ -119,7 +119,7 @@ pub(crate) fn info_installed(ctx: &Context, names: VarArgs, kwargs: KwArgs) -> R
     Ok(found)
 }
 
-/// Returns packages that were fetched but not installed, by name and version.
+/// Returns packages that were downloaded but not installed, by name and version.
 ///
 /// CLI Example:
 ///

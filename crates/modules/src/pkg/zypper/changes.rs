@@ -9,7 +9,7 @@ use super::{reads, repos};
 use crate::pkg::common::{self, Targets};
 use crate::pkg::rpm::{self, Listing};
 
-/// Upgrades all packages, or those named; returns what changed, with ``dryrun=True`` what zypper would do.
+/// Upgrades all packages, or those named; returns the changes, with ``dryrun=True`` the plan of zypper.
 ///
 /// CLI Example:
 ///
@@ -85,7 +85,7 @@ fn is_newer_than_11(ctx: &Context) -> bool {
     newer
 }
 
-/// Removes packages; returns what changed.
+/// Removes packages; returns the changes.
 ///
 /// CLI Example:
 ///

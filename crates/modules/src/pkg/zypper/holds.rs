@@ -45,7 +45,7 @@ fn parsed(text: &str) -> Map {
     found
 }
 
-/// Returns the installed packages that are kept; with ``full=False`` their names alone.
+/// Returns the held packages; with ``full=False`` their names alone.
 ///
 /// CLI Example:
 ///
@@ -106,7 +106,7 @@ fn list_holds(
     Ok(found)
 }
 
-/// Takes away locks that have no effect; returns how many.
+/// Removes locks that have no effect; returns how many.
 ///
 /// CLI Example:
 ///
@@ -148,7 +148,7 @@ fn entry(name: &str, comment: String, changes: Map, result: bool) -> Map {
     map! { "name" => name, "changes" => changes, "result" => result, "comment" => comment }
 }
 
-/// Keeps packages at the version they have.
+/// Holds packages at their current version.
 ///
 /// CLI Example:
 ///

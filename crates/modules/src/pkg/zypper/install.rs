@@ -15,7 +15,7 @@ use crate::pkg::rpm::{self, Listing};
 // As in Salt. A line of arguments has its limits, and so has the patience of the solver.
 pub(super) const BATCH: usize = 500;
 
-/// Installs or upgrades packages; returns what changed.
+/// Installs or upgrades packages; returns the changes.
 ///
 /// ``pkgs`` is a list of names or of ``name: version``, ``sources`` a list of ``name: file``.
 ///

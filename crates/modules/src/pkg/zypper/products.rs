@@ -136,7 +136,7 @@ fn downloads(text: &str) -> Result<Vec<(String, Map)>> {
     Ok(found.collect())
 }
 
-/// Returns packages that were fetched but not installed, by name and version.
+/// Returns packages that were downloaded but not installed, by name and version.
 ///
 /// CLI Example:
 ///
@@ -153,7 +153,7 @@ pub(super) fn downloaded(ctx: &Context, root: Option<&str>) -> Result<Map> {
     yum::downloaded(ctx, Path::new(&below(ctx, root, "/var/cache/zypp/packages")))
 }
 
-/// Returns how files differ from those of their packages.
+/// Returns the differences between files and those of their packages.
 ///
 /// CLI Example:
 ///

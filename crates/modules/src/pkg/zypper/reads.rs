@@ -115,7 +115,7 @@ fn version_cmp(ver1: Value, ver2: Value, #[default(false)] ignore_epoch: bool, k
     Ok(rpm::compare(&ver1.to_string(), &ver2.to_string(), ignore_epoch) as i64)
 }
 
-/// Returns the name a package has in lists: without the architecture, if that is the machine's.
+/// Returns the name of a package in lists: without the architecture, if that is the machine's.
 ///
 /// CLI Example:
 ///
@@ -192,7 +192,7 @@ fn owner(ctx: &Context, paths: VarArgs, kwargs: KwArgs) -> Result<Value> {
     lowpkg::owner(ctx, paths, kwargs)
 }
 
-/// Returns what differs from the packages on disk, by file.
+/// Returns the differences between packages and the disk, by file.
 ///
 /// CLI Example:
 ///

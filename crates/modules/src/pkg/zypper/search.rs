@@ -11,7 +11,7 @@ use super::call::{Zypper, attribute};
 use super::{repos, root_of};
 use crate::pkg::common::{self, Loose};
 
-/// Returns the packages for which there is a newer version, and that.
+/// Returns the packages that have a newer version, with that version.
 ///
 /// CLI Example:
 ///
