@@ -24,6 +24,8 @@ pub(super) struct Available {
     leases: BTreeMap<Box<str>, Lease>,
     round: u64,
     started: u64,
+    /// Nothing is taken before.
+    from: u64,
 }
 
 /// A contact with another member, or the lack of one.
@@ -57,7 +59,21 @@ enum Answer {
 impl Available {
     pub(super) fn new(me: Node, voters: Voters, round: u64, now: u64) -> Available {
         let ranking = voters.ranking();
-        Available { me, voters, ranking, links: BTreeMap::new(), leases: BTreeMap::new(), round, started: now }
+        Available {
+            me,
+            voters,
+            ranking,
+            links: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            round,
+            started: now,
+            from: now,
+        }
+    }
+
+    /// Takes no lease before this moment.
+    pub(super) fn taking_from(self, from: u64) -> Available {
+        Available { from, ..self }
     }
 
     pub(super) fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAct> {
@@ -221,6 +237,10 @@ impl Available {
     }
 
     fn take(&mut self, name: &str, lease: &mut Lease, now: u64, acts: &mut Vec<LeaseAct>) {
+        if now < self.from {
+            lease.wake = Some(self.from);
+            return;
+        }
         let before = self.others(true);
         match self.away_until(&before, now) {
             Some(until) if until == now => {}

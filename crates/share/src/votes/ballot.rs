@@ -14,7 +14,7 @@ pub struct Ballot {
     pub node: Node,
 }
 
-/// Rounds from here on are ignored: a member that sends one has lost its senses, and nobody could go above it.
+/// Rounds from here on are never used: nobody could go above them.
 pub(super) const MAX_ROUND: u64 = 1 << 63;
 
 impl Ballot {

@@ -102,9 +102,13 @@ impl Candidate {
         }
     }
 
-    /// Begins again under other voters. A lease that is held stays held until its time is up.
+    /// Begins again under other voters. A lease that is held stays held until its time is up, unless this member may hold none any
+    /// more.
     pub(super) fn voters_changed(&mut self, cx: &mut Context<'_>, now: u64) {
         self.attempt = None;
+        if self.hold.is_some() && !cx.voters.may_hold(cx.me) {
+            self.lose(cx);
+        }
         if self.wanted {
             self.try_at = Some(now + cx.random.random_range(0..=300));
         }
@@ -186,7 +190,7 @@ impl Candidate {
             }
             Vote::Refused(ballot, refusal) if ballot == attempt.ballot => {
                 if let Refusal::Outdated(round) = refusal {
-                    cx.voter.note(round);
+                    cx.voter.note(round, now);
                 }
                 attempt.agreed.remove(&from);
                 attempt.refused.insert(from);

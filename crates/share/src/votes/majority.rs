@@ -34,11 +34,12 @@ impl Majority {
     }
 
     pub(super) fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAct> {
-        if self.voters.digest() != voters.digest() {
+        let may_hold = self.voters.may_hold(self.me);
+        if self.voters.digest() != voters.digest() || may_hold != voters.may_hold(self.me) {
             self.voters = voters;
             return self.each(|candidate, cx| candidate.voters_changed(cx, now));
         }
-        // Names and roles may have changed.
+        // Names and roles of others may have changed.
         self.voters = voters;
         Vec::new()
     }

@@ -56,12 +56,20 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
     lease: u64,
+    /// The longest lease that may have been granted before the start.
+    earlier: u64,
 }
 
 impl LeaseTimes {
     /// Returns the times for the option `cluster_lease_time`, which must be at least a second.
     pub fn new(lease_time: u64) -> LeaseTimes {
-        LeaseTimes { lease: lease_time.clamp(1_000, 3_600_000) }
+        let lease = lease_time.clamp(1_000, 3_600_000);
+        LeaseTimes { lease, earlier: lease }
+    }
+
+    /// Returns the times of a member whose option had another value before it started: what it granted then may last longer.
+    pub fn after(self, earlier: u64) -> LeaseTimes {
+        LeaseTimes { earlier: earlier.clamp(self.lease, 3_600_000), ..self }
     }
 
     /// How much of a grant its holder uses: clocks may differ by a few percent.
@@ -71,7 +79,7 @@ impl LeaseTimes {
 
     /// Returns how long a voter is silent after its start: until every lease it may have granted before has expired.
     fn silence(self) -> u64 {
-        self.lease + self.lease / 20
+        self.earlier + self.earlier / 20
     }
 
     /// How long an attempt may take.
@@ -138,7 +146,8 @@ impl Leases {
     /// Creates the leases of a member that starts at `now`.
     ///
     /// `round` should be above the rounds of all earlier ballots that the member knows of, for fences that grow over restarts:
-    /// the highest time of its [`HybridClock`](crate::HybridClock) is. `seed` decides the waiting times that keep candidates
+    /// the highest time of its [`HybridClock`](crate::HybridClock) is, or the present time in its form. Rounds of other members that
+    /// are more than a day above it are ignored. `seed` decides the waiting times that keep candidates
     /// apart.
     pub fn new(me: Node, policy: OncePolicy, times: LeaseTimes, round: u64, seed: u64, now: u64) -> Leases {
         let (voters, linked, wanted) = (Voters::default(), BTreeSet::new(), BTreeSet::new());
@@ -196,7 +205,10 @@ impl Leases {
                 Taking::Majority(Majority::new(self.me, voters, self.times, self.round, seed, now))
             }
             Mode::Available => {
-                let mut available = Available::new(self.me, self.voters.clone(), self.round, now);
+                // What a majority has granted may still be held by a member that another one does not know of any more.
+                let majority = matches!(self.taking, Taking::Majority(_));
+                let from = if majority { now + self.times.silence() } else { now };
+                let mut available = Available::new(self.me, self.voters.clone(), self.round, now).taking_from(from);
                 // Nothing is wanted yet, so nothing follows from the links.
                 self.linked.iter().for_each(|node| drop(available.link(*node, true, now)));
                 Taking::Available(available)

@@ -6,7 +6,7 @@ use super::voter::Voter;
 use super::*;
 use crate::member::{Member, Right, Rights, Role};
 
-const TIMES: LeaseTimes = LeaseTimes { lease: 6_000 };
+const TIMES: LeaseTimes = LeaseTimes { lease: 6_000, earlier: 6_000 };
 const LEASE: &str = "schedule";
 
 fn node(number: u8) -> Node {
@@ -344,9 +344,63 @@ fn the_mode_follows_the_number_of_voters() {
     assert_eq!((leases.mode(), leases.held(LEASE, 100)), (Mode::Majority, None));
     assert!(acts.contains(&LeaseAct::Lost { lease: LEASE.into() }), "{acts:?}");
     leases.set_voters(voters(1), 200);
-    let fence = leases.held(LEASE, 200).expect("the only member again");
+    let end = 200 + TIMES.silence();
+    assert_eq!(leases.next_tick(), Some(end));
+    leases.tick(end - 1);
+    assert_eq!(leases.held(LEASE, end - 1), None, "a majority may have granted it to a member that is removed");
+    leases.tick(end);
+    let fence = leases.held(LEASE, end).expect("the only member again");
     let LeaseAct::Taken { fence: first, .. } = taken[0] else { panic!("{taken:?}") };
     assert!(fence > first, "fences grow over changes of the mode");
+}
+
+#[test]
+fn a_holder_that_is_removed_stops_at_once() {
+    let mut set = Set::new(OncePolicy::Majority, &MASTERS);
+    set.want();
+    set.until(8_000, |set| !set.holders().is_empty());
+    let holder = set.holders()[0];
+    let others = members(&MASTERS).into_iter().filter(|(node, _)| *node != holder).collect::<Vec<_>>();
+    let others = Voters::among(others.iter().map(|(node, member)| (*node, member)));
+    let now = set.now;
+    let leases = set.members.get_mut(&holder).expect("a member");
+    assert_eq!(leases.set_voters(others, now), [LeaseAct::Lost { lease: LEASE.into() }]);
+    assert_eq!(leases.held(LEASE, now), None);
+    // A holder that becomes a witness stays a voter, and stops as well.
+    let mut set = Set::new(OncePolicy::Majority, &MASTERS);
+    set.want();
+    set.until(8_000, |set| !set.holders().is_empty());
+    let holder = set.holders()[0];
+    let mut all = members(&MASTERS);
+    all.iter_mut().filter(|(node, _)| *node == holder).for_each(|(_, member)| member.role = Role::Witness);
+    let now = set.now;
+    let leases = set.members.get_mut(&holder).expect("a member");
+    leases.set_voters(Voters::among(all.iter().map(|(node, member)| (*node, member))), now);
+    assert_eq!(leases.held(LEASE, now), None);
+}
+
+#[test]
+fn rounds_far_ahead_are_ignored() {
+    let start = 1_771_977_600_000_u64 << 16;
+    let mut voter = Voter::new(TIMES, start, 1_000);
+    let now = 1_000 + TIMES.silence();
+    let day = 86_400_000_u64 << 16;
+    assert_eq!(voter.prepare(LEASE, ballot(start + 2 * day, 2), now), None);
+    assert_eq!(voter.next_round(), start + 1, "nor does it lead this member's own rounds away");
+    let near = ballot(start + day, 2);
+    assert_eq!(voter.prepare(LEASE, near, now), Some(Vote::Promise(near)));
+    let later = ballot(start + 2 * day, 2);
+    assert_eq!(voter.prepare(LEASE, later, now + 86_400_000), Some(Vote::Promise(later)), "a day later they are due");
+}
+
+#[test]
+fn silence_lasts_as_long_as_the_longest_lease_that_may_have_been_granted() {
+    let times = LeaseTimes::new(6_000).after(60_000);
+    let mut voter = Voter::new(times, 0, 0);
+    assert_eq!(voter.prepare(LEASE, ballot(5, 2), 62_999), None);
+    assert_eq!(voter.prepare(LEASE, ballot(5, 2), 63_000), Some(Vote::Promise(ballot(5, 2))));
+    assert_eq!(voter.accept(LEASE, ballot(5, 2), 60_000, 63_000), Some(Vote::Accepted(ballot(5, 2), 6_000)));
+    assert_eq!(LeaseTimes::new(6_000).after(1_000), LeaseTimes::new(6_000));
 }
 
 #[test]

@@ -6,6 +6,9 @@ use super::ballot::MAX_ROUND;
 use super::{Ballot, LeaseTimes, Refusal, Vote};
 use crate::Node;
 
+/// How far the rounds of other members may be ahead, in milliseconds: as far as their clocks may.
+const MOST_AHEAD: u64 = 86_400_000;
+
 /// Leases that a voter keeps count of. Names come from members, so their number must have an end.
 const MAX_LEASES: usize = 1_000;
 
@@ -22,6 +25,8 @@ pub(super) struct Voter {
     leases: BTreeMap<Box<str>, Ledger>,
     times: LeaseTimes,
     silent_until: u64,
+    /// The round with which the voter started, and when.
+    first: (u64, u64),
     /// The highest round seen for any lease.
     highest: u64,
     /// The highest round promised for a lease that was forgotten since.
@@ -46,7 +51,7 @@ impl Voter {
     pub(super) fn new(times: LeaseTimes, round: u64, now: u64) -> Voter {
         let silent_until = now + times.silence();
         let highest = round.min(MAX_ROUND - 1);
-        Voter { leases: BTreeMap::new(), times, silent_until, highest, forgotten: highest }
+        Voter { leases: BTreeMap::new(), times, silent_until, first: (highest, now), highest, forgotten: highest }
     }
 
     /// Returns the highest round that was seen.
@@ -56,15 +61,22 @@ impl Voter {
 
     /// Returns a round above all that were seen.
     pub(super) fn next_round(&mut self) -> u64 {
-        self.note(self.highest + 1);
+        self.highest = (self.highest + 1).min(MAX_ROUND - 1);
         self.highest
     }
 
-    /// Takes note of a round that was seen somewhere.
-    pub(super) fn note(&mut self, round: u64) {
-        if round < MAX_ROUND {
+    /// Takes note of a round that was seen somewhere. Returns whether it counts.
+    ///
+    /// Members start with a round that is a time, and go up by one with each attempt, which is far slower than time. A member whose
+    /// rounds are more than a day ahead has lost its senses, and would leave no rounds to the others.
+    pub(super) fn note(&mut self, round: u64, now: u64) -> bool {
+        let (first, started) = self.first;
+        let ahead = now.saturating_sub(started).saturating_add(MOST_AHEAD).min(MAX_ROUND >> 16) << 16;
+        let counts = round <= first.saturating_add(ahead).min(MAX_ROUND - 1);
+        if counts {
             self.highest = self.highest.max(round);
         }
+        counts
     }
 
     /// Returns for how long this voter's grant to somebody other than `node` still counts.
@@ -106,11 +118,7 @@ impl Voter {
 
     /// Returns the books of a lease, with the promise raised to this ballot, or why the ballot is refused.
     fn admit(&mut self, lease: &str, ballot: Ballot, now: u64) -> Option<Result<&mut Ledger, Refusal>> {
-        if ballot.round >= MAX_ROUND {
-            return None;
-        }
-        self.note(ballot.round);
-        if now < self.silent_until {
+        if !self.note(ballot.round, now) || now < self.silent_until {
             return None;
         }
         if let Some(left) = self.granted_to_other(lease, ballot.node, now) {

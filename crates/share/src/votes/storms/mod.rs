@@ -20,7 +20,7 @@ use faults::{Fault, Kind};
 use network::{Event, Network, Packet, SECOND};
 
 const LEASE: &str = "schedule";
-const TIMES: LeaseTimes = LeaseTimes { lease: 6_000 };
+const TIMES: LeaseTimes = LeaseTimes { lease: 6_000, earlier: 6_000 };
 /// How long faults happen, and how long it is calm after them.
 const LENGTH: u64 = 180 * SECOND;
 const CALM: u64 = 40 * SECOND;
