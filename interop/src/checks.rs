@@ -33,7 +33,7 @@ impl Checks {
         }
     }
 
-    /// Gives an error that lists every failed check, if there is one.
+    /// Returns an error that lists every failed check, if there is one.
     pub fn finish(self) -> Result<()> {
         if self.failures.is_empty() {
             return Ok(());

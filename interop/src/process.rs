@@ -84,7 +84,7 @@ impl Program {
         self
     }
 
-    /// Gives bytes to read on standard input.
+    /// Sets the bytes of standard input.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(bytes.into());
         self

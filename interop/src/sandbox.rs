@@ -157,7 +157,7 @@ impl Watchman {
         let _ = fs::remove_file(self.root.join(GROUPS).join(group.to_string()));
     }
 
-    /// Lets the shell do the cleanup and waits for it.
+    /// Makes the shell do the cleanup and waits for it.
     fn relieve(&self) {
         // Waiting closes the pipe first.
         let _ = self.shell.lock().expect("no panic while writing").wait();

@@ -155,7 +155,7 @@ impl Cluster {
         }
     }
 
-    /// Tells the program of a host to end, as SIGTERM does.
+    /// Asks the program of a host to end, as SIGTERM does.
     pub fn stop(&self, host: &str) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stop) = running.get(host) {

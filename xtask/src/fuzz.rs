@@ -36,7 +36,7 @@ pub fn chore(args: &[String]) -> Result<(), Failure> {
     if tally.failed == 0 { Ok(()) } else { Err(Failure::new("a fuzz target failed")) }
 }
 
-/// Where a run begins its search.
+/// The starting point of a run's search.
 ///
 /// The tests search the same inputs every time, so that a change is judged by what it does and not by luck. New inputs
 /// are searched by `cargo xtask fuzz`.

@@ -14,7 +14,7 @@ pub const NEWEST: &str = "3008.5";
 /// The lists of requirements that are installed; the rest is for other systems or for building.
 const REQUIREMENTS: [&str; 3] = ["base.txt", "crypto.txt", "zeromq.txt"];
 
-/// Where the environments are: `SALTERN_SALT_DIR`, or below the user's cache.
+/// The directory of the environments: `SALTERN_SALT_DIR`, or below the user's cache.
 pub fn folder() -> PathBuf {
     if let Some(dir) = std::env::var_os("SALTERN_SALT_DIR") {
         return dir.into();

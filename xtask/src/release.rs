@@ -142,7 +142,7 @@ impl Training {
         Ok(Training { work: work.to_owned() })
     }
 
-    /// Lets the daemons and `salt-call` work under callgrind.
+    /// Runs the daemons and `salt-call` under callgrind.
     fn run(&self) -> Result<(), Failure> {
         self.watched("ping", "salt-call").args(["--local", "test.ping"]).run()?;
         self.watched("call", "salt-call").args(["--local", "state.apply", "work"]).run()?;

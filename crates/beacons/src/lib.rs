@@ -29,7 +29,7 @@ pub type Found = Result<Vec<Map>, String>;
 
 /// A running beacon.
 pub trait Watcher: Send {
-    /// Looks once.
+    /// Checks once.
     fn look<'a>(&'a mut self, ctx: &'a Context) -> BoxFuture<'a, Found>;
 
     /// Waits until there may be something new. `None` if nothing reports that: then the caller checks at intervals.

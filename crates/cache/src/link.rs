@@ -1,4 +1,4 @@
-//! Asks a server from threads that wait, but never for long.
+//! Sends requests to a server from blocking threads, with a short timeout.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};

@@ -82,7 +82,7 @@ pub fn with_known_levels(log: &Log) -> (Log, Vec<String>) {
     (log, unknown)
 }
 
-/// Says which words are not log levels. Salt's line is a warning, which the level `error` would hide.
+/// Reports words that are not log levels. Salt's line is a warning, which the level `error` would hide.
 pub fn complain_about_levels(unknown: &[String]) {
     for word in unknown {
         tracing::error!(

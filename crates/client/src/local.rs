@@ -250,7 +250,7 @@ impl LocalClient {
         }
     }
 
-    /// Tells a Saltern master that this client can read its single-file job cache.
+    /// Informs a Saltern master that this client can read its single-file job cache.
     fn abilities(&self) -> Map {
         match store::jobs::Embedded::exists(&self.settings.cachedir) {
             true => map! { wire::loads::ABILITIES_FIELD => true },

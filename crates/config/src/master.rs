@@ -257,7 +257,7 @@ options! {
         permissive_acl: bool;
         /// The functions that minions may publish.
         peer: Map;
-        /// Which runners minions may call.
+        /// The runners that minions may call.
         peer_run: Map;
     }
 

@@ -300,7 +300,7 @@ options! {
         minion_jid_queue_hwm: usize;
         /// True if several functions of a job run in order and return lists.
         multifunc_ordered: bool;
-        /// Which of several modules with one name to use: `pkg: yumpkg`.
+        /// The module to use, of several with one name: `pkg: yumpkg`.
         providers: Map;
         /// Returners used for every job.
         returners: Vec<String> = "return";

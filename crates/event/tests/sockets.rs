@@ -107,7 +107,7 @@ async fn a_program_sees_what_it_fires_right_after_it_has_connected() {
     }
 }
 
-/// More programs than a daemon lets in at one go.
+/// More programs than a daemon accepts at once.
 const CROWD: usize = 200;
 
 #[tokio::test]

@@ -25,7 +25,7 @@ struct Pipe {
 }
 
 impl Cancel {
-    /// Gives the signal.
+    /// Sends the signal.
     pub fn cancel(&self) {
         self.token.cancel();
         // A thread that makes the pipe after this line finds the token cancelled.

@@ -1,4 +1,4 @@
-//! The interface of execution functions: how they are declared, what they are given, and how they are found.
+//! The interface of execution functions: how they are declared, called and found.
 //!
 //! A [`Module`] has a Salt name and a list of [`Function`]s; the `#[function]` attribute makes the entry from a
 //! plain Rust function. A function sees the world only through its [`Context`]: options, grains, pillar, the

@@ -24,7 +24,7 @@ pub struct Registry<C: 'static> {
     tables: RwLock<Arc<Tables<C>>>,
 }
 
-/// Which modules work.
+/// The modules that work.
 struct Tables<C: 'static> {
     modules: BTreeMap<&'static str, &'static Module<C>>,
     /// Others of the same name that work as well, which have what the first has not.

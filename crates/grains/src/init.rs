@@ -31,7 +31,7 @@ fn systemd(text: &str) -> Map {
     }
 }
 
-/// Asks the kernel, as `selinuxenabled` and `getenforce` do, but only if these are installed.
+/// Queries the kernel, as `selinuxenabled` and `getenforce` do, but only if these are installed.
 fn selinux(machine: &Machine) -> Option<Map> {
     machine.which("selinuxenabled")?;
     // The file exists only where SELinux is enabled.

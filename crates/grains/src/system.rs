@@ -44,7 +44,7 @@ pub fn name_of(address: IpAddr) -> Option<String> {
     }
 }
 
-/// Returns the short name of the local time zone in force now (`CET`, `CEST`).
+/// Returns the short name of the current local time zone (`CET`, `CEST`).
 pub fn zone_name() -> Option<String> {
     local_time(None).map(|time| time.zone)
 }

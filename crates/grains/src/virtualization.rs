@@ -60,7 +60,7 @@ pub fn virtualization(machine: &Machine, product: &str) -> Map {
     grains
 }
 
-/// Asks the detection program. `None` if there is none or it found nothing.
+/// Runs the detection program. `None` if there is none or it found nothing.
 fn by_program(machine: &Machine) -> Option<Kind> {
     // With this program installed Salt does not ask the other, even if it found nothing.
     if machine.which("virt-what").is_some() {

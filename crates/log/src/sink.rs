@@ -1,4 +1,4 @@
-//! Where lines go: the console, a file, a log server.
+//! The outputs of lines: the console, a file, a log server.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

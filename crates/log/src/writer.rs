@@ -26,7 +26,7 @@ impl Output {
     }
 }
 
-/// Where a line comes from.
+/// The origin of a line.
 pub(crate) struct Line<'a> {
     pub(crate) logger: &'a str,
     pub(crate) level: Level,

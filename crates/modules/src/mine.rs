@@ -325,7 +325,7 @@ fn get_docker(
     Ok(images)
 }
 
-/// Which addresses of a host to use.
+/// The addresses of a host to use.
 struct Addresses {
     interfaces: Vec<String>,
     cidrs: Vec<String>,

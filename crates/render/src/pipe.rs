@@ -13,7 +13,7 @@ pub struct Step {
     pub argline: String,
 }
 
-/// Which renderers may be used (options `renderer_whitelist` and `renderer_blacklist`).
+/// The permitted renderers (options `renderer_whitelist` and `renderer_blacklist`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Only these, if there are any.

@@ -27,7 +27,7 @@ pub struct RunnerContext {
     pub rt: Rt,
     /// The master's event bus.
     pub events: Events,
-    /// Where progress and printed lines go.
+    /// The receiver of progress and printed lines.
     pub sink: Arc<dyn Sink>,
     /// The connected minions, if the master itself runs the function. `None` in `salt-run`: it reads the system's
     /// connections.

@@ -13,7 +13,7 @@ use crate::RunnerContext;
 use crate::context::failed;
 use crate::texts::split_input;
 
-/// Which plug-ins are wanted: names, or a map from kind to names.
+/// The wanted plug-ins: names, or a map from kind to names.
 #[derive(Clone, Default)]
 pub struct Chosen {
     /// Only these.

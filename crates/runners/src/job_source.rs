@@ -1,4 +1,4 @@
-//! Where jobs and their returns are looked up: the master's own job cache, or that of a returner.
+//! The source of jobs and their returns: the master's own job cache, or that of a returner.
 
 use exec::{Error, Result};
 use returners::{Returner, World};

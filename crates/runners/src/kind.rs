@@ -2,7 +2,7 @@
 
 use value::{Map, Value};
 
-/// Which of the two tables a function is in.
+/// The table of a function, one of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Runners.

@@ -1,4 +1,4 @@
-//! Which minions a target matches, by keys and cached data.
+//! Matches targets with minions, by keys and cached data.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Minions<'a> {
 }
 
 impl<'a> Minions<'a> {
-    /// Looks at the files of a master.
+    /// Reads the files of a master.
     ///
     /// # Errors
     /// When an option of the minion data cache has an invalid value.

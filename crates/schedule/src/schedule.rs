@@ -20,7 +20,7 @@ const CLOCK: Duration = Duration::from_secs(60);
 /// A smaller difference of the clocks does not count as setting the clock.
 const DRIFT: i128 = 1_000_000;
 
-/// Where a job is defined.
+/// The source of a job's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// In the options, or added at runtime.

@@ -29,7 +29,7 @@ impl World {
         Moment { wall: wall + jiff::SignedDuration::from_secs(self.moved), mono: self.mono }
     }
 
-    /// Lets time pass and returns what ran: the times since the start, in seconds.
+    /// Advances the time and returns the runs: the times since the start, in seconds.
     fn pass(&mut self, seconds: u64) -> Vec<u64> {
         let end = self.mono + Duration::from_secs(seconds);
         let mut fired = Vec::new();

@@ -45,7 +45,7 @@ fn play(case: &Json) -> (Vec<(DateTime, String)>, Option<String>) {
     (fires, job.get_str("_error").map(str::to_owned))
 }
 
-/// Where we mean to differ; the reasons stand in COMPATIBILITY.md.
+/// The deliberate differences; COMPATIBILITY.md has the reasons.
 fn differs_by_intent(case: &Json) -> bool {
     let (schedule, job) = (&case["schedule"], &case["schedule"]["job"]);
     let has = |name: &str| job.get(name).is_some();

@@ -108,7 +108,7 @@ fn configurable_test_state(
     Ok(ret)
 }
 
-/// True, False, or one of them by chance.
+/// True, False, or a random one of them.
 fn choice(value: &Value, option: &str) -> Result<bool> {
     match value {
         Value::Bool(choice) => Ok(*choice),

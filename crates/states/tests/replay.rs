@@ -233,7 +233,7 @@ struct Fakes {
     asked: std::sync::Mutex<Vec<Value>>,
 }
 
-/// Functions that answer what the case says; they stand in front of the real modules.
+/// Functions with the answers of the case; they hide the real modules.
 mod fakes {
     use exec::{Body, Context, Error, Function, KwArgs, Module, Result, VarArgs};
     use value::{Value, map};

@@ -85,7 +85,7 @@ fn same(ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-/// Tells where two results differ.
+/// Returns where two results differ.
 fn difference(ours: &Value, theirs: &Value) -> String {
     let empty = Map::new();
     let results = |answer: &Value| answer.get("return").and_then(Value::as_map).unwrap_or(&empty).clone();

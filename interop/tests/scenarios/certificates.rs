@@ -178,7 +178,7 @@ impl House {
     }
 }
 
-/// Gives signers their policies, and permitted minions their grain.
+/// Sets the policies of signers, and the grain of permitted minions.
 fn with_policies(minion: MinionBuilder, id: &str, root: &Path) -> Result<MinionBuilder> {
     let minion = minion.option("features", json!({"x509_v2": true}));
     if WEB.contains(&id) {

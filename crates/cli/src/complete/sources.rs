@@ -1,4 +1,4 @@
-//! Where the names come from.
+//! The sources of names.
 
 use std::path::{Path, PathBuf};
 

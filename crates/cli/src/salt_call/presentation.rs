@@ -1,4 +1,4 @@
-//! Tells results from error messages.
+//! Distinguishes results from error messages.
 //!
 //! A minion returns a failure to its master as text. `salt-call` prints it to standard error, in the words of Salt's
 //! `salt-call`.

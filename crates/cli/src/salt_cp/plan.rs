@@ -54,7 +54,7 @@ pub fn texts(sources: &[String]) -> Result<Map> {
 /// A file to be sent in pieces.
 #[derive(Debug, PartialEq)]
 pub struct Item {
-    /// Where it is.
+    /// The local path.
     pub source: PathBuf,
     /// The path on the minion.
     pub destination: String,

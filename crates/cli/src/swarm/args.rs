@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use swarm::{Behaviour, Kind, Options, Sources};
 
-/// Where a master takes requests unless it says otherwise.
+/// The default port of a master for requests.
 const REQUEST_PORT: u16 = 4506;
 
 /// Puts a master under the load of thousands of minions.
@@ -38,7 +38,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
-    /// Where keys are kept from one swarm to the next [default: swarm-keys in the user's cache directory for saltern]
+    /// Directory that keeps the keys from one swarm to the next [default: swarm-keys in the user's cache directory for
+    /// saltern]
     #[arg(long, value_name = "DIR", help_heading = "Keys")]
     pub keys: Option<PathBuf>,
     /// Number of keys, which the minions share in turn: masters accept equal keys. With as many keys as minions each

@@ -33,7 +33,7 @@ pub(super) struct FileRequest<'a> {
     pub size: Option<u64>,
 }
 
-/// Where to write the file.
+/// The place to write the file to.
 pub(super) enum Target {
     /// Into the cache: written under a temporary name and renamed.
     Cache(PathBuf),

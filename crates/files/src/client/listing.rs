@@ -13,7 +13,7 @@ use crate::{Error, Result, path, url};
 /// The number of files that are downloaded at once.
 const FILES_AT_ONCE: usize = 4;
 
-/// Which files of a directory to cache.
+/// The files of a directory to cache.
 #[derive(Clone, Debug, Default)]
 pub struct CachedDir {
     /// The environment.

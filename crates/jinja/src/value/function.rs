@@ -1,4 +1,4 @@
-//! Things that can be called, and what they are called with.
+//! Callable values and their arguments.
 
 use std::sync::Arc;
 

@@ -182,7 +182,7 @@ fn without_addresses(json: &Json) -> Json {
     }
 }
 
-/// Tells whether a result is the recorded one.
+/// Returns whether a result is the recorded one.
 pub fn same(ours: &Json, theirs: &Json) -> bool {
     without_addresses(ours) == without_addresses(theirs)
 }

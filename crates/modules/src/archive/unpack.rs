@@ -53,7 +53,7 @@ pub fn tar(stream: TarStream, dest: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Gives a member its owner. Names win over ids, since they mean the same on every machine.
+/// Sets the owner of a member. Names take precedence over ids, since they mean the same on every machine.
 fn set_owner(path: &Path, header: &tar::Header) -> io::Result<()> {
     let user = header.username().ok().flatten().filter(|name| !name.is_empty());
     let group = header.groupname().ok().flatten().filter(|name| !name.is_empty());

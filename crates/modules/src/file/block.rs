@@ -11,7 +11,7 @@ use super::paths::expand_user;
 use super::replace::Editable;
 use super::{difflib, pattern, text};
 
-/// Where to put a block that is missing.
+/// The place for a missing block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Missing {
     #[default]

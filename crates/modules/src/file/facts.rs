@@ -1,4 +1,4 @@
-//! Looking at files: what they are, whose, how large.
+//! Information about files: type, owner, size.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, Metadata};

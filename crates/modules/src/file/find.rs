@@ -1,4 +1,4 @@
-//! `file.find`: paths below a place, by what they are.
+//! `file.find`: paths below a directory, by their attributes.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;

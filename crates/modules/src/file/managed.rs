@@ -1,4 +1,4 @@
-//! Where the content of a managed file comes from, and what would change.
+//! The source of a managed file's content, and the pending changes.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::signature::Signature;
 use super::{attrs, facts, hash, store, template, text};
 use crate::cp::Web;
 
-/// Where the content of a file comes from.
+/// The source of a file's content.
 #[derive(Clone, Debug, Default)]
 pub struct SourceRequest {
     /// The file.

@@ -99,7 +99,7 @@ impl Editable {
     }
 }
 
-/// Where to add a line that is not found.
+/// The place for a line that is not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Beginning,

@@ -1,4 +1,4 @@
-//! Which of several sources is there.
+//! Selects the first existing one of several sources.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

@@ -100,7 +100,7 @@ mod tests {
     use std::io::{Read, Write};
     use value::{list, map};
 
-    /// Answers one request after the other and returns what was asked.
+    /// Answers one request after the other and returns the requests.
     fn server(answers: Vec<Vec<u8>>) -> (u16, std::thread::JoinHandle<Vec<String>>) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -64,7 +64,7 @@ fn wait(ctx: &Context, family: &str) -> Result<&'static str> {
     Ok(if has_option(ctx, "--wait", family)? { "--wait" } else { "" })
 }
 
-/// Where a distribution keeps the rules that are loaded at each start.
+/// The place of the rules that a distribution loads at boot.
 fn file_of_rules(grains: &Map, family: &str) -> Result<&'static str> {
     let grain = |name: &str| grains.get_str(name).unwrap_or_default();
     let (v4, v6) = match (grain("os_family"), grain("os")) {

@@ -105,7 +105,7 @@ fn without(text: &str, entry: &Entry) -> Option<String> {
     (rest != text).then_some(rest)
 }
 
-/// Returns the table with an entry, and what was done: "present", "change" or "new".
+/// Returns the table with an entry, and the action: "present", "change" or "new".
 fn with(text: &str, entry: &Entry, criteria: &Entry, keep: bool) -> (String, &'static str) {
     let (mut out, mut done) = (String::new(), None);
     for line in text.split_inclusive('\n') {

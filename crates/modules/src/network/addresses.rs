@@ -111,7 +111,7 @@ fn prefix_length(text: &str, width: u8) -> Option<u8> {
     (width == 32 && mask.count_ones() == bits).then_some(bits as u8)
 }
 
-/// Returns whether an address is of no use outside, as Python's `is_private` does.
+/// Returns whether an address is private, as Python's `is_private` does.
 pub fn private(ip: IpAddr) -> bool {
     let within = |nets: &[&str]| nets.iter().filter_map(|net| Net::loose(net)).any(|net| net.contains(ip));
     match ip {

@@ -65,7 +65,7 @@ fn udp_answers(address: SocketAddr, limit: Duration) -> bool {
     asked.is_ok()
 }
 
-/// Asks a name server with the program ``dig``.
+/// Queries a name server with the program ``dig``.
 ///
 /// CLI Example:
 ///

@@ -151,7 +151,7 @@ pub enum Targets {
     None,
 }
 
-/// Asks `pkg_resource.parse_targets` what a call is about.
+/// Parses the targets of a call with `pkg_resource.parse_targets`.
 pub fn parse_targets(ctx: &Context, args: Vec<Value>, kwargs: Map) -> Result<Targets> {
     let call = exec::Call { args, kwargs };
     let parsed = ctx.call_with("pkg_resource.parse_targets", call)?.into_list().unwrap_or_default();

@@ -37,7 +37,7 @@ impl Server {
         }
     }
 
-    /// The command, without what it is to do.
+    /// The command, without its statement.
     fn command(&self, ctx: &Context) -> Result<Vec<Value>> {
         let psql = program(ctx, "psql").ok_or_else(|| Error::CommandNotFound("psql".into()))?;
         let mut words: Vec<Value> =
@@ -119,12 +119,12 @@ impl Server {
         self.psql_with(ctx, &["--set", "ON_ERROR_STOP=1", "--file", "-"], map! { "stdin" => script })
     }
 
-    /// Asks for rows; none when the query fails.
+    /// Queries rows; none when the query fails.
     pub fn query(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
         self.rows(ctx, &copied(query))
     }
 
-    /// Asks for rows with a query that may change something.
+    /// Queries rows with a statement that may change something.
     pub fn write(&self, ctx: &Context, query: &str) -> Result<Vec<Map>> {
         let query = format!("START TRANSACTION READ WRITE; {}; COMMIT TRANSACTION;", copied(query));
         let mut rows = self.rows(ctx, &query)?;

@@ -137,7 +137,7 @@ fn send(ctx: &Context, jid: &str, signal: i32) -> String {
     }
 }
 
-/// Asks a job to end.
+/// Terminates a job (SIGTERM).
 ///
 /// CLI Example:
 ///
@@ -149,7 +149,7 @@ pub fn term_job(ctx: &Context, jid: String) -> Result<String> {
     Ok(send(ctx, &jid, SIGTERM))
 }
 
-/// Ends a job and the processes it started at once.
+/// Kills a job and its processes (SIGKILL).
 ///
 /// CLI Example:
 ///
@@ -161,7 +161,7 @@ pub fn kill_job(ctx: &Context, jid: String) -> Result<String> {
     Ok(send(ctx, &jid, SIGKILL))
 }
 
-/// Asks all jobs to end.
+/// Terminates all jobs (SIGTERM).
 ///
 /// CLI Example:
 ///
@@ -173,7 +173,7 @@ pub fn term_all_jobs(ctx: &Context) -> Result<Vec<String>> {
     Ok(others(ctx).iter().map(|job| send(ctx, job.jid(), SIGTERM)).collect())
 }
 
-/// Ends all jobs and the processes they started at once.
+/// Kills all jobs and their processes (SIGKILL).
 ///
 /// CLI Example:
 ///

@@ -90,7 +90,7 @@ fn ask(ctx: &Context, question: Map, answer: &str) -> Result<Option<Map>> {
     Ok(answer.filter(|answer| answer.get("complete").is_some_and(Value::truthy)))
 }
 
-/// Tells the minion's schedule something that is not answered.
+/// Sends a request to the minion's schedule that has no answer.
 fn tell(ctx: &Context, question: Map) -> Result<bool> {
     ctx.wait(ctx.agent.fire_local("manage_schedule", question))
 }

@@ -55,7 +55,7 @@ fn shell(ctx: &Context, line: String) -> Result<String> {
     Ok(ctx.call_with("cmd.shell", Call { args: vec![line.into()], kwargs })?.to_string())
 }
 
-/// Puts backslashes in front of what means something in a pattern, as Python does it.
+/// Escapes special characters of a pattern with backslashes, as Python does.
 fn escaped(text: &str) -> String {
     text.chars()
         // The letters that Python's `re.escape` escapes.

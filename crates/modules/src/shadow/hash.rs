@@ -46,7 +46,7 @@ pub fn gen_password(
     ctx.blocking(move || hash(&algorithm, &password, &salt))
 }
 
-/// Letters by chance, of those salts are made of.
+/// Random characters of those that salts may contain.
 fn letters(count: usize) -> String {
     let mut random = rand::rng();
     (0..count).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])).collect()

@@ -182,7 +182,7 @@ fn key_is_encrypted(ctx: &Context, key: String) -> Result<bool> {
         .ok_or_else(|| Error::execution(format!("{key} is not a private key")))
 }
 
-/// Looks into the text of a private key. Returns None if it is none.
+/// Looks into the text of a private key. Returns None if it is not one.
 fn is_encrypted(text: &str) -> Option<bool> {
     let (_, behind) = text.split_once("-----BEGIN ")?;
     let (kind, body) = behind.split_once("PRIVATE KEY-----")?;

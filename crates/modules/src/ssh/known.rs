@@ -214,7 +214,7 @@ fn rm_known_host(
     Ok(map! { "status" => "removed", "comment" => text })
 }
 
-/// Lets `ssh-keygen` change the file; it stays its owner's.
+/// Makes `ssh-keygen` change the file; its owner is kept.
 fn edited(
     ctx: &Context,
     user: Option<&str>,

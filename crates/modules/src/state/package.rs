@@ -115,7 +115,7 @@ impl Package {
         Ok(roots)
     }
 
-    /// Lets the run see the files and grains of the package.
+    /// Makes the files and grains of the package visible to the run.
     fn lay_over(&self, ctx: &mut Context) -> Result<()> {
         let mut opts = (*ctx.opts).clone();
         opts.update(map! {

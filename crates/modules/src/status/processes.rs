@@ -86,7 +86,7 @@ pub(super) fn pid(ctx: &Context, sig: String) -> Result<String> {
     Ok(matching_pids(&process_lines(ctx)?, &pattern, &me).join("\n"))
 }
 
-/// Leaves out this process and what it started to look around.
+/// Leaves out this process and its child processes.
 pub(super) fn matching_pids(lines: &[String], pattern: &Regex, me: &str) -> Vec<String> {
     // The minion itself and the `ps` it started are excluded.
     let ours = |words: &[&str]| words.iter().skip(1).take(2).any(|word| *word == me);

@@ -1,4 +1,4 @@
-//! Where lists of revoked certificates are found.
+//! The distribution points of lists of revoked certificates.
 
 use exec::{Error, Result};
 use value::{Value, python};

@@ -69,7 +69,7 @@ pub fn lay_over(policy: &Map, args: &mut Map) {
     args.update(policy);
 }
 
-/// Asks another minion.
+/// Calls another minion.
 fn ask(ctx: &Context, ca_server: &str, policy: &Value, args: Map, policy_only: bool) -> Result<Value> {
     let arg = Value::List(vec![policy.clone(), args.into(), policy_only.into()]);
     let call = Call {

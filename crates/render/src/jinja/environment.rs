@@ -10,7 +10,7 @@ use value::Map;
 use super::{filters, globals, session};
 use crate::python;
 
-/// Which of the two sets of options applies.
+/// The set of options that applies, one of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `jinja_sls_env`.

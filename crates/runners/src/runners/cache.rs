@@ -128,7 +128,7 @@ fn empty(ids: Vec<String>) -> Map {
     ids.into_iter().map(|id| (id, Map::new())).collect()
 }
 
-/// Which cached data to delete.
+/// The cached data to delete.
 #[derive(Clone, Copy, Default)]
 struct Clear<'a> {
     pillar: bool,

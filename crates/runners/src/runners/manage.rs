@@ -45,7 +45,7 @@ pub static MODULE: Module = Module::new(
 /// names.
 const LONGEST_LIST: usize = 100;
 
-/// Which minions to ask, and how long to wait.
+/// The minions to ask, and the timeouts.
 struct Ping {
     target: Value,
     target_type: String,

@@ -38,7 +38,7 @@ pub static MODULE: Module = Module::new(
     ],
 );
 
-/// Asks the key manager something that changes nothing.
+/// Runs a query of the key manager.
 async fn ask<T: Send + 'static>(
     ctx: &WheelContext,
     question: impl FnOnce(&KeyManager) -> std::result::Result<T, KeyError> + Send + 'static,
@@ -46,7 +46,7 @@ async fn ask<T: Send + 'static>(
     ctx.blocking(move |ctx| question(&key_changes::manager(ctx)?.0).map_err(failed)).await
 }
 
-/// Lets the key manager change something, then sends what the change causes.
+/// Runs a change of the key manager, then sends its events.
 async fn change(
     ctx: &WheelContext,
     work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,

@@ -31,7 +31,7 @@ pub enum Task {
 /// The tag of a parallel state that ended, and its result unless it panicked.
 type Ended = (String, Option<Map>);
 
-/// Where the threads of parallel states leave their results.
+/// The place for the results of the threads of parallel states.
 pub struct Done {
     leave: UnboundedSender<Ended>,
     take: UnboundedReceiver<Ended>,

@@ -102,7 +102,7 @@ impl Made {
 }
 
 impl Plan {
-    /// Asks the file server and decides.
+    /// Queries the file server and decides.
     pub fn make(&self, ctx: &Context) -> Result<Made> {
         let client = modules::cp::client(ctx)?;
         let env = environment(ctx);

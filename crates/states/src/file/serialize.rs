@@ -183,7 +183,7 @@ fn check(ctx: &Context, mut ret: Ret, order: FileSpec) -> Result<Ret> {
     Ok(ret.would(format!("Dataset will be serialized and stored into {name}")))
 }
 
-/// Lets a command check the new content. Returns a failed result if the command refuses it.
+/// Checks the new content with a command. Returns a failed result if the command refuses it.
 fn try_out(
     ctx: &Context,
     ret: &Ret,

@@ -33,7 +33,7 @@ fn without(items: &[Value], others: &[Value]) -> Vec<Value> {
     unique(items).into_iter().filter(|item| !others.contains(item)).collect()
 }
 
-/// Asks for a list.
+/// Queries a list.
 fn listed(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Vec<Value>> {
     Ok(call(ctx, fun, args, kwargs)?.into_list().unwrap_or_default())
 }
@@ -53,7 +53,7 @@ fn settled(ret: &mut Ret, outcome: Result<()>) -> Result<bool> {
     }
 }
 
-/// Lets lasting settings take effect.
+/// Activates permanent settings.
 fn reload(ctx: &Context) -> Result<()> {
     call(ctx, "firewalld.reload_rules", Vec::new(), Map::new()).map(drop)
 }

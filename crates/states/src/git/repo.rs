@@ -109,7 +109,7 @@ pub(super) fn failed(ret: Ret, text: impl Into<String>, comments: &[String]) -> 
     ret.fail(text)
 }
 
-/// Appends what was done, or would be done in test mode.
+/// Appends the action, done or pending in test mode.
 pub(super) fn with_made(ctx: &Context, text: String, comments: &[String]) -> String {
     if comments.is_empty() {
         return text;

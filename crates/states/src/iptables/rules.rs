@@ -110,7 +110,7 @@ fn inserted(ctx: &Context, given: Map) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     if rule.is_there(ctx)? {
         let text = format!("iptables rule for {name} already set for {family} ({command})");
-        // The rule is in force, but the file may be older than it.
+        // The rule is active, but the file may be older than it.
         return Ok(ret.ok(text + &rule.save_if_new(ctx)?));
     }
     if ctx.is_test() {
@@ -156,7 +156,7 @@ fn single(ctx: &Context, doing: Doing, given: Map) -> Result<Ret> {
     }
 }
 
-/// Does all rules of a list, and saves them once.
+/// Applies all rules of a list, and saves them once.
 fn several(ctx: &Context, doing: Doing, name: &str, family: &str, rules: &[Value]) -> Result<Ret> {
     let mut ret = Ret { result: None, ..Ret::new(name) };
     let (mut done, mut comments, mut file) = (Vec::new(), Vec::new(), None);

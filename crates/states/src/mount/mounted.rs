@@ -169,7 +169,7 @@ fn done(said: &Value) -> std::result::Result<(), String> {
 
 /// The reasons to remount.
 enum Why {
-    /// These options are not in force.
+    /// These options are not active.
     Options(Vec<String>),
     /// Options are remembered that are not wanted any more; this is the last one that was compared.
     Remembered(String),
@@ -407,7 +407,7 @@ fn persist(ctx: &Context, wish: &Wish, line: Line, mount: bool, ret: &mut Ret, r
         ret.comment = format!("{}. {text}", ret.comment).into();
         return Ok(());
     }
-    // Only after something was mounted: the cache must describe the mount that is in force.
+    // Only after something was mounted: the cache must describe the active mount.
     if remember {
         let place = args![wish.real_name.as_str(), wish.device.as_str()];
         let mut more = wish.arguments();

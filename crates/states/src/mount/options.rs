@@ -98,7 +98,7 @@ fn numbered(ctx: &Context, option: String) -> Result<String> {
 /// The differing options.
 #[derive(Debug, Default)]
 pub struct Differing {
-    /// The options that are not in force.
+    /// The options that are not active.
     pub options: Vec<String>,
     /// The last option that was examined, in the form that was compared.
     pub last: String,

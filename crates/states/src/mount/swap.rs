@@ -75,7 +75,7 @@ fn kept(ctx: &Context, mut ret: Ret, name: &str, config: &str, on: &Map) -> Resu
     Ok(recorded(ret, &said))
 }
 
-/// Adds what was done to the table of mounts.
+/// Adds the change of the table of mounts.
 pub(super) fn recorded(mut ret: Ret, said: &Value) -> Ret {
     let comment = ret.comment.to_string();
     let (change, text) = match said.as_str() {

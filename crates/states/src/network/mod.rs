@@ -59,7 +59,7 @@ struct Wording<'a> {
     added: String,
 }
 
-/// Tells of what was written, or would be; returns whether anything changed.
+/// Reports the written settings, or those that would be; returns whether anything changed.
 fn tell(ret: &mut Ret, told: &Wording<'_>, old: &Value, new: &Value, test: bool) -> bool {
     let added = !old.truthy() && new.truthy();
     if !added && old == new {
@@ -287,7 +287,7 @@ fn routes(ctx: &Context, name: String, kwargs: KwArgs) -> Result<Ret> {
     Ok(settled(ret, outcome)?.map_or_else(|failed| failed, |(ret, _)| ret))
 }
 
-/// Tells of what was written and lets it take effect.
+/// Reports the written settings and activates them.
 fn applied(
     ctx: &Context,
     ret: &mut Ret,

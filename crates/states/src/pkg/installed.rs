@@ -84,7 +84,7 @@ fn installed(
     install(ctx, &wish, plan, over(more, &kwargs), &kwargs)
 }
 
-/// Tells what would be done.
+/// Reports what would be done.
 fn would(ctx: &Context, wish: &Wish, plan: &Plan) -> Result<Ret> {
     // The version in a file is not known without unpacking it, so the changes show a placeholder.
     let from_files = wish.sources.truthy();

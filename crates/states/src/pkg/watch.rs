@@ -1,4 +1,4 @@
-//! The reaction of a package state to a change of a watched state: the same again.
+//! The reaction of a package state to a change of a watched state: it is applied again.
 
 use exec::{Bound, Call, Context, Function, KwArgs, Result, bind, function};
 use value::{Map, Value};

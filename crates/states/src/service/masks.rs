@@ -18,7 +18,7 @@ fn unmasked(ctx: &Context, name: String, #[default(false)] runtime: Value) -> Re
     unmask(ctx, &name, runtime)
 }
 
-/// Lets a service be started.
+/// Unmasks a service.
 pub(super) fn unmask(ctx: &Context, name: &str, runtime: Value) -> Result<Ret> {
     Task { name, runtime, mask: false }.run(ctx)
 }

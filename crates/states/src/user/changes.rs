@@ -47,7 +47,7 @@ pub struct Wish {
     pub local: Value,
 }
 
-/// The fields of ageing, and what they are called in `shadow.info`.
+/// The fields of ageing, and their names in `shadow.info`.
 pub const AGEING: [(&str, &str); 6] = [
     ("date", "lstchg"),
     ("mindays", "min"),

@@ -145,7 +145,7 @@ impl<'a> Managed<'a> {
         Ok(Ret::from_value(done.into()))
     }
 
-    /// Looks at the file.
+    /// Checks the file.
     ///
     /// # Errors
     /// Those of `file.managed`.

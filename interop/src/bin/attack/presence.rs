@@ -15,7 +15,7 @@ use crate::stranger::{Wire, ask_clear, connect_from, nonce};
 /// The minion that is switched off.
 const SLEEPER: &str = "sleeper";
 
-/// Where the attackers are: not where the minions are.
+/// The address of the attackers, which is not that of the minions.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 9, 9, 9);
 
 /// The time limit for anything on a busy machine.

@@ -126,7 +126,7 @@ impl Lab {
         ip(&["-n", &host.space, "link", "set", "tun0", if up { "up" } else { "down" }])
     }
 
-    /// Gives a host one more address.
+    /// Adds an address to a host.
     pub fn add_address(&self, host: &Host, address: Ipv4Addr) -> Result<()> {
         ip(&["-n", &host.space, "addr", "replace", &format!("{address}/24"), "dev", "tun0"])?;
         let mut devices = self.devices.write().unwrap_or_else(PoisonError::into_inner);

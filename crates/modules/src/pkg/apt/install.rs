@@ -275,7 +275,7 @@ fn run(ctx: &Context, plan: &Plan, options: &Options, old: &Packages, from_files
     }
 }
 
-/// Lets held packages go that are to be installed, and returns them.
+/// Unholds held packages that are to be installed, and returns them.
 fn freed(ctx: &Context, plan: &Plan) -> Result<Vec<String>> {
     let held = selections(ctx, None, Some("hold"))?;
     let held = held.get("hold").cloned().unwrap_or_default();

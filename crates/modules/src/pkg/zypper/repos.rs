@@ -91,7 +91,7 @@ fn removed(ctx: &Context, repo: &str, root: Option<&str>) -> Result<Map> {
 /// Makes or changes a source; returns its settings.
 ///
 /// The address is ``url``, ``mirrorlist`` or ``baseurl``; ``enabled``, ``refresh``, ``cache``, ``gpgcheck``, ``priority`` and
-/// ``name`` are set, ``gpgautoimport=True`` takes over its key.
+/// ``name`` are set, ``gpgautoimport=True`` imports its key.
 ///
 /// CLI Example:
 ///

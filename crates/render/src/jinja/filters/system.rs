@@ -226,7 +226,7 @@ pub fn dns_check(call: &mut CallArgs) -> Result<Value, Error> {
     }
 }
 
-/// Asks a web server through the execution function `http.query`.
+/// Sends a request to a web server through the execution function `http.query`.
 pub fn http_query(call: &mut CallArgs) -> Result<Value, Error> {
     crate::jinja::salt::call(call, "http.query")
 }

@@ -182,7 +182,7 @@ impl File {
         }
     }
 
-    /// Tells what would change.
+    /// Reports what would change.
     fn check(&self, ctx: &Context, mut ret: Ret) -> Result<Ret> {
         let name = &self.name;
         let desired = DesiredFile {
