@@ -1,9 +1,10 @@
-//! What a peer is, from its first byte: this comes before TLS, so that a stock Salt master is named as one.
+//! What a peer is, from its first bytes: this comes before TLS, so that a stock Salt master is named as one.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use rt::BoxStream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
@@ -13,7 +14,8 @@ use crate::frame::MAX_STRANGER;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     Tls,
-    /// A MessagePack map: the frames of Salt's own tcp transport, by which its clustered masters talk.
+    /// The frames of Salt's own tcp transport, by which its clustered masters talk: a MessagePack map, since 3008 behind its
+    /// length in four bytes.
     Salt,
     /// The greeting of ZeroMQ.
     ZeroMq,
@@ -24,7 +26,7 @@ impl Peer {
     fn of(first: u8) -> Peer {
         match first {
             0x16 => Peer::Tls,
-            0x80..=0x8f | 0xde | 0xdf => Peer::Salt,
+            first if is_map(first) => Peer::Salt,
             0xff => Peer::ZeroMq,
             _ => Peer::Other,
         }
@@ -41,9 +43,13 @@ impl Peer {
     }
 }
 
-/// A stream whose first byte has been read already, and is read again. What a stranger may send on it is bounded.
+fn is_map(first: u8) -> bool {
+    matches!(first, 0x80..=0x8f | 0xde | 0xdf)
+}
+
+/// A stream whose first bytes have been read already, and are read again. What a stranger may send on it is bounded.
 pub(crate) struct Peeked {
-    first: Option<u8>,
+    first: Bytes,
     /// How many bytes a stranger may still send, those of TLS itself included; `None` for members.
     allowance: Option<usize>,
     stream: BoxStream,
@@ -52,7 +58,7 @@ pub(crate) struct Peeked {
 impl Peeked {
     /// Wraps a stream of which nothing has been read.
     pub fn whole(stream: BoxStream) -> Self {
-        Peeked { first: None, allowance: Some(MAX_STRANGER), stream }
+        Peeked { first: Bytes::new(), allowance: Some(MAX_STRANGER), stream }
     }
 
     /// Notes that the peer has proven that it is a member.
@@ -61,18 +67,26 @@ impl Peeked {
     }
 }
 
-/// Waits for the first byte.
+/// The length before a frame of Salt 3008. Its frames are far shorter than 16 MiB.
+const SALT_LENGTH: usize = 4;
+
+/// Waits for the first byte, and for as many more as it takes to tell what the peer is.
 pub(crate) async fn peek(mut stream: BoxStream) -> io::Result<(Peer, Peeked)> {
-    let first = stream.read_u8().await?;
-    Ok((Peer::of(first), Peeked { first: Some(first), ..Peeked::whole(stream) }))
+    let mut first = vec![stream.read_u8().await?];
+    let mut peer = Peer::of(first[0]);
+    if first[0] == 0 {
+        first.resize(SALT_LENGTH + 1, 0);
+        stream.read_exact(&mut first[1..]).await?;
+        peer = if is_map(first[SALT_LENGTH]) { Peer::Salt } else { Peer::Other };
+    }
+    Ok((peer, Peeked { first: first.into(), ..Peeked::whole(stream) }))
 }
 
 impl AsyncRead for Peeked {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if into.remaining() > 0
-            && let Some(first) = self.first.take()
-        {
-            into.put_slice(&[first]);
+        if into.remaining() > 0 && !self.first.is_empty() {
+            let len = into.remaining().min(self.first.len());
+            into.put_slice(&self.first.split_to(len));
             return Poll::Ready(Ok(()));
         }
         if self.allowance == Some(0) {
@@ -110,6 +124,9 @@ mod tests {
         for (bytes, peer) in [
             (&b"\x16\x03\x01"[..], Peer::Tls),
             (b"\x82\xa4head", Peer::Salt),
+            // The first bytes of a master of 3008.5 with cluster_peers.
+            (b"\0\0\0f\x82\xa4head\x80\xa4body\xc4Xcluster/peer/m1\n\n", Peer::Salt),
+            (b"\0\0\0\x05\x91\xa4ping", Peer::Other),
             (b"\xff\0\0", Peer::ZeroMq),
             (b"GET / HTTP/1.1", Peer::Other),
         ] {
