@@ -5,30 +5,15 @@ mod support;
 use std::pin::Pin;
 use std::time::Duration;
 
-use openssl::ssl::{Ssl, SslContext, SslMethod, SslVerifyMode, SslVersion};
+use openssl::ssl::{Ssl, SslContext, SslMethod, SslVersion};
 use rt::sim::Sim;
-use rt::{BoxStream, Connect};
 use share::{Carrier, Incoming, Lane, SendResult, To};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, timeout};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
 use tokio_openssl::SslStream;
 
-use support::{Log, PORT, pair};
-
-async fn connect(sim: &Sim) -> BoxStream {
-    let rt = sim.rt("stranger");
-    let to = rt.net().resolve("m1", PORT).await.unwrap()[0];
-    rt.net().connect(&Connect::to(to)).await.unwrap().stream
-}
-
-/// Returns after how long the other side has closed the connection.
-async fn closed_after(stream: &mut (impl AsyncReadExt + Unpin)) -> Duration {
-    let start = Instant::now();
-    let mut all = Vec::new();
-    // An end and a reset are the same here.
-    let _ = timeout(Duration::from_secs(60), stream.read_to_end(&mut all)).await.expect("it is closed");
-    start.elapsed()
-}
+use support::puppet::{Puppet, closed_after, connect};
+use support::{Log, pair};
 
 /// Two linked members and a stranger's host. Afterwards the link has to be as it was.
 fn beside_a_link(stranger: impl AsyncFnOnce(&Sim, &Log)) {
@@ -46,7 +31,7 @@ fn beside_a_link(stranger: impl AsyncFnOnce(&Sim, &Log)) {
 fn what_is_no_tls_is_closed_and_named_once() {
     beside_a_link(async |sim, log| {
         for (bytes, words) in [
-            (&b"\x82\xa4head\x80\xa4body\xa4join"[..], "a stock Salt master cannot be a member"),
+            (&b"\0\0\0\x14\x82\xa4head\x80\xa4body\xa4join"[..], "a stock Salt master cannot be a member"),
             (b"\xff\0\0\0\0\0\0\0\x01\x7f", "speaks ZeroMQ"),
             (b"GET / HTTP/1.1\r\n\r\n", "does not speak TLS"),
         ] {
@@ -106,25 +91,6 @@ fn strangers_are_bounded_and_their_places_become_free() {
     });
 }
 
-/// Links to the first member as far as TLS, with the certificate of member 9.
-async fn shake(sim: &Sim) -> SslStream<BoxStream> {
-    let key = support::key(9);
-    let mut certificate = openssl::x509::X509::builder().unwrap();
-    certificate.set_version(2).unwrap();
-    certificate.set_not_before(&openssl::asn1::Asn1Time::from_unix(0).unwrap()).unwrap();
-    certificate.set_not_after(&openssl::asn1::Asn1Time::from_unix(1).unwrap()).unwrap();
-    certificate.set_pubkey(key.openssl()).unwrap();
-    certificate.sign(key.openssl(), openssl::hash::MessageDigest::null()).unwrap();
-    let mut context = SslContext::builder(SslMethod::tls()).unwrap();
-    context.set_min_proto_version(Some(SslVersion::TLS1_3)).unwrap();
-    context.set_certificate(&certificate.build()).unwrap();
-    context.set_private_key(key.openssl()).unwrap();
-    context.set_verify(SslVerifyMode::NONE);
-    let mut stream = SslStream::new(Ssl::new(&context.build()).unwrap(), connect(sim).await).unwrap();
-    Pin::new(&mut stream).connect().await.unwrap();
-    stream
-}
-
 #[test]
 fn long_and_malformed_frames_of_strangers_are_closed() {
     beside_a_link(async |sim, _| {
@@ -135,7 +101,7 @@ fn long_and_malformed_frames_of_strangers_are_closed() {
             b"\0\0\0\x05\xdd\xff\xff\xff\xff",
             b"\0\0\0\x06\x91\xa4ping",
         ] {
-            let mut stream = shake(sim).await;
+            let mut stream = Puppet::dial(sim).await.0;
             stream.write_all(frame).await.unwrap();
             assert!(closed_after(&mut stream).await < Duration::from_secs(1), "{frame:?}");
         }
@@ -145,10 +111,76 @@ fn long_and_malformed_frames_of_strangers_are_closed() {
 #[test]
 fn a_half_open_handshake_ends_after_five_seconds() {
     beside_a_link(async |sim, _| {
-        let mut stream = shake(sim).await;
+        let mut stream = Puppet::dial(sim).await.0;
         stream.write_all(b"\0\0\x10\0half of a frame").await.unwrap();
         let after = closed_after(&mut stream).await;
         assert!((Duration::from_secs(4)..Duration::from_secs(6)).contains(&after));
+    });
+}
+
+#[test]
+fn drops_of_a_frame_end_after_five_seconds() {
+    beside_a_link(async |sim, _| {
+        let (mut read, mut write) = tokio::io::split(Puppet::dial(sim).await.0);
+        let drip = async {
+            for byte in [0, 0, 0, 100].into_iter().chain([0x91; 100]) {
+                if write.write_all(&[byte]).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            panic!("a stranger may drip for ever");
+        };
+        let (after, ()) = tokio::join!(closed_after(&mut read), drip);
+        assert!((Duration::from_secs(4)..Duration::from_secs(6)).contains(&after), "{after:?}");
+    });
+}
+
+#[test]
+fn garbage_after_the_handshake_is_closed() {
+    beside_a_link(async |sim, _| {
+        let mut stream = Puppet::dial(sim).await.0;
+        stream.get_mut().write_all(&[0xa5; 3_000]).await.unwrap();
+        assert!(closed_after(stream.get_mut()).await < Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn kinds_that_nobody_knows_count_for_what_a_stranger_may_send() {
+    beside_a_link(async |sim, _| {
+        let (mut read, mut write) = tokio::io::split(Puppet::dial(sim).await.0);
+        let frame = share::fields::packed(vec!["later".into(), "x".repeat(8_000).as_str().into()]);
+        let frame = [&(frame.len() as u32).to_be_bytes()[..], &frame].concat();
+        let flood = async {
+            let mut sent = 0;
+            while write.write_all(&frame).await.is_ok() {
+                sent += frame.len();
+                tokio::task::yield_now().await;
+            }
+            sent
+        };
+        let (after, sent) = tokio::join!(closed_after(&mut read), flood);
+        // What is on the way when the other side closes counts here, too.
+        assert!(after < Duration::from_secs(1) && sent < 10 * 64 * 1024, "{sent} bytes in {after:?}");
+    });
+}
+
+#[test]
+fn a_thousand_idle_connections_cost_no_more_than_eight() {
+    beside_a_link(async |sim, _| {
+        let before = sim.tasks("m1");
+        let mut held = Vec::new();
+        for _ in 0..1_000 {
+            held.push(connect(sim).await);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let tasks = sim.tasks("m1") - before;
+        assert!(tasks <= 8, "{tasks} tasks for strangers");
+        let mut closed = 0;
+        for stream in &mut held {
+            closed += usize::from(timeout(Duration::ZERO, closed_after(stream)).await.is_ok());
+        }
+        assert!(closed >= 992, "{closed} of 1,000 were closed");
     });
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod puppet;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};

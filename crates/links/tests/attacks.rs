@@ -1,0 +1,116 @@
+//! Peers that cheat: proofs that were meant for others, and members that flood.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rt::Listen;
+use rt::sim::Sim;
+use saltern_links::{Members, Options, Standing};
+use share::{Carrier, Incoming, Lane, SendResult, To};
+use support::puppet::{PUPPET, Puppet, hello, kind, ping};
+use support::{Known, Log, Member, PORT, acquainted, node, options, secret};
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, timeout};
+use value::Value;
+
+const SECRET: &str = "twenty characters at least";
+
+/// Lets the second member dial the stranger's host, which says `hello` and gets the proof of the member.
+async fn steal_a_proof(sim: &Sim) -> (Member, Puppet, Vec<Value>) {
+    let listen = Listen::at(format!("0.0.0.0:{PORT}").parse().unwrap());
+    let listener = sim.rt("stranger").net().listen(&listen).await.unwrap();
+    let with = Options { credentials: secret(SECRET), ..options(2) };
+    let member = Member::start(sim, with, Arc::new(Known::default())).await;
+    member.dial(&["stranger"]);
+    let mut puppet = Puppet::answer(listener.accept().await.unwrap().stream).await;
+    assert_eq!(kind(&puppet.frame().await.unwrap()), "hello");
+    puppet.send(hello("m9", Lane::Talk, false, true)).await;
+    let proof = puppet.frame().await.unwrap();
+    assert_eq!(kind(&proof), "proof");
+    (member, puppet, proof)
+}
+
+/// Checks that a peer refuses a proof.
+async fn refuses(puppet: &mut Puppet) {
+    let answer = puppet.frame().await.expect("it says why");
+    assert_eq!((kind(&answer), answer[2].as_str()), ("refused", Some("proof")), "{answer:?}");
+    assert_eq!(puppet.frame().await, None);
+}
+
+#[test]
+fn a_proof_that_was_shown_to_a_stranger_proves_nothing_elsewhere() {
+    Sim::run(1, async |sim| {
+        ["m1", "m2", "stranger"].iter().for_each(|host| sim.add_host(host));
+        let with = Options { credentials: secret(SECRET), ..options(1) };
+        let mut one = Member::start(&sim, with, Arc::new(Known::default())).await;
+        let (_member, _held, proof) = steal_a_proof(&sim).await;
+        let mut puppet = Puppet::dial(&sim).await;
+        puppet.send(hello("m2", Lane::Talk, false, true)).await;
+        assert_eq!(kind(&puppet.frame().await.unwrap()), "hello");
+        puppet.send(proof).await;
+        refuses(&mut puppet).await;
+        assert_eq!(one.next().await, None);
+        assert_eq!(one.known.standing(node(PUPPET)), Standing::Stranger);
+        assert_eq!(one.links.waiting(), [], "who fails a proof does not wait");
+    });
+}
+
+#[test]
+fn the_proof_of_the_dialler_is_none_of_the_listener() {
+    Sim::run(1, async |sim| {
+        ["m2", "stranger"].iter().for_each(|host| sim.add_host(host));
+        let (member, mut puppet, proof) = steal_a_proof(&sim).await;
+        puppet.send(proof).await;
+        refuses(&mut puppet).await;
+        assert_eq!(member.known.standing(node(PUPPET)), Standing::Stranger);
+    });
+}
+
+#[test]
+fn a_listener_shows_no_proof_before_it_has_seen_one() {
+    Sim::run(1, async |sim| {
+        ["m1", "stranger"].iter().for_each(|host| sim.add_host(host));
+        let with = Options { credentials: secret(SECRET), ..options(1) };
+        let _one = Member::start(&sim, with, Arc::new(Known::default())).await;
+        let mut puppet = Puppet::dial(&sim).await;
+        puppet.send(hello("m9", Lane::Talk, true, true)).await;
+        assert_eq!(kind(&puppet.frame().await.unwrap()), "hello");
+        // It waits for the proof of the dialler until its patience ends.
+        assert_eq!(timeout(Duration::from_secs(9), puppet.frame()).await.expect("it closes"), None);
+    });
+}
+
+#[test]
+fn a_member_that_floods_pings_costs_no_memory_and_no_other_member() {
+    let log = Log::start();
+    Sim::run(1, async |sim| {
+        ["m1", "m2", "stranger"].iter().for_each(|host| sim.add_host(host));
+        let mut one = Member::start(&sim, options(1), acquainted(&[1, 2, PUPPET])).await;
+        let mut talk = Puppet::link(&sim, Lane::Talk).await;
+        let _bulk = Puppet::link(&sim, Lane::Bulk).await;
+        one.wait_up(PUPPET).await;
+        let mut two = Member::start(&sim, options(2), acquainted(&[1, 2])).await;
+        two.dial(&["m1"]);
+        two.wait_up(1).await;
+        // It never reads an answer, and names other links each time. Nobody reads the reports of the first meanwhile.
+        for count in 0..20_000u64 {
+            let other = Value::bytes(count.to_be_bytes().to_vec());
+            if count % 1_000 == 0 {
+                tokio::task::yield_now().await;
+            }
+            talk.send(ping(count, vec![other])).await;
+        }
+        talk.0.flush().await.unwrap();
+        let start = Instant::now();
+        assert_eq!(two.links.send(To::All, Lane::Talk, "still here".into()), SendResult::Queued);
+        let mut reports = 0;
+        while !matches!(one.reports.next().await, Incoming::Message { message, .. } if message == "still here") {
+            reports += 1;
+        }
+        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(reports < 10, "{reports} reports are kept of a member that floods");
+    });
+    assert_eq!(log.count(""), 0, "nothing is logged about it");
+}
