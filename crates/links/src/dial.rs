@@ -17,26 +17,37 @@ use crate::settle::settle;
 pub(crate) const KEEPALIVE: Keepalive =
     Keepalive { idle: Some(Duration::from_secs(10)), interval: Some(Duration::from_secs(5)), count: Some(3) };
 
+/// The pause after a refusal although members were decided about meanwhile: decisions may be many.
+const SHORTEST: Duration = Duration::from_millis(500);
+
 /// Dials one address for ever.
 pub(crate) async fn dial(hub: Arc<Hub>, address: String, lane: Lane) {
     let mut backoff = Backoff::new();
     let mut node = None;
     loop {
         hub.lacks(node, lane).await;
+        let (mut decided, mut is_refused) = (hub.decided(), false);
         match attempt(&hub, &address, lane, &mut node).await {
             Ok(()) => backoff.reset(),
             // Both dialled at once, and the other connection was chosen.
             Err(Failed::Linked) => {}
             Err(failed) => {
                 hub.dialled_in_vain(&address, &failed);
+                is_refused = failed.is_decided();
                 if matches!(failed, Failed::Myself) {
                     return;
                 }
             }
         }
         let (least, most) = backoff.next();
-        // Somebody who was just accepted need not wait.
-        let _ = tokio::time::timeout(hub.rt.between(least, most), hub.decided()).await;
+        let pause = hub.rt.between(least, most);
+        tokio::time::sleep(pause.min(SHORTEST)).await;
+        // Whoever was refused and is accepted now need not wait for the rest.
+        let rest = tokio::time::sleep(pause.saturating_sub(SHORTEST));
+        tokio::select! {
+            () = rest => {}
+            Ok(()) = decided.changed(), if is_refused => {}
+        }
     }
 }
 

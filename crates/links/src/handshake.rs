@@ -55,7 +55,7 @@ pub(crate) async fn meet(
     }
     found(node);
     let peer = Peer { node, key, address, dialled };
-    let hello = Hello { lane: dial.unwrap_or(Lane::Talk), ..own_hello(hub, &peer) };
+    let hello = Hello { lane: dial.unwrap_or(Lane::Talk), ..own_hello(hub, node, knows(hub, &peer)) };
     let mut met = Met { stream, reader: FrameReader::of_stranger(), node, hello, dialled };
     match greet(hub, &mut met, &peer).await {
         Ok(()) => {
@@ -159,14 +159,18 @@ fn now(hub: &Hub) -> u64 {
     hub.rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-fn own_hello(hub: &Hub, peer: &Peer) -> Hello {
-    let options = &hub.options;
-    let pinned = || options.credentials.pins(&peer.key);
-    let knows_you = match hub.members.standing(peer.node) {
+/// Returns whether this member believes the peer without a proof.
+fn knows(hub: &Hub, peer: &Peer) -> bool {
+    match hub.members.standing(peer.node) {
         Standing::Member => true,
-        Standing::Stranger => pinned(),
+        Standing::Stranger => hub.options.credentials.pins(&peer.key),
         Standing::Removed => false,
-    };
+    }
+}
+
+/// Returns what this member says first on a connection.
+pub(crate) fn own_hello(hub: &Hub, peer: Node, knows_you: bool) -> Hello {
+    let options = &hub.options;
     Hello {
         format: FORMAT,
         oldest_format: OLDEST_FORMAT,
@@ -174,7 +178,7 @@ fn own_hello(hub: &Hub, peer: &Peer) -> Hello {
         name: options.name.clone(),
         lane: Lane::Talk,
         boot: hub.boot,
-        lost: hub.lost(peer.node),
+        lost: hub.lost(peer),
         knows_you,
         role: options.role,
         addresses: options.addresses.clone(),

@@ -11,7 +11,7 @@ use openssl::error::ErrorStack;
 use openssl::ssl::SslContext;
 use rt::Rt;
 use share::{Lane, Node, SendResult, To};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use wire::Network;
@@ -42,8 +42,8 @@ pub(crate) struct Hub {
     guard: Mutex<Guard>,
     /// Changes with each connection that comes or goes.
     changed: watch::Sender<()>,
-    /// Members were decided about: whoever was refused is dialled at once.
-    decided: Notify,
+    /// Changes when members were decided about: whoever was refused is dialled again.
+    decided: watch::Sender<()>,
 }
 
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl Hub {
         let boot = u64::from_le_bytes(rt.bytes()) >> 1;
         let fingers = fingers(&options.credentials);
         let (state, guard, changed) = (Mutex::default(), Mutex::default(), watch::Sender::new(()));
-        let (inbox, decided) = (Inbox::default(), Notify::new());
+        let (inbox, decided) = (Inbox::default(), watch::Sender::new(()));
         Ok(Hub { rt, options, members, node, boot, tls, fingers, inbox, state, guard, changed, decided })
     }
 
@@ -228,9 +228,9 @@ impl Hub {
         }
     }
 
-    /// Waits until members were decided about.
-    pub async fn decided(&self) {
-        self.decided.notified().await;
+    /// Returns what changes when members are decided about.
+    pub fn decided(&self) -> watch::Receiver<()> {
+        self.decided.subscribe()
     }
 
     /// Adds a proven connection to its link, and lets `spawn` run it; gives it back if it does not count.
@@ -321,7 +321,7 @@ impl Hub {
         }
         drop(state);
         self.changed.send_replace(());
-        self.decided.notify_waiters();
+        self.decided.send_replace(());
     }
 
     /// Returns the members that are linked.

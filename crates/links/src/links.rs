@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use openssl::error::ErrorStack;
 use rt::{Listen, Rt};
-use share::{Carrier, Incoming, Lane, Node, SendResult, To};
+use share::{Carrier, Incoming, Lane, Malformed, Node, SendResult, To};
 use tokio::task::AbortHandle;
 
 use crate::dial::{KEEPALIVE, dial};
+use crate::handshake::own_hello;
 use crate::hub::Hub;
+use crate::kind::Frame;
 use crate::listen::accept;
 use crate::members::Members;
 use crate::options::Options;
@@ -24,6 +26,9 @@ pub enum StartError {
     /// The member key cannot be used.
     #[error("failed to make a certificate from the member key")]
     Key(#[from] ErrorStack),
+    /// Other members would not read what this one says about itself.
+    #[error("{0}")]
+    Hello(#[from] Malformed),
     /// The address cannot be listened on.
     #[error("failed to listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
@@ -45,6 +50,7 @@ impl Links {
     pub async fn start(rt: Rt, options: Options, members: Arc<dyn Members>) -> Result<(Links, Reports), StartError> {
         let at = options.listen;
         let hub = Arc::new(Hub::new(rt, options, members)?);
+        Frame::decode(&Frame::Hello(own_hello(&hub, hub.node, false)).encode())?;
         let listen = Listen { keepalive: Some(KEEPALIVE), ..Listen::at(at) };
         let failed = |error| StartError::Listen(at, error);
         let listener = hub.rt.net().listen(&listen).await.map_err(failed)?;
@@ -97,7 +103,8 @@ impl Links {
         self.hub.info(node)
     }
 
-    /// Returns the newcomers that wait until a person accepts them, the oldest first. Up to 100 are remembered.
+    /// Returns the newcomers that wait until a person accepts them, the oldest first. Up to 100 are remembered. Names are their
+    /// own choice: two may wait under one name, and their fingerprints tell them apart.
     pub fn waiting(&self) -> Vec<WaitingMember> {
         self.hub.waiting()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crypto::PrivateKey;
 use rt::sim::Sim;
-use saltern_links::{Credentials, HEARTBEAT, LinkState, Members, Options, SelfReport, Standing};
+use saltern_links::{Credentials, HEARTBEAT, LinkState, Links, Members, Options, SelfReport, Standing};
 use share::member::Role;
 use share::{Carrier, Class, Classes, Lane, SendResult, To};
 use support::{Known, Log, Member, acquainted, node, options, secret};
@@ -195,11 +195,29 @@ fn a_stranger_without_a_proof_waits_until_both_accept_each_other() {
         assert_eq!((first.links.waiting(), first.reason()), (vec![], "this member is not accepted there".into()));
         second.known.set(node(1), "m1", Standing::Member);
         second.links.members_changed();
-        // At once, not with the next attempt.
-        let up = tokio::time::timeout(Duration::from_millis(500), second.wait_up(1));
+        // Not with the next attempt, which may be five seconds away.
+        let up = tokio::time::timeout(Duration::from_secs(1), second.wait_up(1));
         up.await.expect("whoever is accepted is dialled at once");
         first.wait_up(2).await;
         assert_eq!(second.links.waiting(), []);
+    });
+}
+
+#[test]
+fn what_others_would_not_read_is_refused_at_the_start() {
+    Sim::run(1, async |sim| {
+        sim.add_host("m1");
+        for (bad, words) in [
+            (Options { name: "../m1".into(), ..options(1) }, "the name of a member is missing, malformed or too large"),
+            (
+                Options { cluster_id: "x".repeat(300), ..options(1) },
+                "the id of a set is missing, malformed or too large",
+            ),
+            (Options { addresses: vec!["a\n".into()], ..options(1) }, "an address is missing, malformed or too large"),
+        ] {
+            let error = Links::start(sim.rt("m1"), bad, strangers()).await.err().expect("it is refused");
+            assert_eq!(error.to_string(), words);
+        }
     });
 }
 
