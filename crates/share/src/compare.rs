@@ -88,7 +88,7 @@ pub struct Outcome {
     /// All copies are equal.
     pub equal: bool,
     /// Equal is at least what is not about single jobs: of jobs there is always one under way.
-    pub settled: bool,
+    pub same_but_jobs: bool,
 }
 
 impl Comparison {
@@ -129,8 +129,8 @@ impl Comparison {
         };
         let differing: Vec<Class> = theirs.sums.iter().filter(unequal).map(|(class, _)| *class).collect();
         if differing.is_empty() || self.closing {
-            let settled = differing.iter().all(|class| class.is_timed());
-            return Step::Over(Outcome { equal: differing.is_empty(), settled });
+            let same_but_jobs = differing.iter().all(|class| class.is_timed());
+            return Step::Over(Outcome { equal: differing.is_empty(), same_but_jobs });
         }
         self.classes = Class::ALL.into_iter().filter(|class| differing.contains(class)).collect();
         self.proceed(index)
@@ -271,7 +271,7 @@ pub fn answer_root(index: &impl Index, since: u32, shared: Classes, theirs: &Roo
 }
 
 /// Returns whether the copies of both members are equal, but for what is about single jobs, by the sums that one of them sent.
-pub fn is_settled(index: &impl Index, shared: Classes, theirs: &Root) -> bool {
+pub fn are_same_but_jobs(index: &impl Index, shared: Classes, theirs: &Root) -> bool {
     let sums = theirs.sums.iter().filter(|(class, _)| shared.contains(*class) && !class.is_timed());
     sums.into_iter().all(|(class, sum)| index.root(*class, 0) == *sum)
 }

@@ -152,7 +152,7 @@ impl LossWatch {
         self.gone.is_empty()
     }
 
-    /// Returns when to call [`LossWatch::settle`].
+    /// Returns when to call [`LossWatch::decide`].
     pub fn next(&self) -> Option<u64> {
         let (oldest, _) = self.order.first()?;
         match self.many || self.directory {
@@ -163,7 +163,7 @@ impl LossWatch {
 
     /// Decides about the files that vanished: at once if they are too many, else when their time is up. `known` is the number of
     /// keys that are not deleted.
-    pub fn settle(&mut self, now: u64, known: usize) -> Option<Lost> {
+    pub fn decide(&mut self, now: u64, known: usize) -> Option<Lost> {
         let oldest = self.order.first().map_or(u64::MAX, |(time, _)| *time);
         while self.recent.front().is_some_and(|time| time + LOSS_WINDOW <= now && *time < oldest) {
             self.recent.pop_front();

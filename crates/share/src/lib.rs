@@ -42,6 +42,6 @@ pub use presence::{Presence, PresenceError, PresenceSum};
 pub use record::{Claim, Content, Record, Return};
 pub use records::{Index, MemoryRecords, RecordChange, Records, StoreFailed};
 pub use routes::Routes;
-pub use slots::{JobTimes, MAX_SLOT, lowest_free_slot, settle_slots};
+pub use slots::{JobTimes, MAX_SLOT, distinct_slots, lowest_free_slot};
 pub use stamp::{HybridClock, Node, Stamp};
 pub use sums::{ItemHash, Level, Sum, Sums, leaf_of};

@@ -185,7 +185,7 @@ impl<R: Records> Model<R> {
         self.flush_outbox(now, &mut actions);
         self.announce(now, &mut actions);
         self.compare_due(now, &mut actions);
-        self.settle_losses(now, &mut actions);
+        self.decide_losses(now, &mut actions);
         // What is not stored is reported with the reason.
         let _reported = self.store_staged(now, &mut actions);
         self.sweep(now, &mut actions);

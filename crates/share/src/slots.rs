@@ -17,19 +17,19 @@ pub fn lowest_free_slot(taken: impl IntoIterator<Item = u8>) -> Option<u8> {
 /// slot, the higher one takes the lowest free slot. A member without free slot is left out.
 ///
 /// The members that move are the same for all who know the same slots.
-pub fn settle_slots(slots: &BTreeMap<Node, u8>) -> BTreeMap<Node, u8> {
+pub fn distinct_slots(slots: &BTreeMap<Node, u8>) -> BTreeMap<Node, u8> {
     let mut taken: BTreeSet<u8> = slots.values().copied().collect();
     let mut kept = BTreeSet::new();
-    let mut settled = BTreeMap::new();
+    let mut distinct = BTreeMap::new();
     for (node, slot) in slots {
         let mine =
             if *slot <= MAX_SLOT && kept.insert(*slot) { Some(*slot) } else { lowest_free_slot(taken.iter().copied()) };
         if let Some(slot) = mine {
             taken.insert(slot);
-            settled.insert(*node, slot);
+            distinct.insert(*node, slot);
         }
     }
-    settled
+    distinct
 }
 
 /// The source of moments for a member's job ids: their last two digits are its slot, and they grow in steps of 100
@@ -78,22 +78,22 @@ mod tests {
     #[test]
     fn of_two_members_with_one_slot_the_higher_moves() {
         let slots = |slots: &[u8]| slots.iter().zip(1..).map(|(slot, node)| (Node([node; 8]), *slot)).collect();
-        let settled: Vec<u8> = settle_slots(&slots(&[1, 1, 0, 2, 1])).into_values().collect();
-        assert_eq!(settled, [1, 3, 0, 2, 4], "nobody loses a slot to a member that moves");
+        let distinct: Vec<u8> = distinct_slots(&slots(&[1, 1, 0, 2, 1])).into_values().collect();
+        assert_eq!(distinct, [1, 3, 0, 2, 4], "nobody loses a slot to a member that moves");
     }
 
     #[test]
-    fn settled_slots_are_distinct_and_stay() {
+    fn slots_are_made_distinct_and_stay() {
         let mut random = StdRng::seed_from_u64(5);
         for _ in 0..500 {
             let count = random.random_range(0..=99);
             let slots: BTreeMap<Node, u8> =
                 (0..count).map(|_| (Node(random.random()), random.random_range(0..100))).collect();
-            let settled = settle_slots(&slots);
-            let distinct: BTreeSet<u8> = settled.values().copied().collect();
-            assert_eq!((distinct.len(), settled.len()), (slots.len(), slots.len()));
-            assert!(distinct.iter().all(|slot| *slot <= MAX_SLOT));
-            assert_eq!(settle_slots(&settled), settled);
+            let found = distinct_slots(&slots);
+            let different: BTreeSet<u8> = found.values().copied().collect();
+            assert_eq!((different.len(), found.len()), (slots.len(), slots.len()));
+            assert!(different.iter().all(|slot| *slot <= MAX_SLOT));
+            assert_eq!(distinct_slots(&found), found);
         }
     }
 

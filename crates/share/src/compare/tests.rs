@@ -121,7 +121,7 @@ fn compare<C: Copies>(asker: &mut C, answerer: &mut C, since: (u32, u32)) -> (Ou
     }
 }
 
-const EQUAL: Outcome = Outcome { equal: true, settled: true };
+const EQUAL: Outcome = Outcome { equal: true, same_but_jobs: true };
 
 /// The key of a return of the given minute and number.
 fn return_key(minute: u32, number: u32) -> Key {

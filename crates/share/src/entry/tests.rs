@@ -35,7 +35,7 @@ impl Copy {
         true
     }
 
-    fn shown(&self) -> Option<(State, &str)> {
+    fn obeyed(&self) -> Option<(State, &str)> {
         self.entry.present().map(|(state, content)| (state, std::str::from_utf8(content).unwrap()))
     }
 }
@@ -62,7 +62,7 @@ fn a_delete_beats_acceptances_made_without_knowing_of_it() {
     b.decide(9, State::Rejected, "k", user());
     b.decide(10, State::Accepted, "k", user());
     sync(&mut a, &mut b);
-    assert_eq!(a.shown(), None);
+    assert_eq!(a.obeyed(), None);
     assert_eq!(a.entry.conflicts().len(), 1);
 }
 
@@ -72,11 +72,11 @@ fn a_delete_still_beats_them_when_the_minion_registers_again() {
         let (mut a, mut b) = accepted_on_both();
         a.decide(3, State::Deleted, "k", user());
         assert!(a.decide(4, state, "new", by));
-        assert_eq!(a.shown(), Some((state, "new")), "the new registration follows the delete");
+        assert_eq!(a.obeyed(), Some((state, "new")), "the new registration follows the delete");
         b.decide(5, State::Rejected, "k", user());
         b.decide(6, State::Accepted, "k", user());
         sync(&mut a, &mut b);
-        assert_eq!(a.shown(), Some((state, "new")), "and the acceptance of the deleted key does not come back");
+        assert_eq!(a.obeyed(), Some((state, "new")), "and the acceptance of the deleted key does not come back");
     }
 }
 
@@ -86,11 +86,11 @@ fn a_registration_after_a_delete_is_pending_and_can_be_accepted() {
     a.decide(3, State::Deleted, "k", user());
     sync(&mut a, &mut b);
     assert!(b.decide(4, State::Pending, "k", By::Auto));
-    assert_eq!(b.shown(), Some((State::Pending, "k")));
+    assert_eq!(b.obeyed(), Some((State::Pending, "k")));
     assert!(b.entry.conflicts().is_empty());
     sync(&mut a, &mut b);
     a.decide(5, State::Accepted, "k", user());
-    assert_eq!(a.shown(), Some((State::Accepted, "k")));
+    assert_eq!(a.obeyed(), Some((State::Accepted, "k")));
     assert_eq!(a.entry.decisions().len(), 1, "the decision of a person replaces all");
 }
 
@@ -101,7 +101,7 @@ fn a_delete_settles_a_registration_that_it_saw() {
     a.decide(4, State::Pending, "k", By::Auto);
     sync(&mut a, &mut b);
     b.decide(5, State::Deleted, "k", user());
-    assert_eq!(b.shown(), None);
+    assert_eq!(b.obeyed(), None);
     assert!(b.entry.is_tombstone());
 }
 
@@ -111,7 +111,7 @@ fn a_registration_at_a_member_that_knows_nothing_changes_nothing() {
     let mut fresh = Copy::new(C);
     fresh.decide(0, State::Pending, "k", By::Auto);
     sync(&mut a, &mut fresh);
-    assert_eq!(fresh.shown(), Some((State::Accepted, "k")));
+    assert_eq!(fresh.obeyed(), Some((State::Accepted, "k")));
     assert!(fresh.entry.conflicts().is_empty());
 }
 
@@ -121,7 +121,7 @@ fn of_two_first_keys_the_earlier_counts_and_the_other_is_denied() {
     a.decide(2, State::Pending, "later", By::Auto);
     b.decide(1, State::Pending, "earlier", By::Auto);
     sync(&mut a, &mut b);
-    assert_eq!(a.shown(), Some((State::Pending, "earlier")));
+    assert_eq!(a.obeyed(), Some((State::Pending, "earlier")));
     assert_eq!(a.entry.denied().unwrap(), "later");
     assert_eq!(a.entry.conflicts().len(), 1);
 }
@@ -132,7 +132,7 @@ fn of_two_first_keys_at_one_moment_that_of_the_lower_node_counts() {
     b.decide(1, State::Pending, "of b", By::Auto);
     a.decide(1, State::Pending, "of a", By::Auto);
     sync(&mut a, &mut b);
-    assert_eq!(b.shown(), Some((State::Pending, "of a")));
+    assert_eq!(b.obeyed(), Some((State::Pending, "of a")));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_person_counts_before_a_rule() {
     a.decide(1, State::Accepted, "by rule", By::Auto);
     b.decide(2, State::Accepted, "by hand", user());
     sync(&mut a, &mut b);
-    assert_eq!(a.shown(), Some((State::Accepted, "by hand")));
+    assert_eq!(a.obeyed(), Some((State::Accepted, "by hand")));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn rejected_counts_before_accepted_until_somebody_settles_it() {
     a.decide(2, State::Accepted, "k", user());
     b.decide(3, State::Rejected, "k", user());
     sync(&mut a, &mut b);
-    assert_eq!(a.shown(), Some((State::Rejected, "k")));
+    assert_eq!(a.obeyed(), Some((State::Rejected, "k")));
     assert_eq!(a.entry.conflicts().len(), 1);
     assert!(a.decide(4, State::Rejected, "k", user()), "saying it once more settles the conflict");
     assert!(a.entry.conflicts().is_empty());
@@ -186,7 +186,7 @@ fn a_removed_member_never_comes_back() {
     a.decide_about(Class::Members, 1, State::Accepted, "m2", user());
     a.decide_about(Class::Members, 2, State::Deleted, "m2", user());
     assert!(a.decide_about(Class::Members, 3, State::Accepted, "m2", user()));
-    assert_eq!(a.shown(), None);
+    assert_eq!(a.obeyed(), None);
     a.decide_about(Class::Members, 4, State::Deleted, "m2", user());
     assert_eq!(a.entry.decisions().len(), 1, "a second removal settles the attempt");
 }

@@ -106,10 +106,10 @@ fn vanished(count: usize) -> LossWatch {
 #[test]
 fn a_few_missing_files_are_deleted_when_no_more_follow() {
     let mut watch = vanished(2);
-    assert_eq!(watch.settle(1_000, 100), None);
+    assert_eq!(watch.decide(1_000, 100), None);
     assert_eq!(watch.next(), Some(6_000));
-    assert_eq!(watch.settle(6_000, 100), Some(Lost::Deleted(vec![key(0)])));
-    assert_eq!(watch.settle(6_001, 100), Some(Lost::Deleted(vec![key(1)])));
+    assert_eq!(watch.decide(6_000, 100), Some(Lost::Deleted(vec![key(0)])));
+    assert_eq!(watch.decide(6_001, 100), Some(Lost::Deleted(vec![key(1)])));
     assert_eq!(watch.next(), None);
 }
 
@@ -117,29 +117,29 @@ fn a_few_missing_files_are_deleted_when_no_more_follow() {
 fn files_that_come_back_in_time_were_not_deleted() {
     let mut watch = vanished(1);
     watch.back(&key(0));
-    assert_eq!(watch.settle(99_000, 100), None);
+    assert_eq!(watch.decide(99_000, 100), None);
 }
 
 #[test]
 fn too_many_missing_files_are_no_decision() {
     let mut watch = vanished(11);
-    assert_eq!(watch.settle(1_100, 54), Some(Lost::TooMany((0..11).map(key).collect())));
+    assert_eq!(watch.decide(1_100, 54), Some(Lost::TooMany((0..11).map(key).collect())));
     assert_eq!(watch.next(), None, "no time makes a decision of them");
     watch.gone(key(11), 90_000);
-    assert!(matches!(watch.settle(99_000, 54), Some(Lost::TooMany(all)) if all.len() == 12));
+    assert!(matches!(watch.decide(99_000, 54), Some(Lost::TooMany(all)) if all.len() == 12));
     assert_eq!(watch.release().len(), 12);
-    assert_eq!(watch.settle(99_000, 54), None);
+    assert_eq!(watch.decide(99_000, 54), None);
 }
 
 #[test]
 fn many_files_that_are_a_small_part_or_vanish_slowly_are_deleted() {
     let mut watch = vanished(11);
-    assert!(matches!(watch.settle(6_100, 55), Some(Lost::Deleted(all)) if all.len() == 11));
+    assert!(matches!(watch.decide(6_100, 55), Some(Lost::Deleted(all)) if all.len() == 11));
     let mut watch = LossWatch::default();
     for number in 0..30 {
         let now = 1_000 + number * 1_000;
         watch.gone(key(number as usize), now);
-        assert!(!matches!(watch.settle(now, 40), Some(Lost::TooMany(_))));
+        assert!(!matches!(watch.decide(now, 40), Some(Lost::TooMany(_))));
     }
 }
 
@@ -155,27 +155,27 @@ fn keys_are_compared_by_what_they_say() {
 #[test]
 fn a_false_alarm_ends_when_the_files_are_back() {
     let mut watch = vanished(11);
-    assert!(matches!(watch.settle(1_100, 54), Some(Lost::TooMany(_))));
-    assert_eq!(watch.settle(1_200, 54), None, "it is said once");
+    assert!(matches!(watch.decide(1_100, 54), Some(Lost::TooMany(_))));
+    assert_eq!(watch.decide(1_200, 54), None, "it is said once");
     (0..11).for_each(|number| watch.back(&key(number)));
     watch.gone(key(0), 2_000);
-    assert_eq!(watch.settle(2_000, 54), None);
-    assert_eq!(watch.settle(7_000, 54), Some(Lost::Deleted(vec![key(0)])));
+    assert_eq!(watch.decide(2_000, 54), None);
+    assert_eq!(watch.decide(7_000, 54), Some(Lost::Deleted(vec![key(0)])));
 
     let mut watch = LossWatch::default();
     watch.directory_gone();
     watch.gone(key(0), 1_000);
-    assert!(matches!(watch.settle(1_000, 54), Some(Lost::TooMany(_))));
+    assert!(matches!(watch.decide(1_000, 54), Some(Lost::TooMany(_))));
     watch.directory_back();
-    assert_eq!(watch.settle(9_000, 54), None, "what the directory does not have any more waits for somebody");
+    assert_eq!(watch.decide(9_000, 54), None, "what the directory does not have any more waits for somebody");
     watch.back(&key(0));
     watch.gone(key(1), 9_000);
-    assert_eq!(watch.settle(14_000, 54), Some(Lost::Deleted(vec![key(1)])));
+    assert_eq!(watch.decide(14_000, 54), Some(Lost::Deleted(vec![key(1)])));
 }
 
 #[test]
 fn a_missing_directory_is_no_decision() {
     let mut watch = vanished(1);
     watch.directory_gone();
-    assert_eq!(watch.settle(99_000, 1), Some(Lost::TooMany(vec![key(0)])));
+    assert_eq!(watch.decide(99_000, 1), Some(Lost::TooMany(vec![key(0)])));
 }

@@ -191,14 +191,14 @@ impl<R: Records> Model<R> {
             FileVerdict::SetAside(_, reason) => actions.push(Action::SetAside { id, reason }),
             FileVerdict::Gone => self.losses.gone(id, now.steady),
         }
-        self.settle_losses(now, actions);
+        self.decide_losses(now, actions);
     }
 
-    pub(super) fn settle_losses(&mut self, now: Moment, actions: &mut Vec<Action>) {
+    pub(super) fn decide_losses(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if self.losses.is_empty() {
             return;
         }
-        match self.losses.settle(now.steady, self.live_keys) {
+        match self.losses.decide(now.steady, self.live_keys) {
             None => {}
             Some(Lost::Deleted(ids)) => self.delete(ids, now, actions),
             Some(Lost::TooMany(ids)) => actions.push(Action::KeysLost(ids)),

@@ -61,7 +61,7 @@ impl<R: Records> Model<R> {
                     peer.comparison = None;
                     peer.compare_at = None;
                 }
-                if compare::is_settled(&self.records, self.settings.shared, root) {
+                if compare::are_same_but_jobs(&self.records, self.settings.shared, root) {
                     self.compared_with(from, now, actions);
                 }
                 compare::answer_root(&self.records, self.since(now), self.settings.shared, root)
@@ -109,7 +109,7 @@ impl<R: Records> Model<R> {
             }
             Step::Over(outcome) => {
                 peer.comparison = None;
-                if outcome.settled {
+                if outcome.same_but_jobs {
                     self.compared_with(node, now, actions);
                 }
             }

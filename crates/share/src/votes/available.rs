@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ballot, LeaseAct, Vote, VoteMessage, Voters};
+use super::{Ballot, LeaseAction, Vote, VoteMessage, Voters};
 use crate::Node;
 
 /// How long a member is away before the next one takes its leases.
@@ -76,13 +76,13 @@ impl Available {
         Available { from, ..self }
     }
 
-    pub(super) fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAction> {
         self.ranking = voters.ranking();
         self.voters = voters;
-        self.settle(now)
+        self.take_or_give_back(now)
     }
 
-    pub(super) fn link(&mut self, node: Node, up: bool, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn link(&mut self, node: Node, up: bool, now: u64) -> Vec<LeaseAction> {
         self.links.insert(node, Link { up, since: now });
         if up {
             for lease in self.leases.values_mut() {
@@ -90,19 +90,19 @@ impl Available {
                 lease.said = None;
             }
         }
-        self.settle(now)
+        self.take_or_give_back(now)
     }
 
-    pub(super) fn want(&mut self, name: &str, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn want(&mut self, name: &str, now: u64) -> Vec<LeaseAction> {
         self.leases.entry(name.into()).or_default();
-        self.settle(now)
+        self.take_or_give_back(now)
     }
 
-    pub(super) fn release(&mut self, name: &str) -> Vec<LeaseAct> {
+    pub(super) fn release(&mut self, name: &str) -> Vec<LeaseAction> {
         let Some(lease) = self.leases.remove(name) else { return Vec::new() };
         let mut acts = Vec::new();
         if lease.held.is_some() {
-            acts.push(LeaseAct::Lost { lease: name.into() });
+            acts.push(LeaseAction::Lost { lease: name.into() });
             self.tell(&self.others(true), name, Vote::Free, &mut acts);
         }
         acts
@@ -124,15 +124,15 @@ impl Available {
         Some(fence)
     }
 
-    pub(super) fn finish(&mut self, name: &str, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn finish(&mut self, name: &str, now: u64) -> Vec<LeaseAction> {
         if let Some(lease) = self.leases.get_mut(name) {
             lease.runs = lease.runs.saturating_sub(1);
         }
-        self.settle(now)
+        self.take_or_give_back(now)
     }
 
-    pub(super) fn tick(&mut self, now: u64) -> Vec<LeaseAct> {
-        self.settle(now)
+    pub(super) fn tick(&mut self, now: u64) -> Vec<LeaseAction> {
+        self.take_or_give_back(now)
     }
 
     /// Returns the round of the last ballot.
@@ -144,9 +144,9 @@ impl Available {
         self.leases.values().filter_map(|lease| lease.wake).min()
     }
 
-    pub(super) fn receive(&mut self, from: Node, message: &VoteMessage, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn receive(&mut self, from: Node, message: &VoteMessage, now: u64) -> Vec<LeaseAction> {
         let name = &*message.lease;
-        let mut acts = self.settle(now);
+        let mut acts = self.take_or_give_back(now);
         if !self.ranking.contains(&from) {
             return acts;
         }
@@ -167,7 +167,7 @@ impl Available {
             }
             _ => return acts,
         }
-        acts.extend(self.settle(now));
+        acts.extend(self.take_or_give_back(now));
         acts
     }
 
@@ -192,17 +192,17 @@ impl Available {
     }
 
     /// Tells those of these members that are linked.
-    fn tell(&self, to: &[Node], lease: &str, vote: Vote, acts: &mut Vec<LeaseAct>) {
+    fn tell(&self, to: &[Node], lease: &str, vote: Vote, acts: &mut Vec<LeaseAction>) {
         let linked = to.iter().filter(|to| self.linked(**to).up);
         acts.extend(linked.map(|to| self.message(*to, lease, vote)));
     }
 
-    fn message(&self, to: Node, lease: &str, vote: Vote) -> LeaseAct {
-        LeaseAct::Send { to, message: VoteMessage { lease: lease.into(), voters: self.voters.digest(), vote } }
+    fn message(&self, to: Node, lease: &str, vote: Vote) -> LeaseAction {
+        LeaseAction::Send { to, message: VoteMessage { lease: lease.into(), voters: self.voters.digest(), vote } }
     }
 
     /// Takes, keeps or gives back each lease, as the links and the answers require.
-    fn settle(&mut self, now: u64) -> Vec<LeaseAct> {
+    fn take_or_give_back(&mut self, now: u64) -> Vec<LeaseAction> {
         let mut acts = Vec::new();
         for (name, mut lease) in std::mem::take(&mut self.leases) {
             lease.wake = None;
@@ -216,7 +216,7 @@ impl Available {
         acts
     }
 
-    fn keep_or_give_back(&self, name: &str, lease: &mut Lease, now: u64, acts: &mut Vec<LeaseAct>) {
+    fn keep_or_give_back(&self, name: &str, lease: &mut Lease, now: u64, acts: &mut Vec<LeaseAction>) {
         let before = self.others(true);
         let away = self.away_until(&before, now);
         if lease.ending && away == Some(now) {
@@ -226,7 +226,7 @@ impl Available {
         if lease.runs == 0 && (first_is_linked || lease.ending) || !self.ranking.contains(&self.me) {
             lease.held = None;
             lease.ending = false;
-            acts.push(LeaseAct::Lost { lease: name.into() });
+            acts.push(LeaseAction::Lost { lease: name.into() });
             self.tell(&before, name, Vote::Free, acts);
             lease.wake = away;
         } else if lease.ending {
@@ -236,7 +236,7 @@ impl Available {
         }
     }
 
-    fn take(&mut self, name: &str, lease: &mut Lease, now: u64, acts: &mut Vec<LeaseAct>) {
+    fn take(&mut self, name: &str, lease: &mut Lease, now: u64, acts: &mut Vec<LeaseAction>) {
         if now < self.from {
             lease.wake = Some(self.from);
             return;
@@ -256,7 +256,7 @@ impl Available {
                 lease.held = Some(fence);
                 lease.said = None;
                 lease.answers.clear();
-                acts.push(LeaseAct::Taken { lease: name.into(), fence });
+                acts.push(LeaseAction::Taken { lease: name.into(), fence });
             }
             at => {
                 lease.wake = at;

@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::voter::Voter;
-use super::{Ballot, LeaseAct, LeaseTimes, Refusal, Vote, VoteMessage, Voters};
+use super::{Ballot, LeaseAction, LeaseTimes, Refusal, Vote, VoteMessage, Voters};
 use crate::Node;
 
 /// What all candidates of a member share.
@@ -16,7 +16,7 @@ pub(super) struct Context<'a> {
     pub voter: &'a mut Voter,
     pub times: LeaseTimes,
     pub random: &'a mut StdRng,
-    pub acts: &'a mut Vec<LeaseAct>,
+    pub acts: &'a mut Vec<LeaseAction>,
 }
 
 /// This member's attempts to take one lease, and its hold on it.
@@ -227,7 +227,7 @@ impl Candidate {
             Some(hold) => hold.until = hold.until.max(until),
             None => {
                 self.hold = Some(Hold { fence: ballot, until });
-                cx.acts.push(LeaseAct::Taken { lease: self.lease.clone(), fence: ballot });
+                cx.acts.push(LeaseAction::Taken { lease: self.lease.clone(), fence: ballot });
             }
         }
     }
@@ -249,12 +249,12 @@ impl Candidate {
 
     fn lose(&mut self, cx: &mut Context<'_>) {
         self.hold = None;
-        cx.acts.push(LeaseAct::Lost { lease: self.lease.clone() });
+        cx.acts.push(LeaseAction::Lost { lease: self.lease.clone() });
     }
 }
 
 /// Queues a message to another voter.
 pub(super) fn send(cx: &mut Context<'_>, to: Node, lease: &str, vote: Vote) {
     let message = VoteMessage { lease: lease.into(), voters: cx.voters.digest(), vote };
-    cx.acts.push(LeaseAct::Send { to, message });
+    cx.acts.push(LeaseAction::Send { to, message });
 }

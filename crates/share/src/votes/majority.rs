@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 
 use super::candidate::{Candidate, Context, send};
 use super::voter::Voter;
-use super::{Ballot, LeaseAct, LeaseTimes, Refusal, Vote, VoteMessage, Voters};
+use super::{Ballot, LeaseAction, LeaseTimes, Refusal, Vote, VoteMessage, Voters};
 use crate::Node;
 
 /// A member that votes, and takes leases for itself.
@@ -33,7 +33,7 @@ impl Majority {
         Majority { random: StdRng::seed_from_u64(seed), ..self }
     }
 
-    pub(super) fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAction> {
         let may_hold = self.voters.may_hold(self.me);
         if self.voters.digest() != voters.digest() || may_hold != voters.may_hold(self.me) {
             self.voters = voters;
@@ -44,7 +44,7 @@ impl Majority {
         Vec::new()
     }
 
-    pub(super) fn want(&mut self, lease: &str, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn want(&mut self, lease: &str, now: u64) -> Vec<LeaseAction> {
         let candidate = self.candidates.entry(lease.into()).or_insert_with(|| Candidate::new(lease.into(), now));
         if candidate.wanted {
             return self.tick(now);
@@ -53,7 +53,7 @@ impl Majority {
         self.tick(now)
     }
 
-    pub(super) fn release(&mut self, lease: &str) -> Vec<LeaseAct> {
+    pub(super) fn release(&mut self, lease: &str) -> Vec<LeaseAction> {
         self.one(lease, |candidate, cx| candidate.release(cx))
     }
 
@@ -70,13 +70,13 @@ impl Majority {
         self.candidates.values().filter_map(Candidate::next_tick).min()
     }
 
-    pub(super) fn tick(&mut self, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn tick(&mut self, now: u64) -> Vec<LeaseAction> {
         let acts = self.each(|candidate, cx| candidate.tick(cx, now));
         self.candidates.retain(|_, candidate| !candidate.is_idle());
         acts
     }
 
-    pub(super) fn receive(&mut self, from: Node, message: &VoteMessage, now: u64) -> Vec<LeaseAct> {
+    pub(super) fn receive(&mut self, from: Node, message: &VoteMessage, now: u64) -> Vec<LeaseAction> {
         let lease = &*message.lease;
         match message.vote {
             // Nobody may speak for another member: its grants would be ended, or its place taken.
@@ -115,19 +115,22 @@ impl Majority {
         }
     }
 
-    fn context<'a>(&'a mut self, acts: &'a mut Vec<LeaseAct>) -> (&'a mut BTreeMap<Box<str>, Candidate>, Context<'a>) {
+    fn context<'a>(
+        &'a mut self,
+        acts: &'a mut Vec<LeaseAction>,
+    ) -> (&'a mut BTreeMap<Box<str>, Candidate>, Context<'a>) {
         let Majority { me, voters, times, voter, candidates, random } = self;
         (candidates, Context { me: *me, voters, voter, times: *times, random, acts })
     }
 
-    fn each(&mut self, mut act: impl FnMut(&mut Candidate, &mut Context<'_>)) -> Vec<LeaseAct> {
+    fn each(&mut self, mut act: impl FnMut(&mut Candidate, &mut Context<'_>)) -> Vec<LeaseAction> {
         let mut acts = Vec::new();
         let (candidates, mut cx) = self.context(&mut acts);
         candidates.values_mut().for_each(|candidate| act(candidate, &mut cx));
         acts
     }
 
-    fn one(&mut self, lease: &str, act: impl FnOnce(&mut Candidate, &mut Context<'_>)) -> Vec<LeaseAct> {
+    fn one(&mut self, lease: &str, act: impl FnOnce(&mut Candidate, &mut Context<'_>)) -> Vec<LeaseAction> {
         let mut acts = Vec::new();
         let (candidates, mut cx) = self.context(&mut acts);
         if let Some(candidate) = candidates.get_mut(lease) {

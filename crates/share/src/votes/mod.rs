@@ -95,7 +95,7 @@ impl LeaseTimes {
 
 /// What a member does about leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeaseAct {
+pub enum LeaseAction {
     /// A message goes to another member, in the lane `Talk`.
     Send {
         /// The member.
@@ -173,7 +173,7 @@ impl Leases {
     }
 
     /// Takes the list of voters. That it may follow the present one is up to [`Voters::check_change`].
-    pub fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAct> {
+    pub fn set_voters(&mut self, voters: Voters, now: u64) -> Vec<LeaseAction> {
         let before = self.mode();
         self.voters = voters.clone();
         if self.mode() == before {
@@ -184,7 +184,7 @@ impl Leases {
             };
         }
         let held = self.wanted.iter().filter(|lease| self.held(lease, now).is_some());
-        let mut acts: Vec<LeaseAct> = held.map(|lease| LeaseAct::Lost { lease: lease.clone() }).collect();
+        let mut acts: Vec<LeaseAction> = held.map(|lease| LeaseAction::Lost { lease: lease.clone() }).collect();
         // Ballots must not repeat.
         self.round = self.round.max(match &self.taking {
             Taking::Majority(majority) => majority.round(),
@@ -218,7 +218,7 @@ impl Leases {
     }
 
     /// Takes note that a member is linked, or away.
-    pub fn link(&mut self, node: Node, up: bool, now: u64) -> Vec<LeaseAct> {
+    pub fn link(&mut self, node: Node, up: bool, now: u64) -> Vec<LeaseAction> {
         match up {
             true => self.linked.insert(node),
             false => self.linked.remove(&node),
@@ -230,30 +230,30 @@ impl Leases {
     }
 
     /// Tries to take the lease and to keep it, until it is released.
-    pub fn want(&mut self, lease: &str, now: u64) -> Vec<LeaseAct> {
+    pub fn want(&mut self, lease: &str, now: u64) -> Vec<LeaseAction> {
         if !self.wanted.insert(lease.into()) {
             return Vec::new();
         }
         self.take(lease, now)
     }
 
-    fn take(&mut self, lease: &str, now: u64) -> Vec<LeaseAct> {
+    fn take(&mut self, lease: &str, now: u64) -> Vec<LeaseAction> {
         match &mut self.taking {
             Taking::Majority(majority) => majority.want(lease, now),
             Taking::Available(available) => available.want(lease, now),
-            Taking::Off => vec![LeaseAct::Taken { lease: lease.into(), fence: self.own_fence() }],
+            Taking::Off => vec![LeaseAction::Taken { lease: lease.into(), fence: self.own_fence() }],
         }
     }
 
     /// Gives the lease back, or stops trying to take it.
-    pub fn release(&mut self, lease: &str) -> Vec<LeaseAct> {
+    pub fn release(&mut self, lease: &str) -> Vec<LeaseAction> {
         if !self.wanted.remove(lease) {
             return Vec::new();
         }
         match &mut self.taking {
             Taking::Majority(majority) => majority.release(lease),
             Taking::Available(available) => available.release(lease),
-            Taking::Off => vec![LeaseAct::Lost { lease: lease.into() }],
+            Taking::Off => vec![LeaseAction::Lost { lease: lease.into() }],
         }
     }
 
@@ -266,7 +266,7 @@ impl Leases {
     }
 
     /// Takes note that a run has ended. In the mode `available` a lease is given back between runs.
-    pub fn finish(&mut self, lease: &str, now: u64) -> Vec<LeaseAct> {
+    pub fn finish(&mut self, lease: &str, now: u64) -> Vec<LeaseAction> {
         match &mut self.taking {
             Taking::Available(available) => available.finish(lease, now),
             Taking::Majority(_) | Taking::Off => Vec::new(),
@@ -293,7 +293,7 @@ impl Leases {
     }
 
     /// Takes a message of another member.
-    pub fn receive(&mut self, from: Node, message: &VoteMessage, now: u64) -> Vec<LeaseAct> {
+    pub fn receive(&mut self, from: Node, message: &VoteMessage, now: u64) -> Vec<LeaseAction> {
         match &mut self.taking {
             Taking::Majority(majority) => majority.receive(from, message, now),
             Taking::Available(available) => available.receive(from, message, now),
@@ -302,7 +302,7 @@ impl Leases {
     }
 
     /// Does what time requires.
-    pub fn tick(&mut self, now: u64) -> Vec<LeaseAct> {
+    pub fn tick(&mut self, now: u64) -> Vec<LeaseAction> {
         match &mut self.taking {
             Taking::Majority(majority) => majority.tick(now),
             Taking::Available(available) => available.tick(now),

@@ -61,16 +61,17 @@ impl Set {
         }
     }
 
-    fn all(&mut self, act: impl Fn(&mut Leases, u64) -> Vec<LeaseAct>) {
+    fn all(&mut self, act: impl Fn(&mut Leases, u64) -> Vec<LeaseAction>) {
         let nodes: Vec<Node> = self.members.keys().copied().filter(|node| !self.away.contains(node)).collect();
         nodes.into_iter().for_each(|node| self.one(node, &act));
     }
 
-    fn one(&mut self, from: Node, act: impl FnOnce(&mut Leases, u64) -> Vec<LeaseAct>) {
+    fn one(&mut self, from: Node, act: impl FnOnce(&mut Leases, u64) -> Vec<LeaseAction>) {
         let acts = act(self.members.get_mut(&from).expect("a member"), self.now);
-        let mut queue: std::collections::VecDeque<(Node, LeaseAct)> = acts.into_iter().map(|act| (from, act)).collect();
+        let mut queue: std::collections::VecDeque<(Node, LeaseAction)> =
+            acts.into_iter().map(|act| (from, act)).collect();
         while let Some((from, act)) = queue.pop_front() {
-            let LeaseAct::Send { to, message } = act else { continue };
+            let LeaseAction::Send { to, message } = act else { continue };
             if !self.away.contains(&from) && !self.away.contains(&to) {
                 let answers = self.members.get_mut(&to).expect("a member").receive(from, &message, self.now);
                 queue.extend(answers.into_iter().map(|act| (to, act)));
@@ -173,7 +174,7 @@ fn candidate() -> (Leases, Ballot, u64) {
     let mut leases = Leases::new(node(1), OncePolicy::Auto, TIMES, 0, 1, 0);
     assert_eq!(leases.set_voters(voters(&MASTERS), 0), []);
     let asked = leases.want(LEASE, 10_000);
-    let LeaseAct::Send { message: VoteMessage { vote: Vote::Prepare(ballot), .. }, .. } = asked[0] else {
+    let LeaseAction::Send { message: VoteMessage { vote: Vote::Prepare(ballot), .. }, .. } = asked[0] else {
         panic!("{asked:?}")
     };
     assert_eq!(hear(&mut leases, Vote::Promise(ballot), 10_100).len(), 2, "accept to 2 and 3");
@@ -181,7 +182,7 @@ fn candidate() -> (Leases, Ballot, u64) {
 }
 
 /// Lets the member hear this from voter 2.
-fn hear(leases: &mut Leases, vote: Vote, now: u64) -> Vec<LeaseAct> {
+fn hear(leases: &mut Leases, vote: Vote, now: u64) -> Vec<LeaseAction> {
     let voters = leases.voters().digest();
     leases.receive(node(2), &VoteMessage { lease: LEASE.into(), voters, vote }, now)
 }
@@ -190,10 +191,10 @@ fn hear(leases: &mut Leases, vote: Vote, now: u64) -> Vec<LeaseAct> {
 fn a_hold_counts_from_before_accept_was_sent_and_ends_at_nine_tenths() {
     let (mut leases, ballot, sent) = candidate();
     let taken = hear(&mut leases, Vote::Accepted(ballot, 6_000), sent + 500);
-    assert_eq!(taken, [LeaseAct::Taken { lease: LEASE.into(), fence: ballot }]);
+    assert_eq!(taken, [LeaseAction::Taken { lease: LEASE.into(), fence: ballot }]);
     assert_eq!(leases.held(LEASE, sent + 5_399), Some(ballot));
     assert_eq!(leases.held(LEASE, sent + 5_400), None);
-    assert!(leases.tick(sent + 5_400).contains(&LeaseAct::Lost { lease: LEASE.into() }));
+    assert!(leases.tick(sent + 5_400).contains(&LeaseAction::Lost { lease: LEASE.into() }));
 }
 
 #[test]
@@ -217,7 +218,7 @@ fn a_lease_is_renewed_after_a_third_of_its_time_with_a_new_ballot() {
     hear(&mut leases, Vote::Accepted(ballot, 6_000), sent + 10);
     assert_eq!(leases.next_tick(), Some(sent + 2_000));
     let asked = leases.tick(sent + 2_000);
-    let LeaseAct::Send { message: VoteMessage { vote: Vote::Prepare(newer), .. }, .. } = asked[0] else {
+    let LeaseAction::Send { message: VoteMessage { vote: Vote::Prepare(newer), .. }, .. } = asked[0] else {
         panic!("{asked:?}")
     };
     assert!(newer > ballot);
@@ -235,13 +236,12 @@ fn a_refused_candidate_gives_its_grants_back_and_asks_again_after_a_second() {
         assert_eq!(hear(&mut leases, Vote::Refused(ballot, Refusal::Held(9)), now), []);
         let vote = Vote::Refused(ballot, Refusal::Outdated(70));
         let released = leases.receive(node(3), &VoteMessage { lease: LEASE.into(), voters, vote }, now);
-        let release =
-            |act: &LeaseAct| matches!(act, LeaseAct::Send { message, .. } if message.vote == Vote::Release(ballot));
+        let release = |act: &LeaseAction| matches!(act, LeaseAction::Send { message, .. } if message.vote == Vote::Release(ballot));
         assert!(released.len() == 2 && released.iter().all(release), "{released:?}");
         let again = leases.next_tick().expect("it asks again");
         assert!((700..=1_300).contains(&(again - now)), "after {} ms", again - now);
         let asked = leases.tick(again);
-        let LeaseAct::Send { message, .. } = &asked[0] else { panic!("{asked:?}") };
+        let LeaseAction::Send { message, .. } = &asked[0] else { panic!("{asked:?}") };
         assert_eq!(message.vote, Vote::Prepare(super::tests::ballot(71, 1)), "above what it was told");
     }
 }
@@ -297,12 +297,12 @@ fn no_member_speaks_for_another_and_no_voter_grants_under_other_voters() {
     assert_eq!(hear(&mut leases, Vote::Release(taken), now), []);
     assert_eq!(hear(&mut leases, Vote::Accept(ballot(99, 3), 6_000), now), []);
     let answers = hear(&mut leases, Vote::Prepare(ballot(99, 2)), now);
-    let [LeaseAct::Send { message, .. }] = &answers[..] else { panic!("{answers:?}") };
+    let [LeaseAction::Send { message, .. }] = &answers[..] else { panic!("{answers:?}") };
     assert!(matches!(message.vote, Vote::Refused(_, Refusal::Held(_))), "the own grant still stands: {message:?}");
 
     let message = VoteMessage { lease: "other".into(), voters: 1, vote: Vote::Prepare(ballot(99, 2)) };
     let answers = leases.receive(node(2), &message, now);
-    let [LeaseAct::Send { message, .. }] = &answers[..] else { panic!("{answers:?}") };
+    let [LeaseAction::Send { message, .. }] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(message.vote, Vote::Refused(ballot(99, 2), Refusal::OtherVoters));
 }
 
@@ -337,12 +337,12 @@ fn the_mode_follows_the_number_of_voters() {
     let voters = |count| voters(&[Role::Master; 3][..count]);
     leases.set_voters(voters(1), 0);
     let taken = leases.want(LEASE, 0);
-    assert!(matches!(taken[..], [LeaseAct::Taken { .. }]), "the only member holds at once: {taken:?}");
+    assert!(matches!(taken[..], [LeaseAction::Taken { .. }]), "the only member holds at once: {taken:?}");
     leases.set_voters(voters(2), 0);
     assert_eq!(leases.mode(), Mode::Available);
     let acts = leases.set_voters(voters(3), 100);
     assert_eq!((leases.mode(), leases.held(LEASE, 100)), (Mode::Majority, None));
-    assert!(acts.contains(&LeaseAct::Lost { lease: LEASE.into() }), "{acts:?}");
+    assert!(acts.contains(&LeaseAction::Lost { lease: LEASE.into() }), "{acts:?}");
     leases.set_voters(voters(1), 200);
     let end = 200 + TIMES.silence();
     assert_eq!(leases.next_tick(), Some(end));
@@ -350,7 +350,7 @@ fn the_mode_follows_the_number_of_voters() {
     assert_eq!(leases.held(LEASE, end - 1), None, "a majority may have granted it to a member that is removed");
     leases.tick(end);
     let fence = leases.held(LEASE, end).expect("the only member again");
-    let LeaseAct::Taken { fence: first, .. } = taken[0] else { panic!("{taken:?}") };
+    let LeaseAction::Taken { fence: first, .. } = taken[0] else { panic!("{taken:?}") };
     assert!(fence > first, "fences grow over changes of the mode");
 }
 
@@ -364,7 +364,7 @@ fn a_holder_that_is_removed_stops_at_once() {
     let others = Voters::among(others.iter().map(|(node, member)| (*node, member)));
     let now = set.now;
     let leases = set.members.get_mut(&holder).expect("a member");
-    assert_eq!(leases.set_voters(others, now), [LeaseAct::Lost { lease: LEASE.into() }]);
+    assert_eq!(leases.set_voters(others, now), [LeaseAction::Lost { lease: LEASE.into() }]);
     assert_eq!(leases.held(LEASE, now), None);
     // A holder that becomes a witness stays a voter, and stops as well.
     let mut set = Set::new(OncePolicy::Majority, &MASTERS);

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{LeaseAct, LeaseTimes, Leases, OncePolicy, Voters, testing};
+use super::{LeaseAction, LeaseTimes, Leases, OncePolicy, Voters, testing};
 use crate::Node;
 use crate::member::{Member, Role};
 use checks::Checks;
@@ -223,17 +223,17 @@ impl Storm {
         self.carry_out(to, acts);
     }
 
-    fn carry_out(&mut self, number: usize, acts: Vec<LeaseAct>) {
+    fn carry_out(&mut self, number: usize, acts: Vec<LeaseAction>) {
         for act in acts {
             match act {
-                LeaseAct::Send { to, message } => {
+                LeaseAction::Send { to, message } => {
                     self.messages += 1;
                     let to = self.peers.iter().position(|peer| peer.node == to).expect("only members get messages");
                     assert_ne!(to, number, "a member sends itself nothing");
                     self.network.send(number, to, Packet::Vote(message));
                 }
-                LeaseAct::Taken { fence, .. } => self.checks.taken(number, fence),
-                LeaseAct::Lost { .. } => {}
+                LeaseAction::Taken { fence, .. } => self.checks.taken(number, fence),
+                LeaseAction::Lost { .. } => {}
             }
         }
         let peer = &mut self.peers[number];
