@@ -76,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// Reads exactly so many bytes.
+    /// Reads exactly `N` bytes.
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
         <[u8; N]>::try_from(&self.bytes(what, N)?[..]).map_err(|_| Malformed(what))
     }

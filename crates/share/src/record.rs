@@ -123,7 +123,7 @@ impl Record {
     }
 }
 
-/// Shows no content: returns and tokens are nobody's business, and the key of a token is the token.
+/// Shows no content: returns and tokens are confidential, and the key of a token is the token.
 impl std::fmt::Debug for Record {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let class = self.class();

@@ -104,6 +104,10 @@ impl<R: Records> Model<R> {
             actions.push(Action::NotStored { class, key, reason });
             return;
         }
+        if class == Class::Keys {
+            // Whoever decides about a key, and be it what was decided before, knows what its files say.
+            self.losses.back(&key);
+        }
         let wished = (wish.state != State::Deleted).then(|| (wish.state, wish.content.clone()));
         let entry = self.entry(class, &key);
         self.clock.observe(entry.latest());

@@ -161,8 +161,6 @@ impl<R: Records> Model<R> {
             }
             Origin::Written => self.send_record(record, now, actions),
             Origin::Decided(files) => {
-                // Whoever decides about a key has seen that its file is gone.
-                self.losses.back(&record.key);
                 if let Content::Decided(class, entry) = &record.content {
                     self.write_key(*class, &record.key, entry, files, actions);
                 }

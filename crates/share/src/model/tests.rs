@@ -654,6 +654,17 @@ fn a_lost_file_that_another_member_brings_back_is_not_deleted_later() {
 }
 
 #[test]
+fn a_lost_file_of_a_key_that_is_accepted_again_is_not_deleted_later() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.decide(0, "web1", State::Accepted, "k");
+    net.change(0, key_file("web1", false));
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(MINUTE);
+    assert!(net.hosts.iter().all(|host| accepted(host, "web1")), "although it says nothing new");
+}
+
+#[test]
 fn deleted_keys_do_not_hide_that_a_fleet_is_lost() {
     let mut net = Net::new(2, 1);
     net.run(SECOND);

@@ -67,7 +67,7 @@ pub struct Claim {
     pub done: Option<u64>,
 }
 
-/// Shows no content: returns and tokens are nobody's business.
+/// Shows no content: returns and tokens are confidential.
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Content({})", self.class())

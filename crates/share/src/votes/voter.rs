@@ -67,8 +67,8 @@ impl Voter {
 
     /// Takes note of a round that was seen somewhere. Returns whether it counts.
     ///
-    /// Members start with a round that is a time, and go up by one with each attempt, which is far slower than time. A member whose
-    /// rounds are more than a day ahead has lost its senses, and would leave no rounds to the others.
+    /// Members start with a round that is a time, and go up by one with each attempt, which is far slower than time. Rounds
+    /// that are more than a day ahead are a mistake, and would leave none to the others.
     pub(super) fn note(&mut self, round: u64, now: u64) -> bool {
         let (first, started) = self.first;
         let ahead = now.saturating_sub(started).saturating_add(MOST_AHEAD).min(MAX_ROUND >> 16) << 16;
