@@ -4,9 +4,10 @@
 
 pub mod puppet;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -159,17 +160,19 @@ pub async fn pair(sim: &Sim) -> (Member, Member) {
     (one, two)
 }
 
-/// Everything that is logged on this thread at level `warn` while it lives.
-pub struct Log {
-    text: Arc<Mutex<Vec<u8>>>,
-    _guard: tracing::subscriber::DefaultGuard,
+thread_local! {
+    /// Where lines of this thread go.
+    static SINK: RefCell<Option<Arc<Mutex<Vec<u8>>>>> = const { RefCell::new(None) };
 }
 
-struct Sink(Arc<Mutex<Vec<u8>>>);
+/// Everything that is logged on this thread at level `warn` while it lives.
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+struct Sink;
 
 impl io::Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        SINK.with_borrow(|sink| sink.iter().for_each(|text| text.lock().unwrap().extend_from_slice(bytes)));
         Ok(bytes.len())
     }
 
@@ -180,19 +183,31 @@ impl io::Write for Sink {
 
 impl Log {
     pub fn start() -> Log {
+        // One subscriber for the whole process: with one for each thread, a line is lost when another thread begins or ends
+        // its own at that moment.
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            tracing_subscriber::fmt()
+                .with_ansi(false)
+                .with_max_level(tracing::Level::WARN)
+                .with_writer(|| Sink)
+                .try_init()
+                .expect("there is no other subscriber");
+        });
         let text = Arc::new(Mutex::new(Vec::new()));
-        let sink = text.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_max_level(tracing::Level::WARN)
-            .with_writer(move || Sink(sink.clone()))
-            .finish();
-        Log { text, _guard: tracing::subscriber::set_default(subscriber) }
+        SINK.set(Some(text.clone()));
+        Log(text)
     }
 
     /// Returns how many lines have these words.
     pub fn count(&self, words: &str) -> usize {
-        let text = self.text.lock().unwrap();
+        let text = self.0.lock().unwrap();
         String::from_utf8_lossy(&text).lines().filter(|line| line.contains(words)).count()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        SINK.set(None);
     }
 }
