@@ -15,6 +15,8 @@ mod dial;
 mod failed;
 mod first_bytes;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod handshake;
 mod hub;
