@@ -20,8 +20,8 @@ pub use here::{Here, HereChange};
 /// The maximum length of a message that a carrier takes, in bytes. Larger ones are sent as [`Part`]s.
 pub const MAX_MESSAGE: usize = 512 * 1024;
 
-/// The maximum length of a message that is put together from parts, in bytes.
-pub const MAX_WHOLE: usize = 64 << 20;
+/// The maximum length of a message that is put together from parts, in bytes: a record and what travels beside it fit into it.
+pub const MAX_WHOLE: usize = Record::MAX_CONTENT + (1 << 20);
 
 /// What one member tells another.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,8 +26,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// The maximum length of the packed content in bytes: with what travels beside it, it fits into a message.
-    pub const MAX_CONTENT: usize = crate::message::MAX_WHOLE - (1 << 20);
+    /// The maximum length of the packed content in bytes.
+    pub const MAX_CONTENT: usize = 63 << 20;
 
     /// Returns the record of a content that was written here.
     pub fn new(key: Key, stamp: Stamp, content: Content) -> Record {
