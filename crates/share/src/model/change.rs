@@ -30,6 +30,8 @@ pub enum Change {
     Write(Key, Content),
     /// Key files changed, and not by this master: these are the files of the id now.
     Files(Key, Vec<KeyFile>),
+    /// Several changes, which are stored in one step.
+    Together(Vec<Change>),
     /// A whole key directory is gone.
     DirectoryGone,
     /// The key directory is there again.
@@ -53,32 +55,37 @@ impl<R: Records> Model<R> {
     pub fn local(&mut self, change: Change, now: Moment) -> Vec<Action> {
         self.wall.read(now);
         let mut actions = Vec::new();
+        self.change(change, now, &mut actions);
+        // What is not stored is reported with the reason.
+        let _reported = self.store_staged(now, &mut actions);
+        actions
+    }
+
+    fn change(&mut self, change: Change, now: Moment, actions: &mut Vec<Action>) {
         match change {
+            Change::Together(all) => all.into_iter().for_each(|one| self.change(one, now, actions)),
             Change::Key { id, state, public_key, by } => {
                 let content = files::clean(&public_key);
                 let wish = Wish { class: Class::Keys, key: id, state, content, by };
-                self.decide(wish, now, &mut actions);
+                self.decide(wish, now, actions);
             }
             Change::Member(member, state, by) => {
                 let key = Key::of_node(member.node());
                 let once = member::once_allowed(&self.entry(Class::Members, &key));
                 let content = member.pack_with(once);
-                self.decide(Wish { class: Class::Members, key, state, content, by }, now, &mut actions);
+                self.decide(Wish { class: Class::Members, key, state, content, by }, now, actions);
             }
-            Change::Write(key, content) => self.write(key, content, now, &mut actions),
-            Change::Files(id, files) => self.files(id, &files, now, &mut actions),
+            Change::Write(key, content) => self.write(key, content, now, actions),
+            Change::Files(id, files) => self.files(id, &files, now, actions),
             Change::DirectoryGone => self.losses.directory_gone(),
             Change::DirectoryBack => self.losses.directory_back(),
             Change::LossRestored => drop(self.losses.release()),
             Change::LossAdopted => {
                 let lost = self.losses.release();
-                self.delete(lost, now, &mut actions);
+                self.delete(lost, now, actions);
             }
-            Change::Welcome { from, decisions } => self.welcomed(from, decisions, now, &mut actions),
+            Change::Welcome { from, decisions } => self.welcomed(from, decisions, now, actions),
         }
-        // What is not stored is reported with the reason.
-        let _reported = self.store_staged(now, &mut actions);
-        actions
     }
 
     fn welcomed(&mut self, from: Node, decisions: Vec<Record>, now: Moment, actions: &mut Vec<Action>) {

@@ -689,6 +689,22 @@ fn deleted_keys_do_not_hide_that_a_fleet_is_lost() {
 }
 
 #[test]
+fn changes_together_are_one_message_and_each_counts() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.sent.clear();
+    let file = |id: &str, text| {
+        Change::Files(Key::new(id).unwrap(), vec![KeyFile { state: State::Accepted, content: packed(text) }])
+    };
+    // The second change of an id sees the first one.
+    net.change(0, Change::Together(vec![file("web1", "k"), file("web2", "k"), file("web2", "l")]));
+    net.run(SECOND);
+    assert!(accepted(&net.hosts[1], "web1"));
+    assert_eq!(net.hosts[1].files["web2"].1, packed("l"));
+    assert_eq!(net.sent["put"], 1);
+}
+
+#[test]
 fn a_conflict_is_reported_where_it_is_seen() {
     let mut net = Net::strangers(2, 1, Rights::ALL);
     net.decide(0, "web1", State::Accepted, "k");
