@@ -76,7 +76,7 @@ pub trait Members: Send + Sync {
     fn decisions(&self) -> Vec<Bytes>;
 
     /// Takes note of the packed decisions about members that a member has sent. Their signatures are not checked yet.
-    fn learn(&self, decisions: Vec<Bytes>);
+    fn learn(&self, from: Node, decisions: Vec<Bytes>);
 
     /// Takes note of a newcomer that could not prove that it belongs to the set, and waits until a person accepts it. Called
     /// when it begins to wait; `Links::waiting` returns all that do.

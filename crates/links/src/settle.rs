@@ -20,7 +20,7 @@ pub(crate) async fn settle(hub: &Arc<Hub>, mut met: Met) -> Result<(), Failed> {
     let Frame::Welcome { number, decisions: theirs, report: their_report } = met.receive().await? else {
         return Err(Failed::Unexpected("frame before welcome"));
     };
-    hub.members.learn(theirs);
+    hub.members.learn(node, theirs);
     let info = PeerInfo { report: Some(their_report), ..met.hello.info() };
     let offer = Offer { node, lane, dialled, boot: met.hello.boot, lost: met.hello.lost, info };
     let refused = hub.join(offer, number, met, |(id, number), link, met| {

@@ -63,7 +63,7 @@ impl Members for Known {
         *self.report.lock().unwrap()
     }
 
-    fn learn(&self, decisions: Vec<Bytes>) {
+    fn learn(&self, _from: Node, decisions: Vec<Bytes>) {
         self.learned.lock().unwrap().extend(decisions);
     }
 }
