@@ -20,7 +20,7 @@ use crate::Ret;
 mod apply;
 mod check_cmd;
 
-use apply::File;
+use apply::{File, Origin, Ownership};
 use check_cmd::CheckCmd;
 
 pub use check_cmd::{MOD_RUN_CHECK_CMD, run_check};
@@ -82,92 +82,23 @@ pub fn managed(
     kwargs: KwArgs,
 ) -> Result<Ret> {
     let _ = (win_owner, win_perms, win_deny_perms, win_inheritance, win_perms_reset);
-    let name = expand_user(&name);
-    let mut ret = start(&name);
-    if name.is_empty() {
-        return Ok(ret.fail("Destination file name is required"));
-    }
-    // `keep` means the mode of the source, which is known only after it is fetched. Until then no
-    // mode is set.
     let keep_mode = mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
     let mode = if keep_mode { None } else { normalize_mode(&mode) };
-    let given = ContentsArgs {
-        contents,
-        pillar: contents_pillar,
-        grains: contents_grains,
-        delimiter: contents_delimiter,
-        newline: contents_newline,
-        allow_empty,
-        encoding: encoding.clone(),
-    };
-    // Checked before anything is read or fetched: a contradictory state must not touch the pillar
-    // or the network.
-    if let Some(wrong) = given.conflict(&source, keep_mode) {
-        return Ok(ret.fail(wrong));
-    }
-    if source.as_str().is_some_and(|source| !is_foreign(source)) && source_hash.truthy() {
-        tracing::warn!("source_hash is only used with 'http', 'https' or 'ftp'");
-    }
-    // Without source and contents there is nothing to replace the file with, so only its owner and
-    // mode are managed. Otherwise a bare `file.managed` would empty the file.
-    let replace = replace && (source.truthy() || given.count() > 0);
-    if kwargs.0.contains_key("file_mode") {
-        ret.more.insert(
-            "warnings",
-            value::list![
-                "The 'file_mode' argument will be ignored.  Please use 'mode' instead to set file permissions."
-            ],
-        );
-    }
-    let template = Some(template).filter(Value::truthy).map(|template| template.to_string());
-    let env = environment(ctx);
-    // Contents are rendered before the user is checked, as in Salt, so a broken template is
-    // reported first.
-    let contents = match given.read(ctx, template.is_some())? {
-        Ok(contents) => rendered(ctx, contents, template.as_deref(), &env, [&defaults, &context])?,
-        Err(wrong) => Err(wrong),
-    };
-    let contents = match contents {
-        Ok(contents) => contents,
-        Err(wrong) => return Ok(ret.fail(wrong)),
-    };
-    let user = user_or_owner(user, &kwargs);
-    // `create: False` is a success: the state manages the file only where it exists.
-    if !create && !Path::new(&name).is_file() {
-        return Ok(ret.ok(format!("File {name} is not present and is not set for creation")));
-    }
-    if let Some(wrong) = check_user(ctx, &user, &group).or_else(|| refusal(&name, &context, &defaults)) {
-        return Ok(ret.fail(wrong));
-    }
-    let part = |key: &str| selinux.get(key).filter(|part| part.truthy()).map(Value::to_string);
+    let attrs = Some(attrs).filter(|attrs| !attrs.is_null()).map(|attrs| attrs.to_string());
+    let (pillar, grains, delimiter, newline) = (contents_pillar, contents_grains, contents_delimiter, contents_newline);
+    let given = ContentsArgs { contents, pillar, grains, delimiter, newline, allow_empty, encoding: encoding.clone() };
+    let (list, backend) = (source_hash_sig, sig_backend);
+    let signature = Signature { file: signature, list, signed_by_any, signed_by_all, keyring, gnupghome, backend };
+    let web = Web { verify_ssl, use_etag };
     let file = File {
-        name,
-        source,
-        source_hash,
-        source_hash_name,
-        template,
-        user,
-        group,
-        mode,
-        attrs: Some(attrs).filter(|attrs| !attrs.is_null()).map(|attrs| attrs.to_string()),
-        env,
-        context: context.into_map().unwrap_or_default(),
-        defaults: defaults.into_map(),
-        contents,
-        keep_mode,
-        keep_source,
-        skip_verify,
-        web: Web { verify_ssl, use_etag },
-        signature: Signature {
-            file: signature,
-            list: source_hash_sig,
-            signed_by_any,
-            signed_by_all,
-            keyring,
-            gnupghome,
-            backend: sig_backend,
-        },
-        selinux: Selinux { user: part("seuser"), role: part("serole"), kind: part("setype"), range: part("serange") },
+        name: expand_user(&name),
+        origin: Origin { source, source_hash, source_hash_name, keep_source, skip_verify, web, signature },
+        owner: Ownership { user, group, mode, keep_mode, attrs, selinux: selinux_parts(&selinux) },
+        template: Some(template).filter(Value::truthy).map(|template| template.to_string()),
+        env: environment(ctx),
+        context: Map::new(),
+        defaults: None,
+        contents: Value::Null,
         follow_symlinks,
         ignore: Ignore::of(ignore_ordering, ignore_whitespace, &ignore_comment_characters),
         new_file_diff,
@@ -180,7 +111,74 @@ pub fn managed(
         more: kwargs.given(),
     };
     let check = CheckCmd { command: check_cmd, tmp_dir, tmp_ext: tmp_ext.to_string() };
-    file.apply(ctx, ret, replace, &check)
+    Request { file, given, context, defaults, create, replace, check }.apply(ctx, &kwargs)
+}
+
+/// What a state asks for: the file, without contents and names for templates, and what these are made of.
+struct Request {
+    file: File,
+    given: ContentsArgs,
+    context: Value,
+    defaults: Value,
+    create: bool,
+    replace: bool,
+    check: CheckCmd,
+}
+
+impl Request {
+    /// Checks the arguments, reads the contents and manages the file.
+    fn apply(self, ctx: &Context, kwargs: &KwArgs) -> Result<Ret> {
+        let Request { mut file, given, context, defaults, create, replace, check } = self;
+        let mut ret = start(&file.name);
+        if file.name.is_empty() {
+            return Ok(ret.fail("Destination file name is required"));
+        }
+        let source = &file.origin.source;
+        // Checked before anything is read or fetched: a contradictory state must not touch the pillar
+        // or the network.
+        if let Some(wrong) = given.conflict(source, file.owner.keep_mode) {
+            return Ok(ret.fail(wrong));
+        }
+        if source.as_str().is_some_and(|source| !is_foreign(source)) && file.origin.source_hash.truthy() {
+            tracing::warn!("source_hash is only used with 'http', 'https' or 'ftp'");
+        }
+        // Without source and contents there is nothing to replace the file with, so only its owner and
+        // mode are managed. Otherwise a bare `file.managed` would empty the file.
+        let replace = replace && (source.truthy() || given.count() > 0);
+        if kwargs.0.contains_key("file_mode") {
+            let warning =
+                "The 'file_mode' argument will be ignored.  Please use 'mode' instead to set file permissions.";
+            ret.more.insert("warnings", value::list![warning]);
+        }
+        // Contents are rendered before the user is checked, as in Salt, so a broken template is
+        // reported first.
+        let contents = match given.read(ctx, file.template.is_some())? {
+            Ok(contents) => rendered(ctx, contents, file.template.as_deref(), &file.env, [&defaults, &context])?,
+            Err(wrong) => Err(wrong),
+        };
+        file.contents = match contents {
+            Ok(contents) => contents,
+            Err(wrong) => return Ok(ret.fail(wrong)),
+        };
+        file.owner.user = user_or_owner(std::mem::take(&mut file.owner.user), kwargs);
+        let (name, owner) = (&file.name, &file.owner);
+        // `create: False` is a success: the state manages the file only where it exists.
+        if !create && !Path::new(name).is_file() {
+            return Ok(ret.ok(format!("File {name} is not present and is not set for creation")));
+        }
+        let wrong = check_user(ctx, &owner.user, &owner.group).or_else(|| refusal(name, &context, &defaults));
+        if let Some(wrong) = wrong {
+            return Ok(ret.fail(wrong));
+        }
+        file.context = context.into_map().unwrap_or_default();
+        file.defaults = defaults.into_map();
+        file.apply(ctx, ret, replace, &check)
+    }
+}
+
+fn selinux_parts(given: &Value) -> Selinux {
+    let part = |key: &str| given.get(key).filter(|part| part.truthy()).map(Value::to_string);
+    Selinux { user: part("seuser"), role: part("serole"), kind: part("setype"), range: part("serange") }
 }
 
 /// Renders the contents if they are a template. The inner error is the comment of the failure.

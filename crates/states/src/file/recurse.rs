@@ -69,14 +69,10 @@ pub fn recurse(
         Err(wrong) => return Ok(ret.fail(format!("Recurse failed: {wrong}"))),
     };
     let dir_mode = normalize_mode(&dir_mode).map_or(Value::Null, Value::from);
-    if !Path::new(&name).is_dir() {
-        if Path::new(&name).exists() {
-            return Ok(ret.fail(format!("The path {name} exists and is not a directory")));
-        }
-        // Made here, because an empty source yields no file whose parents would be created.
-        if !ctx.is_test() {
-            tree::makedirs_perms(ctx, name.clone(), user.clone(), group.clone(), dir_mode.clone())?;
-        }
+    let directory =
+        map! { "user" => user.clone(), "group" => group.clone(), "dir_mode" => dir_mode.clone(), "makedirs" => true };
+    if let Some(wrong) = make_target(ctx, &name, [&user, &group, &dir_mode])? {
+        return Ok(ret.fail(wrong));
     }
     let keep_mode = file_mode.as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("keep"));
     let file_mode = if keep_mode { "keep".into() } else { normalize_mode(&file_mode).map_or(Value::Null, Value::from) };
@@ -100,30 +96,35 @@ pub fn recurse(
         include_empty,
         merge,
     };
+    let link = map! {
+        "makedirs" => true, "force" => force_symlinks, "user" => user, "group" => group, "mode" => sym_mode,
+    };
     // The whole plan is made before the first change: a failing file server must not leave half a
     // tree.
     let made = plan.make(ctx)?;
     let mut work = Work { ctx, ret, said: Vec::new(), clean, replace };
-    // Directories come before files, so that they get their own mode and not the one `makedirs`
-    // would choose.
-    for path in &made.directories {
-        let directory = map! { "user" => user.clone(), "group" => group.clone(), "dir_mode" => dir_mode.clone(), "makedirs" => true };
-        work.directory(path, directory)?;
-    }
-    for (path, source) in &made.files {
-        work.file(path, source, file.clone())?;
-    }
-    let link = map! {
-        "makedirs" => true, "force" => force_symlinks, "user" => user.clone(), "group" => group.clone(), "mode" => sym_mode,
-    };
-    // Links come last: their targets are often files of this very state.
-    work.links(&made, &link)?;
+    work.apply(&made, &directory, &file, &link)?;
     let mut keep: Vec<String> = made.keep.into_iter().collect();
     if clean {
         keep.extend(clean::kept_by_others(ctx, &name, &require)?);
         work.clean(&name, &keep, &exclude_pat)?;
     }
     Ok(work.finish(&name))
+}
+
+/// Creates the target directory with this user, group and mode. Returns why there can be none.
+fn make_target(ctx: &Context, name: &str, [user, group, mode]: [&Value; 3]) -> Result<Option<String>> {
+    if Path::new(name).is_dir() {
+        return Ok(None);
+    }
+    if Path::new(name).exists() {
+        return Ok(Some(format!("The path {name} exists and is not a directory")));
+    }
+    // Made here, because an empty source yields no file whose parents would be created.
+    if !ctx.is_test() {
+        tree::makedirs_perms(ctx, name.to_owned(), user.clone(), group.clone(), mode.clone())?;
+    }
+    Ok(None)
 }
 
 struct Work<'a> {
@@ -136,6 +137,20 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Makes directories, files and links, with the arguments of their states.
+    fn apply(&mut self, made: &recurse_plan::Made, directory: &Map, file: &Map, link: &Map) -> Result<()> {
+        // Directories come before files, so that they get their own mode and not the one `makedirs`
+        // would choose.
+        for path in &made.directories {
+            self.directory(path, directory.clone())?;
+        }
+        for (path, source) in &made.files {
+            self.file(path, source, file.clone())?;
+        }
+        // Links come last: their targets are often files of this very state.
+        self.links(made, link)
+    }
+
     fn say(&mut self, path: &str, lines: Vec<String>) {
         match self.said.iter_mut().find(|(known, _)| known == path) {
             Some((_, said)) => said.extend(lines),

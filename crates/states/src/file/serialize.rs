@@ -49,43 +49,23 @@ pub fn serialize(
         return Ok(ret.ok(format!("File {name} is not present and is not set for creation")));
     }
     let formatter = kwargs.0.get("formatter").filter(|formatter| formatter.truthy()).map(Value::to_string);
-    let serializer = serializer.filter(|serializer| !serializer.is_empty());
-    if serializer.is_some() && formatter.is_some() {
-        return Ok(ret.fail("Only one of serializer and formatter are allowed"));
-    }
-    let format = serializer.or(formatter).unwrap_or_else(|| "yaml".into()).to_lowercase();
-    if dataset.truthy() && dataset_pillar.truthy() {
-        return Ok(ret.fail("Only one of 'dataset' and 'dataset_pillar' is permitted"));
-    }
-    let mut dataset = match dataset_pillar.truthy() {
-        true => traverse(&ctx.pillar, &dataset_pillar.to_string(), ":").cloned().unwrap_or_else(|| "".into()),
-        false => dataset,
-    };
-    if dataset.is_null() {
-        return Ok(ret.fail("Neither 'dataset' nor 'dataset_pillar' was defined"));
-    }
-    let Some(serializer) = Serializer::named(&format) else {
-        return Ok(ret.fail(format!(
-            "The {format} serializer could not be found. It either does not exist or its prerequisites are not \
-             installed."
-        )));
+    let (mut dataset, serializer) = match input(ctx, serializer, formatter, dataset, &dataset_pillar) {
+        Ok(input) => input,
+        Err(wrong) => return Ok(ret.fail(wrong)),
     };
     let mut merged = None;
     if merge_if_exists {
-        if Path::new(&name).is_file() {
-            let bytes = std::fs::read(&name).map_err(|error| modules::file::os_error(&error, &name))?;
-            let existing = match serializer.read(&bytes, &Options::of(&deserializer_opts, encoding.is_some())) {
-                Ok(existing) => existing,
-                Err(error) => return Ok(ret.fail(format!("Failed to deserialize existing data: {error}"))),
-            };
-            if !existing.is_null() {
-                let new = laid_over(&existing, dataset)?;
-                if value::python::equal(&existing, &new) {
-                    return Ok(ret.ok(format!("The file {name} is in the correct state")));
-                }
-                dataset = new.clone();
-                merged = Some((existing, new));
+        let existing = match existing(&name, &serializer, &Options::of(&deserializer_opts, encoding.is_some()))? {
+            Ok(existing) => existing,
+            Err(wrong) => return Ok(ret.fail(wrong)),
+        };
+        if !existing.is_null() {
+            let new = laid_over(&existing, dataset)?;
+            if value::python::equal(&existing, &new) {
+                return Ok(ret.ok(format!("The file {name} is in the correct state")));
             }
+            dataset = new.clone();
+            merged = Some((existing, new));
         }
     } else if deserializer_opts.truthy() {
         let warning = "The 'deserializer_opts' option is ignored unless merge_if_exists is set to True.";
@@ -124,6 +104,48 @@ pub fn serialize(
         ret.changes.insert("diff", differences(&new, &existing));
     }
     Ok(ret)
+}
+
+/// Returns the data and the serializer to write it with. The error is the comment of the failure.
+fn input(
+    ctx: &Context,
+    serializer: Option<String>,
+    formatter: Option<String>,
+    dataset: Value,
+    dataset_pillar: &Value,
+) -> std::result::Result<(Value, Serializer), String> {
+    let serializer = serializer.filter(|serializer| !serializer.is_empty());
+    if serializer.is_some() && formatter.is_some() {
+        return Err("Only one of serializer and formatter are allowed".into());
+    }
+    let format = serializer.or(formatter).unwrap_or_else(|| "yaml".into()).to_lowercase();
+    if dataset.truthy() && dataset_pillar.truthy() {
+        return Err("Only one of 'dataset' and 'dataset_pillar' is permitted".into());
+    }
+    let dataset = match dataset_pillar.truthy() {
+        true => traverse(&ctx.pillar, &dataset_pillar.to_string(), ":").cloned().unwrap_or_else(|| "".into()),
+        false => dataset,
+    };
+    if dataset.is_null() {
+        return Err("Neither 'dataset' nor 'dataset_pillar' was defined".into());
+    }
+    let serializer = Serializer::named(&format).ok_or_else(|| {
+        format!(
+            "The {format} serializer could not be found. It either does not exist or its prerequisites are not \
+             installed."
+        )
+    })?;
+    Ok((dataset, serializer))
+}
+
+/// Returns the data in the file, null if there is none. The inner error is the comment of the failure.
+fn existing(name: &str, serializer: &Serializer, options: &Options) -> Result<std::result::Result<Value, String>> {
+    if !Path::new(name).is_file() {
+        return Ok(Ok(Value::Null));
+    }
+    let bytes = std::fs::read(name).map_err(|error| modules::file::os_error(&error, name))?;
+    let existing = serializer.read(&bytes, options);
+    Ok(existing.map_err(|error| format!("Failed to deserialize existing data: {error}")))
 }
 
 /// Merges data over existing data.

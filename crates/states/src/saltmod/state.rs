@@ -46,15 +46,8 @@ fn state(
         None => return Ok(state.fail("Passed invalid value for 'allow_fail', must be an int")),
     };
     let given = |value: &Option<Value>| value.clone().filter(Value::truthy);
-    let (fun, arg) = match (given(&highstate), given(&top), given(&sls)) {
-        // The order is Salt's: `highstate` wins over `top`, and both over `sls`.
-        (Some(_), ..) => ("state.highstate", list![]),
-        (_, Some(top), _) => ("state.top", list![top]),
-        (.., Some(Value::List(names))) => {
-            ("state.sls", list![names.iter().map(Value::to_string).collect::<Vec<_>>().join(",")])
-        }
-        (.., Some(sls)) => ("state.sls", list![sls]),
-        _ => return Ok(state.fail("No highstate or sls specified, no execution made")),
+    let Some((fun, arg)) = function_and_argument(given(&highstate), given(&top), given(&sls)) else {
+        return Ok(state.fail("No highstate or sls specified, no execution made"));
     };
     // Running states side by side is dangerous, so a misspelt value must not count as true.
     if !matches!(concurrent, Value::Bool(_)) {
@@ -66,13 +59,10 @@ fn state(
     if test.is_some() || ctx.is_test() {
         named.insert("test", test.clone().unwrap_or(true.into()));
     }
-    for (key, value) in
-        [("pillar", given(&pillar)), ("pillarenv", pillarenv), ("saltenv", saltenv), ("exclude", exclude)]
-    {
-        if let Some(value) = value {
-            named.insert(key, value);
-        }
-    }
+    insert_some(
+        &mut named,
+        [("pillar", given(&pillar)), ("pillarenv", pillarenv), ("saltenv", saltenv), ("exclude", exclude)],
+    );
     named.update(map! { "queue" => queue, "concurrent" => concurrent });
     let mut command = map! {
         "arg" => arg, "kwarg" => named, "ret" => ret, "timeout" => timeout, "tgt_type" => tgt_type, "ssh" => ssh,
@@ -81,27 +71,10 @@ fn state(
     let batch = batch.map(|batch| Value::from(batch.to_string()));
     let roster = kwargs.0.get("roster").cloned();
     let hard = fails_hard(ctx, failhard.as_ref()).then(|| Value::from(true));
-    for (key, value) in [
-        ("ret_config", given(&ret_config)),
-        ("ret_kwargs", given(&ret_kwargs)),
-        ("roster", roster),
-        ("batch", batch),
-        ("subset", subset),
-        ("failhard", hard),
-    ] {
-        if let Some(value) = value {
-            command.insert(key, value);
-        }
-    }
-    // `salt-call --local` has no minions to publish to.
-    let without_master = ctx.opt_str("__role") != Some("master") && ctx.is_local() && !command_is_remote(&command);
-    let returns = match without_master {
-        true => here(ctx, fun, command)?,
-        false => {
-            let call = Call { args: vec![tgt, fun.into()], kwargs: command };
-            ctx.call_with("saltutil.cmd", call)?.into_map().unwrap_or_default()
-        }
-    };
+    let (config, arguments) = (given(&ret_config), given(&ret_kwargs));
+    insert_some(&mut command, [("ret_config", config), ("ret_kwargs", arguments), ("roster", roster)]);
+    insert_some(&mut command, [("batch", batch), ("subset", subset), ("failhard", hard)]);
+    let returns = run(ctx, tgt, fun, command)?;
     note_jid(&mut state, &returns);
     let forgiven = minions(fail_minions, &mut state);
     // A target that matches no minion is only an error if the user expects minions.
@@ -114,6 +87,43 @@ fn state(
         state.result = None;
     }
     Ok(state)
+}
+
+/// Returns the function to call and its arguments; `None` if nothing is to be applied.
+fn function_and_argument(
+    highstate: Option<Value>,
+    top: Option<Value>,
+    sls: Option<Value>,
+) -> Option<(&'static str, Value)> {
+    // The order is Salt's: `highstate` wins over `top`, and both over `sls`.
+    match (highstate, top, sls) {
+        (Some(_), ..) => Some(("state.highstate", list![])),
+        (_, Some(top), _) => Some(("state.top", list![top])),
+        (.., Some(Value::List(names))) => {
+            Some(("state.sls", list![names.iter().map(Value::to_string).collect::<Vec<_>>().join(",")]))
+        }
+        (.., Some(sls)) => Some(("state.sls", list![sls])),
+        _ => None,
+    }
+}
+
+/// Inserts the values that are there.
+fn insert_some<const N: usize>(map: &mut Map, entries: [(&str, Option<Value>); N]) {
+    for (key, value) in entries {
+        if let Some(value) = value {
+            map.insert(key, value);
+        }
+    }
+}
+
+/// Calls the function on the targeted minions and returns their returns.
+fn run(ctx: &Context, tgt: Value, fun: &str, command: Map) -> Result<Map> {
+    // `salt-call --local` has no minions to publish to.
+    if ctx.opt_str("__role") != Some("master") && ctx.is_local() && !command_is_remote(&command) {
+        return here(ctx, fun, command);
+    }
+    let call = Call { args: vec![tgt, fun.into()], kwargs: command };
+    Ok(ctx.call_with("saltutil.cmd", call)?.into_map().unwrap_or_default())
 }
 
 fn command_is_remote(command: &Map) -> bool {

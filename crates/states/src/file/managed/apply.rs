@@ -20,27 +20,38 @@ use crate::Ret;
 use crate::file::accumulated;
 use crate::file::common::start;
 
-/// A file with the wanted content and metadata.
-pub struct File {
-    pub name: String,
+/// Where the content of a file comes from, and how it is verified.
+pub struct Origin {
     pub source: Value,
     pub source_hash: Value,
     pub source_hash_name: Option<String>,
-    pub template: Option<String>,
-    pub user: Value,
-    pub group: Value,
-    pub mode: Option<String>,
-    pub attrs: Option<String>,
-    pub env: String,
-    pub context: Map,
-    pub defaults: Option<Map>,
-    pub contents: Value,
-    pub keep_mode: bool,
     pub keep_source: bool,
     pub skip_verify: bool,
     pub web: Web,
     pub signature: Signature,
+}
+
+/// Who owns a file, and who may do what with it.
+pub struct Ownership {
+    pub user: Value,
+    pub group: Value,
+    pub mode: Option<String>,
+    /// The mode is that of the source, which is known only after it is fetched.
+    pub keep_mode: bool,
+    pub attrs: Option<String>,
     pub selinux: Selinux,
+}
+
+/// A file with the wanted content and metadata.
+pub struct File {
+    pub name: String,
+    pub origin: Origin,
+    pub owner: Ownership,
+    pub template: Option<String>,
+    pub env: String,
+    pub context: Map,
+    pub defaults: Option<Map>,
+    pub contents: Value,
     pub follow_symlinks: bool,
     pub ignore: Ignore,
     pub new_file_diff: bool,
@@ -67,8 +78,8 @@ impl File {
         if replace
             && self.contents.is_null()
             && self.template.is_none()
-            && self.source.truthy()
-            && !self.skip_verify
+            && self.origin.source.truthy()
+            && !self.origin.skip_verify
             && Path::new(&self.name).exists()
         {
             match self.is_there(ctx) {
@@ -87,8 +98,8 @@ impl File {
         if let Some(texts) = accumulated::for_file(ctx, &self.name) {
             self.context.insert("accumulator", texts);
         }
-        match sources::choose(ctx, &self.source, &self.source_hash, &self.env) {
-            Ok((source, hash)) => (self.source, self.source_hash) = (source, hash),
+        match sources::choose(ctx, &self.origin.source, &self.origin.source_hash, &self.env) {
+            Ok((source, hash)) => (self.origin.source, self.origin.source_hash) = (source, hash),
             Err(error) => return Ok(ret.fail(format!("Unable to manage file: {error}"))),
         }
         if ctx.is_test() {
@@ -101,7 +112,7 @@ impl File {
         let order = self.order(&fetched);
         let done = self.write(ctx, ret, order, &fetched.trouble, check);
         // The cached copy goes even if writing failed: `keep_source: False` is desired for secrets.
-        if !self.keep_source {
+        if !self.origin.keep_source {
             self.forget_source(ctx, &fetched.place);
         }
         done
@@ -109,22 +120,22 @@ impl File {
 
     /// Returns whether the file already has a web server's checksum.
     fn is_there(&mut self, ctx: &Context) -> Result<bool> {
-        let (source, hash) = sources::choose(ctx, &self.source, &self.source_hash, &self.env)?;
-        (self.source, self.source_hash) = (source, hash);
-        let source = self.source.to_string();
+        let (source, hash) = sources::choose(ctx, &self.origin.source, &self.origin.source_hash, &self.env)?;
+        (self.origin.source, self.origin.source_hash) = (source, hash);
+        let source = self.origin.source.to_string();
         // A local source is cheap to compare in full, so the shortcut is left to remote ones.
         let local = ["salt", "file"].contains(&address::parse(&source).scheme) || source.starts_with('/');
-        if local || !self.source.truthy() || !self.source_hash.truthy() {
+        if local || !self.origin.source.truthy() || !self.origin.source_hash.truthy() {
             return Ok(false);
         }
         let asked = SourceHash {
             file_name: &self.name,
             source: &source,
-            hash: &self.source_hash,
-            name: self.source_hash_name.as_deref(),
+            hash: &self.origin.source_hash,
+            name: self.origin.source_hash_name.as_deref(),
             saltenv: &self.env,
-            signature: &self.signature,
-            web: self.web,
+            signature: &self.origin.signature,
+            web: self.origin.web,
         };
         let sum = source_sum(ctx, &asked)?;
         Ok(hash::of_file(&self.name, &sum.kind)? == sum.digits)
@@ -132,12 +143,12 @@ impl File {
 
     fn desired_perms(&self) -> DesiredPerms {
         DesiredPerms {
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone(),
-            attrs: self.attrs.clone(),
+            user: self.owner.user.clone(),
+            group: self.owner.group.clone(),
+            mode: self.owner.mode.clone(),
+            attrs: self.owner.attrs.clone(),
             follow_symlinks: self.follow_symlinks,
-            selinux: self.selinux.clone(),
+            selinux: self.owner.selinux.clone(),
         }
     }
 
@@ -148,7 +159,7 @@ impl File {
         if ctx.is_test() {
             // Salt's comment considers the mode alone, so a changed owner still reads "not updated" in test mode.
             let now = found.get("lmode").map(Value::to_string).unwrap_or_default();
-            ret.comment = match self.mode.as_ref().filter(|mode| **mode != now) {
+            ret.comment = match self.owner.mode.as_ref().filter(|mode| **mode != now) {
                 Some(mode) => {
                     format!("File {name} will be updated with permissions {mode} from its current state of {now}")
                 }
@@ -165,19 +176,19 @@ impl File {
         SourceRequest {
             name: self.name.clone(),
             template: self.template.clone(),
-            source: self.source.as_str().map(str::to_owned),
-            source_hash: self.source_hash.clone(),
-            source_hash_name: self.source_hash_name.clone(),
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone().into(),
-            attrs: self.attrs.clone().into(),
+            source: self.origin.source.as_str().map(str::to_owned),
+            source_hash: self.origin.source_hash.clone(),
+            source_hash_name: self.origin.source_hash_name.clone(),
+            user: self.owner.user.clone(),
+            group: self.owner.group.clone(),
+            mode: self.owner.mode.clone().into(),
+            attrs: self.owner.attrs.clone().into(),
             saltenv: self.env.clone(),
             context: Some(self.context.clone()),
             defaults: self.defaults.clone(),
-            skip_verify: self.skip_verify,
-            web: self.web,
-            signature: self.signature.clone(),
+            skip_verify: self.origin.skip_verify,
+            web: self.origin.web,
+            signature: self.origin.signature.clone(),
             more: self.more.clone(),
         }
     }
@@ -187,19 +198,19 @@ impl File {
         let name = &self.name;
         let desired = DesiredFile {
             name: name.clone(),
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone().into(),
-            attrs: self.attrs.clone(),
+            user: self.owner.user.clone(),
+            group: self.owner.group.clone(),
+            mode: self.owner.mode.clone().into(),
+            attrs: self.owner.attrs.clone(),
             contents: fetching::given_contents(&self.contents),
-            selinux: self.selinux.clone(),
+            selinux: self.owner.selinux.clone(),
             follow_symlinks: self.follow_symlinks,
             ignore: self.ignore.clone(),
             new_file_diff: self.new_file_diff,
-            web: self.web,
+            web: self.origin.web,
             ..DesiredFile::default()
         };
-        let (changes, counts) = match fetching::check(ctx, &self.source_request(), desired, self.keep_mode)? {
+        let (changes, counts) = match fetching::check(ctx, &self.source_request(), desired, self.owner.keep_mode)? {
             Ok(found) => found,
             Err(wrong) => return Ok(ret.fail(wrong)),
         };
@@ -227,12 +238,12 @@ impl File {
         FileSpec {
             name: self.name.clone(),
             place: fetched.place.clone(),
-            source: self.source.as_str().filter(|source| !source.is_empty()).map(str::to_owned),
+            source: self.origin.source.as_str().filter(|source| !source.is_empty()).map(str::to_owned),
             sum: fetched.sum.clone(),
-            user: self.user.clone(),
-            group: self.group.clone(),
-            mode: self.mode.clone().into(),
-            attrs: self.attrs.clone(),
+            user: self.owner.user.clone(),
+            group: self.owner.group.clone(),
+            mode: self.owner.mode.clone().into(),
+            attrs: self.owner.attrs.clone(),
             saltenv: self.env.clone(),
             backup: self.backup.clone(),
             makedirs: self.makedirs,
@@ -240,13 +251,13 @@ impl File {
             contents: self.contents.clone(),
             dir_mode: self.dir_mode.clone(),
             follow_symlinks: self.follow_symlinks,
-            skip_verify: self.skip_verify,
-            keep_mode: self.keep_mode,
+            skip_verify: self.origin.skip_verify,
+            keep_mode: self.owner.keep_mode,
             encoding: self.encoding.clone(),
             encoding_errors: self.encoding_errors.clone(),
-            selinux: self.selinux.clone(),
-            web: self.web,
-            signature: self.signature.clone(),
+            selinux: self.owner.selinux.clone(),
+            web: self.origin.web,
+            signature: self.origin.signature.clone(),
             ignore: self.ignore.clone(),
             new_file_diff: self.new_file_diff,
         }
@@ -304,7 +315,9 @@ impl File {
         // An empty place means that the file was already right and nothing was fetched in this run. An older copy may
         // still be in the cache.
         let mut place = place.to_owned();
-        if let Some(source) = self.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://")) {
+        if let Some(source) =
+            self.origin.source.as_str().filter(|source| place.is_empty() && source.starts_with("salt://"))
+        {
             let cached = modules::cp::client(ctx).ok().and_then(|client| client.is_cached(source, &self.env));
             place = cached.unwrap_or_default();
         }
