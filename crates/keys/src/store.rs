@@ -1,14 +1,18 @@
 //! The key directories of a master, as Salt lays them out.
 
-use std::fs::{self, DirBuilder, DirEntry, Permissions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::{self, DirBuilder, DirEntry, OpenOptions, Permissions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::libc::{ENXIO, O_NONBLOCK};
 use wire::MinionId;
 
 use crate::atomic::{self, Manner, Owner};
 use crate::{Bank, KeyError, KeyState};
+
+/// How much of a key file is read, in bytes: many times what a key has.
+const MOST_READ: u64 = 64 * 1024;
 
 /// The keys of minions in `pki_dir` (in clusters `cluster_pki_dir`). Every call looks at the files;
 /// [`LiveKeys`](crate::LiveKeys) caches them.
@@ -135,13 +139,13 @@ impl KeyStore {
         Ok(None)
     }
 
-    /// Returns the content of a key file.
+    /// Returns the content of a key file. What is not a regular file, or a link to one, is no key file.
     pub fn read(&self, bank: Bank, id: &MinionId) -> Result<Option<String>, KeyError> {
         let path = self.path(bank, id);
-        match fs::read(&path) {
+        match read_regular(&path) {
             // Garbage is not an error here: it is no key, and what reads the text says so.
-            Ok(content) => Ok(Some(String::from_utf8_lossy(&content).into_owned())),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => Ok(None),
+            Ok(content) => Ok(content.map(|content| String::from_utf8_lossy(&content).into_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(KeyError::io("read key", &path)(error)),
         }
     }
@@ -232,6 +236,26 @@ impl KeyStore {
         let others = KeyState::LOOKUP.into_iter().map(KeyState::bank).filter(|bank| *bank != kept);
         others.into_iter().try_for_each(|bank| self.remove(id, bank).map(drop))
     }
+}
+
+/// Reads a regular file, at most [`MOST_READ`] bytes of it; `None` for anything else.
+///
+/// Whoever may write to a key directory must not be able to stop the master with a FIFO, or fill its memory with a link to a
+/// device.
+fn read_regular(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let opened = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        // A socket cannot be opened.
+        Err(error) if error.raw_os_error() == Some(ENXIO) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    file.take(MOST_READ).read_to_end(&mut content)?;
+    Ok(Some(content))
 }
 
 fn id_of(entry: &DirEntry) -> Option<MinionId> {
@@ -334,6 +358,20 @@ mod tests {
         assert!(listing.ids(Bank::Denied).is_empty());
         assert_eq!(store.find(&id("directory")).unwrap(), None);
         assert_eq!(store.find(&id("linked")).unwrap().unwrap().text, "key");
+    }
+
+    #[test]
+    fn only_regular_files_are_read_and_only_so_far() {
+        let (_dir, store) = store();
+        let path = |id_text: &str| store.path(Bank::Pending, &id(id_text));
+        nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        symlink("/dev/zero", path("device")).unwrap();
+        for name in ["fifo", "socket", "device"] {
+            assert_eq!(store.find(&id(name)).unwrap(), None, "{name}");
+        }
+        fs::write(path("large"), vec![b'x'; 2 * MOST_READ as usize]).unwrap();
+        assert_eq!(store.find(&id("large")).unwrap().unwrap().text.len(), MOST_READ as usize);
     }
 
     #[test]
