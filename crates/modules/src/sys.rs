@@ -522,7 +522,8 @@ mod tests {
     #[test]
     fn documentation_is_laid_out_as_python_lays_it_out() {
         let docs = doc(&ctx(), words(&["test.echo"])).unwrap();
-        let expected = "\n    Returns the text it was given.\n\n    CLI Example:\n\n        salt '*' test.echo 'one two three'\n    ";
+        let expected =
+            "\n    Returns the given text.\n\n    CLI Example:\n\n        salt '*' test.echo 'one two three'\n    ";
         assert_eq!(docs, map! { "test.echo" => expected });
         assert_eq!(doc(&ctx(), words(&["sys."])).unwrap().len(), MODULE.functions.len());
         assert_eq!(
