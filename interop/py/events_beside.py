@@ -13,7 +13,7 @@ import salt.config
 import salt.utils.event
 
 # What each kind of minion tells itself, which is no part of Salt's contract, and what comes when it comes.
-OWN = ("saltern/", "salt/auth/", "__beacons_return", "interop/end")
+OWN = ("saltern/", "salt/auth/", "__beacons_return", "__schedule_return", "interop/end")
 
 kind, conf, counted, wanted, *program = sys.argv[1:]
 read = salt.config.minion_config if kind == "minion" else salt.config.client_config
