@@ -23,7 +23,7 @@ pub enum KeyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: RsaError,
     },
     /// A key cannot be created or encoded.
@@ -31,7 +31,7 @@ pub enum KeyError {
     Make {
         /// The intended file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: RsaError,
     },
     /// A signature cannot be created.
@@ -39,7 +39,7 @@ pub enum KeyError {
     Sign {
         /// The file whose content was to be signed.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: RsaError,
     },
     /// There is no precomputed signature although the configuration wants it used.
@@ -70,7 +70,7 @@ pub enum KeyError {
     MemberKey {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: MemberKeyError,
     },
     /// A member key cannot be created.
@@ -78,7 +78,7 @@ pub enum KeyError {
     MakeMemberKey {
         /// The intended file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: MemberKeyError,
     },
     /// The file of the member key, or its directory, is not as this master would have made it.

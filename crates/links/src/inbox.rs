@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// Bytes of messages of one member and lane that wait. More stay with the sender.
 const MAX_WAITING: usize = 2 << 20;
 
-/// After so many small things a large one is read, so that neither lane starves.
+/// The number of reports of the lane `Talk` after which one of the lane `Bulk` is read, so that neither lane starves.
 const TURNS: u32 = 16;
 
 /// The queue between links and the model.

@@ -24,7 +24,7 @@ pub enum Action {
         class: Class,
         /// Its key.
         key: Key,
-        /// Why.
+        /// Why it is not stored.
         reason: String,
     },
     /// Make the key files of an id say this.
