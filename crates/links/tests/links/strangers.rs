@@ -1,7 +1,5 @@
 //! What a stranger may cost: garbage, silence, drops of bytes and long frames end its connection, and links go on meanwhile.
 
-mod support;
-
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -12,8 +10,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 use tokio_openssl::SslStream;
 
-use support::puppet::{Puppet, closed_after, connect};
-use support::{Log, pair};
+use crate::support::puppet::{Puppet, closed_after, connect};
+use crate::support::{Log, pair};
 
 /// Two linked members and a stranger's host. Afterwards the link has to be as it was.
 fn beside_a_link(stranger: impl AsyncFnOnce(&Sim, &Log)) {

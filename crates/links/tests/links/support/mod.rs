@@ -1,7 +1,5 @@
 //! Members on simulated hosts, and what they log.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 pub mod puppet;
 
 use std::cell::RefCell;

@@ -1,12 +1,10 @@
 //! What a link survives: cuts, restarts, members that dial at once, and members that stop.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Member, acquainted, node, options, pair};
 use rt::sim::Sim;
 use share::{Carrier, Incoming, Lane, SendResult, To};
-use support::{Member, acquainted, node, options, pair};
 
 async fn talks(from: &Member, to: &mut Member, text: &'static str) {
     assert_eq!(from.links.send(To::All, Lane::Talk, text.into()), SendResult::Queued);

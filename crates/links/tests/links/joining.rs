@@ -1,17 +1,15 @@
 //! Who may link: members, and strangers that prove that they belong to the set. Everybody else is refused in words.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Known, Log, Member, acquainted, node, options, secret};
 use bytes::Bytes;
 use crypto::PrivateKey;
 use rt::sim::Sim;
 use saltern_links::{Credentials, HEARTBEAT, LinkState, Links, Members, Options, SelfReport, Standing};
 use share::member::Role;
 use share::{Carrier, Class, Classes, Lane, SendResult, To};
-use support::{Known, Log, Member, acquainted, node, options, secret};
 
 const SECRET: &str = "twenty characters at least";
 
@@ -164,7 +162,7 @@ fn a_clock_that_is_days_ahead_is_refused() {
 #[test]
 fn a_member_that_is_removed_loses_its_link() {
     Sim::run(1, async |sim| {
-        let (mut one, mut two) = support::pair(&sim).await;
+        let (mut one, mut two) = crate::support::pair(&sim).await;
         one.known.set(node(2), "m2", Standing::Removed);
         one.links.members_changed();
         let reason = "it was removed from the set".to_owned();
@@ -223,7 +221,7 @@ fn what_others_would_not_read_is_refused_at_the_start() {
 
 #[test]
 fn a_pinned_key_takes_the_place_of_accepting_it() {
-    let fingerprint = crypto::fingerprint(&support::key(1).public(), crypto::HashType::Sha256).parse().unwrap();
+    let fingerprint = crypto::fingerprint(&crate::support::key(1).public(), crypto::HashType::Sha256).parse().unwrap();
     let pinning =
         Options { credentials: Credentials { pinned: vec![fingerprint], ..Credentials::default() }, ..options(2) };
     Sim::run(1, async |sim| {
@@ -289,7 +287,7 @@ fn members_report_about_themselves_before_they_are_up_and_with_each_heartbeat() 
 #[test]
 fn the_status_of_a_link_shows_what_waits_and_what_is_lost() {
     Sim::run(1, async |sim| {
-        let (one, _two) = support::pair(&sim).await;
+        let (one, _two) = crate::support::pair(&sim).await;
         tokio::time::sleep(3 * HEARTBEAT).await;
         let before = one.links.status().remove(0);
         assert!(matches!(before.state, LinkState::Linked { .. }));
@@ -309,7 +307,7 @@ fn the_status_of_a_link_shows_what_waits_and_what_is_lost() {
 #[test]
 fn members_that_know_each_other_need_no_proof_and_report_their_links() {
     Sim::run(1, async |sim| {
-        let (mut one, _two) = support::pair(&sim).await;
+        let (mut one, _two) = crate::support::pair(&sim).await;
         let linked = share::Incoming::Linked(node(2), vec![node(1)]);
         let found = async { while one.reports.next().await != linked {} };
         tokio::time::timeout(Duration::from_secs(5), found).await.unwrap();

@@ -1,16 +1,14 @@
 //! Peers that cheat: proofs that were meant for others, and members that flood.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::puppet::{PUPPET, Puppet, hello, kind, ping};
+use crate::support::{Known, Log, Member, PORT, acquainted, node, options, secret};
 use rt::Listen;
 use rt::sim::Sim;
 use saltern_links::{Members, Options, Standing};
 use share::{Carrier, Incoming, Lane, SendResult, To};
-use support::puppet::{PUPPET, Puppet, hello, kind, ping};
-use support::{Known, Log, Member, PORT, acquainted, node, options, secret};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
 use value::Value;

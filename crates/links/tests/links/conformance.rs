@@ -1,7 +1,5 @@
 //! The conformance suite of carriers over links: in a simulated network, and over the sockets of this host.
 
-mod support;
-
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use share::testing::{Bench, check_carrier};
 use share::{Carrier, Incoming, Lane, Node, SendResult, To};
 use tokio::time::timeout;
 
-use support::{Member, acquainted, node, options};
+use crate::support::{Member, acquainted, node, options};
 
 const HOSTS: [&str; 3] = ["m1", "m2", "m3"];
 
