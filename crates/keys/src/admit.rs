@@ -12,7 +12,7 @@ use wire::loads::AuthOutcome;
 
 use crate::decide::{Row, Situation, StoreAction, Stored, decide};
 use crate::pending::Pending;
-use crate::{AutoKey, Bank, KeyError, KeyState, LiveKeys, PendingLimits, StoredKey};
+use crate::{AutoKey, Bank, KeyError, KeyState, LiveKeys, PendingLimits, SignInChanges, StoredKey};
 
 /// The longest key text that is parsed, in bytes. A key of 16,384 bits needs less than a fifth of that.
 const MAX_KEY_TEXT: usize = 16 << 10;
@@ -73,13 +73,19 @@ pub struct Admission {
     auto: AutoKey,
     options: AdmissionOptions,
     pending: Pending,
+    changes: Option<Arc<SignInChanges>>,
 }
 
 impl Admission {
     /// Creates the admission for a store of keys.
     pub fn new(keys: LiveKeys, auto: AutoKey, options: AdmissionOptions) -> Self {
         let pending = Pending::new(options.max_pending);
-        Admission { keys, auto, options, pending }
+        Admission { keys, auto, options, pending, changes: None }
+    }
+
+    /// Notes each change of the key files.
+    pub fn noting(self, changes: Arc<SignInChanges>) -> Self {
+        Admission { changes: Some(changes), ..self }
     }
 
     /// Returns the keys.
@@ -158,6 +164,10 @@ impl Admission {
     /// Changes the files. Returns false if another key was stored for the id in the meantime.
     fn store(&self, case: &Case<'_>, stored: Option<Stored>, action: StoreAction) -> Result<bool, KeyError> {
         let store = self.keys.store();
+        if let (Some(changes), StoreAction::Put(state) | StoreAction::Move(state)) = (&self.changes, action) {
+            // Before it is made, or whoever sees it would take it for another's.
+            changes.note(case.id, state, case.text);
+        }
         match (action, stored) {
             (StoreAction::Nothing, _) => {}
             (StoreAction::Put(state), None) if !self.options.open_mode => {

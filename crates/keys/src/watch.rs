@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -58,6 +59,14 @@ impl Watch {
     /// Returns whether changes of a file's content are reported, not only those of the directory.
     pub(crate) fn reports_files(&self) -> bool {
         matches!(self.how, How::Events(_))
+    }
+
+    /// Becomes readable when something has changed; `None` if times are compared.
+    pub(crate) fn readable(&self) -> Option<BorrowedFd<'_>> {
+        match &self.how {
+            How::Events(events) => Some(events.inotify.as_fd()),
+            How::Times(_) => None,
+        }
     }
 
     /// Returns the changes since the last call; on the first call, everything.
