@@ -90,6 +90,20 @@ impl LocalClient {
     }
 
     /// Sends an unencrypted command that only Saltern masters know; their answers have the field.
+    /// Asks the master about the masters that it shares with. `arguments` has the question in `what`.
+    ///
+    /// # Errors
+    /// Those of [`LocalClient::held`].
+    pub async fn sharing(&mut self, arguments: Map) -> Result<Value, Error> {
+        match self.saltern_command("saltern_sharing", arguments, "sharing").await {
+            Ok(mut answer) => Ok(answer.remove("sharing").unwrap_or_default()),
+            Err(Error::CannotHold) => {
+                Err(Error::Refused("this master shares nothing with others: it is not a Saltern master".into()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) async fn saltern_command(&mut self, cmd: &str, load: Map, field: &str) -> Result<Map, Error> {
         let answer = self.command(cmd, load).await?;
         if let Some(error) = answer.get("error") {

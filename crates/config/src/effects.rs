@@ -95,7 +95,7 @@ const UNREAD: &str = "no release of Salt since 3006 reads it";
 const SSH: &str = "there is no salt-ssh";
 const SYNDIC: &str = "there is no salt-syndic";
 const API: &str = "there is no salt-api";
-const CLUSTER: &str = "master clusters are not supported yet";
+const CLUSTER: &str = "masters of a set elect no leader and share no file system";
 const EAUTH: &str = "external authentication is not supported yet; requests that use it are refused";
 const PROXY: &str = "proxy minions are not supported";
 const WINDOWS: &str = "it applies only to Windows minions";
@@ -256,18 +256,6 @@ const NONE: &[(Side, &str, &[&str])] = &[
         ],
     ),
     (
-        Master,
-        CLUSTER,
-        &[
-            "cluster_addresses",
-            "cluster_heartbeat",
-            "cluster_queue_size",
-            "cluster_role",
-            "cluster_share",
-            "cluster_tombstone_days",
-        ],
-    ),
-    (
         Both,
         CLUSTER,
         &[
@@ -276,16 +264,12 @@ const NONE: &[(Side, &str, &[&str])] = &[
             "cluster_election_max",
             "cluster_election_min",
             "cluster_encryption_algorithm",
-            "cluster_id",
             "cluster_isolated_filesystem",
             "cluster_join_timeout",
             "cluster_key_pass",
             "cluster_max_log_size",
             "cluster_max_voters",
             "cluster_min_voters",
-            "cluster_peers",
-            "cluster_pool_port",
-            "cluster_secret",
             "cluster_voter_health_check_interval",
             "cluster_voter_timeout",
         ],

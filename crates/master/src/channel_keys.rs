@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use channel::server::{KeyBook, Offer, Session, SessionBook, Undecided};
 use crypto::{Crypticle, KeyString, PublicKey};
-use keys::{Admission, Applicant, Seats};
+use keys::{Admission, Applicant, Seats, SignInChanges};
 use tokio::time::Instant;
 use tracing::error;
 use wire::MinionId;
@@ -24,10 +24,14 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub fn new(stores: Arc<Stores>) -> Self {
+    /// Creates them. What is done with keys is noted for a master that shares them.
+    pub fn new(stores: Arc<Stores>, changes: Option<Arc<SignInChanges>>) -> Self {
         let config: &config::Master = &stores.config;
         let auto = keys::AutoKey::new(config.into(), stores.keys.store().dir());
-        let admission = Admission::new(stores.keys.clone(), auto, config.into());
+        let mut admission = Admission::new(stores.keys.clone(), auto, config.into());
+        if let Some(changes) = changes {
+            admission = admission.noting(changes);
+        }
         Keys { admission, stores, running: OnceLock::new() }
     }
 

@@ -40,6 +40,9 @@ pub enum Error {
     /// TLS could not be set up.
     #[error("option 'ssl'")]
     Tls(#[source] transport::Error),
+    /// The master cannot share with others.
+    #[error("this master cannot share with others (option 'cluster_id'): {0}")]
+    NotSharing(String),
     /// A key cannot be read or made.
     #[error(transparent)]
     Key(#[from] keys::KeyError),

@@ -26,6 +26,7 @@ mod presence;
 mod renewal;
 mod requests;
 mod schedule;
+mod sharing;
 mod start;
 mod state;
 mod stores;
@@ -95,6 +96,11 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     let kept_events = (!config.events.event_return.is_empty())
         .then(|| rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
     exporter::serve::open(&shared, stop.clone()).await?;
+    let sharing = sharing::start(&shared, master.signed_in).await?;
+    if let Some(sharing) = &sharing {
+        // Set once: a master starts once.
+        let _ = shared.sharing.set(sharing.desk());
+    }
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready(Arc::new(move || {
         asked.upgrade().map_or_else(|| "The master has stopped.\n".to_owned(), |desk| desk.report())
@@ -104,6 +110,10 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     if !fetching.is_empty() {
         // Threads that wait for a remote would hold up the end.
         git::end_all();
+    }
+    // First, so that the other masters know before its minions come to them.
+    if let Some(sharing) = sharing {
+        sharing.stop().await;
     }
     // While requests are still answered: minions send returns that are ready before they leave.
     goodbye::say(&shared).await;

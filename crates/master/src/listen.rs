@@ -41,21 +41,26 @@ fn refused(listen: &Listen, purpose: &'static str, option: &'static str) -> impl
 }
 
 async fn place(config: &Master, rt: &Rt, port: u16) -> Result<Listen, Error> {
+    let at = address(config, rt, port).await?;
+    Ok(Listen { backlog: config.network.zmq_backlog, keepalive: keepalive(config), ..Listen::at(at) })
+}
+
+/// Returns a port of the option `interface`.
+pub async fn address(config: &Master, rt: &Rt, port: u16) -> Result<SocketAddr, Error> {
     let network = &config.network;
     let interface = match network.interface.as_str() {
         // Salt's default interface, with its IPv6 counterpart.
         "0.0.0.0" if network.ipv6 == Some(true) => "::",
         bracketed => bracketed.trim_start_matches('[').trim_end_matches(']'),
     };
-    let at = match interface.parse() {
-        Ok(address) => SocketAddr::new(address, port),
+    match interface.parse() {
+        Ok(address) => Ok(SocketAddr::new(address, port)),
         Err(_) => {
             let wrong = |source| Error::Interface { interface: interface.to_owned(), source };
             let found = rt.net().resolve(interface, port).await.map_err(wrong)?;
-            found.into_iter().next().ok_or_else(|| wrong(std::io::ErrorKind::NotFound.into()))?
+            found.into_iter().next().ok_or_else(|| wrong(std::io::ErrorKind::NotFound.into()))
         }
-    };
-    Ok(Listen { backlog: network.zmq_backlog, keepalive: keepalive(config), ..Listen::at(at) })
+    }
 }
 
 /// Returns the keepalive settings. Salt's -1 means the system's value.

@@ -30,6 +30,8 @@ pub struct Started {
     pub bus: event::Server,
     pub outside: Option<crate::outside::Stores>,
     pub placeholders: Vec<PlaceholderSocket>,
+    /// What it does with keys at sign-ins, if it shares them.
+    pub signed_in: Option<Arc<keys::SignInChanges>>,
 }
 
 /// Opens everything.
@@ -41,7 +43,9 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let stores = Arc::new(Stores::open(config, rt.clone(), catalogue)?);
     let config = &stores.config;
     stores.keys.store().prepare()?;
-    let (keys, sessions) = (Arc::new(Keys::new(stores.clone())), Arc::new(Sessions::new(stores.clone())));
+    let signed_in = crate::sharing::sign_in_changes(config);
+    let (keys, sessions) =
+        (Arc::new(Keys::new(stores.clone(), signed_in.clone())), Arc::new(Sessions::new(stores.clone())));
     // Before the ports: without its key, a master must not look alive.
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
@@ -70,6 +74,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         bounds: crate::bounds::Bounds::new(&stores.config),
         metrics: crate::metrics::Metrics::new(crate::requests::commands(), catalogue),
         users,
+        sharing: Default::default(),
         jids: Mutex::new(JidSource::new()),
         stores: stores.clone(),
     });
@@ -88,6 +93,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         bus: served,
         outside: stores_outside,
         placeholders,
+        signed_in,
     })
 }
 

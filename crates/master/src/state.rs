@@ -39,6 +39,8 @@ pub struct Shared {
     pub(crate) outside: crate::outside::Outside,
     /// The master's work in numbers.
     pub(crate) metrics: crate::metrics::Metrics,
+    /// The set that it shares with, once it has started to.
+    pub(crate) sharing: std::sync::OnceLock<crate::sharing::Desk>,
     /// The source of job ids, which returns each id once.
     pub(crate) jids: Mutex<JidSource>,
 }

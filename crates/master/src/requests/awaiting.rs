@@ -148,7 +148,7 @@ impl Awaiting {
 
 /// Registers a file descriptor with the runtime, to wait until it is readable.
 #[expect(unsafe_code, reason = "the descriptor must stay open, which the type says")]
-fn registered(readable: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+pub fn registered(readable: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     // SAFETY: what owns a descriptor always names the same one, and keeps it open until it is dropped with the registration.
     unsafe { AsyncFd::register_with_interest(readable, Interest::READABLE) }.ok()
 }

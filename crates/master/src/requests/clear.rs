@@ -17,6 +17,7 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("saltern_held", held::list),
     ("saltern_job", held::job),
     ("saltern_drop", held::drop_job),
+    ("saltern_sharing", super::sharing::handle),
     ("saltern_status", status::handle),
 ];
 

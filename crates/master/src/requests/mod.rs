@@ -27,11 +27,13 @@ mod resources;
 mod return_;
 mod revoke;
 mod sealed;
+mod sharing;
 mod sign_in;
 mod status;
 mod syndic;
 mod token;
 
+pub(crate) use awaiting::registered;
 pub use dispatch::Dispatcher;
 
 use std::sync::Arc;

@@ -8,5 +8,6 @@ mod logged;
 mod ports;
 mod requests;
 mod returns;
+mod sharing;
 mod sign_in;
 mod status;

@@ -1,4 +1,5 @@
-//! `saltern` — what only a master of Saltern can be asked: jobs that wait for minions that are away, and how it is.
+//! `saltern` — what only a master of Saltern can be asked: jobs that wait for minions that are away, the masters that it shares
+//! with, and how it is.
 
 use client::{LocalClient, settings};
 use exec::{Error, Result, function};
@@ -11,8 +12,8 @@ use value::error::chain;
 /// The functions of the runner `saltern`.
 pub static MODULE: Module = Module::new(
     "saltern",
-    "Jobs that wait for minions that are away, and how the master is.",
-    &[&DROP, &HELD, &JOB, &STATUS],
+    "Jobs that wait for minions that are away, the masters that share with this one, and how the master is.",
+    &[&ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &MASTERS, &REMOVE, &STATUS, &WAITING],
 );
 
 /// Returns the jobs that are held for disconnected minions: the function and the target, the seconds left, and the
@@ -68,6 +69,112 @@ async fn drop(ctx: &RunnerContext, jid: String) -> Result<bool> {
 #[function]
 async fn status(ctx: &RunnerContext) -> Result<Map> {
     client(ctx).status().await.map_err(refused)
+}
+
+/// Returns the masters of the set, how each is linked with this one, and what they have in common.
+///
+/// `state` is `here` for this master, `linked` or `away`. `since` and `compared` are seconds since 1970: since when it is linked or
+/// away, and when the copies of both were last equal. `rtt_ms` is how long an answer takes, `clock_ms` by how much its clock is
+/// ahead.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.masters
+#[function]
+async fn masters(ctx: &RunnerContext) -> Result<Value> {
+    sharing(ctx, map! { "what" => "masters" }).await
+}
+
+/// Returns the keys about which masters decided differently without knowing of each other. The safer decision is obeyed until
+/// somebody decides again, on any of the masters.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.conflicts
+#[function]
+async fn conflicts(ctx: &RunnerContext) -> Result<Value> {
+    sharing(ctx, map! { "what" => "conflicts" }).await
+}
+
+/// Returns the decisions about keys and masters that count now, the latest last.
+///
+/// by
+///     Only those of the master with this name.
+/// key
+///     Only those about this minion.
+/// since
+///     Only those from this time on, in seconds since 1970.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.decisions by=m2
+#[function]
+async fn decisions(ctx: &RunnerContext, by: Option<String>, key: Option<String>, since: Option<f64>) -> Result<Value> {
+    sharing(ctx, map! { "what" => "decisions", "by" => by, "key" => key, "since" => since }).await
+}
+
+/// Returns the masters that want to link with this one and could not prove that they belong to the set, with the fingerprint of
+/// the member key of each.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.waiting
+#[function]
+async fn waiting(ctx: &RunnerContext) -> Result<Value> {
+    sharing(ctx, map! { "what" => "waiting" }).await
+}
+
+/// Makes a waiting master a member of the set. On the other master, accept this one as well.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.accept m2
+#[function]
+async fn accept(ctx: &RunnerContext, name: String) -> Result<Value> {
+    sharing(ctx, map! { "what" => "accept", "name" => name }).await
+}
+
+/// Removes a master from the set for good. To come back it needs a new member key.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.remove m2
+#[function]
+async fn remove(ctx: &RunnerContext, name: String) -> Result<Value> {
+    sharing(ctx, map! { "what" => "remove", "name" => name }).await
+}
+
+/// Says what the loss of many key files means, which other masters were not told: `restore` writes the files again, `adopt` deletes
+/// the keys everywhere. Returns how many keys.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.keys restore
+#[function]
+async fn keys(ctx: &RunnerContext, action: String) -> Result<Value> {
+    match action.as_str() {
+        "restore" => sharing(ctx, map! { "what" => "restore_keys" }).await,
+        "adopt" => sharing(ctx, map! { "what" => "adopt_keys" }).await,
+        other => Err(Error::Other(format!("saltern.keys does not know {other:?}: restore or adopt"))),
+    }
+}
+
+async fn sharing(ctx: &RunnerContext, arguments: Map) -> Result<Value> {
+    client(ctx).sharing(arguments).await.map_err(refused)
 }
 
 fn client(ctx: &RunnerContext) -> LocalClient {

@@ -1,0 +1,161 @@
+//! Carries out what the model wants.
+
+use bytes::Bytes;
+use share::{Action, Carrier as _, Class, Index as _, Key, Node, State};
+use tracing::{debug, error, info, warn};
+use value::{Value, map};
+use wire::MinionId;
+
+use super::keys::{self as files, Found, Written};
+use super::worker::Worker;
+
+/// How long lost key files are gathered until they are reported, in milliseconds.
+const GATHER_LOST: u64 = 500;
+
+/// How many ids of lost keys an event names.
+const MOST_NAMED: usize = 100;
+
+impl Worker {
+    pub(super) fn carry_out(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send { to, lane, message } => {
+                    if let Some(links) = &self.links {
+                        // What is lost is found by comparing; the links report it.
+                        links.send(to, lane, message);
+                    }
+                }
+                Action::WriteKey { id, present, denied } => {
+                    if let Ok(id) = MinionId::new(id.as_str()) {
+                        self.write_key(&id, present.as_ref(), denied.as_ref());
+                    }
+                }
+                Action::SetAside { id, reason } => self.set_aside(&id, reason),
+                Action::KeysLost(_) => {
+                    let at = self.now().steady + GATHER_LOST;
+                    self.lost.report_at.get_or_insert(at);
+                }
+                Action::Conflict { class, key } => self.conflict(class, &key),
+                Action::NotStored { class, key, reason } => {
+                    error!("a decision about {class} {key} is not stored, and other masters are not told: {reason}");
+                    if let Some(id) = MinionId::new(key.as_str()).ok().filter(|_| class == Class::Keys) {
+                        self.not_stored.insert(id, self.again());
+                    }
+                }
+                Action::Unlink(_) => self.renew_members(),
+                Action::Warn(text) => warn!("{text}"),
+                Action::Compared { node, at } => self.note_compared(node, at),
+                // Nothing else is shared yet.
+                Action::Changed(_) | Action::Safe { .. } | Action::Received { .. } => {}
+            }
+        }
+    }
+
+    fn note_compared(&self, node: Node, at: u64) {
+        debug!("this master and {node:?} have equal copies");
+        if let Err(error) = self.model.records().inner().set_compared(node, at) {
+            warn!("{}", crate::chain(&error));
+        }
+    }
+
+    /// Writes the key files of an id as the set has decided.
+    pub(super) fn write_entry(&mut self, id: &MinionId) {
+        let Some(key) = Key::new(id.as_str()) else { return };
+        let entry = self.model.entry(Class::Keys, &key);
+        let present = entry.present().map(|(state, content)| (state, content.clone()));
+        self.write_key(id, present.as_ref(), entry.denied());
+    }
+
+    fn write_key(&mut self, id: &MinionId, present: Option<&(State, Bytes)>, denied: Option<&Bytes>) {
+        let written = match files::write(self.store(), id, present, denied) {
+            Ok(written) => written,
+            Err(error) => {
+                error!("what was decided about the key of {id} is not written: {}", crate::chain(&error));
+                self.failed.insert(id.clone(), self.again());
+                return;
+            }
+        };
+        self.failed.remove(id);
+        let (act, text) = match written {
+            Written::Same | Written::Now(keys::KeyState::Pending) => return,
+            Written::Gone => ("delete", None),
+            Written::Now(state) => {
+                (state.bank().word(), present.map(|(_, text)| String::from_utf8_lossy(text).into_owned()))
+            }
+        };
+        info!("the key of {id} is {} now, as another master decided", if act == "delete" { "deleted" } else { act });
+        if act != "accepted" {
+            self.rotates = true;
+            self.forget_data(id, act);
+        }
+        // Salt's event. This master ends the session of a minion whose key is gone when it sees it.
+        let mut data = map! { "result" => true, "act" => act, "id" => id.as_str() };
+        if let Some(text) = text {
+            data.insert("pub", text);
+        }
+        self.shared.fire("salt/key", data);
+    }
+
+    /// Removes cached data of a minion whose key is gone, as `salt-key -d` does.
+    fn forget_data(&self, id: &MinionId, act: &str) {
+        let stores = &self.shared.stores;
+        if act != "delete" || stores.config.keys.preserve_minion_cache {
+            return;
+        }
+        if let Err(error) = stores.data.remove(id) {
+            warn!(minion = %id, "failed to remove the data of {id}: {}", crate::chain(&error));
+        }
+    }
+
+    fn set_aside(&mut self, id: &Key, reason: &str) {
+        let Ok(minion) = MinionId::new(id.as_str()) else { return };
+        let entry = self.model.entry(Class::Keys, id);
+        warn!("the file of the key of {minion} is not obeyed: {reason}");
+        if entry.present().is_some() {
+            // Beside it another file counts, which says what was decided.
+            self.write_entry(&minion);
+        } else if let Err(error) = files::set_aside(self.store(), &minion) {
+            warn!("{}", crate::chain(&error));
+        }
+        let data = map! { "id" => minion.as_str(), "reason" => reason };
+        self.shared.fire(format!("saltern/key/{minion}/aside"), data);
+    }
+
+    /// Returns the ids whose key files are gone, although nobody has decided so.
+    pub(super) fn missing(&self) -> Vec<MinionId> {
+        let known = self.model.records().items(Class::Keys, 0..=u32::MAX);
+        let missing = known.into_iter().filter_map(|(key, _)| {
+            let id = MinionId::new(key.as_str()).ok()?;
+            let gone = files::read(self.store(), &id).is_ok_and(|found| found == Found::Files(Vec::new()));
+            (gone && self.model.entry(Class::Keys, &key).present().is_some()).then_some(id)
+        });
+        missing.collect()
+    }
+
+    /// Reports lost key files, once no more of them are expected.
+    pub(super) fn report_lost(&mut self) {
+        if self.lost.report_at.is_none_or(|at| at > self.now().steady) {
+            return;
+        }
+        self.lost.report_at = None;
+        let ids = self.missing();
+        if std::mem::replace(&mut self.lost.reported, ids.len()) == ids.len() || ids.is_empty() {
+            return;
+        }
+        error!(
+            "the key files of {} minions vanished at once, which other masters are not told. Write them again with \
+             'salt-run saltern.keys restore', or delete these keys everywhere with 'salt-run saltern.keys adopt'",
+            ids.len()
+        );
+        let named: Vec<Value> = ids.iter().take(MOST_NAMED).map(|id| id.as_str().into()).collect();
+        self.shared.fire("saltern/key/lost", map! { "count" => ids.len(), "ids" => named });
+    }
+
+    fn conflict(&self, class: Class, key: &Key) {
+        if class != Class::Keys {
+            return debug!("members decided differently about the member {key}");
+        }
+        warn!("masters decided differently about the key of {key} at the same time; the safer decision counts");
+        self.shared.fire(format!("saltern/key/{key}/conflict"), map! { "id" => key.as_str() });
+    }
+}

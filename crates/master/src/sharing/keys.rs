@@ -1,0 +1,294 @@
+//! Key files and decisions: what a change of files says, and what a decision makes of the files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use crypto::{PublicKey, clean_key};
+use keys::{Bank, KeyError, KeyState, KeyStore, SignInChanges};
+use share::{By, Change, Entry, Key, KeyFile, MAX_CONTENT, State};
+use wire::MinionId;
+
+/// How long a vanished file waits for the event that `salt-key` and the wheel fire when they delete a key, in milliseconds. Without
+/// the event nobody knows whether it was deleted or lost.
+const CONFIRM: u64 = 1_000;
+
+/// Key files that vanished, and wait for somebody to say that the key was deleted.
+#[derive(Default)]
+pub struct Vanished(BTreeMap<MinionId, u64>);
+
+impl Vanished {
+    /// Forgets an id: its file is there again.
+    pub fn forget(&mut self, id: &MinionId) {
+        self.0.remove(id);
+    }
+
+    /// Returns when to call [`Vanished::due`].
+    pub fn next(&self) -> Option<u64> {
+        self.0.values().min().copied()
+    }
+
+    /// Returns the ids of which nobody has said that their key was deleted.
+    pub fn due(&mut self, now: u64) -> Vec<MinionId> {
+        let due: Vec<MinionId> = self.0.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()).collect();
+        due.iter().for_each(|id| self.forget(id));
+        due
+    }
+}
+
+/// What the files of an id are, as far as they can be decided about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// These files, each with a key.
+    Files(Vec<KeyFile>),
+    /// A file that holds no key: somebody is writing it, or it is damaged. Nothing is decided by it.
+    Unreadable,
+}
+
+/// Reads the key files of an id.
+pub fn read(store: &KeyStore, id: &MinionId) -> Result<Found, KeyError> {
+    let mut files = Vec::new();
+    for state in KeyState::LOOKUP {
+        let Some(text) = store.read(state.bank(), id)? else { continue };
+        let content = clean_key(&text);
+        if content.len() > MAX_CONTENT || PublicKey::from_pem(content.as_bytes()).is_err() {
+            return Ok(Found::Unreadable);
+        }
+        files.push(KeyFile { state: shared(state), content: Bytes::from(content) });
+    }
+    Ok(Found::Files(files))
+}
+
+/// Returns the ids that have a file in a directory of accepted, pending or rejected keys, and whether such a directory is gone.
+pub fn ids(store: &KeyStore) -> Result<(BTreeSet<MinionId>, bool), KeyError> {
+    let mut ids = BTreeSet::new();
+    let mut gone = false;
+    for bank in KeyState::LOOKUP.map(KeyState::bank) {
+        gone |= !store.bank_path(bank).is_dir();
+        ids.extend(store.ids(bank)?);
+    }
+    Ok((ids, gone))
+}
+
+/// Returns what the files of an id say that is to be told the model, if anything.
+pub fn change(
+    id: &MinionId,
+    files: Vec<KeyFile>,
+    entry: &Entry,
+    signed_in: &SignInChanges,
+    vanished: &mut Vanished,
+    now: u64,
+) -> Option<Change> {
+    let key = Key::new(id.as_str())?;
+    let present = entry.present();
+    if files.is_empty() && present.is_some() {
+        vanished.0.entry(id.clone()).or_insert(now + CONFIRM);
+        return None;
+    }
+    vanished.0.remove(id);
+    if let [file] = &files[..] {
+        let text = String::from_utf8_lossy(&file.content);
+        let by_rule = signed_in.take(id, own(file.state)?, &text);
+        // Only sign-ins make keys wait; people do by moving the file of a key that was decided about.
+        let registered = file.state == State::Pending && present.is_none_or(|(_, content)| *content != file.content);
+        if by_rule || registered {
+            return Some(Change::Key { id: key, state: file.state, public_key: file.content.clone(), by: By::Auto });
+        }
+    }
+    Some(Change::Files(key, files))
+}
+
+/// Returns the deletion of a key, if it is gone indeed and was not deleted before.
+pub fn deletion(id: &MinionId, found: &Found, entry: &Entry, vanished: &mut Vanished) -> Option<Change> {
+    if *found != Found::Files(Vec::new()) {
+        return None;
+    }
+    let (_, content) = entry.present()?;
+    vanished.0.remove(id);
+    let (key, public_key) = (Key::new(id.as_str())?, content.clone());
+    Some(Change::Key { id: key, state: State::Deleted, public_key, by: By::Files })
+}
+
+/// What became of key files by a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// They said it already.
+    Same,
+    /// The key has this state now.
+    Now(KeyState),
+    /// The key is gone; before, it had this state.
+    Gone,
+}
+
+/// Makes the key files of an id say what was decided.
+pub fn write(
+    store: &KeyStore,
+    id: &MinionId,
+    present: Option<&(State, Bytes)>,
+    denied: Option<&Bytes>,
+) -> Result<Written, KeyError> {
+    if let Some(denied) = denied {
+        store.deny(id, &String::from_utf8_lossy(denied))?;
+    }
+    let Some((state, content)) = present else {
+        let mut gone = false;
+        // As with `salt-key -d`, in all directories.
+        for bank in Bank::ALL {
+            gone |= store.remove(id, bank)?;
+        }
+        return Ok(if gone { Written::Gone } else { Written::Same });
+    };
+    let wanted = KeyFile { state: *state, content: content.clone() };
+    if read(store, id)? == Found::Files(vec![wanted]) {
+        return Ok(Written::Same);
+    }
+    let Some(state) = own(*state) else { return Ok(Written::Same) };
+    store.put(id, state, &String::from_utf8_lossy(content))?;
+    Ok(Written::Now(state))
+}
+
+/// Moves the key of an id to those that wait.
+pub fn set_aside(store: &KeyStore, id: &MinionId) -> Result<(), KeyError> {
+    for bank in [Bank::Accepted, Bank::Rejected] {
+        if store.move_key(id, bank, Bank::Pending)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn shared(state: KeyState) -> State {
+    match state {
+        KeyState::Accepted => State::Accepted,
+        KeyState::Pending => State::Pending,
+        KeyState::Rejected => State::Rejected,
+    }
+}
+
+fn own(state: State) -> Option<KeyState> {
+    match state {
+        State::Accepted => Some(KeyState::Accepted),
+        State::Pending => Some(KeyState::Pending),
+        State::Rejected => Some(KeyState::Rejected),
+        State::Deleted => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crypto::PrivateKey;
+    use keys::{Admission, AdmissionOptions, Applicant, AutoKey, AutoKeyOptions, LiveKeys, Owner, Seats};
+    use share::{Class, Decision, Node, Seen, SignedDecision, Stamp};
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, KeyStore) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = KeyStore::new(dir.path(), Owner::default());
+        store.prepare().unwrap();
+        (dir, store)
+    }
+
+    fn public_key() -> String {
+        PrivateKey::generate(2048).unwrap().public().to_pem()
+    }
+
+    fn web() -> MinionId {
+        MinionId::new("web1").unwrap()
+    }
+
+    /// What was decided about a key, by anybody.
+    fn entry(state: State, text: &str) -> Entry {
+        let key = crypto::MemberKey::from_random([1; 32]).unwrap();
+        let decision = Decision {
+            class: Class::Keys,
+            key: Key::new("web1").unwrap(),
+            stamp: Stamp { time: 1, node: Node::of_key(&key.public()) },
+            state,
+            content: Bytes::from(clean_key(text)),
+            by: By::Files,
+            replaces: Seen::default(),
+            follows: Seen::default(),
+        };
+        Entry::new(vec![SignedDecision::sign(decision, &key).unwrap()])
+    }
+
+    /// Who decided by the files as they are, or `None` if nothing is told the model.
+    fn author(store: &KeyStore, entry: &Entry, signed_in: &SignInChanges, vanished: &mut Vanished) -> Option<By> {
+        let Found::Files(files) = read(store, &web()).unwrap() else { return None };
+        match change(&web(), files, entry, signed_in, vanished, 5_000)? {
+            Change::Key { by, .. } => Some(by),
+            _ => Some(By::Files),
+        }
+    }
+
+    #[test]
+    fn sign_ins_decide_by_rule_and_everybody_else_as_a_person() {
+        let (dir, store) = store();
+        let (signed_in, mut vanished) = (Arc::<SignInChanges>::default(), Vanished::default());
+        let auto = AutoKeyOptions { auto_accept: true, ..AutoKeyOptions::default() };
+        let auto = AutoKey::new(auto, dir.path());
+        let admission = Admission::new(LiveKeys::new(store.clone()), auto, AdmissionOptions::default());
+        let admission = admission.noting(signed_in.clone());
+        let text = public_key();
+        let applicant = Applicant { id: &web(), public_key: &text, autosign_grains: None, address: None };
+        let seats = |_: &MinionId| Seats { taken: 0, has_seat: false };
+        admission.admit(&applicant, seats, std::time::SystemTime::now()).unwrap();
+        let nothing = Entry::default();
+        assert_eq!(author(&store, &nothing, &signed_in, &mut vanished), Some(By::Auto));
+        assert_eq!(author(&store, &nothing, &signed_in, &mut vanished), Some(By::Files), "that was the same by hand");
+        store.move_key(&web(), Bank::Accepted, Bank::Pending).unwrap();
+        assert_eq!(author(&store, &nothing, &signed_in, &mut vanished), Some(By::Auto));
+        let accepted = entry(State::Accepted, &text);
+        assert_eq!(author(&store, &accepted, &signed_in, &mut vanished), Some(By::Files), "moved back by hand");
+    }
+
+    #[test]
+    fn a_vanished_file_waits_for_the_word_that_it_was_deleted() {
+        let (_dir, store) = store();
+        let (signed_in, mut vanished) = (SignInChanges::default(), Vanished::default());
+        let accepted = entry(State::Accepted, &public_key());
+        assert_eq!(author(&store, &accepted, &signed_in, &mut vanished), None);
+        assert_eq!(vanished.next(), Some(5_000 + CONFIRM));
+        let deletion = |found: &Found, entry: &Entry, vanished: &mut Vanished| deletion(&web(), found, entry, vanished);
+        let gone = read(&store, &web()).unwrap();
+        let decided = deletion(&gone, &accepted, &mut vanished);
+        assert!(matches!(decided, Some(Change::Key { state: State::Deleted, by: By::Files, .. })));
+        assert_eq!(vanished.next(), None);
+        assert!(deletion(&gone, &Entry::default(), &mut vanished).is_none(), "nobody knows the key");
+        store.put(&web(), KeyState::Accepted, &public_key()).unwrap();
+        let there = read(&store, &web()).unwrap();
+        assert!(deletion(&there, &accepted, &mut vanished).is_none(), "whoever says so, the key is there");
+        author(&store, &accepted, &signed_in, &mut vanished);
+        assert!(vanished.due(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn what_holds_no_key_decides_nothing() {
+        let (_dir, store) = store();
+        let half = &public_key()[..100];
+        std::fs::write(store.path(Bank::Accepted, &web()), half).unwrap();
+        assert_eq!(read(&store, &web()).unwrap(), Found::Unreadable);
+    }
+
+    #[test]
+    fn files_follow_decisions_and_are_written_once() {
+        let (_dir, store) = store();
+        let (first, second) = (Bytes::from(clean_key(&public_key())), Bytes::from(clean_key(&public_key())));
+        let accepted = (State::Accepted, first.clone());
+        let now =
+            |present: Option<&(State, Bytes)>, denied: Option<&Bytes>| write(&store, &web(), present, denied).unwrap();
+        assert_eq!(now(Some(&accepted), Some(&second)), Written::Now(KeyState::Accepted));
+        assert_eq!(now(Some(&accepted), None), Written::Same);
+        assert!(store.path(Bank::Denied, &web()).is_file());
+        assert_eq!(now(None, None), Written::Gone);
+        assert_eq!(now(None, None), Written::Same);
+        assert!(!store.path(Bank::Denied, &web()).exists());
+        store.put(&web(), KeyState::Accepted, "key").unwrap();
+        set_aside(&store, &web()).unwrap();
+        assert_eq!(ids(&store).unwrap(), ([web()].into(), false));
+        assert_eq!(store.find(&web()).unwrap().unwrap().state, KeyState::Pending);
+        std::fs::remove_dir(store.bank_path(Bank::Accepted)).unwrap();
+        assert!(ids(&store).unwrap().1);
+    }
+}

@@ -1,0 +1,173 @@
+//! The members of the set as links see them: a copy of what the model knows, renewed whenever that changes.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use links::{Newcomer, SelfReport, Standing};
+use share::member::{Member, Rights};
+use share::message::Put;
+use share::{Class, Content, Message, Model, Node, Record, Records, State};
+use tokio::sync::mpsc::Sender;
+
+use super::settings;
+use super::worker::Work;
+
+/// The maximum number of members: each has a slot of its own for its job ids.
+const MOST_MEMBERS: usize = 99;
+
+/// What is known of the members.
+pub struct MemberBook {
+    known: Mutex<Known>,
+    worker: Sender<Work>,
+}
+
+#[derive(Default)]
+struct Known {
+    members: BTreeMap<Node, (Member, State)>,
+    /// Newcomers of whom the model does not know yet.
+    new: BTreeMap<Node, Member>,
+    /// The decisions about members, as they are sent to a member that is linked.
+    packed: Vec<Bytes>,
+}
+
+impl MemberBook {
+    /// Nobody is known yet. What links report goes to the worker.
+    pub fn new(worker: Sender<Work>) -> Self {
+        MemberBook { known: Mutex::default(), worker }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over what the model knows now.
+    pub fn renew<R: Records>(&self, model: &Model<R>) {
+        let (members, packed) = (all(model), packed(model));
+        let mut known = self.known();
+        known.new.retain(|node, _| !members.contains_key(node));
+        (known.members, known.packed) = (members, packed);
+    }
+
+    /// Returns the members and those who were removed.
+    pub fn all(&self) -> BTreeMap<Node, (Member, State)> {
+        self.known().members.clone()
+    }
+
+    /// Returns the name of a member.
+    pub fn name(&self, node: Node) -> Option<String> {
+        self.known().members.get(&node).map(|(member, _)| member.name.clone())
+    }
+
+    /// Forgets a newcomer that the model did not take.
+    pub fn forget_new(&self, node: Node) {
+        self.known().new.remove(&node);
+    }
+}
+
+/// Returns what was decided about each member.
+pub fn all<R: Records>(model: &Model<R>) -> BTreeMap<Node, (Member, State)> {
+    let mut members = BTreeMap::new();
+    for record in records(model) {
+        let Content::Decided(_, entry) = &record.content else { continue };
+        let Some(visible) = entry.visible() else { continue };
+        let visible = visible.decision();
+        if let Ok(member) = Member::unpack(&visible.content)
+            && record.key.node() == Some(member.node())
+        {
+            members.insert(member.node(), (member, visible.state));
+        }
+    }
+    members
+}
+
+/// Packs the decisions about members, one message for each member.
+fn packed<R: Records>(model: &Model<R>) -> Vec<Bytes> {
+    let put = |record| Put { number: 0, records: vec![(record, 0)], served: None, unreadable: Vec::new() };
+    records(model).into_iter().map(|record| Message::Put(put(record)).encode()).collect()
+}
+
+/// Returns a newcomer as a member that may do everything.
+pub fn member(newcomer: &Newcomer) -> Member {
+    Member {
+        name: newcomer.name.clone(),
+        key: newcomer.key,
+        addresses: newcomer.addresses.clone(),
+        role: newcomer.role,
+        may: Rights::ALL,
+        // Members of one slot get different ones by their nodes.
+        slot: 0,
+    }
+}
+
+/// Reads what [`MemberBook::decisions`] of another member returned. What is damaged is left out and counted.
+pub fn unpack(packed: &[Bytes]) -> (Vec<Record>, usize) {
+    let (mut records, mut damaged) = (Vec::new(), 0);
+    for message in packed {
+        match Message::decode(message) {
+            Ok(Some(Message::Put(put))) => {
+                damaged += put.unreadable.len();
+                let members = put.records.into_iter().map(|(record, _)| record);
+                records.extend(members.filter(|record| record.class() == Class::Members));
+            }
+            // Of a later version.
+            Ok(Some(_) | None) => {}
+            Err(_) => damaged += 1,
+        }
+    }
+    (records, damaged)
+}
+
+fn records<R: Records>(model: &Model<R>) -> Vec<Record> {
+    let keys = model.records().items(Class::Members, 0..=u32::MAX);
+    keys.into_iter().filter_map(|(key, _)| model.records().get(Class::Members, &key)).collect()
+}
+
+impl links::Members for MemberBook {
+    fn standing(&self, node: Node) -> Standing {
+        let known = self.known();
+        match known.members.get(&node).map(|(_, state)| *state) {
+            Some(State::Deleted) => Standing::Removed,
+            Some(State::Accepted) => Standing::Member,
+            _ if known.new.contains_key(&node) => Standing::Member,
+            _ => Standing::Stranger,
+        }
+    }
+
+    fn named(&self, name: &str) -> Option<Node> {
+        let known = self.known();
+        let members = known.members.iter().filter(|(_, (_, state))| *state == State::Accepted);
+        let members = members.map(|(node, (member, _))| (node, member));
+        members.chain(&known.new).find(|(_, member)| member.name == name).map(|(node, _)| *node)
+    }
+
+    fn admit(&self, newcomer: &Newcomer) -> Result<(), String> {
+        let member = member(newcomer);
+        let mut known = self.known();
+        let accepted = known.members.values().filter(|(_, state)| *state == State::Accepted).count();
+        if accepted + known.new.len() >= MOST_MEMBERS {
+            return Err(format!("the set has {MOST_MEMBERS} members already"));
+        }
+        known.new.insert(newcomer.node, member.clone());
+        drop(known);
+        self.worker.try_send(Work::Newcomer(member)).map_err(|_| {
+            self.forget_new(newcomer.node);
+            "this member is busy".to_owned()
+        })
+    }
+
+    fn decisions(&self) -> Vec<Bytes> {
+        self.known().packed.clone()
+    }
+
+    fn learn(&self, from: Node, decisions: Vec<Bytes>) {
+        // What is lost here is found by comparing.
+        if self.worker.try_send(Work::Learned(from, decisions)).is_err() {
+            tracing::debug!("decisions about members are not read: there is too much to do");
+        }
+    }
+
+    fn self_report(&self, _peer: Node) -> SelfReport {
+        SelfReport { classes: settings::shared_classes(), ..SelfReport::default() }
+    }
+}

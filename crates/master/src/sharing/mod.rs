@@ -1,0 +1,125 @@
+//! Several masters as one set: starts the links to the other members, and keeps the copies of what they share equal.
+//!
+//! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
+//! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links.
+
+mod actions;
+mod commands;
+mod keys;
+mod members;
+mod settings;
+mod unwritten;
+mod watch;
+mod worker;
+
+use std::sync::Arc;
+
+use ::keys::SignInChanges;
+use links::Links;
+use share::Model;
+use store::share::ShareFile;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use commands::Command;
+use members::MemberBook;
+use settings::Settings;
+use unwritten::{Tracked, Unwritten};
+use watch::KeyWatch;
+use worker::{Work, Worker};
+
+use crate::{Error, Shared};
+
+/// How many things may wait for the worker.
+const QUEUE: usize = 4_096;
+
+/// A running master that shares.
+pub struct Sharing {
+    links: Arc<Links>,
+    worker: mpsc::Sender<Work>,
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+/// By which the requests of programs reach it.
+#[derive(Clone)]
+pub struct Desk(mpsc::Sender<Work>);
+
+/// Returns where the master notes what it does with keys at sign-ins, if it shares them.
+pub fn sign_in_changes(config: &config::Master) -> Option<Arc<SignInChanges>> {
+    config.cluster.is_some().then(Arc::default)
+}
+
+/// Starts to share, if the options say so.
+///
+/// # Errors
+/// When an option, the member key, the copy of the shared records or the port cannot be used.
+pub async fn start(shared: &Arc<Shared>, signed_in: Option<Arc<SignInChanges>>) -> Result<Option<Sharing>, Error> {
+    let (config, rt) = (&shared.stores.config, &shared.stores.rt);
+    let (Some(cluster), Some(signed_in)) = (&config.cluster, signed_in) else { return Ok(None) };
+    let settings = Settings::new(cluster, config, rt).await?;
+    let key = ::keys::MemberKeyPath::of_master(config).load_or_create()?;
+    let cachedir = config.paths.cachedir.clone();
+    let opened = rt.blocking(move || -> store::Result<_> {
+        let records = ShareFile::open(&cachedir)?;
+        let unwritten = Unwritten::open(records.path().with_file_name("unwritten"))?;
+        Ok((records, unwritten))
+    });
+    let (records, unwritten) = opened.await.map_err(|failure| Error::NotSharing(failure.to_string()))??;
+    let (last, unwritten) = (records.last_time(), Arc::new(unwritten));
+    let records = Tracked::new(records, unwritten.clone());
+    let own = worker::own_member(&settings, key.public());
+    let options = settings.links(key.clone());
+    let (worker, work) = mpsc::channel(QUEUE);
+    let book = Arc::new(MemberBook::new(worker.clone()));
+    let model = Model::new(key, records, settings.model, last);
+    let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten);
+    // Watched before the files are compared, so that no change is missed.
+    let watch = KeyWatch::new(rt, shared.stores.keys.store());
+    let started = rt.blocking(move || {
+        owner.start(own);
+        owner
+    });
+    let mut owner = started.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;
+    let (links, reports) = Links::start(rt.clone(), options, book.clone()).await.map_err(not_linked)?;
+    let links = Arc::new(links);
+    links.set_addresses(&owner.addresses(&book.all()));
+    owner.link(links.clone());
+    let stop = CancellationToken::new();
+    let task = rt.spawn(worker::run(owner, work, reports, watch, stop.clone()));
+    Ok(Some(Sharing { links, worker, task, stop }))
+}
+
+fn not_linked(error: links::StartError) -> Error {
+    match error {
+        links::StartError::Listen(address, source) => {
+            Error::Listen { address, purpose: "links with other masters", option: "cluster_pool_port", source }
+        }
+        other => Error::NotSharing(crate::chain(&other)),
+    }
+}
+
+impl Sharing {
+    /// Returns what requests of programs need.
+    pub fn desk(&self) -> Desk {
+        Desk(self.worker.clone())
+    }
+
+    /// Says goodbye to the other members, and ends.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.links.stop().await;
+        // What it began is written.
+        if let Err(error) = self.task.await {
+            tracing::error!("sharing did not end well: {error}");
+        }
+    }
+}
+
+impl Desk {
+    /// Asks for something.
+    pub async fn ask(&self, command: Command) -> Result<value::Value, String> {
+        commands::ask(self.0.clone(), command).await
+    }
+}

@@ -1,0 +1,482 @@
+//! The only owner of the model: takes what happens, one thing after the other, and carries out what the model answers.
+//!
+//! The model reads and writes the disk, and so do changes of key files. All of that runs on blocking threads, many things together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use event::Filter;
+use futures_util::FutureExt as _;
+use keys::{ChangedKeys, KeyStore, SignInChanges};
+use links::{Links, Reports};
+use share::member::{Member, Rights};
+use share::{By, Change, Class, Incoming, Index as _, Key, Model, Moment, Node, State, Sum};
+use store::share::ShareFile;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use value::{Map, Value, map};
+use wire::MinionId;
+
+use super::commands::Command;
+use super::keys::{self as files, Found, Vanished};
+use super::members::{self, MemberBook};
+use super::settings::Settings;
+use super::unwritten::{Tracked, Unwritten};
+use super::watch::KeyWatch;
+use crate::Shared;
+
+/// How many things are done together.
+const TOGETHER: usize = 256;
+
+/// How long a key file that could not be written waits, in milliseconds.
+const AGAIN: u64 = 10_000;
+
+/// Something that happened.
+pub enum Work {
+    /// A report of the links.
+    Heard(Incoming),
+    /// A master has proven that it belongs to the set.
+    Newcomer(Member),
+    /// A member that was linked sent what it knows of the members.
+    Learned(Node, Vec<Bytes>),
+    /// Key files have changed.
+    Keys(ChangedKeys),
+    /// A program says that it deleted the key of a minion.
+    Deleted(MinionId),
+    /// Somebody asks for something.
+    Command(Command, oneshot::Sender<Result<Value, String>>),
+    /// Something is due.
+    Tick,
+}
+
+/// Key files that vanished without anybody deleting them.
+#[derive(Default)]
+pub struct LostKeys {
+    /// A whole directory is gone.
+    pub directory: bool,
+    /// How many were reported.
+    pub reported: usize,
+    /// When to report them: more may follow.
+    pub report_at: Option<u64>,
+}
+
+/// What the worker works with.
+pub struct Worker {
+    pub model: Model<Tracked<ShareFile>>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) settings: Settings,
+    pub(super) members: Arc<MemberBook>,
+    pub(super) links: Option<Arc<Links>>,
+    signed_in: Arc<SignInChanges>,
+    unwritten: Arc<Unwritten>,
+    pub(super) vanished: Vanished,
+    /// What was found in key files and is to be told the model.
+    changes: Vec<Change>,
+    /// Key files that do not say what was decided, because they could not be written, and when to try again.
+    pub(super) failed: BTreeMap<MinionId, u64>,
+    /// Key files that were decided about, but nothing could be stored, and when to look at them again.
+    pub(super) not_stored: BTreeMap<MinionId, u64>,
+    pub(super) lost: LostKeys,
+    /// A minion that knows the key of publications lost its own.
+    pub(super) rotates: bool,
+    known_members: Sum,
+    started: Instant,
+}
+
+impl Worker {
+    pub fn new(
+        model: Model<Tracked<ShareFile>>,
+        shared: Arc<Shared>,
+        settings: Settings,
+        members: Arc<MemberBook>,
+        signed_in: Arc<SignInChanges>,
+        unwritten: Arc<Unwritten>,
+    ) -> Worker {
+        Worker {
+            model,
+            shared,
+            settings,
+            members,
+            links: None,
+            signed_in,
+            unwritten,
+            vanished: Vanished::default(),
+            changes: Vec::new(),
+            failed: BTreeMap::new(),
+            not_stored: BTreeMap::new(),
+            lost: LostKeys::default(),
+            rotates: false,
+            known_members: Sum::default(),
+            started: Instant::now(),
+        }
+    }
+
+    pub(super) fn store(&self) -> &KeyStore {
+        self.shared.stores.keys.store()
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        let wall = self.shared.stores.rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        // A second more, so that nothing is due at zero.
+        Moment { wall, steady: self.started.elapsed().as_millis() as u64 + 1_000 }
+    }
+
+    /// Takes the links, by which everything is sent from now on.
+    pub fn link(&mut self, links: Arc<Links>) {
+        self.links = Some(links);
+    }
+
+    /// Enters this master into the set, and takes over what changed while it was not running.
+    pub fn start(&mut self, own: Member) {
+        let node = self.model.node();
+        let known = members::all(&self.model).remove(&node);
+        match known {
+            Some((_, State::Deleted)) => error!(
+                "this master was removed from the set {:?}, and no member links with it. To let it join again, delete \
+                 its member key and restart it",
+                self.settings.cluster_id
+            ),
+            // What the set decided about its rights stays.
+            Some((known, state)) => {
+                let own = Member { may: known.may, slot: known.slot, ..own };
+                if own != known || state != State::Accepted {
+                    self.join(own);
+                }
+            }
+            None => self.join(own),
+        }
+        for id in self.unwritten.all() {
+            if let Ok(id) = MinionId::new(id) {
+                self.write_entry(&id);
+            }
+        }
+        self.forget_written();
+        self.changed_keys(ChangedKeys::Any);
+        self.flush();
+        self.renew_members();
+    }
+
+    fn join(&mut self, own: Member) {
+        let now = self.now();
+        let actions = self.model.local(Change::Member(own, State::Accepted, By::Auto), now);
+        self.carry_out(actions);
+    }
+
+    /// Returns when there is something to do.
+    fn next(&self) -> Instant {
+        let due = self
+            .model
+            .next_tick()
+            .into_iter()
+            .chain(self.vanished.next())
+            .chain(self.failed.values().chain(self.not_stored.values()).copied());
+        let due = due.chain(self.lost.report_at);
+        let due = due.min().unwrap_or(u64::MAX).saturating_sub(1_000);
+        self.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
+    }
+
+    /// Does some things, in their order.
+    fn work(&mut self, batch: Vec<Work>) {
+        for one in batch {
+            if !matches!(one, Work::Keys(_) | Work::Deleted(_)) {
+                self.flush();
+            }
+            self.work_one(one);
+        }
+        self.flush();
+        let actions = self.model.tick(self.now());
+        self.carry_out(actions);
+        self.vanished_due();
+        self.try_again();
+        self.forget_written();
+        self.report_lost();
+        self.renew_members();
+        if std::mem::take(&mut self.rotates) {
+            self.rotate();
+        }
+    }
+
+    fn work_one(&mut self, work: Work) {
+        match work {
+            Work::Heard(incoming) => {
+                self.note_link(&incoming);
+                self.unwritten.expect_others(true);
+                let actions = self.model.hear(incoming, self.now());
+                self.carry_out(actions);
+            }
+            Work::Newcomer(member) => {
+                let (node, now) = (member.node(), self.now());
+                info!("{} joins the set {:?}", member.name, self.settings.cluster_id);
+                let actions = self.model.local(Change::Member(member, State::Accepted, By::Auto), now);
+                self.carry_out(actions);
+                self.members.forget_new(node);
+                self.renew_members();
+            }
+            Work::Learned(from, packed) => {
+                let (decisions, damaged) = members::unpack(&packed);
+                if damaged > 0 {
+                    warn!("{damaged} decisions about members that a member sent cannot be read");
+                }
+                let actions = self.model.local(Change::Welcome { from, decisions }, self.now());
+                self.carry_out(actions);
+                self.renew_members();
+            }
+            Work::Keys(changed) => self.changed_keys(changed),
+            Work::Deleted(id) => self.deleted(&id),
+            Work::Command(command, answer) => {
+                let result = self.command(command);
+                // Who asked may have gone.
+                let _ = answer.send(result);
+            }
+            Work::Tick => {}
+        }
+    }
+
+    /// Notes that a member is linked or away, and tells programs.
+    fn note_link(&mut self, incoming: &Incoming) {
+        let (node, up, reason) = match incoming {
+            Incoming::Up(node) => (*node, true, ""),
+            Incoming::Down(node, reason) => (*node, false, reason.as_str()),
+            _ => return,
+        };
+        let name = self.members.name(node).unwrap_or_else(|| format!("{node:?}"));
+        let word = if up { "linked" } else { "away" };
+        match up {
+            true => info!("the master {name} is linked"),
+            false => warn!("the master {name} is away: {reason}"),
+        }
+        let mut data = map! { "name" => name.as_str(), "node" => format!("{node:?}") };
+        if !reason.is_empty() {
+            data.insert("reason", reason);
+        }
+        self.shared.fire(format!("saltern/member/{name}/{word}"), data);
+    }
+
+    /// Tells links about members, if they have changed.
+    pub(super) fn renew_members(&mut self) {
+        let sum = self.model.records().root(Class::Members, 0);
+        if sum == self.known_members {
+            return;
+        }
+        self.known_members = sum;
+        let before = self.members.all();
+        self.members.renew(&self.model);
+        let now = self.members.all();
+        for (node, (member, state)) in &now {
+            let earlier = before.get(node).map(|(_, state)| *state);
+            let word = match state {
+                State::Accepted => "joined",
+                State::Deleted => "removed",
+                _ => continue,
+            };
+            if earlier != Some(*state) && *node != self.model.node() {
+                let data = map! { "name" => member.name.as_str(), "node" => format!("{node:?}") };
+                self.shared.fire(format!("saltern/member/{}/{word}", member.name), data);
+            }
+        }
+        if let Some(links) = &self.links {
+            links.members_changed();
+            links.set_addresses(&self.addresses(&now));
+        }
+    }
+
+    /// Returns where members may be found.
+    pub fn addresses(&self, members: &BTreeMap<Node, (Member, State)>) -> Vec<String> {
+        let own = self.model.node();
+        let others = members.iter().filter(|(node, (_, state))| **node != own && *state == State::Accepted);
+        let said = others.flat_map(|(_, (member, _))| member.addresses.iter().cloned());
+        let mut all: Vec<String> = self.settings.peers.iter().cloned().chain(said).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    // === keys ===
+
+    fn changed_keys(&mut self, changed: ChangedKeys) {
+        match changed {
+            ChangedKeys::These(ids) => ids.iter().for_each(|id| self.changed_key(id)),
+            ChangedKeys::Any => {
+                let (mut ids, gone) = match files::ids(self.store()) {
+                    Ok(found) => found,
+                    Err(error) => return error!("{}", crate::chain(&error)),
+                };
+                match gone {
+                    true => self.changes.push(Change::DirectoryGone),
+                    false if self.lost.directory => self.changes.push(Change::DirectoryBack),
+                    false => {}
+                }
+                self.lost.directory = gone;
+                let known = self.model.records().items(Class::Keys, 0..=u32::MAX);
+                ids.extend(known.into_iter().filter_map(|(key, _)| MinionId::new(key.as_str()).ok()));
+                ids.iter().for_each(|id| self.changed_key(id));
+            }
+        }
+    }
+
+    fn changed_key(&mut self, id: &MinionId) {
+        if self.failed.contains_key(id) {
+            // The files do not say what was decided, because that could not be written. It is not their turn to decide.
+            return;
+        }
+        let files = match files::read(self.store(), id) {
+            Ok(Found::Files(files)) => files,
+            Ok(Found::Unreadable) => return,
+            Err(error) => return warn!("{}", crate::chain(&error)),
+        };
+        let Some(key) = Key::new(id.as_str()) else { return };
+        let entry = self.model.entry(Class::Keys, &key);
+        let now = self.now();
+        let change = files::change(id, files, &entry, &self.signed_in, &mut self.vanished, now.steady);
+        self.changes.extend(change);
+        if self.changes.len() >= TOGETHER {
+            self.flush();
+        }
+    }
+
+    /// Tells the model what was found in key files: many changes in one step, for each step waits for the disk.
+    fn flush(&mut self) {
+        let changes = std::mem::take(&mut self.changes);
+        if !changes.is_empty() {
+            self.unwritten.expect_others(false);
+            let actions = self.model.local(Change::Together(changes), self.now());
+            self.carry_out(actions);
+        }
+    }
+
+    fn deleted(&mut self, id: &MinionId) {
+        let (Some(key), Ok(found)) = (Key::new(id.as_str()), files::read(self.store(), id)) else { return };
+        let entry = self.model.entry(Class::Keys, &key);
+        self.changes.extend(files::deletion(id, &found, &entry, &mut self.vanished));
+    }
+
+    fn vanished_due(&mut self) {
+        for id in self.vanished.due(self.now().steady) {
+            let Some(key) = Key::new(id.as_str()) else { continue };
+            // It may be there again.
+            if files::read(self.store(), &id).is_ok_and(|found| found == Found::Files(Vec::new())) {
+                self.changes.push(Change::Files(key, Vec::new()));
+            } else {
+                self.changed_key(&id);
+            }
+        }
+        self.flush();
+    }
+
+    /// Does again what the disk refused.
+    fn try_again(&mut self) {
+        let now = self.now().steady;
+        let due = |all: &mut BTreeMap<MinionId, u64>| -> Vec<MinionId> {
+            all.extract_if(.., |_, at| *at <= now).map(|(id, _)| id).collect()
+        };
+        let (write, look) = (due(&mut self.failed), due(&mut self.not_stored));
+        write.iter().for_each(|id| self.write_entry(id));
+        look.iter().for_each(|id| self.changed_key(id));
+        self.flush();
+    }
+
+    /// Returns when what the disk refuses now is done again.
+    pub(super) fn again(&self) -> u64 {
+        self.now().steady + AGAIN
+    }
+
+    fn forget_written(&self) {
+        if let Err(error) = self.unwritten.retain(|id| self.failed.contains_key(id)) {
+            warn!("{}", crate::chain(&error));
+        }
+    }
+
+    /// Asks for another key of publications, as `salt-key -d` does.
+    fn rotate(&self) {
+        let config = &self.shared.stores.config;
+        if !config.keys.rotate_aes_key {
+            return;
+        }
+        let asked = keys::request_rotation(&config.paths.cachedir, &config.id, self.store().owner());
+        if let Err(error) = asked {
+            warn!(
+                "minions whose keys were deleted on another master can read jobs of this one until it makes another key: {}",
+                crate::chain(&error)
+            );
+        }
+    }
+}
+
+/// Works until told to stop.
+pub async fn run(
+    mut worker: Worker,
+    mut work: Receiver<Work>,
+    mut reports: Reports,
+    mut keys: KeyWatch,
+    stop: CancellationToken,
+) {
+    let shared = worker.shared.clone();
+    let rt = shared.stores.rt.clone();
+    let mut events = shared.bus.subscribe(Filter::prefix("salt/key"));
+    loop {
+        let due = worker.next();
+        let first = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            one = work.recv() => match one {
+                Some(one) => one,
+                None => return,
+            },
+            changed = keys.changed() => Work::Keys(changed),
+            event = events.next() => match event {
+                Some(event) => match deleted(event.data()) {
+                    Some(id) => Work::Deleted(id),
+                    None => continue,
+                },
+                None => return,
+            },
+            report = reports.next() => Work::Heard(report),
+            () = tokio::time::sleep_until(due) => Work::Tick,
+        };
+        let mut batch = Vec::new();
+        push(&mut batch, first, &mut work);
+        batch.extend(
+            std::iter::from_fn(|| events.try_next()).filter_map(|event| deleted(event.data())).map(Work::Deleted),
+        );
+        while batch.len() < TOGETHER
+            && let Some(report) = reports.next().now_or_never()
+        {
+            push(&mut batch, Work::Heard(report), &mut work);
+        }
+        let done = rt.blocking(move || {
+            worker.work(batch);
+            worker
+        });
+        worker = match done.await {
+            Ok(worker) => worker,
+            Err(failure) => return error!("this master shares nothing any more until it is restarted: {failure}"),
+        };
+    }
+}
+
+/// Adds something to a batch. What links told the members first stays before their reports: who joins is known before it is linked.
+fn push(batch: &mut Vec<Work>, one: Work, work: &mut Receiver<Work>) {
+    if matches!(one, Work::Heard(_)) {
+        batch.extend(std::iter::from_fn(|| work.try_recv().ok()));
+        batch.push(one);
+    } else {
+        batch.push(one);
+        batch.extend(std::iter::from_fn(|| work.try_recv().ok()));
+    }
+}
+
+/// Returns the id whose key was deleted, as an event says that programs fire after they have done so.
+fn deleted(event: &Map) -> Option<MinionId> {
+    (event.get_str("act") == Some("delete")).then(|| event.get_str("id"))?.and_then(|id| MinionId::new(id).ok())
+}
+
+/// Returns what a member is told about by its own options.
+pub fn own_member(settings: &Settings, key: [u8; crypto::MEMBER_KEY_LEN]) -> Member {
+    let (name, addresses) = (settings.name.clone(), settings.addresses.clone());
+    Member { name, key, addresses, role: settings.role, may: Rights::ALL, slot: 0 }
+}

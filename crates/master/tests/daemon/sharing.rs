@@ -1,0 +1,223 @@
+//! Two masters as one set: keys, and what happens when one of them was down or does not belong to the set.
+
+use std::path::Path;
+use std::time::Duration;
+
+use channel::client::SignIn;
+use crypto::PrivateKey;
+use event::{Endpoints, Remote};
+use rt::Rt;
+use tempfile::TempDir;
+use value::{Map, Value, list, map};
+
+use crate::common::{Master, event, free_port};
+use crate::logged;
+
+const SECRET: &str = "a secret of more than twenty characters";
+
+/// Where two masters listen for each other.
+struct Pair([u16; 2]);
+
+impl Pair {
+    fn new() -> Pair {
+        Pair([free_port(), free_port()])
+    }
+
+    /// Returns the options of one of the two, with others over them.
+    fn options(&self, number: usize, more: Map) -> Map {
+        let mut all = map! {
+            "cluster_id" => "prod", "cluster_secret" => SECRET, "cluster_pool_port" => self.0[number],
+            "cluster_peers" => list![format!("127.0.0.1:{}", self.0[1 - number])], "id" => format!("m{}_master", number + 1),
+        };
+        all.update(more);
+        all
+    }
+
+    async fn start(&self) -> (Master, Master) {
+        let one = Master::start(self.options(0, Map::new())).await;
+        let two = Master::start(self.options(1, Map::new())).await;
+        linked(&one, "m2").await;
+        linked(&two, "m1").await;
+        (one, two)
+    }
+}
+
+/// Waits for a condition on the file system.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+async fn ask(master: &Master, mut arguments: Map) -> Value {
+    let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
+    arguments.update(map! { "cmd" => "saltern_sharing", "key" => master.user_key(), "user" => name });
+    master.ask(arguments).await
+}
+
+fn state_of(answer: &Value, name: &str) -> Option<String> {
+    let masters = answer.get("sharing")?.get("masters")?;
+    masters.get(name)?.get("state").map(Value::to_string)
+}
+
+async fn linked(master: &Master, name: &str) {
+    let wait = async {
+        while state_of(&ask(master, map! { "what" => "masters" }).await, name).as_deref() != Some("linked") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("{name} is not linked"));
+}
+
+/// Returns in which directories the key of an id is.
+fn banks(root: &Path, id: &str) -> Vec<&'static str> {
+    let banks = ["minions", "minions_pre", "minions_rejected"];
+    banks.into_iter().filter(|bank| root.join("pki").join(bank).join(id).exists()).collect()
+}
+
+async fn becomes(master: &Master, id: &str, expected: &[&str]) {
+    let root = master.directory.path();
+    until(&format!("{id} becomes {expected:?}, and is {:?}", banks(root, id)), || banks(root, id) == expected).await;
+}
+
+fn public_key() -> String {
+    PrivateKey::generate(2048).unwrap().public().to_pem()
+}
+
+fn put(directory: &TempDir, bank: &str, id: &str, text: &str) {
+    std::fs::write(directory.path().join("pki").join(bank).join(id), text).unwrap();
+}
+
+/// Like `salt-key -d`: the file first, then the event.
+async fn delete(master: &Master, bank: &str, id: &str) {
+    std::fs::remove_file(master.path("pki").join(bank).join(id)).unwrap();
+    let mut bus = Remote::new(Rt::real(), Endpoints::master(&master.path("sock")));
+    bus.fire("salt/key", map! { "result" => true, "act" => "delete", "id" => id }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_decided_about_on_one_master_is_decided_about_on_both() {
+    let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (one, two) = Pair::new().start().await;
+    let key = PrivateKey::generate(2048).unwrap();
+    let minion = one.channel("web1", key.clone(), here.path());
+    assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));
+    becomes(&two, "web1", &["minions_pre"]).await;
+    one.accept("web1");
+    becomes(&two, "web1", &["minions"]).await;
+    let there = two.channel("web1", key, elsewhere.path());
+    assert!(matches!(there.sign_in().await, Ok(SignIn::Accepted(_))));
+
+    let mut events = one.events().await;
+    std::fs::rename(two.path("pki/minions/web1"), two.path("pki/minions_rejected/web1")).unwrap();
+    becomes(&one, "web1", &["minions_rejected"]).await;
+    assert_eq!(event(&mut events, "salt/key").await.data().get_str("act"), Some("rejected"));
+    delete(&two, "minions_rejected", "web1").await;
+    becomes(&one, "web1", &[]).await;
+    assert_eq!(event(&mut events, "salt/key").await.data().get_str("act"), Some("delete"));
+    // It comes again, and waits on both.
+    assert!(matches!(there.sign_in().await, Ok(SignIn::Pending)));
+    becomes(&one, "web1", &["minions_pre"]).await;
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_decided_while_a_master_was_down_is_made_up_for() {
+    let pair = Pair::new();
+    let (one, two) = pair.start().await;
+    let text = public_key();
+    for id in ["web1", "web2", "web3"] {
+        put(&one.directory, "minions_pre", id, &text);
+        becomes(&two, id, &["minions_pre"]).await;
+    }
+    let directory = two.stop().await;
+    one.accept("web1");
+    std::fs::rename(one.path("pki/minions_pre/web2"), one.path("pki/minions_rejected/web2")).unwrap();
+    delete(&one, "minions_pre", "web3").await;
+    // The other one decides as well, without knowing of the deletion.
+    std::fs::rename(directory.path().join("pki/minions_pre/web3"), directory.path().join("pki/minions/web3")).unwrap();
+    put(&directory, "minions", "web4", &text);
+    let two = Master::start_in(directory, pair.options(1, Map::new())).await;
+    becomes(&two, "web1", &["minions"]).await;
+    becomes(&two, "web2", &["minions_rejected"]).await;
+    becomes(&two, "web3", &[]).await;
+    becomes(&one, "web4", &["minions"]).await;
+    becomes(&one, "web3", &[]).await;
+    let conflicts = ask(&one, map! { "what" => "conflicts" }).await;
+    assert!(conflicts.get("sharing").and_then(|found| found.get("web3")).is_some(), "{conflicts:?}");
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_key_directory_deletes_nothing_elsewhere() {
+    let (one, two) = Pair::new().start().await;
+    let text = public_key();
+    let ids: Vec<String> = (0..20).map(|number| format!("web{number}")).collect();
+    ids.iter().for_each(|id| put(&one.directory, "minions", id, &text));
+    for id in &ids {
+        becomes(&two, id, &["minions"]).await;
+    }
+    let mut events = one.events().await;
+    ids.iter().for_each(|id| std::fs::remove_file(one.path("pki/minions").join(id)).unwrap());
+    let lost = event(&mut events, "saltern/key/lost").await;
+    assert_eq!(lost.data().get("count"), Some(&Value::from(20)));
+    assert!(ids.iter().all(|id| banks(two.directory.path(), id) == ["minions"]), "nothing is told the other master");
+    let restored = ask(&one, map! { "what" => "restore_keys" }).await;
+    assert_eq!(restored.get("sharing"), Some(&Value::from(20)));
+    assert!(ids.iter().all(|id| banks(one.directory.path(), id) == ["minions"]));
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_with_another_secret_or_set_is_no_member() {
+    logged::keep();
+    let pair = Pair::new();
+    let one = Master::start(pair.options(0, Map::new())).await;
+    for (options, words) in [
+        (map! { "cluster_secret" => "another secret of more than twenty" }, "cluster_secret or keys differ"),
+        (map! { "cluster_id" => "other" }, "cluster_id is"),
+    ] {
+        let two = Master::start(pair.options(1, options)).await;
+        logged::line(&["no link with the master", words]).await;
+        put(&two.directory, "minions", "web1", &public_key());
+        let found = ask(&one, map! { "what" => "masters" }).await;
+        assert_eq!(state_of(&found, "m1").as_deref(), Some("here"));
+        assert_eq!(state_of(&found, "m2"), None);
+        two.stop().await;
+    }
+    assert_eq!(banks(one.directory.path(), "web1"), [""; 0]);
+    one.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_master_is_told_nothing_more() {
+    let (one, two) = Pair::new().start().await;
+    let mut events = two.events().await;
+    let removed = ask(&one, map! { "what" => "remove", "name" => "m2" }).await;
+    assert_eq!(removed.get("sharing"), Some(&Value::from(true)), "{removed:?}");
+    event(&mut events, "saltern/member/m1/away").await;
+    put(&one.directory, "minions", "web1", &public_key());
+    let decided = ask(&one, map! { "what" => "decisions", "key" => "web1" }).await;
+    assert!(decided.get("sharing").is_some(), "{decided:?}");
+    assert_eq!(banks(two.directory.path(), "web1"), [""; 0]);
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_cluster_id_nothing_is_shared() {
+    let port = free_port();
+    let master = Master::start(map! { "cluster_pool_port" => port }).await;
+    assert!(std::net::TcpListener::bind(("127.0.0.1", port)).is_ok(), "nothing listens there");
+    assert!(!master.path("cache/saltern/share").exists() && !master.path("pki/saltern").exists());
+    let answer = ask(&master, map! { "what" => "masters" }).await;
+    let text = answer.get("error").and_then(|error| error.get("message")).map(Value::to_string).unwrap_or_default();
+    assert!(text.contains("cluster_id is not set"), "{answer:?}");
+    master.stop().await;
+}
