@@ -26,6 +26,7 @@ mod permissions;
 mod returns;
 mod salt_call;
 mod schedule;
+mod sharing;
 mod signals;
 mod states;
 mod strangers;

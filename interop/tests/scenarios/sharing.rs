@@ -1,0 +1,78 @@
+//! Two masters of Saltern as one set: keys that are decided about on one of them count on both, for minions of Salt too.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use interop::{Master, MasterBuilder, Minion, Salt, missing, scenario, until, until_some};
+use serde_json::json;
+
+/// How long minions may take to notice what was decided, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The port for other masters.
+const POOL_PORT: u16 = 4520;
+
+/// A master of the set that knows the secret. Both have one key pair, as minions with several masters need.
+fn member(ours: &Salt, name: &str, pair: &std::path::Path) -> MasterBuilder {
+    let master = Master::build(ours, name).key_pair(pair).option("id", format!("{name}_master"));
+    master.option("cluster_id", "fleet").option("cluster_secret", "correct horse battery staple")
+}
+
+fn wait_linked(master: &Master, other: &str) -> Result<()> {
+    let mut last = json!(null);
+    let linked = until_some(&format!("{other} to be linked with {}", master.name()), PATIENCE, || {
+        last = master.runner(&["saltern.masters"]).ok()?;
+        (last["masters"][other]["state"] == json!("linked")).then_some(())
+    });
+    linked.with_context(|| format!("the last answer was {last}"))
+}
+
+fn wait_bank(master: &Master, bank: &str, id: &str, there: bool) -> Result<()> {
+    let path = master.pki().join(bank).join(id);
+    let what = format!("{id} to be {} {bank} of {}", if there { "in" } else { "out of" }, master.name());
+    until(&what, PATIENCE, || path.exists() == there)
+}
+
+#[test]
+fn keys_accepted_on_one_master_count_on_the_other() {
+    if missing(&["3008.5"]) {
+        return;
+    }
+    scenario("keys accepted on one master count on the other", |sandbox| {
+        let (ours, theirs) = (Salt::ours()?, Salt::real("3008.5").context("checked above")?);
+        let pair = Master::make_key_pair(&ours, sandbox)?;
+        let one = member(&ours, "m1", &pair).start(sandbox)?;
+        let peer = format!("{}:{POOL_PORT}", one.address());
+        let mut two = member(&ours, "m2", &pair).option("cluster_peers", json!([peer])).start(sandbox)?;
+        wait_linked(&one, "m2")?;
+        wait_linked(&two, "m1")?;
+
+        // Two minions know the second master only, and one of Salt knows both.
+        let _ours = Minion::build(&ours, "ours").master(&two).start(sandbox)?;
+        let stock = |id| Minion::build(&theirs, id).option("acceptance_wait_time", 1);
+        let _theirs = stock("theirs").master(&two).start(sandbox)?;
+        let _hot = stock("hot").masters([&one, &two]).start(sandbox)?;
+        let ids = ["hot", "ours", "theirs"];
+        one.accept(&ids)?;
+        two.wait_answering(&ids)?;
+        one.wait_answering(&["hot"])?;
+
+        // Decided on the second, and obeyed by the first.
+        two.program("salt-key").args(["-r", "hot", "--include-accepted", "-y"]).run()?.ok()?;
+        wait_bank(&one, "minions_rejected", "hot", true)?;
+        one.program("salt-key").args(["-a", "hot", "--include-rejected", "-y"]).run()?.ok()?;
+        wait_bank(&two, "minions", "hot", true)?;
+
+        // What is decided while a master is down is made up for.
+        two.daemon()?.terminate(PATIENCE)?;
+        one.program("salt-key").args(["-d", "theirs", "-y"]).run()?.ok()?;
+        wait_bank(&two, "minions", "theirs", true)?;
+        two.launch(sandbox)?;
+        two.wait_ready()?;
+        wait_bank(&two, "minions", "theirs", false)?;
+        two.wait_answering(&["ours"])?;
+        let decided = one.runner(&["saltern.decisions", "key=theirs"])?;
+        ensure!(decided.to_string().contains("deleted"), "the deletion is not among {decided}");
+        Ok(())
+    });
+}
