@@ -22,6 +22,7 @@ mod receive;
 mod retention;
 mod staged;
 mod wall;
+mod welcome;
 
 pub use action::Action;
 pub use change::Change;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::members::{checked_welcome, described};
+use super::members::described;
 use super::staged::Origin;
 use super::{Action, Model, Moment};
 use crate::files::{self, FileVerdict, judge};
@@ -85,22 +85,6 @@ impl<R: Records> Model<R> {
                 self.delete(lost, now, actions);
             }
             Change::Welcome { from, decisions } => self.welcomed(from, decisions, now, actions),
-        }
-    }
-
-    fn welcomed(&mut self, from: Node, decisions: Vec<Record>, now: Moment, actions: &mut Vec<Action>) {
-        match checked_welcome(decisions, from) {
-            Ok(records) => {
-                for record in records {
-                    if let Err(error) = self.merge(record, 0, now, actions) {
-                        actions.push(Action::Warn(format!("a member of the set is not stored: {error}")));
-                    }
-                }
-            }
-            Err(error) => actions.push(Action::Warn(format!("the welcome of {from:?} does not count: {error}"))),
-        }
-        if let Err(error) = self.store_staged(now, actions) {
-            actions.push(Action::Warn(format!("the members of the set are not stored: {error}")));
         }
     }
 

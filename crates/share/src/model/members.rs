@@ -46,6 +46,14 @@ impl Members {
         self.0.get(&node).is_some_and(|decided| decided.state == State::Accepted)
     }
 
+    /// Returns what messages to people call a node.
+    pub fn called(&self, node: Node) -> String {
+        match self.0.get(&node) {
+            Some(decided) => format!("{} ({node:?})", decided.member.name),
+            None => format!("{node:?}"),
+        }
+    }
+
     /// Returns how many members there are, those that wait for acceptance included.
     pub fn count(&self) -> usize {
         self.0.values().filter(|decided| decided.state != State::Deleted).count()

@@ -85,11 +85,8 @@ impl<R: Records> Model<R> {
         if !self.settings.shared.contains(class) {
             return Err(Refusal::NotKept);
         }
-        let latest = latest(&record);
-        let wall = self.wall.read(now);
-        if latest >> 16 > wall.saturating_add(MOST_AHEAD) {
-            let days = ((latest >> 16) - wall) / MOST_AHEAD;
-            return Err(Refusal::Refused(format!("it is stamped {days} days ahead")));
+        if let Some(reason) = self.far_ahead(&record, now) {
+            return Err(Refusal::Refused(reason));
         }
         let (record, refusal) = match record.content {
             Content::Decided(_, entry) => {
@@ -113,6 +110,13 @@ impl<R: Records> Model<R> {
         }
         let new = self.merge(record, age, now, actions).map_err(Refusal::Refused)?;
         refusal.map(|_| new)
+    }
+
+    /// Returns why a record is refused for its stamps, if they are so far ahead that the clock must not follow them.
+    pub(super) fn far_ahead(&mut self, record: &Record, now: Moment) -> Option<String> {
+        let (latest, wall) = (latest(record) >> 16, self.wall.read(now));
+        let ahead = latest > wall.saturating_add(MOST_AHEAD);
+        ahead.then(|| format!("it is stamped {} days ahead", (latest - wall) / MOST_AHEAD))
     }
 
     /// Returns the decisions of an entry that count, and why others do not. Decisions that are here already were checked then.

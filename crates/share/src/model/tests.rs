@@ -6,10 +6,11 @@ use bytes::Bytes;
 use rand::Rng;
 
 use super::*;
-use crate::member::{Right, Rights, Role};
+use crate::member::{Member, Right, Rights, Role};
 use crate::{By, Claim, Content, Index, KeyFile, Lane, Return, SignedDecision, State, Wish};
 
 mod net;
+mod welcome;
 
 use net::{Faults, Net, START};
 
@@ -408,24 +409,6 @@ fn decisions_of_members_that_were_never_accepted_or_decide_nothing_are_refused()
 
 fn welcomed(number: usize) -> Record {
     net::welcome(number, Rights::ALL)
-}
-
-#[test]
-fn a_welcome_is_believed_only_if_its_decisions_hold() {
-    let fresh = |from: usize, decisions: Vec<Record>| {
-        let mut model = Model::new(net::member_key(7), crate::MemoryRecords::default(), Settings::default(), 0);
-        let from = Node::of_key(&net::member_key(from).public());
-        let actions = model.local(Change::Welcome { from, decisions }, Moment { wall: START, steady: 0 });
-        let warned = actions.iter().any(|action| matches!(action, Action::Warn(_)));
-        (model.records().root(Class::Members, 0).count, warned)
-    };
-    let all = || vec![welcomed(0), welcomed(1)];
-    assert_eq!(fresh(1, all()), (2, false));
-    assert_eq!(fresh(2, all()), (0, true), "the sender is no member");
-    assert_eq!(fresh(1, vec![welcomed(1)]), (0, true), "its author is not there");
-    let mut forged = all();
-    forged[1] = signed_by(welcomed(1), &net::member_key(1));
-    assert_eq!(fresh(1, forged), (0, true), "the author did not sign");
 }
 
 /// The record with decisions that somebody else signed in the name of their author.

@@ -1,0 +1,50 @@
+//! What members believe of the decisions in a welcome.
+
+use super::*;
+
+/// A decision of a member about a member at a time in milliseconds since 1970.
+fn decided(by: usize, member: Member, state: State, at: u64) -> Record {
+    let (key, content) = (Key::of_node(member.node()), member.pack());
+    let wish = Wish { class: Class::Members, key: key.clone(), state, content, by: By::User("root".into()) };
+    let author = net::member_key(by);
+    let stamp = Stamp { time: at << 16, node: Node::of_key(&author.public()) };
+    let signed = SignedDecision::sign(Entry::default().decide(wish, stamp).unwrap(), &author).unwrap();
+    Record::new(key, stamp, Content::Decided(Class::Members, Entry::new(vec![signed])))
+}
+
+#[test]
+fn a_welcome_from_the_future_does_not_move_the_clock() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let ahead = START + 10 * DAY;
+    let future = decided(1, net::member(1, Rights::ALL), State::Accepted, ahead);
+    let decisions = vec![welcomed(0), welcomed(1), future, welcomed(2)];
+    net.change(0, Change::Welcome { from: net.node(1), decisions });
+    assert!(net.hosts[0].model.last_time() < ahead << 16);
+    let warnings = net.hosts[0].warnings();
+    assert!(warnings.iter().any(|text| text.contains("m1") && text.contains("9 days ahead")), "{warnings:?}");
+    let third = Node::of_key(&net::member_key(2).public());
+    assert!(net.hosts[0].model.entry(Class::Members, &Key::of_node(third)).present().is_some(), "the others count");
+    // What it decides now is believed by the others.
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(SECOND);
+    assert!(accepted(&net.hosts[1], "web1"), "{:?}", net.hosts[1].warnings());
+}
+
+#[test]
+fn a_welcome_is_believed_only_if_its_decisions_hold() {
+    let fresh = |from: usize, decisions: Vec<Record>| {
+        let mut model = Model::new(net::member_key(7), crate::MemoryRecords::default(), Settings::default(), 0);
+        let from = Node::of_key(&net::member_key(from).public());
+        let actions = model.local(Change::Welcome { from, decisions }, Moment { wall: START, steady: 0 });
+        let warned = actions.iter().any(|action| matches!(action, Action::Warn(_)));
+        (model.records().root(Class::Members, 0).count, warned)
+    };
+    let all = || vec![welcomed(0), welcomed(1)];
+    assert_eq!(fresh(1, all()), (2, false));
+    assert_eq!(fresh(2, all()), (0, true), "the sender is no member");
+    assert_eq!(fresh(1, vec![welcomed(1)]), (0, true), "its author is not there");
+    let mut forged = all();
+    forged[1] = signed_by(welcomed(1), &net::member_key(1));
+    assert_eq!(fresh(1, forged), (0, true), "the author did not sign");
+}
