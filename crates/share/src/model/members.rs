@@ -46,6 +46,11 @@ impl Members {
         self.0.get(&node).is_some_and(|decided| decided.state == State::Accepted)
     }
 
+    /// Returns whether anything is known of other nodes than this one.
+    pub fn knows_others(&self, own: Node) -> bool {
+        self.0.keys().any(|node| *node != own)
+    }
+
     /// Returns what messages to people call a node.
     pub fn called(&self, node: Node) -> String {
         match self.0.get(&node) {

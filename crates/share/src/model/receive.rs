@@ -10,7 +10,7 @@ use crate::records::Records;
 use crate::{Class, Content, Entry, Key, Lane, Message, Node, Record};
 
 /// Why a record of another member is not stored.
-enum Refusal {
+pub(super) enum Refusal {
     /// It must not be believed, or the disk is full. Both members warn of it.
     Refused(String),
     /// The settings of this member say so.
@@ -73,7 +73,7 @@ impl<R: Records> Model<R> {
     }
 
     /// Takes a record of another member, to be stored with the others of its message. Returns whether it is new here.
-    fn receive_one(
+    pub(super) fn receive_one(
         &mut self,
         from: Node,
         record: Record,

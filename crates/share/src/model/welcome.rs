@@ -1,12 +1,17 @@
 //! What becomes of the decisions about members that come with the welcome into the set.
 
 use super::members::checked_welcome;
+use super::receive::Refusal;
 use super::{Action, Model, Moment};
+use crate::member::Right;
 use crate::records::Records;
-use crate::{Node, Record};
+use crate::{Class, Node, Record};
 
 impl<R: Records> Model<R> {
     pub(super) fn welcomed(&mut self, from: Node, decisions: Vec<Record>, now: Moment, actions: &mut Vec<Action>) {
+        if !self.believes_welcome(from) {
+            return self.judged_welcome(from, decisions, now, actions);
+        }
         let decisions = self.without_far_ahead(from, decisions, now, actions);
         match checked_welcome(decisions, from) {
             Ok(records) => {
@@ -21,6 +26,28 @@ impl<R: Records> Model<R> {
                 actions.push(Action::Warn(format!("the welcome of {name} does not count: {error}")));
             }
         }
+        if let Err(error) = self.store_staged(now, actions) {
+            actions.push(Action::Warn(format!("the members of the set are not stored: {error}")));
+        }
+    }
+
+    /// Returns whether a welcome is judged by nothing but the decisions in it.
+    ///
+    /// That is for newcomers, who cannot judge it otherwise, and for members who may decide about members anyway: they know
+    /// of decisions whose authors this member never heard of. Everybody else, such as a reader, could make itself a master.
+    fn believes_welcome(&self, from: Node) -> bool {
+        !self.members.knows_others(self.node) || self.members.rights(from).contains(Right::Members)
+    }
+
+    /// Takes the decisions in a welcome like records that a member sends at any other time.
+    fn judged_welcome(&mut self, from: Node, decisions: Vec<Record>, now: Moment, actions: &mut Vec<Action>) {
+        let mut refused = Vec::new();
+        for record in decisions.into_iter().filter(|record| record.class() == Class::Members) {
+            if let Err(Refusal::Refused(reason)) = self.receive_one(from, record, 0, now, actions) {
+                refused.push(reason);
+            }
+        }
+        self.warn_of_refused(from, &refused, actions);
         if let Err(error) = self.store_staged(now, actions) {
             actions.push(Action::Warn(format!("the members of the set are not stored: {error}")));
         }

@@ -48,3 +48,20 @@ fn a_welcome_is_believed_only_if_its_decisions_hold() {
     forged[1] = signed_by(welcomed(1), &net::member_key(1));
     assert_eq!(fresh(1, forged), (0, true), "the author did not sign");
 }
+
+#[test]
+fn a_reader_cannot_make_itself_a_master_by_its_welcome() {
+    let mut net = Net::new(2, 1);
+    let reader = Member { role: Role::Reader, ..net::member(2, Rights::ALL) };
+    net.change(0, Change::Member(reader, State::Accepted, By::User("root".into())));
+    let master = decided(2, net::member(2, Rights::ALL), State::Accepted, START);
+    let removal = decided(2, net::member(1, Rights::ALL), State::Deleted, START);
+    let from = Node::of_key(&net::member_key(2).public());
+    let before = net.hosts[0].model.records().root(Class::Members, 0);
+    net.change(0, Change::Welcome { from, decisions: vec![master, removal] });
+    assert_eq!(net.hosts[0].model.records().root(Class::Members, 0), before);
+    let removed = net.hosts[0].model.entry(Class::Members, &Key::of_node(net.node(1)));
+    assert_eq!(removed.present().map(|(state, _)| state), Some(State::Accepted));
+    let warnings = net.hosts[0].warnings();
+    assert!(warnings.iter().any(|text| text.contains("m2 lacks the right members")), "{warnings:?}");
+}
