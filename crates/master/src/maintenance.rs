@@ -16,6 +16,9 @@ use wire::MinionId;
 use crate::watch::DropFileWatch;
 use crate::{Shared, channel_keys::Sessions, renewal};
 
+/// The tag of Salt's events about keys. Minions may fire longer ones that begin with it, such as `salt/keys`.
+pub const KEY_TAG: &str = "salt/key";
+
 /// Does what is due at each `loop_interval`, and urgent work at once, until told to stop.
 pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: CancellationToken) {
     let config = &shared.stores.config;
@@ -24,7 +27,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
     let mut tick = tokio::time::interval(pause);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Other processes such as `salt-key` change keys, too, and report it on the bus.
-    let mut keys = shared.bus.subscribe(Filter::prefix("salt/key"));
+    let mut keys = shared.bus.subscribe(Filter::prefix(KEY_TAG));
     let mut drop_file = DropFileWatch::new(&shared.stores.rt, &config.paths.cachedir);
     let mut present = BTreeSet::new();
     let life = config.keys.publish_session;
@@ -33,7 +36,9 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            event = keys.next() => if let Some(event) = event { forget(&shared, &sessions, event.data()) },
+            event = keys.next() => if let Some(event) = event && event.tag() == KEY_TAG {
+                forget(&shared, &sessions, event.data());
+            },
             () = drop_file.changed() => {}
             () = tokio::time::sleep_until(rotation), if !life.is_zero() => {
                 rotation = Instant::now() + life;

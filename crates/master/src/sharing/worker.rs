@@ -29,6 +29,7 @@ use super::settings::Settings;
 use super::unwritten::{Tracked, Unwritten};
 use super::watch::KeyWatch;
 use crate::Shared;
+use crate::maintenance::KEY_TAG;
 
 /// How many things are done together.
 const TOGETHER: usize = 256;
@@ -417,7 +418,7 @@ pub async fn run(
 ) {
     let shared = worker.shared.clone();
     let rt = shared.stores.rt.clone();
-    let mut events = shared.bus.subscribe(Filter::prefix("salt/key"));
+    let mut events = shared.bus.subscribe(Filter::prefix(KEY_TAG));
     loop {
         let due = worker.next();
         let first = tokio::select! {
@@ -429,7 +430,7 @@ pub async fn run(
             },
             changed = keys.changed() => Work::Keys(changed),
             event = events.next() => match event {
-                Some(event) => match deleted(event.data()) {
+                Some(event) => match deleted(event.tag(), event.data()) {
                     Some(id) => Work::Deleted(id),
                     None => continue,
                 },
@@ -441,7 +442,9 @@ pub async fn run(
         let mut batch = Vec::new();
         push(&mut batch, first, &mut work);
         batch.extend(
-            std::iter::from_fn(|| events.try_next()).filter_map(|event| deleted(event.data())).map(Work::Deleted),
+            std::iter::from_fn(|| events.try_next())
+                .filter_map(|event| deleted(event.tag(), event.data()))
+                .map(Work::Deleted),
         );
         while batch.len() < TOGETHER
             && let Some(report) = reports.next().now_or_never()
@@ -471,12 +474,28 @@ fn push(batch: &mut Vec<Work>, one: Work, work: &mut Receiver<Work>) {
 }
 
 /// Returns the id whose key was deleted, as an event says that programs fire after they have done so.
-fn deleted(event: &Map) -> Option<MinionId> {
-    (event.get_str("act") == Some("delete")).then(|| event.get_str("id"))?.and_then(|id| MinionId::new(id).ok())
+fn deleted(tag: &str, event: &Map) -> Option<MinionId> {
+    (tag == KEY_TAG && event.get_str("act") == Some("delete"))
+        .then(|| event.get_str("id"))?
+        .and_then(|id| MinionId::new(id).ok())
 }
 
 /// Returns what a member is told about by its own options.
 pub fn own_member(settings: &Settings, key: [u8; crypto::MEMBER_KEY_LEN]) -> Member {
     let (name, addresses) = (settings.name.clone(), settings.addresses.clone());
     Member { name, key, addresses, role: settings.role, may: Rights::ALL, slot: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_tag_that_minions_must_not_use_says_that_a_key_was_deleted() {
+        let event = map! { "act" => "delete", "id" => "web1" };
+        assert_eq!(deleted("salt/key", &event), MinionId::new("web1").ok());
+        for tag in ["salt/keys", "salt/key2", "salt/key/web1"] {
+            assert_eq!(deleted(tag, &event), None, "{tag}");
+        }
+    }
 }
