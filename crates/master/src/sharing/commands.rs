@@ -53,8 +53,9 @@ impl Command {
             "masters" => Ok(Command::Masters),
             "conflicts" => Ok(Command::Conflicts),
             "decisions" => {
+                // The field `key` of a request is the credential of who asks.
                 let since = load.get("since").and_then(Value::as_f64);
-                Ok(Command::Decisions(Wanted { by: text("by"), key: text("key"), since }))
+                Ok(Command::Decisions(Wanted { by: text("by"), key: text("about"), since }))
             }
             "waiting" => Ok(Command::Waiting),
             "accept" => Ok(Command::Accept { name: needed("name")?, user: user.to_owned() }),
@@ -320,4 +321,20 @@ fn describe(link: &LinkStatus, shown: &mut Map) {
 
 fn seconds(milliseconds: u64) -> f64 {
     milliseconds as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_credential_of_who_asks_is_not_the_key_that_is_asked_about() {
+        let wanted = |load: Map| match Command::of(&load, "root") {
+            Ok(Command::Decisions(wanted)) => wanted.key,
+            _ => panic!("no question about decisions"),
+        };
+        assert_eq!(wanted(map! { "what" => "decisions", "key" => "credential" }), None);
+        let about = map! { "what" => "decisions", "key" => "credential", "about" => "web1" };
+        assert_eq!(wanted(about).as_deref(), Some("web1"));
+    }
 }

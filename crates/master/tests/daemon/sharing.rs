@@ -203,8 +203,8 @@ async fn a_removed_master_is_told_nothing_more() {
     assert_eq!(removed.get("sharing"), Some(&Value::from(true)), "{removed:?}");
     event(&mut events, "saltern/member/m1/away").await;
     put(&one.directory, "minions", "web1", &public_key());
-    let decided = ask(&one, map! { "what" => "decisions", "key" => "web1" }).await;
-    assert!(decided.get("sharing").is_some(), "{decided:?}");
+    let decided = ask(&one, map! { "what" => "decisions", "about" => "nobody" }).await;
+    assert_eq!(decided.get("sharing"), Some(&Value::List(Vec::new())), "{decided:?}");
     assert_eq!(banks(two.directory.path(), "web1"), [""; 0]);
     one.stop().await;
     two.stop().await;

@@ -116,7 +116,7 @@ async fn conflicts(ctx: &RunnerContext) -> Result<Value> {
 ///     salt-run saltern.decisions by=m2
 #[function]
 async fn decisions(ctx: &RunnerContext, by: Option<String>, key: Option<String>, since: Option<f64>) -> Result<Value> {
-    sharing(ctx, map! { "what" => "decisions", "by" => by, "key" => key, "since" => since }).await
+    sharing(ctx, map! { "what" => "decisions", "by" => by, "about" => key, "since" => since }).await
 }
 
 /// Returns the masters that want to link with this one and could not prove that they belong to the set, with the fingerprint of
