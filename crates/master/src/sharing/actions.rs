@@ -67,6 +67,12 @@ impl Worker {
     }
 
     fn write_key(&mut self, id: &MinionId, present: Option<&(State, Bytes)>, denied: Option<&Bytes>) {
+        // A member may have signed anything.
+        if present.is_some_and(|(_, content)| !files::is_key(content)) {
+            self.failed.remove(id);
+            return warn!("a decision about the key of {id} is not obeyed: what it calls a key is none");
+        }
+        let denied = denied.filter(|content| files::is_key(content));
         let written = match files::write(self.store(), id, present, denied) {
             Ok(written) => written,
             Err(error) => {
@@ -127,7 +133,8 @@ impl Worker {
         let missing = known.into_iter().filter_map(|(key, _)| {
             let id = MinionId::new(key.as_str()).ok()?;
             let gone = files::read(self.store(), &id).is_ok_and(|found| found == Found::Files(Vec::new()));
-            (gone && self.model.entry(Class::Keys, &key).present().is_some()).then_some(id)
+            let entry = self.model.entry(Class::Keys, &key);
+            (gone && entry.present().is_some_and(|(_, content)| files::is_key(content))).then_some(id)
         });
         missing.collect()
     }

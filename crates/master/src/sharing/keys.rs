@@ -44,13 +44,18 @@ pub enum Found {
     Unreadable,
 }
 
+/// Returns whether a text is a public key, and may become a key file.
+pub fn is_key(content: &[u8]) -> bool {
+    PublicKey::from_pem(content).is_ok()
+}
+
 /// Reads the key files of an id.
 pub fn read(store: &KeyStore, id: &MinionId) -> Result<Found, KeyError> {
     let mut files = Vec::new();
     for state in KeyState::LOOKUP {
         let Some(text) = store.read(state.bank(), id)? else { continue };
         let content = clean_key(&text);
-        if content.len() > MAX_CONTENT || PublicKey::from_pem(content.as_bytes()).is_err() {
+        if content.len() > MAX_CONTENT || !is_key(content.as_bytes()) {
             return Ok(Found::Unreadable);
         }
         files.push(KeyFile { state: shared(state), content: Bytes::from(content) });
@@ -80,7 +85,13 @@ pub fn change(
 ) -> Option<Change> {
     let key = Key::new(id.as_str())?;
     let present = entry.present();
-    if files.is_empty() && present.is_some() {
+    if files.is_empty()
+        && let Some((_, content)) = present
+    {
+        if !is_key(content) {
+            // It was never written, so nobody removed it.
+            return None;
+        }
         vanished.0.entry(id.clone()).or_insert(now + CONFIRM);
         return None;
     }
@@ -269,6 +280,16 @@ mod tests {
         let half = &public_key()[..100];
         std::fs::write(store.path(Bank::Accepted, &web()), half).unwrap();
         assert_eq!(read(&store, &web()).unwrap(), Found::Unreadable);
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_not_missed() {
+        let (_dir, store) = store();
+        let (signed_in, mut vanished) = (SignInChanges::default(), Vanished::default());
+        let nonsense = entry(State::Accepted, "nonsense");
+        assert_eq!(author(&store, &nonsense, &signed_in, &mut vanished), None);
+        assert_eq!(vanished.next(), None);
+        assert!(!is_key(b"nonsense") && is_key(clean_key(&public_key()).as_bytes()));
     }
 
     #[test]
