@@ -6,7 +6,7 @@ use tracing::{debug, error, info, warn};
 use value::{Value, map};
 use wire::MinionId;
 
-use super::keys::{self as files, Found, Written};
+use super::keys::{self as files, Written};
 use super::worker::Worker;
 
 /// How long lost key files are gathered until they are reported, in milliseconds.
@@ -31,6 +31,7 @@ impl Worker {
                     }
                 }
                 Action::SetAside { id, reason } => self.set_aside(&id, reason),
+                Action::KeyDeleted(id) => self.key_deleted(&id),
                 Action::KeysLost(_) => {
                     let at = self.now().steady + GATHER_LOST;
                     self.lost.report_at.get_or_insert(at);
@@ -102,6 +103,21 @@ impl Worker {
         self.shared.fire("salt/key", data);
     }
 
+    /// Ends what a minion may still do here whose key file was deleted by hand: `salt-key -d` does that itself.
+    fn key_deleted(&mut self, key: &Key) {
+        let Ok(id) = MinionId::new(key.as_str()) else { return };
+        if self.model.entry(Class::Keys, key).present().is_some() {
+            // The deletion could not be stored, or does not count.
+            return;
+        }
+        info!("the key of {id} is deleted now, as its file has vanished");
+        self.rotates = true;
+        self.shared.fire("salt/key", map! { "result" => true, "act" => "delete", "id" => id.as_str() });
+        if self.vanished.is_registered(&id) {
+            self.changed_key(&id);
+        }
+    }
+
     /// Removes cached data of a minion whose key is gone, as `salt-key -d` does.
     fn forget_data(&self, id: &MinionId, act: &str) {
         let stores = &self.shared.stores;
@@ -132,7 +148,7 @@ impl Worker {
         let known = self.model.records().items(Class::Keys, 0..=u32::MAX);
         let missing = known.into_iter().filter_map(|(key, _)| {
             let id = MinionId::new(key.as_str()).ok()?;
-            let gone = files::read(self.store(), &id).is_ok_and(|found| found == Found::Files(Vec::new()));
+            let gone = files::read(self.store(), &id).is_ok_and(|found| self.vanished.is_gone(&id, &found));
             let entry = self.model.entry(Class::Keys, &key);
             (gone && entry.present().is_some_and(|(_, content)| files::is_key(content))).then_some(id)
         });

@@ -14,24 +14,47 @@ const CONFIRM: u64 = 1_000;
 
 /// Key files that vanished, and wait for somebody to say that the key was deleted.
 #[derive(Default)]
-pub struct Vanished(BTreeMap<MinionId, u64>);
+pub struct Vanished {
+    /// When to stop waiting.
+    waiting: BTreeMap<MinionId, u64>,
+    /// Those that a sign-in has made pending since. That does not bring back the file that vanished.
+    registered: BTreeSet<MinionId>,
+}
 
 impl Vanished {
     /// Forgets an id: its file is there again.
     pub fn forget(&mut self, id: &MinionId) {
-        self.0.remove(id);
+        self.waiting.remove(id);
+        self.registered.remove(id);
     }
 
     /// Returns when to call [`Vanished::due`].
     pub fn next(&self) -> Option<u64> {
-        self.0.values().min().copied()
+        self.waiting.values().min().copied()
     }
 
     /// Returns the ids of which nobody has said that their key was deleted.
     pub fn due(&mut self, now: u64) -> Vec<MinionId> {
-        let due: Vec<MinionId> = self.0.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()).collect();
-        due.iter().for_each(|id| self.forget(id));
+        let due: Vec<MinionId> = self.waiting.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()).collect();
+        for id in &due {
+            self.waiting.remove(id);
+        }
         due
+    }
+
+    /// Returns whether the file that was decided about is gone: there is none, or only what a sign-in has written since.
+    pub fn is_gone(&self, id: &MinionId, found: &Found) -> bool {
+        let Found::Files(files) = found else { return false };
+        match &files[..] {
+            [] => true,
+            [file] => file.state == State::Pending && self.registered.contains(id),
+            _ => false,
+        }
+    }
+
+    /// Returns whether a sign-in has made the key pending since its file vanished.
+    pub fn is_registered(&self, id: &MinionId) -> bool {
+        self.registered.contains(id)
     }
 }
 
@@ -85,20 +108,36 @@ pub fn change(
 ) -> Option<Change> {
     let key = Key::new(id.as_str())?;
     let present = entry.present();
-    if files.is_empty()
-        && let Some((_, content)) = present
+    let by_rule = match &files[..] {
+        [file] => signed_in.take(id, own(file.state)?, &String::from_utf8_lossy(&file.content)),
+        _ => false,
+    };
+    // A sign-in makes a key pending only if there was no file. So the file that was decided about had vanished, and whether it
+    // was deleted or lost is still open.
+    let again = match (&files[..], present) {
+        ([file], Some(present)) => {
+            file.state == State::Pending
+                && present != (file.state, &file.content)
+                && (by_rule || vanished.is_registered(id))
+        }
+        _ => false,
+    };
+    if let Some((_, content)) = present
+        && (files.is_empty() || again)
     {
-        if !is_key(content) {
+        if files.is_empty() && !is_key(content) {
             // It was never written, so nobody removed it.
             return None;
         }
-        vanished.0.entry(id.clone()).or_insert(now + CONFIRM);
+        vanished.waiting.entry(id.clone()).or_insert(now + CONFIRM);
+        match again {
+            true => vanished.registered.insert(id.clone()),
+            false => vanished.registered.remove(id),
+        };
         return None;
     }
-    vanished.0.remove(id);
+    vanished.forget(id);
     if let [file] = &files[..] {
-        let text = String::from_utf8_lossy(&file.content);
-        let by_rule = signed_in.take(id, own(file.state)?, &text);
         // Only sign-ins make keys wait; people do by moving the file of a key that was decided about.
         let registered = file.state == State::Pending && present.is_none_or(|(_, content)| *content != file.content);
         if by_rule || registered {
@@ -110,11 +149,11 @@ pub fn change(
 
 /// Returns the deletion of a key, if it is gone indeed and was not deleted before.
 pub fn deletion(id: &MinionId, found: &Found, entry: &Entry, vanished: &mut Vanished) -> Option<Change> {
-    if *found != Found::Files(Vec::new()) {
+    if !vanished.is_gone(id, found) {
         return None;
     }
     let (_, content) = entry.present()?;
-    vanished.0.remove(id);
+    vanished.waiting.remove(id);
     let (key, public_key) = (Key::new(id.as_str())?, content.clone());
     Some(Change::Key { id: key, state: State::Deleted, public_key, by: By::Files })
 }
@@ -272,6 +311,34 @@ mod tests {
         assert!(deletion(&there, &accepted, &mut vanished).is_none(), "whoever says so, the key is there");
         author(&store, &accepted, &signed_in, &mut vanished);
         assert!(vanished.due(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_sign_in_after_a_deletion_does_not_bring_the_key_back() {
+        let (dir, store) = store();
+        let (signed_in, mut vanished) = (Arc::<SignInChanges>::default(), Vanished::default());
+        let text = public_key();
+        let accepted = entry(State::Accepted, &text);
+        store.put(&web(), KeyState::Accepted, &text).unwrap();
+        store.remove(&web(), Bank::Accepted).unwrap();
+        let auto = AutoKey::new(AutoKeyOptions::default(), dir.path());
+        let admission = Admission::new(LiveKeys::new(store.clone()), auto, AdmissionOptions::default());
+        let admission = admission.noting(signed_in.clone());
+        let applicant = Applicant { id: &web(), public_key: &text, autosign_grains: None, address: None };
+        let seats = |_: &MinionId| Seats { taken: 0, has_seat: false };
+        admission.admit(&applicant, seats, std::time::SystemTime::now()).unwrap();
+        let pending = read(&store, &web()).unwrap();
+        for _ in 0..2 {
+            assert_eq!(author(&store, &accepted, &signed_in, &mut vanished), None, "it may be lost with many others");
+            assert_eq!(vanished.due(u64::MAX), [web()]);
+            assert!(vanished.is_gone(&web(), &pending));
+        }
+        let deleted = deletion(&web(), &pending, &accepted, &mut vanished);
+        assert!(matches!(deleted, Some(Change::Key { state: State::Deleted, .. })));
+        let tombstone = entry(State::Deleted, &text);
+        assert_eq!(author(&store, &tombstone, &signed_in, &mut vanished), Some(By::Auto), "then it registers");
+        assert!(!vanished.is_registered(&web()));
+        assert_eq!(author(&store, &accepted, &signed_in, &mut vanished), Some(By::Files), "moved by a person");
     }
 
     #[test]

@@ -320,7 +320,7 @@ impl Worker {
         }
     }
 
-    fn changed_key(&mut self, id: &MinionId) {
+    pub(super) fn changed_key(&mut self, id: &MinionId) {
         if self.failed.contains_key(id) {
             // The files do not say what was decided, because that could not be written. It is not their turn to decide.
             return;
@@ -342,8 +342,9 @@ impl Worker {
 
     /// Tells the model what was found in key files: many changes in one step, for each step waits for the disk.
     fn flush(&mut self) {
-        let changes = std::mem::take(&mut self.changes);
-        if !changes.is_empty() {
+        // A deletion that is decided may be followed by a registration.
+        while !self.changes.is_empty() {
+            let changes = std::mem::take(&mut self.changes);
             self.unwritten.expect_others(false);
             let actions = self.model.local(Change::Together(changes), self.now());
             self.carry_out(actions);
@@ -354,13 +355,18 @@ impl Worker {
         let (Some(key), Ok(found)) = (Key::new(id.as_str()), files::read(self.store(), id)) else { return };
         let entry = self.model.entry(Class::Keys, &key);
         self.changes.extend(files::deletion(id, &found, &entry, &mut self.vanished));
+        if self.vanished.is_registered(id) {
+            // The registration follows the deletion.
+            self.flush();
+            self.changed_key(id);
+        }
     }
 
     fn vanished_due(&mut self) {
         for id in self.vanished.due(self.now().steady) {
             let Some(key) = Key::new(id.as_str()) else { continue };
             // It may be there again.
-            if files::read(self.store(), &id).is_ok_and(|found| found == Found::Files(Vec::new())) {
+            if files::read(self.store(), &id).is_ok_and(|found| self.vanished.is_gone(&id, &found)) {
                 self.changes.push(Change::Files(key, Vec::new()));
             } else {
                 self.changed_key(&id);

@@ -126,6 +126,27 @@ async fn a_key_decided_about_on_one_master_is_decided_about_on_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_whose_file_is_removed_is_pending_on_both_after_the_next_sign_in() {
+    let here = tempfile::tempdir().unwrap();
+    let (one, two) = Pair::new().start().await;
+    let minion = one.channel("web1", PrivateKey::generate(2048).unwrap(), here.path());
+    assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));
+    one.accept("web1");
+    becomes(&two, "web1", &["minions"]).await;
+    let mut events = one.events().await;
+    std::fs::remove_file(one.path("pki/minions/web1")).unwrap();
+    // Before anybody knows whether the file was deleted or lost.
+    assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));
+    becomes(&two, "web1", &["minions_pre"]).await;
+    assert_eq!(banks(one.directory.path(), "web1"), ["minions_pre"]);
+    // By this the master ends the session of the minion.
+    let gone = async { while event(&mut events, "salt/key").await.data().get_str("act") != Some("delete") {} };
+    tokio::time::timeout(Duration::from_secs(30), gone).await.expect("the deletion is told");
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_decided_while_a_master_was_down_is_made_up_for() {
     let pair = Pair::new();
     let (one, two) = pair.start().await;

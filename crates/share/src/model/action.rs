@@ -43,6 +43,8 @@ pub enum Action {
         /// Why nothing was decided.
         reason: &'static str,
     },
+    /// The key file of this id vanished, and no program said so in time. It counts as deleted, unless that could not be stored.
+    KeyDeleted(Key),
     /// Too many key files vanished at once to be deletions. Report it, and wait for an operator to decide.
     KeysLost(Vec<Key>),
     /// Members decided differently about a key without knowing of each other.

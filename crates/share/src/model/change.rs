@@ -206,7 +206,9 @@ impl<R: Records> Model<R> {
             else {
                 continue;
             };
-            self.decide(Wish { class: Class::Keys, key, state: State::Deleted, content, by: By::Files }, now, actions);
+            let wish = Wish { class: Class::Keys, key: key.clone(), state: State::Deleted, content, by: By::Files };
+            self.decide(wish, now, actions);
+            actions.push(Action::KeyDeleted(key));
         }
     }
 }
