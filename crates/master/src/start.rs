@@ -13,6 +13,7 @@ use keys::{MasterKeyOptions, MasterKeys};
 use rt::Rt;
 use tokio::sync::mpsc::Receiver;
 use transport::{Introduction, RequestServer};
+use wire::Command;
 use wire::jid::JidSource;
 use wire::loads::{Abilities, Ability};
 
@@ -72,7 +73,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         order: crate::open_jobs::PublicationOrder::default(),
         announced: Default::default(),
         bounds: crate::bounds::Bounds::new(&stores.config),
-        metrics: crate::metrics::Metrics::new(crate::requests::commands(), catalogue),
+        metrics: crate::metrics::Metrics::new(Command::ALL.iter().map(|command| command.name()), catalogue),
         users,
         sharing: Default::default(),
         jids: Mutex::new(JidSource::new()),

@@ -8,9 +8,11 @@
 //! * [`msgpack`]: the encoding below everything;
 //! * [`zmtp`], [`tcp`], [`ipc`]: cut messages out of streams;
 //! * [`envelope`], [`event`], [`loads`]: the messages themselves;
+//! * [`command`]: the commands that a master answers;
 //! * [`id`], [`jid`], [`topic`]: names that have rules;
 //! * [`network`]: groups addresses.
 
+pub mod command;
 pub mod envelope;
 pub mod event;
 pub mod id;
@@ -23,6 +25,7 @@ pub mod tcp;
 pub mod topic;
 pub mod zmtp;
 
+pub use command::Command;
 pub use id::{InvalidId, MinionId};
 pub use jid::{InvalidJid, Jid};
 pub use network::Network;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use value::{Map, Value};
-use wire::MinionId;
+use wire::command::Proof;
 use wire::envelope::{Clear, Envelope, Sealed};
 use wire::loads::{Sender, is_nonce};
 use wire::msgpack::Decode;
+use wire::{Command, MinionId};
 
 use super::replays::{Replay, Sent};
 use super::reply::{Seal, Sealer};
@@ -112,7 +113,7 @@ impl Server {
                 self.check_fresh(&id, &load)?;
                 self.check_sender(&id, &load, token.as_ref())?;
                 let ts = load.get("ts").and_then(Value::as_i64).unwrap_or(0);
-                self.check_replay(&Sent { id: &id, ts, nonce: nonce.as_deref().unwrap_or_default(), cmd: &cmd })?;
+                self.check_replay(&id, ts, nonce.as_deref().unwrap_or_default(), &cmd)?;
                 // A minion that has used version 3 is never taken at its word in version 2 again.
                 if self.settings.minimum_auth_version < CURRENT {
                     self.sessions.note_current(&id);
@@ -208,9 +209,9 @@ impl Server {
         nonce.ok_or_else(refused).map(Some)
     }
 
-    fn check_replay(&self, sent: &Sent<'_>) -> Result<(), Refused> {
-        let Sent { id, cmd, .. } = sent;
-        self.replays.admit(sent).map_err(|replay| {
+    fn check_replay(&self, id: &MinionId, ts: i64, nonce: &str, cmd: &str) -> Result<(), Refused> {
+        let sent = Sent { id, ts, nonce, command: Command::from_name(cmd) };
+        self.replays.admit(&sent).map_err(|replay| {
             Refused::bad_load(match replay {
                 Replay::Again => format!("request {cmd:?} of minion {id} was received before, this is a replay"),
                 Replay::Old => format!(
@@ -236,11 +237,11 @@ impl Server {
             self.check_sender(&id, load, token)?;
             // It carries no time, so how long ago it was encrypted cannot be known.
             if let Some(nonce) = nonce {
-                self.check_replay(&Sent { id: &id, ts: self.rt.unix_seconds(), nonce, cmd })?;
+                self.check_replay(&id, self.rt.unix_seconds(), nonce, cmd)?;
             }
             return Ok(Some(id));
         }
-        if !WITHOUT_TOKEN.contains(&cmd) {
+        if Command::from_name(cmd).map(Command::proof) != Some(Proof::TokenOrOldRelease) {
             return Err(Refused::bad_load(format!("request {cmd:?} of version 2 for minion {id} has no token")));
         }
         if self.sessions.is_current(&id) {
@@ -254,10 +255,6 @@ impl Server {
 
 /// The version whose requests all carry a token, the time and a nonce.
 const CURRENT: i64 = wire::envelope::CURRENT_VERSION;
-
-/// The requests that name their sender and that releases before 3006.12 and 3007.4 send without a token. Such minions
-/// could not work if these were refused, so they are accepted for minions that have never used version 3.
-const WITHOUT_TOKEN: [&str; 3] = ["_return", "_syndic_return", "_pillar"];
 
 fn open_clear(clear: Clear) -> Result<Opened, Refused> {
     check_id_text(&clear.load)?;

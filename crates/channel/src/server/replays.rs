@@ -9,7 +9,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wire::MinionId;
+use wire::command::Repeat;
+use wire::{Command, MinionId};
 
 /// How long nonces are remembered, in seconds. Every release gives up on a request long before that.
 const WINDOW: i64 = 300;
@@ -21,26 +22,6 @@ const MOST: usize = 1024;
 /// The shortest time between two session keys that a minion gets because of its clock, in seconds.
 const RENEWAL: i64 = 60;
 
-/// Requests that are answered each time they arrive. Honest minions repeat them with the same nonce: Salt does so with
-/// `_pillar` when the answer is late. The data in a `_pillar` request are stored only once for each nonce:
-/// [`Replays::may_store`].
-const QUESTIONS: [&str; 14] = [
-    "_pillar",
-    "_serve_file",
-    "_file_hash",
-    "_file_hash_and_stat",
-    "_file_find",
-    "_file_list",
-    "_file_list_emptydirs",
-    "_dir_list",
-    "_symlink_list",
-    "_file_envs",
-    "_master_opts",
-    "_master_tops",
-    "_mine_get",
-    "pub_ret",
-];
-
 /// The parts of an encrypted request that identify it.
 pub struct Sent<'a> {
     /// The authenticated sender.
@@ -49,8 +30,8 @@ pub struct Sent<'a> {
     pub ts: i64,
     /// Its nonce.
     pub nonce: &'a str,
-    /// What it asks for.
-    pub cmd: &'a str,
+    /// What it asks for. `None` if no master knows the command.
+    pub command: Option<Command>,
 }
 
 /// Why a request is refused.
@@ -137,7 +118,7 @@ impl Lately {
             self.suspect = true;
             return Err(Replay::Old);
         }
-        if QUESTIONS.contains(&sent.cmd) {
+        if sent.command.map(Command::repeat) == Some(Repeat::Answered) {
             // They move the window all the same: their time is as good as that of other requests.
             self.advance(sent.ts);
             return Ok(());
@@ -192,12 +173,12 @@ mod tests {
             Master(Replays::new(START), MinionId::new("web1").unwrap())
         }
 
-        fn take(&self, ts: i64, nonce: u128, cmd: &str) -> Result<(), Replay> {
-            self.0.admit(&Sent { id: &self.1, ts, nonce: &format!("{nonce:032x}"), cmd })
+        fn take(&self, ts: i64, nonce: u128, command: Command) -> Result<(), Replay> {
+            self.0.admit(&Sent { id: &self.1, ts, nonce: &format!("{nonce:032x}"), command: Some(command) })
         }
 
         fn event(&self, ts: i64, nonce: u128) -> Result<(), Replay> {
-            self.take(ts, nonce, "_minion_event")
+            self.take(ts, nonce, Command::MinionEvent)
         }
     }
 
@@ -208,7 +189,7 @@ mod tests {
         assert_eq!(master.event(START, 1), Err(Replay::Again));
         assert_eq!(master.event(START, 2), Ok(()));
         for _ in 0..2 {
-            assert_eq!(master.take(START, 3, "_pillar"), Ok(()), "Salt repeats it when the answer is late");
+            assert_eq!(master.take(START, 3, Command::Pillar), Ok(()), "Salt repeats it when the answer is late");
         }
     }
 
@@ -216,7 +197,7 @@ mod tests {
     fn data_of_a_repeated_question_is_stored_once() {
         let master = Master::new();
         let ask = |ts, nonce: u128| {
-            master.take(ts, nonce, "_pillar").map(|()| master.0.may_store(&master.1, &format!("{nonce:032x}")))
+            master.take(ts, nonce, Command::Pillar).map(|()| master.0.may_store(&master.1, &format!("{nonce:032x}")))
         };
         assert_eq!(ask(START, 1), Ok(true));
         assert_eq!(ask(START, 2), Ok(true), "two refreshes in one second");
@@ -226,7 +207,7 @@ mod tests {
         assert_eq!(ask(START + WINDOW + 1, 4), Ok(true));
         assert_eq!(ask(START, 1), Err(Replay::Old));
         // A first attempt that is lost before anything is stored leaves the retry free to do so.
-        assert_eq!(master.take(START + WINDOW, 5, "_pillar"), Ok(()));
+        assert_eq!(master.take(START + WINDOW, 5, Command::Pillar), Ok(()));
         assert_eq!(ask(START + WINDOW, 5), Ok(true));
     }
 
@@ -236,7 +217,7 @@ mod tests {
         assert_eq!(master.event(START - WINDOW - 1, 1), Err(Replay::Old), "sent to this master before it started");
         assert_eq!(master.event(START + 10_000, 2), Ok(()));
         assert_eq!(master.event(START + 10_000 - WINDOW - 1, 3), Err(Replay::Old));
-        assert_eq!(master.take(START, 4, "_pillar"), Err(Replay::Old), "old grains");
+        assert_eq!(master.take(START, 4, Command::Pillar), Err(Replay::Old), "old grains");
         assert_eq!(master.event(START + 10_000 - WINDOW, 5), Ok(()), "overtaken on the way");
     }
 

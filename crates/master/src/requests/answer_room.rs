@@ -8,6 +8,8 @@
 //! Nothing is reserved for a request that waits for its turn. Mines and returns have a pool of their own: each reserves the whole
 //! share of its sender, which may still want files and its pillar.
 
+use wire::Command;
+
 use super::identified::Sender;
 use super::pool::{Pool, Room};
 
@@ -39,11 +41,13 @@ pub enum Reservation {
 /// Returns the reservation for the answer to a request. `None` for requests with small answers, and for those that wait
 /// for other minions, because these may need the same room.
 pub fn reservation(cmd: &str, file_buffer_size: usize) -> Option<Reservation> {
-    Some(match cmd {
-        "_mine_get" | "pub_ret" => Reservation::Large,
-        "_pillar" | "_master_opts" | "_master_tops" | "saltern_missed" => Reservation::Listed(LIST),
-        "_file_list" | "_file_list_emptydirs" | "_dir_list" | "_symlink_list" => Reservation::Listed(LIST),
-        "_serve_file" => Reservation::Listed(file_buffer_size.saturating_add(KIB)),
+    Some(match Command::from_name(cmd)? {
+        Command::MineGet | Command::PeerReturns => Reservation::Large,
+        Command::Pillar | Command::MasterOpts | Command::MasterTops | Command::MissedJobs => Reservation::Listed(LIST),
+        Command::FileList | Command::FileListEmptyDirs | Command::DirList | Command::SymlinkList => {
+            Reservation::Listed(LIST)
+        }
+        Command::ServeFile => Reservation::Listed(file_buffer_size.saturating_add(KIB)),
         _ => return None,
     })
 }

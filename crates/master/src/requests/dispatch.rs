@@ -16,13 +16,15 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 use transport::{Incoming, Reply, RequestServer};
 use value::Value;
+use wire::command::Origin;
 use wire::envelope::{Clear, Envelope};
 use wire::loads::AWAIT_FIELD;
 use wire::msgpack::{Packing, pack};
-use wire::{MinionId, Network};
+use wire::{Command, MinionId, Network};
 
 use super::answer_room::{self, AnswerRoom, Due, Reservation, is_question};
 use super::awaiting::{self, Awaiting};
+use super::commands::handler;
 use super::contained::contained;
 use super::fair_queue::{Entered, FairQueue};
 use super::identified::{Sender, is_proven};
@@ -30,7 +32,7 @@ use super::line::Line;
 use super::pool::{Full, Pool, Room};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
-use super::{Answer, Ask, clear, handler, nothing, sealed, sign_in};
+use super::{Answer, Ask, nothing, sign_in};
 use crate::Shared;
 
 /// Takes requests and answers them.
@@ -471,7 +473,7 @@ impl Dispatcher {
             Ok(Opened::Clear(load)) => {
                 let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
                 tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
-                let answer = match handler(clear::TABLE, &cmd) {
+                let answer = match handler(&cmd, Origin::Program) {
                     Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, nonce: None, load }),
                     None => {
                         self.not_exposed(&cmd, peer);
@@ -493,7 +495,7 @@ impl Dispatcher {
         let caused =
             |id: &MinionId| tracing::info_span!("log.peer", peer = id.as_str(), known = proven, claimed = !proven);
         let _caused = request.id.as_ref().map(|id| caused(id).entered());
-        let Some(handle) = handler(sealed::TABLE, &request.cmd) else {
+        let Some(handle) = handler(&request.cmd, Origin::Minion) else {
             self.not_exposed(&request.cmd, peer);
             return self.step(nothing(), Some(request));
         };
@@ -541,9 +543,9 @@ fn span(ask: &Ask) -> tracing::Span {
 fn is_costly(request: &SealedRequest, bytes: usize) -> bool {
     let compresses = || request.load.get("gzip").is_some_and(Value::truthy);
     bytes >= LARGE
-        || match request.cmd.as_str() {
-            "_mine" | "_mine_get" | "_mine_delete" | "pub_ret" => true,
-            "_serve_file" => compresses(),
+        || match Command::from_name(&request.cmd) {
+            Some(Command::Mine | Command::MineGet | Command::MineDelete | Command::PeerReturns) => true,
+            Some(Command::ServeFile) => compresses(),
             _ => false,
         }
 }

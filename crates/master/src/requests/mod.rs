@@ -1,9 +1,10 @@
-//! The requests that the master answers: one file per subject. The tables are in [`sealed`] and [`clear`].
+//! The requests that the master answers: one file per subject. [`commands`] has the handler of each command; [`wire::command`]
+//! says what holds for all requests with it.
 
 mod alive;
 mod answer_room;
 mod awaiting;
-mod clear;
+mod commands;
 mod contained;
 mod dispatch;
 mod event;
@@ -26,7 +27,6 @@ mod refusals;
 mod resources;
 mod return_;
 mod revoke;
-mod sealed;
 mod sharing;
 mod sign_in;
 mod status;
@@ -78,16 +78,6 @@ impl<T: Into<Value>> From<T> for Answer {
 
 /// Handles one request. May block.
 type Handler = fn(Ask) -> Answer;
-
-/// Returns the names of all commands.
-pub fn commands() -> impl Iterator<Item = &'static str> {
-    clear::TABLE.iter().chain(sealed::TABLE).map(|(name, _)| *name)
-}
-
-/// Finds the handler of a command.
-fn handler(table: &[(&str, Handler)], cmd: &str) -> Option<Handler> {
-    table.iter().find(|(name, _)| *name == cmd).map(|(_, handler)| *handler)
-}
 
 /// Returns the empty map, Salt's answer to a request that it does not understand.
 fn nothing() -> Answer {
