@@ -65,14 +65,18 @@ fn loads(map: &Map) {
         FileHash,
         FileHashAndStat,
         FileList,
+        FileReceive,
         FileSum,
+        MineGet,
         MinionEvent,
+        PeerPublish,
         PillarContent,
         PillarReply,
         PillarRequest,
         PublishRequest,
         Published,
         Return,
+        ReturnForPeer,
         ServeFile,
         SignedPillar
     );

@@ -1,6 +1,8 @@
 //! Asks a Saltern master which minions are connected.
 
 use value::{Value, map};
+use wire::Command;
+use wire::loads::AwayMinions;
 
 use crate::answers::{Alive, Away, texts};
 use crate::local::{Error, LocalClient};
@@ -12,7 +14,7 @@ impl LocalClient {
     /// # Errors
     /// If the master refuses, or does not answer.
     pub async fn away(&mut self, jid: &str) -> Result<Vec<Away>, Error> {
-        let answer = match self.saltern_command("saltern_away", map! { "jid" => jid }, "away").await {
+        let answer = match self.saltern_command(Command::Away, AwayMinions::new(jid).into_map(), "away").await {
             // One of Salt's masters, which does not know the command. The command then waits as it always did.
             Err(Error::CannotHold) => return Ok(Vec::new()),
             answer => answer?,
@@ -27,7 +29,7 @@ impl LocalClient {
     /// If the master refuses, or does not answer.
     pub async fn alive(&mut self, target: &Value, target_type: &str) -> Result<Option<Alive>, Error> {
         let load = map! { "tgt" => target.clone(), "tgt_type" => target_type };
-        let mut answer = match self.saltern_command("saltern_alive", load, "alive").await {
+        let mut answer = match self.saltern_command(Command::Alive, load, "alive").await {
             Err(Error::CannotHold) => return Ok(None),
             answer => answer?,
         };

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use event::Listening;
-use value::{Map, Value, map};
-use wire::MinionId;
+use value::{Map, Value};
 use wire::envelope::Envelope;
+use wire::loads::{DropJob, JobProgress};
+use wire::{Command, MinionId};
 
 use crate::answers::{seconds, texts};
 use crate::gather::{Gather, Return, Timeouts};
@@ -37,7 +38,7 @@ impl LocalClient {
     /// # Errors
     /// If it cannot, or does not answer.
     pub async fn check_holds(&mut self) -> Result<(), Error> {
-        let answer = self.command("saltern_held", Map::new()).await?;
+        let answer = self.command(Command::HeldJobs, Map::new()).await?;
         // A master that can hold jobs answers a user without permission with an error, which proves the same.
         if answer.contains_key("held") || answer.contains_key("error") { Ok(()) } else { Err(Error::CannotHold) }
     }
@@ -47,7 +48,7 @@ impl LocalClient {
     /// # Errors
     /// If the master does not know the command, refuses, or does not answer.
     pub async fn held(&mut self) -> Result<Vec<Value>, Error> {
-        let mut answer = self.saltern_command("saltern_held", Map::new(), "held").await?;
+        let mut answer = self.saltern_command(Command::HeldJobs, Map::new(), "held").await?;
         Ok(answer.remove("held").and_then(Value::into_list).unwrap_or_default())
     }
 
@@ -56,7 +57,7 @@ impl LocalClient {
     /// # Errors
     /// Those of [`LocalClient::held`].
     pub async fn progress(&mut self, jid: &str) -> Result<Option<Progress>, Error> {
-        let mut answer = self.saltern_command("saltern_job", map! { "jid" => jid }, "job").await?;
+        let mut answer = self.saltern_command(Command::JobProgress, JobProgress::new(jid).into_map(), "job").await?;
         let Some(mut job) = answer.remove("job").and_then(Value::into_map) else { return Ok(None) };
         Ok(Some(Progress {
             left: job.get("left").and_then(seconds),
@@ -71,7 +72,7 @@ impl LocalClient {
     /// # Errors
     /// Those of [`LocalClient::held`].
     pub async fn drop_held(&mut self, jid: &str) -> Result<bool, Error> {
-        let answer = self.saltern_command("saltern_drop", map! { "jid" => jid }, "dropped").await?;
+        let answer = self.saltern_command(Command::DropJob, DropJob::new(jid).into_map(), "dropped").await?;
         Ok(answer.get("dropped").is_some_and(Value::truthy))
     }
 
@@ -80,7 +81,7 @@ impl LocalClient {
     /// # Errors
     /// Those of [`LocalClient::held`].
     pub async fn status(&mut self) -> Result<Map, Error> {
-        match self.saltern_command("saltern_status", Map::new(), "status").await {
+        match self.saltern_command(Command::Status, Map::new(), "status").await {
             Ok(mut answer) => Ok(answer.remove("status").and_then(Value::into_map).unwrap_or_default()),
             Err(Error::CannotHold) => {
                 Err(Error::Refused("this master has no status: it is not a Saltern master".into()))
@@ -95,7 +96,7 @@ impl LocalClient {
     /// # Errors
     /// Those of [`LocalClient::held`].
     pub async fn sharing(&mut self, arguments: Map) -> Result<Value, Error> {
-        match self.saltern_command("saltern_sharing", arguments, "sharing").await {
+        match self.saltern_command(Command::Sharing, arguments, "sharing").await {
             Ok(mut answer) => Ok(answer.remove("sharing").unwrap_or_default()),
             Err(Error::CannotHold) => {
                 Err(Error::Refused("this master shares nothing with others: it is not a Saltern master".into()))
@@ -104,8 +105,8 @@ impl LocalClient {
         }
     }
 
-    pub(crate) async fn saltern_command(&mut self, cmd: &str, load: Map, field: &str) -> Result<Map, Error> {
-        let answer = self.command(cmd, load).await?;
+    pub(crate) async fn saltern_command(&mut self, command: Command, load: Map, field: &str) -> Result<Map, Error> {
+        let answer = self.command(command, load).await?;
         if let Some(error) = answer.get("error") {
             return Err(Error::Refused(error.get("message").unwrap_or(error).to_string()));
         }
@@ -113,12 +114,12 @@ impl LocalClient {
     }
 
     /// Sends an unencrypted command with the user's key.
-    async fn command(&mut self, cmd: &str, load: Map) -> Result<Map, Error> {
+    async fn command(&mut self, command: Command, load: Map) -> Result<Map, Error> {
         self.check_running()?;
         // A hold may last for days, and a master that restarts during it creates new keys.
         self.read_key_again();
         let mut load = load;
-        load.insert("cmd", cmd);
+        load.insert("cmd", command.name());
         load.insert("user", self.user());
         load.insert("key", self.key());
         let answer = self.send(Envelope::clear(load)).await?;
@@ -291,6 +292,8 @@ fn begun(ids: &BTreeSet<String>, states: &Map) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use value::map;
+
     use super::*;
 
     #[test]

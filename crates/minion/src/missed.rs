@@ -8,8 +8,8 @@ use channel::client::MasterChannel;
 use rt::Rt;
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
-use value::{Map, Value, map};
-use wire::loads::Ability;
+use value::{Map, Value};
+use wire::loads::{Ability, MissedJobs};
 use wire::msgpack::Decode;
 
 use crate::jobs::{Jobs, SALTERN_FIELD, Terms};
@@ -85,8 +85,8 @@ fn is_current(link: &Link, channel: &Arc<MasterChannel>) -> bool {
 
 /// Sends one request. Returns whether to ask again at once.
 async fn ask_once(jobs: &Arc<Jobs>, link: &Arc<Link>, channel: &MasterChannel) -> bool {
-    let load = map! { "cmd" => "saltern_missed", "known" => jobs.known_jids(KNOWN) };
-    let answer = match channel.request(load, Some(PATIENCE), Decode::Default).await {
+    let request = MissedJobs { known: jobs.known_jids(KNOWN).into_iter().collect(), extra: Map::new() };
+    let answer = match channel.request(request.into_map(), Some(PATIENCE), Decode::Default).await {
         Ok(answer) => answer,
         Err(reason) => {
             debug!(master = %link.settings.address, "the master did not say what was missed: {reason}");
@@ -117,6 +117,8 @@ pub async fn renew(rt: Rt, link: Arc<Link>, spread: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use value::map;
+
     use super::*;
 
     #[test]

@@ -181,7 +181,7 @@ impl FileClient {
 
     async fn ask_piece(&self, wanted: &FileRequest<'_>, offset: u64) -> Result<Value> {
         let request = ServeFile {
-            path: wanted.name.to_owned(),
+            path: wanted.name.into(),
             saltenv: Some(wanted.env.into()),
             loc: i64::try_from(offset).ok(),
             gzip: wanted.gzip.map(Value::from),

@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use targeting::TargetType;
 use value::{Map, Value, map};
 use wire::MinionId;
+use wire::loads::AwayMinions;
 
-use super::{Answer, Ask, held};
+use super::{Answer, Ask, held, read};
 use crate::Shared;
 use crate::open_jobs::Target;
 use crate::open_jobs::ledger::Progress;
@@ -49,8 +50,8 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
 pub fn away(ask: Ask) -> Answer {
     match held::admit(ask) {
         Ok((shared, load)) => {
-            let jid = load.get("jid").map(Value::to_string).unwrap_or_default();
-            map! { "away" => of_job(&shared, &jid).map_or(Value::Null, Value::from) }.into()
+            let away = read(load, AwayMinions::from_map).and_then(|wanted| of_job(&shared, wanted.jid.as_str()));
+            map! { "away" => away.map_or(Value::Null, Value::from) }.into()
         }
         Err(refused) => refused.into(),
     }

@@ -2,9 +2,10 @@
 
 use files::{ChunkRequest, Piece};
 use tracing::error;
-use value::{Map, Value};
+use value::Value;
+use wire::loads::{FileReceive, ServeFile};
 
-use super::{Answer, Ask, nothing};
+use super::{Answer, Ask, nothing, read};
 
 /// Answers all requests except those for a chunk of a file.
 pub fn handle(ask: Ask) -> Answer {
@@ -23,16 +24,13 @@ const BEST_LEVEL: u32 = 6;
 
 /// Answers with a chunk of a file. The chunk is encrypted in the buffer into which it was read.
 pub fn serve(ask: Ask) -> Answer {
-    let text = |name: &str| ask.load.get(name).filter(|value| value.truthy()).map(Value::to_string);
-    let offset = ask.load.get("loc").and_then(Value::as_i64).and_then(|offset| u64::try_from(offset).ok());
-    let (Some(path), Some(env), Some(offset)) = (text("path"), text("saltenv"), offset) else {
+    let Ask { shared, id, load, .. } = ask;
+    let Some(Place { path, env, offset, gzip }) = read(load, ServeFile::from_map).and_then(Place::of) else {
         return files::Chunk::default().into_map().into();
     };
-    let level = ask.load.get("gzip").and_then(Value::as_i64).and_then(|level| u32::try_from(level).ok());
-    let level = level.filter(|level| *level > 0).map(|level| level.min(BEST_LEVEL));
-    let reader = ask.id.as_ref().map(wire::MinionId::as_str);
-    let wanted = ChunkRequest { path: &path, env: &env, offset, gzip: level, reader };
-    match ask.shared.stores.files.serve(&wanted) {
+    let reader = id.as_ref().map(wire::MinionId::as_str);
+    let wanted = ChunkRequest { path: &path, env: &env, offset, gzip, reader };
+    match shared.stores.files.serve(&wanted) {
         Ok(chunk) => chunk.into_map().into(),
         Err(failure) => {
             let (path, env) = (value::escape::brief(&path, 1024), value::escape::brief(&env, 256));
@@ -42,25 +40,39 @@ pub fn serve(ask: Ask) -> Answer {
     }
 }
 
+/// The position of a chunk, and how it is compressed.
+struct Place {
+    path: String,
+    env: String,
+    offset: u64,
+    gzip: Option<u32>,
+}
+
+impl Place {
+    /// Returns `None` for a request that names no file.
+    fn of(request: ServeFile) -> Option<Self> {
+        let text = |value: &Value| value.truthy().then(|| value.to_string());
+        let level = request.gzip.and_then(|level| u32::try_from(level.as_i64()?).ok());
+        Some(Place {
+            path: text(&request.path)?,
+            env: request.saltenv.as_ref().and_then(text)?,
+            offset: u64::try_from(request.loc?).ok()?,
+            gzip: level.filter(|level| *level > 0).map(|level| level.min(BEST_LEVEL)),
+        })
+    }
+}
+
 /// Stores a chunk of a file that a minion pushes.
 pub fn receive(ask: Ask) -> Answer {
-    let Some(id) = &ask.id else { return false.into() };
-    let Some((path, offset, data)) = piece(&ask.load) else { return nothing() };
-    let piece = Piece { id, path: &path, offset, data };
-    match ask.shared.stores.inbox.receive(&piece) {
+    let Ask { shared, id: Some(id), load, .. } = ask else { return false.into() };
+    let Some(FileReceive { path, loc: offset, data, .. }) = read(load, FileReceive::from_map) else { return nothing() };
+    let path: Vec<String> = path.into_iter().map(|part| part.0).collect();
+    let piece = Piece { id: &id, path: &path, offset, data: &data };
+    match shared.stores.inbox.receive(&piece) {
         Ok(taken) => taken.into(),
         Err(failure) => {
             error!(minion = %id, "failed to keep a file of {id}: {}", crate::chain(&failure));
             false.into()
         }
     }
-}
-
-fn piece(load: &Map) -> Option<(Vec<String>, i64, &[u8])> {
-    let path = load.get("path")?.as_list()?.iter().map(Value::to_string).collect();
-    let data = match load.get("data")? {
-        Value::Str(text) => text.as_bytes(),
-        other => other.as_bytes()?,
-    };
-    Some((path, load.get("loc")?.as_i64()?, data))
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use value::{Map, Value, map};
 use wire::Jid;
+use wire::loads::{DropJob, JobProgress};
 
-use super::{Answer, Ask};
+use super::{Answer, Ask, read};
 use crate::Shared;
 use crate::credentials;
 use crate::jobs::expiry;
@@ -41,11 +42,8 @@ pub fn job(ask: Ask) -> Answer {
         Err(refused) => return refused.into(),
     };
     expiry::check_now(&shared);
-    let jid = load.get("jid").map(Value::to_string).unwrap_or_default();
-    match shared.open_jobs.job(&jid) {
-        Some(report) => map! { "job" => described(&shared, &report) }.into(),
-        None => map! { "job" => Value::Null }.into(),
-    }
+    let report = read(load, JobProgress::from_map).and_then(|wanted| shared.open_jobs.job(wanted.jid.as_str()));
+    map! { "job" => report.map_or(Value::Null, |report| described(&shared, &report).into()) }.into()
 }
 
 /// Ends a held job.
@@ -54,7 +52,7 @@ pub fn drop_job(ask: Ask) -> Answer {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
-    let jid = load.get("jid").map(Value::to_string).and_then(|jid| Jid::new(jid).ok());
+    let jid = read(load, DropJob::from_map).and_then(|wanted| Jid::new(wanted.jid.as_str()).ok());
     map! { "dropped" => jid.is_some_and(|jid| expiry::end(&shared, &jid, "dropped")) }.into()
 }
 

@@ -9,8 +9,9 @@ use targeting::{Checker, DEFAULT_DELIMITER, TargetType};
 use tracing::{error, warn};
 use value::{Map, Value, map};
 use wire::MinionId;
+use wire::loads::{MineDelete, MineGet, MineStore};
 
-use super::{Answer, Ask, nothing};
+use super::{Answer, Ask, nothing, read};
 use crate::Shared;
 
 /// Marks a value that only some minions may read.
@@ -18,32 +19,33 @@ const RESTRICTED: &str = "__saltmine_acl__";
 
 /// `_mine`: stores values.
 pub fn store(ask: Ask) -> Answer {
-    let (Some(id), Some(Value::Map(data))) = (&ask.id, ask.load.get("data")) else { return nothing() };
-    let jobs = &ask.shared.stores.config.jobs;
+    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+    let Some(MineStore { data, clear, .. }) = read(load, MineStore::from_map) else { return nothing() };
+    let jobs = &shared.stores.config.jobs;
     if !jobs.minion_data_cache && !jobs.enforce_mine_cache {
         return true.into();
     }
-    let clear = ask.load.get("clear").is_some_and(Value::truthy);
-    let kept = match clear {
+    let kept = match clear.unwrap_or_default() {
         true => Ok(None),
-        false => mine_to_change(&ask.shared, id),
+        false => mine_to_change(&shared, &id),
     };
     let Ok(kept) = kept else { return false.into() };
     let mut all = kept.map(|kept| (*kept).clone()).unwrap_or_default();
-    all.update(data.clone());
-    if !ask.shared.bounds.may_keep(id, "mine", &all) {
+    all.update(data);
+    if !shared.bounds.may_keep(&id, "mine", &all) {
         return false.into();
     }
-    done(id, ask.shared.stores.data.store_mine(id, all)).into()
+    done(&id, shared.stores.data.store_mine(&id, all)).into()
 }
 
 /// `_mine_delete`: removes a value.
 pub fn delete(ask: Ask) -> Answer {
-    let (Some(id), Some(fun)) = (&ask.id, ask.load.get("fun")) else { return false.into() };
-    let Ok(kept) = mine_to_change(&ask.shared, id) else { return false.into() };
+    let Ask { shared, id: Some(id), load, .. } = ask else { return false.into() };
+    let Some(request) = read(load, MineDelete::from_map) else { return false.into() };
+    let Ok(kept) = mine_to_change(&shared, &id) else { return false.into() };
     let Some(mut all) = kept.map(|mine| (*mine).clone()) else { return true.into() };
-    all.remove_value(fun);
-    done(id, ask.shared.stores.data.store_mine(id, all)).into()
+    all.remove_value(&request.fun);
+    done(&id, shared.stores.data.store_mine(&id, all)).into()
 }
 
 /// `_mine_flush`: removes all values.
@@ -103,17 +105,18 @@ fn mines(shared: &Shared, ids: Vec<String>, mut each: impl FnMut(&str, &Map)) {
 
 /// `_mine_get`: reads values of other minions.
 pub fn get(ask: Ask) -> Answer {
-    let (Some(id), Some(tgt)) = (&ask.id, ask.load.get("tgt")) else { return nothing() };
-    let Some(wanted) = MineRequest::read(&ask.load) else { return nothing() };
-    let functions = readable_functions(&ask.shared, id, wanted.functions);
+    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+    let Some(request) = read(load, MineGet::from_map) else { return nothing() };
+    let Some(wanted) = WantedFunctions::of(&request.fun) else { return nothing() };
+    let functions = readable_functions(&shared, &id, wanted.functions);
     if functions.is_empty() {
         return nothing();
     }
-    let kind = ask.load.get_str("tgt_type").or_else(|| ask.load.get_str("expr_form")).unwrap_or("glob");
-    let checker = ask.shared.stores.checker();
-    let mut reader = Reader { checker: &checker, asking: id, seen: Vec::new() };
+    let kind = request.tgt_type.0.or(request.expr_form.0).unwrap_or_else(|| "glob".into());
+    let checker = shared.stores.checker();
+    let mut reader = Reader { checker: &checker, asking: &id, seen: Vec::new() };
     let mut found = Map::new();
-    mines(&ask.shared, reader.minions(tgt, kind), |minion, mine| {
+    mines(&shared, reader.minions(&request.tgt, &kind), |minion, mine| {
         for function in &functions {
             let Some(value) = mine.get(function).and_then(|value| reader.visible(value)) else { continue };
             if wanted.several {
@@ -130,23 +133,23 @@ pub fn get(ask: Ask) -> Answer {
 }
 
 /// The requested functions.
-struct MineRequest {
+struct WantedFunctions {
     functions: Vec<String>,
     /// True if the answer is grouped by function.
     several: bool,
 }
 
-impl MineRequest {
-    fn read(load: &Map) -> Option<Self> {
-        match load.get("fun")? {
+impl WantedFunctions {
+    fn of(fun: &Value) -> Option<Self> {
+        match fun {
             Value::Str(text) => {
                 let mut seen = HashSet::new();
                 let names = text.split(',').filter(|name| seen.insert(*name));
                 let functions: Vec<String> = names.map(str::to_owned).collect();
-                Some(MineRequest { several: functions.len() > 1, functions })
+                Some(WantedFunctions { several: functions.len() > 1, functions })
             }
             Value::List(names) => {
-                Some(MineRequest { functions: names.iter().map(Value::to_string).collect(), several: true })
+                Some(WantedFunctions { functions: names.iter().map(Value::to_string).collect(), several: true })
             }
             _ => None,
         }

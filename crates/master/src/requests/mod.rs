@@ -41,6 +41,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use value::{Map, Value};
 use wire::MinionId;
+use wire::loads::LoadError;
 
 use crate::Shared;
 
@@ -78,6 +79,11 @@ impl<T: Into<Value>> From<T> for Answer {
 
 /// Handles one request. May block.
 type Handler = fn(Ask) -> Answer;
+
+/// Reads the fields of a request. What is wrong with them is only logged: each command has its own answer to such a request.
+fn read<T>(load: Map, from_map: fn(Map) -> Result<T, LoadError>) -> Option<T> {
+    from_map(load).inspect_err(|error| tracing::debug!("a request is malformed: {error}")).ok()
+}
 
 /// Returns the empty map, Salt's answer to a request that it does not understand.
 fn nothing() -> Answer {

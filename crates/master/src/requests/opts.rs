@@ -1,8 +1,9 @@
 //! `_master_opts` and `_master_tops`: the parts of the master's options that minions need.
 
 use value::{Map, Value};
+use wire::loads::MasterOpts;
 
-use super::{Answer, Ask};
+use super::{Answer, Ask, read};
 
 /// Options that concern environments.
 const ENVIRONMENTS: [&str; 3] = ["top_file_merging_strategy", "env_order", "default_top"];
@@ -25,8 +26,9 @@ const STATES: [&str; 12] = [
 
 /// Answers with the environments, and the options that state runs on minions follow.
 pub fn options(ask: Ask) -> Answer {
-    let stores = &ask.shared.stores;
-    let env_only = ask.load.get("env_only").is_some_and(Value::truthy);
+    let Ask { shared, load, .. } = ask;
+    let stores = &shared.stores;
+    let env_only = read(load, MasterOpts::from_map).and_then(|request| request.env_only).unwrap_or_default();
     let mut told = Map::new();
     let roots: Map = stores.files.envs().into_iter().map(|env| (env, Value::List(Vec::new()))).collect();
     told.insert("file_roots", roots);

@@ -1,7 +1,6 @@
 //! Requests by which minions command other minions: `minion_pub`, `minion_publish`, `minion_runner`, `pub_ret`.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use event::Filter;
@@ -15,9 +14,10 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 use value::escape::brief;
 use value::{Map, Value, map};
+use wire::loads::{PeerPublish, PeerReturns, PeerRunner, Texts};
 use wire::{Jid, MinionId};
 
-use super::{Answer, Ask, nothing};
+use super::{Answer, Ask, nothing, read};
 use crate::Shared;
 use crate::jobs::publish::{Reader, publish_permitted};
 use crate::open_jobs::Target;
@@ -27,9 +27,10 @@ const PATIENCE: f64 = 5.0;
 
 /// `minion_pub`: publishes and answers with the job.
 pub fn publish(ask: Ask) -> Answer {
-    let Some(id) = &ask.id else { return nothing() };
-    match order(&ask.shared, id, &ask.load) {
-        Some(order) => published(&ask.shared, id, order).map_or_else(nothing, |(answer, _)| answer.into()),
+    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+    let Some(wanted) = read(load, PeerPublish::from_map) else { return nothing() };
+    match order(&shared, &id, wanted) {
+        Some(order) => published(&shared, &id, order).map_or_else(nothing, |(answer, _)| answer.into()),
         None => nothing(),
     }
 }
@@ -37,10 +38,11 @@ pub fn publish(ask: Ask) -> Answer {
 /// `minion_publish`: publishes, and answers with the returns that arrive in time.
 pub fn publish_and_wait(ask: Ask) -> Answer {
     let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
-    let Some(order) = order(&shared, &id, &load) else { return nothing() };
-    let tmo = load.get("tmo").and_then(Value::as_f64).filter(|tmo| (0.0..=86400.0).contains(tmo));
+    let Some(wanted) = read(load, PeerPublish::from_map) else { return nothing() };
+    let tmo = wanted.tmo.as_ref().and_then(Value::as_f64).filter(|tmo| (0.0..=86400.0).contains(tmo));
     let patience = Duration::from_secs_f64(tmo.unwrap_or(PATIENCE));
-    let full = load.get_str("form") == Some("full");
+    let full = wanted.form.0.as_deref() == Some("full");
+    let Some(order) = order(&shared, &id, wanted) else { return nothing() };
     // Listening begins before the first return can come.
     let returns = shared.bus.subscribe(Filter::prefix("salt/job/"));
     let Some((_, published)) = published(&shared, &id, order) else { return nothing() };
@@ -98,10 +100,9 @@ fn published(shared: &Shared, id: &MinionId, (load, meant): (Map, Expected)) -> 
 
 /// Checks the publication that a minion requests. Returns the publish request and the targeted minions; `None` if
 /// `peer` does not allow it. The functions are checked before the target is expanded.
-fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> {
-    let complete = ["fun", "arg", "tgt", "ret"].iter().all(|name| load.contains_key(name));
-    let (functions, single) = functions(load.get("fun")?)?;
-    if !complete || functions.iter().any(|function| function.starts_with("publish.")) {
+fn order(shared: &Shared, id: &MinionId, wanted: PeerPublish) -> Option<(Map, Expected)> {
+    let (functions, single) = functions(&wanted.fun)?;
+    if functions.iter().any(|function| function.starts_with("publish.")) {
         return None;
     }
     let refused = |reason: &str| {
@@ -113,8 +114,8 @@ fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> 
         refused("its list does not name it");
         return None;
     }
-    let arguments = arguments(load, functions.len(), single);
-    let request = request(shared, id, load, &functions, &arguments)?;
+    let arguments = arguments(wanted.arg.clone(), &wanted.no_parse, functions.len(), single);
+    let request = request(shared, id, &wanted, &functions, &arguments)?;
     let (target, checker) = (Target::of(&request), shared.stores.checker());
     let kind = target.kind?;
     let meant = match checker.expect(&target.tgt, kind, &target.delimiter) {
@@ -124,7 +125,7 @@ fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> 
             return None;
         }
     };
-    let wanted = Publication {
+    let publication = Publication {
         functions: &functions,
         arguments: &arguments,
         target: &target.tgt,
@@ -132,11 +133,11 @@ fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> 
         delimiter: &target.delimiter,
         minions: Some(&meant.minions),
     };
-    if !(publish_allowed(&list, &wanted, &checker) && pillar_is_exact(&wanted, &checker)) {
+    if !(publish_allowed(&list, &publication, &checker) && pillar_is_exact(&publication, &checker)) {
         refused("its list does not grant it with these arguments, or on these minions");
         return None;
     }
-    if request.get("ret").is_some_and(Value::truthy) && !everything_allowed(&list, &wanted, &checker) {
+    if request.get("ret").is_some_and(Value::truthy) && !everything_allowed(&list, &publication, &checker) {
         refused("returners are for those that may do everything");
         return None;
     }
@@ -145,14 +146,20 @@ fn order(shared: &Shared, id: &MinionId, load: &Map) -> Option<(Map, Expected)> 
 
 /// Makes a publish request with only those fields that Salt's peer interface passes on. With others, a peer that may
 /// call one function could make minions write files or choose executors.
-fn request(shared: &Shared, id: &MinionId, load: &Map, functions: &[String], arguments: &[Vec<Value>]) -> Option<Map> {
-    let (tgt, kind) = target(shared, load)?;
+fn request(
+    shared: &Shared,
+    id: &MinionId,
+    wanted: &PeerPublish,
+    functions: &[String],
+    arguments: &[Vec<Value>],
+) -> Option<Map> {
+    let (tgt, kind) = target(shared, wanted)?;
     let lists = |parts: &[Vec<Value>]| Value::List(parts.iter().map(|part| Value::List(part.clone())).collect());
     let (fun, arg) = match (functions, arguments) {
         ([fun], [arg]) => (fun.as_str().into(), Value::List(arg.clone())),
         _ => (Value::from(functions.to_vec()), lists(arguments)),
     };
-    let ret = load.get("ret").filter(|ret| ret.truthy()).map_or("", |ret| ret.as_str().unwrap_or("?"));
+    let ret = if wanted.ret.truthy() { wanted.ret.as_str().unwrap_or("?") } else { "" };
     Some(map! {
         "cmd" => "publish", "tgt" => tgt, "fun" => fun, "arg" => arg, "tgt_type" => kind, "ret" => ret, "jid" => "",
         "kwargs" => map! { "id" => id }, "user" => shared.users.master_user(),
@@ -160,14 +167,14 @@ fn request(shared: &Shared, id: &MinionId, load: &Map, functions: &[String], arg
 }
 
 /// Returns the target and its kind. Minions may use the master's node groups.
-fn target(shared: &Shared, load: &Map) -> Option<(Value, String)> {
-    let kind = load.get_str("tgt_type").unwrap_or("glob");
+fn target(shared: &Shared, wanted: &PeerPublish) -> Option<(Value, String)> {
+    let kind = wanted.tgt_type.0.as_deref().unwrap_or("glob");
     if !kind.starts_with("node") {
         TargetType::from_name(kind).ok()?;
-        return Some((load.get("tgt")?.clone(), kind.to_owned()));
+        return Some((wanted.tgt.clone(), kind.to_owned()));
     }
     let groups = &shared.stores.config.nodegroups;
-    let words = targeting::expand_nodegroup(load.get_str("tgt")?, groups).ok()?;
+    let words = targeting::expand_nodegroup(wanted.tgt.as_str()?, groups).ok()?;
     Some((words.join(" ").into(), "compound".to_owned()))
 }
 
@@ -185,13 +192,12 @@ fn functions(fun: &Value) -> Option<(Vec<String>, bool)> {
 }
 
 /// Returns the arguments of each function, parsed as on the command line.
-fn arguments(load: &Map, count: usize, single: bool) -> Vec<Vec<Value>> {
-    let plain = load.get("no_parse").and_then(Value::as_list).unwrap_or_default();
-    let plain: Vec<&str> = plain.iter().filter_map(Value::as_str).collect();
-    let given = match load.get("arg") {
-        Some(Value::List(given)) => given.clone(),
-        Some(Value::Null) | None => Vec::new(),
-        Some(other) => vec![other.clone()],
+fn arguments(arg: Value, no_parse: &Texts, count: usize, single: bool) -> Vec<Vec<Value>> {
+    let plain: Vec<&str> = no_parse.0.iter().map(String::as_str).collect();
+    let given = match arg {
+        Value::List(given) => given,
+        Value::Null => Vec::new(),
+        other => vec![other],
     };
     if single {
         return vec![listed(parse(given, &plain))];
@@ -229,22 +235,26 @@ fn listed(call: Call) -> Vec<Value> {
 /// `minion_runner`: runs a runner if `peer_run` allows it.
 pub fn runner(ask: Ask) -> Answer {
     let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
-    let (Some(fun), Some(arg)) = (load.get_str("fun"), load.get("arg")) else { return nothing() };
+    let Some(PeerRunner { fun, arg, .. }) = read(load, PeerRunner::from_map) else { return nothing() };
     let rules = peer_entries(&shared.stores.config.access.peer_run, id.as_str());
-    if !rules.iter().filter_map(Value::as_str).any(|pattern| function_matches(pattern, fun)) {
-        warn!("Minion {id} is not allowed to run the runner {} (option 'peer_run')", brief(fun, 256));
+    if !rules.iter().filter_map(Value::as_str).any(|pattern| function_matches(pattern, &fun)) {
+        warn!("Minion {id} is not allowed to run the runner {} (option 'peer_run')", brief(&fun, 256));
         return nothing();
     }
-    let words = arg.as_list().map_or_else(|| vec![arg.clone()], <[Value]>::to_vec);
-    super::functions::for_minion(Arc::clone(&shared), fun.to_owned(), parse(words, &[]))
+    let words = match arg {
+        Value::List(words) => words,
+        other => vec![other],
+    };
+    super::functions::for_minion(shared, fun, parse(words, &[]))
 }
 
 /// `pub_ret`: the returns of a job the minion published.
 pub fn returns(ask: Ask) -> Answer {
-    let (Some(id), Some(jid)) = (&ask.id, ask.load.get("jid").map(Value::to_string)) else { return nothing() };
-    let Ok(jid) = Jid::new(jid) else { return nothing() };
-    let stores = &ask.shared.stores;
-    match stores.publish_auth.published(&jid, id) {
+    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+    let Some(PeerReturns { jid, .. }) = read(load, PeerReturns::from_map) else { return nothing() };
+    let Ok(jid) = Jid::new(jid.as_str()) else { return nothing() };
+    let stores = &shared.stores;
+    match stores.publish_auth.published(&jid, &id) {
         Ok(true) => {}
         Ok(false) => return nothing(),
         Err(failure) => {
@@ -277,11 +287,10 @@ mod tests {
 
     #[test]
     fn arguments_are_read_as_on_the_command_line() {
-        let load = map! { "arg" => list!["1", "a=2", "b=x y", "plain=3"], "no_parse" => list!["plain"] };
+        let (arg, plain) = (list!["1", "a=2", "b=x y", "plain=3"], ["plain"].into_iter().collect());
         let named = map! { "a" => 2, "b" => "x y", "plain" => "3", "__kwarg__" => true };
-        assert_eq!(arguments(&load, 1, true), [vec![1.into(), named.into()]]);
-        let load = map! { "arg" => list!["one two", ""] };
-        assert_eq!(arguments(&load, 2, false), [vec!["one".into(), "two".into()], vec![]]);
+        assert_eq!(arguments(arg, &plain, 1, true), [vec![1.into(), named.into()]]);
+        assert_eq!(arguments(list!["one two", ""], &plain, 2, false), [vec!["one".into(), "two".into()], vec![]]);
     }
 
     #[test]

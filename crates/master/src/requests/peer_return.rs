@@ -4,7 +4,8 @@
 //! false if it is refused, and an empty text if it should be sent again.
 
 use tracing::{debug, error};
-use value::{Map, Value};
+use value::Map;
+use wire::loads::ReturnForPeer;
 use wire::{Jid, MinionId};
 
 use super::return_::{signature_passes, try_again};
@@ -45,18 +46,18 @@ pub fn handle(ask: Ask) -> Answer {
 }
 
 /// Reads the request. A minion may send only its own returns, and only those of published jobs.
-fn read(id: &MinionId, mut load: Map) -> Result<PeerReturn, &'static str> {
-    let mut part = |name: &str| load.remove(name).and_then(Value::into_map);
-    let publisher = part("publisher").unwrap_or_default();
-    let job = part("job").unwrap_or_default();
-    let load = part("load").ok_or("there is no return inside")?;
+fn read(id: &MinionId, load: Map) -> Result<PeerReturn, String> {
+    let ReturnForPeer { publisher, job, load, .. } =
+        ReturnForPeer::from_map(load).map_err(|error| error.to_string())?;
+    // The load itself stays as it is, because its order is that of the event.
     if load.get_str("id") != Some(id.as_str()) {
-        return Err("it is in the name of another minion");
+        return Err("it is in the name of another minion".into());
     }
     if !load.contains_key("return") {
-        return Err("it has no value");
+        return Err("it has no value".into());
     }
     let jid = load.get_str("jid").and_then(|jid| Jid::new(jid).ok()).ok_or("it names no job")?;
+    let (publisher, job) = (publisher.0.unwrap_or_default(), job.0.unwrap_or_default());
     Ok(PeerReturn { id: id.clone(), jid, publisher, job, load })
 }
 

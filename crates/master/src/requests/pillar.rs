@@ -5,25 +5,26 @@ use value::{Map, Value, map};
 
 use store::minion_data::pillar_place;
 use wire::MinionId;
+use wire::loads::PillarRequest;
 
-use super::{Answer, Ask};
+use super::{Answer, Ask, read};
 use crate::Shared;
 
 /// Compiles the pillar of a minion, and caches it together with the minion's grains.
 pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, id, nonce, mut load } = ask;
-    let (Some(id), Some(Value::Map(mut grains))) = (id, load.remove("grains")) else {
+    let Ask { shared, id, nonce, load } = ask;
+    let (Some(id), Some(request)) = (id, read(load, PillarRequest::from_map)) else {
         return Answer::Plain(Map::new().into());
     };
+    let mut grains = request.grains;
     grains.insert("id", &id);
-    let text = |name: &str| load.get(name).filter(|value| value.truthy()).map(Value::to_string);
-    let (saltenv, pillarenv) = (text("saltenv"), text("pillarenv"));
+    let text = |value: Option<Value>| value.filter(Value::truthy).map(|value| value.to_string());
+    let (saltenv, pillarenv) = (text(request.saltenv), text(request.pillarenv));
     let config = &shared.stores.config;
     let cache_env = pillarenv.clone().or_else(|| config.pillar.pillarenv.clone()).filter(|env| !env.is_empty());
-    let over = load.get("pillar_override").and_then(Value::as_map).filter(|over| !over.is_empty());
+    let over = request.pillar_override.as_ref().and_then(Value::as_map).filter(|over| !over.is_empty());
     let keeps = config.jobs.minion_data_cache || config.pillar.pillar_cache;
-    let fresh = load.get("clean_cache").is_some_and(Value::truthy);
-    let kept = if fresh { None } else { cached(&shared, &id, cache_env.as_deref()) };
+    let kept = if request.clean_cache == Some(true) { None } else { cached(&shared, &id, cache_env.as_deref()) };
     let mut pillar = kept.unwrap_or_else(|| {
         let pillar = shared.stores.pillar.compile(&pillar::Request {
             id: id.as_str(),
@@ -32,8 +33,8 @@ pub fn handle(ask: Ask) -> Answer {
             pillarenv: pillarenv.as_deref(),
             // What is kept for others to see is made without what one call gave.
             pillar_override: over.filter(|_| !keeps),
-            ext: load.get("ext").and_then(Value::as_map),
-            extra_minion_data: load.get("extra_minion_data").and_then(Value::as_map),
+            ext: request.ext.as_ref().and_then(Value::as_map),
+            extra_minion_data: request.extra_minion_data.as_ref().and_then(Value::as_map),
         });
         // Asked only now: of two attempts at once, the first that is done stores its data.
         if shared.channel.may_store(&id, nonce.as_deref()) {
@@ -47,7 +48,7 @@ pub fn handle(ask: Ask) -> Answer {
         pillar = shared.stores.pillar.overridden(pillar, over);
     }
     let old_protocol = shared.stores.config.raw.get("pillar_version").and_then(Value::as_i64) == Some(1);
-    match old_protocol && load.get_str("ver") != Some("2") {
+    match old_protocol && request.ver.as_ref().and_then(Value::as_str) != Some("2") {
         true => pillar.into(),
         false => Answer::Pillar(pillar),
     }

@@ -4,8 +4,9 @@ use keys::{Bank, Effects, KeyManager, ManagerOptions, Selection};
 use tracing::{error, info, warn};
 use value::{Map, Value};
 use wire::MinionId;
+use wire::loads::RevokeAuth;
 
-use super::{Answer, Ask};
+use super::{Answer, Ask, read};
 use crate::Shared;
 
 /// Deletes the key of the minion that asks.
@@ -16,8 +17,8 @@ pub fn handle(ask: Ask) -> Answer {
         warn!("Minion {id} requested key revoke, but allow_minion_key_revoke is set to False");
         return ask.load.into();
     }
-    let keep_data = ask.load.get("preserve_minion_cache").is_some_and(Value::truthy);
-    match delete(&ask.shared, id, keep_data) {
+    let Some(request) = read(ask.load, RevokeAuth::from_map) else { return false.into() };
+    match delete(&ask.shared, id, request.preserve_minion_cache.unwrap_or_default()) {
         Ok(()) => {
             info!("minion {id} revoked its key");
             true.into()

@@ -1,14 +1,14 @@
 //! `get_token` and `mk_token`: tokens of users.
 
 use tracing::{error, warn};
-use value::Value;
+use wire::loads::{GetToken, MakeToken};
 
-use super::{Answer, Ask, nothing};
+use super::{Answer, Ask, nothing, read};
 
 /// Answers with the content of a token.
 pub fn get(ask: Ask) -> Answer {
-    let Some(token) = ask.load.get("token") else { return false.into() };
-    let Some(token) = token.as_str() else { return nothing() };
+    let Some(request) = read(ask.load, GetToken::from_map) else { return false.into() };
+    let Some(token) = request.token.as_str() else { return nothing() };
     let stores = &ask.shared.stores;
     match stores.tokens.get(token, stores.rt.now()) {
         Ok(found) => found.unwrap_or_default().into(),
@@ -21,8 +21,8 @@ pub fn get(ask: Ask) -> Answer {
 
 /// Refuses to create tokens, because external authentication is not supported.
 pub fn make(ask: Ask) -> Answer {
-    let provider = ask.load.get("eauth").map(Value::to_string).unwrap_or_default();
-    let provider: String = provider.chars().take(60).collect();
+    let eauth = read(ask.load, MakeToken::from_map).and_then(|request| request.eauth);
+    let provider: String = eauth.iter().flat_map(|eauth| eauth.as_str().chars()).take(60).collect();
     warn!("Authentication failure of type \"eauth\" occurred: external authentication ({provider}) is not supported");
     "".into()
 }

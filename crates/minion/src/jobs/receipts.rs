@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tracing::debug;
-use value::{Value, map};
+use value::{Map, Value};
+use wire::loads::{ReceivedJobs, Texts};
 use wire::msgpack::Decode;
 
 use crate::machine::Machine;
@@ -76,13 +77,13 @@ impl Receipts {
 }
 
 async fn send(link: Arc<Link>, receipts: Vec<Receipt>) {
-    let named = |arrived: bool| -> Vec<&str> {
+    let named = |arrived: bool| -> Texts {
         let of = receipts.iter().filter(|receipt| receipt.may_begin.is_some() == arrived);
         of.map(|receipt| receipt.jid.as_str()).collect()
     };
-    let load = map! { "cmd" => "saltern_received", "received" => named(true), "started" => named(false) };
+    let request = ReceivedJobs { received: named(true), started: named(false), extra: Map::new() };
     let Some(channel) = link.channel() else { return };
-    let answer = match channel.request(load, Some(PATIENCE), Decode::Default).await {
+    let answer = match channel.request(request.into_map(), Some(PATIENCE), Decode::Default).await {
         Ok(answer) => answer,
         Err(reason) => {
             debug!(master = %link.settings.address, "receipts were not sent: {reason}");

@@ -13,16 +13,13 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 use value::error::chain;
 use value::{Map, Value, map};
-use wire::loads::Ability;
+use wire::loads::{Ability, Lenient, ReturnForPeer};
 use wire::msgpack::Decode;
 
 use super::plan::{Action, Plan, Reach, Rules, SPREAD, Seen, Seq, View, Waiting, Why};
 use super::{New, Returns, SMALL};
 use crate::machine::Machine;
 use crate::masters::{Link, Masters, sign_in_apart};
-
-/// The request by which a master keeps a return on behalf of another one.
-const PEER_RETURN: &str = "saltern_return";
 
 /// Delivers new returns and those of the last run, until the minion stops.
 pub fn start(returns: &Arc<Returns>, masters: &Arc<Masters>) {
@@ -586,12 +583,13 @@ fn own_return(returned: &Spooled) -> Map {
 /// Returns the request that gives a copy to a peer of the publisher.
 fn peer_return(returned: &Spooled) -> Map {
     let Publisher { address, id, .. } = &returned.publisher;
-    map! {
-        "cmd" => PEER_RETURN,
-        "publisher" => map! { "id" => id.clone(), "address" => address.as_str() },
-        "job" => returned.job.clone(),
-        "load" => returned.load.clone(),
-    }
+    let request = ReturnForPeer {
+        publisher: Lenient(Some(map! { "id" => id.clone(), "address" => address.as_str() })),
+        job: Lenient(Some(returned.job.clone())),
+        load: returned.load.clone(),
+        extra: Map::new(),
+    };
+    request.into_map()
 }
 
 /// Reads a master's answer to a return: true if it has the return, false if it will never take it.

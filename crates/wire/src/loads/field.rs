@@ -75,6 +75,47 @@ impl<T: Content> Field for Option<T> {
     }
 }
 
+/// A field that counts as missing when its value has another type, as far as Salt's masters do so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lenient<T>(pub Option<T>);
+
+impl<T> Default for Lenient<T> {
+    fn default() -> Self {
+        Lenient(None)
+    }
+}
+
+impl<T: Content> Field for Lenient<T> {
+    fn take(map: &mut Map, name: &str) -> Result<Self, Problem> {
+        Ok(Lenient(map.remove(name).and_then(|value| T::from_value(value).ok())))
+    }
+
+    fn put(self, map: &mut Map, name: &str) {
+        self.0.put(map, name);
+    }
+}
+
+/// The texts of a list. Whatever else the list contains is left out; a field that is missing or no list has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts(pub Vec<String>);
+
+impl Field for Texts {
+    fn take(map: &mut Map, name: &str) -> Result<Self, Problem> {
+        let items = map.remove(name).and_then(Value::into_list).unwrap_or_default();
+        Ok(Texts(items.into_iter().filter_map(Value::into_string).collect()))
+    }
+
+    fn put(self, map: &mut Map, name: &str) {
+        map.insert(name, self.0);
+    }
+}
+
+impl<T: Into<String>> FromIterator<T> for Texts {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Self {
+        Texts(texts.into_iter().map(Into::into).collect())
+    }
+}
+
 /// A field that is always written, as `None` if it has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nullable<T>(pub Option<T>);
@@ -119,6 +160,30 @@ impl Content for String {
 
     fn into_value(self) -> Value {
         self.into()
+    }
+}
+
+/// Text. A value of another type is converted as by Python's `str`: numbers are valid names of jobs and files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text(pub String);
+
+impl Text {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Content for Text {
+    fn from_value(value: Value) -> Result<Self, Problem> {
+        Ok(Text(match value {
+            Value::Str(text) => text,
+            other => other.to_string(),
+        }))
+    }
+
+    fn into_value(self) -> Value {
+        self.0.into()
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use value::{Map, Value};
 
-use super::field::load;
+use super::field::{Text, load};
 
 load! {
     /// Asks for the environments. Answer: a list of names.
@@ -113,8 +113,8 @@ load! {
 load! {
     /// Asks for a chunk of a file.
     pub struct ServeFile {
-        /// The path within the environment.
-        pub path: String,
+        /// The path within the environment: text, or a number.
+        pub path: Value,
         /// The environment.
         pub saltenv: Option<Value>,
         cmd "_serve_file";
@@ -122,6 +122,21 @@ load! {
         pub loc: Option<i64>,
         /// The gzip level (1 to 9) for compressing the chunk.
         pub gzip: Option<Value>,
+    }
+}
+
+load! {
+    /// Pushes a chunk of a file to the master. Answer: true if it is stored.
+    pub struct FileReceive {
+        cmd "_file_recv";
+        /// The parts of the path.
+        pub path: Vec<Text>,
+        /// The size of the file in bytes.
+        pub size: Option<Value>,
+        /// The offset of the chunk in bytes.
+        pub loc: i64,
+        /// The chunk.
+        pub data: Bytes,
     }
 }
 

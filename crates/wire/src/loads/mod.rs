@@ -12,6 +12,10 @@ mod auth;
 mod event;
 mod field;
 mod file;
+mod jobs;
+mod master;
+mod mine;
+mod peer;
 mod pillar;
 mod publish;
 mod r#return;
@@ -22,11 +26,15 @@ pub use auth::{
     is_nonce,
 };
 pub use event::MinionEvent;
-pub use field::{LoadError, Nullable, Problem};
+pub use field::{Lenient, LoadError, Nullable, Problem, Text, Texts};
 pub use file::{
-    DirList, FileChunk, FileEnvs, FileFind, FileFound, FileHash, FileHashAndStat, FileList, FileListEmptyDirs, FileSum,
-    ServeFile, SymlinkList,
+    DirList, FileChunk, FileEnvs, FileFind, FileFound, FileHash, FileHashAndStat, FileList, FileListEmptyDirs,
+    FileReceive, FileSum, ServeFile, SymlinkList,
 };
+pub use jobs::{AwayMinions, DropJob, JobProgress, MissedJobs, ReceivedJobs, ReturnForPeer};
+pub use master::{GetToken, MakeToken, MasterOpts, RegisterResources, RevokeAuth};
+pub use mine::{MineDelete, MineGet, MineStore};
+pub use peer::{PeerPublish, PeerReturns, PeerRunner};
 pub use pillar::{PillarContent, PillarReply, PillarRequest, SignedPillar};
 pub use publish::{Publication, PublicationError, PublicationMessage, PublishRequest, Published};
 pub use r#return::Return;

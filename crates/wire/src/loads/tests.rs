@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use value::{Map, Value, map};
+use value::{Map, Value, list, map};
 
 use super::*;
 use crate::envelope::Envelope;
@@ -140,6 +140,33 @@ fn errors_name_load_and_field() {
     assert_eq!((error.field, error.problem), ("return", Problem::Missing));
     let error = FileHash::from_map(map! { "path" => 7 }).unwrap_err();
     assert_eq!(error.to_string(), "field \"path\" of FileHash: is a int, not text");
+}
+
+#[test]
+fn requests_of_minions_tolerate_what_salt_tolerates() {
+    let load = map! { "tgt" => "*", "fun" => "x", "tgt_type" => Value::Null, "expr_form" => "list", "id" => "web1" };
+    let request = MineGet::from_map(load).unwrap();
+    assert_eq!((request.tgt_type.0, request.expr_form.0.as_deref()), (None, Some("list")));
+    let load = map! { "path" => list!["up", 7], "loc" => 0, "data" => "text", "size" => 4 };
+    let request = FileReceive::from_map(load).unwrap();
+    assert_eq!((request.path, request.data), (vec![Text("up".into()), Text("7".into())], "text".into()));
+    let known = |known: Value| MissedJobs::from_map(map! { "known" => known }).unwrap().known.0;
+    assert_eq!(known(list!["1", 2, "3"]), ["1", "3"]);
+    assert_eq!(known("1".into()), Vec::<String>::new());
+    assert_eq!(PeerReturns::from_map(map! { "jid" => 7 }).unwrap().jid.as_str(), "7");
+    assert_eq!(PeerReturns::from_map(map! {}).unwrap_err().problem, Problem::Missing);
+}
+
+#[test]
+fn requests_of_saltern_are_written_as_they_are_read() {
+    let load = map! { "jid" => "20240229131415678901", "cmd" => "saltern_job" };
+    assert_eq!(JobProgress::new("20240229131415678901").into_map(), load);
+    let load = map! { "cmd" => "saltern_received", "received" => list!["1"], "started" => list![], "id" => "web1" };
+    assert_eq!(ReceivedJobs::from_map(load.clone()).unwrap().into_map(), load);
+    let load = map! {
+        "cmd" => "saltern_return", "publisher" => map! { "id" => "m" }, "job" => map! {}, "load" => map! { "jid" => "1" },
+    };
+    assert_eq!(ReturnForPeer::from_map(load.clone()).unwrap().into_map(), load);
 }
 
 #[test]
