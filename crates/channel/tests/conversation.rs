@@ -263,7 +263,7 @@ async fn a_word_after_a_rotation_opens_with_either_key() {
     minion.sign_in().await.unwrap();
     let first = minion.credentials().unwrap();
     let word = || map! { "saltern" => map! { "goodbye" => true } };
-    let said = |server: &Server| server.seal_publication(word(), &server.number_word()).unwrap();
+    let said = |server: &Server| server.seal_publication(word(), &server.number_notice()).unwrap();
     master.server.rotate(Rotation::Age(Duration::from_secs(60)));
     assert_eq!(minion.open(&said(&master.server)).await.unwrap(), Some(word()));
     assert!(Arc::ptr_eq(&first, &minion.credentials().unwrap()), "it was opened without the new key");

@@ -41,9 +41,9 @@ pub async fn announce_rotation(shared: &Arc<Shared>) -> Duration {
     spread
 }
 
-async fn tell(shared: &Arc<Shared>, word: Map) {
+async fn tell(shared: &Arc<Shared>, notice: Map) {
     let (shared, rt) = (shared.clone(), &shared.stores.rt);
-    let told = rt.blocking(move || tell_minions(&shared, word)).await;
+    let told = rt.blocking(move || tell_minions(&shared, notice)).await;
     if let Ok(Err(error)) = told {
         warn!("the minions could not be told: {error}");
     }

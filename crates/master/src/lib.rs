@@ -20,11 +20,11 @@ mod listen;
 mod maintenance;
 mod metrics;
 mod open_jobs;
-mod outside;
 mod plugins;
 mod presence;
 mod renewal;
 mod requests;
+mod returner_queue;
 mod schedule;
 mod sharing;
 mod start;
@@ -74,12 +74,12 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     info!("The Salt Master is starting up");
     info!("salt-master is starting as user '{}'", from.config.user);
     let master = start::start(from, rt.clone()).await?;
-    let desk = requests::Dispatcher::new(master.shared.clone());
+    let dispatcher = requests::Dispatcher::new(master.shared.clone());
     // Requests are answered until the minions know that the master stops.
     let said_goodbye = CancellationToken::new();
-    // Weak: a report must not keep the desk alive after the requests have ended.
-    let asked = Arc::downgrade(&desk);
-    let requests = rt.spawn(desk.attend(master.requests, said_goodbye.clone()));
+    // Weak: a report must not keep the dispatcher alive after the requests have ended.
+    let asked = Arc::downgrade(&dispatcher);
+    let requests = rt.spawn(dispatcher.attend(master.requests, said_goodbye.clone()));
     let care = rt.spawn(maintenance::run(master.shared.clone(), master.sessions, stop.clone()));
     let accepted = master.shared.stores.keys.clone();
     // Nothing waits for it: reading thousands of keys takes a while.
@@ -92,9 +92,9 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     let settled = rt.spawn(jobs::write_behind::run(shared.stores.clone(), settling.clone()));
     let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
     let config = shared.stores.config.clone();
-    let storing = master.outside.map(|stores| rt.spawn(stores.run(config.jobs.loop_interval, stop.clone())));
+    let storing = master.returner_task.map(|task| rt.spawn(task.run(config.jobs.loop_interval, stop.clone())));
     let kept_events = (!config.events.event_return.is_empty())
-        .then(|| rt.spawn(outside::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
+        .then(|| rt.spawn(returner_queue::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
     exporter::serve::open(&shared, stop.clone()).await?;
     let sharing = sharing::start(&shared, master.signed_in).await?;
     if let Some(sharing) = &sharing {
@@ -103,7 +103,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     }
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready(Arc::new(move || {
-        asked.upgrade().map_or_else(|| "The master has stopped.\n".to_owned(), |desk| desk.report())
+        asked.upgrade().map_or_else(|| "The master has stopped.\n".to_owned(), |dispatcher| dispatcher.report())
     }));
     stop.cancelled().await;
     debug!("stopping");

@@ -29,7 +29,7 @@ pub struct Started {
     pub introductions: Option<Receiver<Introduction>>,
     pub drained: Option<Receiver<u64>>,
     pub bus: event::Server,
-    pub outside: Option<crate::outside::Stores>,
+    pub returner_task: Option<crate::returner_queue::ReturnerTask>,
     pub placeholders: Vec<PlaceholderSocket>,
     /// What it does with keys at sign-ins, if it shares them.
     pub signed_in: Option<Arc<keys::SignInChanges>>,
@@ -62,9 +62,9 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let placeholders = placeholders(config)?;
     let introductions = publisher.introductions();
     let drained = publisher.drained();
-    let (outside, stores_outside) = crate::outside::Outside::new(&stores.config, &stores.rt);
+    let (returner_queue, returner_task) = crate::returner_queue::ReturnerQueue::new(&stores.config, &stores.rt);
     let shared = Arc::new(Shared {
-        outside,
+        returner_queue,
         bus,
         channel: Arc::new(channel),
         presence: Presence::new(publisher.proven().clone()),
@@ -92,7 +92,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         introductions,
         drained,
         bus: served,
-        outside: stores_outside,
+        returner_task,
         placeholders,
         signed_in,
     })

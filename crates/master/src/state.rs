@@ -36,7 +36,7 @@ pub struct Shared {
     /// Returns that were announced, but are not in the job cache.
     pub(crate) announced: Announced,
     /// Other stores, through returners.
-    pub(crate) outside: crate::outside::Outside,
+    pub(crate) returner_queue: crate::returner_queue::ReturnerQueue,
     /// The master's work in numbers.
     pub(crate) metrics: crate::metrics::Metrics,
     /// The set that it shares with, once it has started to.

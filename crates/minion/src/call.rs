@@ -20,7 +20,7 @@ use crate::follow::{self, Plan, plan};
 use crate::jobs::{self, LAST_PARTS, Outcome, Publication, tell_progress};
 use crate::machine::Machine;
 use crate::masters::{self, Link, Masters, ask_pillar};
-use crate::{Error, identity, knowledge, local_pillar, returning};
+use crate::{Error, identity, local_pillar, master_status, returning};
 
 /// A call.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub async fn call(config: config::Minion, catalogue: Catalogue, rt: Rt, request:
     opts.insert("skip_grains", !request.grains);
     let collecting = tokio::task::spawn_blocking(move || grains::collect(&opts));
     // At the same time: the running minion answers while grains are collected.
-    let (told, grains) = tokio::join!(knowledge::ask(&rt, &config), collecting);
+    let (told, grains) = tokio::join!(master_status::ask(&rt, &config), collecting);
     let grains = grains.map_err(|error| Error::Grains(error.to_string()))?;
     let id = identity::id(&config)?;
     let disabled = config.links.master_type == MasterType::Disable;

@@ -13,11 +13,11 @@ use crate::bus::all_endpoints;
 use crate::machine::Machine;
 use crate::masters::Masters;
 use crate::schedule::{self, Timetable};
-use crate::{Error, jobs, knowledge, refresh};
+use crate::{Error, jobs, master_status, refresh};
 
 /// The tags of requests.
 pub(crate) const TAGS: [&str; 14] = [
-    knowledge::ASK,
+    master_status::ASK,
     "fire_master",
     "__schedule_return",
     "_minion_mine",
@@ -98,7 +98,7 @@ async fn obey(parts: &Parts, event: &Event) {
         "__beacons_return" => drop(masters.tell_all(&beacons_found(machine, data))),
         "_salt_error" => drop(masters.tell_all(&machine.event_load("_salt_error", Value::Map(data.clone())))),
         "environ_setenv" => set_environment(masters, data).await,
-        knowledge::ASK => tell_masters(masters, data),
+        master_status::ASK => tell_masters(masters, data),
         other => match refresh::refresh_wanted(other, data) {
             Some(what) => {
                 let came = refresh::here(masters, what).await;
@@ -124,7 +124,7 @@ async fn set_environment(masters: &Arc<Masters>, data: &Map) {
 
 /// Answers a program on this host with the status of the masters.
 fn tell_masters(masters: &Masters, question: &Map) {
-    let Some((tag, data)) = knowledge::answer(question, &masters.statuses(None)) else { return };
+    let Some((tag, data)) = master_status::answer(question, &masters.statuses(None)) else { return };
     if let Err(reason) = masters.machine.bus.fire(tag, data) {
         debug!("an event was not fired: {reason}");
     }

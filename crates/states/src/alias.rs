@@ -4,7 +4,7 @@ use exec::{Context, Module, Result, function};
 use value::{Value, map};
 
 use crate::Ret;
-use crate::support::yes;
+use crate::support::call_for_bool;
 
 /// The module.
 pub static MODULE: Module = Module::new("alias", "Mail aliases.", &[&ABSENT, &PRESENT]);
@@ -14,13 +14,13 @@ pub static MODULE: Module = Module::new("alias", "Mail aliases.", &[&ABSENT, &PR
 fn present(ctx: &Context, name: Value, target: Value) -> Result<Ret> {
     let ret = Ret::new(name.clone());
     let arguments = map! { "alias" => name.clone(), "target" => target.clone() };
-    if yes(ctx, "aliases.has_target", arguments.clone())? {
+    if call_for_bool(ctx, "aliases.has_target", arguments.clone())? {
         return Ok(ret.ok(format!("Alias {name} already present")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Alias {name} -> {target} is set to be added")));
     }
-    if yes(ctx, "aliases.set_target", arguments)? {
+    if call_for_bool(ctx, "aliases.set_target", arguments)? {
         let changes = map! { "alias" => name.clone() };
         return Ok(ret.changed(changes).ok(format!("Set email alias {name} -> {target}")));
     }
@@ -32,13 +32,13 @@ fn present(ctx: &Context, name: Value, target: Value) -> Result<Ret> {
 fn absent(ctx: &Context, name: Value) -> Result<Ret> {
     let ret = Ret::new(name.clone());
     let arguments = map! { "alias" => name.clone() };
-    if !yes(ctx, "aliases.get_target", arguments.clone())? {
+    if !call_for_bool(ctx, "aliases.get_target", arguments.clone())? {
         return Ok(ret.ok(format!("Alias {name} already absent")));
     }
     if ctx.is_test() {
         return Ok(ret.would(format!("Alias {name} is set to be removed")));
     }
-    if yes(ctx, "aliases.rm_alias", arguments.clone())? {
+    if call_for_bool(ctx, "aliases.rm_alias", arguments.clone())? {
         return Ok(ret.changed(arguments).ok(format!("Removed alias {name}")));
     }
     Ok(ret.fail(format!("Failed to remove alias {name}")))

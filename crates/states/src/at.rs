@@ -3,7 +3,7 @@
 use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
-use crate::support::{call, items, needs, salt};
+use crate::support::{call, call_with_kwargs, items, needs};
 use crate::{Ret, args};
 
 /// The module.
@@ -43,7 +43,7 @@ fn add(ctx: &Context, wish: Wish) -> Result<Ret> {
         if !tag.truthy() {
             return Ok(ret.fail("no tag provided and unique_tag is set to True"));
         }
-        let known = salt(ctx, "at.jobcheck", map! { "tag" => tag.clone() })?;
+        let known = call_with_kwargs(ctx, "at.jobcheck", map! { "tag" => tag.clone() })?;
         if !jobs(&known).is_empty() {
             return Ok(ret.ok(format!("atleast one job with tag {tag} exists.")));
         }
@@ -119,7 +119,7 @@ fn absent(ctx: &Context, name: String, #[default(Value::Null)] jobid: Value, kwa
     let which: Vec<Value> = if asked.is_empty() {
         args!["all"]
     } else {
-        let fitting = jobs(&salt(ctx, "at.jobcheck", asked)?);
+        let fitting = jobs(&call_with_kwargs(ctx, "at.jobcheck", asked)?);
         fitting.iter().filter_map(|job| Some(job.get("job")?.to_string().into())).collect()
     };
     let gone = removed(&call(ctx, "at.atrm", which, Map::new())?);

@@ -4,7 +4,7 @@ use exec::{Context, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// The module.
 pub static MODULE: Module = Module::new("environ", "The environment of the minion.", &[&SETENV]);
@@ -42,7 +42,7 @@ fn setenv(
         "environ" => wanted, "false_unsets" => false_unsets, "clear_all" => clear_all, "update_minion" => update_minion,
         "permanent" => permanent,
     };
-    match salt(ctx, "environ.setenv", arguments)? {
+    match call_with_kwargs(ctx, "environ.setenv", arguments)? {
         Value::Map(changes) if !changes.is_empty() => Ok(ret.changed(changes).ok("Environ values were set")),
         _ => Ok(ret.fail("Failed to set environ variables")),
     }

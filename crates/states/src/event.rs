@@ -4,7 +4,7 @@ use exec::{Context, Function, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// The module.
 pub static MODULE: Module =
@@ -35,7 +35,7 @@ impl Sending {
             "tag" => name, "data" => self.data, "preload" => self.preload, "with_env" => self.with_env,
             "with_grains" => self.with_grains, "with_pillar" => self.with_pillar,
         });
-        ret.result = salt(ctx, "event.send", arguments)?.as_bool();
+        ret.result = call_with_kwargs(ctx, "event.send", arguments)?.as_bool();
         ret.comment = "Event fired".into();
         Ok(ret)
     }

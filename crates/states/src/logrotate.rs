@@ -4,7 +4,7 @@ use exec::{Context, Error, Module, Result, function};
 use value::{Value, map};
 
 use crate::Ret;
-use crate::support::{equal, salt};
+use crate::support::{call_with_kwargs, equal};
 
 /// The module.
 pub static MODULE: Module = Module::new("logrotate", "Logs are rotated as wanted.", &[&SET]);
@@ -34,7 +34,7 @@ fn set(
         asked.insert("value", value.clone());
     }
     asked.insert("conf_file", conf_file.clone());
-    let current = match salt(ctx, "logrotate.get", asked) {
+    let current = match call_with_kwargs(ctx, "logrotate.get", asked) {
         Err(Error::Other(_)) => false.into(),
         answer => answer?,
     };
@@ -57,7 +57,7 @@ fn set(
     if ctx.is_test() {
         return Ok(ret.would(format!("{subject} will be set to value: {wanted}")));
     }
-    Ok(match salt(ctx, "logrotate.set", asked)?.truthy() {
+    Ok(match call_with_kwargs(ctx, "logrotate.set", asked)?.truthy() {
         true => ret.ok(format!("Set {what} value: {wanted}")),
         false => ret.fail(format!("Unable to set {what} value: {wanted}")),
     })

@@ -4,11 +4,11 @@ use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// Calls `saltutil.sync_<what>`; a failure is logged and reported.
 fn synced(ctx: &Context, what: &str, kwargs: Map) -> Result<std::result::Result<Value, String>> {
-    Ok(match salt(ctx, &format!("saltutil.sync_{what}"), kwargs) {
+    Ok(match call_with_kwargs(ctx, &format!("saltutil.sync_{what}"), kwargs) {
         Ok(answer) => Ok(answer),
         Err(error) => {
             let text = error.to_string();

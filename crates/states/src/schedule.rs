@@ -4,7 +4,7 @@ use exec::{Call, Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// The module.
 pub static MODULE: Module =
@@ -16,7 +16,7 @@ fn jobs(ctx: &Context, offline: Option<Value>) -> Result<Map> {
     if let Some(offline) = offline {
         arguments.insert("offline", offline);
     }
-    Ok(salt(ctx, "schedule.list", arguments)?.into_map().unwrap_or_default())
+    Ok(call_with_kwargs(ctx, "schedule.list", arguments)?.into_map().unwrap_or_default())
 }
 
 fn change(ctx: &Context, fun: &str, name: &Value, mut kwargs: Map) -> Result<Ret> {

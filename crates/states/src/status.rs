@@ -4,7 +4,7 @@ use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map, python};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// The module.
 pub static MODULE: Module = Module::new("status", "Load and processes, watched over.", &[&LOADAVG, &PROCESS]);
@@ -24,7 +24,7 @@ fn number(value: &Value) -> Result<f64> {
 #[function]
 fn loadavg(ctx: &Context, name: Value, maximum: Option<Value>, minimum: Option<Value>) -> Result<Ret> {
     let mut ret = start(name.clone());
-    let data = salt(ctx, "status.loadavg", Map::new())?.into_map().unwrap_or_default();
+    let data = call_with_kwargs(ctx, "status.loadavg", Map::new())?.into_map().unwrap_or_default();
     let Some(found) = data.get_value(&name) else {
         return Ok(ret.fail(format!("Requested load average {name} not available ")));
     };
@@ -55,7 +55,7 @@ fn loadavg(ctx: &Context, name: Value, maximum: Option<Value>, minimum: Option<V
 #[function]
 fn process(ctx: &Context, name: Value) -> Result<Ret> {
     let mut ret = start(name.clone());
-    let data = salt(ctx, "status.pid", map! { "sig" => name.clone() })?;
+    let data = call_with_kwargs(ctx, "status.pid", map! { "sig" => name.clone() })?;
     if !data.truthy() {
         return Ok(ret.fail(format!("Process signature \"{name}\" not found ")));
     }

@@ -26,7 +26,7 @@ pub fn call(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> Result<V
 ///
 /// # Errors
 /// Those of the function, and that there is none of the name.
-pub fn salt(ctx: &Context, fun: &str, kwargs: Map) -> Result<Value> {
+pub fn call_with_kwargs(ctx: &Context, fun: &str, kwargs: Map) -> Result<Value> {
     call(ctx, fun, Vec::new(), kwargs)
 }
 
@@ -34,8 +34,8 @@ pub fn salt(ctx: &Context, fun: &str, kwargs: Map) -> Result<Value> {
 ///
 /// # Errors
 /// Those of the function, and that there is none of the name.
-pub fn yes(ctx: &Context, fun: &str, kwargs: Map) -> Result<bool> {
-    salt(ctx, fun, kwargs).map(|answer| answer.truthy())
+pub fn call_for_bool(ctx: &Context, fun: &str, kwargs: Map) -> Result<bool> {
+    call_with_kwargs(ctx, fun, kwargs).map(|answer| answer.truthy())
 }
 
 /// The environment the state came from.

@@ -15,18 +15,18 @@ use tracing::{debug, error, warn};
 use wire::Network;
 
 use crate::Error;
-use crate::capacity::{Guest, Seat};
+use crate::capacity::{ConnectionRecord, Seat};
 
 /// How long a stranger may stay when there is no room for new connections.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Accepts connections and runs `guest` for each. Dropping the handle closes all of them, and the listener.
+/// Accepts connections and runs `serve` for each. Dropping the handle closes all of them, and the listener.
 pub(crate) fn accept<G, F>(
     rt: &Rt,
     listener: Box<dyn Listener>,
     half_open: usize,
     kind: &'static str,
-    guest: G,
+    serve: G,
 ) -> AbortOnDropHandle<()>
 where
     G: Fn(Connection, Place) -> F + Send + 'static,
@@ -35,14 +35,14 @@ where
     let inside = rt.clone();
     AbortOnDropHandle::new(rt.spawn(async move {
         let lobby = Lobby::new(half_open);
-        let mut guests = JoinSet::new();
+        let mut connections = JoinSet::new();
         let mut complaints = Complaints::default();
         let mut refused = None;
         loop {
             // Ended connections come first: they free the places that new ones need.
             let mut connection = tokio::select! {
                 biased;
-                Some(ended) = guests.join_next() => {
+                Some(ended) = connections.join_next() => {
                     report(kind, ended, &mut complaints);
                     continue;
                 }
@@ -64,13 +64,13 @@ where
                     continue;
                 }
             };
-            let place = lobby.enter(seat.guest().clone()).await;
+            let place = lobby.enter(seat.record().clone()).await;
             // The future is made here, so that it owns its place before the next connection is accepted.
-            let (peer, visit) = (connection.peer, guest(connection, place));
-            guests.spawn(inside.task(async move {
+            let (peer, visit) = (connection.peer, serve(connection, place));
+            connections.spawn(inside.task(async move {
                 let outcome = tokio::select! {
                     biased;
-                    () = seat.guest().must_leave() => Err(Error::Crowded),
+                    () = seat.record().must_leave() => Err(Error::Crowded),
                     outcome = visit => outcome,
                 };
                 // Given back only when the connection's files are closed.
@@ -202,8 +202,8 @@ impl Lobby {
     }
 
     /// Waits for room. The oldest stranger of the address with the most strangers is disconnected.
-    async fn enter(self: &Arc<Self>, guest: Arc<Guest>) -> Place {
-        let network = guest.network;
+    async fn enter(self: &Arc<Self>, record: Arc<ConnectionRecord>) -> Place {
+        let network = record.network;
         loop {
             // Registered before the look: a stranger that leaves in between must not be missed.
             let left = self.left.notified();
@@ -216,7 +216,7 @@ impl Lobby {
         }
         let (stay, end) = oneshot::channel();
         let number = lock(&self.strangers).enter(Stranger { network, since: Instant::now(), _stay: stay });
-        Place { lobby: self.clone(), number, end, guest }
+        Place { lobby: self.clone(), number, end, record }
     }
 }
 
@@ -274,7 +274,7 @@ pub(crate) struct Place {
     lobby: Arc<Lobby>,
     number: u64,
     end: oneshot::Receiver<()>,
-    guest: Arc<Guest>,
+    record: Arc<ConnectionRecord>,
 }
 
 /// Returns whether a connection comes from this host: over loopback, or from one of its own addresses to the same
@@ -285,8 +285,8 @@ pub(crate) fn is_from_here(connection: &Connection) -> bool {
 
 impl Place {
     /// Returns the connection to which this place belongs.
-    pub(crate) fn guest(&self) -> Arc<Guest> {
-        self.guest.clone()
+    pub(crate) fn record(&self) -> Arc<ConnectionRecord> {
+        self.record.clone()
     }
 
     /// Waits for the introduction, until the timeout or until another connection needs the place.
@@ -340,10 +340,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_oldest_goes_after_a_grace_when_one_address_fills_the_room() {
         let lobby = Lobby::new(2);
-        let first = tokio::spawn(silent(lobby.enter(Guest::new(address(1))).await));
-        let mut second = tokio::spawn(silent(lobby.enter(Guest::new(address(1))).await));
+        let first = tokio::spawn(silent(lobby.enter(ConnectionRecord::new(address(1))).await));
+        let mut second = tokio::spawn(silent(lobby.enter(ConnectionRecord::new(address(1))).await));
         let start = Instant::now();
-        let _third = lobby.enter(Guest::new(address(1))).await;
+        let _third = lobby.enter(ConnectionRecord::new(address(1))).await;
         assert_eq!(start.elapsed().as_millis().div_ceil(10), GRACE.as_millis() / 10);
         assert!(matches!(first.await.unwrap(), Err(Error::Crowded)));
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err(), "it may stay");
@@ -353,12 +353,12 @@ mod tests {
     async fn others_need_not_wait_for_an_address_with_many_strangers() {
         let lobby = Lobby::new(3);
         let mut held = vec![
-            lobby.enter(Guest::new(address(1))).await,
-            lobby.enter(Guest::new(address(2))).await,
-            lobby.enter(Guest::new(address(2))).await,
+            lobby.enter(ConnectionRecord::new(address(1))).await,
+            lobby.enter(ConnectionRecord::new(address(2))).await,
+            lobby.enter(ConnectionRecord::new(address(2))).await,
         ];
         let start = Instant::now();
-        let _fourth = lobby.enter(Guest::new(address(3))).await;
+        let _fourth = lobby.enter(ConnectionRecord::new(address(3))).await;
         assert_eq!(start.elapsed(), Duration::ZERO);
         assert!(matches!(silent(held.remove(1)).await, Err(Error::Crowded)), "the oldest of the busiest address");
         assert!(matches!(silent(held.remove(0)).await, Err(Error::Timeout(LONG))), "it was not in the way");
@@ -367,9 +367,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_done_makes_room_at_once() {
         let lobby = Lobby::new(1);
-        let place = lobby.enter(Guest::new(address(1))).await;
+        let place = lobby.enter(ConnectionRecord::new(address(1))).await;
         let start = Instant::now();
-        let (_next, ()) = tokio::join!(lobby.enter(Guest::new(address(1))), async {
+        let (_next, ()) = tokio::join!(lobby.enter(ConnectionRecord::new(address(1))), async {
             tokio::time::sleep(Duration::from_millis(20)).await;
             place.during(LONG, async { Ok(()) }).await.unwrap();
         });

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::Network;
 
 use crate::Error;
-use crate::capacity::Guest;
+use crate::capacity::ConnectionRecord;
 
 /// The number of bytes of a message that are not counted.
 const FREE: usize = 64 << 10;
@@ -39,7 +39,7 @@ struct Holdings {
 
 #[derive(Debug)]
 struct Holder {
-    guest: Arc<Guest>,
+    record: Arc<ConnectionRecord>,
     bytes: usize,
     unproven: bool,
 }
@@ -66,7 +66,7 @@ impl Budget {
             match victim {
                 Some(victim) if Some(victim) != number => {
                     if let Some(holder) = holdings.remove(victim) {
-                        holder.guest.is_over_budget.notify_one();
+                        holder.record.is_over_budget.notify_one();
                     }
                 }
                 _ => return Err(Error::Budget(limit)),
@@ -92,9 +92,9 @@ impl Holdings {
     fn largest(&self, only_unproven: bool, number: Option<u64>) -> Option<u64> {
         let mut by_network = HashMap::<Network, usize>::new();
         for (_, holder) in self.of(only_unproven) {
-            *by_network.entry(holder.guest.network).or_default() += holder.bytes;
+            *by_network.entry(holder.record.network).or_default() += holder.bytes;
         }
-        let weight = |holder: &Holder| by_network.get(&holder.guest.network).copied().unwrap_or_default();
+        let weight = |holder: &Holder| by_network.get(&holder.record.network).copied().unwrap_or_default();
         let of = self.of(only_unproven);
         of.max_by_key(|(other, holder)| (weight(holder), holder.bytes, Some(**other) == number))
             .map(|(number, _)| *number)
@@ -120,14 +120,14 @@ impl Holdings {
 /// The part of the budget that the unfinished message of one connection uses. Released when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
-    of: Option<(Arc<Budget>, Arc<Guest>)>,
+    of: Option<(Arc<Budget>, Arc<ConnectionRecord>)>,
     /// The number among the holdings, if the message exceeds the size that is not counted.
     number: Option<u64>,
 }
 
 impl Share {
     /// Creates a share of a budget. Without a budget there is no limit.
-    pub(crate) fn of(budget: Option<(Arc<Budget>, Arc<Guest>)>) -> Self {
+    pub(crate) fn of(budget: Option<(Arc<Budget>, Arc<ConnectionRecord>)>) -> Self {
         Share { of: budget, number: None }
     }
 
@@ -161,8 +161,8 @@ impl Share {
         bytes: usize,
         make_room: impl Fn(&Budget, &mut Holdings) -> Result<(), Error>,
     ) -> Result<Kept, Error> {
-        let Some((budget, guest)) = &self.of else { return Ok(Kept::default()) };
-        let (bytes, unproven) = (bytes.saturating_sub(free), !guest.is_proven());
+        let Some((budget, record)) = &self.of else { return Ok(Kept::default()) };
+        let (bytes, unproven) = (bytes.saturating_sub(free), !record.is_proven());
         if bytes == 0 {
             return Ok(Kept::default());
         }
@@ -182,13 +182,13 @@ impl Share {
     }
 
     /// Returns the connection to which the share belongs, if there is a budget.
-    pub(crate) fn guest(&self) -> Option<&Arc<Guest>> {
-        self.of.as_ref().map(|(_, guest)| guest)
+    pub(crate) fn record(&self) -> Option<&Arc<ConnectionRecord>> {
+        self.of.as_ref().map(|(_, record)| record)
     }
 
     /// Sets the number of bytes that are held. Returns an error if this message must be dropped.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Error> {
-        let Some((budget, guest)) = &self.of else { return Ok(()) };
+        let Some((budget, record)) = &self.of else { return Ok(()) };
         let wanted = bytes.saturating_sub(FREE);
         if wanted == 0 {
             self.release();
@@ -197,14 +197,14 @@ impl Share {
         let mut holdings = budget.holdings();
         let number = *self.number.get_or_insert_with(|| {
             holdings.next += 1;
-            let (number, unproven) = (holdings.next, !guest.is_proven());
-            holdings.holders.insert(number, Holder { guest: guest.clone(), bytes: 0, unproven });
+            let (number, unproven) = (holdings.next, !record.is_proven());
+            holdings.holders.insert(number, Holder { record: record.clone(), bytes: 0, unproven });
             number
         });
         // Somebody else needed the place.
         let Some(holder) = holdings.holders.get_mut(&number) else { return Err(Error::Budget(budget.limit)) };
         let (held, was_unproven) = (holder.bytes, holder.unproven);
-        (holder.bytes, holder.unproven) = (wanted, !guest.is_proven());
+        (holder.bytes, holder.unproven) = (wanted, !record.is_proven());
         let unproven = holder.unproven;
         holdings.subtract(held, was_unproven);
         holdings.add(wanted, unproven);
@@ -255,12 +255,12 @@ mod tests {
 
     use super::*;
 
-    fn guest(last: u8) -> Arc<Guest> {
-        Guest::new([127, 0, 0, last].into())
+    fn record(last: u8) -> Arc<ConnectionRecord> {
+        ConnectionRecord::new([127, 0, 0, last].into())
     }
 
-    fn share(budget: &Arc<Budget>, guest: &Arc<Guest>) -> Share {
-        Share::of(Some((budget.clone(), guest.clone())))
+    fn share(budget: &Arc<Budget>, record: &Arc<ConnectionRecord>) -> Share {
+        Share::of(Some((budget.clone(), record.clone())))
     }
 
     /// Returns the bytes that all connections hold, and those that unauthenticated connections hold.
@@ -269,14 +269,14 @@ mod tests {
         (holdings.all, holdings.unproven)
     }
 
-    fn was_sent_away(guest: &Guest) -> bool {
-        guest.is_over_budget.notified().now_or_never().is_some()
+    fn was_sent_away(record: &ConnectionRecord) -> bool {
+        record.is_over_budget.notified().now_or_never().is_some()
     }
 
     #[test]
     fn what_one_message_gives_back_another_may_use() {
-        let (budget, guest) = (Budget::new(1000, 1000), guest(1));
-        let (mut a, mut b) = (share(&budget, &guest), share(&budget, &guest));
+        let (budget, record) = (Budget::new(1000, 1000), record(1));
+        let (mut a, mut b) = (share(&budget, &record), share(&budget, &record));
         assert!(a.hold(FREE + 400).is_ok());
         assert!(matches!(b.hold(FREE + 700), Err(Error::Budget(1000))), "it is the larger one");
         drop(b);
@@ -294,9 +294,9 @@ mod tests {
     fn the_address_that_holds_the_most_makes_room() {
         let budget = Budget::new(10_000, 1000);
         // One host has all addresses of its network.
-        let drip = |last: u16| Guest::new([0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into());
-        let (drips, honest) = ([drip(1), drip(2), drip(3), drip(4)], guest(2));
-        let mut dripping: Vec<_> = drips.iter().map(|guest| share(&budget, guest)).collect();
+        let drip = |last: u16| ConnectionRecord::new([0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into());
+        let (drips, honest) = ([drip(1), drip(2), drip(3), drip(4)], record(2));
+        let mut dripping: Vec<_> = drips.iter().map(|record| share(&budget, record)).collect();
         for share in &mut dripping {
             assert!(share.hold(FREE + 250).is_ok());
         }
@@ -304,7 +304,7 @@ mod tests {
         for bytes in [100, 300, 500] {
             assert!(large.hold(FREE + bytes).is_ok(), "{bytes}");
         }
-        assert_eq!(drips.iter().filter(|guest| was_sent_away(guest)).count(), 2);
+        assert_eq!(drips.iter().filter(|record| was_sent_away(record)).count(), 2);
         assert!(!was_sent_away(&honest));
         let refused = dripping.iter_mut().map(|share| share.hold(FREE + 250)).filter(Result::is_err).count();
         assert_eq!(refused, 2);
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn who_has_proved_something_does_not_need_the_room_of_strangers() {
         let budget = Budget::new(10_000, 1000);
-        let (stranger, minion) = (guest(1), guest(2));
+        let (stranger, minion) = (record(1), record(2));
         let mut dripping = share(&budget, &stranger);
         assert!(dripping.hold(FREE + 1000).is_ok());
         let mut large = share(&budget, &minion);
@@ -326,12 +326,12 @@ mod tests {
 
     #[test]
     fn clear_requests_that_wait_are_bounded_sealed_ones_are_there_already() {
-        let (budget, guest) = (Budget::new(10_000, 1000), guest(1));
-        let share = share(&budget, &guest);
+        let (budget, record) = (Budget::new(10_000, 1000), record(1));
+        let share = share(&budget, &record);
         let waiting = share.keep_clear(FREE_CLEAR + 900).unwrap();
         assert!(matches!(share.keep_clear(FREE_CLEAR + 200), Err(Error::Budget(1000))));
         assert!(share.keep_clear(FREE_CLEAR).is_ok(), "an ordinary sign-in");
-        let drip = self::guest(2);
+        let drip = self::record(2);
         let mut dripping = self::share(&budget, &drip);
         assert!(dripping.hold(FREE + 100).is_ok());
         assert!(share.keep_clear(FREE_CLEAR + 50).is_ok() && was_sent_away(&drip), "what is complete goes first");
@@ -343,8 +343,8 @@ mod tests {
 
     #[test]
     fn answers_count_until_they_are_written() {
-        let (budget, guest) = (Budget::new(1000, 1000), guest(1));
-        let share = share(&budget, &guest).another();
+        let (budget, record) = (Budget::new(1000, 1000), record(1));
+        let share = share(&budget, &record).another();
         let (first, second) = (share.keep_answer(FREE_CLEAR + 700), share.keep_answer(FREE_CLEAR + 700));
         assert_eq!(held(&budget), (1400, 1400));
         assert!(share.keep_clear(FREE_CLEAR + 1).is_err(), "no room for large requests meanwhile");
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn small_messages_are_free_and_without_a_budget_all_are() {
-        let mut small = share(&Budget::new(0, 0), &guest(1));
+        let mut small = share(&Budget::new(0, 0), &record(1));
         assert!(small.hold(FREE).is_ok() && !small.is_held());
         assert!(Share::of(None).hold(usize::MAX).is_ok());
     }

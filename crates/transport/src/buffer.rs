@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
 use crate::budget::Share;
-use crate::capacity::Guest;
+use crate::capacity::ConnectionRecord;
 use crate::{Budget, Error};
 
 /// How long a write may make no progress.
@@ -39,8 +39,8 @@ struct Pace {
 
 impl Pace {
     /// Returns the time over which the pace is measured. It is shorter for unauthenticated peers.
-    fn time(guest: Option<&Arc<Guest>>) -> Duration {
-        Duration::from_secs(if guest.is_none_or(|guest| guest.is_proven()) { 30 } else { 10 })
+    fn time(record: Option<&Arc<ConnectionRecord>>) -> Duration {
+        Duration::from_secs(if record.is_none_or(|record| record.is_proven()) { 30 } else { 10 })
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    pub(crate) fn new(budget: Option<(Arc<Budget>, Arc<Guest>)>) -> Self {
+    pub(crate) fn new(budget: Option<(Arc<Budget>, Arc<ConnectionRecord>)>) -> Self {
         ReadBuffer { bytes: BytesMut::new(), allocated: 0, room: LEAST, share: Share::of(budget), pace: None }
     }
 
@@ -92,16 +92,16 @@ impl ReadBuffer {
 
     /// Reads more of a large message, as long as it arrives fast enough and its memory is not needed for others.
     async fn read_in_time(&mut self, stream: &mut (impl AsyncRead + Unpin), most: usize) -> Result<usize, Error> {
-        let guest = self.share.guest().cloned();
-        let time = Pace::time(guest.as_ref());
+        let record = self.share.record().cloned();
+        let time = Pace::time(record.as_ref());
         loop {
             let now = Instant::now();
             // While nobody reads, which is not the peer's fault, no time passes.
             let pace = self.pace.take_if(|pace| pace.until > now).unwrap_or(Pace { until: now + time, bytes: 0 });
             let Pace { until, bytes } = self.pace.insert(pace);
             let over_budget = async {
-                match &guest {
-                    Some(guest) => guest.is_over_budget.notified().await,
+                match &record {
+                    Some(record) => record.is_over_budget.notified().await,
                     None => std::future::pending().await,
                 }
             };
@@ -294,11 +294,11 @@ mod tests {
     async fn a_large_message_that_drips_is_given_up() {
         for (proven, seconds) in [(false, 10), (true, 30)] {
             let (mut near, mut far) = tokio::io::duplex(1 << 20);
-            let guest = Guest::new([127, 0, 0, 1].into());
+            let record = ConnectionRecord::new([127, 0, 0, 1].into());
             if proven {
-                guest.prove();
+                record.prove();
             }
-            let mut buffer = ReadBuffer::new(Some((Budget::new(8 << 20, 8 << 20), guest)));
+            let mut buffer = ReadBuffer::new(Some((Budget::new(8 << 20, 8 << 20), record)));
             far.write_all(&vec![0; 100 << 10]).await.unwrap();
             while buffer.bytes.len() < 100 << 10 {
                 buffer.fill(&mut near, 1 << 20, 0).await.unwrap();
@@ -328,8 +328,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_large_message_that_stops_coming_is_given_up() {
-        let guest = Guest::new([127, 0, 0, 1].into());
-        let mut buffer = ReadBuffer::new(Some((Budget::new(1 << 20, 1 << 20), guest)));
+        let record = ConnectionRecord::new([127, 0, 0, 1].into());
+        let mut buffer = ReadBuffer::new(Some((Budget::new(1 << 20, 1 << 20), record)));
         let (mut near, mut far) = tokio::io::duplex(1 << 20);
         far.write_all(&vec![0; 100 << 10]).await.unwrap();
         while buffer.bytes.len() < 100 << 10 {

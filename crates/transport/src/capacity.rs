@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use wire::Network;
 
 /// The open connections of all servers of this process.
-static GUESTS: Mutex<Guests> = Mutex::new(Guests { next: 0, by_number: BTreeMap::new(), known: None });
+static RECORDS: Mutex<ConnectionRecords> =
+    Mutex::new(ConnectionRecords { next: 0, by_number: BTreeMap::new(), known: None });
 
 /// The number of connections that were closed at once because there were too many.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -48,7 +49,7 @@ pub fn refused_connections() -> u64 {
 
 /// An accepted connection, and what is known about its peer so far.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct ConnectionRecord {
     pub(crate) network: Network,
     since: Instant,
     /// It has sent a request.
@@ -61,9 +62,9 @@ pub(crate) struct Guest {
     pub(crate) is_over_budget: Notify,
 }
 
-impl Guest {
+impl ConnectionRecord {
     pub(crate) fn new(address: IpAddr) -> Arc<Self> {
-        Arc::new(Guest {
+        Arc::new(ConnectionRecord {
             network: address.into(),
             since: Instant::now(),
             has_asked: AtomicBool::new(false),
@@ -98,18 +99,18 @@ impl Guest {
 }
 
 #[derive(Debug)]
-struct Guests {
+struct ConnectionRecords {
     next: u64,
-    by_number: BTreeMap<u64, Arc<Guest>>,
-    /// The last result of [`Guests::busiest`], and until when it is valid. It is cached because it takes a look at all
+    by_number: BTreeMap<u64, Arc<ConnectionRecord>>,
+    /// The last result of [`ConnectionRecords::busiest`], and until when it is valid. It is cached because it takes a look at all
     /// connections.
     known: Option<(Instant, Option<(Network, usize)>)>,
 }
 
-/// How long the result of [`Guests::busiest`] is valid.
+/// How long the result of [`ConnectionRecords::busiest`] is valid.
 const KNOWN: Duration = Duration::from_millis(100);
 
-impl Guests {
+impl ConnectionRecords {
     /// Returns the address with the most silent connections, and how many it has. For each authenticated minion of the
     /// address one of them is not counted: a whole site may share an address, and subscribers send nothing.
     fn busiest(&mut self, now: Instant) -> Option<(Network, usize)> {
@@ -125,10 +126,10 @@ impl Guests {
 
     fn find_busiest(&self) -> Option<(Network, usize)> {
         let mut silent = HashMap::<Network, (usize, usize)>::new();
-        for guest in self.by_number.values() {
-            let (silent, proven) = silent.entry(guest.network).or_default();
-            *silent += usize::from(guest.is_silent());
-            *proven += usize::from(guest.is_proven());
+        for record in self.by_number.values() {
+            let (silent, proven) = silent.entry(record.network).or_default();
+            *silent += usize::from(record.is_silent());
+            *proven += usize::from(record.is_proven());
         }
         let excess = silent.into_iter().map(|(network, (silent, proven))| (network, silent.saturating_sub(proven)));
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
@@ -136,9 +137,9 @@ impl Guests {
 
     /// Closes the oldest silent connection of an address, if its grace period has ended.
     fn send_away(&self, network: Network, now: Instant) -> bool {
-        let mut guests = self.by_number.values();
-        let oldest = guests.find(|guest| guest.network == network && guest.is_silent());
-        let Some(oldest) = oldest.filter(|guest| now.duration_since(guest.since) >= GRACE) else { return false };
+        let mut records = self.by_number.values();
+        let oldest = records.find(|record| record.network == network && record.is_silent());
+        let Some(oldest) = oldest.filter(|record| now.duration_since(record.since) >= GRACE) else { return false };
         // It is not silent any longer for who looks next.
         oldest.asks();
         oldest.must_leave.notify_one();
@@ -146,16 +147,16 @@ impl Guests {
     }
 }
 
-fn lock() -> MutexGuard<'static, Guests> {
+fn lock() -> MutexGuard<'static, ConnectionRecords> {
     // Nothing in here panics between two changes that belong together.
-    GUESTS.lock().unwrap_or_else(PoisonError::into_inner)
+    RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The seat of one connection among those that are counted.
 #[derive(Debug)]
 pub(crate) struct Seat {
     number: u64,
-    guest: Arc<Guest>,
+    record: Arc<ConnectionRecord>,
 }
 
 impl Seat {
@@ -170,10 +171,10 @@ impl Seat {
                 Err(seats) => seats,
             };
             let silent = {
-                let (mut guests, now) = (lock(), Instant::now());
-                let busiest = guests.busiest(now);
+                let (mut records, now) = (lock(), Instant::now());
+                let busiest = records.busiest(now);
                 // An address that holds much of the room is not waited for; a few silent ones may stay while others are idle.
-                busiest.is_some_and(|(network, excess)| excess > seats / 4 && guests.send_away(network, now))
+                busiest.is_some_and(|(network, excess)| excess > seats / 4 && records.send_away(network, now))
             };
             if !silent {
                 IDLE.notify_one();
@@ -186,19 +187,19 @@ impl Seat {
 
     fn take(address: IpAddr) -> Result<Self, usize> {
         let seats = getrlimit(Resource::RLIMIT_NOFILE).map_or(usize::MAX, |(soft, _)| seats(soft));
-        let mut guests = lock();
-        if guests.by_number.len() >= seats {
+        let mut records = lock();
+        if records.by_number.len() >= seats {
             return Err(seats);
         }
-        guests.next += 1;
-        let (number, guest) = (guests.next, Guest::new(address));
-        guests.by_number.insert(number, guest.clone());
-        Ok(Seat { number, guest })
+        records.next += 1;
+        let (number, record) = (records.next, ConnectionRecord::new(address));
+        records.by_number.insert(number, record.clone());
+        Ok(Seat { number, record })
     }
 
     /// Returns the connection that has this seat.
-    pub(crate) fn guest(&self) -> &Arc<Guest> {
-        &self.guest
+    pub(crate) fn record(&self) -> &Arc<ConnectionRecord> {
+        &self.record
     }
 }
 
@@ -246,12 +247,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_oldest_silent_connection_of_the_busiest_address_goes_first() {
-        let mut guests = Guests { next: 0, by_number: BTreeMap::new(), known: None };
+        let mut records = ConnectionRecords { next: 0, by_number: BTreeMap::new(), known: None };
         let mut come = |count: u16, of: fn(u16) -> IpAddr| {
-            let come: Vec<_> = (0..count).map(|number| Guest::new(of(number))).collect();
-            for guest in &come {
-                guests.next += 1;
-                guests.by_number.insert(guests.next, guest.clone());
+            let come: Vec<_> = (0..count).map(|number| ConnectionRecord::new(of(number))).collect();
+            for record in &come {
+                records.next += 1;
+                records.by_number.insert(records.next, record.clone());
             }
             come
         };
@@ -262,13 +263,13 @@ mod tests {
         let of_crowd = |number| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, number]);
         let (crowd, honest) = (come(12, of_crowd), come(1, |_| address(3)));
         let network = Network::from(of_crowd(0));
-        assert_eq!(guests.find_busiest(), Some((network, 12)));
-        assert!(!guests.send_away(network, Instant::now()), "it has only just come");
+        assert_eq!(records.find_busiest(), Some((network, 12)));
+        assert!(!records.send_away(network, Instant::now()), "it has only just come");
         tokio::time::advance(GRACE).await;
-        assert!(guests.send_away(network, Instant::now()) && guests.send_away(network, Instant::now()));
-        let now = |guest: &Guest| futures_util::FutureExt::now_or_never(guest.must_leave()).is_some();
-        assert_eq!(crowd.iter().map(|guest| now(guest)).collect::<Vec<_>>()[..3], [true, true, false]);
+        assert!(records.send_away(network, Instant::now()) && records.send_away(network, Instant::now()));
+        let now = |record: &ConnectionRecord| futures_util::FutureExt::now_or_never(record.must_leave()).is_some();
+        assert_eq!(crowd.iter().map(|record| now(record)).collect::<Vec<_>>()[..3], [true, true, false]);
         assert!(!now(&honest[0]));
-        assert_eq!(guests.find_busiest(), Some((network, 10)));
+        assert_eq!(records.find_busiest(), Some((network, 10)));
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use wire::envelope::{self, Envelope};
 use wire::{MinionId, Network};
 
-use crate::capacity::Guest;
+use crate::capacity::ConnectionRecord;
 use crate::proven::ProvenAddresses;
 
 /// The recipients of a publication.
@@ -82,20 +82,20 @@ pub struct Introduction {
     /// Where it is.
     pub peer: SocketAddr,
     subscriber: Arc<Subscriber>,
-    roll: Arc<Roll>,
+    subscribers: Arc<Subscribers>,
 }
 
 impl Introduction {
-    pub(crate) fn new(envelope: Result<Envelope, envelope::Error>, place: &RollGuard) -> Self {
+    pub(crate) fn new(envelope: Result<Envelope, envelope::Error>, place: &SubscriberGuard) -> Self {
         let subscriber = place.subscriber.clone();
-        Introduction { envelope, peer: subscriber.peer, subscriber, roll: place.roll.clone() }
+        Introduction { envelope, peer: subscriber.peer, subscriber, subscribers: place.subscribers.clone() }
     }
 
     /// Notes that the connection introduced itself as this minion. An attacker on the network path can replay an
     /// introduction, so it counts like any claim: only if it comes from the address of the minion's last authenticated
     /// request.
     pub fn accept(self, minion: MinionId) {
-        self.roll.name(&self.subscriber, minion.as_str());
+        self.subscribers.name(&self.subscriber, minion.as_str());
         self.subscriber.introduce(minion);
     }
 }
@@ -105,7 +105,7 @@ impl Introduction {
 pub(crate) struct Subscriber {
     number: u64,
     pub(crate) peer: SocketAddr,
-    guest: Arc<Guest>,
+    record: Arc<ConnectionRecord>,
     claimed: Option<String>,
     since: SystemTime,
     /// The minion it introduced itself as.
@@ -164,7 +164,7 @@ impl Subscriber {
     fn introduce(&self, minion: MinionId) {
         *lock(&self.introduced) = Some(minion);
         if self.minion().is_some() {
-            self.guest.prove();
+            self.record.prove();
         }
     }
 
@@ -264,46 +264,46 @@ fn note_in<K: Eq + std::hash::Hash>(noted: &mut HashMap<K, Instant>, key: K, now
 
 /// All subscribers of a publisher.
 #[derive(Debug)]
-pub(crate) struct Roll {
+pub(crate) struct Subscribers {
     next: AtomicU64,
     departures: Mutex<Departures>,
-    subscribers: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
+    by_number: Mutex<BTreeMap<u64, Arc<Subscriber>>>,
     /// The connections by the name that they claim or have proved, so that a sign-in need not look at all connections.
     claims: Mutex<HashMap<String, Vec<Arc<Subscriber>>>>,
     proven: Arc<ProvenAddresses>,
     drained: mpsc::Sender<u64>,
 }
 
-impl Roll {
-    /// Returns an empty roll, and the receiver that reports queues that had overflowed and have become empty.
+impl Subscribers {
+    /// Returns an empty list, and the receiver that reports queues that had overflowed and have become empty.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<u64>) {
         let (drained, receiver) = mpsc::channel(DRAINED);
-        let roll = Roll {
+        let subscribers = Subscribers {
             next: AtomicU64::new(0),
             departures: Mutex::new(Departures::new()),
-            subscribers: Mutex::default(),
+            by_number: Mutex::default(),
             claims: Mutex::default(),
             proven: Arc::default(),
             drained,
         };
-        (Arc::new(roll), receiver)
+        (Arc::new(subscribers), receiver)
     }
 
-    /// Puts a connection on the roll for as long as the guard lives.
+    /// Lists a connection for as long as the guard lives.
     pub(crate) fn enter(
         self: &Arc<Self>,
         peer: SocketAddr,
-        guest: Arc<Guest>,
+        record: Arc<ConnectionRecord>,
         claimed: Option<String>,
         since: SystemTime,
         queue: usize,
-    ) -> (RollGuard, Queue) {
+    ) -> (SubscriberGuard, Queue) {
         let (sender, waiting) = mpsc::channel(queue.max(1));
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let subscriber = Arc::new(Subscriber {
             number,
             peer,
-            guest,
+            record,
             claimed,
             since,
             introduced: Mutex::default(),
@@ -316,21 +316,21 @@ impl Roll {
             lost: AtomicBool::new(false),
             drained: self.drained.clone(),
         });
-        lock(&self.subscribers).insert(number, subscriber.clone());
+        lock(&self.by_number).insert(number, subscriber.clone());
         if let Some(name) = &subscriber.claimed {
             self.name(&subscriber, name);
             if subscriber.minion().is_some() {
-                subscriber.guest.prove();
+                subscriber.record.prove();
             }
         }
         let queue = Queue { waiting, subscriber: subscriber.clone() };
-        (RollGuard { roll: self.clone(), subscriber }, queue)
+        (SubscriberGuard { subscribers: self.clone(), subscriber }, queue)
     }
 
     fn leave(&self, subscriber: &Subscriber) {
-        // Before it is off the roll, so that who is not on it has left at a known time.
+        // Before it is off the list, so that a connection that is not listed has left at a known time.
         lock(&self.departures).note(subscriber);
-        lock(&self.subscribers).remove(&subscriber.number);
+        lock(&self.by_number).remove(&subscriber.number);
         self.unname(subscriber);
     }
 
@@ -340,7 +340,7 @@ impl Roll {
         let mut claims = lock(&self.claims);
         // Looked up under the lock on the names: `leave` removes the connection first and its name afterwards, so
         // none is left over.
-        if lock(&self.subscribers).contains_key(&subscriber.number) {
+        if lock(&self.by_number).contains_key(&subscriber.number) {
             *lock(&subscriber.listed) = Some(name.to_owned());
             claims.entry(name.to_owned()).or_default().push(subscriber.clone());
         }
@@ -362,18 +362,18 @@ impl Roll {
     }
 
     fn all(&self) -> Vec<Arc<Subscriber>> {
-        lock(&self.subscribers).values().cloned().collect()
+        lock(&self.by_number).values().cloned().collect()
     }
 }
 
-pub(crate) struct RollGuard {
-    roll: Arc<Roll>,
+pub(crate) struct SubscriberGuard {
+    subscribers: Arc<Subscribers>,
     pub(crate) subscriber: Arc<Subscriber>,
 }
 
-impl Drop for RollGuard {
+impl Drop for SubscriberGuard {
     fn drop(&mut self) {
-        self.roll.leave(&self.subscriber);
+        self.subscribers.leave(&self.subscriber);
     }
 }
 
@@ -396,7 +396,7 @@ impl Frames {
 /// Listens for subscribers and sends them publications. Closes all connections when dropped.
 pub struct Publisher {
     pub(crate) address: SocketAddr,
-    pub(crate) roll: Arc<Roll>,
+    pub(crate) subscribers: Arc<Subscribers>,
     pub(crate) frame: fn(topic: Option<&Bytes>, payload: &Bytes) -> Bytes,
     pub(crate) introductions: Option<mpsc::Receiver<Introduction>>,
     pub(crate) drained: Option<mpsc::Receiver<u64>>,
@@ -411,12 +411,12 @@ impl Publisher {
 
     /// Puts a payload into the queues of its audience. It is framed once per topic and shared by all.
     pub fn publish(&self, payload: &Payload, audience: &Audience) -> Delivery {
-        self.send_to(&self.roll.all(), payload, audience)
+        self.send_to(&self.subscribers.all(), payload, audience)
     }
 
     /// Does the same for one connection, if it still exists and belongs to the audience.
     pub fn publish_to(&self, number: u64, payload: &Payload, audience: &Audience) -> Delivery {
-        let subscriber = lock(&self.roll.subscribers).get(&number).cloned();
+        let subscriber = lock(&self.subscribers.by_number).get(&number).cloned();
         self.send_to(subscriber.as_slice(), payload, audience)
     }
 
@@ -447,35 +447,35 @@ impl Publisher {
     /// [catch up](Self::catch_up) or [sign in](Self::has_signed_in). Those that were already behind count as not behind
     /// any more, because they have neither of the two keys.
     pub fn leave_behind(&self) {
-        for subscriber in self.roll.all() {
+        for subscriber in self.subscribers.all() {
             subscriber.behind.fetch_not(Ordering::AcqRel);
         }
     }
 
     /// Notes that the previous key is no longer used for any subscriber.
     pub fn forget_before(&self) {
-        for subscriber in self.roll.all() {
+        for subscriber in self.subscribers.all() {
             subscriber.behind.store(false, Ordering::Release);
         }
     }
 
     /// Returns the connections that are behind, oldest first, with the minion if it is known.
     pub fn behind(&self) -> Vec<(u64, Option<MinionId>)> {
-        let all = self.roll.all();
+        let all = self.subscribers.all();
         let behind = all.iter().filter(|subscriber| subscriber.is_behind());
         behind.map(|subscriber| (subscriber.number, subscriber.minion())).collect()
     }
 
     /// Returns whether any connection is behind.
     pub fn any_behind(&self) -> bool {
-        lock(&self.roll.subscribers).values().any(|subscriber| subscriber.is_behind())
+        lock(&self.subscribers.by_number).values().any(|subscriber| subscriber.is_behind())
     }
 
     /// Sends a payload that is encrypted with the current key to those of these connections that are behind. From now
     /// on they get everything with that key. Returns how many were behind.
     pub fn catch_up(&self, numbers: &[u64], sealed: &Bytes) -> usize {
         let subscribers: Vec<_> = {
-            let known = lock(&self.roll.subscribers);
+            let known = lock(&self.subscribers.by_number);
             numbers.iter().filter_map(|number| known.get(number).cloned()).collect()
         };
         let (frame, mut delivery) = ((self.frame)(None, sealed), Delivery::default());
@@ -486,7 +486,7 @@ impl Publisher {
 
     /// Notes that a minion signed in from an address: its connections from there are no longer behind.
     pub fn has_signed_in(&self, minion: &MinionId, from: std::net::IpAddr) {
-        for subscriber in self.roll.claiming(minion.as_str()) {
+        for subscriber in self.subscribers.claiming(minion.as_str()) {
             if subscriber.peer.ip().to_canonical() == from.to_canonical() {
                 subscriber.behind.store(false, Ordering::Release);
             }
@@ -495,7 +495,7 @@ impl Publisher {
 
     /// Asks [`Publisher::drained`] to yield a connection when its queue is empty. Returns true if it is already empty.
     pub fn watch_queue(&self, number: u64) -> bool {
-        let Some(subscriber) = lock(&self.roll.subscribers).get(&number).cloned() else { return false };
+        let Some(subscriber) = lock(&self.subscribers.by_number).get(&number).cloned() else { return false };
         // In this order: who empties the queue after we looked sees the wish.
         subscriber.lost.store(true, Ordering::Release);
         subscriber.queue.capacity() == subscriber.queue.max_capacity()
@@ -503,13 +503,13 @@ impl Publisher {
 
     /// Returns whether a connection still exists.
     pub fn is_there(&self, number: u64) -> bool {
-        lock(&self.roll.subscribers).contains_key(&number)
+        lock(&self.subscribers.by_number).contains_key(&number)
     }
 
     /// Waits until everything that is queued now has been passed to the sockets. A subscriber that reads nothing delays
     /// this, so the caller must set a timeout.
     pub async fn flushed(&self) {
-        let empty = self.roll.all().into_iter().map(|subscriber| async move {
+        let empty = self.subscribers.all().into_iter().map(|subscriber| async move {
             // An error means that the connection is gone, and nothing waits for it any more.
             let _ = subscriber.queue.reserve_many(subscriber.queue.max_capacity()).await.map(drop);
         });
@@ -524,36 +524,36 @@ impl Publisher {
 
     /// Returns all subscribers, oldest first.
     pub fn subscribers(&self) -> Vec<SubscriberStatus> {
-        self.roll.all().iter().map(|subscriber| subscriber.status()).collect()
+        self.subscribers.all().iter().map(|subscriber| subscriber.status()).collect()
     }
 
     /// Returns when connections ended.
     pub fn departures(&self) -> Departures {
-        lock(&self.roll.departures).clone()
+        lock(&self.subscribers.departures).clone()
     }
 
     /// Forgets a minion whose key was removed: its address, and when it left.
     pub fn forget(&self, minion: &MinionId) {
-        self.roll.proven.forget(minion);
-        lock(&self.roll.departures).names.remove(minion.as_str());
+        self.subscribers.proven.forget(minion);
+        lock(&self.subscribers.departures).names.remove(minion.as_str());
     }
 
     /// Notes that an authenticated request of a minion came from an address: connections from there that claim its name
     /// now count as its own, and others no longer do.
     pub fn heard(&self, minion: &MinionId, from: std::net::IpAddr) {
-        if !self.roll.proven.note(minion, from) {
+        if !self.subscribers.proven.note(minion, from) {
             return;
         }
-        for subscriber in self.roll.claiming(minion.as_str()) {
+        for subscriber in self.subscribers.claiming(minion.as_str()) {
             if subscriber.minion().is_some() {
-                subscriber.guest.prove();
+                subscriber.record.prove();
             }
         }
     }
 
     /// Returns the addresses from which minions last authenticated themselves.
     pub fn proven(&self) -> &Arc<ProvenAddresses> {
-        &self.roll.proven
+        &self.subscribers.proven
     }
 
     /// Takes the stream of introductions (tcp); `None` over zeromq, which has none, and if the stream was taken before.

@@ -11,7 +11,7 @@ use wire::msgpack::Packing;
 
 use crate::answer::{Guard, PackedAnswer};
 use crate::budget::{Kept, Share};
-use crate::capacity::Guest;
+use crate::capacity::ConnectionRecord;
 
 /// A request that arrived.
 pub struct Incoming {
@@ -28,7 +28,7 @@ pub struct Reply {
     answer: oneshot::Sender<PackedAnswer>,
     /// Counts the request against the limit of unanswered ones until it is answered.
     held: Kept,
-    guest: Arc<Guest>,
+    record: Arc<ConnectionRecord>,
     /// The share of the budget to which the answer is charged.
     share: Share,
     packing: Packing,
@@ -38,12 +38,12 @@ pub struct Reply {
 impl Reply {
     pub(crate) fn new(
         held: Kept,
-        guest: Arc<Guest>,
+        record: Arc<ConnectionRecord>,
         share: &Share,
         packing: Packing,
     ) -> (Self, oneshot::Receiver<PackedAnswer>) {
         let (answer, answered) = oneshot::channel();
-        (Reply { answer, held, guest, share: share.another(), packing, guard: None }, answered)
+        (Reply { answer, held, record, share: share.another(), packing, guard: None }, answered)
     }
 
     /// Keeps a value until the answer is written, or the connection has ended.
@@ -54,7 +54,7 @@ impl Reply {
     /// Notes that the peer is authenticated: its messages no longer count as those of strangers, and its connection is
     /// not among the first to be closed for others.
     pub fn prove(&self) {
-        self.guest.prove();
+        self.record.prove();
     }
 
     /// Returns whether the request counts against the limit of unanswered ones.

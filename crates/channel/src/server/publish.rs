@@ -44,7 +44,7 @@ impl Server {
 
     /// Numbers a publication for Saltern minions only. Shortly after a rotation, it can also be decrypted with the old
     /// key.
-    pub fn number_word(&self) -> Numbered {
+    pub fn number_notice(&self) -> Numbered {
         let before = self.number_before().map(Box::new);
         Numbered { before, ..self.number_publication() }
     }

@@ -48,7 +48,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
         announce_failed_states(shared, &id, &load);
     }
     if matches!(stored, Ok(Stored::New)) {
-        shared.outside.returned(&load);
+        shared.returner_queue.returned(&load);
     }
     if stored.is_ok() {
         // After the return is stored, or a crash could end a held job without it.

@@ -20,27 +20,27 @@ const SHOWN: usize = 256;
 /// Publishes for the master itself, without authentication. `load` is a publish request without a key.
 pub fn publish_for_master(shared: &Shared, load: Map) -> Value {
     let meant = Target::of(&load).expand(&shared.stores);
-    publish_permitted(shared, load, meant, Reader::Ours)
+    publish_permitted(shared, load, meant, ReturnReader::Saltern)
 }
 
 /// The program that reads the returns of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub enum ReturnReader {
     /// A Saltern program, or none.
-    Ours,
+    Saltern,
     /// Possibly a program that uses Salt, such as a script with its `LocalClient`. It can read only Salt's layout.
-    Salts,
+    Salt,
 }
 
-impl Reader {
+impl ReturnReader {
     /// Reads and removes the field by which Saltern programs identify themselves.
     pub fn take(load: &mut Map) -> Self {
-        load.remove(OURS).map_or(Reader::Salts, |_| Reader::Ours)
+        load.remove(SALTERN_FIELD).map_or(ReturnReader::Salt, |_| ReturnReader::Saltern)
     }
 }
 
 /// Publishes a permitted request: job directory, events, job cache, frame. Returns the answer.
-pub fn publish_permitted(shared: &Shared, mut load: Map, meant: Expected, reader: Reader) -> Value {
+pub fn publish_permitted(shared: &Shared, mut load: Map, meant: Expected, reader: ReturnReader) -> Value {
     // With `order_masters`, minions of lower masters may match that this one does not know.
     if meant.minions.is_empty() && !shared.stores.config.jobs.order_masters {
         let target = load.get("tgt").cloned().unwrap_or_default();
@@ -91,7 +91,7 @@ const HELD: &str = "held";
 
 /// The field that Saltern adds to requests from its clients and to publications for its minions. Other programs ignore
 /// it.
-const OURS: &str = "saltern";
+const SALTERN_FIELD: &str = "saltern";
 
 /// The option of a request for how long to hold the job.
 const HOLD: &str = "job_hold";
@@ -130,7 +130,7 @@ pub fn away(shared: &Shared, minions: &[String]) -> Vec<String> {
 /// start it, and that they must confirm it.
 fn on_air(mut publication: Map, left: Option<Duration>, receipt: bool) -> Map {
     if let Some(left) = left.filter(|_| receipt) {
-        publication.insert(OURS, map! { "left" => left.as_secs_f64(), "receipt" => true });
+        publication.insert(SALTERN_FIELD, map! { "left" => left.as_secs_f64(), "receipt" => true });
     }
     publication
 }
@@ -172,13 +172,13 @@ pub fn send_lost(shared: &Shared, connection: u64) {
 /// Sends Saltern minions a notice, which is not a job. Blocks the thread.
 ///
 /// Salt minions do not get it: one that has not yet learnt of a key rotation would sign in just to read it.
-pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> {
+pub fn tell_minions(shared: &Shared, notice: Map) -> Result<(), crypto::RsaError> {
     let ours = shared.presence.all_that_can(Ability::Goodbye);
     if ours.is_empty() {
         return Ok(());
     }
-    let (turn, number) = shared.order.take(|| shared.channel.number_word());
-    let payload = shared.channel.seal_publication(map! { OURS => word }, &number)?;
+    let (turn, number) = shared.order.take(|| shared.channel.number_notice());
+    let payload = shared.channel.seal_publication(map! { SALTERN_FIELD => notice }, &number)?;
     turn.pass(|| shared.publisher.publish(&payload.into(), &Audience::Minions(ours)));
     Ok(())
 }
@@ -187,7 +187,7 @@ pub fn tell_minions(shared: &Shared, word: Map) -> Result<(), crypto::RsaError> 
 /// sign in to read it. Returns how many were behind. Blocks the thread.
 pub fn catch_up(shared: &Shared, connections: &[u64]) -> Result<usize, crypto::RsaError> {
     let (turn, number) = shared.order.take(|| shared.channel.unnumbered());
-    let sealed = shared.channel.seal_publication(map! { OURS => map! { "renewed" => true } }, &number)?;
+    let sealed = shared.channel.seal_publication(map! { SALTERN_FIELD => map! { "renewed" => true } }, &number)?;
     Ok(turn.pass(|| shared.publisher.catch_up(connections, &sealed)))
 }
 
@@ -196,13 +196,13 @@ fn clear(load: Map) -> Value {
 }
 
 /// Creates the job's directory. A jid in the request is used unchanged, but must be valid, since it becomes a path.
-fn prepare(shared: &Shared, load: &Map, reader: Reader) -> store::Result<Jid> {
+fn prepare(shared: &Shared, load: &Map, reader: ReturnReader) -> store::Result<Jid> {
     let passed = load.get("jid").map(Value::to_string).and_then(|text| Jid::new(text).ok());
     let jid = passed.unwrap_or_else(|| shared.new_jid());
     let nocache = load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy);
     match reader {
-        Reader::Ours => shared.stores.jobs.prepare(jid.as_str(), nocache)?,
-        Reader::Salts => shared.stores.jobs.prepare_for_salt(jid.as_str(), nocache)?,
+        ReturnReader::Saltern => shared.stores.jobs.prepare(jid.as_str(), nocache)?,
+        ReturnReader::Salt => shared.stores.jobs.prepare_for_salt(jid.as_str(), nocache)?,
     }
     Ok(jid)
 }
@@ -221,7 +221,7 @@ fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
     let jobs = &shared.stores.jobs;
     let saved = jobs.save_load(jid.as_str(), load).and_then(|()| jobs.save_minions(jid.as_str(), &meant.minions, None));
     if !load.get("kwargs").is_some_and(|kwargs| kwargs.get("nocache").is_some_and(Value::truthy)) {
-        shared.outside.published(jid.as_str(), load);
+        shared.returner_queue.published(jid.as_str(), load);
     }
     if let Err(error) = saved {
         tracing::error!("Could not write job invocation cache file of {jid}: {}", crate::chain(&error));

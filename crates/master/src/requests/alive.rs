@@ -8,13 +8,13 @@ use value::{Map, Value, map};
 use wire::MinionId;
 use wire::loads::AwayMinions;
 
-use super::{Answer, Ask, held, read};
+use super::{Answer, MasterRequest, held, read};
 use crate::Shared;
 use crate::open_jobs::Target;
 use crate::open_jobs::ledger::Progress;
 
 /// Answers users with all permissions. The answer is empty if the minions themselves must be asked.
-pub fn handle(ask: Ask) -> Answer {
+pub fn handle(ask: MasterRequest) -> Answer {
     match held::admit(ask) {
         Ok((shared, load)) => map! { "alive" => alive(&shared, &load).map_or(Value::Null, Value::from) }.into(),
         Err(refused) => refused.into(),
@@ -47,7 +47,7 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
 }
 
 /// `saltern_away`: the targets of a job that are not connected and did not get it, and for how long.
-pub fn away(ask: Ask) -> Answer {
+pub fn away(ask: MasterRequest) -> Answer {
     match held::admit(ask) {
         Ok((shared, load)) => {
             let away = read(load, AwayMinions::from_map).and_then(|wanted| of_job(&shared, wanted.jid.as_str()));

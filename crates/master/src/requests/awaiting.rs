@@ -50,14 +50,14 @@ struct Waiter {
     _wake: oneshot::Sender<()>,
 }
 
-/// A place among the waiting sign-ins. Released when dropped.
-pub struct Seat {
+/// A sign-in that waits, until this is dropped.
+pub struct WaitingSignIn {
     table: Arc<Mutex<Table>>,
     number: u64,
     woken: oneshot::Receiver<()>,
 }
 
-impl Seat {
+impl WaitingSignIn {
     /// Waits until the key may have been accepted or rejected.
     pub async fn decided(&mut self) {
         // The sender is never used, only dropped.
@@ -65,20 +65,20 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for WaitingSignIn {
     fn drop(&mut self) {
         lock(&self.table).waiting.remove(&self.number);
     }
 }
 
 impl Awaiting {
-    /// Gives a minion a seat, if there is room and the kernel reports decisions. Earlier decisions are not reported.
-    pub fn sit(&self, shared: &Arc<Shared>, id: &MinionId, from: Network) -> Option<Seat> {
-        let (seat, unwatched) = self.enter(id, from)?;
+    /// Registers the sign-in of a minion, if there is room and the kernel reports decisions. Earlier decisions are not reported.
+    pub fn register(&self, shared: &Arc<Shared>, id: &MinionId, from: Network) -> Option<WaitingSignIn> {
+        let (waiting, unwatched) = self.enter(id, from)?;
         if unwatched && !self.watch(shared) {
             return None;
         }
-        Some(seat)
+        Some(waiting)
     }
 
     /// Returns how many sign-ins wait.
@@ -86,8 +86,8 @@ impl Awaiting {
         lock(&self.0).waiting.len()
     }
 
-    /// Gives a seat, and returns whether the caller must start a watch.
-    fn enter(&self, id: &MinionId, from: Network) -> Option<(Seat, bool)> {
+    /// Registers a sign-in, and returns whether the caller must start a watch.
+    fn enter(&self, id: &MinionId, from: Network) -> Option<(WaitingSignIn, bool)> {
         let mut table = lock(&self.0);
         let of_one = || table.waiting.values().filter(|waiter| waiter.from == from).count();
         if table.waiting.len() >= MOST || of_one() >= MOST_OF_ONE {
@@ -98,7 +98,7 @@ impl Awaiting {
         table.next += 1;
         table.waiting.insert(number, Waiter { id: id.clone(), from, _wake: wake });
         let unwatched = !std::mem::replace(&mut table.watched, true);
-        Some((Seat { table: self.0.clone(), number, woken }, unwatched))
+        Some((WaitingSignIn { table: self.0.clone(), number, woken }, unwatched))
     }
 
     fn wake(&self, decided: &Decided) {
@@ -174,29 +174,31 @@ mod tests {
     #[test]
     fn who_is_decided_about_is_told_and_nobody_else() {
         let awaiting = Awaiting::default();
-        let mut seats: Vec<Seat> = (0..3).map(|number| awaiting.enter(&id(number), from(1)).unwrap().0).collect();
+        let mut waiting_sign_ins: Vec<WaitingSignIn> =
+            (0..3).map(|number| awaiting.enter(&id(number), from(1)).unwrap().0).collect();
         awaiting.wake(&Decided::These(["web1".to_owned()].into()));
-        let woken: Vec<bool> = seats.iter_mut().map(|seat| seat.decided().now_or_never().is_some()).collect();
+        let woken: Vec<bool> =
+            waiting_sign_ins.iter_mut().map(|waiting| waiting.decided().now_or_never().is_some()).collect();
         assert_eq!(woken, [false, true, false]);
         awaiting.wake(&Decided::Any);
-        assert!(seats[0].decided().now_or_never().is_some());
+        assert!(waiting_sign_ins[0].decided().now_or_never().is_some());
         assert_eq!(awaiting.count(), 0);
     }
 
     #[test]
-    fn seats_are_few_and_are_given_back() {
+    fn places_are_few_and_are_given_back() {
         let awaiting = Awaiting::default();
-        let mut seats = Vec::new();
+        let mut waiting_sign_ins = Vec::new();
         for address in 1..=5 {
             let more = (0..=MOST_OF_ONE).map_while(|number| awaiting.enter(&id(number), from(address)));
-            let before = seats.len();
-            seats.extend(more);
-            assert!(seats.len() - before <= MOST_OF_ONE, "one address has its share");
+            let before = waiting_sign_ins.len();
+            waiting_sign_ins.extend(more);
+            assert!(waiting_sign_ins.len() - before <= MOST_OF_ONE, "one address has its share");
         }
-        assert_eq!((seats.len(), awaiting.count()), (MOST, MOST));
-        let watches: usize = seats.iter().map(|(_, start)| usize::from(*start)).sum();
+        assert_eq!((waiting_sign_ins.len(), awaiting.count()), (MOST, MOST));
+        let watches: usize = waiting_sign_ins.iter().map(|(_, start)| usize::from(*start)).sum();
         assert_eq!(watches, 1);
-        drop(seats);
+        drop(waiting_sign_ins);
         assert_eq!(awaiting.count(), 0);
         assert!(!awaiting.is_needed(), "the watch ends");
     }

@@ -5,8 +5,8 @@ use wire::Command;
 use wire::command::Origin;
 
 use super::{
-    Answer, Ask, Handler, alive, event, file, functions, held, mine, missed, opts, peer, peer_return, pillar, publish,
-    resources, return_, revoke, sharing, status, syndic, token,
+    Answer, Handler, MasterRequest, alive, event, file, functions, held, mine, missed, opts, peer, peer_return, pillar,
+    publish, resources, return_, revoke, sharing, status, syndic, token,
 };
 
 /// Returns the handler of a command. `None` if it is unknown, or if another kind of sender sends it.
@@ -65,7 +65,7 @@ fn handler_of(command: Command) -> Handler {
 const ECHO: u64 = 1 << 10;
 
 /// Sends the load back, or only the command if the load is large.
-fn ping(ask: Ask) -> Answer {
+fn ping(ask: MasterRequest) -> Answer {
     if crate::bounds::map_size(&ask.load) <= ECHO { ask.load.into() } else { map! { "cmd" => "ping" }.into() }
 }
 

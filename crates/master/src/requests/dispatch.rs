@@ -28,18 +28,18 @@ use super::commands::handler;
 use super::contained::contained;
 use super::fair_queue::{Entered, FairQueue};
 use super::identified::{Sender, is_proven};
-use super::line::Line;
 use super::pool::{Full, Pool, Room};
 use super::refusals::Refusals;
 use super::sign_in::SignIns;
-use super::{Answer, Ask, nothing, sign_in};
+use super::work_queue::WorkQueue;
+use super::{Answer, MasterRequest, nothing, sign_in};
 use crate::Shared;
 
 /// Takes requests and answers them.
 pub struct Dispatcher {
     shared: Arc<Shared>,
     /// Small requests, with the size of encrypted ones in bytes.
-    small: Line<(Incoming, usize)>,
+    small: WorkQueue<(Incoming, usize)>,
     costly: FairQueue<Sender, Costly>,
     /// Limits the bytes of large requests that wait.
     large: Arc<Semaphore>,
@@ -150,7 +150,7 @@ impl Dispatcher {
         let porters = std::thread::available_parallelism().map_or(workers, |processors| workers.min(processors.get()));
         Arc::new(Dispatcher {
             shared,
-            small: Line::new(workers, MOST_SMALL),
+            small: WorkQueue::new(workers, MOST_SMALL),
             costly: FairQueue::new(porters, MOST_COSTLY),
             large: Arc::new(Semaphore::new(MOST_LARGE)),
             sign_ins: SignIns::new(),
@@ -212,7 +212,9 @@ impl Dispatcher {
     async fn receive(self: &Arc<Self>, incoming: Incoming) {
         if is_sign_in(&incoming) {
             if self.sign_ins.enter(&self.shared, incoming) {
-                self.on_a_thread(|desk| desk.sign_ins.answer_all(&desk.shared, |incoming| desk.answer_small(incoming)));
+                self.on_a_thread(|dispatcher| {
+                    dispatcher.sign_ins.answer_all(&dispatcher.shared, |incoming| dispatcher.answer_small(incoming))
+                });
             }
             return;
         }
@@ -226,9 +228,9 @@ impl Dispatcher {
         };
         let Some(place) = self.small.place(1).await else { return };
         if self.small.enter((incoming, bytes), place) {
-            self.on_a_thread(|desk| {
-                desk.small.serve(|(Incoming { envelope, peer, reply }, bytes)| {
-                    desk.answer(envelope, Ticket::new(peer, reply, bytes));
+            self.on_a_thread(|dispatcher| {
+                dispatcher.small.serve(|(Incoming { envelope, peer, reply }, bytes)| {
+                    dispatcher.answer(envelope, Ticket::new(peer, reply, bytes));
                 });
             });
         }
@@ -261,10 +263,10 @@ impl Dispatcher {
             }
             // At a lower priority: costly requests keep the processors busy, and a ping needs little of them.
             Entered::Start => {
-                let (desk, begun) = (self.clone(), self.tasks.token());
+                let (dispatcher, begun) = (self.clone(), self.tasks.token());
                 self.shared.stores.rt.behind_others(move || {
                     let _begun = begun;
-                    desk.take_turns();
+                    dispatcher.take_turns();
                 });
             }
         }
@@ -283,10 +285,10 @@ impl Dispatcher {
 
     /// Runs work that may block on a thread. The master waits for it when it stops.
     fn on_a_thread(self: &Arc<Self>, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
-        let (desk, begun) = (self.clone(), self.tasks.token());
+        let (dispatcher, begun) = (self.clone(), self.tasks.token());
         self.shared.stores.rt.blocking(move || {
             let _begun = begun;
-            work(&desk);
+            work(&dispatcher);
         });
     }
 
@@ -318,7 +320,7 @@ impl Dispatcher {
     /// Answers a request, or starts what answers it later. May block.
     fn answer(self: &Arc<Self>, envelope: Result<Envelope, wire::envelope::Error>, ticket: Ticket) {
         let peer = ticket.peer;
-        self.follow(ticket, |reply| self.open(envelope, peer, reply));
+        self.run_step(ticket, |reply| self.open(envelope, peer, reply));
     }
 
     /// Handles a request of a minion.
@@ -326,11 +328,11 @@ impl Dispatcher {
         // It does not wait any more.
         ticket.opened = None;
         let peer = ticket.peer;
-        self.follow(ticket, |_| self.handle_sealed(request, peer));
+        self.run_step(ticket, |_| self.handle_sealed(request, peer));
     }
 
     /// Runs one step of a request, and starts the next one.
-    fn follow(self: &Arc<Self>, mut ticket: Ticket, step: impl FnOnce(&Reply) -> Step) {
+    fn run_step(self: &Arc<Self>, mut ticket: Ticket, step: impl FnOnce(&Reply) -> Step) {
         // Until it has proved more, the sender is somebody at an address, whose lines in the log are limited.
         let _caused = tracing::info_span!("log.peer", peer = %Network::from(ticket.peer.ip())).entered();
         // A bug in what answers one request must not take the thread away from the others.
@@ -405,21 +407,23 @@ impl Dispatcher {
         }
         // Who waits for itself must not keep others from their place.
         ticket.place = None;
-        let desk = self.clone();
+        let dispatcher = self.clone();
         self.spawn(async move {
             ticket.room = tokio::select! {
                 biased;
-                () = desk.closing.cancelled() => return,
+                () = dispatcher.closing.cancelled() => return,
                 () = ticket.reply.gone() => return,
                 // Answers of a connection are sent in the order of its requests, so a request may wait for room that answers
                 // behind it hold. The minion asks again.
                 () = tokio::time::sleep(ROOM_TIMEOUT) => return,
-                room = desk.room.reserve(&sender, wanted) => room,
+                room = dispatcher.room.reserve(&sender, wanted) => room,
             };
             let bytes = ticket.bytes;
             match is_costly(&request, bytes) {
-                true => desk.attend_to(desk.costly.enter_first(sender, Costly::Opened(request, ticket), bytes)),
-                false => desk.on_a_thread(move |desk| contained(|| desk.handle(request, ticket))),
+                true => {
+                    dispatcher.attend_to(dispatcher.costly.enter_first(sender, Costly::Opened(request, ticket), bytes))
+                }
+                false => dispatcher.on_a_thread(move |dispatcher| contained(|| dispatcher.handle(request, ticket))),
             }
         });
     }
@@ -432,22 +436,22 @@ impl Dispatcher {
         // What a stranger sends beside the load, or many values in it, must not occupy the budget for a minute.
         let small = !reply.is_charged() && pack(&request.load.clone().into(), Packing::Wire).len() <= awaiting::LARGEST;
         let id = request.load.get_str("id").and_then(|id| MinionId::new(id).ok()).filter(|_| small);
-        let seat = id.as_ref().and_then(|id| self.awaiting.sit(&self.shared, id, peer.ip().into()));
-        let (Some(id), Some(mut seat)) = (id, seat) else { return reply.send(answer) };
+        let waiting = id.as_ref().and_then(|id| self.awaiting.register(&self.shared, id, peer.ip().into()));
+        let (Some(id), Some(mut waiting)) = (id, waiting) else { return reply.send(answer) };
         // It may have been decided about before anybody watched.
         let decided = !matches!(self.shared.stores.keys.accepted_key(&id), Ok(None));
-        let desk = self.clone();
+        let dispatcher = self.clone();
         self.spawn(async move {
             tokio::select! {
                 biased;
-                () = desk.closing.cancelled() => return,
+                () = dispatcher.closing.cancelled() => return,
                 () = reply.gone() => return,
-                () = seat.decided(), if !decided => {}
+                () = waiting.decided(), if !decided => {}
                 () = std::future::ready(()), if decided => {}
                 () = tokio::time::sleep(time.min(awaiting::LONGEST)) => return reply.send(answer),
             }
-            drop(seat);
-            desk.receive(Incoming { envelope: Ok(Envelope::Clear(request)), peer, reply }).await;
+            drop(waiting);
+            dispatcher.receive(Incoming { envelope: Ok(Envelope::Clear(request)), peer, reply }).await;
         });
     }
 
@@ -474,7 +478,7 @@ impl Dispatcher {
                 let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
                 tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
                 let answer = match handler(&cmd, Origin::Program) {
-                    Some(handle) => handle(Ask { shared: self.shared.clone(), id: None, nonce: None, load }),
+                    Some(handle) => handle(MasterRequest { shared: self.shared.clone(), id: None, nonce: None, load }),
                     None => {
                         self.not_exposed(&cmd, peer);
                         nothing()
@@ -502,7 +506,7 @@ impl Dispatcher {
         tracing::trace!(target: "salt.master", "AES payload received with command {}", request.cmd);
         let load = std::mem::take(&mut request.load);
         let nonce = request.seal.nonce().map(str::to_owned);
-        let ask = Ask { shared: self.shared.clone(), id: request.id.clone(), nonce, load };
+        let ask = MasterRequest { shared: self.shared.clone(), id: request.id.clone(), nonce, load };
         // A bug in one handler harms one request, as in Salt: the sender gets an empty text.
         let began = Instant::now();
         let span = span(&ask);
@@ -533,7 +537,7 @@ impl Dispatcher {
 }
 
 /// Returns the span that adds job and minion to the log lines of the handler, for `%(jid)s` and `%(minion_id)s`.
-fn span(ask: &Ask) -> tracing::Span {
+fn span(ask: &MasterRequest) -> tracing::Span {
     let (jid, id) = (ask.load.get_str("jid"), ask.id.as_ref());
     tracing::info_span!("request", jid, minion_id = id.map(|id| id.as_str()))
 }

@@ -7,13 +7,13 @@ use value::escape::brief;
 use value::{Map, Value};
 use wire::MinionId;
 
-use super::{Answer, Ask};
+use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::open_jobs::ledger::Progress;
 use tags::{Sender, is_allowed};
 
 /// Puts one event or several on the bus.
-pub fn handle(ask: Ask) -> Answer {
+pub fn handle(ask: MasterRequest) -> Answer {
     let Some(id) = ask.id else { return false.into() };
     match ask.load.get("events") {
         Some(Value::List(events)) => {

@@ -5,10 +5,10 @@ use tracing::error;
 use value::Value;
 use wire::loads::{FileReceive, ServeFile};
 
-use super::{Answer, Ask, nothing, read};
+use super::{Answer, MasterRequest, nothing, read};
 
 /// Answers all requests except those for a chunk of a file.
-pub fn handle(ask: Ask) -> Answer {
+pub fn handle(ask: MasterRequest) -> Answer {
     match ask.shared.stores.files.request(&ask.load) {
         Ok(Some(answer)) => answer.into(),
         Ok(None) => nothing(),
@@ -23,8 +23,8 @@ pub fn handle(ask: Ask) -> Answer {
 const BEST_LEVEL: u32 = 6;
 
 /// Answers with a chunk of a file. The chunk is encrypted in the buffer into which it was read.
-pub fn serve(ask: Ask) -> Answer {
-    let Ask { shared, id, load, .. } = ask;
+pub fn serve(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id, load, .. } = ask;
     let Some(Place { path, env, offset, gzip }) = read(load, ServeFile::from_map).and_then(Place::of) else {
         return files::Chunk::default().into_map().into();
     };
@@ -63,8 +63,8 @@ impl Place {
 }
 
 /// Stores a chunk of a file that a minion pushes.
-pub fn receive(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return false.into() };
+pub fn receive(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return false.into() };
     let Some(FileReceive { path, loc: offset, data, .. }) = read(load, FileReceive::from_map) else { return nothing() };
     let path: Vec<String> = path.into_iter().map(|part| part.0).collect();
     let piece = Piece { id: &id, path: &path, offset, data: &data };

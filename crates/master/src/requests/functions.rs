@@ -9,13 +9,13 @@ use targeting::acl::{self, Form, call_allowed};
 use tracing::{Instrument, Span, info, warn};
 use value::{Map, Value, map};
 
-use super::{Answer, Ask};
+use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::credentials::{self, Caller};
 use crate::users::Grant;
 
 /// Handles `runner`: answers at once, with the tag of the result.
-pub fn runner(ask: Ask) -> Answer {
+pub fn runner(ask: MasterRequest) -> Answer {
     let (shared, request, span) = match admit(ask, Kind::Runner) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
@@ -33,7 +33,7 @@ pub fn runner(ask: Ask) -> Answer {
 }
 
 /// Handles `wheel`: answers with the result.
-pub fn wheel(ask: Ask) -> Answer {
+pub fn wheel(ask: MasterRequest) -> Answer {
     let (shared, request, span) = match admit(ask, Kind::Wheel) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
@@ -95,8 +95,8 @@ fn called_inside(kind: Kind, fun: &str, call: &Call) -> Vec<String> {
 }
 
 /// Checks who the caller is and what they may do. Also returns the span in which the function runs.
-fn admit(ask: Ask, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
-    let Ask { shared, mut load, .. } = ask;
+fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
+    let MasterRequest { shared, mut load, .. } = ask;
     let fields = load.clone();
     let caller = credentials::check(&shared, &fields, &mut load).map_err(|unknown| {
         warn!("Authentication failure of type \"{}\" occurred.", unknown.kind.word());

@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use wire::Jid;
 use wire::loads::{DropJob, JobProgress};
 
-use super::{Answer, Ask, read};
+use super::{Answer, MasterRequest, read};
 use crate::Shared;
 use crate::credentials;
 use crate::jobs::expiry;
@@ -18,7 +18,7 @@ use crate::open_jobs::ledger::Report;
 use crate::users::Grant;
 
 /// Lists the held jobs.
-pub fn list(ask: Ask) -> Answer {
+pub fn list(ask: MasterRequest) -> Answer {
     let (shared, _) = match admit(ask) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
@@ -36,7 +36,7 @@ pub fn list(ask: Ask) -> Answer {
 }
 
 /// Answers with the progress of a job on each of its targets.
-pub fn job(ask: Ask) -> Answer {
+pub fn job(ask: MasterRequest) -> Answer {
     let (shared, load) = match admit(ask) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
@@ -47,7 +47,7 @@ pub fn job(ask: Ask) -> Answer {
 }
 
 /// Ends a held job.
-pub fn drop_job(ask: Ask) -> Answer {
+pub fn drop_job(ask: MasterRequest) -> Answer {
     let (shared, load) = match admit(ask) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
@@ -71,8 +71,8 @@ fn described(shared: &Shared, report: &Report) -> Map {
 }
 
 /// Admits only users with all permissions, because these commands show the jobs of all users.
-pub fn admit(ask: Ask) -> Result<(Arc<Shared>, Map), Map> {
-    let Ask { shared, mut load, .. } = ask;
+pub fn admit(ask: MasterRequest) -> Result<(Arc<Shared>, Map), Map> {
+    let MasterRequest { shared, mut load, .. } = ask;
     let fields = load.clone();
     let caller = credentials::check(&shared, &fields, &mut load).map_err(|unknown| unknown.answer())?;
     match caller.grant {

@@ -11,15 +11,15 @@ use value::{Map, Value, map};
 use wire::MinionId;
 use wire::loads::{MineDelete, MineGet, MineStore};
 
-use super::{Answer, Ask, nothing, read};
+use super::{Answer, MasterRequest, nothing, read};
 use crate::Shared;
 
 /// Marks a value that only some minions may read.
 const RESTRICTED: &str = "__saltmine_acl__";
 
 /// `_mine`: stores values.
-pub fn store(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+pub fn store(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(MineStore { data, clear, .. }) = read(load, MineStore::from_map) else { return nothing() };
     let jobs = &shared.stores.config.jobs;
     if !jobs.minion_data_cache && !jobs.enforce_mine_cache {
@@ -39,8 +39,8 @@ pub fn store(ask: Ask) -> Answer {
 }
 
 /// `_mine_delete`: removes a value.
-pub fn delete(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return false.into() };
+pub fn delete(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return false.into() };
     let Some(request) = read(load, MineDelete::from_map) else { return false.into() };
     let Ok(kept) = mine_to_change(&shared, &id) else { return false.into() };
     let Some(mut all) = kept.map(|mine| (*mine).clone()) else { return true.into() };
@@ -49,7 +49,7 @@ pub fn delete(ask: Ask) -> Answer {
 }
 
 /// `_mine_flush`: removes all values.
-pub fn flush(ask: Ask) -> Answer {
+pub fn flush(ask: MasterRequest) -> Answer {
     let Some(id) = &ask.id else { return false.into() };
     done(id, ask.shared.stores.data.remove_mine(id).map(drop)).into()
 }
@@ -104,8 +104,8 @@ fn mines(shared: &Shared, ids: Vec<String>, mut each: impl FnMut(&str, &Map)) {
 }
 
 /// `_mine_get`: reads values of other minions.
-pub fn get(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+pub fn get(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(request) = read(load, MineGet::from_map) else { return nothing() };
     let Some(wanted) = WantedFunctions::of(&request.fun) else { return nothing() };
     let functions = readable_functions(&shared, &id, wanted.functions);

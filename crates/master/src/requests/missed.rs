@@ -3,7 +3,7 @@
 use value::{Value, map};
 use wire::loads::{MissedJobs, ReceivedJobs, Texts};
 
-use super::{Answer, Ask, read};
+use super::{Answer, MasterRequest, read};
 use crate::open_jobs::ledger::Progress;
 
 /// The largest number of job ids in one request.
@@ -11,8 +11,8 @@ const MOST: usize = 20_000;
 
 /// Answers with the jobs that the minion missed and may still run: the publication of each, and for how many more
 /// seconds it is valid.
-pub fn missed(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return false.into() };
+pub fn missed(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return false.into() };
     let known = read(load, MissedJobs::from_map).map(|request| request.known).unwrap_or_default();
     let offers = shared.open_jobs.missed(&id, &jids(&known).collect());
     if !offers.is_empty() {
@@ -30,8 +30,8 @@ pub fn missed(ask: Ask) -> Answer {
 
 /// Notes which jobs the minion got and which it started. Answers with those of `received` that must no longer be
 /// started.
-pub fn received(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return false.into() };
+pub fn received(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return false.into() };
     let Some(request) = read(load, ReceivedJobs::from_map) else { return false.into() };
     let note = |jid: &str, progress| shared.open_jobs.advance(jid, id.as_str(), progress);
     let gone: Vec<&str> = jids(&request.received).filter(|jid| !note(jid, Progress::Received)).collect();

@@ -13,8 +13,7 @@ mod file;
 pub mod functions;
 mod held;
 mod identified;
-mod latest;
-mod line;
+mod lifo_queue;
 mod mine;
 mod missed;
 mod opts;
@@ -32,6 +31,7 @@ mod sign_in;
 mod status;
 mod syndic;
 mod token;
+mod work_queue;
 
 pub(crate) use awaiting::registered;
 pub use dispatch::Dispatcher;
@@ -46,7 +46,7 @@ use wire::loads::LoadError;
 use crate::Shared;
 
 /// A request after decryption. `id` is the minion that sent it, as reliably as its release authenticates requests.
-pub struct Ask {
+pub struct MasterRequest {
     /// The master.
     pub shared: Arc<Shared>,
     /// The minion. `None` for programs on this host, and for requests of old releases without a token.
@@ -78,7 +78,7 @@ impl<T: Into<Value>> From<T> for Answer {
 }
 
 /// Handles one request. May block.
-type Handler = fn(Ask) -> Answer;
+type Handler = fn(MasterRequest) -> Answer;
 
 /// Reads the fields of a request. What is wrong with them is only logged: each command has its own answer to such a request.
 fn read<T>(load: Map, from_map: fn(Map) -> Result<T, LoadError>) -> Option<T> {

@@ -3,7 +3,7 @@
 use value::{Map, Value};
 use wire::loads::MasterOpts;
 
-use super::{Answer, Ask, read};
+use super::{Answer, MasterRequest, read};
 
 /// Options that concern environments.
 const ENVIRONMENTS: [&str; 3] = ["top_file_merging_strategy", "env_order", "default_top"];
@@ -25,8 +25,8 @@ const STATES: [&str; 12] = [
 ];
 
 /// Answers with the environments, and the options that state runs on minions follow.
-pub fn options(ask: Ask) -> Answer {
-    let Ask { shared, load, .. } = ask;
+pub fn options(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, load, .. } = ask;
     let stores = &shared.stores;
     let env_only = read(load, MasterOpts::from_map).and_then(|request| request.env_only).unwrap_or_default();
     let mut told = Map::new();
@@ -40,7 +40,7 @@ pub fn options(ask: Ask) -> Answer {
 }
 
 /// Answers with the SLS files that a minion gets from sources other than top files.
-pub fn tops(ask: Ask) -> Answer {
+pub fn tops(ask: MasterRequest) -> Answer {
     let Some(id) = &ask.id else { return super::nothing() };
     state::tops::tops(ask.shared.stores.config.raw.get("master_tops"), id.as_str()).into()
 }

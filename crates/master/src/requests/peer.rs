@@ -17,17 +17,17 @@ use value::{Map, Value, map};
 use wire::loads::{PeerPublish, PeerReturns, PeerRunner, Texts};
 use wire::{Jid, MinionId};
 
-use super::{Answer, Ask, nothing, read};
+use super::{Answer, MasterRequest, nothing, read};
 use crate::Shared;
-use crate::jobs::publish::{Reader, publish_permitted};
+use crate::jobs::publish::{ReturnReader, publish_permitted};
 use crate::open_jobs::Target;
 
 /// Seconds to wait for returns if the request has no timeout.
 const PATIENCE: f64 = 5.0;
 
 /// `minion_pub`: publishes and answers with the job.
-pub fn publish(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+pub fn publish(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(wanted) = read(load, PeerPublish::from_map) else { return nothing() };
     match order(&shared, &id, wanted) {
         Some(order) => published(&shared, &id, order).map_or_else(nothing, |(answer, _)| answer.into()),
@@ -36,8 +36,8 @@ pub fn publish(ask: Ask) -> Answer {
 }
 
 /// `minion_publish`: publishes, and answers with the returns that arrive in time.
-pub fn publish_and_wait(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+pub fn publish_and_wait(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(wanted) = read(load, PeerPublish::from_map) else { return nothing() };
     let tmo = wanted.tmo.as_ref().and_then(Value::as_f64).filter(|tmo| (0.0..=86400.0).contains(tmo));
     let patience = Duration::from_secs_f64(tmo.unwrap_or(PATIENCE));
@@ -83,7 +83,7 @@ fn published(shared: &Shared, id: &MinionId, (load, meant): (Map, Expected)) -> 
         // Salt tells by the fields that the order was allowed; an empty answer means that it was not.
         return Some((map! { "jid" => 0, "minions" => Vec::<Value>::new() }, Published::default()));
     }
-    let answer = publish_permitted(shared, load, meant, Reader::Ours);
+    let answer = publish_permitted(shared, load, meant, ReturnReader::Saltern);
     let answer = answer.get("load")?;
     let jid = answer.get("jid")?.as_str()?.to_owned();
     if let Err(failure) = Jid::new(jid.as_str())
@@ -233,8 +233,8 @@ fn listed(call: Call) -> Vec<Value> {
 }
 
 /// `minion_runner`: runs a runner if `peer_run` allows it.
-pub fn runner(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+pub fn runner(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(PeerRunner { fun, arg, .. }) = read(load, PeerRunner::from_map) else { return nothing() };
     let rules = peer_entries(&shared.stores.config.access.peer_run, id.as_str());
     if !rules.iter().filter_map(Value::as_str).any(|pattern| function_matches(pattern, &fun)) {
@@ -249,8 +249,8 @@ pub fn runner(ask: Ask) -> Answer {
 }
 
 /// `pub_ret`: the returns of a job the minion published.
-pub fn returns(ask: Ask) -> Answer {
-    let Ask { shared, id: Some(id), load, .. } = ask else { return nothing() };
+pub fn returns(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id: Some(id), load, .. } = ask else { return nothing() };
     let Some(PeerReturns { jid, .. }) = read(load, PeerReturns::from_map) else { return nothing() };
     let Ok(jid) = Jid::new(jid.as_str()) else { return nothing() };
     let stores = &shared.stores;

@@ -9,13 +9,13 @@ use wire::loads::ReturnForPeer;
 use wire::{Jid, MinionId};
 
 use super::return_::{signature_passes, try_again};
-use super::{Answer, Ask};
+use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::jobs::keep::{Kept, PeerReturn, is_of_the_future, keep, keep_for_peer};
 
 /// Stores a return in place of its publisher.
-pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, id, mut load, .. } = ask;
+pub fn handle(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id, mut load, .. } = ask;
     let Some(id) = id else { return false.into() };
     if !signature_passes(&shared, &id, &mut load) {
         return false.into();

@@ -7,12 +7,12 @@ use store::minion_data::pillar_place;
 use wire::MinionId;
 use wire::loads::PillarRequest;
 
-use super::{Answer, Ask, read};
+use super::{Answer, MasterRequest, read};
 use crate::Shared;
 
 /// Compiles the pillar of a minion, and caches it together with the minion's grains.
-pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, id, nonce, load } = ask;
+pub fn handle(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id, nonce, load } = ask;
     let (Some(id), Some(request)) = (id, read(load, PillarRequest::from_map)) else {
         return Answer::Plain(Map::new().into());
     };

@@ -5,10 +5,10 @@ use targeting::acl::{Publication, everything_allowed, functions_allowed, publish
 use tracing::{error, warn};
 use value::{Map, Value, map};
 
-use super::{Answer, Ask};
+use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::credentials::{self, Caller, Kind};
-use crate::jobs::publish::{Reader, publish_permitted};
+use crate::jobs::publish::{ReturnReader, publish_permitted};
 use crate::open_jobs::Target;
 use crate::users::Grant;
 
@@ -21,13 +21,13 @@ const MORE_THAN_THE_FUNCTION: [&str; 7] =
 
 /// Authenticates the caller, checks their permissions and publishes the job. Nothing is computed for a caller without
 /// credentials.
-pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, mut load, .. } = ask;
+pub fn handle(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, mut load, .. } = ask;
     let functions = match functions(&load) {
         Some(functions) if ["arg", "tgt"].iter().all(|name| load.contains_key(name)) => functions,
         _ => return Answer::Plain("Some exception handling minion payload".into()),
     };
-    let reader = Reader::take(&mut load);
+    let reader = ReturnReader::take(&mut load);
     let fields = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
     let mut caller = match credentials::check(&shared, &fields, &mut load) {
         Ok(caller) => caller,

@@ -6,13 +6,13 @@ use wire::MinionId;
 use wire::loads::Ability;
 use wire::msgpack::{Packing, pack};
 
-use super::{Answer, Ask};
+use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
 
 /// Stores a return. It is not acknowledged before it is on disk.
-pub fn handle(ask: Ask) -> Answer {
-    let Ask { shared, id, mut load, .. } = ask;
+pub fn handle(ask: MasterRequest) -> Answer {
+    let MasterRequest { shared, id, mut load, .. } = ask;
     let Some(id) = id else { return false.into() };
     if !signature_passes(&shared, &id, &mut load) {
         return false.into();

@@ -6,11 +6,11 @@ use value::{Map, Value};
 use wire::MinionId;
 use wire::loads::RevokeAuth;
 
-use super::{Answer, Ask, read};
+use super::{Answer, MasterRequest, read};
 use crate::Shared;
 
 /// Deletes the key of the minion that asks.
-pub fn handle(ask: Ask) -> Answer {
+pub fn handle(ask: MasterRequest) -> Answer {
     let Some(id) = &ask.id else { return false.into() };
     let config = &ask.shared.stores.config;
     if !config.keys.allow_minion_key_revoke {

@@ -2,22 +2,22 @@
 
 use value::{Map, Value, map};
 
-use super::{Answer, Ask, held};
+use super::{Answer, MasterRequest, held};
 use crate::sharing::Command;
 
 /// Answers users who may do everything.
-pub fn handle(ask: Ask) -> Answer {
+pub fn handle(ask: MasterRequest) -> Answer {
     let (shared, load) = match held::admit(ask) {
         Ok(admitted) => admitted,
         Err(refused) => return refused.into(),
     };
-    let Some(desk) = shared.sharing.get().cloned() else {
+    let Some(sharing) = shared.sharing.get().cloned() else {
         return failed("this master shares nothing with others: the option cluster_id is not set").into();
     };
     let user = load.get_str("user").unwrap_or_else(|| shared.users.master_user());
     match Command::of(&load, user) {
         Ok(command) => Answer::Later(Box::pin(async move {
-            match desk.ask(command).await {
+            match sharing.ask(command).await {
                 Ok(value) => map! { "sharing" => value }.into(),
                 Err(reason) => Value::from(failed(&reason)),
             }

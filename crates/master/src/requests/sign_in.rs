@@ -13,7 +13,7 @@ use wire::envelope::Clear;
 use wire::loads::AuthOutcome;
 
 use super::contained::contained;
-use super::latest::Latest;
+use super::lifo_queue::LifoQueue;
 use crate::Shared;
 
 /// The largest number of waiting sign-ins. Each has a few kilobytes.
@@ -27,7 +27,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 /// The queue of sign-ins, so that they do not delay other requests.
 pub struct SignIns {
-    line: Latest<Waiting>,
+    queue: LifoQueue<Waiting>,
     storm: Mutex<Storm>,
 }
 
@@ -40,13 +40,13 @@ impl SignIns {
     pub fn new() -> Self {
         // Other requests have threads of their own, which the system lets run beside these in turn.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        SignIns { line: Latest::new(processors, WAITING), storm: Mutex::default() }
+        SignIns { queue: LifoQueue::new(processors, WAITING), storm: Mutex::default() }
     }
 
     /// Queues a sign-in. Returns whether the caller must start a thread that calls [`SignIns::answer_all`].
     #[must_use]
     pub fn enter(&self, shared: &Shared, incoming: Incoming) -> bool {
-        let entered = self.line.enter(Waiting { incoming, came: Instant::now() });
+        let entered = self.queue.enter(Waiting { incoming, came: Instant::now() });
         if let Some(waiting) = entered.passed_over {
             self.pass_over(shared, &waiting, true);
         }
@@ -55,24 +55,24 @@ impl SignIns {
 
     /// Answers one sign-in after the other, except those whose minion no longer waits.
     pub fn answer_all(&self, shared: &Arc<Shared>, answer: impl Fn(Incoming)) {
-        while let Some(waiting) = self.line.next() {
+        while let Some(waiting) = self.queue.next() {
             if waiting.incoming.reply.is_awaited() {
                 contained(|| answer(waiting.incoming));
                 shared.metrics.sign_in_times.note(waiting.came.elapsed());
             } else {
-                self.pass_over(shared, &waiting, self.line.is_crowded());
+                self.pass_over(shared, &waiting, self.queue.is_crowded());
             }
         }
     }
 
     /// Returns how many sign-ins wait, and how many threads are running.
     pub fn counts(&self) -> (usize, usize) {
-        self.line.counts()
+        self.queue.counts()
     }
 
     /// Drops the waiting sign-ins. Their minions retry, here or at another master.
     pub fn close(&self) {
-        self.line.clear();
+        self.queue.clear();
     }
 
     /// Counts and logs a sign-in that is not answered. The minion retries.

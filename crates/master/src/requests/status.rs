@@ -2,10 +2,10 @@
 
 use value::map;
 
-use super::{Answer, Ask, held};
+use super::{Answer, MasterRequest, held};
 
 /// Answers users with all permissions with the metrics.
-pub fn handle(ask: Ask) -> Answer {
+pub fn handle(ask: MasterRequest) -> Answer {
     match held::admit(ask) {
         Ok((shared, _)) => map! { "status" => crate::exporter::status(&shared) }.into(),
         Err(refused) => refused.into(),

@@ -4,13 +4,13 @@ use tracing::{error, warn};
 use value::{Map, Value};
 use wire::MinionId;
 
-use super::{Answer, Ask};
+use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::jobs::keep::{Kept, keep};
 
 /// Stores each return in the request. They are in the names of other minions, so a master without syndics
 /// (`order_masters`) refuses them.
-pub fn handle(ask: Ask) -> Answer {
+pub fn handle(ask: MasterRequest) -> Answer {
     let Some(syndic) = ask.id else { return false.into() };
     if !ask.shared.stores.config.jobs.order_masters {
         warn!("minion {syndic} sent returns as a syndic does, which needs the option order_masters; they are refused");

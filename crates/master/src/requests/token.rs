@@ -3,10 +3,10 @@
 use tracing::{error, warn};
 use wire::loads::{GetToken, MakeToken};
 
-use super::{Answer, Ask, nothing, read};
+use super::{Answer, MasterRequest, nothing, read};
 
 /// Answers with the content of a token.
-pub fn get(ask: Ask) -> Answer {
+pub fn get(ask: MasterRequest) -> Answer {
     let Some(request) = read(ask.load, GetToken::from_map) else { return false.into() };
     let Some(token) = request.token.as_str() else { return nothing() };
     let stores = &ask.shared.stores;
@@ -20,7 +20,7 @@ pub fn get(ask: Ask) -> Answer {
 }
 
 /// Refuses to create tokens, because external authentication is not supported.
-pub fn make(ask: Ask) -> Answer {
+pub fn make(ask: MasterRequest) -> Answer {
     let eauth = read(ask.load, MakeToken::from_map).and_then(|request| request.eauth);
     let provider: String = eauth.iter().flat_map(|eauth| eauth.as_str().chars()).take(60).collect();
     warn!("Authentication failure of type \"eauth\" occurred: external authentication ({provider}) is not supported");

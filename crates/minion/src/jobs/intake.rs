@@ -9,7 +9,7 @@ use tracing::{debug, error, info, warn};
 use value::{Map, Value};
 
 use super::receipts::Receipts;
-use super::{Publication, RecentJids, Returned, SameJidJobs, Seen, Terms};
+use super::{Publication, RecentJids, ReturnReceiver, SameJidJobs, Seen, Terms};
 use crate::machine::Machine;
 use crate::masters::{Link, Masters};
 use crate::returns::Returns;
@@ -79,8 +79,8 @@ impl Jobs {
         if !self.is_meant(link, &job) {
             return false;
         }
-        let outlet = match self.arrive(link, &job, &terms) {
-            Seen::Another(outlet) => outlet,
+        let return_sender = match self.arrive(link, &job, &terms) {
+            Seen::Another(return_sender) => return_sender,
             Seen::Copy => return false,
             Seen::Twin(returned) => {
                 self.share(link, job, returned);
@@ -94,7 +94,7 @@ impl Jobs {
         let unfinished = link.begin_job();
         self.machine.spawn(async move {
             if !terms.receipt || jobs.receipts.confirm(&jobs.machine, &link, job.jid()).await {
-                jobs.run(link, job, terms, outlet).await;
+                jobs.run(link, job, terms, return_sender).await;
             } else {
                 info!("The job {} is not wanted any more and is not begun", job.jid());
             }
@@ -114,7 +114,7 @@ impl Jobs {
     }
 
     /// Sends a master the return of a job that another master published under the same id.
-    fn share(self: &Arc<Self>, link: &Arc<Link>, job: Publication, mut returned: Returned) {
+    fn share(self: &Arc<Self>, link: &Arc<Link>, job: Publication, mut returned: ReturnReceiver) {
         info!("The job {} came from two masters; it runs once and both get its return", job.jid());
         let (jobs, link) = (self.clone(), link.clone());
         let unfinished = link.begin_job();

@@ -1,11 +1,11 @@
 //! Published jobs: decides whether a publication targets this minion, runs its functions, and builds the return.
 
 mod arguments;
+mod execute;
 mod intake;
 mod outcome;
 mod progress;
 mod publication;
-mod published;
 mod receipts;
 mod recent;
 mod run;
@@ -18,5 +18,5 @@ pub use progress::{LAST_PARTS, tell_progress};
 pub use publication::{FunctionCall, Publication};
 pub use recent::RecentJids;
 pub use run::{run, run_alone};
-pub use same_jid::{APART, Outlet, Returned, SameJidJobs, Seen};
+pub use same_jid::{APART, ReturnReceiver, ReturnSender, SameJidJobs, Seen};
 pub use terms::{FIELD as SALTERN_FIELD, Terms};

@@ -23,10 +23,10 @@ pub const APART: Duration = Duration::from_secs(10);
 const MOST: usize = 1000;
 
 /// Sends the return of a job to the jobs with the same id that wait for it. When it is dropped, they stop waiting.
-pub type Outlet = Arc<watch::Sender<Option<Arc<Map>>>>;
+pub type ReturnSender = Arc<watch::Sender<Option<Arc<Map>>>>;
 
-/// Where the return of a twin comes from.
-pub type Returned = watch::Receiver<Option<Arc<Map>>>;
+/// Receives the return of the first job with the same id.
+pub type ReturnReceiver = watch::Receiver<Option<Arc<Map>>>;
 
 /// The kind of a publication whose job id was seen before.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ pub enum Seen {
     /// The same job again.
     Copy,
     /// Another master's job that happens to have the same id.
-    Another(Outlet),
+    Another(ReturnSender),
     /// Another master's job with the same id and content. Its return is that of the first job.
-    Twin(Returned),
+    Twin(ReturnReceiver),
 }
 
 /// The jobs of the last seconds, and their returns.
@@ -49,12 +49,12 @@ struct Entry {
     master: String,
     content: u64,
     at: Instant,
-    outlet: Weak<watch::Sender<Option<Arc<Map>>>>,
+    return_sender: Weak<watch::Sender<Option<Arc<Map>>>>,
 }
 
 impl SameJidJobs {
     /// Notes a new job of a master.
-    pub fn first(&self, job: &Publication, master: &str, now: Instant) -> Outlet {
+    pub fn first(&self, job: &Publication, master: &str, now: Instant) -> ReturnSender {
         note(&mut self.entries(), job, master, now)
     }
 
@@ -67,11 +67,11 @@ impl SameJidJobs {
             return Seen::Copy;
         }
         let content = content(job);
-        let twin = same().find(|entry| entry.content == content).map(|entry| entry.outlet.clone());
-        let Some(outlet) = twin else { return Seen::Another(note(&mut entries, job, master, now)) };
-        entries.push_back(Entry::new(job, master, now, outlet.clone()));
+        let twin = same().find(|entry| entry.content == content).map(|entry| entry.return_sender.clone());
+        let Some(return_sender) = twin else { return Seen::Another(note(&mut entries, job, master, now)) };
+        entries.push_back(Entry::new(job, master, now, return_sender.clone()));
         // The first job has ended without a return: there is nothing to share.
-        outlet.upgrade().map_or(Seen::Copy, |outlet| Seen::Twin(outlet.subscribe()))
+        return_sender.upgrade().map_or(Seen::Copy, |return_sender| Seen::Twin(return_sender.subscribe()))
     }
 
     fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
@@ -81,19 +81,19 @@ impl SameJidJobs {
 }
 
 impl Entry {
-    fn new(job: &Publication, master: &str, at: Instant, outlet: Weak<watch::Sender<Option<Arc<Map>>>>) -> Self {
-        Entry { jid: job.jid().to_owned(), master: master.to_owned(), content: content(job), at, outlet }
+    fn new(job: &Publication, master: &str, at: Instant, return_sender: Weak<watch::Sender<Option<Arc<Map>>>>) -> Self {
+        Entry { jid: job.jid().to_owned(), master: master.to_owned(), content: content(job), at, return_sender }
     }
 }
 
-fn note(entries: &mut VecDeque<Entry>, job: &Publication, master: &str, now: Instant) -> Outlet {
+fn note(entries: &mut VecDeque<Entry>, job: &Publication, master: &str, now: Instant) -> ReturnSender {
     while entries.front().is_some_and(|entry| now.saturating_duration_since(entry.at) >= APART) || entries.len() >= MOST
     {
         entries.pop_front();
     }
-    let outlet = Outlet::new(watch::Sender::new(None));
-    entries.push_back(Entry::new(job, master, now, Arc::downgrade(&outlet)));
-    outlet
+    let return_sender = ReturnSender::new(watch::Sender::new(None));
+    entries.push_back(Entry::new(job, master, now, Arc::downgrade(&return_sender)));
+    return_sender
 }
 
 /// Returns a fingerprint of the functions and arguments.
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn one_masters_job_is_a_copy_another_masters_runs_or_shares_the_return() {
         let (same_jid, now) = (SameJidJobs::default(), Instant::now());
-        let outlet = same_jid.first(&job("1", "test.ping", &[]), "a", now);
+        let return_sender = same_jid.first(&job("1", "test.ping", &[]), "a", now);
         assert!(matches!(same_jid.again(&job("1", "test.ping", &[]), "a", now), Seen::Copy));
         assert!(
             matches!(same_jid.again(&job("2", "test.ping", &[]), "b", now), Seen::Copy),
@@ -132,7 +132,7 @@ mod tests {
         let Seen::Twin(returned) = same_jid.again(&job("1", "test.ping", &[]), "c", now) else {
             panic!("the same job")
         };
-        outlet.send_replace(Some(Arc::new(map! { "return" => true })));
+        return_sender.send_replace(Some(Arc::new(map! { "return" => true })));
         assert!(returned.borrow().is_some());
         assert!(matches!(same_jid.again(&job("1", "test.ping", &[]), "c", now), Seen::Copy));
         let Seen::Twin(returned) = same_jid.again(&job("1", "test.echo", &["x"]), "d", now) else {

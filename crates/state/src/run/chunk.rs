@@ -30,7 +30,7 @@ impl Run {
             if self.running.contains_key(&self.tag_of(index)) {
                 continue;
             }
-            if !self.is_let_on(index) {
+            if !self.wait_while_paused(index) {
                 break;
             }
             match self.chunk(index, 0) {
@@ -71,7 +71,7 @@ impl Run {
     }
 
     /// Waits while the operator has paused the run before a chunk. Returns false if the run ends here.
-    fn is_let_on(&self, index: usize) -> bool {
+    fn wait_while_paused(&self, index: usize) -> bool {
         let Some(jid) = &self.how.jid else {
             return true;
         };

@@ -7,7 +7,7 @@ use value::Value;
 
 use super::plan::Plan;
 use super::{Step, sums};
-use crate::support::yes;
+use crate::support::call_for_bool;
 
 /// The outcome of comparing an archive with the disk.
 #[derive(Default)]
@@ -127,7 +127,7 @@ impl Plan<'_> {
         if self.local && self.given.source_hash.truthy() && !self.given.skip_verify {
             let wanted = self.sum.get("hsum").cloned().unwrap_or_default();
             let arguments = value::map! { "path" => self.source.clone(), "file_hash" => wanted.clone() };
-            if !yes(self.ctx, "file.check_hash", arguments)? {
+            if !call_for_bool(self.ctx, "file.check_hash", arguments)? {
                 let text = format!("{} does not match the desired source_hash {wanted}", self.redacted_source());
                 return Ok(Some(self.fail(text)));
             }

@@ -9,7 +9,7 @@ use value::{Map, Value, list, map};
 
 use super::{ExtractArgs, Step, sums};
 use crate::Ret;
-use crate::support::{salt, saltenv};
+use crate::support::{call_with_kwargs, saltenv};
 
 /// An archive that was found and looked into.
 pub(super) struct Plan<'a> {
@@ -146,7 +146,7 @@ impl<'a> Plan<'a> {
                 "source" => self.source.clone(), "source_hash" => self.given.source_hash.clone(),
                 "source_hash_name" => self.given.source_hash_name.clone(), "saltenv" => saltenv(self.ctx),
             };
-            match salt(self.ctx, "file.get_source_sum", arguments) {
+            match call_with_kwargs(self.ctx, "file.get_source_sum", arguments) {
                 Ok(sum) => self.sum = sum.into_map().unwrap_or_default(),
                 Err(error @ Error::Execution(_)) => return Ok(Some(self.fail(error.to_string()))),
                 Err(error) => return Err(error),
@@ -200,7 +200,7 @@ impl<'a> Plan<'a> {
 
     fn is_cached(&self) -> Result<Option<String>> {
         let arguments = map! { "path" => self.source.clone(), "saltenv" => saltenv(self.ctx) };
-        let path = salt(self.ctx, "cp.is_cached", arguments)?;
+        let path = call_with_kwargs(self.ctx, "cp.is_cached", arguments)?;
         Ok(path.as_str().filter(|path| !path.is_empty()).map(str::to_owned))
     }
 
@@ -214,7 +214,7 @@ impl<'a> Plan<'a> {
         // An encrypted archive can be listed but not unpacked, so it would fail half way.
         if self.format == "zip" && self.given.password.is_none() {
             let arguments = map! { "name" => self.cached.clone(), "saltenv" => saltenv(self.ctx) };
-            if let Ok(Value::Bool(true)) = salt(self.ctx, "archive.is_encrypted", arguments) {
+            if let Ok(Value::Bool(true)) = call_with_kwargs(self.ctx, "archive.is_encrypted", arguments) {
                 return Ok(Some(self.fail(format!(
                     "Archive {} is password-protected, but no password was specified. Please set the 'password' argument.",
                     self.redacted_source()
@@ -227,7 +227,7 @@ impl<'a> Plan<'a> {
             "options" => self.given.list_options.clone(), "strip_components" => self.strip_components(),
             "verbose" => true, "use_etag" => self.given.use_etag,
         };
-        match salt(self.ctx, "archive.list", arguments) {
+        match call_with_kwargs(self.ctx, "archive.list", arguments) {
             Ok(contents) => self.contents = contents.into_map().unwrap_or_default(),
             Err(error @ Error::Execution(_)) => return Ok(Some(self.fail(self.unlistable(&error)))),
             Err(error) => return Err(error),

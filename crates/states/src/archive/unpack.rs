@@ -11,7 +11,7 @@ use super::Step;
 use super::compare::Difference;
 use super::plan::Plan;
 use crate::Ret;
-use crate::support::{salt, saltenv};
+use crate::support::{call_with_kwargs, saltenv};
 
 impl Plan<'_> {
     /// Carries out the plan.
@@ -58,7 +58,7 @@ impl Plan<'_> {
                 arguments.update(map! {
                     "rarfile" => self.cached.clone(), "dest" => self.dir.clone(), "trim_output" => self.trim_argument(),
                 });
-                salt(self.ctx, "archive.unrar", arguments)
+                call_with_kwargs(self.ctx, "archive.unrar", arguments)
             }
             (_, None) => self.untar(),
             (_, Some(options)) => return self.untar_by_program(&options.clone()),
@@ -81,10 +81,10 @@ impl Plan<'_> {
             "trim_output" => self.trim_argument(), "password" => self.given.password.clone(),
         });
         if self.by_program {
-            return salt(self.ctx, "archive.cmd_unzip", arguments);
+            return call_with_kwargs(self.ctx, "archive.cmd_unzip", arguments);
         }
         arguments.insert("extract_perms", self.given.extract_perms);
-        salt(self.ctx, "archive.unzip", arguments)
+        call_with_kwargs(self.ctx, "archive.unzip", arguments)
     }
 
     fn untar(&self) -> Result<Value> {
@@ -123,7 +123,7 @@ impl Plan<'_> {
         command.extend(long);
         command.extend(["-f".to_owned(), self.cached.clone()]);
         let arguments = map! { "cmd" => command, "cwd" => self.dir.clone(), "python_shell" => false };
-        let result = salt(self.ctx, "cmd.run_all", arguments)?;
+        let result = call_with_kwargs(self.ctx, "cmd.run_all", arguments)?;
         if result.get("retcode") != Some(&Value::Int(0)) {
             // Salt puts the output of the program into the changes and leaves the comment empty.
             self.ret.changes = result.into_map().unwrap_or_default();

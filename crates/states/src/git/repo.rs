@@ -5,7 +5,7 @@ use regex::Regex;
 use value::{Map, Value};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// A repository with the user and the options of all git calls.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ impl Repo {
             "output_encoding" => self.output_encoding.clone(),
         };
         arguments.update(more);
-        salt(ctx, &format!("git.{fun}"), arguments)
+        call_with_kwargs(ctx, &format!("git.{fun}"), arguments)
     }
 
     /// The same for one whose answer is text.

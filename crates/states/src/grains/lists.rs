@@ -7,7 +7,7 @@ use value::{Map, Value, map, python};
 
 use super::{existing, with_colons};
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// The values that states of this run have decided to add, by grain (Salt's `pending_grains`).
 #[derive(Default)]
@@ -98,7 +98,7 @@ fn list_present(ctx: &Context, name: String, value: Value, #[default(":")] delim
             format!("Removed value {known} from update due to value already pending in \"{name}\".\n")
         }
     };
-    let appended = salt(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() })?;
+    let appended = call_with_kwargs(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() })?;
     let now = existing(ctx, &name).unwrap_or_else(|| Value::List(Vec::new()));
     let single = [value.clone()];
     let all_there = value.as_list().unwrap_or(&single).iter().all(|item| holds(&now, item));
@@ -135,7 +135,7 @@ fn list_absent(ctx: &Context, name: String, value: Value, #[default(":")] delimi
         if ctx.is_test() {
             comments.push(format!("Value {item} in grain {name} is set to be deleted"));
         } else {
-            salt(ctx, "grains.remove", map! { "key" => name.clone(), "val" => item.clone() })?;
+            call_with_kwargs(ctx, "grains.remove", map! { "key" => name.clone(), "val" => item.clone() })?;
             comments.push(format!("Value {item} was deleted from grain {name}"));
         }
         deleted.push(item);
@@ -179,11 +179,11 @@ fn append(
         return Ok(ret.changed(changes).would(text));
     }
     if is_list {
-        salt(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() })?;
+        call_with_kwargs(ctx, "grains.append", map! { "key" => name.clone(), "val" => value.clone() })?;
     } else {
         let mut list = if grain.is_null() { Vec::new() } else { vec![grain] };
         list.push(value.clone());
-        salt(ctx, "grains.setval", map! { "key" => name.clone(), "val" => list })?;
+        call_with_kwargs(ctx, "grains.setval", map! { "key" => name.clone(), "val" => list })?;
     }
     Ok(ret.changed(changes).ok(format!("Value {value} was added to grain {name}")))
 }

@@ -7,7 +7,7 @@ use regex::Regex;
 use value::{Map, Value, map, python};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 use lists::{APPEND, LIST_ABSENT, LIST_PRESENT};
 
 /// The module.
@@ -63,7 +63,7 @@ fn present(
         });
     }
     let arguments = map! { "key" => name.clone(), "val" => value.clone(), "force" => force };
-    let mut ret = Ret::from_value(salt(ctx, "grains.set", arguments)?);
+    let mut ret = Ret::from_value(call_with_kwargs(ctx, "grains.set", arguments)?);
     if ret.result == Some(true) && !ret.changes.is_empty() {
         ret.comment = format!("Set grain {name} to {value}").into();
     }
@@ -99,7 +99,7 @@ fn absent(
         return Ok(Ret::new(name).changed(changes).would(text));
     }
     let arguments = map! { "key" => name.clone(), "val" => (), "destructive" => destructive.clone(), "force" => force };
-    let mut ret = Ret::from_value(salt(ctx, "grains.set", arguments)?);
+    let mut ret = Ret::from_value(call_with_kwargs(ctx, "grains.set", arguments)?);
     ret.name = name.clone().into();
     if ret.result == Some(true) && (gone || !found.is_null()) {
         let text =

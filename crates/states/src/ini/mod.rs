@@ -6,7 +6,7 @@ use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 use present::OPTIONS_PRESENT;
 
 /// The module.
@@ -31,7 +31,7 @@ impl File {
             "file_name" => self.name.clone(), "separator" => self.separator.clone(), "encoding" => self.encoding.clone(),
         };
         arguments.update(more);
-        salt(ctx, fun, arguments)
+        call_with_kwargs(ctx, fun, arguments)
     }
 
     fn content(&self, ctx: &Context) -> Result<Map> {

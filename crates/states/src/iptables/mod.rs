@@ -6,7 +6,7 @@ mod rules;
 use exec::{Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
-use crate::support::{call, needs, salt};
+use crate::support::{call, call_with_kwargs, needs};
 use crate::{Ret, args};
 
 /// The module.
@@ -38,7 +38,7 @@ fn file_to_save(args: &Map) -> Option<Value> {
 }
 
 fn save(ctx: &Context, file: Value, family: &str) -> Result<Value> {
-    salt(ctx, "iptables.save", map! { "filename" => file, "family" => family })
+    call_with_kwargs(ctx, "iptables.save", map! { "filename" => file, "family" => family })
 }
 
 /// Makes sure that a table has a chain.

@@ -5,7 +5,7 @@ use modules::util::is_internal;
 use value::{Map, Value, map};
 
 use super::{file_to_save, required, save};
-use crate::support::{call, equal, over, salt};
+use crate::support::{call, call_with_kwargs, equal, over};
 use crate::{Ret, args};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -38,14 +38,14 @@ impl Rule {
         given.retain(|name, _| !name.as_str().is_some_and(ours));
         given.update(map! { "name" => name.as_str(), "table" => table.as_str() });
         let base = map! { "family" => family.as_str() };
-        let rule = salt(ctx, "iptables.build_rule", over(base.clone(), &given))?;
+        let rule = call_with_kwargs(ctx, "iptables.build_rule", over(base.clone(), &given))?;
         let full = match doing {
             // Salt passes a text here and booleans below. Both are truthy.
             Doing::Append => map! { "full" => "True", "family" => family.as_str(), "command" => "A" },
             Doing::Insert => map! { "full" => true, "family" => family.as_str(), "command" => "I" },
             Doing::Delete => map! { "full" => true, "family" => family.as_str(), "command" => "D" },
         };
-        let command = salt(ctx, "iptables.build_rule", over(full, &given))?.to_string().trim().to_owned();
+        let command = call_with_kwargs(ctx, "iptables.build_rule", over(full, &given))?.to_string().trim().to_owned();
         Ok(Rule { name, table, family, args: given, text: rule, command })
     }
 
@@ -59,8 +59,8 @@ impl Rule {
         let Some(file) = file_to_save(&self.args) else { return Ok(String::new()) };
         let family = self.family.as_str();
         let saved = map! { "conf_file" => file.clone(), "family" => family };
-        let saved = all_rules(&salt(ctx, "iptables.get_saved_rules", saved)?);
-        let now = all_rules(&salt(ctx, "iptables.get_rules", map! { "family" => family })?);
+        let saved = all_rules(&call_with_kwargs(ctx, "iptables.get_saved_rules", saved)?);
+        let now = all_rules(&call_with_kwargs(ctx, "iptables.get_rules", map! { "family" => family })?);
         if equal(&now, &saved) {
             return Ok(String::new());
         }

@@ -4,7 +4,7 @@ use exec::{Context, Result, function};
 use value::{Map, Value, map};
 
 use super::is_true;
-use crate::support::{call, salt};
+use crate::support::{call, call_with_kwargs};
 use crate::{Ret, args};
 
 /// Returns the name of the device for the table, such as its UUID, or None if there is none.
@@ -16,7 +16,7 @@ fn converted(ctx: &Context, device: &str, by: Option<&str>) -> Result<Value> {
     }
     let known = match device.starts_with('/') {
         true => call(ctx, "disk.blkid", args![device], Map::new())?,
-        false => salt(ctx, "disk.blkid", map! { "token" => device })?,
+        false => call_with_kwargs(ctx, "disk.blkid", map! { "token" => device })?,
     };
     let known = known.into_map().unwrap_or_default();
     // Several devices can carry one label. An ambiguous name is refused rather than guessed.
@@ -70,7 +70,7 @@ fn fstab_present(
         entry.insert("test", true);
     }
     entry.update(map! { "match_on" => match_on, "not_change" => not_change });
-    let said = salt(ctx, "mount.set_fstab", entry)?;
+    let said = call_with_kwargs(ctx, "mount.set_fstab", entry)?;
     if ctx.is_test() {
         return Ok(would(ret, &said, (&name, place, &config), mount));
     }
@@ -137,7 +137,7 @@ fn fstab_absent(
         return Ok(comments(ret, Some(true), &[missing]));
     }
     let entry = map! { "name" => place, "device" => device, "config" => config.as_str() };
-    if is_true(&salt(ctx, "mount.rm_fstab", entry)?) {
+    if is_true(&call_with_kwargs(ctx, "mount.rm_fstab", entry)?) {
         let ret = ret.changed(map! { "persist" => "removed" });
         return Ok(comments(ret, Some(true), &[format!("{place} entry removed from {config}.")]));
     }

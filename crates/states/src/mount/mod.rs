@@ -8,7 +8,7 @@ mod swap;
 use exec::{Context, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
-use crate::support::{call, salt};
+use crate::support::{call, call_with_kwargs};
 use crate::{Ret, args};
 
 /// The module.
@@ -20,7 +20,7 @@ pub static MODULE: Module = Module::new(
 
 /// Returns all mounts with their details.
 fn active(ctx: &Context) -> Result<Map> {
-    Ok(salt(ctx, "mount.active", map! { "extended" => true })?.into_map().unwrap_or_default())
+    Ok(call_with_kwargs(ctx, "mount.active", map! { "extended" => true })?.into_map().unwrap_or_default())
 }
 
 /// Blanks as the kernel's tables show them.

@@ -5,7 +5,7 @@ mod rules;
 use exec::{Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
-use crate::support::{call, needs, salt};
+use crate::support::{call, call_with_kwargs, needs};
 use crate::{Ret, args};
 
 /// The module.
@@ -174,7 +174,7 @@ fn set_policy(
         return Ok(done(ret, &name, format!("Set default policy for {chain} to {policy} family {family}")));
     }
     let file = given.get("save_filename").cloned();
-    salt(ctx, "nftables.save", map! { "filename" => file, "family" => family })?;
+    call_with_kwargs(ctx, "nftables.save", map! { "filename" => file, "family" => family })?;
     Ok(done(ret, &name, format!("Set and saved default policy for {chain} to {policy} family {family}")))
 }
 

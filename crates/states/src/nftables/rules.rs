@@ -5,7 +5,7 @@ use modules::util::is_internal;
 use value::{Map, Value, map};
 
 use super::{comment, done, is_so, required};
-use crate::support::{call, over, salt};
+use crate::support::{call, call_with_kwargs, over};
 use crate::{Ret, args};
 
 /// A rule, and the place it belongs to.
@@ -33,7 +33,7 @@ impl Rule {
         let mut built = Vec::new();
         // The bare rule is for the check, the full command for the comments.
         for more in [base, full] {
-            let said = salt(ctx, "nftables.build_rule", over(more, &args))?;
+            let said = call_with_kwargs(ctx, "nftables.build_rule", over(more, &args))?;
             if !is_so(&said) {
                 return Ok(Err(comment(&said)));
             }
@@ -58,7 +58,7 @@ impl Rule {
     fn saved(&self, ctx: &Context) -> Result<bool> {
         let wanted = self.args.get("save").is_some_and(Value::truthy);
         if wanted {
-            salt(ctx, "nftables.save", map! { "filename" => (), "family" => self.family.as_str() })?;
+            call_with_kwargs(ctx, "nftables.save", map! { "filename" => (), "family" => self.family.as_str() })?;
         }
         Ok(wanted)
     }

@@ -7,7 +7,7 @@ use value::{Map, Value, map};
 
 use super::there::{self, Look, RequestedPackage};
 use super::unsupported;
-use crate::support::{call, has, join, over, salt, saltenv};
+use crate::support::{call, call_with_kwargs, has, join, over, saltenv};
 use crate::{Ret, args};
 
 /// Makes sure that Python packages are installed, in the requested versions.
@@ -213,7 +213,7 @@ impl Task {
 
     fn install(&self, ctx: &Context, packages: String) -> Result<Map> {
         let all = over(over(map! { "pkgs" => packages }, &self.options), &self.kwargs);
-        Ok(salt(ctx, "pip.install", all)?.into_map().unwrap_or_default())
+        Ok(call_with_kwargs(ctx, "pip.install", all)?.into_map().unwrap_or_default())
     }
 
     /// Installs from a file of requirements or from a checkout.

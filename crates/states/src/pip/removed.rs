@@ -4,7 +4,7 @@ use exec::{Context, Error, Result, function};
 use value::{Map, Value, map};
 
 use crate::Ret;
-use crate::support::salt;
+use crate::support::call_with_kwargs;
 
 /// Makes sure that a Python package is not installed.
 #[function]
@@ -22,7 +22,7 @@ fn removed(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = map! { "bin_env" => bin_env, "user" => user, "cwd" => cwd };
-    let installed = match salt(ctx, "pip.list", place.clone()) {
+    let installed = match call_with_kwargs(ctx, "pip.list", place.clone()) {
         Ok(installed) => installed,
         Err(error @ (Error::Execution(_) | Error::Detailed { .. } | Error::CommandNotFound(_))) => {
             return Ok(ret.fail(format!("Error uninstalling '{name}': {error}")));
@@ -40,7 +40,7 @@ fn removed(
         "pkgs" => name.as_str(), "requirements" => requirements, "log" => log, "proxy" => proxy, "timeout" => timeout,
         "use_vt" => use_vt,
     });
-    if !salt(ctx, "pip.uninstall", kwargs)?.truthy() {
+    if !call_with_kwargs(ctx, "pip.uninstall", kwargs)?.truthy() {
         return Ok(ret.fail("Could not remove package."));
     }
     let changes: Map = [(name, "Removed")].into_iter().collect();

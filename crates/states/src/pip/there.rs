@@ -7,7 +7,7 @@ use modules::pip::pep440::{self, Condition, Requirement};
 use value::{Map, Value, map};
 
 use crate::args;
-use crate::support::{call, over, salt};
+use crate::support::{call, call_with_kwargs, over};
 
 /// A requested package.
 pub struct RequestedPackage {
@@ -119,7 +119,7 @@ fn fulfils(version: &str, conditions: &[Condition]) -> bool {
 
 /// Lists the packages of a place. After a warning None, and then packages are queried one by one.
 pub fn listed(ctx: &Context, place: &Map) -> Result<Value> {
-    match salt(ctx, "pip.list", place.clone()) {
+    match call_with_kwargs(ctx, "pip.list", place.clone()) {
         Err(error) => {
             tracing::warn!("installed Python packages cannot be listed: {error}");
             Ok(Value::Bool(false))

@@ -4,7 +4,7 @@ use exec::{Context, Result, function};
 use value::{Value, map};
 
 use crate::Ret;
-use crate::support::{over, salt};
+use crate::support::{call_with_kwargs, over};
 
 /// Makes sure that all Python packages are up to date.
 #[function]
@@ -18,7 +18,7 @@ fn uptodate(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let place = map! { "bin_env" => bin_env, "user" => user, "cwd" => cwd };
-    let packages = match salt(ctx, "pip.list_upgrades", place.clone()) {
+    let packages = match call_with_kwargs(ctx, "pip.list_upgrades", place.clone()) {
         Err(error) => return Ok(ret.fail(error.to_string())),
         Ok(packages) => packages,
     };
@@ -28,7 +28,7 @@ fn uptodate(
     if ctx.is_test() {
         return Ok(ret.would("System update will be performed"));
     }
-    let updated = salt(ctx, "pip.upgrade", over(map! { "use_vt" => use_vt }, &place))?;
+    let updated = call_with_kwargs(ctx, "pip.upgrade", over(map! { "use_vt" => use_vt }, &place))?;
     let updated = updated.into_map().unwrap_or_default();
     if updated.get("result") == Some(&Value::Bool(false)) {
         let mut whole = Value::from(ret.fail("Failed to update.")).into_map().unwrap_or_default();

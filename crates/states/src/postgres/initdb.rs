@@ -4,7 +4,7 @@ use exec::{Context, Module, Result, function};
 use value::{Value, map};
 
 use super::{good, installed};
-use crate::support::{call, salt};
+use crate::support::{call, call_with_kwargs};
 use crate::{Ret, args};
 
 /// The module.
@@ -27,7 +27,7 @@ fn present(
 ) -> Result<Ret> {
     let ret = good(&name);
     let what = format!("Postgres data directory {name}");
-    if salt(ctx, "postgres.datadir_exists", map! { "name" => name.as_str() })?.truthy() {
+    if call_with_kwargs(ctx, "postgres.datadir_exists", map! { "name" => name.as_str() })?.truthy() {
         return Ok(ret.ok(format!("{what} is already present")));
     }
     if ctx.is_test() {

@@ -4,7 +4,7 @@ use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
 use super::{installed, with_answer};
-use crate::support::{call, equal, salt};
+use crate::support::{call, call_with_kwargs, equal};
 use crate::{Ret, args};
 
 /// The module.
@@ -71,7 +71,8 @@ fn present(
 ) -> Result<Ret> {
     let ret = Ret::new(name.as_str());
     let wish = Wish { pattern, definition, priority, apply_to };
-    let policies = salt(ctx, "rabbitmq.list_policies", map! { "vhost" => vhost.as_str(), "runas" => runas.clone() })?;
+    let policies =
+        call_with_kwargs(ctx, "rabbitmq.list_policies", map! { "vhost" => vhost.as_str(), "runas" => runas.clone() })?;
     let policy = policies.get(&vhost).and_then(|policies| policies.get(&name)).and_then(Value::as_map);
     let (changes, done) = match policy.filter(|policy| !policy.is_empty()) {
         None => (map! { "old" => Map::new(), "new" => name.as_str() }, "created"),

@@ -4,7 +4,7 @@ use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, map};
 
 use super::failed;
-use crate::support::{call, caught, equal, needs, over, salt};
+use crate::support::{call, call_with_kwargs, caught, equal, needs, over};
 use crate::{Ret, args};
 
 /// The module.
@@ -53,7 +53,7 @@ fn present(
         "trust_user_id" => trust_user_id, "exchange" => exchange, "max_hops" => max_hops, "expires" => expires,
         "message_ttl" => message_ttl, "ha_policy" => ha_policy, "queue" => queue,
     };
-    let current = match salt(ctx, "rabbitmq.list_upstreams", map! { "runas" => runas.clone() }) {
+    let current = match call_with_kwargs(ctx, "rabbitmq.list_upstreams", map! { "runas" => runas.clone() }) {
         Ok(current) => current,
         Err(error) => return failed(ret, error),
     };

@@ -4,7 +4,7 @@ use exec::{Context, Error, Module, Result, function};
 use value::{Map, Value, list, map};
 
 use super::{failed, installed};
-use crate::support::{call, caught, equal, salt};
+use crate::support::{call, call_with_kwargs, caught, equal};
 use crate::{Ret, args};
 
 /// The module.
@@ -116,7 +116,7 @@ impl Wish<'_> {
     }
 
     fn current_tags(&self, ctx: &Context) -> Result<Vec<Value>> {
-        let users = match salt(ctx, "rabbitmq.list_users", map! { "runas" => self.runas.clone() }) {
+        let users = match call_with_kwargs(ctx, "rabbitmq.list_users", map! { "runas" => self.runas.clone() }) {
             Ok(users) => users,
             Err(error) => {
                 tracing::error!("Error: {}", caught(error)?.text);

@@ -3,7 +3,7 @@
 use exec::{Context, Result, StateCall, function};
 use value::{Map, Value, list, map, python};
 
-use crate::support::{call, join, salt};
+use crate::support::{call, call_with_kwargs, join};
 use crate::{Ret, args};
 
 /// "on" or "off", however it is written.
@@ -73,7 +73,7 @@ fn boolean(
         true => combined(&value, &booleans, false),
         false => map! { name.as_str() => value },
     };
-    let known = salt(ctx, "selinux.list_sebool", Map::new())?.into_map().unwrap_or_default();
+    let known = call_with_kwargs(ctx, "selinux.list_sebool", Map::new())?.into_map().unwrap_or_default();
     let change = match compared(&wanted, &known, persist) {
         Ok(change) => change,
         Err(why) => return Ok(ret.fail(why)),

@@ -3,7 +3,7 @@
 use exec::{Context, Result, function};
 use value::{Map, Value, map};
 
-use crate::support::{call, over, salt};
+use crate::support::{call, call_with_kwargs, over};
 use crate::{Ret, args};
 
 fn worked(said: &Value) -> bool {
@@ -26,7 +26,7 @@ fn fcontext_policy_present(
         "name" => name.as_str(), "filetype" => filetype, "sel_type" => sel_type.clone(), "sel_user" => sel_user,
         "sel_level" => sel_level,
     };
-    let current = salt(ctx, "selinux.fcontext_get_policy", policy.clone())?;
+    let current = call_with_kwargs(ctx, "selinux.fcontext_get_policy", policy.clone())?;
     let own = current.get("sel_type").cloned().unwrap_or_default();
     if current.truthy() && own == sel_type {
         return Ok(ret.ok(format!(
@@ -36,7 +36,7 @@ fn fcontext_policy_present(
     if ctx.is_test() {
         return Ok(ret.would(""));
     }
-    let said = salt(ctx, "selinux.fcontext_add_policy", policy)?;
+    let said = call_with_kwargs(ctx, "selinux.fcontext_add_policy", policy)?;
     if !worked(&said) {
         return Ok(ret.fail(format!("Error adding new rule: {said}")));
     }
@@ -62,7 +62,7 @@ fn fcontext_policy_absent(
         "name" => name.as_str(), "filetype" => filetype.clone(), "sel_type" => sel_type.clone(), "sel_user" => sel_user,
         "sel_level" => sel_level,
     };
-    let current = salt(ctx, "selinux.fcontext_get_policy", policy.clone())?;
+    let current = call_with_kwargs(ctx, "selinux.fcontext_get_policy", policy.clone())?;
     if !current.truthy() {
         return Ok(ret.ok(format!(
             "SELinux policy for \"{name}\" already absent with specified filetype \"{filetype}\" and sel_type \"{sel_type}\"."
@@ -74,7 +74,7 @@ fn fcontext_policy_absent(
     }
     let own = current.get("sel_type").cloned().unwrap_or_default();
     let kind = map! { "sel_type" => if sel_type.truthy() { sel_type } else { own } };
-    let said = salt(ctx, "selinux.fcontext_delete_policy", over(policy, &kind))?;
+    let said = call_with_kwargs(ctx, "selinux.fcontext_delete_policy", over(policy, &kind))?;
     Ok(match worked(&said) {
         true => ret.ok(""),
         false => ret.fail(format!("Error removing policy: {said}")),
@@ -120,7 +120,7 @@ impl Port {
     }
 
     fn policy(&self, ctx: &Context, typed: bool) -> Result<Value> {
-        salt(ctx, "selinux.port_get_policy", self.arguments(typed))
+        call_with_kwargs(ctx, "selinux.port_get_policy", self.arguments(typed))
     }
 
     fn already(&self, what: &str) -> String {
@@ -152,7 +152,7 @@ fn port_policy_present(
     }
     let old = wish.policy(ctx, false)?;
     let fun = if old.truthy() { "selinux.port_modify_policy" } else { "selinux.port_add_policy" };
-    let said = salt(ctx, fun, over(wish.arguments(true), &map! { "sel_range" => sel_range }))?;
+    let said = call_with_kwargs(ctx, fun, over(wish.arguments(true), &map! { "sel_range" => sel_range }))?;
     if !worked(&said) {
         return Ok(ret.fail(format!("Error adding new policy: {said}")));
     }
@@ -178,7 +178,7 @@ fn port_policy_absent(
     if ctx.is_test() {
         return Ok(ret.would(""));
     }
-    let said = salt(ctx, "selinux.port_delete_policy", wish.arguments(false))?;
+    let said = call_with_kwargs(ctx, "selinux.port_delete_policy", wish.arguments(false))?;
     if !worked(&said) {
         return Ok(ret.fail(format!("Error deleting policy: {said}")));
     }

@@ -7,7 +7,7 @@ use exec::{Context, Error, Function, KwArgs, Result, function};
 use value::{Map, Value, map};
 
 use crate::pip::unsupported;
-use crate::support::{call, caught, has, over, salt, saltenv};
+use crate::support::{call, call_with_kwargs, caught, has, over, saltenv};
 use crate::{Ret, args};
 
 /// The same under its older name.
@@ -107,7 +107,7 @@ impl Task {
         }
         // Recorded before clearing, since afterwards the old content is unknown.
         if there && self.clear {
-            let packages = salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?;
+            let packages = call_with_kwargs(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?;
             ret.changes.insert("cleared_packages", packages);
             ret.changes.insert("old", self.version(ctx)?);
         }
@@ -163,7 +163,7 @@ impl Task {
             if !value.truthy() {
                 continue;
             }
-            let version = salt(ctx, "pip.version", map! { "bin_env" => self.name.as_str() })?.to_string();
+            let version = call_with_kwargs(ctx, "pip.version", map! { "bin_env" => self.name.as_str() })?.to_string();
             if let Some(comment) = unsupported(&version, &[(name, &value)]) {
                 return Ok(ret.fail(comment));
             }
@@ -174,7 +174,7 @@ impl Task {
         }
         let part = |name: &str| self.install.get(name).cloned().unwrap_or_default();
         let place = map! { "bin_env" => self.name.as_str(), "user" => part("user"), "use_vt" => part("use_vt") };
-        let before = match salt(ctx, "pip.freeze", place) {
+        let before = match call_with_kwargs(ctx, "pip.freeze", place) {
             Ok(before) => lines(&before),
             Err(error) => return Ok(ret.fail(caught(error)?.without_changes)),
         };
@@ -182,7 +182,7 @@ impl Task {
         if let Some(folder) = folder_of(&requirements)? {
             self.install.insert("cwd", folder);
         }
-        let said = salt(ctx, "pip.install", over(self.install.clone(), &self.kwargs))?;
+        let said = call_with_kwargs(ctx, "pip.install", over(self.install.clone(), &self.kwargs))?;
         let code = said.get("retcode").and_then(Value::as_i64).unwrap_or(1);
         if code != 0 {
             ret.result = Some(false);
@@ -193,7 +193,7 @@ impl Task {
             let part = |name: &str| said.get(name).map(Value::to_string).unwrap_or_default();
             ret.comment = format!("{}\n{}\n{}", ret.comment, part("stdout"), part("stderr")).into();
         }
-        let after = lines(&salt(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?);
+        let after = lines(&call_with_kwargs(ctx, "pip.freeze", map! { "bin_env" => self.name.as_str() })?);
         if after != before {
             let only = |these: &BTreeSet<String>, those: &BTreeSet<String>| match these.difference(those).collect() {
                 Value::List(none) if none.is_empty() => Value::from(""),

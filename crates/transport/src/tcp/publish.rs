@@ -11,7 +11,7 @@ use wire::tcp::Frame;
 
 use super::stream::{Bounds, FrameReader, split};
 use crate::accept::{Place, accept};
-use crate::publish::{Roll, RollGuard};
+use crate::publish::{SubscriberGuard, Subscribers};
 use crate::{Error, Introduction, Limits, Publisher, Tls};
 
 /// Largest frame a subscriber may send, in bytes: the introduction.
@@ -30,20 +30,27 @@ const WAITING: usize = 1024;
 pub async fn publish(rt: Rt, listen: Listen, limits: Limits, tls: Option<Tls>) -> std::io::Result<Publisher> {
     let listener = rt.net().listen(&listen).await?;
     let (address, inside) = (listener.local_addr()?, rt.clone());
-    let (roll, drained) = Roll::new();
+    let (subscribers, drained) = Subscribers::new();
     let (said, introductions) = mpsc::channel(WAITING);
-    let entered = roll.clone();
+    let entered = subscribers.clone();
     let task = accept(&inside, listener, limits.half_open, "subscriber", move |connection, place| {
-        let hall = Hall { roll: entered.clone(), rt: rt.clone(), said: said.clone() };
+        let hall = Hall { subscribers: entered.clone(), rt: rt.clone(), said: said.clone() };
         attend(connection, place, limits, tls.clone(), hall)
     });
     let frame = |_: Option<&Bytes>, payload: &Bytes| Frame::encode_bytes(Map::new(), payload);
-    Ok(Publisher { address, roll, frame, introductions: Some(introductions), drained: Some(drained), _task: task })
+    Ok(Publisher {
+        address,
+        subscribers,
+        frame,
+        introductions: Some(introductions),
+        drained: Some(drained),
+        _task: task,
+    })
 }
 
 /// The parts of the publisher that a connection uses.
 struct Hall {
-    roll: Arc<Roll>,
+    subscribers: Arc<Subscribers>,
     rt: Rt,
     said: mpsc::Sender<Introduction>,
 }
@@ -55,11 +62,11 @@ async fn attend(
     tls: Option<Tls>,
     hall: Hall,
 ) -> Result<(), Error> {
-    let guest = place.guest();
+    let record = place.record();
     // Minions may introduce themselves late, or never; so without TLS there is nothing to wait for.
     let stream = place.during(limits.handshake, crate::tls::secure(connection.stream, tls.as_ref())).await?;
     let (reader, mut writer) = split(stream, Bounds::of_peer(SUBSCRIBER_MESSAGE));
-    let (guard, mut queue) = hall.roll.enter(connection.peer, guest, None, hall.rt.now(), limits.queue);
+    let (guard, mut queue) = hall.subscribers.enter(connection.peer, record, None, hall.rt.now(), limits.queue);
     // Everything is for everybody until the master knows better.
     guard.subscriber.subscribe(Bytes::new());
     let write = async {
@@ -76,7 +83,7 @@ async fn attend(
 }
 
 /// Passes on the introductions of a subscriber.
-async fn hear(mut reader: FrameReader, place: &RollGuard, said: mpsc::Sender<Introduction>) -> Result<(), Error> {
+async fn hear(mut reader: FrameReader, place: &SubscriberGuard, said: mpsc::Sender<Introduction>) -> Result<(), Error> {
     for _ in 0..MOST_INTRODUCTIONS {
         let frame = reader.next().await?;
         let introduction = Introduction::new(Envelope::from_value(frame.body), place);

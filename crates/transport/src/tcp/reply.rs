@@ -13,7 +13,7 @@ use wire::tcp::{Frame, RawFrame};
 use super::stream::{Bounds, FrameReader, FrameWriter, split};
 use crate::accept::{Place, accept, is_from_here};
 use crate::answer::PackedAnswer;
-use crate::capacity::{Guest, seat_is_needed};
+use crate::capacity::{ConnectionRecord, seat_is_needed};
 use crate::open::{Opener, keep};
 use crate::{Budget, Error, Incoming, Limits, Reply, RequestServer, Tls};
 
@@ -56,16 +56,16 @@ async fn attend(
     tls: Option<Tls>,
     hall: Hall,
 ) -> Result<(), Error> {
-    let guest = place.guest();
+    let record = place.record();
     // A peer that has not sent a request by then is a stranger that only holds a connection.
-    let bounds = Bounds::of_requests(limits.message, (hall.budget.clone(), guest.clone()), hall.foreign);
+    let bounds = Bounds::of_requests(limits.message, (hall.budget.clone(), record.clone()), hall.foreign);
     let introduction = introduction(connection.stream, tls, bounds);
     let (first, reader, writer) = place.during(limits.handshake, introduction).await?;
     let room = Arc::new(Semaphore::new(AT_A_TIME));
     let (asked, to_answer) = mpsc::channel(AT_A_TIME);
     let idle = is_needed_while_idle(room.clone());
     let writing = Arc::new(Mutex::new(()));
-    let listener = Listener { peer: connection.peer, guest, reader, hall, room, asked, writing: writing.clone() };
+    let listener = Listener { peer: connection.peer, record, reader, hall, room, asked, writing: writing.clone() };
     tokio::select! {
         biased;
         ended = listener.run(first) => ended,
@@ -95,7 +95,7 @@ async fn introduction(stream: BoxStream, tls: Option<Tls>, bounds: Bounds) -> Re
 /// Passes the requests of one connection to the server.
 struct Listener {
     peer: std::net::SocketAddr,
-    guest: Arc<Guest>,
+    record: Arc<ConnectionRecord>,
     reader: FrameReader,
     hall: Hall,
     room: Arc<Semaphore>,
@@ -115,7 +115,7 @@ impl Listener {
     async fn run(mut self, first: RawFrame) -> Result<(), Error> {
         let mut frame = first;
         loop {
-            self.guest.asks();
+            self.record.asks();
             // Before the next request is read: a peer that asks without end waits in its own socket.
             let room = self.room.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
             let RawFrame { mid, body } = frame;
@@ -131,7 +131,7 @@ impl Listener {
             };
             let share = self.reader.share();
             let held = keep(share, size, &opened)?;
-            let (reply, answer) = Reply::new(held, self.guest.clone(), share, Packing::Bin);
+            let (reply, answer) = Reply::new(held, self.record.clone(), share, Packing::Bin);
             let (envelope, _) = opened;
             let pending = Pending { number: mid.unwrap_or_default(), answer, _room: room };
             let request = Incoming { envelope, peer: self.peer, reply };

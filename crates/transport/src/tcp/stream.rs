@@ -11,7 +11,7 @@ use wire::tcp::{Decoder, Frame, RawFrame, body_start};
 
 use crate::budget::Share;
 use crate::buffer::{ReadBuffer, write_in_time, write_patiently};
-use crate::capacity::Guest;
+use crate::capacity::ConnectionRecord;
 use crate::open::check_start;
 use crate::{Budget, Error};
 
@@ -29,7 +29,7 @@ pub(super) struct Bounds {
     /// Largest frame in bytes.
     limit: usize,
     values: usize,
-    budget: Option<(Arc<Budget>, Arc<Guest>)>,
+    budget: Option<(Arc<Budget>, Arc<ConnectionRecord>)>,
     foreign: bool,
 }
 
@@ -45,7 +45,7 @@ impl Bounds {
     }
 
     /// The limits of requests.
-    pub(super) fn of_requests(limit: usize, budget: (Arc<Budget>, Arc<Guest>), foreign: bool) -> Self {
+    pub(super) fn of_requests(limit: usize, budget: (Arc<Budget>, Arc<ConnectionRecord>), foreign: bool) -> Self {
         // The frame has a head beside the request.
         let values = if foreign { MOST_FOREIGN_VALUES + 64 } else { most_values(limit) };
         Bounds { limit, values, budget: Some(budget), foreign }

@@ -8,7 +8,7 @@ use wire::zmtp::{Command, Incoming as Frame, SocketType, encode_message, subscri
 
 use super::stream::{Setup, ZmtpStream, admit};
 use crate::accept::{Place, accept};
-use crate::publish::{Queue, Roll, RollGuard, Subscriber};
+use crate::publish::{Queue, Subscriber, SubscriberGuard, Subscribers};
 use crate::{Error, Heartbeat, Limits, Publisher};
 
 /// The largest number of subscriptions of one connection; minions have one or two.
@@ -29,8 +29,8 @@ pub async fn publish(
 ) -> std::io::Result<Publisher> {
     let listener = rt.net().listen(&listen).await?;
     let (address, inside) = (listener.local_addr()?, rt.clone());
-    let (roll, drained) = Roll::new();
-    let entered = roll.clone();
+    let (subscribers, drained) = Subscribers::new();
+    let entered = subscribers.clone();
     let task = accept(&inside, listener, limits.half_open, "subscriber", move |connection, place| {
         attend(connection, place, limits, heartbeat, entered.clone(), rt.clone())
     });
@@ -38,7 +38,7 @@ pub async fn publish(
         Some(topic) => encode_message(&[topic, payload]),
         None => encode_message(&[payload]),
     };
-    Ok(Publisher { address, roll, frame, introductions: None, drained: Some(drained), _task: task })
+    Ok(Publisher { address, subscribers, frame, introductions: None, drained: Some(drained), _task: task })
 }
 
 async fn attend(
@@ -46,25 +46,25 @@ async fn attend(
     place: Place,
     limits: Limits,
     heartbeat: Option<Heartbeat>,
-    roll: Arc<Roll>,
+    subscribers: Arc<Subscribers>,
     rt: Rt,
 ) -> Result<(), Error> {
     let (socket, identity) = (SocketType::Pub, Bytes::new());
     let setup = Setup { socket, identity, limit: SUBSCRIBER_MESSAGE, budget: None, foreign: true, heartbeat };
-    let guest = place.guest();
+    let record = place.record();
     let (stream, claimed) = {
         let (stream, peer) = admit(connection.stream, place, setup, limits.handshake).await?;
         let claimed = (!peer.identity.is_empty()).then(|| String::from_utf8_lossy(&peer.identity).into_owned());
         (stream, claimed)
     };
-    let entered = roll.enter(connection.peer, guest, claimed, rt.now(), limits.queue);
-    // Only the guard keeps the roll now.
-    drop(roll);
+    let entered = subscribers.enter(connection.peer, record, claimed, rt.now(), limits.queue);
+    // Only the guard keeps the list now.
+    drop(subscribers);
     feed(stream, entered).await
 }
 
 /// Writes publications, and records the peer's subscriptions.
-async fn feed(mut stream: ZmtpStream, entered: (RollGuard, Queue)) -> Result<(), Error> {
+async fn feed(mut stream: ZmtpStream, entered: (SubscriberGuard, Queue)) -> Result<(), Error> {
     let (guard, mut queue) = entered;
     let mut subscriptions = 0;
     loop {

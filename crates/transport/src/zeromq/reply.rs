@@ -16,7 +16,7 @@ use super::stream::{Setup, ZmtpStream, admit};
 use crate::accept::{Place, accept, is_from_here};
 use crate::answer::PackedAnswer;
 use crate::budget::Kept;
-use crate::capacity::{Guest, seat_is_needed};
+use crate::capacity::{ConnectionRecord, seat_is_needed};
 use crate::open::{Opened, Opener, keep};
 use crate::{Budget, Error, Heartbeat, Incoming, Limits, Reply, RequestServer};
 
@@ -45,35 +45,52 @@ pub async fn serve(
     let (budget, opener) = (Budget::new(limits.unfinished, limits.unproven), Opener::new(rt));
     let task = accept(&inside, listener, limits.half_open, "request", move |connection, place| {
         let foreign = !is_from_here(&connection);
-        let setup = setup(&limits, heartbeat, (budget.clone(), place.guest()), foreign);
-        attend(connection, place, setup, limits, Door { requests: requests.clone(), opener: opener.clone(), foreign })
+        let setup = setup(&limits, heartbeat, (budget.clone(), place.record()), foreign);
+        attend(
+            connection,
+            place,
+            setup,
+            limits,
+            RequestSink { requests: requests.clone(), opener: opener.clone(), foreign },
+        )
     });
     Ok(RequestServer { address, incoming, _task: task })
 }
 
-fn setup(limits: &Limits, heartbeat: Option<Heartbeat>, budget: (Arc<Budget>, Arc<Guest>), foreign: bool) -> Setup {
+fn setup(
+    limits: &Limits,
+    heartbeat: Option<Heartbeat>,
+    budget: (Arc<Budget>, Arc<ConnectionRecord>),
+    foreign: bool,
+) -> Setup {
     let (socket, identity) = (SocketType::Router, Bytes::new());
     Setup { socket, identity, limit: limits.message, budget: Some(budget), foreign, heartbeat }
 }
 
 /// The parts of the server that a connection uses.
-struct Door {
+struct RequestSink {
     requests: mpsc::Sender<Incoming>,
     opener: Opener,
     /// The connection comes from another host.
     foreign: bool,
 }
 
-async fn attend(connection: Connection, place: Place, setup: Setup, limits: Limits, door: Door) -> Result<(), Error> {
-    let guest = place.guest();
+async fn attend(
+    connection: Connection,
+    place: Place,
+    setup: Setup,
+    limits: Limits,
+    sink: RequestSink,
+) -> Result<(), Error> {
+    let record = place.record();
     let (stream, _) = admit(connection.stream, place, setup, limits.handshake).await?;
     let conversation = Conversation {
         stream,
         peer: connection.peer,
-        guest,
-        requests: PollSender::new(door.requests),
-        opener: door.opener,
-        foreign: door.foreign,
+        record,
+        requests: PollSender::new(sink.requests),
+        opener: sink.opener,
+        foreign: sink.foreign,
         opening: None,
         untaken: VecDeque::new(),
         untaken_bytes: 0,
@@ -87,7 +104,7 @@ async fn attend(connection: Connection, place: Place, setup: Setup, limits: Limi
 struct Conversation {
     stream: ZmtpStream,
     peer: SocketAddr,
-    guest: Arc<Guest>,
+    record: Arc<ConnectionRecord>,
     opener: Opener,
     foreign: bool,
     /// A large unencrypted request that is being decoded. Nothing is read in the meantime.
@@ -161,7 +178,7 @@ impl Conversation {
         let size = payload.len() + frames.iter().map(Bytes::len).sum::<usize>();
         // From now on the connection may be asked to leave when it is idle: its peer can ask again over another one.
         self.has_asked = true;
-        self.guest.asks();
+        self.record.asks();
         if let Some(opened) = self.opener.open_now(&payload, self.foreign) {
             return self.enter(frames, size, opened);
         }
@@ -174,7 +191,7 @@ impl Conversation {
     /// Puts a request into this connection's queue.
     fn enter(&mut self, route: Vec<Bytes>, size: usize, opened: Opened) -> Result<(), Error> {
         let share = self.stream.share();
-        let (reply, answer) = Reply::new(keep(share, size, &opened)?, self.guest.clone(), share, Packing::Wire);
+        let (reply, answer) = Reply::new(keep(share, size, &opened)?, self.record.clone(), share, Packing::Wire);
         let (envelope, _) = opened;
         self.untaken_bytes += size;
         self.untaken.push_back((size, Incoming { envelope, peer: self.peer, reply }));

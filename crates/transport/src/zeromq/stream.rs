@@ -10,7 +10,7 @@ use wire::zmtp::{Command, Decoder, Handshake, Incoming, Peer, SocketType, Step};
 
 use crate::budget::Share;
 use crate::buffer::{ReadBuffer, write_in_time, write_once, write_patiently};
-use crate::capacity::Guest;
+use crate::capacity::ConnectionRecord;
 use crate::open::check_start;
 use crate::pulse::Pulse;
 use crate::{Budget, Error, Heartbeat, OnHeard, Target};
@@ -35,7 +35,7 @@ pub(super) struct Setup {
     pub(super) identity: Bytes,
     pub(super) limit: usize,
     /// For a server of requests: the budget of unfinished messages, and the connection that uses it.
-    pub(super) budget: Option<(Arc<Budget>, Arc<Guest>)>,
+    pub(super) budget: Option<(Arc<Budget>, Arc<ConnectionRecord>)>,
     /// Requests come from another host.
     pub(super) foreign: bool,
     pub(super) heartbeat: Option<Heartbeat>,

@@ -12,7 +12,7 @@ use value::{Map, Value, map};
 
 use super::repo::{Repo, failed, refused, with_made, without_command};
 use crate::Ret;
-use crate::support::{saltenv, yes};
+use crate::support::{call_for_bool, saltenv};
 use remote::{Found, RevType};
 
 /// The argument `force_reset`.
@@ -152,7 +152,7 @@ impl Latest<'_> {
     fn apply(mut self) -> Result<Ret> {
         // With git LFS, reset and merge download files, and then they need the SSH key.
         let lfs = map! { "key" => r"filter\.lfs\.", "global" => true, "ignore_retcode" => true };
-        self.lfs = yes(self.ctx, "git.config_get_regexp", lfs)?;
+        self.lfs = call_for_bool(self.ctx, "git.config_get_regexp", lfs)?;
         if Path::new(&self.target).is_file() {
             let text = format!("Target '{}' exists and is a regular file, cannot proceed", self.target);
             return Ok(self.ret.fail(text));

@@ -29,7 +29,7 @@ const QUEUE: usize = 4096;
 const MOST_EVENTS: usize = 100_000;
 
 /// Queues publications and returns for other job caches.
-pub struct Outside {
+pub struct ReturnerQueue {
     queue: Option<mpsc::Sender<Item>>,
     /// The queue is full; logged once.
     full: AtomicBool,
@@ -41,7 +41,7 @@ enum Item {
 }
 
 /// The returners of a master, ready to start.
-pub struct Stores {
+pub struct ReturnerTask {
     world: World,
     /// The returner of `ext_job_cache`. It gets only publications: minions store their returns there themselves.
     external: Option<&'static dyn Returner>,
@@ -50,18 +50,18 @@ pub struct Stores {
     items: mpsc::Receiver<Item>,
 }
 
-impl Outside {
+impl ReturnerQueue {
     /// Reads the options. A returner that is missing, or stores no jobs, is logged and ignored.
-    pub fn new(config: &Master, rt: &Rt) -> (Self, Option<Stores>) {
+    pub fn new(config: &Master, rt: &Rt) -> (Self, Option<ReturnerTask>) {
         let world = World::of_master(rt.clone(), config.raw.clone());
         let external = job_cache(&world, "external", &config.jobs.ext_job_cache);
         let jobs = job_cache(&world, "master", &config.jobs.master_job_cache);
         if external.is_none() && jobs.is_none() {
-            return (Outside { queue: None, full: AtomicBool::new(false) }, None);
+            return (ReturnerQueue { queue: None, full: AtomicBool::new(false) }, None);
         }
         let (queue, items) = mpsc::channel(QUEUE);
-        let stores = Stores { world, external, jobs, items };
-        (Outside { queue: Some(queue), full: AtomicBool::new(false) }, Some(stores))
+        let stores = ReturnerTask { world, external, jobs, items };
+        (ReturnerQueue { queue: Some(queue), full: AtomicBool::new(false) }, Some(stores))
     }
 
     /// Queues the publication of a job.
@@ -108,7 +108,7 @@ fn job_cache(world: &World, which: &str, name: &str) -> Option<&'static dyn Retu
     }
 }
 
-impl Stores {
+impl ReturnerTask {
     /// Stores items in their order, and removes old jobs, until told to stop; then stores the rest.
     pub async fn run(mut self, every: Duration, stop: CancellationToken) {
         // Cleaning asks a server, which a short `loop_interval` should not do every second.
@@ -291,7 +291,7 @@ mod tests {
     fn job_caches_that_keep_no_jobs_are_passed_over() {
         let of = |name: &str| {
             let config = Master::from_options(map! { "master_job_cache" => name }).unwrap();
-            Outside::new(&config, &Rt::real()).1.is_some()
+            ReturnerQueue::new(&config, &Rt::real()).1.is_some()
         };
         assert_eq!([of("local_cache"), of("syslog"), of("mysql"), of("pgjsonb")], [false, false, false, true]);
     }

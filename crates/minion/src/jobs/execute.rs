@@ -7,25 +7,31 @@ use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 use value::{Map, Value, map};
 
-use super::{APART, Jobs, LAST_PARTS, Outlet, Publication, Terms, return_load, run, tell_progress};
+use super::{APART, Jobs, LAST_PARTS, Publication, ReturnSender, Terms, return_load, run, tell_progress};
 use crate::agent::context;
 use crate::masters::Link;
 use crate::returning;
 
 impl Jobs {
     /// Keeps the return of a job for a short time, for other masters that published the same job.
-    fn offer(&self, outlet: Outlet, load: &Map) {
+    fn offer(&self, return_sender: ReturnSender, load: &Map) {
         if self.masters.links.len() < 2 {
             return;
         }
-        outlet.send_replace(Some(Arc::new(load.clone())));
+        return_sender.send_replace(Some(Arc::new(load.clone())));
         self.machine.rt.spawn(async move {
             tokio::time::sleep(APART).await;
-            drop(outlet);
+            drop(return_sender);
         });
     }
 
-    pub(super) async fn run(self: Arc<Self>, link: Arc<Link>, job: Publication, terms: Terms, outlet: Outlet) {
+    pub(super) async fn run(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        job: Publication,
+        terms: Terms,
+        return_sender: ReturnSender,
+    ) {
         // With process_count_max further jobs wait here, first come first served.
         let room = match &self.room {
             Some(room) => room.clone().acquire_owned().await.ok(),
@@ -62,7 +68,7 @@ impl Jobs {
         }
         let load = return_load(self.machine.id.as_str(), &job, outcomes, self.machine.config.jobs.multifunc_ordered);
         self.cache_job(&load);
-        self.offer(outlet, &load);
+        self.offer(return_sender, &load);
         if self.machine.config.login.pub_ret {
             self.returns.post(&self.machine.rt, &link, job.load(), load.clone()).await;
         }

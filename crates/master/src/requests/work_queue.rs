@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::contained::contained;
 
 /// A limited number of threads, and the items that wait for them.
-pub struct Line<T> {
+pub struct WorkQueue<T> {
     threads: usize,
     size: u32,
     room: Arc<Semaphore>,
@@ -26,11 +26,11 @@ struct Standing<T> {
 /// Room in the queue. Released when a thread takes the item.
 pub struct Place(#[expect(dead_code, reason = "held, and given back when it is dropped")] OwnedSemaphorePermit);
 
-impl<T> Line<T> {
+impl<T> WorkQueue<T> {
     /// Creates a queue for at most `threads` threads and `room` waiting items.
     pub fn new(threads: usize, room: u32) -> Self {
         let standing = Standing { waiting: VecDeque::new(), working: 0 };
-        Line { threads, size: room, room: Arc::new(Semaphore::new(room as usize)), standing: Mutex::new(standing) }
+        WorkQueue { threads, size: room, room: Arc::new(Semaphore::new(room as usize)), standing: Mutex::new(standing) }
     }
 
     /// Waits for `wanted` units of room. More than the whole room counts as all of it.
@@ -39,7 +39,7 @@ impl<T> Line<T> {
         self.room.clone().acquire_many_owned(wanted).await.ok().map(Place)
     }
 
-    /// Adds an item to the queue. Returns whether the caller must start a thread that calls [`Line::serve`].
+    /// Adds an item to the queue. Returns whether the caller must start a thread that calls [`WorkQueue::serve`].
     #[must_use]
     pub fn enter(&self, item: T, place: Place) -> bool {
         let mut standing = self.standing();
@@ -86,40 +86,40 @@ mod tests {
 
     use super::*;
 
-    fn place(line: &Line<u32>, wanted: usize) -> Place {
-        line.place(wanted).now_or_never().flatten().expect("there is room")
+    fn place(queue: &WorkQueue<u32>, wanted: usize) -> Place {
+        queue.place(wanted).now_or_never().flatten().expect("there is room")
     }
 
     #[test]
     fn a_thread_is_started_when_one_is_missing_and_takes_all_that_comes() {
-        let line = Line::new(2, 100);
-        let started: Vec<_> = (0..4).map(|item| line.enter(item, place(&line, 1))).collect();
+        let queue = WorkQueue::new(2, 100);
+        let started: Vec<_> = (0..4).map(|item| queue.enter(item, place(&queue, 1))).collect();
         assert_eq!(started, [true, true, false, false]);
-        assert_eq!([line.next(), line.next(), line.next(), line.next()].map(Option::unwrap), [0, 1, 2, 3]);
-        assert!(!line.enter(4, place(&line, 1)), "both threads are still there");
-        assert_eq!((line.next(), line.next(), line.next()), (Some(4), None, None));
-        assert!(line.enter(5, place(&line, 1)), "both have gone");
+        assert_eq!([queue.next(), queue.next(), queue.next(), queue.next()].map(Option::unwrap), [0, 1, 2, 3]);
+        assert!(!queue.enter(4, place(&queue, 1)), "both threads are still there");
+        assert_eq!((queue.next(), queue.next(), queue.next()), (Some(4), None, None));
+        assert!(queue.enter(5, place(&queue, 1)), "both have gone");
     }
 
     #[test]
     fn a_panic_ends_one_item_and_not_the_thread() {
-        let (line, seen) = (Line::new(1, 100), Mutex::new(Vec::new()));
-        let started: Vec<_> = (0..3).map(|item| line.enter(item, place(&line, 1))).collect();
+        let (queue, seen) = (WorkQueue::new(1, 100), Mutex::new(Vec::new()));
+        let started: Vec<_> = (0..3).map(|item| queue.enter(item, place(&queue, 1))).collect();
         assert_eq!(started, [true, false, false]);
-        line.serve(|item| {
+        queue.serve(|item| {
             assert!(item != 1, "this one has a bug");
             seen.lock().unwrap().push(item);
         });
-        assert_eq!((seen.into_inner().unwrap(), line.counts()), (vec![0, 2], (0, 0)));
+        assert_eq!((seen.into_inner().unwrap(), queue.counts()), (vec![0, 2], (0, 0)));
     }
 
     #[test]
     fn room_is_given_back_when_something_is_taken() {
-        let line = Line::new(1, 10);
-        let started = line.enter(0, place(&line, 10));
-        assert!(started && line.place(1).now_or_never().is_none());
-        assert_eq!(line.next(), Some(0));
-        assert!(!line.enter(1, place(&line, 1_000_000)), "more than all is all");
-        assert!(line.place(1).now_or_never().is_none());
+        let queue = WorkQueue::new(1, 10);
+        let started = queue.enter(0, place(&queue, 10));
+        assert!(started && queue.place(1).now_or_never().is_none());
+        assert_eq!(queue.next(), Some(0));
+        assert!(!queue.enter(1, place(&queue, 1_000_000)), "more than all is all");
+        assert!(queue.place(1).now_or_never().is_none());
     }
 }

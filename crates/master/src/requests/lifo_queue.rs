@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A limited number of threads, and the items that wait for them.
-pub struct Latest<T> {
+pub struct LifoQueue<T> {
     threads: usize,
     room: usize,
     standing: Mutex<Standing<T>>,
@@ -22,16 +22,16 @@ struct Standing<T> {
 /// The result of adding an item.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entered<T> {
-    /// A thread must be started that calls [`Latest::next`].
+    /// A thread must be started that calls [`LifoQueue::next`].
     pub start: bool,
     /// The oldest item, which was removed to make room.
     pub passed_over: Option<T>,
 }
 
-impl<T> Latest<T> {
+impl<T> LifoQueue<T> {
     /// Creates a queue for `threads` threads with room for `room` waiting items.
     pub fn new(threads: usize, room: usize) -> Self {
-        Latest { threads, room, standing: Mutex::new(Standing { waiting: VecDeque::new(), working: 0 }) }
+        LifoQueue { threads, room, standing: Mutex::new(Standing { waiting: VecDeque::new(), working: 0 }) }
     }
 
     /// Puts an item into the queue.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn who_came_last_is_served_first() {
-        let latest = Latest::new(1, 10);
+        let latest = LifoQueue::new(1, 10);
         let started: Vec<_> = (0..3).map(|item| latest.enter(item).start).collect();
         assert_eq!(started, [true, false, false]);
         assert_eq!([latest.next(), latest.next()], [Some(2), Some(1)]);
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn who_is_sent_away_is_not_served() {
-        let latest = Latest::new(1, 10);
+        let latest = LifoQueue::new(1, 10);
         assert!(latest.enter(0).start && !latest.enter(1).start);
         latest.clear();
         assert_eq!(latest.next(), None);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn who_came_first_makes_room() {
-        let latest = Latest::new(1, 2);
+        let latest = LifoQueue::new(1, 2);
         let passed_over: Vec<_> = (0..4).map(|item| latest.enter(item).passed_over).collect();
         assert_eq!(passed_over, [None, None, Some(0), Some(1)]);
         assert_eq!([latest.next(), latest.next(), latest.next()], [Some(3), Some(2), None]);
