@@ -5,7 +5,6 @@ use share::fields::{Fields, MAX_NAME, node, number, packed};
 use share::member::Role;
 use share::{Class, Classes, Lane, Malformed, Node};
 use value::Value;
-use wire::MinionId;
 
 use crate::members::SelfReport;
 use crate::pair::LinkNumber;
@@ -19,7 +18,7 @@ pub(crate) const OLDEST_FORMAT: u64 = 1;
 const MOST_VALUES: usize = 1_024;
 
 /// Addresses in a `hello`.
-const MOST_ADDRESSES: usize = 16;
+pub(crate) const MOST_ADDRESSES: usize = 16;
 
 /// Classes of records that a member may name, those of later versions included.
 const MOST_CLASSES: usize = 64;
@@ -154,10 +153,9 @@ impl Frame {
                 }
                 Frame::Welcome { number, decisions, report: SelfReport::read(&mut fields)? }
             }
-            "refused" => Frame::Refused {
-                reason: plain(&mut fields, "a reason", MAX_REASON)?,
-                word: plain(&mut fields, "a word", 32)?,
-            },
+            "refused" => {
+                Frame::Refused { reason: fields.plain("a reason", MAX_REASON)?, word: fields.plain("a word", 32)? }
+            }
             "ping" => {
                 let (number, now) = (fields.number("a number")?, fields.number("a time")?);
                 let mut list = fields.list("linked members", MOST_MEMBERS)?;
@@ -168,7 +166,7 @@ impl Frame {
                 Frame::Ping { number, now, linked, report: SelfReport::read(&mut fields)? }
             }
             "pong" => Frame::Pong { number: fields.number("a number")? },
-            "bye" => Frame::Bye(plain(&mut fields, "a reason", MAX_REASON)?),
+            "bye" => Frame::Bye(fields.plain("a reason", MAX_REASON)?),
             "message" => Frame::Message(fields.bytes("a message", share::message::MAX_MESSAGE)?),
             _ => return Ok(None),
         }))
@@ -194,12 +192,6 @@ fn shown(reason: &str) -> String {
     let mut text: String = reason.chars().map(plain).collect();
     text.truncate(text.floor_char_boundary(MAX_REASON));
     text
-}
-
-/// Reads a text that people are shown: it must not change the terminal or the log that shows it.
-fn plain(fields: &mut Fields, what: &'static str, max: usize) -> Result<String, Malformed> {
-    let text = fields.text(what, max)?;
-    if text.chars().any(char::is_control) { Err(Malformed(what)) } else { Ok(text) }
 }
 
 impl SelfReport {
@@ -274,9 +266,7 @@ impl Hello {
     fn read(mut fields: Fields) -> Result<Hello, Malformed> {
         let (format, oldest_format) = (fields.number("a format")?, fields.number("the oldest format")?);
         let cluster_id = fields.text("the id of a set", MAX_NAME)?;
-        // Short ids of masters: what may be one is harmless in a log, a tag of an event and a terminal.
-        let name = MinionId::new(fields.text("the name of a member", MAX_NAME)?);
-        let name = name.map_err(|_| Malformed("the name of a member"))?.to_string();
+        let name = fields.name("the name of a member")?;
         let lane = match fields.number("a lane")? {
             0 => Lane::Talk,
             1 => Lane::Bulk,
@@ -295,12 +285,12 @@ impl Hello {
         let mut list = fields.list("addresses", MOST_ADDRESSES)?;
         let mut addresses = Vec::new();
         while list.left() > 0 {
-            addresses.push(plain(&mut list, "an address", MAX_NAME)?);
+            addresses.push(list.plain("an address", MAX_NAME)?);
         }
         let secret = fields.flag("who has a secret")?;
         let (master_key, sign_key) = (fields.bytes("a fingerprint", 32)?, fields.bytes("a fingerprint", 32)?);
         let now = fields.number("a time")?;
-        let version = plain(&mut fields, "a version", MAX_NAME)?;
+        let version = fields.plain("a version", MAX_NAME)?;
         Ok(Hello {
             format,
             oldest_format,

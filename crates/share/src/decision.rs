@@ -210,7 +210,7 @@ impl Decision {
         let state = State::from_number(fields.number("a state")?).ok_or(Malformed("a state"))?;
         let content = fields.bytes("the content of a decision", MAX_CONTENT)?;
         let mut by = fields.list("who decided", 8)?;
-        let by = match (by.number("who decided")?, by.text("a name", MAX_NAME)?) {
+        let by = match (by.number("who decided")?, by.plain("a name", MAX_NAME)?) {
             (1, name) => By::User(name),
             (2, _) => By::Files,
             (3, _) => By::Auto,
@@ -365,6 +365,8 @@ mod tests {
         assert_eq!(pack(later.clone()), Err(Malformed("what a decision replaces")));
         assert!(!later.covers(&later), "nothing replaces itself");
         let user = By::User("x".repeat(300));
+        assert_eq!(Decision { by: user, ..decision() }.check(), Err(Malformed("a name")));
+        let user = By::User("root\x1b[2K".into());
         assert_eq!(Decision { by: user, ..decision() }.check(), Err(Malformed("a name")));
         let mut crowded = decision();
         for node in 0..=Seen::MAX_NODES as u64 {

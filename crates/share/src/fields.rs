@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use value::Value;
+use wire::MinionId;
 use wire::msgpack::{Decode, Packing, pack, unpack_within};
 
 use crate::{Class, Digest, Key, Node, Stamp};
@@ -84,6 +85,18 @@ impl Fields {
     /// Reads a text of at most `max` bytes.
     pub fn text(&mut self, what: &'static str, max: usize) -> Result<String, Malformed> {
         String::from_utf8(self.bytes(what, max)?.into()).map_err(|_| Malformed(what))
+    }
+
+    /// Reads a text that people are shown: it must not change the terminal or the log that shows it.
+    pub fn plain(&mut self, what: &'static str, max: usize) -> Result<String, Malformed> {
+        let text = self.text(what, max)?;
+        if text.chars().any(char::is_control) { Err(Malformed(what)) } else { Ok(text) }
+    }
+
+    /// Reads the name of a member. What may be an id of a minion is harmless in a log, a tag of an event and a terminal.
+    pub fn name(&mut self, what: &'static str) -> Result<String, Malformed> {
+        let name = MinionId::new(self.text(what, MAX_NAME)?).map_err(|_| Malformed(what))?;
+        Ok(name.as_str().to_owned())
     }
 
     /// Opens a list of at most `max` fields.

@@ -162,12 +162,12 @@ impl Member {
 
     fn unpack_with(packed: &Bytes) -> Result<(Member, Rights), Malformed> {
         let mut fields = Fields::open(packed, 256, "a member")?;
-        let name = fields.text("the name of a member", MAX_NAME)?;
+        let name = fields.name("the name of a member")?;
         let key = fields.array("the key of a member")?;
         let mut list = fields.list("addresses", MOST_ADDRESSES)?;
         let mut addresses = Vec::new();
         while list.left() > 0 {
-            addresses.push(list.text("an address", MAX_NAME)?);
+            addresses.push(list.plain("an address", MAX_NAME)?);
         }
         let role = match fields.number("a role")? {
             1 => Role::Master,
@@ -208,7 +208,14 @@ mod tests {
         let addresses = vec!["10.0.3.7:4520".into()];
         let member = Member { name: "m1".into(), key: [7; 32], addresses, role: Role::Witness, may, slot: 98 };
         assert_eq!(Member::unpack(&member.pack()), Ok(member.clone()));
-        assert!(Member::unpack(&Member { slot: 99, ..member }.pack()).is_err());
+        assert!(Member::unpack(&Member { slot: 99, ..member.clone() }.pack()).is_err());
+        // Either would show something else in a terminal than what is there.
+        for name in ["", "m1\x1b[2K", "../m1", "m\u{202e}1"] {
+            let named = Member { name: name.into(), ..member.clone() };
+            assert_eq!(Member::unpack(&named.pack()), Err(Malformed("the name of a member")), "{name:?}");
+        }
+        let member = Member { addresses: vec!["m1\n:4520".into()], ..member };
+        assert_eq!(Member::unpack(&member.pack()), Err(Malformed("an address")));
         assert!(may.contains(Right::Keys) && !may.contains(Right::Jobs));
         assert_eq!(Right::Lease.name(), "lease");
     }
