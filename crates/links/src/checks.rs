@@ -13,14 +13,14 @@ const MAX_AHEAD: u64 = 24 * 3600 * 1000;
 /// Why a peer is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    Cluster { theirs: String, ours: String },
+    Cluster { name: String, theirs: String, own_name: String, ours: String },
     Format { theirs: u64 },
     Clock { name: String, days: u64 },
     Removed { name: String },
     Name { name: String },
     Proof { name: String },
-    NoProof { name: String },
-    NotAccepted { name: String },
+    NoProof { name: String, own_name: String },
+    NotAccepted { name: String, own_name: String },
     Admission { name: String, reason: String },
 }
 
@@ -74,7 +74,10 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Cluster { theirs, ours } => write!(f, "cluster_id is {theirs:?} there and {ours:?} here"),
+            // Names, and no "here" and "there": both members show it.
+            Refusal::Cluster { name, theirs, own_name, ours } => {
+                write!(f, "cluster_id is {theirs:?} on {name:?} and {ours:?} on {own_name:?}")
+            }
             Refusal::Format { theirs } => write!(f, "format {theirs} is not understood by format {FORMAT}"),
             Refusal::Clock { name, days } => write!(f, "the clock of {name:?} is {} days ahead", grouped(*days)),
             Refusal::Removed { name } => {
@@ -82,16 +85,15 @@ impl fmt::Display for Refusal {
             }
             Refusal::Name { name } => write!(f, "the name {name:?} is in use by another member"),
             Refusal::Proof { name } => write!(f, "the proof of {name:?} is wrong: cluster_secret or keys differ"),
-            Refusal::NoProof { name } => {
-                write!(
-                    f,
-                    "{name:?} is not accepted, and has neither cluster_secret nor a key in common with this member: it \
-                     waits for salt-run saltern.accept {name}"
-                )
-            }
-            Refusal::NotAccepted { name } => write!(
+            Refusal::NoProof { name, own_name } => write!(
                 f,
-                "{name:?} has not accepted this member, and has neither cluster_secret nor a key in common with it"
+                "{name:?} is not accepted, and has neither cluster_secret nor a key in common with {own_name:?}: it waits \
+                 until somebody runs 'salt-run saltern.accept {name}' on {own_name:?}"
+            ),
+            Refusal::NotAccepted { name, own_name } => write!(
+                f,
+                "{name:?} has not accepted {own_name:?}, and has neither cluster_secret nor a key in common with it: run \
+                 'salt-run saltern.accept {own_name}' on {name:?}"
             ),
             Refusal::Admission { name, reason } => write!(f, "{name:?} may not join: {reason}"),
         }
@@ -127,7 +129,8 @@ pub(crate) struct Facts<'a> {
 pub(crate) fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
     let name = hello.name.clone();
     if hello.cluster_id != facts.cluster_id {
-        return Err(Refusal::Cluster { theirs: hello.cluster_id.clone(), ours: facts.cluster_id.to_owned() });
+        let (theirs, own_name) = (hello.cluster_id.clone(), facts.own_name.to_owned());
+        return Err(Refusal::Cluster { name, theirs, own_name, ours: facts.cluster_id.to_owned() });
     }
     if hello.oldest_format > FORMAT || hello.format < OLDEST_FORMAT {
         return Err(Refusal::Format { theirs: hello.format });
@@ -161,7 +164,7 @@ mod tests {
         assert_eq!(judge(&hello(), &facts()), Ok(()));
         let words = |hello: &Hello, facts: &Facts<'_>| judge(hello, facts).unwrap_err().to_string();
         let other = Hello { cluster_id: "test".into(), ..hello() };
-        assert_eq!(words(&other, &facts()), "cluster_id is \"test\" there and \"prod\" here");
+        assert_eq!(words(&other, &facts()), "cluster_id is \"test\" on \"m2\" and \"prod\" on \"m1\"");
         let later = Hello { format: 9, oldest_format: 5, ..hello() };
         assert_eq!(words(&later, &facts()), "format 9 is not understood by format 1");
         let ahead = Hello { now: hello().now + 3652 * MAX_AHEAD, ..hello() };
@@ -178,14 +181,14 @@ mod tests {
     fn each_refusal_has_words_for_lists() {
         let name = || "m2".to_owned();
         for (refusal, words) in [
-            (Refusal::Cluster { theirs: name(), ours: name() }, "another cluster_id"),
+            (Refusal::Cluster { name: name(), theirs: name(), own_name: name(), ours: name() }, "another cluster_id"),
             (Refusal::Format { theirs: 9 }, "another format: one of the two is too old"),
             (Refusal::Clock { name: name(), days: 3_652 }, "clock is 3,652 days ahead"),
             (Refusal::Removed { name: name() }, "removed"),
             (Refusal::Name { name: name() }, "name in use"),
             (Refusal::Proof { name: name() }, "wrong secret"),
-            (Refusal::NoProof { name: name() }, "waiting to be accepted"),
-            (Refusal::NotAccepted { name: name() }, "this member is not accepted there"),
+            (Refusal::NoProof { name: name(), own_name: name() }, "waiting to be accepted"),
+            (Refusal::NotAccepted { name: name(), own_name: name() }, "this member is not accepted there"),
             (Refusal::Admission { name: name(), reason: "99 members".into() }, "may not join: 99 members"),
         ] {
             assert_eq!(refusal.short(), words);

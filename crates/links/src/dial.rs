@@ -9,8 +9,9 @@ use share::{Lane, Node};
 
 use crate::backoff::Backoff;
 use crate::failed::{Failed, PATIENCE};
-use crate::handshake::meet;
+use crate::handshake::{Dial, meet};
 use crate::hub::Hub;
+use crate::options::Target;
 use crate::settle::settle;
 
 /// Finds a dead peer behind a connection that only waits, as the bulk lane does.
@@ -21,18 +22,19 @@ pub(crate) const KEEPALIVE: Keepalive =
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Dials one address for ever.
-pub(crate) async fn dial(hub: Arc<Hub>, address: String, lane: Lane) {
+pub(crate) async fn dial(hub: Arc<Hub>, target: Target, lane: Lane) {
     let mut backoff = Backoff::new();
-    let mut node = None;
+    // Who is linked by another address is not dialled.
+    let mut node = target.member;
     loop {
         hub.lacks(node, lane).await;
         let (mut decided, mut is_refused) = (hub.decided(), false);
-        match attempt(&hub, &address, lane, &mut node).await {
+        match attempt(&hub, &target, lane, &mut node).await {
             Ok(()) => backoff.reset(),
             // Both dialled at once, and the other connection was chosen.
             Err(Failed::Linked) => {}
             Err(failed) => {
-                hub.dialled_in_vain(&address, &failed);
+                hub.dialled_in_vain(&target, &failed);
                 is_refused = failed.is_decided();
                 if matches!(failed, Failed::Myself) {
                     return;
@@ -51,11 +53,13 @@ pub(crate) async fn dial(hub: Arc<Hub>, address: String, lane: Lane) {
     }
 }
 
-async fn attempt(hub: &Arc<Hub>, address: &str, lane: Lane, node: &mut Option<Node>) -> Result<(), Failed> {
+async fn attempt(hub: &Arc<Hub>, target: &Target, lane: Lane, node: &mut Option<Node>) -> Result<(), Failed> {
+    let address = &target.address;
     let connection = connect(hub, address).await?;
+    let dial = Dial { lane, proves: target.member.is_none() };
     let settled = async {
         let met =
-            meet(hub, connection.stream, connection.peer, Some(lane), |found| hub.answered(address, found)).await?;
+            meet(hub, connection.stream, connection.peer, Some(dial), |found| hub.answered(address, found)).await?;
         *node = Some(met.node);
         settle(hub, met).await
     };
@@ -68,6 +72,7 @@ async fn connect(hub: &Hub, address: &str) -> Result<Connection, Failed> {
     let unknown = |error| Failed::Name { host: host.to_owned(), error };
     let mut last = unknown(std::io::ErrorKind::NotFound.into());
     for to in hub.rt.net().resolve(host, port).await.map_err(unknown)? {
+        hub.reserve(to.ip());
         let connect = Connect { keepalive: Some(KEEPALIVE), timeout: PATIENCE, ..Connect::to(to) };
         match hub.rt.net().connect(&connect).await {
             Ok(connection) => return Ok(connection),
@@ -78,7 +83,7 @@ async fn connect(hub: &Hub, address: &str) -> Result<Connection, Failed> {
 }
 
 /// Splits `host`, `host:port`, `v6` and `[v6]:port`.
-fn split(address: &str, default: u16) -> (&str, u16) {
+pub(crate) fn split(address: &str, default: u16) -> (&str, u16) {
     let bare = address.trim_start_matches('[').trim_end_matches(']');
     if bare.parse::<IpAddr>().is_ok() {
         return (bare, default);

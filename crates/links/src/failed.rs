@@ -33,6 +33,8 @@ pub(crate) enum Failed {
     NoKey,
     #[error("the address is that of this member")]
     Myself,
+    #[error("the two do not know each other, and this member proves itself only at addresses in cluster_peers")]
+    NotNamed,
     #[error("unexpected {0}")]
     Unexpected(&'static str),
     /// This member refuses the peer.
@@ -60,6 +62,7 @@ impl Failed {
             Failed::NoTls(reason) => reason,
             Failed::NoKey => "key",
             Failed::Myself => "myself",
+            Failed::NotNamed => "not named",
             Failed::Refuse(refusal) => refusal.word(),
             // Only known words: a peer must not fill the log with others.
             Failed::Refused { word, .. } => few_words(word).map_or("refused", |(word, _)| word),

@@ -35,8 +35,8 @@ pub(crate) struct Guard {
     served: HashMap<Network, usize>,
     wrong: HashMap<Network, (u32, Instant)>,
     failed: HashMap<Network, (u32, Instant)>,
-    /// Where members have proven themselves: strangers elsewhere cannot take their places.
-    proven: HashMap<Network, Instant>,
+    /// Where members are dialled or have proven themselves: strangers elsewhere cannot take their places.
+    reserved: HashMap<Network, Instant>,
     logged: HashMap<(String, &'static str), Instant>,
 }
 
@@ -46,8 +46,8 @@ impl Guard {
         if self.is_refused(network, now) {
             return false;
         }
-        let strangers = self.served.iter().filter(|(network, _)| !self.proven.contains_key(network));
-        if !self.proven.contains_key(&network) && strangers.map(|(_, count)| count).sum::<usize>() >= MOST {
+        let strangers = self.served.iter().filter(|(network, _)| !self.reserved.contains_key(network));
+        if !self.reserved.contains_key(&network) && strangers.map(|(_, count)| count).sum::<usize>() >= MOST {
             return false;
         }
         let served = self.served.entry(network).or_default();
@@ -90,10 +90,12 @@ impl Guard {
         self.failed.entry(network).or_insert((0, now)).0 += 1;
     }
 
-    /// Notes that a member has proven itself.
-    pub fn proven(&mut self, network: Network, now: Instant) {
-        make_room(&mut self.proven, |last| *last);
-        self.proven.insert(network, now);
+    /// Keeps places for a network where a member is looked for or has proven itself.
+    pub fn reserve(&mut self, network: Network, now: Instant) {
+        if !self.reserved.contains_key(&network) {
+            make_room(&mut self.reserved, |last| *last);
+        }
+        self.reserved.insert(network, now);
     }
 
     /// Returns whether the log names this address with this reason now.
@@ -143,7 +145,7 @@ mod tests {
     #[test]
     fn strangers_cannot_take_the_places_of_members() {
         let (mut guard, now) = (Guard::default(), Instant::now());
-        guard.proven(address(1), now);
+        guard.reserve(address(1), now);
         let strangers = (2..100).filter(|last| guard.enter(address(*last), now)).count();
         assert_eq!(strangers, MOST);
         assert!(guard.enter(address(1), now));
@@ -204,10 +206,10 @@ mod tests {
             let address = Network::from(IpAddr::from(number.to_be_bytes()));
             guard.wrong_proof(address, now);
             guard.failed(address, now);
-            guard.proven(address, now);
+            guard.reserve(address, now);
             guard.may_log(&address.to_string(), "salt", now);
         }
         assert!(guard.wrong.len() <= ADDRESSES && guard.logged.len() <= ADDRESSES);
-        assert!(guard.failed.len() <= ADDRESSES && guard.proven.len() <= ADDRESSES);
+        assert!(guard.failed.len() <= ADDRESSES && guard.reserved.len() <= ADDRESSES);
     }
 }

@@ -8,16 +8,25 @@ use rt::BoxStream;
 use share::{Lane, Node};
 
 use crate::checks::{Facts, Refusal, judge};
+use crate::dial::split;
 use crate::failed::Failed;
 use crate::first_bytes::{Peeked, peek};
 use crate::frame::FrameReader;
 use crate::hub::Hub;
-use crate::kind::{FORMAT, Frame, Hello, OLDEST_FORMAT};
+use crate::kind::{FORMAT, Frame, Hello, MOST_ADDRESSES, OLDEST_FORMAT};
 use crate::members::{Newcomer, Standing};
 use crate::met::Met;
 use crate::proof::{self, Transcript};
 use crate::status::WaitingMember;
 use crate::tls;
+
+/// How this member dials.
+#[derive(Clone, Copy)]
+pub(crate) struct Dial {
+    pub lane: Lane,
+    /// The operator has named the address, so this member proves itself to whoever answers there.
+    pub proves: bool,
+}
 
 /// Who the peer is, by its key.
 struct Peer {
@@ -25,6 +34,8 @@ struct Peer {
     key: [u8; MEMBER_KEY_LEN],
     address: SocketAddr,
     dialled: bool,
+    /// This member may prove itself to it.
+    proves: bool,
 }
 
 /// Proves both sides to each other. Says why to a peer that is refused.
@@ -33,7 +44,7 @@ pub(crate) async fn meet(
     hub: &Hub,
     stream: BoxStream,
     address: SocketAddr,
-    dial: Option<Lane>,
+    dial: Option<Dial>,
     found: impl FnOnce(Node),
 ) -> Result<Met, Failed> {
     let dialled = dial.is_some();
@@ -54,8 +65,8 @@ pub(crate) async fn meet(
         return Err(Failed::Myself);
     }
     found(node);
-    let peer = Peer { node, key, address, dialled };
-    let hello = Hello { lane: dial.unwrap_or(Lane::Talk), ..own_hello(hub, node, knows(hub, &peer)) };
+    let peer = Peer { node, key, address, dialled, proves: dial.is_none_or(|dial| dial.proves) };
+    let hello = Hello { lane: dial.map_or(Lane::Talk, |dial| dial.lane), ..own_hello(hub, node, knows(hub, &peer)) };
     let mut met = Met { stream, reader: FrameReader::of_stranger(), node, hello, dialled };
     match greet(hub, &mut met, &peer).await {
         Ok(()) => {
@@ -66,8 +77,15 @@ pub(crate) async fn meet(
             if hub.members.standing(node) == Standing::Member {
                 hub.refused(node, &failed);
             }
-            if let Failed::Refuse(refusal) = &failed {
-                let frame = Frame::Refused { reason: refusal.to_string(), word: refusal.word().to_owned() };
+            let frame = match &failed {
+                Failed::Refuse(refusal) => {
+                    Some(Frame::Refused { reason: refusal.to_string(), word: refusal.word().to_owned() })
+                }
+                // Both try again, and each may have heard of the other by then.
+                Failed::NotNamed => Some(Frame::Bye(failed.to_string())),
+                _ => None,
+            };
+            if let Some(frame) = frame {
                 // Why it was refused says more than why it could not be told.
                 let _ = met.send(&frame).await;
             }
@@ -78,11 +96,23 @@ pub(crate) async fn meet(
 
 /// Exchanges `hello` and proofs. The dialler begins: whoever only listens shows nothing to strangers.
 async fn greet(hub: &Hub, met: &mut Met, peer: &Peer) -> Result<(), Failed> {
-    let mut own = met.hello.clone();
     if peer.dialled {
-        met.send(&Frame::Hello(own.clone())).await?;
+        met.send(&Frame::Hello(met.hello.clone())).await?;
     }
     let Frame::Hello(theirs) = met.receive().await? else { return Err(Failed::Unexpected("frame before hello")) };
+    let info = theirs.info();
+    let introduced = introduce(hub, met, peer, theirs).await;
+    if let Err(failed) = &introduced
+        && hub.members.standing(peer.node) != Standing::Member
+    {
+        hub.turned_away(peer.node, info, peer.address.ip(), failed);
+    }
+    introduced
+}
+
+/// Decides about the `hello` of the peer, and exchanges proofs if the two do not know each other.
+async fn introduce(hub: &Hub, met: &mut Met, peer: &Peer, theirs: Hello) -> Result<(), Failed> {
+    let mut own = met.hello.clone();
     let standing = hub.members.standing(peer.node);
     let facts = Facts {
         cluster_id: &hub.options.cluster_id,
@@ -102,18 +132,26 @@ async fn greet(hub: &Hub, met: &mut Met, peer: &Peer) -> Result<(), Failed> {
     }
     if standing == Standing::Stranger {
         let refused = |reason| Failed::Refuse(Refusal::Admission { name: theirs.name.clone(), reason });
-        hub.members.admit(&newcomer(peer, &theirs)).map_err(refused)?;
+        hub.members.admit(&newcomer(hub, peer, &theirs)).map_err(refused)?;
     }
     met.hello = Hello { lane: own.lane, ..theirs };
     Ok(())
 }
 
-fn newcomer(peer: &Peer, hello: &Hello) -> Newcomer {
-    let (name, addresses) = (hello.name.clone(), hello.addresses.clone());
+fn newcomer(hub: &Hub, peer: &Peer, hello: &Hello) -> Newcomer {
+    let name = hello.name.clone();
+    let mut addresses: Vec<String> = hello.addresses.iter().take(MOST_ADDRESSES - 1).cloned().collect();
+    let seen = seen_at(peer, hello, hub.options.listen.port());
+    if !addresses.contains(&seen) {
+        addresses.push(seen);
+    }
     Newcomer { node: peer.node, name, key: peer.key, addresses, role: hello.role }
 }
 
 async fn exchange_proofs(hub: &Hub, met: &mut Met, peer: &Peer, theirs: &Hello) -> Result<(), Failed> {
+    if !peer.proves {
+        return Err(Failed::NotNamed);
+    }
     let credentials = &hub.options.credentials;
     let common = proof::common(credentials.secret.is_some(), &hub.fingers, theirs);
     let how = common.ok_or_else(|| nothing_in_common(hub, met, peer, theirs))?;
@@ -146,13 +184,22 @@ async fn exchange_proofs(hub: &Hub, met: &mut Met, peer: &Peer, theirs: &Hello) 
 
 /// Lets a newcomer wait until a person accepts it. Returns why there is no link yet.
 fn nothing_in_common(hub: &Hub, met: &Met, peer: &Peer, theirs: &Hello) -> Failed {
-    let name = theirs.name.clone();
+    let (name, own_name) = (theirs.name.clone(), hub.options.name.clone());
     if met.hello.knows_you {
-        return Failed::Refuse(Refusal::NotAccepted { name });
+        return Failed::Refuse(Refusal::NotAccepted { name, own_name });
     }
-    let newcomer = newcomer(peer, theirs);
+    let newcomer = newcomer(hub, peer, theirs);
     hub.waits(WaitingMember { newcomer, info: theirs.info(), address: peer.address.ip(), since: hub.rt.now() });
-    Failed::Refuse(Refusal::NoProof { name })
+    Failed::Refuse(Refusal::NoProof { name, own_name })
+}
+
+/// Returns where the peer was seen. A connection that it has dialled does not show its port, but what it says about itself does.
+fn seen_at(peer: &Peer, hello: &Hello, default: u16) -> String {
+    if peer.dialled {
+        return peer.address.to_string();
+    }
+    let port = hello.addresses.first().map_or(default, |address| split(address, default).1);
+    SocketAddr::new(peer.address.ip(), port).to_string()
 }
 
 fn now(hub: &Hub) -> u64 {

@@ -20,7 +20,7 @@ use crate::failed::Failed;
 use crate::guard::Guard;
 use crate::inbox::Inbox;
 use crate::members::{Members, SelfReport, Standing};
-use crate::options::Options;
+use crate::options::{Options, Target};
 use crate::pair::{Candidate, Change, ConnectionId, LinkNumber, Pair};
 use crate::proof::{Fingers, fingers};
 use crate::queue::{LaneQueue, Pushed};
@@ -132,9 +132,9 @@ impl Hub {
         self.guard().wrong_proof(address.into(), self.time().0);
     }
 
-    /// Notes that a member has proven itself from this address.
-    pub fn proven(&self, address: IpAddr) {
-        self.guard().proven(address.into(), self.time().0);
+    /// Keeps places for an address where a member is looked for or has proven itself.
+    pub fn reserve(&self, address: IpAddr) {
+        self.guard().reserve(address.into(), self.time().0);
     }
 
     /// Notes and logs why a connection from this address became no link.
@@ -144,10 +144,14 @@ impl Hub {
     }
 
     /// Notes and logs why dialling this address gave no link.
-    pub fn dialled_in_vain(&self, address: &str, failed: &Failed) {
+    pub fn dialled_in_vain(&self, target: &Target, failed: &Failed) {
+        let address = &target.address;
         self.state().roster.failed(address, failed, self.time().0);
-        if !matches!(failed, Failed::Linked | Failed::Myself) {
-            self.log(address, &address, failed);
+        match failed {
+            Failed::Linked | Failed::Myself => {}
+            // A member may say of itself that it is somewhere where others do not reach it.
+            _ if target.member.is_some() => tracing::debug!("no link with the master at {address}: {failed}"),
+            _ => self.log(address, address, failed),
         }
     }
 
@@ -163,15 +167,21 @@ impl Hub {
     /// Notes that a newcomer could not prove that it belongs to the set.
     pub fn waits(&self, waiting: WaitingMember) {
         let newcomer = waiting.newcomer.clone();
-        if self.state().roster.waits(waiting) {
+        let now = self.time().0;
+        if self.state().roster.waits(waiting, now) {
             self.members.waits(&newcomer);
         }
     }
 
+    /// Notes that a node that is no member is refused.
+    pub fn turned_away(&self, node: Node, info: PeerInfo, address: IpAddr, failed: &Failed) {
+        self.state().roster.turned_away(node, info, address, failed, self.time());
+    }
+
     // === what people ask ===
 
-    pub fn set_addresses(&self, addresses: &[String]) {
-        self.state().roster.set_addresses(addresses, self.time().1);
+    pub fn set_addresses(&self, targets: &[Target]) {
+        self.state().roster.set_addresses(targets, self.time().1);
     }
 
     /// Notes who has answered at an address that was dialled.
@@ -195,13 +205,13 @@ impl Hub {
 
     /// Returns the newcomers that wait. One that was accepted meanwhile does not.
     pub fn waiting(&self) -> Vec<WaitingMember> {
-        let mut waiting = self.state().roster.waiting().to_vec();
+        let mut waiting = self.state().roster.waiting(self.time().0);
         waiting.retain(|waiting| self.members.standing(waiting.newcomer.node) == Standing::Stranger);
         waiting
     }
 
     pub fn statuses(&self) -> Vec<LinkStatus> {
-        let mut statuses = self.state().roster.statuses();
+        let mut statuses = self.state().roster.statuses(self.time().0);
         for status in &mut statuses {
             let Some(link) = status.node.and_then(|node| self.up(To::Member(node)).pop()) else { continue };
             let health = *link.health.lock().unwrap_or_else(PoisonError::into_inner);

@@ -37,5 +37,5 @@ mod tls;
 
 pub use links::{Links, Reports, StartError};
 pub use members::{Members, Newcomer, SelfReport, Standing};
-pub use options::{Credentials, HEARTBEAT, KeyFingerprint, NoFingerprint, Options, QUEUE, Secret};
+pub use options::{Credentials, HEARTBEAT, KeyFingerprint, NoFingerprint, Options, QUEUE, Secret, Target};
 pub use status::{LinkState, LinkStatus, PeerInfo, WaitingMember};

@@ -17,7 +17,7 @@ use crate::hub::Hub;
 use crate::kind::Frame;
 use crate::listen::accept;
 use crate::members::Members;
-use crate::options::Options;
+use crate::options::{Options, Target};
 use crate::status::{LinkStatus, PeerInfo, WaitingMember};
 
 /// Why links could not be started.
@@ -39,7 +39,7 @@ pub struct Links {
     hub: Arc<Hub>,
     local: SocketAddr,
     accepting: AbortHandle,
-    dialling: Mutex<BTreeMap<String, [AbortHandle; 2]>>,
+    dialling: Mutex<BTreeMap<Target, [AbortHandle; 2]>>,
 }
 
 /// What links report. Whoever reads slowly makes the other members wait, lane by lane.
@@ -71,19 +71,19 @@ impl Links {
     }
 
     /// Sets all addresses that are dialled. Links that are up stay.
-    pub fn set_addresses(&self, addresses: &[String]) {
-        self.hub.set_addresses(addresses);
+    pub fn set_addresses(&self, targets: &[Target]) {
+        self.hub.set_addresses(targets);
         let mut dialling = self.dialling.lock().unwrap_or_else(PoisonError::into_inner);
-        dialling.retain(|address, tasks| {
-            let stays = addresses.contains(address);
+        dialling.retain(|target, tasks| {
+            let stays = targets.contains(target);
             if !stays {
                 tasks.iter().for_each(AbortHandle::abort);
             }
             stays
         });
-        for address in addresses {
-            let start = |lane| self.hub.rt.spawn(dial(self.hub.clone(), address.clone(), lane)).abort_handle();
-            dialling.entry(address.clone()).or_insert_with(|| [start(Lane::Talk), start(Lane::Bulk)]);
+        for target in targets {
+            let start = |lane| self.hub.rt.spawn(dial(self.hub.clone(), target.clone(), lane)).abort_handle();
+            dialling.entry(target.clone()).or_insert_with(|| [start(Lane::Talk), start(Lane::Bulk)]);
         }
     }
 
@@ -103,8 +103,8 @@ impl Links {
         self.hub.info(node)
     }
 
-    /// Returns the newcomers that wait until a person accepts them, the oldest first. Up to 100 are remembered. Names are their
-    /// own choice: two may wait under one name, and their fingerprints tell them apart.
+    /// Returns the newcomers that wait until a person accepts them, the oldest first. Up to 100 are remembered, each until it has
+    /// not tried for ten minutes. Names are their own choice: two may wait under one name, and their fingerprints tell them apart.
     pub fn waiting(&self) -> Vec<WaitingMember> {
         self.hub.waiting()
     }

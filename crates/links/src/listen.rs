@@ -37,7 +37,7 @@ async fn answer(place: Place, connection: Connection) {
     let (hub, address) = (&place.hub, connection.peer);
     let settled = async {
         let met = meet(hub, connection.stream, address, None, |_| {}).await?;
-        hub.proven(address.ip());
+        hub.reserve(address.ip());
         settle(hub, met).await
     };
     match tokio::time::timeout(PATIENCE, settled).await.unwrap_or(Err(Failed::Slow)) {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crypto::{MEMBER_KEY_LEN, MemberKey, PrivateKey, sha256};
+use share::Node;
 use share::member::Role;
 
 /// The settings of the links of one member.
@@ -31,6 +32,24 @@ pub struct Options {
     pub queue: usize,
 }
 
+/// An address that is dialled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// A host with or without a port.
+    pub address: String,
+    /// The member that is to be found there, if the set says so. Without it the operator has named the address.
+    ///
+    /// Only at an address that the operator has named this member proves itself: whoever gets a proof can guess the secret.
+    pub member: Option<Node>,
+}
+
+impl Target {
+    /// Creates the target of an address that the operator has named.
+    pub fn named(address: impl Into<String>) -> Self {
+        Target { address: address.into(), member: None }
+    }
+}
+
 /// The default of [`Options::heartbeat`].
 pub const HEARTBEAT: Duration = Duration::from_millis(500);
 
@@ -53,7 +72,7 @@ pub struct Credentials {
 impl Credentials {
     /// Returns whether the owner of this key is believed at the first contact.
     pub(crate) fn pins(&self, key: &[u8; MEMBER_KEY_LEN]) -> bool {
-        !self.pinned.is_empty() && self.pinned.contains(&KeyFingerprint(sha256(&[key])))
+        !self.pinned.is_empty() && self.pinned.contains(&KeyFingerprint::of(key))
     }
 }
 
@@ -65,6 +84,13 @@ pub struct KeyFingerprint([u8; 32]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the fingerprint of a member key has 64 hex digits")]
 pub struct NoFingerprint;
+
+impl KeyFingerprint {
+    /// Returns the fingerprint of a key.
+    pub fn of(key: &[u8; MEMBER_KEY_LEN]) -> Self {
+        KeyFingerprint(sha256(&[key]))
+    }
+}
 
 impl FromStr for KeyFingerprint {
     type Err = NoFingerprint;

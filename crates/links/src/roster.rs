@@ -1,6 +1,6 @@
 //! What is remembered of other members, of addresses and of newcomers, for people. Opens no socket and reads no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,6 +9,7 @@ use wire::Network;
 
 use crate::failed::Failed;
 use crate::members::SelfReport;
+use crate::options::Target;
 use crate::status::{LinkState, LinkStatus, PeerInfo, WaitingMember};
 
 /// Newcomers that are remembered. The oldest makes room.
@@ -17,6 +18,9 @@ const MOST_WAITING: usize = 100;
 /// Newcomers of one network that are remembered, so that one host cannot push out all others.
 const MOST_OF_NETWORK: usize = 10;
 
+/// For how long a newcomer or a refused node is remembered after its last attempt.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
 /// For how long a refusal says more than a connection that ends without a word: whoever was refused too often is not answered.
 const REFUSAL_COUNTS: Duration = Duration::from_secs(120);
 
@@ -24,7 +28,24 @@ const REFUSAL_COUNTS: Duration = Duration::from_secs(120);
 pub(crate) struct Roster {
     members: BTreeMap<Node, Remembered>,
     addresses: BTreeMap<String, Address>,
-    waiting: Vec<WaitingMember>,
+    waiting: Vec<Waiting>,
+    refused: Vec<Refused>,
+}
+
+/// A newcomer, and when it last tried to link.
+struct Waiting {
+    newcomer: WaitingMember,
+    tried: Instant,
+}
+
+/// A node that is no member and is refused.
+struct Refused {
+    node: Node,
+    info: PeerInfo,
+    address: IpAddr,
+    since: SystemTime,
+    reason: String,
+    tried: Instant,
 }
 
 /// A member that was linked once, or that was refused.
@@ -38,6 +59,9 @@ struct Remembered {
 
 /// An address that is dialled.
 struct Address {
+    /// The member that is to be found there, if the set says so.
+    member: Option<Node>,
+    /// Who has answered there, or the member that is to be found there.
     node: Option<Node>,
     is_own: bool,
     since: SystemTime,
@@ -61,17 +85,20 @@ impl Reason {
 
 impl Roster {
     /// Sets all addresses that are dialled.
-    pub fn set_addresses(&mut self, addresses: &[String], now: SystemTime) {
-        self.addresses.retain(|address, _| addresses.contains(address));
-        for address in addresses {
-            let fresh = || Address { node: None, is_own: false, since: now, reason: None };
-            self.addresses.entry(address.clone()).or_insert_with(fresh);
+    pub fn set_addresses(&mut self, targets: &[Target], now: SystemTime) {
+        self.addresses.retain(|address, _| targets.iter().any(|target| target.address == *address));
+        for target in targets {
+            let fresh =
+                || Address { member: target.member, node: target.member, is_own: false, since: now, reason: None };
+            let known = self.addresses.entry(target.address.clone()).or_insert_with(fresh);
+            // An address that the operator has named as well is no other one.
+            known.member = known.member.and(target.member);
         }
     }
 
     /// Notes who has answered at an address.
     pub fn answered(&mut self, address: &str, node: Node) {
-        if let Some(known) = self.addresses.get_mut(address) {
+        if let Some(known) = self.addresses.get_mut(address).filter(|known| known.member.is_none()) {
             known.node = Some(node);
         }
     }
@@ -94,8 +121,9 @@ impl Roster {
 
     fn member(&mut self, node: Node, time: SystemTime) -> &mut Remembered {
         // It may have waited until it was accepted.
-        let waited = self.waiting.iter().position(|waiting| waiting.newcomer.node == node);
-        let info = waited.map(|place| self.waiting.remove(place).info);
+        let waited = self.waiting.iter().position(|waiting| waiting.newcomer.newcomer.node == node);
+        let info = waited.map(|place| self.waiting.remove(place).newcomer.info);
+        self.refused.retain(|refused| refused.node != node);
         let fresh = || Remembered { info, is_linked: false, since: time, reason: None, dropped: 0 };
         self.members.entry(node).or_insert_with(fresh)
     }
@@ -141,26 +169,48 @@ impl Roster {
     }
 
     /// Notes a newcomer that waits to be accepted. Returns whether it has begun to wait just now.
-    pub fn waits(&mut self, new: WaitingMember) -> bool {
-        if let Some(known) = self.waiting.iter_mut().find(|waiting| waiting.newcomer.node == new.newcomer.node) {
-            *known = WaitingMember { since: known.since, ..new };
+    pub fn waits(&mut self, new: WaitingMember, now: Instant) -> bool {
+        let node = new.newcomer.node;
+        self.waiting.retain(|waiting| is_recent(waiting.tried, now));
+        self.refused.retain(|refused| refused.node != node);
+        if let Some(known) = self.waiting.iter_mut().find(|waiting| waiting.newcomer.newcomer.node == node) {
+            let since = known.newcomer.since;
+            *known = Waiting { newcomer: WaitingMember { since, ..new }, tried: now };
             return false;
         }
-        let network = |address: IpAddr| Network::from(address);
-        let near = |waiting: &WaitingMember| network(waiting.address) == network(new.address);
-        if self.waiting.iter().filter(|waiting| near(waiting)).count() >= MOST_OF_NETWORK {
-            let oldest = self.waiting.iter().position(near);
-            oldest.map(|place| self.waiting.remove(place));
-        } else if self.waiting.len() >= MOST_WAITING {
-            self.waiting.remove(0);
-        }
-        self.waiting.push(new);
+        make_room(&mut self.waiting, new.address, |waiting| waiting.newcomer.address);
+        self.waiting.push(Waiting { newcomer: new, tried: now });
         true
     }
 
+    /// Notes that a node that is no member is refused, or refuses this one.
+    pub fn turned_away(
+        &mut self,
+        node: Node,
+        info: PeerInfo,
+        address: IpAddr,
+        failed: &Failed,
+        (now, time): (Instant, SystemTime),
+    ) {
+        self.refused.retain(|refused| is_recent(refused.tried, now));
+        let waits = |waiting: &Waiting| waiting.newcomer.newcomer.node == node && is_recent(waiting.tried, now);
+        if !failed.is_decided() || self.waiting.iter().any(waits) {
+            return;
+        }
+        let new = Refused { node, info, address, since: time, reason: failed.short(), tried: now };
+        if let Some(known) = self.refused.iter_mut().find(|refused| refused.node == node) {
+            let since = if known.reason == new.reason { known.since } else { time };
+            *known = Refused { since, ..new };
+            return;
+        }
+        make_room(&mut self.refused, address, |refused| refused.address);
+        self.refused.push(new);
+    }
+
     /// Returns the newcomers that wait.
-    pub fn waiting(&self) -> &[WaitingMember] {
-        &self.waiting
+    pub fn waiting(&self, now: Instant) -> Vec<WaitingMember> {
+        let recent = self.waiting.iter().filter(|waiting| is_recent(waiting.tried, now));
+        recent.map(|waiting| waiting.newcomer.clone()).collect()
     }
 
     /// Returns what a member has said about itself.
@@ -168,15 +218,20 @@ impl Roster {
         self.members.get(&node)?.info.as_ref()
     }
 
-    /// Returns all that is known. How links are at the moment is missing.
-    pub fn statuses(&self) -> Vec<LinkStatus> {
-        let members = self.members.iter().map(|(node, member)| self.of_member(*node, member));
-        let waiting = self.waiting.iter().map(|waiting| self.of_waiting(waiting));
-        let listed = |node: Node| {
-            self.members.contains_key(&node) || self.waiting.iter().any(|waiting| waiting.newcomer.node == node)
-        };
-        let silent = self.addresses.iter().filter(|(_, known)| !known.is_own && !known.node.is_some_and(listed));
-        members.chain(waiting).chain(silent.map(|(address, known)| of_address(address, known))).collect()
+    /// Returns all that is known: each node once. How links are at the moment is missing.
+    pub fn statuses(&self, now: Instant) -> Vec<LinkStatus> {
+        let mut statuses: Vec<LinkStatus> =
+            self.members.iter().map(|(node, member)| self.of_member(*node, member)).collect();
+        statuses.extend(self.waiting(now).iter().map(|waiting| self.of_waiting(waiting)));
+        let refused = self.refused.iter().filter(|refused| is_recent(refused.tried, now));
+        statuses.extend(refused.map(|refused| self.of_refused(refused)));
+        let listed: BTreeSet<Node> = statuses.iter().filter_map(|status| status.node).collect();
+        let dialled = || self.addresses.iter().filter(|(_, known)| !known.is_own);
+        let silent: BTreeSet<Node> = dialled().filter_map(|(_, known)| known.node).collect();
+        statuses.extend(silent.difference(&listed).map(|node| self.of_silent(*node)));
+        let unknown = dialled().filter(|(_, known)| known.node.is_none());
+        statuses.extend(unknown.map(|(address, known)| of_address(address, known)));
+        statuses
     }
 
     fn dialled(&self, node: Node) -> impl Iterator<Item = (&String, &Address)> {
@@ -207,9 +262,48 @@ impl Roster {
             node: Some(newcomer.node),
             info: Some(waiting.info.clone()),
             dialled: self.dialled(newcomer.node).map(|(address, _)| address.clone()).collect(),
+            seen_at: Some(waiting.address),
             reason: Some("waiting to be accepted".to_owned()),
             ..nothing(LinkState::Waiting { since: waiting.since })
         }
+    }
+
+    fn of_refused(&self, refused: &Refused) -> LinkStatus {
+        LinkStatus {
+            node: Some(refused.node),
+            info: Some(refused.info.clone()),
+            dialled: self.dialled(refused.node).map(|(address, _)| address.clone()).collect(),
+            seen_at: Some(refused.address),
+            reason: Some(refused.reason.clone()),
+            ..nothing(LinkState::Refused { since: refused.since })
+        }
+    }
+
+    /// Returns what is known of a node by its addresses alone.
+    fn of_silent(&self, node: Node) -> LinkStatus {
+        let since = self.dialled(node).map(|(_, known)| known.since).min().unwrap_or(SystemTime::UNIX_EPOCH);
+        let reasons: Vec<&Reason> = self.dialled(node).filter_map(|(_, known)| known.reason.as_ref()).collect();
+        LinkStatus {
+            node: Some(node),
+            dialled: self.dialled(node).map(|(address, _)| address.clone()).collect(),
+            reason: telling(&reasons).map(|reason| reason.text.clone()),
+            ..nothing(LinkState::Away { since })
+        }
+    }
+}
+
+fn is_recent(tried: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(tried) < FORGOTTEN_AFTER
+}
+
+/// Forgets the oldest entry of a full list: one of the same network first.
+fn make_room<T>(list: &mut Vec<T>, address: IpAddr, of: impl Fn(&T) -> IpAddr) {
+    let near = |one: &T| Network::from(of(one)) == Network::from(address);
+    if list.iter().filter(|one| near(one)).count() >= MOST_OF_NETWORK {
+        let oldest = list.iter().position(near);
+        oldest.map(|place| list.remove(place));
+    } else if list.len() >= MOST_WAITING {
+        list.remove(0);
     }
 }
 
@@ -235,6 +329,7 @@ fn nothing(state: LinkState) -> LinkStatus {
         node: None,
         info: None,
         dialled: Vec::new(),
+        seen_at: None,
         state,
         reason: None,
         rtt: None,
@@ -295,25 +390,25 @@ mod tests {
     }
 
     fn reason(roster: &Roster) -> Option<String> {
-        roster.statuses()[0].reason.clone()
+        roster.statuses(moment(1).0)[0].reason.clone()
     }
 
     #[test]
     fn an_address_is_listed_until_its_member_is() {
         let mut roster = Roster::default();
-        roster.set_addresses(&["m2".into(), "self".into()], moment(1).1);
+        roster.set_addresses(&[Target::named("m2"), Target::named("self")], moment(1).1);
         roster.failed("self", &Failed::Myself, moment(1).0);
         let failed =
             Failed::Unreachable { to: "10.0.0.2:4520".parse().unwrap(), error: io::ErrorKind::TimedOut.into() };
         roster.failed("m2", &failed, moment(2).0);
-        let statuses = roster.statuses();
+        let statuses = roster.statuses(moment(1).0);
         assert_eq!((statuses.len(), statuses[0].node), (1, None));
         assert_eq!(statuses[0].state, LinkState::Away { since: moment(1).1 });
         assert_eq!(reason(&roster).unwrap(), "no answer on 10.0.0.2:4520");
         roster.answered("m2", NODE);
         roster.introduced(NODE, info(), moment(3).1);
         roster.up(NODE, moment(3).1);
-        let statuses = roster.statuses();
+        let statuses = roster.statuses(moment(1).0);
         assert_eq!(
             (statuses.len(), statuses[0].node, &statuses[0].dialled[..]),
             (1, Some(NODE), &["m2".to_owned()][..])
@@ -321,15 +416,15 @@ mod tests {
         assert_eq!(statuses[0].state, LinkState::Linked { since: moment(3).1 });
         assert_eq!(reason(&roster), None);
         roster.set_addresses(&[], moment(4).1);
-        assert_eq!(roster.statuses().len(), 1);
+        assert_eq!(roster.statuses(moment(1).0).len(), 1);
         roster.forget(NODE);
-        assert_eq!(roster.statuses(), []);
+        assert_eq!(roster.statuses(moment(1).0), []);
     }
 
     #[test]
     fn a_refusal_says_more_than_the_silence_that_follows_it() {
         let mut roster = Roster::default();
-        roster.set_addresses(&["m2".into()], moment(1).1);
+        roster.set_addresses(&[Target::named("m2")], moment(1).1);
         roster.answered("m2", NODE);
         roster.introduced(NODE, info(), moment(1).1);
         roster.down(NODE, "no answer", moment(1));
@@ -346,19 +441,64 @@ mod tests {
     #[test]
     fn newcomers_that_wait_are_bounded_and_no_network_pushes_out_the_others() {
         let mut roster = Roster::default();
-        assert!(roster.waits(newcomer(1)));
+        let now = moment(900).0;
+        assert!(roster.waits(newcomer(1), now));
         let again = WaitingMember { since: moment(900).1, ..newcomer(1) };
-        assert!(!roster.waits(again));
-        assert_eq!(roster.waiting(), [newcomer(1)]);
+        assert!(!roster.waits(again, now));
+        assert_eq!(roster.waiting(now), [newcomer(1)]);
         for number in 1_000..1_500 {
-            roster.waits(WaitingMember { address: "2001:db8::1".parse().unwrap(), ..newcomer(number) });
+            roster.waits(WaitingMember { address: "2001:db8::1".parse().unwrap(), ..newcomer(number) }, now);
         }
-        assert_eq!(roster.waiting().len(), 1 + MOST_OF_NETWORK);
-        assert_eq!(roster.waiting()[0], newcomer(1));
-        (2..500).for_each(|number| assert!(roster.waits(newcomer(number))));
-        assert_eq!(roster.waiting().len(), MOST_WAITING);
-        assert_eq!(roster.waiting()[0], newcomer(400));
+        assert_eq!(roster.waiting(now).len(), 1 + MOST_OF_NETWORK);
+        assert_eq!(roster.waiting(now)[0], newcomer(1));
+        (2..500).for_each(|number| assert!(roster.waits(newcomer(number), now)));
+        assert_eq!(roster.waiting(now).len(), MOST_WAITING);
+        assert_eq!(roster.waiting(now)[0], newcomer(400));
         roster.introduced(newcomer(400).newcomer.node, info(), moment(900).1);
-        assert!(roster.waiting().iter().all(|waiting| *waiting != newcomer(400)));
+        assert!(roster.waiting(now).iter().all(|waiting| *waiting != newcomer(400)));
+    }
+
+    #[test]
+    fn a_newcomer_that_does_not_try_any_more_is_forgotten() {
+        let mut roster = Roster::default();
+        roster.waits(newcomer(1), moment(0).0);
+        roster.waits(newcomer(2), moment(0).0);
+        roster.waits(newcomer(2), moment(599).0);
+        let named = |at| roster.waiting(moment(at).0).iter().map(|one| one.newcomer.name.clone()).collect::<Vec<_>>();
+        assert_eq!(named(599), ["m1", "m2"]);
+        assert_eq!(named(600), ["m2"]);
+        assert_eq!(roster.statuses(moment(600).0).len(), 1);
+        assert_eq!(named(1_199), [""; 0]);
+    }
+
+    #[test]
+    fn whoever_is_refused_is_listed_with_the_reason_while_it_tries() {
+        let mut roster = Roster::default();
+        let address: IpAddr = "10.0.0.9".parse().unwrap();
+        let wrong = Failed::Refuse(Refusal::Proof { name: "m2".into() });
+        roster.turned_away(NODE, info(), address, &closed(), moment(1));
+        assert_eq!(roster.statuses(moment(1).0), [], "that says nothing");
+        (1..9).for_each(|at| roster.turned_away(NODE, info(), address, &wrong, moment(at)));
+        let statuses = roster.statuses(moment(9).0);
+        assert_eq!((statuses.len(), statuses[0].state), (1, LinkState::Refused { since: moment(1).1 }));
+        assert_eq!((statuses[0].reason.as_deref(), statuses[0].seen_at), (Some("wrong secret"), Some(address)));
+        assert_eq!(roster.statuses(moment(700).0), []);
+        roster.up(NODE, moment(9).1);
+        assert_eq!(roster.statuses(moment(9).0).len(), 1);
+        assert!(roster.refused.is_empty());
+    }
+
+    #[test]
+    fn a_member_is_listed_once_however_many_addresses_it_has() {
+        let mut roster = Roster::default();
+        let of = |address: &str| Target { address: address.into(), member: Some(NODE) };
+        roster.set_addresses(&[of("m2"), of("10.0.0.2:4520")], moment(1).1);
+        roster.answered("m2", Node([7; 8]));
+        let failed =
+            Failed::Unreachable { to: "10.0.0.2:4520".parse().unwrap(), error: io::ErrorKind::TimedOut.into() };
+        roster.failed("10.0.0.2:4520", &failed, moment(2).0);
+        let statuses = roster.statuses(moment(2).0);
+        assert_eq!((statuses.len(), statuses[0].node, statuses[0].dialled.len()), (1, Some(NODE), 2));
+        assert_eq!(statuses[0].reason.as_deref(), Some("no answer on 10.0.0.2:4520"));
     }
 }

@@ -48,6 +48,11 @@ pub enum LinkState {
         /// When it was first seen.
         since: SystemTime,
     },
+    /// It is no member, and one of the two refuses the other.
+    Refused {
+        /// Since when.
+        since: SystemTime,
+    },
 }
 
 /// What is known of another member, or of an address where none has answered yet.
@@ -59,6 +64,8 @@ pub struct LinkStatus {
     pub info: Option<PeerInfo>,
     /// The addresses at which this member dials it.
     pub dialled: Vec<String>,
+    /// Where it was seen, if it is no member.
+    pub seen_at: Option<IpAddr>,
     /// Whether it is linked.
     pub state: LinkState,
     /// Why it is not linked, in a few words.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::support::puppet::{PUPPET, Puppet, hello, kind, ping};
 use crate::support::{Known, Log, Member, PORT, acquainted, node, options, secret};
-use rt::Listen;
 use rt::sim::Sim;
-use saltern_links::{Members, Options, Standing};
+use rt::{Connect, Listen};
+use saltern_links::{Members, Options, Standing, Target};
 use share::{Carrier, Incoming, Lane, SendResult, To};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
@@ -52,6 +52,49 @@ fn a_proof_that_was_shown_to_a_stranger_proves_nothing_elsewhere() {
         assert_eq!(one.next().await, None);
         assert_eq!(one.known.standing(node(PUPPET)), Standing::Stranger);
         assert_eq!(one.links.waiting(), [], "who fails a proof does not wait");
+    });
+}
+
+#[test]
+fn nothing_is_proven_at_an_address_that_the_operator_has_not_named() {
+    Sim::run(1, async |sim| {
+        ["m2", "stranger"].iter().for_each(|host| sim.add_host(host));
+        let listen = Listen::at(format!("0.0.0.0:{PORT}").parse().unwrap());
+        let listener = sim.rt("stranger").net().listen(&listen).await.unwrap();
+        let with = Options { credentials: secret(SECRET), ..options(2) };
+        let member = Member::start(&sim, with, Arc::new(Known::default())).await;
+        // As a member has said of itself, or of another one.
+        member.links.set_addresses(&[Target { address: "stranger".into(), member: Some(node(3)) }]);
+        let mut puppet = Puppet::answer(listener.accept().await.unwrap().stream).await;
+        assert_eq!(kind(&puppet.frame().await.unwrap()), "hello");
+        puppet.send(hello("m9", Lane::Talk, false, true)).await;
+        assert_eq!(kind(&puppet.frame().await.unwrap()), "bye");
+        assert_eq!(member.known.standing(node(PUPPET)), Standing::Stranger);
+    });
+}
+
+#[test]
+fn silent_strangers_do_not_keep_members_from_linking() {
+    Sim::run(1, async |sim| {
+        ["m1", "m2"].iter().for_each(|host| sim.add_host(host));
+        let hosts: Vec<String> = (0..5).map(|number| format!("silent{number}")).collect();
+        hosts.iter().for_each(|host| sim.add_host(host));
+        let mut one = Member::start(&sim, options(1), acquainted(&[1, 2])).await;
+        let mut held = Vec::new();
+        for host in &hosts {
+            let rt = sim.rt(host);
+            let to = rt.net().resolve("m1", PORT).await.unwrap()[0];
+            for _ in 0..8 {
+                held.push(rt.net().connect(&Connect::to(to)).await.unwrap().stream);
+            }
+        }
+        // The first knows where the second is, and cannot dial it.
+        one.dial(&["m2:4999"]);
+        let mut two = Member::start(&sim, options(2), acquainted(&[1, 2])).await;
+        two.dial(&["m1"]);
+        let up = timeout(Duration::from_secs(3), two.wait_up(1));
+        up.await.expect("a place is kept for a member");
+        one.wait_up(2).await;
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rt::Rt;
 use rt::sim::Sim;
-use saltern_links::{LinkState, LinkStatus, Links, Reports};
+use saltern_links::{LinkState, LinkStatus, Links, Reports, Target};
 use share::testing::{Bench, check_carrier};
 use share::{Carrier, Incoming, Lane, Node, SendResult, To};
 use tokio::time::timeout;
@@ -114,8 +114,8 @@ fn members_link_and_talk_over_sockets() {
         };
         let (one, mut to_one) = start(1).await.unwrap();
         let (two, mut to_two) = start(2).await.unwrap();
-        one.set_addresses(&[two.local_addr().to_string()]);
-        two.set_addresses(&[one.local_addr().to_string()]);
+        one.set_addresses(&[Target::named(two.local_addr().to_string())]);
+        two.set_addresses(&[Target::named(one.local_addr().to_string())]);
         assert_eq!(to_one.next().await, Incoming::Up(node(2)));
         assert_eq!(to_two.next().await, Incoming::Up(node(1)));
         for number in 0..100u8 {

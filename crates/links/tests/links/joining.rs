@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Known, Log, Member, acquainted, node, options, secret};
+use crate::support::{Known, Log, Member, PORT, acquainted, node, options, secret};
 use bytes::Bytes;
 use crypto::PrivateKey;
 use rt::sim::Sim;
@@ -52,6 +52,10 @@ fn joins(credentials: Credentials) {
         second.wait_up(1).await;
         assert!(!first.known.learned.lock().unwrap().is_empty() && !second.known.learned.lock().unwrap().is_empty());
         assert_eq!(first.known.standing(node(2)), Standing::Member);
+        // Whoever dials does not show at which port it is found.
+        let seen = |host: &str| format!("{}:{}", sim.address(host), PORT);
+        assert_eq!(*first.known.addresses.lock().unwrap(), [seen("m2")]);
+        assert_eq!(*second.known.addresses.lock().unwrap(), [seen("m1")]);
     });
 }
 
@@ -240,6 +244,22 @@ fn a_pinned_key_takes_the_place_of_accepting_it() {
 fn a_member_with_a_secret_lets_one_without_it_wait() {
     let with = Options { credentials: secret(SECRET), ..options(1) };
     refused((with, strangers()), (options(2), strangers()), ("is not accepted, and has", "waiting to be accepted"), 0);
+}
+
+#[test]
+fn whoever_is_refused_is_listed_on_both_sides() {
+    let with = |number, text| Options { credentials: secret(text), ..options(number) };
+    Sim::run(1, async |sim| {
+        let other = with(2, "another secret of that size");
+        let (mut first, second) = meet(&sim, (with(1, SECRET), strangers()), (other, strangers())).await;
+        assert_eq!(first.next().await, None);
+        for (member, name, reason) in [(&first, "m2", "wrong secret"), (&second, "m1", "refused there: wrong secret")] {
+            assert_eq!(member.reason(), reason);
+            let status = member.links.status().remove(0);
+            assert!(matches!(status.state, LinkState::Refused { .. }), "{status:?}");
+            assert_eq!(status.info.map(|info| info.name).as_deref(), Some(name));
+        }
+    });
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub fn handle(ask: MasterRequest) -> Answer {
         return failed("this master shares nothing with others: the option cluster_id is not set").into();
     };
     let user = load.get_str("user").unwrap_or_else(|| shared.users.master_user());
-    match Command::of(&load, user) {
+    match Command::of(&load, user, shared.stores.rt.now()) {
         Ok(command) => Answer::Later(Box::pin(async move {
             match sharing.ask(command).await {
                 Ok(value) => map! { "sharing" => value }.into(),

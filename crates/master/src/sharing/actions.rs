@@ -7,6 +7,7 @@ use value::{Value, map};
 use wire::MinionId;
 
 use super::keys::{self as files, Written};
+use super::log::decider;
 use super::worker::Worker;
 
 /// How long lost key files are gathered until they are reported, in milliseconds.
@@ -44,7 +45,7 @@ impl Worker {
                     }
                 }
                 Action::Unlink(_) => self.renew_members(),
-                Action::Warn(text) => warn!("{text}"),
+                Action::Warn(text) => self.warn_of_member(&text),
                 Action::Compared { node, at } => self.note_compared(node, at),
                 // Nothing else is shared yet.
                 Action::Changed(_) | Action::Safe { .. } | Action::Received { .. } => {}
@@ -53,7 +54,7 @@ impl Worker {
     }
 
     fn note_compared(&self, node: Node, at: u64) {
-        debug!("this master and {node:?} have equal copies");
+        debug!("this master and {} have equal copies", self.members.called(node));
         if let Err(error) = self.model.records().inner().set_compared(node, at) {
             warn!("{}", crate::chain(&error));
         }
@@ -90,7 +91,9 @@ impl Worker {
                 (state.bank().word(), present.map(|(_, text)| String::from_utf8_lossy(text).into_owned()))
             }
         };
-        info!("the key of {id} is {} now, as another master decided", if act == "delete" { "deleted" } else { act });
+        let entry = Key::new(id.as_str()).map(|key| self.model.entry(Class::Keys, &key)).unwrap_or_default();
+        let by = entry.visible().map_or_else(String::new, |visible| decider(visible, &self.members));
+        info!("the key of {id} is {} now, as decided by {by}", if act == "delete" { "deleted" } else { act });
         if act != "accepted" {
             self.rotates = true;
             self.forget_data(id, act);

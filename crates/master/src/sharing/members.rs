@@ -1,13 +1,13 @@
 //! The members of the set as links see them: a copy of what the model knows, renewed whenever that changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use links::{Newcomer, SelfReport, Standing};
 use share::member::{Member, Rights};
 use share::message::Put;
-use share::{Class, Content, Message, Model, Node, Record, Records, State};
+use share::{Class, Content, Entry, Message, Model, Node, Record, Records, Stamp, State};
 use tokio::sync::mpsc::Sender;
 
 use super::settings;
@@ -15,6 +15,9 @@ use super::worker::Work;
 
 /// The maximum number of members: each has a slot of its own for its job ids.
 const MOST_MEMBERS: usize = 99;
+
+/// The maximum number of addresses at which a member is looked for.
+const MOST_ADDRESSES: usize = 16;
 
 /// What is known of the members.
 pub struct MemberBook {
@@ -25,6 +28,8 @@ pub struct MemberBook {
 #[derive(Default)]
 struct Known {
     members: BTreeMap<Node, (Member, State)>,
+    /// What people are shown in place of nodes.
+    called: BTreeMap<Node, String>,
     /// Newcomers of whom the model does not know yet.
     new: BTreeMap<Node, Member>,
     /// The decisions about members, as they are sent to a member that is linked.
@@ -43,10 +48,12 @@ impl MemberBook {
 
     /// Takes over what the model knows now.
     pub fn renew<R: Records>(&self, model: &Model<R>) {
-        let (members, packed) = (all(model), packed(model));
+        let (decided, packed) = (decided(model), packed(model));
+        let called = called(&decided);
+        let members = without_stamps(decided);
         let mut known = self.known();
         known.new.retain(|node, _| !members.contains_key(node));
-        (known.members, known.packed) = (members, packed);
+        (known.members, known.called, known.packed) = (members, called, packed);
     }
 
     /// Returns the members and those who were removed.
@@ -59,26 +66,90 @@ impl MemberBook {
         self.known().members.get(&node).map(|(member, _)| member.name.clone())
     }
 
+    /// Returns what people are shown in place of a node: its name, with the node if an earlier member has the same name.
+    pub fn called(&self, node: Node) -> String {
+        self.known().called.get(&node).cloned().unwrap_or_else(|| format!("{node:?}"))
+    }
+
+    /// Returns whether this may mean a member: its name, what people are shown, or its node.
+    pub fn is_called(&self, node: Node, text: &str) -> bool {
+        let known = self.known();
+        let name = known.members.get(&node).is_some_and(|(member, _)| member.name == text);
+        name || known.called.get(&node).is_some_and(|called| called == text) || format!("{node:?}") == text
+    }
+
+    /// Returns the members that this may mean, but for removed ones.
+    pub fn accepted(&self, text: &str) -> Vec<Node> {
+        let all = self.all().into_iter().filter(|(_, (_, state))| *state == State::Accepted);
+        all.map(|(node, _)| node).filter(|node| self.is_called(*node, text)).collect()
+    }
+
     /// Forgets a newcomer that the model did not take.
     pub fn forget_new(&self, node: Node) {
         self.known().new.remove(&node);
     }
 }
 
+/// What was decided about a member, and when.
+type Decided = (Member, State, Stamp);
+
 /// Returns what was decided about each member.
 pub fn all<R: Records>(model: &Model<R>) -> BTreeMap<Node, (Member, State)> {
+    without_stamps(decided(model))
+}
+
+fn without_stamps(decided: BTreeMap<Node, Decided>) -> BTreeMap<Node, (Member, State)> {
+    decided.into_iter().map(|(node, (member, state, _))| (node, (member, state))).collect()
+}
+
+/// Returns what people are shown in place of each node. Of several members with one name the earlier one keeps it, and one that
+/// was removed does not.
+fn called(decided: &BTreeMap<Node, Decided>) -> BTreeMap<Node, String> {
+    let mut nodes: Vec<&Node> = decided.keys().collect();
+    nodes.sort_by_key(|node| decided.get(*node).map(|(_, state, stamp)| (*state != State::Accepted, *stamp)));
+    let (mut called, mut taken) = (BTreeMap::new(), BTreeSet::new());
+    for node in nodes {
+        let Some((member, ..)) = decided.get(node) else { continue };
+        let shown = match taken.insert(member.name.as_str()) {
+            true => member.name.clone(),
+            false => format!("{} ({node:?})", member.name),
+        };
+        called.insert(*node, shown);
+    }
+    called
+}
+
+fn decided<R: Records>(model: &Model<R>) -> BTreeMap<Node, Decided> {
     let mut members = BTreeMap::new();
     for record in records(model) {
         let Content::Decided(_, entry) = &record.content else { continue };
         let Some(visible) = entry.visible() else { continue };
         let visible = visible.decision();
-        if let Ok(member) = Member::unpack(&visible.content)
+        if let Ok(mut member) = Member::unpack(&visible.content)
             && record.key.node() == Some(member.node())
         {
-            members.insert(member.node(), (member, visible.state));
+            member.addresses = addresses(member.addresses, entry);
+            members.insert(member.node(), (member, visible.state, visible.stamp));
         }
     }
     members
+}
+
+/// Returns where a member may be found: what counts, and where those saw it who let it into the set.
+fn addresses(said: Vec<String>, entry: &Entry) -> Vec<String> {
+    let seen = entry.decisions().iter().filter_map(|decision| Member::unpack(&decision.content).ok());
+    seen.fold(said, |all, member| together(&all, &member.addresses))
+}
+
+/// Returns addresses and further ones.
+pub fn together(first: &[String], more: &[String]) -> Vec<String> {
+    let mut all = first.to_vec();
+    for address in more {
+        if all.len() < MOST_ADDRESSES && !all.contains(address) {
+            all.push(address.clone());
+        }
+    }
+    all
 }
 
 /// Packs the decisions about members, one message for each member.
@@ -169,5 +240,39 @@ impl links::Members for MemberBook {
 
     fn self_report(&self, _peer: Node) -> SelfReport {
         SelfReport { classes: settings::shared_classes(), ..SelfReport::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use share::member::Role;
+
+    use super::*;
+
+    #[test]
+    fn members_with_one_name_do_not_hide_each_other() {
+        let node = |number| Node([number; 8]);
+        let one = |number: u8, name: &str, state, time| {
+            let member = Member {
+                name: name.into(),
+                key: [number; 32],
+                addresses: vec![],
+                role: Role::Master,
+                may: Rights::ALL,
+                slot: 0,
+            };
+            (node(number), (member, state, Stamp { time, node: node(number) }))
+        };
+        let decided = BTreeMap::from([
+            one(1, "m2", State::Accepted, 9),
+            one(2, "m2", State::Accepted, 5),
+            one(3, "m2", State::Deleted, 1),
+            one(4, "m4", State::Deleted, 1),
+        ]);
+        let called = called(&decided);
+        assert_eq!(called[&node(2)], "m2", "the earlier one");
+        assert_eq!(called[&node(1)], "m2 (0101010101010101)");
+        assert_eq!(called[&node(3)], "m2 (0303030303030303)");
+        assert_eq!(called[&node(4)], "m4");
     }
 }

@@ -1,11 +1,13 @@
 //! Several masters as one set: starts the links to the other members, and keeps the copies of what they share equal.
 //!
 //! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
-//! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links.
+//! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
+//! `commands` answers the runner `saltern`.
 
 mod actions;
 mod commands;
 mod keys;
+mod log;
 mod members;
 mod settings;
 mod unwritten;

@@ -1,5 +1,6 @@
 //! What the options say about sharing.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ pub struct Settings {
     pub peers: Vec<String>,
     /// How others reach this member, if not as they see it.
     pub addresses: Vec<String>,
+    /// The operator has said how others reach this member.
+    pub has_addresses: bool,
+    /// A secret proves that a master belongs to the set.
+    pub has_secret: bool,
     pub model: share::Settings,
     listen: SocketAddr,
     credentials: Credentials,
@@ -43,7 +48,12 @@ impl Settings {
             name: MasterKeyOptions::from(config).short_id().to_owned(),
             role: Role::Master,
             peers: texts(&cluster.peers),
-            addresses: texts(&cluster.addresses),
+            addresses: match cluster.addresses.is_empty() {
+                true => own_address(cluster.pool_port),
+                false => texts(&cluster.addresses),
+            },
+            has_addresses: !cluster.addresses.is_empty(),
+            has_secret: cluster.secret.is_some(),
             model: share::Settings {
                 keep_jobs,
                 keep_tombstones: cluster.tombstones.as_millis() as u64,
@@ -78,9 +88,45 @@ pub fn shared_classes() -> Classes {
     Classes::without(&others)
 }
 
+/// Returns where others may find this host, if nothing else is said: by its own name.
+fn own_address(port: u16) -> Vec<String> {
+    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    // By this name each host finds itself.
+    let name = name.filter(|name| !name.is_empty() && name != "localhost" && !name.starts_with("localhost."));
+    name.map(|name| format!("{name}:{port}")).into_iter().collect()
+}
+
+/// What documents show as a secret: whoever copies it has none.
+const EXAMPLES: [&str; 2] = ["at least twenty characters", "put the output of openssl rand -hex 32 here"];
+
+/// The least number of different characters of a secret. The output of `openssl rand -hex 32` has 14 or more.
+const LEAST_DIFFERENT: usize = 10;
+
+/// The least number of letters of a secret that has only one run of letters.
+const LEAST_RUN: usize = 24;
+
+/// Returns why a secret is refused. Whoever answers at an address in `cluster_peers` gets a proof by which it can try secrets
+/// as fast as its processors compute hashes.
+fn weakness(secret: &str) -> Option<&'static str> {
+    let different: BTreeSet<char> = secret.chars().collect();
+    let mut runs = secret.split(|character: char| !character.is_alphabetic()).filter(|run| !run.is_empty());
+    let one_run = runs.next().is_none_or(|run| run.chars().count() < LEAST_RUN) && runs.next().is_none();
+    match () {
+        () if EXAMPLES.contains(&secret) => Some("it is an example that everybody can read"),
+        () if different.len() < LEAST_DIFFERENT => Some("it has fewer than ten different characters"),
+        () if one_run => Some("it has no more than one word before and after digits"),
+        () => None,
+    }
+}
+
 /// With a secret nothing else counts, so no key is read then.
 fn credentials(cluster: &Cluster, config: &Master) -> Result<Credentials, Error> {
     if let Some(secret) = &cluster.secret {
+        if let Some(weakness) = weakness(secret.expose()) {
+            return Err(Error::NotSharing(format!(
+                "the option cluster_secret can be guessed: {weakness}. Use the output of 'openssl rand -hex 32'"
+            )));
+        }
         return Ok(Credentials { secret: Some(Secret::new(secret.expose())), ..Credentials::default() });
     }
     let options = MasterKeyOptions::from(config);
@@ -90,4 +136,30 @@ fn credentials(cluster: &Cluster, config: &Master) -> Result<Credentials, Error>
         false => None,
     };
     Ok(Credentials { master_key, sign_key, ..Credentials::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_that_can_be_guessed_are_refused() {
+        for weak in [
+            "at least twenty characters",
+            "aaaaaaaaaaaaaaaaaaaaaaaa",
+            "passwordpasswordpassword",
+            "saltproduction20261126!",
+            "12345678901234567890123",
+        ] {
+            assert!(weakness(weak).is_some(), "{weak}");
+        }
+        for strong in [
+            "5b0f9a2c7e41d836a1f0c9b2e87d4365f2a19c08b7e6d5430918273645aefbcd",
+            "qLk3vTz8+Yw1Rb6NhJ0sXg==",
+            "kquzvhwtyexbmrgaljdnpocfis",
+            "four words that nobody knows",
+        ] {
+            assert_eq!(weakness(strong), None, "{strong}");
+        }
+    }
 }

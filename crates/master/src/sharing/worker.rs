@@ -10,7 +10,7 @@ use bytes::Bytes;
 use event::Filter;
 use futures_util::FutureExt as _;
 use keys::{ChangedKeys, KeyStore, SignInChanges};
-use links::{Links, Reports};
+use links::{Links, Reports, Target};
 use share::member::{Member, Rights};
 use share::{By, Change, Class, Incoming, Index as _, Key, Model, Moment, Node, State, Sum};
 use store::share::ShareFile;
@@ -24,6 +24,7 @@ use wire::MinionId;
 
 use super::commands::Command;
 use super::keys::{self as files, Found, Vanished};
+use super::log::{Warnings, about};
 use super::members::{self, MemberBook};
 use super::settings::Settings;
 use super::unwritten::{Tracked, Unwritten};
@@ -74,7 +75,7 @@ pub struct Worker {
     pub(super) members: Arc<MemberBook>,
     pub(super) links: Option<Arc<Links>>,
     signed_in: Arc<SignInChanges>,
-    unwritten: Arc<Unwritten>,
+    pub(super) unwritten: Arc<Unwritten>,
     pub(super) vanished: Vanished,
     /// What was found in key files and is to be told the model.
     changes: Vec<Change>,
@@ -85,6 +86,7 @@ pub struct Worker {
     pub(super) lost: LostKeys,
     /// A minion that knows the key of publications lost its own.
     pub(super) rotates: bool,
+    pub(super) warnings: Warnings,
     known_members: Sum,
     started: Instant,
 }
@@ -112,6 +114,7 @@ impl Worker {
             not_stored: BTreeMap::new(),
             lost: LostKeys::default(),
             rotates: false,
+            warnings: Warnings::default(),
             known_members: Sum::default(),
             started: Instant::now(),
         }
@@ -144,7 +147,12 @@ impl Worker {
             ),
             // What the set decided about its rights stays.
             Some((known, state)) => {
-                let own = Member { may: known.may, slot: known.slot, ..own };
+                let addresses = match self.settings.has_addresses {
+                    true => own.addresses.clone(),
+                    // Where others saw it is worth more than its name for itself.
+                    false => members::together(&own.addresses, &known.addresses),
+                };
+                let own = Member { may: known.may, slot: known.slot, addresses, ..own };
                 if own != known || state != State::Accepted {
                     self.join(own);
                 }
@@ -245,11 +253,12 @@ impl Worker {
             Incoming::Down(node, reason) => (*node, false, reason.as_str()),
             _ => return,
         };
-        let name = self.members.name(node).unwrap_or_else(|| format!("{node:?}"));
+        let called = self.members.called(node);
+        let name = self.members.name(node).unwrap_or_else(|| called.clone());
         let word = if up { "linked" } else { "away" };
         match up {
-            true => info!("the master {name} is linked"),
-            false => warn!("the master {name} is away: {reason}"),
+            true => info!("the master {called} is linked"),
+            false => warn!("the master {called} is away: {reason}"),
         }
         let mut data = map! { "name" => name.as_str(), "node" => format!("{node:?}") };
         if !reason.is_empty() {
@@ -286,12 +295,15 @@ impl Worker {
         }
     }
 
-    /// Returns where members may be found.
-    pub fn addresses(&self, members: &BTreeMap<Node, (Member, State)>) -> Vec<String> {
-        let own = self.model.node();
+    /// Returns where members may be found: where the operator says, and where the set has seen them.
+    pub fn addresses(&self, members: &BTreeMap<Node, (Member, State)>) -> Vec<Target> {
+        let (own, peers) = (self.model.node(), &self.settings.peers);
         let others = members.iter().filter(|(node, (_, state))| **node != own && *state == State::Accepted);
-        let said = others.flat_map(|(_, (member, _))| member.addresses.iter().cloned());
-        let mut all: Vec<String> = self.settings.peers.iter().cloned().chain(said).collect();
+        let seen = others.flat_map(|(node, (member, _))| {
+            let new = member.addresses.iter().filter(|address| !peers.contains(address));
+            new.map(|address| Target { address: address.clone(), member: Some(*node) })
+        });
+        let mut all: Vec<Target> = peers.iter().map(Target::named).chain(seen).collect();
         all.sort();
         all.dedup();
         all
@@ -345,9 +357,12 @@ impl Worker {
         // A deletion that is decided may be followed by a registration.
         while !self.changes.is_empty() {
             let changes = std::mem::take(&mut self.changes);
+            let (keys, before): (Vec<Key>, u64) =
+                (changes.iter().filter_map(|change| about(change).cloned()).collect(), self.model.last_time());
             self.unwritten.expect_others(false);
             let actions = self.model.local(Change::Together(changes), self.now());
             self.carry_out(actions);
+            self.log_decided(&keys, before);
         }
     }
 

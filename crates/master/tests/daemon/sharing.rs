@@ -52,9 +52,12 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
+fn own_user() -> String {
+    nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name
+}
+
 async fn ask(master: &Master, mut arguments: Map) -> Value {
-    let name = nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name;
-    arguments.update(map! { "cmd" => "saltern_sharing", "key" => master.user_key(), "user" => name });
+    arguments.update(map! { "cmd" => "saltern_sharing", "key" => master.user_key(), "user" => own_user() });
     master.ask(arguments).await
 }
 
@@ -169,7 +172,17 @@ async fn what_was_decided_while_a_master_was_down_is_made_up_for() {
     becomes(&one, "web4", &["minions"]).await;
     becomes(&one, "web3", &[]).await;
     let conflicts = ask(&one, map! { "what" => "conflicts" }).await;
-    assert!(conflicts.get("sharing").and_then(|found| found.get("web3")).is_some(), "{conflicts:?}");
+    let conflict = conflicts.get("sharing").and_then(|found| found.get("web3")).expect("it is listed");
+    let ways = conflict.get("settle").map(Value::to_string).unwrap_or_default();
+    assert!(ways.contains("salt-run saltern.settle web3 accepted"), "{conflict:?}");
+    // There is no file that salt-key could accept.
+    let settled = ask(&one, map! { "what" => "settle", "name" => "web3", "state" => "accepted" }).await;
+    let user = settled.get("sharing").and_then(|settled| settled.get("by")).map(Value::to_string);
+    assert_eq!(user.as_deref(), Some(own_user().as_str()), "{settled:?}");
+    becomes(&one, "web3", &["minions"]).await;
+    becomes(&two, "web3", &["minions"]).await;
+    let conflicts = ask(&two, map! { "what" => "conflicts" }).await;
+    assert_eq!(conflicts.get("sharing"), Some(&Value::from(Map::new())));
     one.stop().await;
     two.stop().await;
 }
@@ -200,9 +213,13 @@ async fn a_master_with_another_secret_or_set_is_no_member() {
     logged::keep();
     let pair = Pair::new();
     let one = Master::start(pair.options(0, Map::new())).await;
-    for (options, words) in [
-        (map! { "cluster_secret" => "another secret of more than twenty" }, "cluster_secret or keys differ"),
-        (map! { "cluster_id" => "other" }, "cluster_id is"),
+    for (options, words, reason) in [
+        (
+            map! { "cluster_secret" => "another secret of more than twenty" },
+            "cluster_secret or keys differ",
+            "wrong secret",
+        ),
+        (map! { "cluster_id" => "other" }, "cluster_id is", "another cluster_id"),
     ] {
         let two = Master::start(pair.options(1, options)).await;
         logged::line(&["no link with the master", words]).await;
@@ -210,6 +227,8 @@ async fn a_master_with_another_secret_or_set_is_no_member() {
         let found = ask(&one, map! { "what" => "masters" }).await;
         assert_eq!(state_of(&found, "m1").as_deref(), Some("here"));
         assert_eq!(state_of(&found, "m2"), None);
+        let others = found.get("sharing").and_then(|found| found.get("others")).map(Value::to_string);
+        assert!(others.is_some_and(|others| others.contains("'m2'") && others.contains(reason)), "{found:?}");
         two.stop().await;
     }
     assert_eq!(banks(one.directory.path(), "web1"), [""; 0]);
@@ -219,14 +238,55 @@ async fn a_master_with_another_secret_or_set_is_no_member() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_removed_master_is_told_nothing_more() {
     let (one, two) = Pair::new().start().await;
+    put(&two.directory, "minions", "db1", &public_key());
+    becomes(&one, "db1", &["minions"]).await;
     let mut events = two.events().await;
     let removed = ask(&one, map! { "what" => "remove", "name" => "m2" }).await;
-    assert_eq!(removed.get("sharing"), Some(&Value::from(true)), "{removed:?}");
+    let removed = removed.get("sharing").expect("it is removed");
+    let accepted = map! { "count" => 1, "first" => list!["db1"] };
+    assert_eq!(removed.get("accepted_keys"), Some(&Value::from(accepted)));
+    assert!(removed.get("next").is_some_and(|next| next.to_string().starts_with("change cluster_secret")));
     event(&mut events, "saltern/member/m1/away").await;
     put(&one.directory, "minions", "web1", &public_key());
     let decided = ask(&one, map! { "what" => "decisions", "about" => "nobody" }).await;
     assert_eq!(decided.get("sharing"), Some(&Value::List(Vec::new())), "{decided:?}");
     assert_eq!(banks(two.directory.path(), "web1"), [""; 0]);
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_third_master_that_knows_one_member_is_linked_with_all() {
+    let (pair, third) = (Pair::new(), free_port());
+    let (one, two) = pair.start().await;
+    let peers = list![format!("127.0.0.1:{}", pair.0[0])];
+    let options = map! { "cluster_pool_port" => third, "cluster_peers" => peers, "id" => "m3_master" };
+    let three = Master::start(pair.options(0, options)).await;
+    for other in ["m1", "m2"] {
+        linked(&three, other).await;
+    }
+    linked(&two, "m3").await;
+    one.stop().await;
+    two.stop().await;
+    three.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_master_decided_can_be_undone_on_another_one() {
+    let (one, two) = Pair::new().start().await;
+    put(&two.directory, "minions", "web1", &public_key());
+    becomes(&one, "web1", &["minions"]).await;
+    let undo = |yes: bool| map! { "what" => "undo", "by" => "m2", "since" => "1h", "yes" => yes };
+    let shown = ask(&one, undo(false)).await;
+    let becoming = map! { "web1" => map! { "is" => "accepted", "becomes" => "pending" } };
+    assert_eq!(shown.get("sharing").and_then(|shown| shown.get("keys")), Some(&Value::from(becoming)), "{shown:?}");
+    assert_eq!(banks(one.directory.path(), "web1"), ["minions"], "nothing is done yet");
+    ask(&one, undo(true)).await;
+    becomes(&one, "web1", &["minions_pre"]).await;
+    becomes(&two, "web1", &["minions_pre"]).await;
+    let decided = ask(&two, map! { "what" => "decisions", "about" => "web1", "by" => "m1", "since" => "10m" }).await;
+    let decided = decided.get("sharing").map(Value::to_string).unwrap_or_default();
+    assert!(decided.contains("'pending'") && decided.contains("'m1'"), "{decided}");
     one.stop().await;
     two.stop().await;
 }

@@ -13,7 +13,7 @@ use value::error::chain;
 pub static MODULE: Module = Module::new(
     "saltern",
     "Jobs that wait for minions that are away, the masters that share with this one, and how the master is.",
-    &[&ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &MASTERS, &REMOVE, &STATUS, &WAITING],
+    &[&ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &MASTERS, &REMOVE, &SETTLE, &STATUS, &UNDO, &WAITING],
 );
 
 /// Returns the jobs that are held for disconnected minions: the function and the target, the seconds left, and the
@@ -73,9 +73,11 @@ async fn status(ctx: &RunnerContext) -> Result<Map> {
 
 /// Returns the masters of the set, how each is linked with this one, and what they have in common.
 ///
-/// `state` is `here` for this master, `linked` or `away`. `since` and `compared` are seconds since 1970: since when it is linked or
-/// away, and when the copies of both were last equal. `rtt_ms` is how long an answer takes, `clock_ms` by how much its clock is
-/// ahead.
+/// `state` is `here` for this master, `linked` or `away`, `since` since when, and `reason` why it is away. `compared` is when the
+/// copies of both were last equal, `rtt_ms` how long an answer takes, `clock_ms` by how much its clock is ahead. Of two masters with
+/// one name the later one is shown with its node behind the name.
+///
+/// `others` are no members: masters that are refused or wait to be accepted, and addresses in `cluster_peers` where nobody answers.
 ///
 /// CLI Example:
 ///
@@ -87,8 +89,8 @@ async fn masters(ctx: &RunnerContext) -> Result<Value> {
     sharing(ctx, map! { "what" => "masters" }).await
 }
 
-/// Returns the keys about which masters decided differently without knowing of each other. The safer decision is obeyed until
-/// somebody decides again, on any of the masters.
+/// Returns the keys about which masters decided differently without knowing of each other: the decisions, and below `settle` the
+/// commands that settle it on all masters. The safer decision is obeyed until then.
 ///
 /// CLI Example:
 ///
@@ -103,20 +105,83 @@ async fn conflicts(ctx: &RunnerContext) -> Result<Value> {
 /// Returns the decisions about keys and masters that count now, the latest last.
 ///
 /// by
-///     Only those of the master with this name.
-/// key
-///     Only those about this minion.
+///     Only those of the master with this name or node.
+/// about
+///     Only those about this minion or master.
 /// since
-///     Only those from this time on, in seconds since 1970.
+///     Only those from this time on: `90s`, `10m`, `1h`, `2d` and `1w` ago, a local date such as `2026-11-26` or
+///     `2026-11-26 03:10:22`, or seconds since 1970.
+/// key
+///     Another name for `about`.
 ///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
-///     salt-run saltern.decisions by=m2
+///     salt-run saltern.decisions by=m2 since=1h
+///     salt-run saltern.decisions about=web1
 #[function]
-async fn decisions(ctx: &RunnerContext, by: Option<String>, key: Option<String>, since: Option<f64>) -> Result<Value> {
-    sharing(ctx, map! { "what" => "decisions", "by" => by, "about" => key, "since" => since }).await
+async fn decisions(
+    ctx: &RunnerContext,
+    by: Option<String>,
+    about: Option<String>,
+    since: Option<Value>,
+    key: Option<String>,
+) -> Result<Value> {
+    let about = about.or(key);
+    sharing(ctx, map! { "what" => "decisions", "by" => by, "about" => about, "since" => since }).await
+}
+
+/// Decides about the key of a minion over all that masters decided before, on all masters. This settles conflicts that `salt-key`
+/// cannot, because there is no key file.
+///
+/// id
+///     The minion.
+/// state
+///     `accepted`, `rejected` or `deleted`.
+/// fingerprint
+///     Which key, if masters know several of this minion.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.settle web1 accepted
+#[function]
+async fn settle(ctx: &RunnerContext, id: String, state: String, fingerprint: Option<String>) -> Result<Value> {
+    let asked = map! { "what" => "settle", "name" => id, "state" => state, "fingerprint" => fingerprint };
+    sharing(ctx, asked).await
+}
+
+/// Shows what becomes of the keys if the decisions of a master do not count, and with `yes=True` decides so on all masters.
+///
+/// Where other masters have decided as well, that counts then. Where not, the key waits to be accepted or rejected: what was decided
+/// before is not known any more. Decisions about masters are listed and stay as they are.
+///
+/// by
+///     The name or the node of the master.
+/// since
+///     From when on, as with `saltern.decisions`.
+/// about
+///     Only the key of this minion.
+/// yes
+///     Do it.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.undo by=m2 since=2h
+///     salt-run saltern.undo by=m2 since=2h yes=True
+#[function]
+async fn undo(
+    ctx: &RunnerContext,
+    by: String,
+    since: Value,
+    about: Option<String>,
+    #[default(false)] yes: bool,
+) -> Result<Value> {
+    sharing(ctx, map! { "what" => "undo", "by" => by, "since" => since, "about" => about, "yes" => yes }).await
 }
 
 /// Returns the masters that want to link with this one and could not prove that they belong to the set, with the fingerprint of
@@ -134,17 +199,29 @@ async fn waiting(ctx: &RunnerContext) -> Result<Value> {
 
 /// Makes a waiting master a member of the set. On the other master, accept this one as well.
 ///
+/// name
+///     Its name, or its fingerprint.
+/// fingerprint
+///     The fingerprint of its member key, if several wait with one name.
+///
 /// CLI Example:
 ///
 /// .. code-block:: bash
 ///
 ///     salt-run saltern.accept m2
+///     salt-run saltern.accept m2 fingerprint=5b:0f:…
 #[function]
-async fn accept(ctx: &RunnerContext, name: String) -> Result<Value> {
-    sharing(ctx, map! { "what" => "accept", "name" => name }).await
+async fn accept(ctx: &RunnerContext, name: Option<String>, fingerprint: Option<String>) -> Result<Value> {
+    sharing(ctx, map! { "what" => "accept", "name" => name, "fingerprint" => fingerprint }).await
 }
 
-/// Removes a master from the set for good. To come back it needs a new member key.
+/// Removes a master from the set for good, and shows which keys count because it accepted them.
+///
+/// Its member key never counts again. With a new member key and the secret of the set it comes back, so change `cluster_secret` on
+/// the masters that are left, or the master key if that is what proves that masters belong together.
+///
+/// name
+///     Its name, or its node if several masters have that name.
 ///
 /// CLI Example:
 ///

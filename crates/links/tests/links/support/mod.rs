@@ -11,7 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use crypto::MemberKey;
 use rt::sim::Sim;
-use saltern_links::{Credentials, HEARTBEAT, Links, Members, Newcomer, Options, Reports, Secret, SelfReport, Standing};
+use saltern_links::{
+    Credentials, HEARTBEAT, Links, Members, Newcomer, Options, Reports, Secret, SelfReport, Standing, Target,
+};
 use share::member::Role;
 use share::{Incoming, Node};
 use tokio::time::timeout;
@@ -23,6 +25,8 @@ pub const PORT: u16 = 4520;
 pub struct Known {
     members: Mutex<BTreeMap<Node, (String, Standing)>>,
     pub learned: Mutex<Vec<Bytes>>,
+    /// The addresses of the newcomer that joined last.
+    pub addresses: Mutex<Vec<String>>,
     /// The names of newcomers that have begun to wait.
     pub waited: Mutex<Vec<String>>,
     pub report: Mutex<SelfReport>,
@@ -46,6 +50,7 @@ impl Members for Known {
 
     fn admit(&self, newcomer: &Newcomer) -> Result<(), String> {
         self.set(newcomer.node, &newcomer.name, Standing::Member);
+        *self.addresses.lock().unwrap() = newcomer.addresses.clone();
         Ok(())
     }
 
@@ -109,8 +114,8 @@ impl Member {
     }
 
     pub fn dial(&self, hosts: &[&str]) {
-        let addresses: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        self.links.set_addresses(&addresses);
+        let targets: Vec<Target> = hosts.iter().map(|host| Target::named(*host)).collect();
+        self.links.set_addresses(&targets);
     }
 
     /// Returns the next report but for those about others' links; `None` if none comes in 20 seconds.

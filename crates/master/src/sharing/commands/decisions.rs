@@ -1,0 +1,150 @@
+//! `saltern.decisions` and `saltern.conflicts`: what was decided, by whom and when.
+
+use std::time::SystemTime;
+
+use crypto::{HashType, pem_finger};
+use share::{By, Class, Content, Entry, Index as _, Node, Records as _, SignedDecision, State};
+use value::{Map, Value, map};
+
+use super::super::log::word;
+use super::super::worker::Worker;
+use super::times;
+
+/// The maximum number of decisions in an answer.
+const MOST_LISTED: usize = 10_000;
+
+/// Which decisions are wanted.
+#[derive(Default)]
+pub struct Wanted {
+    /// Only those of the members with this name or node.
+    pub by: Option<String>,
+    /// Only those about this minion or member.
+    pub about: Option<String>,
+    /// Only those from this time on, in milliseconds since 1970.
+    pub since: Option<u64>,
+}
+
+impl Wanted {
+    /// Reads a request.
+    pub fn of(load: &Map, now: SystemTime) -> Result<Wanted, String> {
+        let given = |name: &str| load.get(name).filter(|value| **value != Value::Null);
+        let text = |name: &str| given(name).map(Value::to_string);
+        let since = given("since").map(|since| times::since(since, now)).transpose()?;
+        // The field `key` of a request is the credential of who asks.
+        Ok(Wanted { by: text("by"), about: text("about"), since })
+    }
+
+    /// Returns whether a decision is wanted. `by` are the nodes that [`Wanted::by`] names.
+    pub(super) fn includes(&self, decision: &SignedDecision, by: Option<&[Node]>) -> bool {
+        let stamp = decision.stamp;
+        by.is_none_or(|by| by.contains(&stamp.node)) && stamp.time >> 16 >= self.since.unwrap_or(0)
+    }
+}
+
+impl Worker {
+    /// Returns the decisions that stand against each other, by minion, and how to settle them.
+    pub(super) fn conflicts(&self) -> Map {
+        let mut all = Map::new();
+        for (key, _) in self.model.records().items(Class::Keys, 0..=u32::MAX) {
+            let entry = self.model.entry(Class::Keys, &key);
+            if entry.conflicts().is_empty() {
+                continue;
+            }
+            let visible = entry.visible();
+            let shown = entry.decisions().iter().map(|decision| {
+                let mut shown = self.described(decision);
+                shown.insert("obeyed", visible.is_some_and(|visible| visible == &**decision));
+                Value::from(shown)
+            });
+            let shown = map! { "decisions" => shown.collect::<Vec<_>>(), "settle" => self.ways(key.as_str(), &entry) };
+            all.insert(key.as_str(), shown);
+        }
+        all
+    }
+
+    /// Returns the commands by which a conflict can be settled: one for each outcome that some member wanted.
+    fn ways(&self, id: &str, entry: &Entry) -> Vec<Value> {
+        let keys = super::settle::contents(entry);
+        let mut ways: Vec<String> = Vec::new();
+        for decision in entry.decisions() {
+            let finger = self.finger(&decision.content).filter(|_| keys.len() > 1);
+            let way = match (decision.state, finger) {
+                (State::Deleted, _) => format!("salt-run saltern.settle {id} deleted"),
+                // Who only saw it waiting wanted nothing.
+                (State::Pending, _) if entry.decisions().iter().any(|one| one.state == State::Accepted) => continue,
+                (State::Rejected, finger) => settling(id, "rejected", finger),
+                (State::Accepted | State::Pending, finger) => settling(id, "accepted", finger),
+            };
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        }
+        ways.into_iter().map(Value::from).collect()
+    }
+
+    pub(super) fn decisions(&self, wanted: &Wanted) -> Result<Vec<Value>, String> {
+        let by = wanted.by.as_deref().map(|name| self.nodes_called(name)).transpose()?;
+        let mut found = Vec::new();
+        for class in [Class::Members, Class::Keys] {
+            for (key, _) in self.model.records().items(class, 0..=u32::MAX) {
+                if wanted.about.as_deref().is_some_and(|about| !self.is_about(about, class, key.as_str())) {
+                    continue;
+                }
+                let Some(record) = self.model.records().get(class, &key) else { continue };
+                let Content::Decided(_, entry) = &record.content else { continue };
+                let included = entry.decisions().iter().filter(|one| wanted.includes(one, by.as_deref()));
+                found.extend(included.map(|decision| (decision.stamp, self.described(decision))));
+            }
+        }
+        found.sort_by_key(|(stamp, _)| *stamp);
+        let older = found.len().saturating_sub(MOST_LISTED);
+        Ok(found.into_iter().skip(older).map(|(_, shown)| shown.into()).collect())
+    }
+
+    /// Returns whether decisions about a key are about what somebody calls so: a minion, or a member by its name or node.
+    fn is_about(&self, about: &str, class: Class, key: &str) -> bool {
+        let named = |node: Node| self.members.is_called(node, about);
+        about == key || class == Class::Members && share::Key::new(key).and_then(|key| key.node()).is_some_and(named)
+    }
+
+    pub(super) fn described(&self, decision: &SignedDecision) -> Map {
+        let by = match &decision.by {
+            By::User(user) => user.as_str(),
+            By::Files => "files",
+            By::Auto => "auto",
+        };
+        let key = match decision.key.node().filter(|_| decision.class == Class::Members) {
+            Some(node) => self.members.called(node),
+            None => decision.key.to_string(),
+        };
+        let mut shown = map! {
+            "class" => decision.class.name(), "key" => key, "state" => word(decision.state),
+            "master" => self.members.called(decision.stamp.node), "by" => by,
+            "at" => times::shown(decision.stamp.time >> 16),
+        };
+        if decision.class == Class::Keys
+            && let Some(finger) = self.finger(&decision.content)
+        {
+            shown.insert("fingerprint", finger);
+        }
+        shown
+    }
+
+    /// Returns the fingerprint of a public key, as `salt-key -f` shows it.
+    pub(super) fn finger(&self, content: &[u8]) -> Option<String> {
+        let kind: HashType = self.shared.stores.config.keys.hash_type.parse().ok()?;
+        (!content.is_empty()).then(|| pem_finger(content, kind))
+    }
+
+    /// Returns the nodes that somebody calls so: by their name, also of members that were removed, or by the node itself.
+    pub(super) fn nodes_called(&self, name: &str) -> Result<Vec<Node>, String> {
+        let nodes: Vec<Node> =
+            self.members.all().into_keys().filter(|node| self.members.is_called(*node, name)).collect();
+        if nodes.is_empty() { Err(format!("no member of the set is called {name:?}")) } else { Ok(nodes) }
+    }
+}
+
+fn settling(id: &str, state: &str, finger: Option<String>) -> String {
+    let finger = finger.map_or_else(String::new, |finger| format!(" fingerprint={finger}"));
+    format!("salt-run saltern.settle {id} {state}{finger}")
+}

@@ -1,0 +1,106 @@
+//! `saltern.masters`: who is in the set, and who is not, and why.
+
+use links::{LinkState, LinkStatus};
+use share::{Class, Index as _, Node, State};
+use value::{Map, Value, map};
+
+use super::super::worker::Worker;
+use super::times;
+
+impl Worker {
+    pub(super) fn masters(&self) -> Map {
+        let links = self.links.as_ref().map(|links| links.status()).unwrap_or_default();
+        let mut members = Map::new();
+        let compared = self.model.records().inner().compared();
+        let all = self.members.all();
+        let is_member = |node: Node| all.get(&node).is_some_and(|(_, state)| *state == State::Accepted);
+        for (node, (member, _)) in all.iter().filter(|(node, _)| is_member(**node)) {
+            let link = links.iter().find(|link| link.node == Some(*node));
+            let linked = link.is_some_and(|link| matches!(link.state, LinkState::Linked { .. }));
+            let word = match (*node == self.model.node(), linked) {
+                (true, _) => "here",
+                (_, true) => "linked",
+                _ => "away",
+            };
+            let role = match member.role {
+                share::member::Role::Master => "master",
+                share::member::Role::Witness => "witness",
+                share::member::Role::Reader => "reader",
+            };
+            let mut shown = map! { "state" => word, "node" => format!("{node:?}"), "role" => role };
+            if let Some(link) = link {
+                describe(link, &mut shown);
+            }
+            if let Some(at) = self.model.compared(*node).or_else(|| compared.get(node).copied()) {
+                shown.insert("compared", times::shown(at));
+            }
+            if !member.addresses.is_empty() {
+                shown.insert("addresses", member.addresses.clone());
+            }
+            members.insert(self.members.called(*node), shown);
+        }
+        let others = links.iter().filter(|link| !link.node.is_some_and(is_member));
+        let others: Vec<Value> = others.map(|link| self.other(link).into()).collect();
+        let conflicts = self.conflicts().len();
+        let known = self.model.records().root(Class::Keys, 0).count;
+        let keys = map! { "decided" => known, "conflicts" => conflicts };
+        let mut shown =
+            map! { "cluster_id" => self.settings.cluster_id.as_str(), "masters" => members, "keys" => keys };
+        if !others.is_empty() {
+            shown.insert("others", others);
+        }
+        shown
+    }
+
+    /// Returns what is known of somebody who is no member, or of an address where nobody has answered.
+    fn other(&self, link: &LinkStatus) -> Map {
+        let word = match link.state {
+            LinkState::Waiting { .. } => "waiting",
+            LinkState::Refused { .. } => "refused",
+            LinkState::Away { .. } if link.node.is_none() => "no answer",
+            LinkState::Away { .. } | LinkState::Linked { .. } => "away",
+        };
+        let mut shown = map! { "state" => word };
+        match &link.info {
+            Some(info) => shown.insert("name", info.name.as_str()),
+            None => link.node.and_then(|node| self.members.name(node)).and_then(|name| shown.insert("name", name)),
+        };
+        if let Some(node) = link.node {
+            shown.insert("node", format!("{node:?}"));
+        }
+        if let Some(address) = link.seen_at {
+            shown.insert("address", address.to_string());
+        }
+        describe(link, &mut shown);
+        shown
+    }
+}
+
+/// Adds what is known of a link.
+fn describe(link: &LinkStatus, shown: &mut Map) {
+    let (LinkState::Linked { since }
+    | LinkState::Away { since }
+    | LinkState::Waiting { since }
+    | LinkState::Refused { since }) = link.state;
+    shown.insert("since", times::shown_at(since));
+    if let Some(info) = &link.info {
+        shown.insert("version", info.version.as_str());
+    }
+    if !link.dialled.is_empty() {
+        shown.insert("dialled", link.dialled.clone());
+    }
+    if let Some(reason) = &link.reason {
+        shown.insert("reason", reason.as_str());
+    }
+    if let Some(rtt) = link.rtt {
+        shown.insert("rtt_ms", rtt.as_secs_f64() * 1_000.0);
+    }
+    if let Some(clock) = link.clock {
+        shown.insert("clock_ms", clock);
+    }
+    if matches!(link.state, LinkState::Linked { .. }) {
+        shown.insert("queue_bytes", link.queue_bytes);
+        shown.insert("dropped", link.dropped);
+        shown.insert("unanswered", link.unanswered);
+    }
+}

@@ -1,0 +1,81 @@
+//! Times as people read and write them: local, to the second.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use schedule::jiff::Timestamp;
+use schedule::jiff::civil::DateTime;
+use schedule::jiff::tz::TimeZone;
+use value::Value;
+
+/// Writes milliseconds since 1970 as local time.
+pub fn shown(milliseconds: u64) -> String {
+    let time = i64::try_from(milliseconds).ok().and_then(|time| Timestamp::from_millisecond(time).ok());
+    let local = time.map(|time| time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string());
+    local.unwrap_or_else(|| format!("{milliseconds} ms after 1970"))
+}
+
+/// Writes a time as local time.
+pub fn shown_at(time: SystemTime) -> String {
+    shown(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
+}
+
+/// Reads from when on something is wanted, in milliseconds since 1970: a time ago such as `90s`, `10m`, `1h`, `2d` or `1w`, a date
+/// with or without a time, or seconds since 1970.
+pub fn since(value: &Value, now: SystemTime) -> Result<u64, String> {
+    let text = match value {
+        Value::DateTime(time) => time.to_string(),
+        value => value.to_string().trim().to_owned(),
+    };
+    let now_ms = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    if let Some(ago) = ago(&text) {
+        return Ok(now_ms.saturating_sub(ago.as_millis() as u64));
+    }
+    // Eight digits are a date, and fourteen a date with a time, as in a job id.
+    if let Ok(seconds) = text.parse::<f64>()
+        && !matches!(text.len(), 8 | 14)
+        && seconds.is_finite()
+    {
+        return Ok((seconds.max(0.0) * 1_000.0) as u64);
+    }
+    let wrong = || format!("since={text} is no time: 1h, 2d, 2026-11-26, '2026-11-26 03:10' or seconds since 1970 are");
+    let today = schedule::Zone::Machine.wall(now).date();
+    let time: DateTime = schedule::dates::parse(&text, today).map_err(|_| wrong())?;
+    let time = time.to_zoned(TimeZone::system()).map_err(|_| wrong())?;
+    u64::try_from(time.timestamp().as_millisecond()).map_err(|_| wrong())
+}
+
+/// Reads a number with a unit.
+fn ago(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.parse::<u32>().ok()?.into()) * seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_they_are_written() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_795_662_622);
+        let read = |value: &str| since(&Value::from(value), now);
+        let text = shown_at(now);
+        assert_eq!(text.len(), "2026-11-26 03:10:22".len());
+        assert_eq!(read(&text), Ok(1_795_662_622_000));
+        assert_eq!(read("2h"), Ok(1_795_662_622_000 - 7_200_000));
+        assert_eq!(read("1d"), read(&shown_at(now - Duration::from_secs(86_400))));
+        assert_eq!(read("1795662622"), Ok(1_795_662_622_000));
+        assert_eq!(since(&Value::from(1_795_662_622.5), now), Ok(1_795_662_622_500));
+        assert_eq!(read("20261126"), read("2026-11-26"));
+        for wrong in ["", "soon", "1y", "2026-13-40", "h"] {
+            assert!(read(wrong).is_err_and(|reason| reason.contains("is no time")), "{wrong}");
+        }
+    }
+}
