@@ -160,11 +160,16 @@ const CONTEXT: &[u8] = b"saltern decision 1\0";
 impl Decision {
     /// Returns whether this decision replaces another one about the same key.
     ///
-    /// A removed member never comes back, so its removal is replaced by nothing but another removal.
+    /// A removed member never comes back, and what it decides after its removal does not count. So its removal is replaced by
+    /// nothing: another removal would move that moment.
     pub fn covers(&self, other: &Decision) -> bool {
         let later = self.stamp.time > other.stamp.time;
-        let final_removal = other.class == Class::Members && other.state == State::Deleted;
-        later && self.replaces.contains(other.stamp) && (self.state == State::Deleted || !final_removal)
+        later && self.replaces.contains(other.stamp) && !other.is_removal()
+    }
+
+    /// Returns whether this decision removes a member.
+    pub fn is_removal(&self) -> bool {
+        self.class == Class::Members && self.state == State::Deleted
     }
 
     /// Compares the precedence of decisions that stand beside each other: the least one is obeyed.

@@ -97,7 +97,8 @@ impl Entry {
             // A minion that registers at a master which does not know it says nothing about what others decided.
             let registration = one.state == State::Pending && !one.by.is_person() && same_key;
             let followed = one.state == State::Deleted && visible.follows.contains(one.stamp);
-            !registration && !followed && (one.state != visible.state || !same_key)
+            let removed = one.is_removal() && visible.is_removal();
+            !registration && !followed && !removed && (one.state != visible.state || !same_key)
         };
         self.0.iter().map(|one| &**one).filter(contradicts).collect()
     }
@@ -112,6 +113,16 @@ impl Entry {
     /// Returns whether all that is left says that the key is deleted.
     pub fn is_tombstone(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|decision| decision.state == State::Deleted)
+    }
+
+    /// Returns whether nothing is left of what was decided.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns from which time on nothing counts that the member decides whom this entry is about.
+    pub fn removed_at(&self) -> Option<u64> {
+        self.0.iter().filter(|decision| decision.is_removal()).map(|removal| removal.stamp.time).min()
     }
 
     /// Returns the latest time in the entry.
@@ -149,6 +160,7 @@ impl Entry {
         let gone = visible.state == State::Deleted && wish.state == State::Deleted;
         match wish.by.is_person() {
             // A person who says it once more settles what else stands there.
+            true if wish.class == Class::Members && gone => self.is_tombstone(),
             true => (same || gone) && self.0.len() == 1,
             false => same || gone || (wish.state == State::Pending && visible.state != State::Deleted),
         }

@@ -15,6 +15,7 @@ use crate::{Class, Classes, Digest, Entry, HybridClock, Incoming, Key, LossWatch
 mod action;
 mod change;
 mod comparing;
+mod late;
 mod members;
 mod outbox;
 mod peer;

@@ -107,6 +107,8 @@ impl<R: Records> Records for Tracked<R> {
         if self.unwritten.from_others.load(Ordering::Relaxed) {
             let ids = changes.iter().filter_map(|change| match change {
                 RecordChange::Put { record, .. } if record.class() == Class::Keys => Some(record.key.to_string()),
+                // Decisions that do not count any more.
+                RecordChange::Remove { class: Class::Keys, key } => Some(key.to_string()),
                 _ => None,
             });
             self.unwritten.add(ids).map_err(|error| StoreFailed(crate::chain(&error)))?;
@@ -161,6 +163,9 @@ mod tests {
         records.apply(vec![decided("web1"), decided("web2")], 2).unwrap();
         // As after a crash.
         assert_eq!(Unwritten::open(path.clone()).unwrap().all(), ["web1", "web2"]);
+        let removed = RecordChange::Remove { class: Class::Keys, key: Key::new("web3").unwrap() };
+        records.apply(vec![removed], 3).unwrap();
+        assert_eq!(Unwritten::open(path.clone()).unwrap().all(), ["web1", "web2", "web3"]);
         unwritten.retain(|id| id == "web2").unwrap();
         assert_eq!(Unwritten::open(path.clone()).unwrap().all(), ["web2"]);
         unwritten.retain(|_| false).unwrap();

@@ -198,6 +198,8 @@ impl Worker {
             self.work_one(one);
         }
         self.flush();
+        // What it decides and removes, the key files say already.
+        self.unwritten.expect_others(false);
         let actions = self.model.tick(self.now());
         self.carry_out(actions);
         self.vanished_due();
@@ -231,6 +233,7 @@ impl Worker {
                 if damaged > 0 {
                     warn!("{damaged} decisions about members that a member sent cannot be read");
                 }
+                self.unwritten.expect_others(true);
                 let actions = self.model.local(Change::Welcome { from, decisions }, self.now());
                 self.carry_out(actions);
                 self.renew_members();

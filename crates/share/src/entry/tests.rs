@@ -187,8 +187,11 @@ fn a_removed_member_never_comes_back() {
     a.decide_about(Class::Members, 2, State::Deleted, "m2", user());
     assert!(a.decide_about(Class::Members, 3, State::Accepted, "m2", user()));
     assert_eq!(a.obeyed(), None);
-    a.decide_about(Class::Members, 4, State::Deleted, "m2", user());
-    assert_eq!(a.entry.decisions().len(), 1, "a second removal settles the attempt");
+    a.decide_about(Class::Members, 4, State::Deleted, "m2 elsewhere", user());
+    assert_eq!(a.entry.decisions().len(), 2, "a second removal settles the attempt");
+    assert!(a.entry.conflicts().is_empty());
+    assert_eq!(a.entry.removed_at(), Some(2), "and does not move the first one");
+    assert!(!a.decide_about(Class::Members, 5, State::Deleted, "m2", user()));
 }
 
 #[test]

@@ -18,6 +18,8 @@ struct DecidedMember {
     state: State,
     /// What it may do now, or was once allowed to do.
     once_allowed: Rights,
+    /// From this time of stamps on it is removed.
+    removed_at: Option<u64>,
 }
 
 impl Members {
@@ -26,19 +28,36 @@ impl Members {
         let mut members = Members::default();
         for (key, _) in records.items(Class::Members, 0..=u32::MAX) {
             if let Some(record) = records.get(Class::Members, &key) {
-                members.learn(&record);
+                _ = members.learn(&record);
             }
         }
         members
     }
 
-    /// Takes note of what was decided about a member.
-    pub fn learn(&mut self, record: &Record) {
-        let Content::Decided(_, entry) = &record.content else { return };
-        let Some(visible) = entry.visible() else { return };
-        let Some(member) = described(&record.key, visible) else { return };
-        let (key, once_allowed) = (member.public_key(), member::once_allowed(entry));
-        self.0.insert(member.node(), DecidedMember { member, key, state: visible.state, once_allowed });
+    /// Takes note of what was decided about a member. Returns the member if its removal, or an earlier one, is news.
+    pub fn learn(&mut self, record: &Record) -> Option<Node> {
+        let Content::Decided(_, entry) = &record.content else { return None };
+        let Some(visible) = entry.visible() else {
+            record.key.node().map(|node| self.0.remove(&node));
+            return None;
+        };
+        let member = described(&record.key, visible)?;
+        let (key, once_allowed, removed_at) = (member.public_key(), member::once_allowed(entry), entry.removed_at());
+        let (node, state) = (member.node(), visible.state);
+        let before = self
+            .0
+            .insert(node, DecidedMember { member, key, state, once_allowed, removed_at })
+            .and_then(|one| one.removed_at);
+        removed_at.is_some_and(|at| before.is_none_or(|before| at < before)).then_some(node)
+    }
+
+    /// Returns whether a decision was made after its author was removed, by the stamps of both.
+    ///
+    /// Whoever knows of his removal stamps above it. Removals of members always count: otherwise a removed member could take its own
+    /// removal back, with an earlier stamp on the removal of whoever removed it.
+    pub fn is_too_late(&self, decision: &Decision) -> bool {
+        let removed_at = self.0.get(&decision.stamp.node).and_then(|author| author.removed_at);
+        !decision.is_removal() && removed_at.is_some_and(|at| decision.stamp.time > at)
     }
 
     /// Returns whether a node is a member of the set.
@@ -87,6 +106,9 @@ impl Members {
                 State::Pending | State::Rejected => format!("{name} is not accepted"),
             });
         }
+        if self.is_too_late(decision) {
+            return Some(format!("{name} decided it after its removal"));
+        }
         if decision.class == Class::Members && described(&decision.key, decision).is_none() {
             return Some(format!("{name} decided about a member that it does not describe"));
         }
@@ -108,7 +130,7 @@ pub(super) fn checked_welcome(records: Vec<Record>, welcomer: Node) -> Result<Ve
     let about_members = |record: &Record| record.class() == Class::Members && record.key.node().is_some();
     let records: Vec<Record> = records.into_iter().filter(about_members).collect();
     // The keys in the decisions are taken first, and then all signatures are checked with them.
-    records.iter().for_each(|record| members.learn(record));
+    records.iter().for_each(|record| _ = members.learn(record));
     let mut good = Vec::new();
     for record in records {
         let Content::Decided(class, entry) = &record.content else { continue };
@@ -120,7 +142,7 @@ pub(super) fn checked_welcome(records: Vec<Record>, welcomer: Node) -> Result<Ve
     }
     // What is left must stand without what was taken away.
     let mut left = Members::default();
-    good.iter().for_each(|record| left.learn(record));
+    good.iter().for_each(|record| _ = left.learn(record));
     let authors: BTreeSet<Node> = good.iter().flat_map(authors).collect();
     match authors.iter().find(|author| !left.0.get(author).is_some_and(|one| one.once_allowed.contains(Right::Members)))
     {

@@ -49,9 +49,28 @@ pub(super) enum Origin {
     Decided(Option<(State, Bytes)>),
 }
 
+impl StagedRecord {
+    fn change(&self) -> RecordChange {
+        match is_empty(&self.record) {
+            true => RecordChange::Remove { class: self.record.class(), key: self.record.key.clone() },
+            false => RecordChange::Put { record: self.record.clone(), arrived: self.arrived },
+        }
+    }
+}
+
+/// Returns whether nothing of what was decided counts any more.
+fn is_empty(record: &Record) -> bool {
+    matches!(&record.content, Content::Decided(_, entry) if entry.is_empty())
+}
+
 impl Staged {
     fn get(&self, class: Class, key: &Key) -> Option<&StagedRecord> {
         self.places.get(&(class, key.clone())).map(|place| &self.records[*place])
+    }
+
+    /// Returns the keys of the records of a class.
+    pub fn keys(&self, class: Class) -> impl Iterator<Item = &Key> {
+        self.places.keys().filter(move |(other, _)| *other == class).map(|(_, key)| key)
     }
 
     fn add(&mut self, staged: StagedRecord) {
@@ -111,11 +130,12 @@ impl<R: Records> Model<R> {
 
     /// Collects a record that takes the place of `before`.
     pub(super) fn stage(&mut self, before: Option<Record>, record: Record, arrived: u64, origin: Origin) {
-        if record.class() == Class::Members {
-            // Its decisions may come in the same message.
-            self.members.learn(&record);
-        }
+        // Its decisions may come in the same message.
+        let removed = if record.class() == Class::Members { self.members.learn(&record) } else { None };
         self.staged.add(StagedRecord { before, record, arrived, origin });
+        if removed.is_some_and(|node| node != self.node) {
+            self.take_back_late();
+        }
     }
 
     /// Stores what was collected, and does what follows from it.
@@ -124,8 +144,7 @@ impl<R: Records> Model<R> {
         if staged.is_empty() {
             return Ok(());
         }
-        let put = |staged: &StagedRecord| RecordChange::Put { record: staged.record.clone(), arrived: staged.arrived };
-        let changes = staged.iter().map(put).collect();
+        let changes = staged.iter().map(StagedRecord::change).collect();
         if let Err(error) = self.records.apply(changes, self.clock.last()) {
             self.members = Members::load(&self.records);
             for StagedRecord { record, origin, .. } in staged {
@@ -137,7 +156,7 @@ impl<R: Records> Model<R> {
             return Err(error);
         }
         for staged in staged.iter().filter(|staged| staged.record.class() == Class::Keys) {
-            let alive = |record: &Record| usize::from(!record.is_tombstone());
+            let alive = |record: &Record| usize::from(!record.is_tombstone() && !is_empty(record));
             self.live_keys += alive(&staged.record);
             self.live_keys -= staged.before.as_ref().map_or(0, alive);
         }
@@ -149,6 +168,10 @@ impl<R: Records> Model<R> {
         let StagedRecord { before, record, origin, .. } = staged;
         if record.class() == Class::Members {
             self.member_changed(&record.key, now, actions);
+        }
+        if is_empty(&record) {
+            // Others may still have what was replaced by what does not count.
+            self.peers.keys().copied().collect::<Vec<_>>().into_iter().for_each(|node| self.compare_soon(node, now));
         }
         match origin {
             Origin::Remote if before.as_ref().is_some_and(|before| before.digest == record.digest) => {}

@@ -1,14 +1,17 @@
 //! What members believe of the decisions in a welcome.
 
 use super::*;
+use crate::Decision;
 
 /// A decision of a member about a member at a time in milliseconds since 1970.
 fn decided(by: usize, member: Member, state: State, at: u64) -> Record {
     let (key, content) = (Key::of_node(member.node()), member.pack());
-    let wish = Wish { class: Class::Members, key: key.clone(), state, content, by: By::User("root".into()) };
     let author = net::member_key(by);
     let stamp = Stamp { time: at << 16, node: Node::of_key(&author.public()) };
-    let signed = SignedDecision::sign(Entry::default().decide(wish, stamp).unwrap(), &author).unwrap();
+    let (class, replaces, follows) = (Class::Members, crate::Seen::default(), crate::Seen::default());
+    let by = By::User("root".into());
+    let decision = Decision { class, key: key.clone(), stamp, state, content, by, replaces, follows };
+    let signed = SignedDecision::sign(decision, &author).unwrap();
     Record::new(key, stamp, Content::Decided(Class::Members, Entry::new(vec![signed])))
 }
 
