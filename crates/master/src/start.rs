@@ -31,8 +31,8 @@ pub struct Started {
     pub bus: event::Server,
     pub returner_task: Option<crate::returner_queue::ReturnerTask>,
     pub placeholders: Vec<PlaceholderSocket>,
-    /// What it does with keys at sign-ins, if it shares them.
-    pub signed_in: Option<Arc<keys::SignInChanges>>,
+    /// What it needs to share, if it does.
+    pub before_sharing: Option<crate::sharing::Before>,
 }
 
 /// Opens everything.
@@ -43,10 +43,10 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     make_directories(&config)?;
     let stores = Arc::new(Stores::open(config, rt.clone(), catalogue)?);
     let config = &stores.config;
+    let before_sharing = crate::sharing::before_start(config, stores.keys.store());
     stores.keys.store().prepare()?;
-    let signed_in = crate::sharing::sign_in_changes(config);
-    let (keys, sessions) =
-        (Arc::new(Keys::new(stores.clone(), signed_in.clone())), Arc::new(Sessions::new(stores.clone())));
+    let signed_in = before_sharing.as_ref().map(|before| before.signed_in.clone());
+    let (keys, sessions) = (Arc::new(Keys::new(stores.clone(), signed_in)), Arc::new(Sessions::new(stores.clone())));
     // Before the ports: without its key, a master must not look alive.
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
@@ -94,7 +94,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         bus: served,
         returner_task,
         placeholders,
-        signed_in,
+        before_sharing,
     })
 }
 

@@ -85,6 +85,18 @@ const LOSS_WINDOW: u64 = 5_000;
 /// The number of files that may vanish in that time, whatever part of all they are.
 const LOSS_FREE: usize = 10;
 
+/// The number of files that may vanish while a master is down and count as deleted.
+const DOWN_FREE: usize = 2;
+
+/// Returns whether key files that were gone when a master started count as deleted.
+///
+/// While a master is down nobody tells how many vanished at once. So only few count, and only beside other files in a directory
+/// that was there before the start: a restored or replaced directory deletes nothing. `gone` says in which directories the
+/// files were, `holding` which ones were there and are not empty.
+pub(crate) fn deleted_while_down(gone: &[State], holding: &[State]) -> bool {
+    gone.len() <= DOWN_FREE && gone.iter().all(|state| holding.contains(state))
+}
+
 /// Key files that vanished, and wait until it is clear that not the whole directory vanishes.
 #[derive(Clone, Debug, Default)]
 pub struct LossWatch {
@@ -121,6 +133,12 @@ impl LossWatch {
         self.gone.insert(key, now);
         self.recent.push_back(now);
         self.unreported = true;
+    }
+
+    /// Takes note of files that were gone when the master started, and cannot be deletions.
+    pub fn lost(&mut self, keys: Vec<Key>, now: u64) {
+        self.many |= !keys.is_empty();
+        keys.into_iter().for_each(|key| self.gone(key, now));
     }
 
     /// Takes note that files of an id are there again, or that something else was decided about it.

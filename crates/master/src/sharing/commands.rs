@@ -109,6 +109,7 @@ impl Worker {
         if let Err(error) = self.store().prepare() {
             tracing::error!("{}", crate::chain(&error));
         }
+        self.look_at_keys();
         let missing = self.missing();
         for id in &missing {
             self.write_entry(id);
@@ -122,6 +123,7 @@ impl Worker {
 
     /// Makes deletions of what is lost. Returns how many.
     fn adopt_keys(&mut self) -> usize {
+        self.look_at_keys();
         let gone = self.missing().len();
         self.lost = LostKeys::default();
         let actions = self.model.local(Change::LossAdopted, self.now());

@@ -19,9 +19,22 @@ pub struct Vanished {
     waiting: BTreeMap<MinionId, u64>,
     /// Those that a sign-in has made pending since. That does not bring back the file that vanished.
     registered: BTreeSet<MinionId>,
+    /// The master starts: what changed, changed while nobody noted sign-ins.
+    starting: bool,
 }
 
 impl Vanished {
+    /// Expects what changed while the master was down.
+    pub fn start(&mut self) {
+        self.starting = true;
+    }
+
+    /// Returns the ids whose files vanished while the master was down. For them nobody fires an event any more.
+    pub fn started(&mut self) -> Vec<MinionId> {
+        self.starting = false;
+        self.due(u64::MAX)
+    }
+
     /// Forgets an id: its file is there again.
     pub fn forget(&mut self, id: &MinionId) {
         self.waiting.remove(id);
@@ -97,6 +110,17 @@ pub fn ids(store: &KeyStore) -> Result<(BTreeSet<MinionId>, bool), KeyError> {
     Ok((ids, gone))
 }
 
+/// Returns which directories of keys are there, by the state that their files have.
+pub fn directories(store: &KeyStore) -> Vec<State> {
+    KeyState::LOOKUP.into_iter().filter(|state| store.bank_path(state.bank()).is_dir()).map(shared).collect()
+}
+
+/// Returns which of these directories hold keys.
+pub fn holding(store: &KeyStore, directories: &[State]) -> Vec<State> {
+    let holds = |state: KeyState| store.ids(state.bank()).is_ok_and(|ids| !ids.is_empty());
+    directories.iter().copied().filter(|state| own(*state).is_some_and(holds)).collect()
+}
+
 /// Returns what the files of an id say that is to be told the model, if anything.
 pub fn change(
     id: &MinionId,
@@ -113,12 +137,11 @@ pub fn change(
         _ => false,
     };
     // A sign-in makes a key pending only if there was no file. So the file that was decided about had vanished, and whether it
-    // was deleted or lost is still open.
+    // was deleted or lost is still open. A key that waits is another matter: one that came to this master first stays here.
     let again = match (&files[..], present) {
-        ([file], Some(present)) => {
-            file.state == State::Pending
-                && present != (file.state, &file.content)
-                && (by_rule || vanished.is_registered(id))
+        ([file], Some((decided, _))) => {
+            let unseen = by_rule || vanished.is_registered(id) || vanished.starting;
+            file.state == State::Pending && decided != State::Pending && unseen
         }
         _ => false,
     };
@@ -357,6 +380,33 @@ mod tests {
         assert_eq!(author(&store, &nonsense, &signed_in, &mut vanished), None);
         assert_eq!(vanished.next(), None);
         assert!(!is_key(b"nonsense") && is_key(clean_key(&public_key()).as_bytes()));
+    }
+
+    #[test]
+    fn a_sign_in_while_nobody_looked_does_not_bring_the_key_back() {
+        let (_dir, store) = store();
+        let (signed_in, mut vanished) = (SignInChanges::default(), Vanished::default());
+        let text = public_key();
+        let accepted = entry(State::Accepted, &text);
+        store.put(&web(), KeyState::Pending, &text).unwrap();
+        vanished.start();
+        assert_eq!(author(&store, &accepted, &signed_in, &mut vanished), None);
+        assert_eq!(vanished.started(), [web()]);
+        assert!(vanished.is_gone(&web(), &read(&store, &web()).unwrap()));
+        store.put(&web(), KeyState::Accepted, &text).unwrap();
+        assert_eq!(author(&store, &accepted, &signed_in, &mut vanished), Some(By::Files), "it is back");
+    }
+
+    #[test]
+    fn directories_that_were_there_and_are_not_empty_hold_keys() {
+        let (_dir, store) = store();
+        store.put(&web(), KeyState::Accepted, "key").unwrap();
+        std::fs::remove_dir(store.bank_path(Bank::Rejected)).unwrap();
+        let there = directories(&store);
+        assert_eq!(there, [State::Pending, State::Accepted]);
+        store.prepare().unwrap();
+        store.put(&MinionId::new("web2").unwrap(), KeyState::Rejected, "key").unwrap();
+        assert_eq!(holding(&store, &there), [State::Accepted]);
     }
 
     #[test]

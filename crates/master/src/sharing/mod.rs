@@ -16,9 +16,9 @@ mod worker;
 
 use std::sync::Arc;
 
-use ::keys::SignInChanges;
+use ::keys::{KeyStore, SignInChanges};
 use links::Links;
-use share::Model;
+use share::{Model, State};
 use store::share::ShareFile;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -48,18 +48,28 @@ pub struct Sharing {
 #[derive(Clone)]
 pub struct Desk(mpsc::Sender<Work>);
 
-/// Returns where the master notes what it does with keys at sign-ins, if it shares them.
-pub fn sign_in_changes(config: &config::Master) -> Option<Arc<SignInChanges>> {
-    config.cluster.is_some().then(Arc::default)
+/// What a master that shares notes before it makes directories and answers requests.
+pub struct Before {
+    /// Where it notes what it does with keys at sign-ins.
+    pub signed_in: Arc<SignInChanges>,
+    /// The directories of keys that were there. Keys that are missing in others are lost and not deleted.
+    directories: Vec<State>,
+}
+
+/// Returns what is noted before the start, if the master shares.
+pub fn before_start(config: &config::Master, store: &KeyStore) -> Option<Before> {
+    let shares = config.cluster.is_some();
+    shares.then(|| Before { signed_in: Arc::default(), directories: keys::directories(store) })
 }
 
 /// Starts to share, if the options say so.
 ///
 /// # Errors
 /// When an option, the member key, the copy of the shared records or the port cannot be used.
-pub async fn start(shared: &Arc<Shared>, signed_in: Option<Arc<SignInChanges>>) -> Result<Option<Sharing>, Error> {
+pub async fn start(shared: &Arc<Shared>, before: Option<Before>) -> Result<Option<Sharing>, Error> {
     let (config, rt) = (&shared.stores.config, &shared.stores.rt);
-    let (Some(cluster), Some(signed_in)) = (&config.cluster, signed_in) else { return Ok(None) };
+    let (Some(cluster), Some(before)) = (&config.cluster, before) else { return Ok(None) };
+    let Before { signed_in, directories } = before;
     let settings = Settings::new(cluster, config, rt).await?;
     let key = ::keys::MemberKeyPath::of_master(config).load_or_create()?;
     let cachedir = config.paths.cachedir.clone();
@@ -80,7 +90,7 @@ pub async fn start(shared: &Arc<Shared>, signed_in: Option<Arc<SignInChanges>>) 
     // Watched before the files are compared, so that no change is missed.
     let watch = KeyWatch::new(rt, shared.stores.keys.store());
     let started = rt.blocking(move || {
-        owner.start(own);
+        owner.start(own, &directories);
         owner
     });
     let mut owner = started.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;

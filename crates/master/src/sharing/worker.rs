@@ -135,8 +135,9 @@ impl Worker {
         self.links = Some(links);
     }
 
-    /// Enters this master into the set, and takes over what changed while it was not running.
-    pub fn start(&mut self, own: Member) {
+    /// Enters this master into the set, and takes over what changed while it was not running. `directories` of keys were there
+    /// before.
+    pub fn start(&mut self, own: Member, directories: &[State]) {
         let node = self.model.node();
         let known = members::all(&self.model).remove(&node);
         match known {
@@ -165,8 +166,7 @@ impl Worker {
             }
         }
         self.forget_written();
-        self.changed_keys(ChangedKeys::Any);
-        self.flush();
+        self.changed_while_down(directories);
         self.renew_members();
     }
 
@@ -314,6 +314,17 @@ impl Worker {
 
     // === keys ===
 
+    fn changed_while_down(&mut self, directories: &[State]) {
+        self.vanished.start();
+        self.changed_keys(ChangedKeys::Any);
+        let ids: Vec<Key> = self.vanished.started().iter().filter_map(|id| Key::new(id.as_str())).collect();
+        if !ids.is_empty() {
+            let holding = files::holding(self.store(), directories);
+            self.changes.push(Change::GoneAtStart { ids, holding });
+        }
+        self.flush();
+    }
+
     fn changed_keys(&mut self, changed: ChangedKeys) {
         match changed {
             ChangedKeys::These(ids) => ids.iter().for_each(|id| self.changed_key(id)),
@@ -333,6 +344,12 @@ impl Worker {
                 ids.iter().for_each(|id| self.changed_key(id));
             }
         }
+    }
+
+    /// Looks at all key files, so that sign-ins that are not reported yet hide no lost key.
+    pub(super) fn look_at_keys(&mut self) {
+        self.changed_keys(ChangedKeys::Any);
+        self.flush();
     }
 
     pub(super) fn changed_key(&mut self, id: &MinionId) {

@@ -209,6 +209,38 @@ async fn a_lost_key_directory_deletes_nothing_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_in_a_directory_that_is_gone_at_a_start_are_lost_and_not_deleted() {
+    logged::keep();
+    let here = tempfile::tempdir().unwrap();
+    let pair = Pair::new();
+    let (one, two) = pair.start().await;
+    let key = PrivateKey::generate(2048).unwrap();
+    let ids = ["web1", "web2", "web3"];
+    put(&two.directory, "minions", "web1", &key.public().to_pem());
+    ids[1..].iter().for_each(|id| put(&two.directory, "minions", id, &public_key()));
+    for id in ids {
+        becomes(&one, id, &["minions"]).await;
+    }
+    let directory = two.stop().await;
+    std::fs::remove_dir_all(directory.path().join("pki/minions")).unwrap();
+    let two = Master::start_in(directory, pair.options(1, Map::new())).await;
+    // A live minion, which does not bring its file back by this.
+    let minion = two.channel("web1", key, here.path());
+    assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));
+    logged::line(&["the key files of 3 minions vanished at once"]).await;
+    let restored = ask(&two, map! { "what" => "restore_keys" }).await;
+    assert_eq!(restored.get("sharing"), Some(&Value::from(3)));
+    for id in ids {
+        assert_eq!(
+            (banks(one.directory.path(), id), banks(two.directory.path(), id)),
+            (vec!["minions"], vec!["minions"])
+        );
+    }
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_with_another_secret_or_set_is_no_member() {
     logged::keep();
     let pair = Pair::new();

@@ -89,6 +89,30 @@ fn a_file_in_another_directory_is_a_decision() {
 }
 
 #[test]
+fn few_files_beside_others_may_be_deleted_while_a_master_is_down() {
+    let accepted = |count| vec![State::Accepted; count];
+    assert!(deleted_while_down(&accepted(2), &[State::Accepted]));
+    assert!(!deleted_while_down(&accepted(3), &[State::Accepted]));
+    assert!(!deleted_while_down(&accepted(1), &[State::Pending]), "the directory is new or empty");
+    assert!(!deleted_while_down(&[State::Accepted, State::Rejected], &[State::Accepted]));
+}
+
+#[test]
+fn files_that_were_lost_at_the_start_wait_for_somebody() {
+    let mut watch = LossWatch::default();
+    watch.lost(vec![key(0)], 1_000);
+    assert_eq!(watch.next(), Some(1_000));
+    assert_eq!(watch.decide(1_000, 54), Some(Lost::TooMany(vec![key(0)])));
+    assert_eq!(watch.decide(99_000, 54), None);
+    watch.back(&key(0));
+    watch.gone(key(1), 100_000);
+    assert_eq!(watch.decide(105_000, 54), Some(Lost::Deleted(vec![key(1)])), "it was a false alarm");
+    watch.lost(Vec::new(), 106_000);
+    watch.gone(key(1), 106_000);
+    assert!(matches!(watch.decide(111_000, 54), Some(Lost::Deleted(_))));
+}
+
+#[test]
 fn a_missing_file_is_gone() {
     assert_eq!(judge(Some(&entry(&[(State::Accepted, "k", user())])), &[]), FileVerdict::Gone);
 }

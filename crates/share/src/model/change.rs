@@ -32,6 +32,14 @@ pub enum Change {
     Files(Key, Vec<KeyFile>),
     /// Several changes, which are stored in one step.
     Together(Vec<Change>),
+    /// Key files of these ids were gone when the master started. `holding` are the directories that were there before the start
+    /// and hold other keys.
+    GoneAtStart {
+        /// The minion ids.
+        ids: Vec<Key>,
+        /// The directories, by the state that their files have.
+        holding: Vec<State>,
+    },
     /// A whole key directory is gone.
     DirectoryGone,
     /// The key directory is there again.
@@ -77,6 +85,7 @@ impl<R: Records> Model<R> {
             }
             Change::Write(key, content) => self.write(key, content, now, actions),
             Change::Files(id, files) => self.files(id, &files, now, actions),
+            Change::GoneAtStart { ids, holding } => self.gone_at_start(ids, &holding, now, actions),
             Change::DirectoryGone => self.losses.directory_gone(),
             Change::DirectoryBack => self.losses.directory_back(),
             Change::LossRestored => drop(self.losses.release()),
@@ -185,6 +194,16 @@ impl<R: Records> Model<R> {
             }
             FileVerdict::SetAside(_, reason) => actions.push(Action::SetAside { id, reason }),
             FileVerdict::Gone => self.losses.gone(id, now.steady),
+        }
+        self.decide_losses(now, actions);
+    }
+
+    fn gone_at_start(&mut self, ids: Vec<Key>, holding: &[State], now: Moment, actions: &mut Vec<Action>) {
+        let state = |id: &Key| self.entry(Class::Keys, id).present().map(|(state, _)| state);
+        let gone: Vec<State> = ids.iter().filter_map(state).collect();
+        match files::deleted_while_down(&gone, holding) {
+            true => ids.into_iter().for_each(|id| self.losses.gone(id, now.steady)),
+            false => self.losses.lost(ids, now.steady),
         }
         self.decide_losses(now, actions);
     }

@@ -9,6 +9,7 @@ use super::*;
 use crate::member::{Member, Right, Rights, Role};
 use crate::{By, Claim, Content, Index, KeyFile, Lane, Return, SignedDecision, State, Wish};
 
+mod keys;
 mod late;
 mod net;
 mod welcome;
