@@ -27,6 +27,13 @@ pub enum FileVerdict {
     Decide(State, Bytes),
     /// Nobody decides by this. The file is moved to the pending keys and somebody is told why.
     SetAside(Bytes, &'static str),
+    /// Nobody decides by this: a copy lies beside an accepted key file, and nobody knows which of the two is meant.
+    Beside {
+        /// The accepted key.
+        accepted: Bytes,
+        /// The file beside it.
+        copy: KeyFile,
+    },
     /// The files are gone. Ask [`LossWatch`] what that means.
     Gone,
 }
@@ -54,7 +61,10 @@ pub fn judge(entry: Option<&Entry>, files: &[KeyFile]) -> FileVerdict {
         return if known { FileVerdict::Gone } else { FileVerdict::Nothing };
     };
     let decided = || FileVerdict::Decide(file.state, file.content.clone());
-    let Some((state, content)) = &visible else { return decided() };
+    let Some((state, content)) = &visible else {
+        // Which of several files is meant, nobody has ever said.
+        return accepted_beside(&files).map_or_else(decided, |accepted| beside(accepted, file));
+    };
     let refused = entry.and_then(|entry| refused_state(entry, &file.content));
     let again = "the same key was deleted or rejected";
     if *state == file.state && *content == file.content {
@@ -62,6 +72,14 @@ pub fn judge(entry: Option<&Entry>, files: &[KeyFile]) -> FileVerdict {
         let copy = files.iter().any(|other| other.state == State::Accepted && other.content == file.content);
         let returned = file.state != State::Accepted && refused.is_some() && copy;
         return if returned { FileVerdict::SetAside(file.content.clone(), again) } else { FileVerdict::Nothing };
+    }
+    if let Some(accepted) = accepted_beside(&files) {
+        let obeyed = *state == State::Accepted && *content == accepted.content;
+        let returned = !obeyed && entry.is_some_and(|entry| refused_state(entry, &accepted.content).is_some());
+        return match returned {
+            true => FileVerdict::SetAside(accepted.content.clone(), again),
+            false => beside(accepted, file),
+        };
     }
     // Whoever moves the file of a key that waits or is rejected knows what he does.
     let moved = *state != State::Deleted && *content == file.content;
@@ -71,6 +89,20 @@ pub fn judge(entry: Option<&Entry>, files: &[KeyFile]) -> FileVerdict {
         Some(_) if !moved => FileVerdict::SetAside(file.content.clone(), again),
         _ => decided(),
     }
+}
+
+/// Returns the accepted file of an id that has other files, too, as from an old backup.
+fn accepted_beside(files: &[KeyFile]) -> Option<&KeyFile> {
+    files.iter().find(|file| file.state == State::Accepted && files.len() > 1)
+}
+
+fn beside(accepted: &KeyFile, copy: &KeyFile) -> FileVerdict {
+    FileVerdict::Beside { accepted: accepted.content.clone(), copy: copy.clone() }
+}
+
+/// Returns whether somebody deleted or rejected this public key, and nobody replaced that.
+pub fn is_refused(entry: &Entry, key: &Bytes) -> bool {
+    refused_state(entry, &clean(key)).is_some()
 }
 
 /// Returns how this public key was refused, if it was and nobody replaced that.

@@ -33,7 +33,7 @@ pub use decision::{By, Decision, MAX_CONTENT, MAX_DECISION, Seen, SignedDecision
 pub use digest::Digest;
 pub use entry::{Entry, Wish};
 pub use fields::Malformed;
-pub use files::{FileVerdict, KeyFile, LossWatch, Lost, judge};
+pub use files::{FileVerdict, KeyFile, LossWatch, Lost, is_refused, judge};
 pub use key::Key;
 pub use message::Message;
 pub use model::{Action, Change, Model, Moment, Settings};

@@ -1,17 +1,20 @@
 //! Carries out what the model wants.
 
 use bytes::Bytes;
-use share::{Action, Carrier as _, Class, Index as _, Key, Node, State};
+use share::{Action, Carrier as _, Class, Index as _, Key, KeyFile, Node, State};
 use tracing::{debug, error, info, warn};
 use value::{Value, map};
 use wire::MinionId;
 
 use super::keys::{self as files, Written};
-use super::log::decider;
+use super::log::{decider, word};
 use super::worker::Worker;
 
 /// How long lost key files are gathered until they are reported, in milliseconds.
 const GATHER_LOST: u64 = 500;
+
+/// How many warnings about keys are remembered, so that none is repeated.
+const MOST_WARNED: usize = 10_000;
 
 /// How many ids of lost keys an event names.
 const MOST_NAMED: usize = 100;
@@ -32,6 +35,7 @@ impl Worker {
                     }
                 }
                 Action::SetAside { id, reason } => self.set_aside(&id, reason),
+                Action::CopyBeside { id, accepted, copy } => self.copy_beside(&id, &accepted, &copy),
                 Action::KeyDeleted(id) => self.key_deleted(&id),
                 Action::KeysLost(_) => {
                     let at = self.now().steady + GATHER_LOST;
@@ -75,7 +79,9 @@ impl Worker {
             return warn!("a decision about the key of {id} is not obeyed: what it calls a key is none");
         }
         let denied = denied.filter(|content| files::is_key(content));
-        let written = match files::write(self.store(), id, present, denied) {
+        let Some(key) = Key::new(id.as_str()) else { return };
+        let entry = self.model.entry(Class::Keys, &key);
+        let written = match files::write(self.store(), id, present, denied, &entry) {
             Ok(written) => written,
             Err(error) => {
                 error!("what was decided about the key of {id} is not written: {}", crate::chain(&error));
@@ -85,6 +91,7 @@ impl Worker {
         };
         self.failed.remove(id);
         let (act, text) = match written {
+            Written::Kept(own) => return self.kept(id, &own, present),
             Written::Same | Written::Now(keys::KeyState::Pending) => return,
             Written::Gone => ("delete", None),
             Written::Now(state) => {
@@ -144,6 +151,45 @@ impl Worker {
         }
         let data = map! { "id" => minion.as_str(), "reason" => reason };
         self.shared.fire(format!("saltern/key/{minion}/aside"), data);
+    }
+
+    fn copy_beside(&mut self, id: &Key, accepted: &[u8], copy: &KeyFile) {
+        let finger = |key: &[u8]| self.finger(key).unwrap_or_default();
+        let (accepted, other) = (finger(accepted), finger(&copy.content));
+        let warning = format!(
+            "beside the accepted key file of {id} ({accepted}) lies a {} one ({other}), which this master obeys and \
+             other masters are not told: remove one of the two",
+            word(copy.state)
+        );
+        self.warn_once(id.as_str(), warning);
+    }
+
+    /// Says that a key that waits here is not replaced by the one that waits on other masters.
+    fn kept(&mut self, id: &MinionId, own: &[u8], present: Option<&(State, Bytes)>) {
+        let finger = |key: &[u8]| self.finger(key).unwrap_or_default();
+        let (own, other) = (finger(own), present.map(|(_, other)| finger(other)).unwrap_or_default());
+        let warning = format!(
+            "the pending key of {id} is {own} on this master and {other} on others: compare both with that of the \
+             minion, then accept the right one on a master that shows it"
+        );
+        if self.warn_once(id.as_str(), warning) {
+            let data = map! { "id" => id.as_str(), "here" => own, "elsewhere" => other };
+            self.shared.fire(format!("saltern/key/{id}/differs"), data);
+        }
+    }
+
+    /// Warns of something about a key that stays as it is until somebody changes it. Returns whether that is news.
+    fn warn_once(&mut self, id: &str, warning: String) -> bool {
+        if self.warned.get(id) == Some(&warning) {
+            return false;
+        }
+        // What is forgotten is said once more.
+        if self.warned.len() >= MOST_WARNED {
+            self.warned.clear();
+        }
+        warn!("{warning}");
+        self.warned.insert(id.to_owned(), warning);
+        true
     }
 
     /// Returns the ids whose key files are gone, although nobody has decided so.

@@ -182,7 +182,7 @@ pub fn deletion(id: &MinionId, found: &Found, entry: &Entry, vanished: &mut Vani
 }
 
 /// What became of key files by a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// They said it already.
     Same,
@@ -190,6 +190,8 @@ pub enum Written {
     Now(KeyState),
     /// The key is gone; before, it had this state.
     Gone,
+    /// Nothing: another key waits here.
+    Kept(Bytes),
 }
 
 /// Makes the key files of an id say what was decided.
@@ -198,7 +200,15 @@ pub fn write(
     id: &MinionId,
     present: Option<&(State, Bytes)>,
     denied: Option<&Bytes>,
+    entry: &Entry,
 ) -> Result<Written, KeyError> {
+    let found = read(store, id)?;
+    if let Some(kept) = kept(present, &found).filter(|kept| !share::is_refused(entry, kept)) {
+        if let Some((_, other)) = present {
+            store.deny(id, &String::from_utf8_lossy(other))?;
+        }
+        return Ok(Written::Kept(kept));
+    }
     if let Some(denied) = denied {
         store.deny(id, &String::from_utf8_lossy(denied))?;
     }
@@ -211,12 +221,31 @@ pub fn write(
         return Ok(if gone { Written::Gone } else { Written::Same });
     };
     let wanted = KeyFile { state: *state, content: content.clone() };
-    if read(store, id)? == Found::Files(vec![wanted]) {
+    if found == Found::Files(vec![wanted]) {
         return Ok(Written::Same);
     }
     let Some(state) = own(*state) else { return Ok(Written::Same) };
     store.put(id, state, &String::from_utf8_lossy(content))?;
     Ok(Written::Now(state))
+}
+
+/// Returns the key that waits here although the set has another one that waits.
+///
+/// An operator may have compared it. He would accept a key that he has never seen if it were replaced before he accepts.
+fn kept(present: Option<&(State, Bytes)>, found: &Found) -> Option<Bytes> {
+    let (State::Pending, decided) = present? else { return None };
+    match found {
+        Found::Files(files) => match &files[..] {
+            [file] if file.state == State::Pending && !is_same(&file.content, decided) => Some(file.content.clone()),
+            _ => None,
+        },
+        Found::Unreadable => None,
+    }
+}
+
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let clean = |text: &[u8]| clean_key(&String::from_utf8_lossy(text));
+    clean(a) == clean(b)
 }
 
 /// Moves the key of an id to those that wait.
@@ -383,6 +412,31 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_waits_is_replaced_by_no_other_one_that_waits() {
+        let (_dir, store) = store();
+        let (own, other) = (public_key(), Bytes::from(clean_key(&public_key())));
+        let content = Bytes::from(clean_key(&own));
+        let put = |present: &(State, Bytes), entry: &Entry| {
+            store.put(&web(), KeyState::Pending, &own).unwrap();
+            write(&store, &web(), Some(present), Some(&content), entry).unwrap()
+        };
+        let pending = (State::Pending, other.clone());
+        assert_eq!(put(&pending, &Entry::default()), Written::Kept(content.clone()));
+        assert_eq!(store.find(&web()).unwrap().unwrap().text, own);
+        let denied = store.read(Bank::Denied, &web()).unwrap().unwrap();
+        assert_eq!(denied.as_bytes(), other, "the other one is denied here");
+        for refused in [State::Deleted, State::Rejected] {
+            assert_eq!(put(&pending, &entry(refused, &own)), Written::Now(KeyState::Pending));
+        }
+        assert_eq!(put(&(State::Accepted, other.clone()), &Entry::default()), Written::Now(KeyState::Accepted));
+        let (signed_in, mut vanished) = (SignInChanges::default(), Vanished::default());
+        store.put(&web(), KeyState::Pending, &own).unwrap();
+        vanished.start();
+        let decided = entry(State::Pending, &public_key());
+        assert_eq!(author(&store, &decided, &signed_in, &mut vanished), Some(By::Auto), "it has not vanished");
+    }
+
+    #[test]
     fn a_sign_in_while_nobody_looked_does_not_bring_the_key_back() {
         let (_dir, store) = store();
         let (signed_in, mut vanished) = (SignInChanges::default(), Vanished::default());
@@ -414,8 +468,9 @@ mod tests {
         let (_dir, store) = store();
         let (first, second) = (Bytes::from(clean_key(&public_key())), Bytes::from(clean_key(&public_key())));
         let accepted = (State::Accepted, first.clone());
-        let now =
-            |present: Option<&(State, Bytes)>, denied: Option<&Bytes>| write(&store, &web(), present, denied).unwrap();
+        let now = |present: Option<&(State, Bytes)>, denied: Option<&Bytes>| {
+            write(&store, &web(), present, denied, &Entry::default()).unwrap()
+        };
         assert_eq!(now(Some(&accepted), Some(&second)), Written::Now(KeyState::Accepted));
         assert_eq!(now(Some(&accepted), None), Written::Same);
         assert!(store.path(Bank::Denied, &web()).is_file());

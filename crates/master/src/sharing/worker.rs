@@ -84,6 +84,8 @@ pub struct Worker {
     /// Key files that were decided about, but nothing could be stored, and when to look at them again.
     pub(super) not_stored: BTreeMap<MinionId, u64>,
     pub(super) lost: LostKeys,
+    /// What was said last about a key file that does not follow the set, by minion.
+    pub(super) warned: BTreeMap<String, String>,
     /// A minion that knows the key of publications lost its own.
     pub(super) rotates: bool,
     pub(super) warnings: Warnings,
@@ -113,6 +115,7 @@ impl Worker {
             failed: BTreeMap::new(),
             not_stored: BTreeMap::new(),
             lost: LostKeys::default(),
+            warned: BTreeMap::new(),
             rotates: false,
             warnings: Warnings::default(),
             known_members: Sum::default(),

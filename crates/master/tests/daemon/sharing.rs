@@ -241,6 +241,55 @@ async fn keys_in_a_directory_that_is_gone_at_a_start_are_lost_and_not_deleted() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_beside_an_accepted_key_file_decides_nothing() {
+    logged::keep();
+    let (one, two) = Pair::new().start().await;
+    let (text, old) = (public_key(), public_key());
+    put(&one.directory, "minions", "beside1", &text);
+    becomes(&two, "beside1", &["minions"]).await;
+    put(&one.directory, "minions_rejected", "beside1", &old);
+    let finger = |text: &str| crypto::pem_finger(text.as_bytes(), crypto::HashType::Sha256);
+    logged::line(&["key file of beside1", &finger(&text), "rejected", &finger(&old)]).await;
+    // What is decided afterwards reaches the other one, and that was not.
+    put(&one.directory, "minions", "beside2", &text);
+    becomes(&two, "beside2", &["minions"]).await;
+    assert_eq!(banks(two.directory.path(), "beside1"), ["minions"]);
+    assert_eq!(banks(one.directory.path(), "beside1"), ["minions", "minions_rejected"]);
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pending_key_is_not_replaced_by_the_earlier_one_of_another_master() {
+    let pair = Pair::new();
+    let (first, compared) = (public_key(), public_key());
+    let mut directories = Vec::new();
+    // The two do not run at the same time, so neither hears of the other.
+    for (number, text) in [(1, &first), (0, &compared)] {
+        let master = Master::start(pair.options(number, Map::new())).await;
+        put(&master.directory, "minions_pre", "web1", text);
+        let decided = || async { ask(&master, map! { "what" => "decisions", "about" => "web1" }).await };
+        while decided().await.get("sharing") == Some(&Value::List(Vec::new())) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        directories.push(master.stop().await);
+    }
+    let one = Master::start_in(directories.pop().unwrap(), pair.options(0, Map::new())).await;
+    let mut events = one.events().await;
+    let two = Master::start_in(directories.pop().unwrap(), pair.options(1, Map::new())).await;
+    let finger = |text: &str| crypto::pem_finger(text.as_bytes(), crypto::HashType::Sha256);
+    let differs = event(&mut events, "saltern/key/web1/differs").await;
+    assert_eq!(differs.data().get_str("here"), Some(&finger(&compared)[..]));
+    assert_eq!(differs.data().get_str("elsewhere"), Some(&finger(&first)[..]));
+    one.accept("web1");
+    becomes(&two, "web1", &["minions"]).await;
+    let accepted = std::fs::read_to_string(two.path("pki/minions/web1")).unwrap();
+    assert_eq!(crypto::clean_key(&accepted), crypto::clean_key(&compared), "the one that the operator saw");
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_with_another_secret_or_set_is_no_member() {
     logged::keep();
     let pair = Pair::new();

@@ -89,6 +89,28 @@ fn a_file_in_another_directory_is_a_decision() {
 }
 
 #[test]
+fn a_copy_beside_an_accepted_file_decides_nothing() {
+    let beside =
+        |state, content| FileVerdict::Beside { accepted: Bytes::from_static(b"k"), copy: file(state, content) };
+    let accepted = entry(&[(State::Accepted, "k", user())]);
+    let pending = entry(&[(State::Pending, "other", By::Auto)]);
+    let again =
+        entry(&[(State::Accepted, "k", user()), (State::Deleted, "k", user()), (State::Accepted, "k", By::Auto)]);
+    for (state, content) in
+        [(State::Rejected, "k"), (State::Rejected, "old"), (State::Pending, "k"), (State::Pending, "old")]
+    {
+        let files = [file(state, content), file(State::Accepted, "k")];
+        for decided in [None, Some(&accepted), Some(&pending), Some(&again)] {
+            assert_eq!(judge(decided, &files), beside(state, content));
+        }
+        let deleted = entry(&[(State::Accepted, "k", user()), (State::Deleted, "k", user())]);
+        assert_eq!(judge(Some(&deleted), &files), set_aside("k"), "neither comes back");
+    }
+    let rejected = file(State::Rejected, "k");
+    assert_eq!(judge(Some(&accepted), &[rejected]), decide(State::Rejected, "k"), "alone it is a move");
+}
+
+#[test]
 fn few_files_beside_others_may_be_deleted_while_a_master_is_down() {
     let accepted = |count| vec![State::Accepted; count];
     assert!(deleted_while_down(&accepted(2), &[State::Accepted]));

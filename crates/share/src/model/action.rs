@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Class, Key, Lane, Message, Node, Record, State, To};
+use crate::{Class, Key, KeyFile, Lane, Message, Node, Record, State, To};
 
 /// Something to do, in the order in which it was returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,15 @@ pub enum Action {
         id: Key,
         /// Why nothing was decided.
         reason: &'static str,
+    },
+    /// Another key file lies beside the accepted one, as from an old backup. Nothing is decided by it: say so.
+    CopyBeside {
+        /// The minion id.
+        id: Key,
+        /// The accepted key.
+        accepted: Bytes,
+        /// The file beside it.
+        copy: KeyFile,
     },
     /// The key file of this id vanished, and no program said so in time. It counts as deleted, unless that could not be stored.
     KeyDeleted(Key),

@@ -193,6 +193,7 @@ impl<R: Records> Model<R> {
                 self.decide(Wish { class: Class::Keys, key: id, state, content, by: By::Files }, now, actions);
             }
             FileVerdict::SetAside(_, reason) => actions.push(Action::SetAside { id, reason }),
+            FileVerdict::Beside { accepted, copy } => actions.push(Action::CopyBeside { id, accepted, copy }),
             FileVerdict::Gone => self.losses.gone(id, now.steady),
         }
         self.decide_losses(now, actions);

@@ -131,7 +131,7 @@ impl Worker {
     }
 
     /// Returns the fingerprint of a public key, as `salt-key -f` shows it.
-    pub(super) fn finger(&self, content: &[u8]) -> Option<String> {
+    pub(in super::super) fn finger(&self, content: &[u8]) -> Option<String> {
         let kind: HashType = self.shared.stores.config.keys.hash_type.parse().ok()?;
         (!content.is_empty()).then(|| pem_finger(content, kind))
     }

@@ -31,3 +31,17 @@ fn keys_whose_files_are_gone_at_a_start_are_lost_unless_they_are_few() {
     net.run(SECOND);
     assert_eq!(net.hosts[1].files.len(), 1);
 }
+
+#[test]
+fn a_copy_beside_an_accepted_file_is_told_and_changes_nothing() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    net.change(0, key_file("web1", true));
+    let (id, copy) = (Key::new("web1").unwrap(), KeyFile { state: State::Rejected, content: packed("old") });
+    let file = KeyFile { state: State::Accepted, content: packed("k") };
+    net.change(0, Change::Files(id.clone(), vec![copy.clone(), file]));
+    net.run(SECOND);
+    assert!(accepted(&net.hosts[1], "web1"));
+    let told = Action::CopyBeside { id, accepted: packed("k"), copy };
+    assert!(net.hosts[0].actions.contains(&told));
+}
