@@ -96,7 +96,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     let kept_events = (!config.events.event_return.is_empty())
         .then(|| rt.spawn(returner_queue::keep_events(shared.bus.clone(), config, rt.clone(), stop.clone())));
     exporter::serve::open(&shared, stop.clone()).await?;
-    let sharing = sharing::start(&shared, master.before_sharing).await?;
+    let sharing = sharing::start(&shared, master.before_sharing, master.left_over).await?;
     if let Some(sharing) = &sharing {
         // Set once: a master starts once.
         let _ = shared.sharing.set(sharing.desk());

@@ -3,7 +3,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use channel::server::{Identity, MasterKeySignature, Server, Settings};
@@ -33,6 +33,8 @@ pub struct Started {
     pub placeholders: Vec<PlaceholderSocket>,
     /// What it needs to share, if it does.
     pub before_sharing: Option<crate::sharing::Before>,
+    /// Files that name jobs and returns that an earlier run has not shared.
+    pub left_over: Vec<PathBuf>,
 }
 
 /// Opens everything.
@@ -62,6 +64,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     let placeholders = placeholders(config)?;
     let introductions = publisher.introductions();
     let drained = publisher.drained();
+    let (outgoing, left_over) = crate::sharing::outgoing(&stores)?;
     let (returner_queue, returner_task) = crate::returner_queue::ReturnerQueue::new(&stores.config, &stores.rt);
     let shared = Arc::new(Shared {
         returner_queue,
@@ -76,6 +79,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         metrics: crate::metrics::Metrics::new(Command::ALL.iter().map(|command| command.name()), catalogue),
         users,
         sharing: Default::default(),
+        outgoing,
         jids: Mutex::new(JidSource::new()),
         stores: stores.clone(),
     });
@@ -95,6 +99,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         returner_task,
         placeholders,
         before_sharing,
+        left_over,
     })
 }
 

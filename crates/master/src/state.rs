@@ -41,6 +41,8 @@ pub struct Shared {
     pub(crate) metrics: crate::metrics::Metrics,
     /// The set that it shares with, once it has started to.
     pub(crate) sharing: std::sync::OnceLock<crate::sharing::Desk>,
+    /// What it wrote to its job cache and its data cache and shares with other masters; `None` if it shares nothing.
+    pub(crate) outgoing: Option<crate::sharing::Outgoing>,
     /// The source of job ids, which returns each id once.
     pub(crate) jids: Mutex<JidSource>,
 }

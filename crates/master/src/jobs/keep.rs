@@ -57,6 +57,12 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     if stored.is_err() {
         shared.metrics.not_stored.count();
     }
+    // A return that came before may not have got this far: the minion sends it again until it is acknowledged.
+    if let Some(outgoing) = &shared.outgoing
+        && matches!(stored, Ok(Stored::New | Stored::Duplicate { same: true }))
+    {
+        outgoing.returned(&jid, &id, &load, false);
+    }
     outcome(&id, &jid, stored)
 }
 
@@ -76,7 +82,7 @@ fn outcome(id: &MinionId, jid: &str, stored: store::Result<Stored>) -> Kept {
 }
 
 /// Returns whether a return was not yet announced.
-fn is_news(shared: &Shared, id: &MinionId, jid: &str, stored: &store::Result<Stored>) -> bool {
+pub(super) fn is_news(shared: &Shared, id: &MinionId, jid: &str, stored: &store::Result<Stored>) -> bool {
     match stored {
         // That of a stock minion may have been announced when the disk would not take it.
         Ok(Stored::New) => !shared.announced.contains(jid, id),
@@ -115,6 +121,11 @@ pub fn keep_for_peer(shared: &Shared, mut peer: PeerReturn) -> Option<Kept> {
         return None;
     }
     let stored = store_copy(shared, &mut peer);
+    if let Some(outgoing) = &shared.outgoing
+        && matches!(stored, Ok(Stored::New))
+    {
+        outgoing.returned(jid.as_str(), &id, &peer.load, true);
+    }
     match stored {
         Ok(Stored::NotKept | Stored::UnknownJob) => return None,
         Ok(Stored::New) => {
@@ -205,9 +216,18 @@ fn new_job(shared: &Shared, id: &MinionId, load: &mut Map) -> store::Result<Jid>
     load.insert("jid", &jid);
     let nocache = load.get("nocache").is_some_and(Value::truthy);
     shared.stores.jobs.prepare(jid.as_str(), nocache)?;
-    shared.stores.jobs.save_load(jid.as_str(), &record_of(id, load))?;
-    shared.stores.jobs.save_minions(jid.as_str(), &[id.to_string()], None)?;
+    save_own_job(shared, id, &jid, load, nocache)?;
     Ok(jid)
+}
+
+/// Stores what a minion ran by itself.
+fn save_own_job(shared: &Shared, id: &MinionId, jid: &Jid, load: &Map, nocache: bool) -> store::Result<()> {
+    let (record, minions) = (record_of(id, load), [id.to_string()]);
+    shared.stores.jobs.save_load(jid.as_str(), &record)?;
+    // Nobody else was to run it.
+    shared.stores.jobs.save_minions(jid.as_str(), &minions, None)?;
+    super::shared::note_job(shared, jid.as_str(), &record, nocache, &minions);
+    Ok(())
 }
 
 fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> store::Result<Stored> {
@@ -221,9 +241,7 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
     }
     complete(load);
     if !jobs.has_load(jid.as_str())? {
-        jobs.save_load(jid.as_str(), &record_of(id, load))?;
-        // Nobody else was to run it.
-        jobs.save_minions(jid.as_str(), &[id.to_string()], None)?;
+        save_own_job(shared, id, jid, load, false)?;
     }
     let stored = with_lent(load, |returned| jobs.store_return(jid.as_str(), id, returned))?;
     match stored {
@@ -234,8 +252,9 @@ fn store_return(shared: &Shared, id: &MinionId, jid: &Jid, load: &mut Map) -> st
         }
         Stored::Duplicate { same: true } => debug!("minion {id} sent its return for job {jid} again"),
         Stored::New if settings.job_cache_store_endtime => {
-            let now = Jid::at(shared.stores.rt.now());
-            jobs.set_end_time(jid.as_str(), &now.display_time())?;
+            let now = shared.stores.rt.now();
+            jobs.set_end_time(jid.as_str(), &Jid::at(now).display_time())?;
+            shared.outgoing.iter().for_each(|outgoing| outgoing.ended(jid.as_str(), now));
         }
         Stored::New | Stored::NotKept | Stored::UnknownJob => {}
     }
@@ -260,7 +279,7 @@ fn record_of(id: &MinionId, load: &Map) -> Map {
 
 /// Calls `store` with the return in `load`. The value is moved out of the load and back instead of being copied,
 /// because results are large.
-fn with_lent<T>(load: &mut Map, store: impl FnOnce(&JobReturn) -> T) -> T {
+pub(super) fn with_lent<T>(load: &mut Map, store: impl FnOnce(&JobReturn) -> T) -> T {
     let value = load.get_mut("return").map(std::mem::take).unwrap_or_default();
     let returned = JobReturn { value, ..JobReturn::from_load(load) };
     let outcome = store(&returned);
@@ -288,7 +307,7 @@ fn complete(load: &mut Map) {
 const WITH_STATES: [&str; 2] = ["state.sls", "state.highstate"];
 
 /// Fires two events for each failed state of a return.
-fn announce_failed_states(shared: &Shared, id: &MinionId, load: &Map) {
+pub(super) fn announce_failed_states(shared: &Shared, id: &MinionId, load: &Map) {
     for failed in failed_states(id, load) {
         // Salt has kept the first one, whose tag has no prefix, for old listeners.
         shared.fire(failed.name, failed.short);

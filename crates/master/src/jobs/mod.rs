@@ -4,4 +4,5 @@ mod audience;
 pub mod expiry;
 pub mod keep;
 pub mod publish;
+pub mod shared;
 pub mod write_behind;

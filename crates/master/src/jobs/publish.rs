@@ -64,7 +64,7 @@ pub fn publish_permitted(shared: &Shared, mut load: Map, meant: Expected, reader
             return clear(map! { "jid" => Value::Null, "minions" => Value::List(Vec::new()), "error" => reason });
         }
     };
-    announce(shared, &jid, &load, &meant);
+    announce(shared, &jid, &load, meant.minions.clone(), meant.missing.clone());
     save(shared, &jid, &load, &meant);
     // Before it is sealed nobody has it, so the first return cannot be faster than this event.
     shared.fire(format!("salt/job/{jid}/publish"), publication.clone());
@@ -207,24 +207,29 @@ fn prepare(shared: &Shared, load: &Map, reader: ReturnReader) -> store::Result<J
     Ok(jid)
 }
 
-fn announce(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
+/// Fires the event of a new job.
+pub(super) fn announce(shared: &Shared, jid: &Jid, load: &Map, minions: Vec<String>, missing: Vec<String>) {
     let mut event = map! { "jid" => jid };
     for name in ["tgt_type", "tgt", "user", "fun", "arg"] {
         event.insert(name, field(load, name));
     }
-    event.insert("minions", meant.minions.clone());
-    event.insert("missing", meant.missing.clone());
+    event.insert("minions", minions);
+    event.insert("missing", missing);
     shared.fire(format!("salt/job/{jid}/new"), event);
 }
 
 fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
     let jobs = &shared.stores.jobs;
     let saved = jobs.save_load(jid.as_str(), load).and_then(|()| jobs.save_minions(jid.as_str(), &meant.minions, None));
-    if !load.get("kwargs").is_some_and(|kwargs| kwargs.get("nocache").is_some_and(Value::truthy)) {
+    let nocache = load.get("kwargs").is_some_and(|kwargs| kwargs.get("nocache").is_some_and(Value::truthy));
+    if !nocache {
         shared.returner_queue.published(jid.as_str(), load);
     }
-    if let Err(error) = saved {
-        tracing::error!("Could not write job invocation cache file of {jid}: {}", crate::chain(&error));
+    match saved {
+        Ok(()) => super::shared::note_job(shared, jid.as_str(), load, nocache, &meant.minions),
+        Err(error) => {
+            tracing::error!("Could not write job invocation cache file of {jid}: {}", crate::chain(&error));
+        }
     }
 }
 

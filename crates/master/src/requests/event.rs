@@ -91,7 +91,8 @@ fn keep_syndic_list(shared: &Shared, id: &MinionId, data: &Map) {
     }
     let minions: Vec<String> = minions.iter().map(ToString::to_string).collect();
     info!("Adding minions for job {jid}: {}", brief(&minions.join(", "), 4096));
-    if let Err(error) = shared.stores.jobs.save_minions(jid, &minions, Some(id)) {
-        error!("failed to store the minions of {id} for job {jid}: {}", crate::chain(&error));
+    match shared.stores.jobs.save_minions(jid, &minions, Some(id)) {
+        Ok(()) => shared.outgoing.iter().for_each(|outgoing| outgoing.expected(jid, &minions, id)),
+        Err(error) => error!("failed to store the minions of {id} for job {jid}: {}", crate::chain(&error)),
     }
 }

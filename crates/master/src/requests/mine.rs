@@ -35,7 +35,7 @@ pub fn store(ask: MasterRequest) -> Answer {
     if !shared.bounds.may_keep(&id, "mine", &all) {
         return false.into();
     }
-    done(&id, shared.stores.data.store_mine(&id, all)).into()
+    done(&shared, &id, shared.stores.data.store_mine(&id, all)).into()
 }
 
 /// `_mine_delete`: removes a value.
@@ -45,17 +45,18 @@ pub fn delete(ask: MasterRequest) -> Answer {
     let Ok(kept) = mine_to_change(&shared, &id) else { return false.into() };
     let Some(mut all) = kept.map(|mine| (*mine).clone()) else { return true.into() };
     all.remove_value(&request.fun);
-    done(&id, shared.stores.data.store_mine(&id, all)).into()
+    done(&shared, &id, shared.stores.data.store_mine(&id, all)).into()
 }
 
 /// `_mine_flush`: removes all values.
 pub fn flush(ask: MasterRequest) -> Answer {
     let Some(id) = &ask.id else { return false.into() };
-    done(id, ask.shared.stores.data.remove_mine(id).map(drop)).into()
+    done(&ask.shared, id, ask.shared.stores.data.remove_mine(id).map(drop)).into()
 }
 
-fn done(id: &MinionId, outcome: cache::Result<()>) -> bool {
+fn done(shared: &Shared, id: &MinionId, outcome: cache::Result<()>) -> bool {
     outcome
+        .inspect(|()| shared.outgoing.iter().for_each(|outgoing| outgoing.data(Part::Mine, id)))
         .inspect_err(|failure| {
             if !failure.is_logged() {
                 error!(minion = %id, "failed to write the mine of {id}: {}", crate::chain(failure));

@@ -1,5 +1,6 @@
 //! `_pillar`: a minion requests its pillar.
 
+use cache::Part;
 use tracing::{debug, error};
 use value::{Map, Value, map};
 
@@ -86,10 +87,17 @@ fn remember(shared: &Shared, id: &MinionId, grains: Map, pillar: &Map, pillarenv
     if !shared.bounds.may_keep(id, "grains", &grains) {
         return;
     }
-    if let Err(failure) = shared.stores.data.store(id, grains, pillar.clone(), pillarenv)
-        && !failure.is_logged()
-    {
-        error!(minion = %id, "failed to store the data of {id}: {}", crate::chain(&failure));
+    match shared.stores.data.store(id, grains, pillar.clone(), pillarenv) {
+        Ok(()) => {
+            if let Some(outgoing) = &shared.outgoing {
+                outgoing.data(Part::Grains, id);
+                if pillarenv.is_none() {
+                    outgoing.data(Part::Pillar, id);
+                }
+            }
+        }
+        Err(failure) if failure.is_logged() => {}
+        Err(failure) => error!(minion = %id, "failed to store the data of {id}: {}", crate::chain(&failure)),
     }
     if jobs.minion_data_cache_events {
         shared.fire(format!("minion/refresh/{id}"), map! { "Minion data cache refresh" => id });

@@ -52,11 +52,12 @@ fn keep_part(shared: &Shared, mut part: Map) -> Kept {
     let Some(Value::Map(returns)) = part.remove("return") else { return Kept::Done };
     let Some(jid) = part.get_str("jid").map(str::to_owned) else { return Kept::Done };
     let whole = part.remove("load").and_then(Value::into_map);
-    if let (Some(load), true) = (whole, wire::Jid::is_valid(&jid))
-        && let Err(error) = shared.stores.jobs.save_load(&jid, &load)
-    {
-        error!("failed to store job {jid} of a syndic: {}", crate::chain(&error));
-        return Kept::Failed;
+    if let (Some(load), true) = (whole, wire::Jid::is_valid(&jid)) {
+        if let Err(error) = shared.stores.jobs.save_load(&jid, &load) {
+            error!("failed to store job {jid} of a syndic: {}", crate::chain(&error));
+            return Kept::Failed;
+        }
+        shared.outgoing.iter().for_each(|outgoing| outgoing.job(&jid, &load));
     }
     let mut kept = Kept::Done;
     for (id, returned) in returns {

@@ -6,6 +6,7 @@ use tracing::{debug, error, info, warn};
 use value::{Value, map};
 use wire::MinionId;
 
+use super::jobs::is_cached;
 use super::keys::{self as files, Written};
 use super::log::{decider, word};
 use super::worker::Worker;
@@ -42,6 +43,7 @@ impl Worker {
                     self.lost.report_at.get_or_insert(at);
                 }
                 Action::Conflict { class, key } => self.conflict(class, &key),
+                Action::NotStored { class, reason, .. } if is_cached(class) => self.record_not_stored(reason),
                 Action::NotStored { class, key, reason } => {
                     error!("a decision about {class} {key} is not stored, and other masters are not told: {reason}");
                     if let Some(id) = MinionId::new(key.as_str()).ok().filter(|_| class == Class::Keys) {
@@ -51,8 +53,9 @@ impl Worker {
                 Action::Unlink(_) => self.renew_members(),
                 Action::Warn(text) => self.warn_of_member(&text),
                 Action::Compared { node, at } => self.note_compared(node, at),
+                Action::Changed(record) => self.cache_record(&record),
                 // Nothing else is shared yet.
-                Action::Changed(_) | Action::Safe { .. } | Action::Received { .. } => {}
+                Action::Safe { .. } | Action::Received { .. } => {}
             }
         }
     }
@@ -104,6 +107,9 @@ impl Worker {
         if act != "accepted" {
             self.rotates = true;
             self.forget_data(id, act);
+            if act == "delete" {
+                self.forget_shared_data(&Key::new(id.as_str()).into_iter().collect::<Vec<_>>());
+            }
         }
         // Salt's event. This master ends the session of a minion whose key is gone when it sees it.
         let mut data = map! { "result" => true, "act" => act, "id" => id.as_str() };
@@ -122,6 +128,7 @@ impl Worker {
         }
         info!("the key of {id} is deleted now, as its file has vanished");
         self.rotates = true;
+        self.forget_shared_data(std::slice::from_ref(key));
         self.shared.fire("salt/key", map! { "result" => true, "act" => "delete", "id" => id.as_str() });
         if self.vanished.is_registered(&id) {
             self.changed_key(&id);

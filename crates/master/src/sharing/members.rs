@@ -7,10 +7,9 @@ use bytes::Bytes;
 use links::{Newcomer, SelfReport, Standing};
 use share::member::{Member, Rights};
 use share::message::Put;
-use share::{Class, Content, Entry, Message, Model, Node, Record, Records, Stamp, State};
+use share::{Class, Classes, Content, Entry, Message, Model, Node, Record, Records, Stamp, State};
 use tokio::sync::mpsc::Sender;
 
-use super::settings;
 use super::worker::Work;
 
 /// The maximum number of members: each has a slot of its own for its job ids.
@@ -23,6 +22,8 @@ const MOST_ADDRESSES: usize = 16;
 pub struct MemberBook {
     known: Mutex<Known>,
     worker: Sender<Work>,
+    /// What this member shares.
+    classes: Classes,
 }
 
 #[derive(Default)]
@@ -38,8 +39,8 @@ struct Known {
 
 impl MemberBook {
     /// Nobody is known yet. What links report goes to the worker.
-    pub fn new(worker: Sender<Work>) -> Self {
-        MemberBook { known: Mutex::default(), worker }
+    pub fn new(worker: Sender<Work>, classes: Classes) -> Self {
+        MemberBook { known: Mutex::default(), worker, classes }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -239,7 +240,7 @@ impl links::Members for MemberBook {
     }
 
     fn self_report(&self, _peer: Node) -> SelfReport {
-        SelfReport { classes: settings::shared_classes(), ..SelfReport::default() }
+        SelfReport { classes: self.classes, ..SelfReport::default() }
     }
 }
 

@@ -2,18 +2,26 @@
 //!
 //! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
 //! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
-//! `commands` answers the runner `saltern`.
+//! `commands` answers the runner `saltern`;
+//! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
+//! others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
 mod actions;
+mod catch_up;
 mod commands;
+mod data;
+mod jobs;
+mod key_log;
 mod keys;
 mod log;
 mod members;
+mod outgoing;
 mod settings;
 mod unwritten;
 mod watch;
 mod worker;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::keys::{KeyStore, SignInChanges};
@@ -25,13 +33,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use commands::Command;
+use jobs::Caches;
+use key_log::KeyLog;
 use members::MemberBook;
+pub use outgoing::Outgoing;
 use settings::Settings;
 use unwritten::{Tracked, Unwritten};
 use watch::KeyWatch;
 use worker::{Work, Worker};
 
-use crate::{Error, Shared};
+use crate::{Error, Shared, Stores};
 
 /// How many things may wait for the worker.
 const QUEUE: usize = 4_096;
@@ -62,31 +73,50 @@ pub fn before_start(config: &config::Master, store: &KeyStore) -> Option<Before>
     shares.then(|| Before { signed_in: Arc::default(), directories: keys::directories(store) })
 }
 
-/// Starts to share, if the options say so.
+/// Opens what takes the jobs and data that this master writes, if it shares them, and returns the files that name what an earlier
+/// run has not shared.
+///
+/// # Errors
+/// When the directory of the shared records cannot be written.
+pub fn outgoing(stores: &Stores) -> Result<(Option<Outgoing>, Vec<PathBuf>), Error> {
+    let opened = Outgoing::open(&stores.config, &stores.data);
+    let opened = opened.map_err(|error| Error::NotSharing(error.to_string()))?;
+    Ok(opened.map_or((None, Vec::new()), |(outgoing, left_over)| (Some(outgoing), left_over)))
+}
+
+/// Starts to share, if the options say so. `left_over` are the files that [`outgoing`] returned.
 ///
 /// # Errors
 /// When an option, the member key, the copy of the shared records or the port cannot be used.
-pub async fn start(shared: &Arc<Shared>, before: Option<Before>) -> Result<Option<Sharing>, Error> {
+pub async fn start(
+    shared: &Arc<Shared>,
+    before: Option<Before>,
+    left_over: Vec<PathBuf>,
+) -> Result<Option<Sharing>, Error> {
     let (config, rt) = (&shared.stores.config, &shared.stores.rt);
     let (Some(cluster), Some(before)) = (&config.cluster, before) else { return Ok(None) };
     let Before { signed_in, directories } = before;
-    let settings = Settings::new(cluster, config, rt).await?;
+    let settings = Settings::new(cluster, &shared.stores).await?;
     let key = ::keys::MemberKeyPath::of_master(config).load_or_create()?;
     let cachedir = config.paths.cachedir.clone();
-    let opened = rt.blocking(move || -> store::Result<_> {
+    let opened = rt.blocking(move || -> Result<_, Error> {
         let records = ShareFile::open(&cachedir)?;
         let unwritten = Unwritten::open(records.path().with_file_name("unwritten"))?;
-        Ok((records, unwritten))
+        let arriving = KeyLog::open(records.path().with_file_name("arriving")).map_err(not_sharing)?;
+        let arrived = key_log::read(arriving.path(), 0, usize::MAX).map_err(not_sharing)?.0;
+        Ok((records, unwritten, arriving, arrived))
     });
-    let (records, unwritten) = opened.await.map_err(|failure| Error::NotSharing(failure.to_string()))??;
-    let (last, unwritten) = (records.last_time(), Arc::new(unwritten));
-    let records = Tracked::new(records, unwritten.clone());
+    let opened = opened.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;
+    let (records, unwritten, arriving, arrived) = opened?;
+    let (last, unwritten, arriving) = (records.last_time(), Arc::new(unwritten), Arc::new(arriving));
+    let records = Tracked::new(records, unwritten.clone(), arriving.clone());
+    let caches = Caches::new(arriving, arrived.into_iter().collect(), left_over);
     let own = worker::own_member(&settings, key.public());
     let options = settings.links(key.clone());
     let (worker, work) = mpsc::channel(QUEUE);
-    let book = Arc::new(MemberBook::new(worker.clone()));
+    let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared));
     let model = Model::new(key, records, settings.model, last);
-    let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten);
+    let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, caches);
     // Watched before the files are compared, so that no change is missed.
     let watch = KeyWatch::new(rt, shared.stores.keys.store());
     let started = rt.blocking(move || {
@@ -101,6 +131,10 @@ pub async fn start(shared: &Arc<Shared>, before: Option<Before>) -> Result<Optio
     let stop = CancellationToken::new();
     let task = rt.spawn(worker::run(owner, work, reports, watch, stop.clone()));
     Ok(Some(Sharing { links, worker, task, stop }))
+}
+
+fn not_sharing(error: std::io::Error) -> Error {
+    Error::NotSharing(error.to_string())
 }
 
 fn not_linked(error: links::StartError) -> Error {

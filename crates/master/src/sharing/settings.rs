@@ -8,14 +8,17 @@ use config::{Cluster, Master};
 use crypto::MemberKey;
 use keys::{MasterKeyOptions, MasterKeys};
 use links::{Credentials, Options, Secret};
-use rt::Rt;
 use share::member::Role;
 use share::{Class, Classes};
 
-use crate::{Error, listen};
+use super::outgoing::{shares_data, shares_jobs};
+use crate::{Error, Stores, listen};
 
-/// The classes of records that are shared. All others come later.
+/// The classes of records that are always shared.
 const SHARED: [Class; 2] = [Class::Members, Class::Keys];
+
+/// Those that are shared if jobs are kept in a cache of this master. All others come later.
+const JOBS: [Class; 4] = [Class::Job, Class::Expected, Class::Return, Class::End];
 
 /// The settings of a master that shares.
 pub struct Settings {
@@ -40,12 +43,13 @@ pub struct Settings {
 
 impl Settings {
     /// Takes the options, and reads the keys that prove to others that this master belongs to the set.
-    pub async fn new(cluster: &Cluster, config: &Master, rt: &Rt) -> Result<Settings, Error> {
+    pub async fn new(cluster: &Cluster, stores: &Stores) -> Result<Settings, Error> {
+        let (config, rt) = (&stores.config, &stores.rt);
         let texts = |all: &[config::MasterAddress]| all.iter().map(ToString::to_string).collect();
         let keep_jobs = config.jobs.keep_jobs_seconds.as_millis() as u64;
         Ok(Settings {
             cluster_id: cluster.id.clone(),
-            name: MasterKeyOptions::from(config).short_id().to_owned(),
+            name: MasterKeyOptions::from(&**config).short_id().to_owned(),
             role: Role::Master,
             peers: texts(&cluster.peers),
             addresses: match cluster.addresses.is_empty() {
@@ -57,7 +61,7 @@ impl Settings {
             model: share::Settings {
                 keep_jobs,
                 keep_tombstones: cluster.tombstones.as_millis() as u64,
-                shared: shared_classes(),
+                shared: shared_classes(stores),
             },
             listen: listen::address(config, rt, cluster.pool_port).await?,
             credentials: credentials(cluster, config)?,
@@ -83,8 +87,11 @@ impl Settings {
 }
 
 /// Returns the classes of records that this master shares.
-pub fn shared_classes() -> Classes {
-    let others: Vec<Class> = Class::ALL.into_iter().filter(|class| !SHARED.contains(class)).collect();
+fn shared_classes(stores: &Stores) -> Classes {
+    let (jobs, data) = (shares_jobs(&stores.config), shares_data(&stores.config, &stores.data));
+    let is_shared =
+        |class: &Class| SHARED.contains(class) || jobs && JOBS.contains(class) || data && *class == Class::Data;
+    let others: Vec<Class> = Class::ALL.into_iter().filter(|class| !is_shared(class)).collect();
     Classes::without(&others)
 }
 

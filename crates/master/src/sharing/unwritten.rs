@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use share::{Class, Digest, Index, Key, Level, Record, RecordChange, Records, StoreFailed, Sum};
 use store::disk::{self, Writing};
 
+use super::jobs::is_cached;
+use super::key_log::KeyLog;
+
 /// The ids whose key files may not say what was decided, in memory and in a file.
 pub struct Unwritten {
     path: PathBuf,
@@ -76,16 +79,30 @@ impl Unwritten {
     }
 }
 
-/// Records, with a note of the decisions whose key files have to be written.
+/// Records, with a note of the decisions whose key files have to be written, and of the jobs and data that have to be written to
+/// the caches.
 pub struct Tracked<R> {
     records: R,
     unwritten: Arc<Unwritten>,
+    arriving: Arc<KeyLog>,
+    has_arrived: AtomicBool,
+    failures: u64,
 }
 
 impl<R> Tracked<R> {
     /// Wraps records.
-    pub fn new(records: R, unwritten: Arc<Unwritten>) -> Self {
-        Tracked { records, unwritten }
+    pub fn new(records: R, unwritten: Arc<Unwritten>, arriving: Arc<KeyLog>) -> Self {
+        Tracked { records, unwritten, arriving, has_arrived: AtomicBool::new(true), failures: 0 }
+    }
+
+    /// Returns how many times the records could not be written.
+    pub fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Returns whether jobs or data of other members were stored since the last call.
+    pub fn take_arriving(&self) -> bool {
+        self.has_arrived.swap(false, Ordering::Relaxed)
     }
 
     /// Returns the records.
@@ -112,8 +129,19 @@ impl<R: Records> Records for Tracked<R> {
                 _ => None,
             });
             self.unwritten.add(ids).map_err(|error| StoreFailed(crate::chain(&error)))?;
+            let cached = changes.iter().filter_map(|change| match change {
+                RecordChange::Put { record, .. } if is_cached(record.class()) => Some((record.class(), &record.key)),
+                _ => None,
+            });
+            let mut cached = cached.peekable();
+            if cached.peek().is_some() {
+                self.has_arrived.store(true, Ordering::Relaxed);
+                self.arriving.append(cached).map_err(|error| StoreFailed(error.to_string()))?;
+            }
         }
-        self.records.apply(changes, last_time)
+        let applied = self.records.apply(changes, last_time);
+        self.failures += u64::from(applied.is_err());
+        applied
     }
 
     fn tombstones(&self, class: Class, until: u64) -> Vec<Key> {
@@ -156,7 +184,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("unwritten");
         let unwritten = Arc::new(Unwritten::open(path.clone()).unwrap());
-        let mut records = Tracked::new(MemoryRecords::default(), unwritten.clone());
+        let arriving = Arc::new(KeyLog::open(dir.path().join("arriving")).unwrap());
+        let mut records = Tracked::new(MemoryRecords::default(), unwritten.clone(), arriving);
         records.apply(vec![decided("own")], 1).unwrap();
         assert!(!path.exists(), "whoever decides here has changed the files already");
         unwritten.expect_others(true);

@@ -23,6 +23,7 @@ use value::{Map, Value, map};
 use wire::MinionId;
 
 use super::commands::Command;
+use super::jobs::{self, Caches};
 use super::keys::{self as files, Found, Vanished};
 use super::log::{Warnings, about};
 use super::members::{self, MemberBook};
@@ -76,6 +77,7 @@ pub struct Worker {
     pub(super) links: Option<Arc<Links>>,
     signed_in: Arc<SignInChanges>,
     pub(super) unwritten: Arc<Unwritten>,
+    pub(super) caches: Caches,
     pub(super) vanished: Vanished,
     /// What was found in key files and is to be told the model.
     changes: Vec<Change>,
@@ -101,6 +103,7 @@ impl Worker {
         members: Arc<MemberBook>,
         signed_in: Arc<SignInChanges>,
         unwritten: Arc<Unwritten>,
+        caches: Caches,
     ) -> Worker {
         Worker {
             model,
@@ -110,6 +113,7 @@ impl Worker {
             links: None,
             signed_in,
             unwritten,
+            caches,
             vanished: Vanished::default(),
             changes: Vec::new(),
             failed: BTreeMap::new(),
@@ -186,6 +190,7 @@ impl Worker {
             .next_tick()
             .into_iter()
             .chain(self.vanished.next())
+            .chain(self.caches.next())
             .chain(self.failed.values().chain(self.not_stored.values()).copied());
         let due = due.chain(self.lost.report_at);
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(1_000);
@@ -201,6 +206,8 @@ impl Worker {
             self.work_one(one);
         }
         self.flush();
+        self.share_own();
+        self.caches_due();
         // What it decides and removes, the key files say already.
         self.unwritten.expect_others(false);
         let actions = self.model.tick(self.now());
@@ -380,12 +387,14 @@ impl Worker {
         // A deletion that is decided may be followed by a registration.
         while !self.changes.is_empty() {
             let changes = std::mem::take(&mut self.changes);
+            let deleted = jobs::deleted(&changes);
             let (keys, before): (Vec<Key>, u64) =
                 (changes.iter().filter_map(|change| about(change).cloned()).collect(), self.model.last_time());
             self.unwritten.expect_others(false);
             let actions = self.model.local(Change::Together(changes), self.now());
             self.carry_out(actions);
             self.log_decided(&keys, before);
+            self.forget_shared_data(&deleted);
         }
     }
 
@@ -480,6 +489,7 @@ pub async fn run(
                 },
                 None => return,
             },
+            () = written(&shared) => Work::Tick,
             report = reports.next() => Work::Heard(report),
             () = tokio::time::sleep_until(due) => Work::Tick,
         };
@@ -503,6 +513,14 @@ pub async fn run(
             Ok(worker) => worker,
             Err(failure) => return error!("this master shares nothing any more until it is restarted: {failure}"),
         };
+    }
+}
+
+/// Waits until this master has written something to its caches.
+async fn written(shared: &Shared) {
+    match &shared.outgoing {
+        Some(outgoing) => outgoing.ready().await,
+        None => std::future::pending().await,
     }
 }
 

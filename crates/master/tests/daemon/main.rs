@@ -9,5 +9,6 @@ mod ports;
 mod requests;
 mod returns;
 mod sharing;
+mod sharing_jobs;
 mod sign_in;
 mod status;

@@ -16,15 +16,15 @@ use crate::logged;
 const SECRET: &str = "a secret of more than twenty characters";
 
 /// Where two masters listen for each other.
-struct Pair([u16; 2]);
+pub struct Pair([u16; 2]);
 
 impl Pair {
-    fn new() -> Pair {
+    pub fn new() -> Pair {
         Pair([free_port(), free_port()])
     }
 
     /// Returns the options of one of the two, with others over them.
-    fn options(&self, number: usize, more: Map) -> Map {
+    pub fn options(&self, number: usize, more: Map) -> Map {
         let mut all = map! {
             "cluster_id" => "prod", "cluster_secret" => SECRET, "cluster_pool_port" => self.0[number],
             "cluster_peers" => list![format!("127.0.0.1:{}", self.0[1 - number])], "id" => format!("m{}_master", number + 1),
@@ -33,7 +33,7 @@ impl Pair {
         all
     }
 
-    async fn start(&self) -> (Master, Master) {
+    pub async fn start(&self) -> (Master, Master) {
         let one = Master::start(self.options(0, Map::new())).await;
         let two = Master::start(self.options(1, Map::new())).await;
         linked(&one, "m2").await;
@@ -43,7 +43,7 @@ impl Pair {
 }
 
 /// Waits for a condition on the file system.
-async fn until(what: &str, condition: impl Fn() -> bool) {
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let wait = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -56,7 +56,7 @@ fn own_user() -> String {
     nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name
 }
 
-async fn ask(master: &Master, mut arguments: Map) -> Value {
+pub async fn ask(master: &Master, mut arguments: Map) -> Value {
     arguments.update(map! { "cmd" => "saltern_sharing", "key" => master.user_key(), "user" => own_user() });
     master.ask(arguments).await
 }
@@ -66,7 +66,7 @@ fn state_of(answer: &Value, name: &str) -> Option<String> {
     masters.get(name)?.get("state").map(Value::to_string)
 }
 
-async fn linked(master: &Master, name: &str) {
+pub async fn linked(master: &Master, name: &str) {
     let wait = async {
         while state_of(&ask(master, map! { "what" => "masters" }).await, name).as_deref() != Some("linked") {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -81,7 +81,7 @@ fn banks(root: &Path, id: &str) -> Vec<&'static str> {
     banks.into_iter().filter(|bank| root.join("pki").join(bank).join(id).exists()).collect()
 }
 
-async fn becomes(master: &Master, id: &str, expected: &[&str]) {
+pub async fn becomes(master: &Master, id: &str, expected: &[&str]) {
     let root = master.directory.path();
     until(&format!("{id} becomes {expected:?}, and is {:?}", banks(root, id)), || banks(root, id) == expected).await;
 }
@@ -95,7 +95,7 @@ fn put(directory: &TempDir, bank: &str, id: &str, text: &str) {
 }
 
 /// Like `salt-key -d`: the file first, then the event.
-async fn delete(master: &Master, bank: &str, id: &str) {
+pub async fn delete(master: &Master, bank: &str, id: &str) {
     std::fs::remove_file(master.path("pki").join(bank).join(id)).unwrap();
     let mut bus = Remote::new(Rt::real(), Endpoints::master(&master.path("sock")));
     bus.fire("salt/key", map! { "result" => true, "act" => "delete", "id" => id }).await.unwrap();

@@ -1,0 +1,104 @@
+//! Writes to the job cache what other masters of the set know: their jobs, and what their minions returned.
+//!
+//! It is the code of returns of this master's minions: the first return counts, and a later one that is equal changes nothing.
+//! Programs that wait on this master get the same events as those on the other one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use store::jobs::Stored;
+use tracing::{debug, info};
+use value::{Map, Value};
+use wire::{Jid, MinionId};
+
+use super::{expiry, keep, publish};
+use crate::Shared;
+
+/// Stores a job of another master. Returns whether it is to be announced: it is new here, and somebody has published it.
+///
+/// # Errors
+/// If it could not be stored.
+pub fn job(shared: &Shared, jid: &Jid, load: &Map, nocache: bool) -> store::Result<bool> {
+    let known = shared.stores.jobs.has_load(jid.as_str())?;
+    prepare(shared, jid, nocache)?;
+    shared.stores.jobs.save_load(jid.as_str(), load)?;
+    // A job that a minion ran by itself names it.
+    Ok(!known && !load.contains_key("id"))
+}
+
+/// Announces a job of another master. `minions` are those that are expected to return.
+pub fn announce(shared: &Shared, jid: &Jid, load: &Map, minions: Vec<String>) {
+    publish::announce(shared, jid, load, minions, Vec::new());
+}
+
+fn prepare(shared: &Shared, jid: &Jid, nocache: bool) -> store::Result<()> {
+    let jobs = &shared.stores.jobs;
+    if nocache || !jobs.contains(jid.as_str())? { jobs.prepare(jid.as_str(), nocache) } else { Ok(()) }
+}
+
+/// Stores from which minions a job expects returns, by syndic; the master's own are under the empty name.
+///
+/// # Errors
+/// If they could not be stored.
+pub fn expected(shared: &Shared, jid: &Jid, sets: &BTreeMap<String, BTreeSet<String>>) -> store::Result<()> {
+    prepare(shared, jid, false)?;
+    for (syndic, minions) in sets {
+        let minions: Vec<String> = minions.iter().cloned().collect();
+        let syndic = match syndic.is_empty() {
+            true => None,
+            false => match MinionId::new(syndic.as_str()) {
+                Ok(id) => Some(id),
+                Err(_) => continue,
+            },
+        };
+        shared.stores.jobs.save_minions(jid.as_str(), &minions, syndic.as_ref())?;
+    }
+    Ok(())
+}
+
+/// Stores a return that another master got, and announces it if it is new here.
+///
+/// # Errors
+/// If it could not be stored.
+pub fn returned(shared: &Shared, jid: &Jid, id: &MinionId, mut load: Map) -> store::Result<()> {
+    let (jobs, name) = (&shared.stores.jobs, jid.as_str());
+    prepare(shared, jid, false)?;
+    let stored = keep::with_lent(&mut load, |returned| jobs.store_return(name, id, returned))?;
+    let news = match stored {
+        Stored::Duplicate { same: false } => {
+            debug!("another master has a different return of {id} for job {jid}; the first counts here");
+            false
+        }
+        stored => keep::is_news(shared, id, name, &Ok(stored)),
+    };
+    if news {
+        info!("Got return from {id} for job {jid}");
+        load.insert("cmd", "_return");
+        shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
+        keep::announce_failed_states(shared, id, &load);
+    }
+    expiry::returned(shared, name, id);
+    Ok(())
+}
+
+/// Stores when a job ended.
+///
+/// # Errors
+/// If it could not be stored.
+pub fn ended(shared: &Shared, jid: &Jid, at: SystemTime) -> store::Result<()> {
+    prepare(shared, jid, false)?;
+    shared.stores.jobs.set_end_time(jid.as_str(), &Jid::at(at).display_time())
+}
+
+/// Notes that a job was written here, so that other masters get it: its publication and the expected minions.
+pub fn note_job(shared: &Shared, jid: &str, load: &Map, nocache: bool, minions: &[String]) {
+    if let Some(outgoing) = &shared.outgoing {
+        outgoing.published(jid, load, nocache, minions);
+    }
+}
+
+/// Returns whether the returns of a job are not kept, as its publication says.
+pub fn is_nocache(load: &Map) -> bool {
+    let kwargs = load.get("kwargs").and_then(|kwargs| kwargs.get("nocache"));
+    kwargs.or_else(|| load.get("nocache")).is_some_and(Value::truthy)
+}

@@ -1,0 +1,259 @@
+//! Jobs, returns and data of minions: what this master wrote becomes records, and records of others are written to its caches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use share::{Change, Class, Content, Key, Record, Records as _, Return, State};
+use tracing::{error, warn};
+use wire::{Jid, MinionId};
+
+use super::catch_up::CatchUp;
+use super::key_log::KeyLog;
+use super::outgoing::{Written, unpacked};
+use super::worker::Worker;
+use crate::Shared;
+use crate::jobs::shared as cached;
+
+/// How many records that could not be written to the caches are remembered. The file names them all.
+const MOST_UNWRITTEN: usize = 100_000;
+
+/// How many jobs may wait for their announcement.
+const MOST_UNANNOUNCED: usize = 10_000;
+
+/// How many of them are tried at once.
+const TRIED: usize = 500;
+
+/// What is still to be done with the caches of this master.
+pub struct Caches {
+    /// Names records of others until they are written to the caches.
+    arriving: Arc<KeyLog>,
+    unwritten: BTreeSet<(Class, Key)>,
+    /// When to try again, by the steady clock.
+    again: Option<u64>,
+    pub(super) catch_up: CatchUp,
+    /// Jobs of others that are announced once it is known from which minions they expect returns.
+    unannounced: BTreeSet<Key>,
+    /// How many records were not stored, and why.
+    not_stored: Option<(usize, String)>,
+}
+
+impl Caches {
+    pub fn new(arriving: Arc<KeyLog>, unwritten: BTreeSet<(Class, Key)>, left_over: Vec<PathBuf>) -> Caches {
+        let again = (!unwritten.is_empty()).then_some(0);
+        Caches {
+            arriving,
+            unwritten,
+            again,
+            catch_up: CatchUp::new(left_over),
+            unannounced: BTreeSet::new(),
+            not_stored: None,
+        }
+    }
+
+    /// Returns when there is something to do.
+    pub fn next(&self) -> Option<u64> {
+        self.again.into_iter().chain(self.catch_up.next()).min()
+    }
+}
+
+/// Returns whether records of a class are also in a cache of the master.
+pub fn is_cached(class: Class) -> bool {
+    class.is_timed() || class == Class::Data
+}
+
+/// Returns the ids of keys whose files are gone.
+pub fn deleted(changes: &[Change]) -> Vec<Key> {
+    let gone = changes.iter().filter_map(|change| match change {
+        Change::Files(id, files) if files.is_empty() => Some(id.clone()),
+        Change::Key { id, state: State::Deleted, .. } => Some(id.clone()),
+        _ => None,
+    });
+    gone.collect()
+}
+
+/// Why a record is not in the caches.
+enum NotWritten {
+    /// The disk refuses it, so it is tried again.
+    Failed(String),
+    /// Whoever wrote it made a mistake.
+    Malformed,
+}
+
+impl<E: std::error::Error> From<E> for NotWritten {
+    fn from(error: E) -> NotWritten {
+        NotWritten::Failed(crate::chain(&error))
+    }
+}
+
+impl Worker {
+    /// Makes records of what this master wrote since.
+    pub(super) fn share_own(&mut self) {
+        let shared = self.shared.clone();
+        let Some(outgoing) = &shared.outgoing else { return };
+        let mut batch = outgoing.take();
+        let mut changes = self.job_changes(std::mem::take(&mut batch.jobs));
+        changes.extend(batch.data.iter().filter_map(|(part, id)| self.data_change(part, id)));
+        let stored = self.write_records(changes);
+        let again = self.again();
+        if !stored {
+            self.caches.catch_up.data.extend(batch.data.drain(..));
+            self.caches.catch_up.wait_until(again);
+        }
+        self.caches.catch_up.files.extend(outgoing.finish(batch, stored));
+    }
+
+    /// Stores records of this master in one step. Returns whether the disk took them.
+    pub(super) fn write_records(&mut self, changes: Vec<Change>) -> bool {
+        if changes.is_empty() {
+            return true;
+        }
+        let failures = self.model.records().failures();
+        self.unwritten.expect_others(false);
+        let actions = self.model.local(Change::Together(changes), self.now());
+        self.carry_out(actions);
+        if let Some((count, reason)) = self.caches.not_stored.take() {
+            error!("{count} records of jobs and minion data are not told other masters yet: {reason}");
+        }
+        self.model.records().failures() == failures
+    }
+
+    /// Notes that a record of this master was not stored.
+    pub(super) fn record_not_stored(&mut self, reason: String) {
+        self.caches.not_stored.get_or_insert((0, reason)).0 += 1;
+    }
+
+    fn job_changes(&self, all: Vec<(Key, Written)>) -> Vec<Change> {
+        let mut published = BTreeSet::new();
+        let mut changes = Vec::with_capacity(all.len());
+        for (key, written) in all {
+            let content = match written {
+                // Batches publish several times under one id. The first counts, as for jobs of several masters.
+                Written::Job { load, nocache } => match published.insert(key.clone()) && !self.has(Class::Job, &key) {
+                    true => Content::Job { load, nocache },
+                    false => continue,
+                },
+                Written::Expected { syndic, minions } => {
+                    Content::Expected(BTreeMap::from([(syndic, minions.into_iter().collect())]))
+                }
+                Written::Return { packed, out, copy } => {
+                    Content::Return(Return { packed, out, publisher: self.model.node(), copy })
+                }
+                Written::End(at) => Content::End(at),
+            };
+            changes.push(Change::Write(key, content));
+        }
+        changes
+    }
+
+    pub(super) fn has(&self, class: Class, key: &Key) -> bool {
+        self.model.records().arrived(class, key).is_some()
+    }
+
+    /// Writes what another member changed to the caches of this master.
+    pub(super) fn cache_record(&mut self, record: &Record) {
+        let class = record.class();
+        if !is_cached(class) {
+            return;
+        }
+        match self.write_record(record) {
+            Ok(()) => {}
+            Err(NotWritten::Malformed) => warn!("the {class} {} of another master cannot be read", record.key),
+            Err(NotWritten::Failed(reason)) => {
+                error!("the {class} {} of another master is not in the caches of this one yet: {reason}", record.key);
+                if self.caches.unwritten.len() < MOST_UNWRITTEN {
+                    self.caches.unwritten.insert((class, record.key.clone()));
+                }
+                self.caches.again = Some(self.again());
+            }
+        }
+    }
+
+    fn write_record(&mut self, record: &Record) -> Result<(), NotWritten> {
+        let (shared, key) = (self.shared.clone(), &record.key);
+        let shared: &Shared = &shared;
+        if let Content::Data(value) = &record.content {
+            return self.write_data(key, value.as_ref()).ok_or(NotWritten::Malformed)?.map_err(NotWritten::from);
+        }
+        let name = key.parts().map_or(key.as_str(), |(jid, _)| jid);
+        let jid = Jid::new(name).map_err(|_| NotWritten::Malformed)?;
+        match &record.content {
+            Content::Job { load, nocache } => {
+                let load = unpacked(load).filter(|load| load.get_str("jid") == Some(name));
+                let load = load.ok_or(NotWritten::Malformed)?;
+                if cached::job(shared, &jid, &load, *nocache)? {
+                    match self.own_expected(key) {
+                        None if self.caches.unannounced.len() < MOST_UNANNOUNCED => {
+                            self.caches.unannounced.insert(key.clone());
+                        }
+                        minions => cached::announce(shared, &jid, &load, minions.unwrap_or_default()),
+                    }
+                }
+            }
+            Content::Expected(sets) => {
+                cached::expected(shared, &jid, sets)?;
+                if self.caches.unannounced.contains(key)
+                    && let Some(load) = shared.stores.jobs.load(name)?
+                {
+                    self.caches.unannounced.remove(key);
+                    cached::announce(shared, &jid, &load, self.own_expected(key).unwrap_or_default());
+                }
+            }
+            Content::Return(returned) => {
+                let id = key.parts().and_then(|(_, id)| MinionId::new(id).ok()).ok_or(NotWritten::Malformed)?;
+                let mut load = unpacked(&returned.packed).filter(|load| load.contains_key("return"));
+                let load = load.as_mut().ok_or(NotWritten::Malformed)?;
+                // Whatever it says itself.
+                load.insert("jid", jid.as_str());
+                load.insert("id", id.as_str());
+                cached::returned(shared, &jid, &id, std::mem::take(load))?;
+            }
+            Content::End(at) => {
+                let at = UNIX_EPOCH.checked_add(Duration::from_millis(*at)).ok_or(NotWritten::Malformed)?;
+                cached::ended(shared, &jid, at)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns from which minions a job expects returns, but for those below syndics; `None` if that is not known yet.
+    fn own_expected(&self, key: &Key) -> Option<Vec<String>> {
+        match self.model.records().get(Class::Expected, key)?.content {
+            Content::Expected(mut sets) => sets.remove("").map(|minions| minions.into_iter().collect()),
+            _ => None,
+        }
+    }
+
+    /// Does what is due with the caches.
+    pub(super) fn caches_due(&mut self) {
+        if self.caches.again.is_some_and(|at| at <= self.now().steady) {
+            self.caches.again = None;
+            let mut due = std::mem::take(&mut self.caches.unwritten);
+            let later = due.iter().nth(TRIED).cloned().map(|first| due.split_off(&first)).unwrap_or_default();
+            if !later.is_empty() {
+                self.caches.unwritten = later;
+                self.caches.again = Some(self.now().steady);
+            }
+            for (class, key) in due {
+                if let Some(record) = self.model.records().get(class, &key) {
+                    self.cache_record(&record);
+                }
+            }
+        }
+        self.catch_up();
+        self.forget_arrived();
+    }
+
+    /// Forgets the names of records that are in the caches.
+    fn forget_arrived(&mut self) {
+        if self.caches.unwritten.is_empty()
+            && self.model.records().take_arriving()
+            && let Err(error) = self.caches.arriving.clear()
+        {
+            // After the next start they are written once more, which changes nothing.
+            warn!("{error}");
+        }
+    }
+}
