@@ -2,10 +2,16 @@
 
 use super::{Action, Model, Moment};
 use crate::records::{RecordChange, Records};
-use crate::{Class, Content, Record};
+use crate::{Class, Content, Level, Record};
 
 /// How often old records are looked for, in milliseconds.
 const SWEEP_EVERY: u64 = 600_000;
+
+/// How many records of jobs are removed in one step. What is left is removed soon after, so that nothing waits for long.
+const MOST_JOB_RECORDS: usize = 10_000;
+
+/// How soon, in milliseconds.
+const SWEEP_AGAIN: u64 = 1_000;
 
 /// For how long claims are kept, in milliseconds.
 const KEEP_CLAIMS: u64 = 86_400_000;
@@ -18,23 +24,47 @@ impl<R: Records> Model<R> {
             Content::Decided(Class::Members, _) => false,
             Content::Token { expires, .. } => *expires <= now.wall,
             Content::Claim(_) => age >= KEEP_CLAIMS,
-            content if content.class().is_timed() => {
-                let keep = self.settings.keep_jobs;
-                let minute = record.key.minute().unwrap_or(0);
-                keep > 0 && u64::from(minute) < now.wall.saturating_sub(keep) / 60_000
-            }
+            content if content.class().is_timed() => record.key.minute().unwrap_or(0) < self.first_kept_minute(now),
             _ => record.is_tombstone() && age >= self.settings.keep_tombstones,
         }
     }
 
-    /// Removes expired records, except those of jobs: they are removed with the job cache.
+    /// Returns the first minute whose jobs are kept.
+    fn first_kept_minute(&self, now: Moment) -> u32 {
+        match self.settings.keep_jobs {
+            0 => 0,
+            keep => u32::try_from(now.wall.saturating_sub(keep) / 60_000).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Returns removals of records of jobs that are not kept any more, some of them if there are many.
+    fn old_jobs(&self, now: Moment) -> Vec<RecordChange> {
+        let Some(last) = self.first_kept_minute(now).checked_sub(1) else { return Vec::new() };
+        let mut removed = Vec::new();
+        for class in Class::ALL.into_iter().filter(|class| class.is_timed()) {
+            for (minute, _) in self.records.parts(class, Level::Minute, 0..=last) {
+                if removed.len() >= MOST_JOB_RECORDS {
+                    return removed;
+                }
+                let items = self.records.items(class, minute..=minute).into_iter();
+                let room = MOST_JOB_RECORDS - removed.len();
+                removed.extend(items.take(room).map(|(key, _)| RecordChange::Remove { class, key }));
+            }
+        }
+        removed
+    }
+
+    /// Removes expired records.
     pub(super) fn sweep(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if self.sweep > now.steady {
             return;
         }
         self.sweep = now.steady + SWEEP_EVERY;
         let before = now.wall.saturating_sub(self.settings.keep_tombstones);
-        let mut removed = Vec::new();
+        let mut removed = self.old_jobs(now);
+        if removed.len() >= MOST_JOB_RECORDS {
+            self.sweep = now.steady + SWEEP_AGAIN;
+        }
         for class in [Class::Keys, Class::Data] {
             let old = self.records.tombstones(class, before);
             removed.extend(old.into_iter().map(|key| RecordChange::Remove { class, key }));

@@ -468,6 +468,26 @@ fn deletions_are_forgotten_once_and_for_all() {
 }
 
 #[test]
+fn records_of_jobs_are_removed_with_their_age() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let (publisher, minutes) = (net.node(0), 24 * 60);
+    net.write(0, JID, Content::Job { load: packed("load"), nocache: false });
+    net.write(0, &format!("{JID}/web1"), returned(publisher, "one"));
+    let late = "20260225010000000001";
+    net.write(0, &format!("{late}/web1"), returned(publisher, "two"));
+    net.run(SECOND);
+    net.check_equal("written");
+    (0..2).for_each(|host| net.hosts[host].ahead = (minutes + 30) * MINUTE);
+    net.run(15 * MINUTE);
+    for host in &net.hosts {
+        let records = host.model.records();
+        assert_eq!([Class::Job, Class::Return].map(|class| records.root(class, 0).count), [0, 1]);
+    }
+    net.check_equal("removed");
+}
+
+#[test]
 fn a_deletion_does_not_become_young_by_being_sent() {
     let mut net = Net::strangers(2, 1, Rights::ALL);
     net.decide(0, "web1", State::Accepted, "k");

@@ -258,7 +258,8 @@ fn precedence(a: &Record, b: &Record) -> Ordering {
     let first = || a.stamp.cmp(&b.stamp);
     let by_class = match (&a.content, &b.content) {
         (Content::Return(mine), Content::Return(theirs)) => mine.copy.cmp(&theirs.copy).then_with(first),
-        (Content::End(mine), Content::End(theirs)) => mine.cmp(theirs).then_with(first),
+        // A master writes it with each return, as Salt does.
+        (Content::End(mine), Content::End(theirs)) => theirs.cmp(mine).then_with(first),
         (Content::Claim(mine), Content::Claim(theirs)) => {
             mine.done.is_none().cmp(&theirs.done.is_none()).then_with(first)
         }

@@ -88,9 +88,9 @@ fn expected_minions_are_bounded_and_can_be_read() {
 }
 
 #[test]
-fn the_earliest_end_counts() {
+fn the_latest_end_counts() {
     let end = |time, end| record(JID, stamp(time, 1), Content::End(end));
-    counts(&end(9, 100), &end(3, 200));
+    counts(&end(3, 200), &end(9, 100));
 }
 
 #[test]
