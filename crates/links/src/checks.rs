@@ -1,6 +1,7 @@
 //! Why a peer is refused, in words that both sides show.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use share::Node;
 
@@ -18,6 +19,7 @@ pub(crate) enum Refusal {
     Clock { name: String, days: u64 },
     Removed { name: String },
     Name { name: String },
+    Copied { name: String, hosts: [IpAddr; 2] },
     Proof { name: String },
     NoProof { name: String, own_name: String },
     NotAccepted { name: String, own_name: String },
@@ -28,12 +30,13 @@ pub(crate) enum Refusal {
 pub(crate) const CLOCK: &str = "clock";
 
 /// The words of refusals, and what lists of members show for them.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 10] = [
     ("cluster", "another cluster_id"),
     ("format", "another format: one of the two is too old"),
     (CLOCK, "clock is ahead"),
     ("removed", "removed"),
     ("name", "name in use"),
+    ("copied", "two hosts have its member key"),
     ("proof", "wrong secret"),
     ("no proof", "waiting to be accepted"),
     ("not accepted", "this member is not accepted there"),
@@ -63,6 +66,7 @@ impl Refusal {
             Refusal::Clock { .. } => CLOCK,
             Refusal::Removed { .. } => "removed",
             Refusal::Name { .. } => "name",
+            Refusal::Copied { .. } => "copied",
             Refusal::Proof { .. } => "proof",
             Refusal::NoProof { .. } => "no proof",
             Refusal::NotAccepted { .. } => "not accepted",
@@ -84,6 +88,13 @@ impl fmt::Display for Refusal {
                 write!(f, "{name:?} was removed from the set: it needs a new member key to join again")
             }
             Refusal::Name { name } => write!(f, "the name {name:?} is in use by another member"),
+            Refusal::Copied { name, hosts } => write!(
+                f,
+                "two hosts have the member key of {name:?}: {} and {}. On the copied one stop the master, delete \
+                 'saltern/member.pem' in its pki_dir, give it an id of its own and start it again",
+                hosts[0].to_canonical(),
+                hosts[1].to_canonical()
+            ),
             Refusal::Proof { name } => write!(f, "the proof of {name:?} is wrong: cluster_secret or keys differ"),
             Refusal::NoProof { name, own_name } => write!(
                 f,
@@ -121,6 +132,8 @@ pub(crate) struct Facts<'a> {
     pub standing: Standing,
     /// The member that has the name of the peer.
     pub named: Option<Node>,
+    /// The hosts of the peer and of another one that is linked with the same member key.
+    pub copied: Option<[IpAddr; 2]>,
     /// Milliseconds since 1970.
     pub now: u64,
 }
@@ -142,6 +155,9 @@ pub(crate) fn judge(hello: &Hello, facts: &Facts<'_>) -> Result<(), Refusal> {
     if ahead > MAX_AHEAD {
         return Err(Refusal::Clock { name, days: ahead / MAX_AHEAD });
     }
+    if let Some(hosts) = facts.copied {
+        return Err(Refusal::Copied { name, hosts });
+    }
     let other = facts.named.is_some_and(|known| known != facts.node);
     if name == facts.own_name || (other && facts.standing == Standing::Stranger) {
         return Err(Refusal::Name { name });
@@ -156,7 +172,8 @@ mod tests {
 
     fn facts() -> Facts<'static> {
         let standing = Standing::Stranger;
-        Facts { cluster_id: "prod", own_name: "m1", node: Node([2; 8]), standing, named: None, now: hello().now }
+        let (named, copied, now) = (None, None, hello().now);
+        Facts { cluster_id: "prod", own_name: "m1", node: Node([2; 8]), standing, named, copied, now }
     }
 
     #[test]
@@ -173,6 +190,8 @@ mod tests {
         assert!(words(&hello(), &removed).starts_with("\"m2\" was removed from the set"));
         let named = Facts { named: Some(Node([3; 8])), ..facts() };
         assert_eq!(words(&hello(), &named), "the name \"m2\" is in use by another member");
+        let copied = Facts { copied: Some([[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]), ..facts() };
+        assert!(words(&hello(), &copied).contains("member key of \"m2\": 10.0.0.2 and 10.0.0.3. On the copied one"));
         let own = Hello { name: "m1".into(), ..hello() };
         assert_eq!(words(&own, &facts()), "the name \"m1\" is in use by another member");
     }
@@ -186,6 +205,7 @@ mod tests {
             (Refusal::Clock { name: name(), days: 3_652 }, "clock is 3,652 days ahead"),
             (Refusal::Removed { name: name() }, "removed"),
             (Refusal::Name { name: name() }, "name in use"),
+            (Refusal::Copied { name: name(), hosts: [[10, 0, 0, 2].into(); 2] }, "two hosts have its member key"),
             (Refusal::Proof { name: name() }, "wrong secret"),
             (Refusal::NoProof { name: name(), own_name: name() }, "waiting to be accepted"),
             (Refusal::NotAccepted { name: name(), own_name: name() }, "this member is not accepted there"),

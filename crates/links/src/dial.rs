@@ -58,8 +58,7 @@ async fn attempt(hub: &Arc<Hub>, target: &Target, lane: Lane, node: &mut Option<
     let connection = connect(hub, address).await?;
     let dial = Dial { lane, proves: target.member.is_none() };
     let settled = async {
-        let met =
-            meet(hub, connection.stream, connection.peer, Some(dial), |found| hub.answered(address, found)).await?;
+        let met = meet(hub, connection, Some(dial), |found| hub.answered(address, found)).await?;
         *node = Some(met.node);
         settle(hub, met).await
     };

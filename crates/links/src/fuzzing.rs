@@ -46,7 +46,8 @@ pub fn survives(packed: &Bytes) -> bool {
     let Ok(Some(frame)) = Frame::decode(packed) else { return true };
     if let Frame::Hello(hello) = &frame {
         let (node, standing) = (share::Node([1; 8]), Standing::Stranger);
-        let facts = Facts { cluster_id: "prod", own_name: "m1", node, standing, named: None, now: 1_577_836_800_000 };
+        let (named, copied, now) = (None, None, 1_577_836_800_000);
+        let facts = Facts { cluster_id: "prod", own_name: "m1", node, standing, named, copied, now };
         // The words for a refusal are made of what the stranger has sent.
         if let Err(refusal) = judge(hello, &facts) {
             let refused = Frame::Refused { reason: refusal.to_string(), word: refusal.word().to_owned() };

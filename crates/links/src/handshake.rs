@@ -1,10 +1,10 @@
 //! From a TCP connection to a proven member: TLS, `hello` both ways, and proofs if the two do not know each other.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::UNIX_EPOCH;
 
 use crypto::MEMBER_KEY_LEN;
-use rt::BoxStream;
+use rt::Connection;
 use share::{Lane, Node};
 
 use crate::checks::{Facts, Refusal, judge};
@@ -42,11 +42,11 @@ struct Peer {
 /// `found` learns who the peer is, also if it is refused.
 pub(crate) async fn meet(
     hub: &Hub,
-    stream: BoxStream,
-    address: SocketAddr,
+    connection: Connection,
     dial: Option<Dial>,
     found: impl FnOnce(Node),
 ) -> Result<Met, Failed> {
+    let Connection { stream, peer: address, local } = connection;
     let dialled = dial.is_some();
     let stream = match dialled {
         true => Peeked::whole(stream),
@@ -61,13 +61,13 @@ pub(crate) async fn meet(
     let stream = tls::shake(&hub.tls, stream, dialled).await?;
     let key = tls::peer_key(&stream).ok_or(Failed::NoKey)?;
     let node = Node::of_key(&key);
-    if node == hub.node {
-        return Err(Failed::Myself);
-    }
-    found(node);
     let peer = Peer { node, key, address, dialled, proves: dial.is_none_or(|dial| dial.proves) };
     let hello = Hello { lane: dial.map_or(Lane::Talk, |dial| dial.lane), ..own_hello(hub, node, knows(hub, &peer)) };
-    let mut met = Met { stream, reader: FrameReader::of_stranger(), node, hello, dialled };
+    let mut met = Met { stream, reader: FrameReader::of_stranger(), node, hello, dialled, address: address.ip() };
+    if node == hub.node {
+        return Err(same_key(hub, &mut met, local.ip()).await);
+    }
+    found(node);
     match greet(hub, &mut met, &peer).await {
         Ok(()) => {
             met.trust();
@@ -91,6 +91,25 @@ pub(crate) async fn meet(
             }
             Err(failed)
         }
+    }
+}
+
+/// Finds out who has the key of this member: itself, where it dials its own address, or a copy of its host.
+async fn same_key(hub: &Hub, met: &mut Met, local: IpAddr) -> Failed {
+    let exchanged = async {
+        if met.dialled {
+            met.send(&Frame::Hello(met.hello.clone())).await?;
+        }
+        let Frame::Hello(theirs) = met.receive().await? else { return Err(Failed::Unexpected("frame before hello")) };
+        if !met.dialled {
+            met.send(&Frame::Hello(met.hello.clone())).await?;
+        }
+        Ok(theirs)
+    };
+    match exchanged.await {
+        Ok(theirs) if theirs.boot == hub.boot => Failed::Myself,
+        Ok(theirs) => Failed::Refuse(Refusal::Copied { name: theirs.name, hosts: [local, met.address] }),
+        Err(failed) => failed,
     }
 }
 
@@ -120,6 +139,7 @@ async fn introduce(hub: &Hub, met: &mut Met, peer: &Peer, theirs: Hello) -> Resu
         node: peer.node,
         standing,
         named: hub.members.named(&theirs.name),
+        copied: hub.twin(peer.node, theirs.boot).map(|other| [peer.address.ip(), other]),
         now: now(hub),
     };
     judge(&theirs, &facts).map_err(Failed::Refuse)?;

@@ -27,6 +27,7 @@ use crate::queue::{LaneQueue, Pushed};
 use crate::roster::Roster;
 use crate::status::{LinkStatus, PeerInfo, WaitingMember};
 use crate::tls;
+use crate::twins::Twins;
 
 /// The middle of all connections of a member.
 pub(crate) struct Hub {
@@ -50,6 +51,7 @@ pub(crate) struct Hub {
 struct State {
     next: u64,
     roster: Roster,
+    twins: Twins,
     peers: BTreeMap<Node, Peer>,
     connections: HashMap<ConnectionId, (Node, AbortHandle)>,
     stopped: bool,
@@ -69,6 +71,8 @@ pub(crate) struct Offer {
     pub boot: u64,
     /// The last link that the peer has lost.
     pub lost: LinkNumber,
+    /// The host of the peer.
+    pub address: IpAddr,
     pub info: PeerInfo,
 }
 
@@ -228,6 +232,13 @@ impl Hub {
         self.state().peers.get(&peer).map_or(LinkNumber::default(), |peer| peer.pair.lost())
     }
 
+    /// Returns the host of a member that is linked, if this boot is of another host with the same member key.
+    pub fn twin(&self, peer: Node, boot: u64) -> Option<IpAddr> {
+        let state = self.state();
+        let linked = state.peers.get(&peer).is_some_and(|peer| peer.link.is_some());
+        linked.then(|| state.twins.other(peer, boot)).flatten()
+    }
+
     /// Waits until a connection for this lane is missing. Of nobody is known which node he is before he is dialled.
     pub async fn lacks(&self, node: Option<Node>, lane: Lane) {
         let mut changed = self.changed.subscribe();
@@ -251,7 +262,7 @@ impl Hub {
         connection: C,
         spawn: impl FnOnce((ConnectionId, u64), Arc<Link>, C) -> AbortHandle,
     ) -> Option<C> {
-        let Offer { node, lane, boot, lost, .. } = offer;
+        let Offer { node, lane, boot, lost, address, .. } = offer;
         let mut state = self.state();
         // It may have been removed since it has proven itself.
         if state.stopped || self.members.standing(node) == Standing::Removed {
@@ -269,6 +280,7 @@ impl Hub {
         self.apply(&mut state, node, &change, "another connection took its place");
         let link = self.link(&mut state, node);
         state.roster.introduced(node, offer.info, self.time().1);
+        state.twins.linked(node, boot, address);
         let handle = spawn((id, number), link.clone(), connection);
         state.connections.insert(id, (node, handle));
         if change.up {
@@ -328,6 +340,7 @@ impl Hub {
             self.apply(&mut state, node, &change, "it was removed from the set");
             state.peers.remove(&node);
             state.roster.forget(node);
+            state.twins.forget(node);
         }
         drop(state);
         self.changed.send_replace(());

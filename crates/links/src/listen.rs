@@ -36,7 +36,7 @@ pub(crate) async fn accept(hub: Arc<Hub>, listener: Box<dyn Listener>) {
 async fn answer(place: Place, connection: Connection) {
     let (hub, address) = (&place.hub, connection.peer);
     let settled = async {
-        let met = meet(hub, connection.stream, address, None, |_| {}).await?;
+        let met = meet(hub, connection, None, |_| {}).await?;
         hub.reserve(address.ip());
         settle(hub, met).await
     };

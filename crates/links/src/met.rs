@@ -1,6 +1,7 @@
 //! A connection whose peer is known by its key.
 
 use std::io;
+use std::net::IpAddr;
 
 use share::Node;
 use tokio::io::AsyncWriteExt;
@@ -17,6 +18,8 @@ pub(crate) struct Met {
     pub node: Node,
     pub hello: Hello,
     pub dialled: bool,
+    /// The host of the peer.
+    pub address: IpAddr,
 }
 
 impl Met {

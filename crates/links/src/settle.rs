@@ -22,7 +22,8 @@ pub(crate) async fn settle(hub: &Arc<Hub>, mut met: Met) -> Result<(), Failed> {
     };
     hub.members.learn(node, theirs);
     let info = PeerInfo { report: Some(their_report), ..met.hello.info() };
-    let offer = Offer { node, lane, dialled, boot: met.hello.boot, lost: met.hello.lost, info };
+    let (boot, lost, address) = (met.hello.boot, met.hello.lost, met.address);
+    let offer = Offer { node, lane, dialled, boot, lost, address, info };
     let refused = hub.join(offer, number, met, |(id, number), link, met| {
         let first = decides.then_some(Frame::Welcome { number, decisions, report });
         hub.rt.spawn(connection::run(hub.clone(), link, (id, lane), met, first)).abort_handle()

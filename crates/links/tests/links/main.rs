@@ -2,6 +2,7 @@
 
 mod attacks;
 mod conformance;
+mod copies;
 mod faults;
 mod joining;
 mod strangers;

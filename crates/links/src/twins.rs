@@ -1,0 +1,75 @@
+//! Two hosts with one member key, such as a copied machine. Opens no socket and reads no clock.
+//!
+//! Each run of a program has another boot. A member that restarts has another boot than before and never comes back with the
+//! earlier one. So whoever comes back with it runs beside the member that is linked, and is refused: if each were taken in turn,
+//! the link would break every few seconds.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use share::Node;
+
+/// The maximum number of boots of a member that are remembered.
+const MOST_BOOTS: usize = 16;
+
+/// The runs of members that were linked.
+#[derive(Default)]
+pub(crate) struct Twins(BTreeMap<Node, Runs>);
+
+struct Runs {
+    boot: u64,
+    /// Where the latest run is.
+    address: IpAddr,
+    /// The boots before it, the latest last.
+    earlier: VecDeque<u64>,
+}
+
+impl Twins {
+    /// Notes the run of a member with which it is linked now.
+    pub fn linked(&mut self, node: Node, boot: u64, address: IpAddr) {
+        let runs = self.0.entry(node).or_insert_with(|| Runs { boot, address, earlier: VecDeque::new() });
+        if runs.boot != boot {
+            runs.earlier.push_back(runs.boot);
+            if runs.earlier.len() > MOST_BOOTS {
+                runs.earlier.pop_front();
+            }
+        }
+        (runs.boot, runs.address) = (boot, address);
+    }
+
+    /// Returns where a member is linked that runs on another host at the same time: a later run has taken the place of this one.
+    pub fn other(&self, node: Node, boot: u64) -> Option<IpAddr> {
+        let runs = self.0.get(&node)?;
+        (runs.boot != boot && runs.earlier.contains(&boot)).then_some(runs.address)
+    }
+
+    /// Forgets a node that was removed from the set.
+    pub fn forget(&mut self, node: Node) {
+        self.0.remove(&node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: Node = Node([1; 8]);
+
+    #[test]
+    fn a_run_that_comes_back_after_a_later_one_is_a_twin_and_a_restart_is_none() {
+        let (here, there) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
+        let mut twins = Twins::default();
+        twins.linked(NODE, 1, here);
+        assert_eq!(twins.other(NODE, 1), None);
+        assert_eq!(twins.other(NODE, 2), None, "it may have restarted");
+        twins.linked(NODE, 2, there);
+        assert_eq!(twins.other(NODE, 1), Some(there));
+        assert_eq!((twins.other(NODE, 2), twins.other(NODE, 3)), (None, None));
+        twins.linked(NODE, 1, here);
+        assert_eq!((twins.other(NODE, 1), twins.other(NODE, 2)), (None, Some(here)));
+        (10..100).for_each(|boot| twins.linked(NODE, boot, here));
+        assert_eq!(twins.0[&NODE].earlier.len(), MOST_BOOTS);
+        twins.forget(NODE);
+        assert_eq!(twins.other(NODE, 98), None);
+    }
+}
