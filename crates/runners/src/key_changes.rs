@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use client::{LocalClient, settings};
 use exec::Result;
 use keys::{KeyManager, ManagerOptions};
-use value::Map;
+use value::{Map, Value, map};
 use wire::MinionId;
 
 use crate::RunnerContext;
@@ -18,6 +20,20 @@ pub fn manager(ctx: &RunnerContext) -> Result<(KeyManager, Arc<Effects>)> {
     let effects = Arc::new(Effects { ctx: ctx.clone(), pending: Mutex::default() });
     let shared = Shared(effects.clone());
     Ok((KeyManager::new(ctx.keys(), options, shared), effects))
+}
+
+/// How long the master may take to answer. Without an answer the change is that of somebody who changes files.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tells a master that shares with others who is about to change keys, so that the decision has the user.
+pub async fn announce(ctx: &RunnerContext, ids: Vec<Value>) {
+    let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+    let announced = client.sharing(map! { "what" => "announce", "ids" => ids, "for" => ctx.job.user.as_str() });
+    match tokio::time::timeout(PATIENCE, announced).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!("the master does not know who changes keys: {error}"),
+        Err(_) => tracing::debug!("the master does not know who changes keys: it does not answer"),
+    }
 }
 
 /// Removes old data at once, and keeps what must be sent until [`Effects::send`].

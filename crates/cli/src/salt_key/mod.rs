@@ -6,11 +6,14 @@ mod effects;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use client::LocalClient;
 use keys::{Bank, GenKeys, GenSignature, KeyManager, KeyStore, ManagerOptions, MasterKeyOptions, Owner, Selection};
 use outputters::Settings;
-use value::{Map, Value};
+use rt::Rt;
+use value::{Map, Value, map};
 
 use crate::args::{Parsed, Program};
 use crate::prepare::{self, OnMaster};
@@ -72,6 +75,7 @@ fn run(prepared: &OnMaster) -> Result<()> {
         settings: prepare::output_settings(&prepared.options),
         manager: KeyManager::new(store(&prepared.config, &action), manager_options(prepared)?, effects),
         owner: Owner::of_user(&prepared.config.user),
+        config: &prepared.config,
     };
     command.run(&action)
 }
@@ -115,6 +119,7 @@ struct Command<'a> {
     include: Include,
     manager: KeyManager,
     owner: Owner,
+    config: &'a config::Master,
 }
 
 impl Command<'_> {
@@ -188,6 +193,7 @@ impl Command<'_> {
         if !self.flag("yes") && !proceed(verb)? {
             return Ok(());
         }
+        self.announce(&matching);
         let selection = Selection::Dict(&matching);
         let changed = match verb {
             Verb::Accept => self.manager.accept(selection, &self.also()),
@@ -203,6 +209,26 @@ impl Command<'_> {
         }
         // Last: the keys have changed even if the session key has not.
         changed.not_rotated.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
+    }
+
+    /// Tells a master that shares with others who is about to change keys, so that the decision has the user.
+    fn announce(&self, matching: &Map) {
+        if self.config.cluster.is_none() {
+            return;
+        }
+        let ids: Vec<Value> = matching.iter().flat_map(|(_, ids)| ids.as_list().unwrap_or_default().to_vec()).collect();
+        let announced = prepare::small_runtime().context("failed to start").and_then(|runtime| {
+            let mut client = LocalClient::new(Rt::real(), client::settings::from_config(self.config));
+            let announced = async move {
+                let answer = client.sharing(map! { "what" => "announce", "ids" => ids });
+                tokio::time::timeout(Duration::from_secs(2), answer).await
+            };
+            Ok(runtime.block_on(announced)??)
+        });
+        if let Err(error) = announced {
+            // It does not run, or does not answer: then it takes the change for that of somebody who moves files.
+            tracing::debug!("the master does not know who changes keys: {error:#}");
+        }
     }
 
     /// Leaves out the classes without a flag. Deleting concerns all of them.

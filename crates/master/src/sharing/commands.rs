@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use share::Change;
 use tokio::sync::{mpsc, oneshot};
 use value::{Map, Value};
+use wire::MinionId;
 
 pub use decisions::Wanted;
 use settle::Settlement;
@@ -32,6 +33,8 @@ pub enum Command {
     Settle(Settlement),
     /// Decides over the decisions of a member, or shows what that would do.
     Undo { wanted: Wanted, user: Option<String> },
+    /// A user is about to change the files of keys.
+    Announce { ids: Vec<MinionId>, user: String },
     /// Masters that wait to be accepted.
     Waiting,
     /// A master that waits becomes a member.
@@ -65,6 +68,12 @@ impl Command {
                     false => Err("by and since are needed: whose decisions, and from when on".to_owned()),
                 }
             }
+            "announce" => {
+                let ids = load.get("ids").and_then(Value::as_list).unwrap_or_default().iter();
+                let ids = ids.filter_map(|id| MinionId::new(id.as_str()?).ok()).collect();
+                // A wheel function runs for the user who asked for it.
+                Ok(Command::Announce { ids, user: text("for").filter(|user| !user.is_empty()).unwrap_or_else(user) })
+            }
             "waiting" => Ok(Command::Waiting),
             "accept" => {
                 let (name, fingerprint) = (text("name"), text("fingerprint"));
@@ -94,6 +103,11 @@ impl Worker {
             Command::Decisions(wanted) => self.decisions(&wanted).map(Value::from),
             Command::Settle(settlement) => self.settle(&settlement).map(Value::from),
             Command::Undo { wanted, user } => self.undo(&wanted, user).map(Value::from),
+            Command::Announce { ids, user } => {
+                let now = self.now().steady;
+                self.announced.add(ids, &user, now);
+                Ok(true.into())
+            }
             Command::Waiting => Ok(self.waiting().into()),
             Command::Accept { name, fingerprint, user } => {
                 self.accept(name.as_deref(), fingerprint.as_deref(), user).map(Value::from)

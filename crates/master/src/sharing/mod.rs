@@ -7,6 +7,7 @@
 //! others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
 mod actions;
+mod announced;
 mod catch_up;
 mod commands;
 mod data;

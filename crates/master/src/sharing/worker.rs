@@ -22,6 +22,7 @@ use tracing::{error, info, warn};
 use value::{Map, Value, map};
 use wire::MinionId;
 
+use super::announced::Announced;
 use super::commands::Command;
 use super::jobs::{self, Caches};
 use super::keys::{self as files, Found, Vanished};
@@ -91,6 +92,7 @@ pub struct Worker {
     /// A minion that knows the key of publications lost its own.
     pub(super) rotates: bool,
     pub(super) warnings: Warnings,
+    pub(super) announced: Announced,
     known_members: Sum,
     started: Instant,
 }
@@ -122,6 +124,7 @@ impl Worker {
             warned: BTreeMap::new(),
             rotates: false,
             warnings: Warnings::default(),
+            announced: Announced::default(),
             known_members: Sum::default(),
             started: Instant::now(),
         }
@@ -376,7 +379,7 @@ impl Worker {
         let entry = self.model.entry(Class::Keys, &key);
         let now = self.now();
         let change = files::change(id, files, &entry, &self.signed_in, &mut self.vanished, now.steady);
-        self.changes.extend(change);
+        self.changes.extend(change.map(|change| self.announced.by(id, change, &entry, now.steady)));
         if self.changes.len() >= TOGETHER {
             self.flush();
         }
@@ -401,7 +404,8 @@ impl Worker {
     fn deleted(&mut self, id: &MinionId) {
         let (Some(key), Ok(found)) = (Key::new(id.as_str()), files::read(self.store(), id)) else { return };
         let entry = self.model.entry(Class::Keys, &key);
-        self.changes.extend(files::deletion(id, &found, &entry, &mut self.vanished));
+        let (deletion, now) = (files::deletion(id, &found, &entry, &mut self.vanished), self.now().steady);
+        self.changes.extend(deletion.map(|change| self.announced.by(id, change, &entry, now)));
         if self.vanished.is_registered(id) {
             // The registration follows the deletion.
             self.flush();

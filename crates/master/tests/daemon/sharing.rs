@@ -109,8 +109,14 @@ async fn a_key_decided_about_on_one_master_is_decided_about_on_both() {
     let minion = one.channel("web1", key.clone(), here.path());
     assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));
     becomes(&two, "web1", &["minions_pre"]).await;
+    // As salt-key says before it moves the file.
+    let announced = map! { "what" => "announce", "ids" => list!["web1"], "for" => "alice" };
+    assert_eq!(ask(&one, announced).await.get("sharing"), Some(&Value::from(true)));
     one.accept("web1");
     becomes(&two, "web1", &["minions"]).await;
+    let decided = ask(&two, map! { "what" => "decisions", "about" => "web1" }).await;
+    let decided = decided.get("sharing").map(Value::to_string).unwrap_or_default();
+    assert!(decided.contains("'by': 'alice'") && decided.contains("'master': 'm1'"), "{decided}");
     let there = two.channel("web1", key, elsewhere.path());
     assert!(matches!(there.sign_in().await, Ok(SignIn::Accepted(_))));
 

@@ -46,11 +46,32 @@ async fn ask<T: Send + 'static>(
     ctx.blocking(move |ctx| question(&key_changes::manager(ctx)?.0).map_err(failed)).await
 }
 
+/// The keys that a function may change.
+enum Concerned {
+    Match(Value),
+    Dict(Map),
+}
+
+impl Concerned {
+    fn ids(self, keys: &KeyManager) -> std::result::Result<Vec<Value>, KeyError> {
+        let by_bank = match self {
+            Concerned::Match(pattern) => keys.glob_match(&pattern)?,
+            Concerned::Dict(by_bank) => by_bank,
+        };
+        Ok(by_bank.into_iter().filter_map(|(_, ids)| ids.into_list()).flatten().collect())
+    }
+}
+
 /// Runs a change of the key manager, then sends its events.
 async fn change(
     ctx: &WheelContext,
+    concerned: Concerned,
     work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,
 ) -> Result<Map> {
+    if ctx.config.cluster.is_some() {
+        let ids = ask(ctx, move |keys| concerned.ids(keys)).await?;
+        key_changes::announce(ctx, ids).await;
+    }
     let (changed, effects) = ctx
         .blocking(move |ctx| {
             let (manager, effects) = key_changes::manager(ctx)?;
@@ -112,7 +133,7 @@ async fn accept(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_rejected, Bank::Rejected), (include_denied, Bank::Denied)]);
-    change(ctx, move |keys| keys.accept(Selection::Match(&match_), &banks)).await
+    change(ctx, Concerned::Match(match_.clone()), move |keys| keys.accept(Selection::Match(&match_), &banks)).await
 }
 
 /// Accepts keys named by class, such as `{"minions_pre": ["web1"]}`.
@@ -124,19 +145,19 @@ async fn accept_dict(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_rejected, Bank::Rejected), (include_denied, Bank::Denied)]);
-    change(ctx, move |keys| keys.accept(Selection::Dict(&match_), &banks)).await
+    change(ctx, Concerned::Dict(match_.clone()), move |keys| keys.accept(Selection::Dict(&match_), &banks)).await
 }
 
 /// Deletes the keys that match a shell glob.
 #[function]
 async fn delete(ctx: &WheelContext, match_: Value) -> Result<Map> {
-    change(ctx, move |keys| keys.delete(Selection::Match(&match_), false)).await
+    change(ctx, Concerned::Match(match_.clone()), move |keys| keys.delete(Selection::Match(&match_), false)).await
 }
 
 /// Deletes keys named by class, such as `{"minions": ["web1"]}`; a key of another class is left alone.
 #[function]
 async fn delete_dict(ctx: &WheelContext, match_: Map) -> Result<Map> {
-    change(ctx, move |keys| keys.delete(Selection::Dict(&match_), false)).await
+    change(ctx, Concerned::Dict(match_.clone()), move |keys| keys.delete(Selection::Dict(&match_), false)).await
 }
 
 /// Rejects the pending keys that match a shell glob, and those of the other requested classes.
@@ -148,7 +169,7 @@ async fn reject(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_accepted, Bank::Accepted), (include_denied, Bank::Denied)]);
-    change(ctx, move |keys| keys.reject(Selection::Match(&match_), &banks)).await
+    change(ctx, Concerned::Match(match_.clone()), move |keys| keys.reject(Selection::Match(&match_), &banks)).await
 }
 
 /// Rejects keys named by class, such as `{"minions_pre": ["web1"]}`.
@@ -160,7 +181,7 @@ async fn reject_dict(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_accepted, Bank::Accepted), (include_denied, Bank::Denied)]);
-    change(ctx, move |keys| keys.reject(Selection::Dict(&match_), &banks)).await
+    change(ctx, Concerned::Dict(match_.clone()), move |keys| keys.reject(Selection::Dict(&match_), &banks)).await
 }
 
 /// Returns the texts of the keys that match a shell glob.
