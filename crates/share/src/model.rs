@@ -206,7 +206,7 @@ impl<R: Records> Model<R> {
         if self.members.is_accepted(node) {
             self.start_peer(node, now, actions);
         } else {
-            actions.push(Action::Warn(format!("{node:?} is linked but no member of the set")));
+            actions.push(Action::Warn(format!("{} is linked but no member of the set", self.members.called(node))));
         }
     }
 
@@ -237,14 +237,20 @@ impl<R: Records> Model<R> {
                 let whole = self.assemble(from, part);
                 match whole.map(|whole| Message::decode(&whole)) {
                     Some(Ok(Some(message))) => self.handle(from, message, now, actions),
-                    Some(Err(error)) => actions.push(Action::Warn(format!("{from:?} sent parts of which {error}"))),
+                    Some(Err(error)) => {
+                        let name = self.members.called(from);
+                        actions.push(Action::Warn(format!("{name} sent parts of which {error}")));
+                    }
                     Some(Ok(None)) | None => {}
                 }
             }
             Ok(Some(message)) => self.handle(from, message, now, actions),
             // Of a later version, and not for us.
             Ok(None) => {}
-            Err(error) => actions.push(Action::Warn(format!("{from:?} sent a message of which {error}"))),
+            Err(error) => {
+                let name = self.members.called(from);
+                actions.push(Action::Warn(format!("{name} sent a message of which {error}")));
+            }
         }
     }
 

@@ -162,7 +162,7 @@ impl Stored {
 
     fn read(mut fields: Fields) -> Result<Stored, Malformed> {
         let number = fields.number("a number")?;
-        let refused = |mut one: Fields| Ok(Some((one.number("a place")?, one.text("a reason", MAX_TEXT)?)));
+        let refused = |mut one: Fields| Ok(Some((one.number("a place")?, one.plain("a reason", MAX_TEXT)?)));
         let refused = all(&mut fields, refused)?;
         let mut list = fields.list("a list", MOST)?;
         let mut not_kept = Vec::new();

@@ -64,7 +64,8 @@ impl<R: Records> Model<R> {
             self.pass_on(from, &news, now, actions);
         }
         if let Some((_, reason)) = refused.first() {
-            actions.push(Action::Warn(format!("{} records of {from:?} are refused: {reason}", refused.len())));
+            let (count, name) = (refused.len(), self.members.called(from));
+            actions.push(Action::Warn(format!("{count} records of {name} are refused: {reason}")));
         }
         self.send(from, Lane::Talk, &Message::Stored(Stored { number, refused, not_kept }), actions);
         if let Some((round, served)) = served {
@@ -196,8 +197,8 @@ impl<R: Records> Model<R> {
         let safe = sent.records.into_iter().enumerate().filter(|(place, _)| !places.contains(&(*place as u64)));
         let records: Vec<(Class, Key)> = safe.map(|(_, key)| key).collect();
         if let Some((_, reason)) = stored.refused.first() {
-            let count = stored.refused.len();
-            actions.push(Action::Warn(format!("{from:?} refused {count} records: {reason}")));
+            let (count, name) = (stored.refused.len(), self.members.called(from));
+            actions.push(Action::Warn(format!("{name} refused {count} records: {reason}")));
         }
         if !records.is_empty() {
             actions.push(Action::Safe { node: from, records });
