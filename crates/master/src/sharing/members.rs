@@ -239,6 +239,13 @@ impl links::Members for MemberBook {
         }
     }
 
+    fn waits(&self, newcomer: &Newcomer) {
+        // `saltern.waiting` lists it, whether anybody hears of it now or not.
+        if self.worker.try_send(Work::Waits(newcomer.clone())).is_err() {
+            tracing::debug!("that {} waits is not told: there is too much to do", newcomer.name);
+        }
+    }
+
     fn self_report(&self, _peer: Node) -> SelfReport {
         SelfReport { classes: self.classes, ..SelfReport::default() }
     }

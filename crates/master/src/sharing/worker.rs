@@ -10,7 +10,7 @@ use bytes::Bytes;
 use event::Filter;
 use futures_util::FutureExt as _;
 use keys::{ChangedKeys, KeyStore, SignInChanges};
-use links::{Links, Reports, Target};
+use links::{Links, Newcomer, Reports, Target};
 use share::member::{Member, Rights};
 use share::{By, Change, Class, Incoming, Index as _, Key, Model, Moment, Node, State, Sum};
 use store::share::ShareFile;
@@ -46,6 +46,8 @@ pub enum Work {
     Heard(Incoming),
     /// A master has proven that it belongs to the set.
     Newcomer(Member),
+    /// A master that could not prove that it belongs to the set waits to be accepted.
+    Waits(Newcomer),
     /// A member that was linked sent what it knows of the members.
     Learned(Node, Vec<Bytes>),
     /// Key files have changed.
@@ -240,6 +242,11 @@ impl Worker {
                 self.carry_out(actions);
                 self.members.forget_new(node);
                 self.renew_members();
+            }
+            Work::Waits(newcomer) => {
+                let (name, node) = (&newcomer.name, format!("{:?}", newcomer.node));
+                let data = map! { "name" => name.as_str(), "node" => node, "fingerprint" => newcomer.fingerprint() };
+                self.shared.fire(format!("saltern/member/{name}/waiting"), data);
             }
             Work::Learned(from, packed) => {
                 let (decisions, damaged) = members::unpack(&packed);

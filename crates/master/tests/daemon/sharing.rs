@@ -359,6 +359,38 @@ async fn a_third_master_that_knows_one_member_is_linked_with_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_that_have_nothing_in_common_wait_until_both_are_accepted() {
+    let pair = Pair::new();
+    let no_secret = || map! { "cluster_secret" => Value::Null };
+    let one = Master::start(pair.options(0, no_secret())).await;
+    let mut events = one.events().await;
+    let two = Master::start(pair.options(1, no_secret())).await;
+    let waiting = event(&mut events, "saltern/member/m2/waiting").await;
+    let fingerprint = waiting.data().get_str("fingerprint").expect("it is told").to_owned();
+    let listed = ask(&one, map! { "what" => "waiting" }).await;
+    let listed = listed.get("sharing").and_then(|waiting| waiting.get("m2")).expect("it is listed");
+    assert_eq!(listed.get("fingerprint"), Some(&Value::from(fingerprint.as_str())));
+    let masters = ask(&one, map! { "what" => "masters" }).await;
+    let others = masters.get("sharing").and_then(|found| found.get("others")).map(Value::to_string);
+    assert!(others.is_some_and(|others| others.contains("waiting to be accepted")), "{masters:?}");
+
+    let other = map! { "what" => "accept", "name" => "m2", "fingerprint" => "00".repeat(32) };
+    assert!(ask(&one, other).await.get("error").is_some(), "that is another one");
+    let accepted = ask(&one, map! { "what" => "accept", "fingerprint" => fingerprint }).await;
+    assert_eq!(accepted.get("sharing").and_then(|accepted| accepted.get("accepted")), Some(&Value::from("m2")));
+    let both = async {
+        while ask(&two, map! { "what" => "accept", "name" => "m1" }).await.get("error").is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), both).await.expect("the first waits at the second");
+    linked(&one, "m2").await;
+    linked(&two, "m1").await;
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_master_decided_can_be_undone_on_another_one() {
     let (one, two) = Pair::new().start().await;
     put(&two.directory, "minions", "web1", &public_key());
