@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod announced;
+mod awaiting;
 mod bounds;
 mod channel_keys;
 mod credentials;

@@ -23,7 +23,6 @@ use wire::msgpack::{Packing, pack};
 use wire::{Command, MinionId, Network};
 
 use super::answer_room::{self, AnswerRoom, Due, Reservation, is_question};
-use super::awaiting::{self, Awaiting};
 use super::commands::handler;
 use super::contained::contained;
 use super::fair_queue::{Entered, FairQueue};
@@ -34,6 +33,7 @@ use super::sign_in::SignIns;
 use super::work_queue::WorkQueue;
 use super::{Answer, MasterRequest, nothing, sign_in};
 use crate::Shared;
+use crate::awaiting::{self, Awaiting};
 
 /// Takes requests and answers them.
 pub struct Dispatcher {

@@ -3,7 +3,6 @@
 
 mod alive;
 mod answer_room;
-mod awaiting;
 mod commands;
 mod contained;
 mod dispatch;
@@ -33,7 +32,6 @@ mod syndic;
 mod token;
 mod work_queue;
 
-pub(crate) use awaiting::registered;
 pub use dispatch::Dispatcher;
 
 use std::sync::Arc;

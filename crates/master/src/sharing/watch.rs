@@ -23,7 +23,7 @@ impl KeyWatch {
         // A simulation has no reports of the kernel.
         let descriptor = changes.readable().filter(|_| !rt.is_simulated());
         let owned = descriptor.and_then(|descriptor| descriptor.try_clone_to_owned().ok());
-        let readable = owned.and_then(crate::requests::registered);
+        let readable = owned.and_then(crate::awaiting::registered);
         KeyWatch { changes, readable }
     }
 
