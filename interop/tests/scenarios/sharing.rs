@@ -76,3 +76,58 @@ fn keys_accepted_on_one_master_count_on_the_other() {
         Ok(())
     });
 }
+
+#[test]
+fn jobs_and_grains_of_one_master_are_known_to_the_other() {
+    if missing(&["3008.5"]) {
+        return;
+    }
+    scenario("jobs and grains of one master are known to the other", |sandbox| {
+        let (ours, theirs) = (Salt::ours()?, Salt::real("3008.5").context("checked above")?);
+        let pair = Master::make_key_pair(&ours, sandbox)?;
+        let one = member(&ours, "m1", &pair).start(sandbox)?;
+        let peer = format!("{}:{POOL_PORT}", one.address());
+        let mut two = member(&ours, "m2", &pair).option("cluster_peers", json!([peer])).start(sandbox)?;
+        wait_linked(&one, "m2")?;
+        let _minion = Minion::build(&theirs, "theirs").option("acceptance_wait_time", 1).master(&one).start(sandbox)?;
+        one.accept(&["theirs"])?;
+        one.wait_answering(&["theirs"])?;
+        same_on_both(&one, &two, &["cache.grains", "theirs"])?;
+        let jid = run(&one, "first")?;
+        same_on_both(&one, &two, &["jobs.lookup_jid", &jid])?;
+        same_on_both(&one, &two, &["jobs.list_job", &jid])?;
+
+        // What the second one missed, it gets when it is back.
+        two.daemon()?.terminate(PATIENCE)?;
+        let missed = run(&one, "second")?;
+        two.launch(sandbox)?;
+        two.wait_ready()?;
+        same_on_both(&one, &two, &["jobs.lookup_jid", &missed])?;
+        Ok(())
+    });
+}
+
+/// Runs a job that returns a text, and returns its id when the return is there.
+fn run(master: &Master, text: &str) -> Result<String> {
+    let output = master.program("salt").args(["theirs", "test.echo", text, "--async"]).run()?;
+    let output = output.ok()?;
+    let jid =
+        output.stdout.split_whitespace().find(|word| word.len() == 20 && word.bytes().all(|one| one.is_ascii_digit()));
+    let jid = jid.with_context(|| format!("no job id in {output}"))?.to_owned();
+    until_some(&format!("the return of {jid}"), PATIENCE, || {
+        (master.runner(&["jobs.lookup_jid", &jid]).ok()?["theirs"] == json!(text)).then_some(())
+    })?;
+    Ok(jid)
+}
+
+/// Waits until a runner says the same on both masters, and not nothing.
+fn same_on_both(one: &Master, two: &Master, runner: &[&str]) -> Result<()> {
+    let wanted = one.runner(runner)?;
+    ensure!(wanted.as_object().is_some_and(|map| !map.is_empty()), "{runner:?} is empty: {wanted}");
+    let mut last = json!(null);
+    let same = until_some(&format!("{runner:?} to be the same on both masters"), PATIENCE, || {
+        last = two.runner(runner).ok()?;
+        (last == wanted).then_some(())
+    });
+    same.with_context(|| format!("{wanted} and {last}"))
+}
