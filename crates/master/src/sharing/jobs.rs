@@ -16,19 +16,17 @@ use super::worker::Worker;
 use crate::Shared;
 use crate::jobs::shared as cached;
 
-/// How many records that could not be written to the caches are remembered. The file names them all.
-const MOST_UNWRITTEN: usize = 100_000;
-
 /// How many jobs may wait for their announcement.
 const MOST_UNANNOUNCED: usize = 10_000;
 
-/// How many of them are tried at once.
+/// How many records that the disk refused are tried again at once.
 const TRIED: usize = 500;
 
 /// What is still to be done with the caches of this master.
 pub struct Caches {
     /// Names records of others until they are written to the caches.
     arriving: Arc<KeyLog>,
+    /// Those of them that the disk refused. The disk took the records themselves, so they are not many.
     unwritten: BTreeSet<(Class, Key)>,
     /// When to try again, by the steady clock.
     again: Option<u64>,
@@ -37,6 +35,10 @@ pub struct Caches {
     unannounced: BTreeSet<Key>,
     /// How many records were not stored, and why.
     not_stored: Option<(usize, String)>,
+    /// That the disk refuses records was logged.
+    records_fail: bool,
+    /// That the disk refuses what belongs to the caches was logged.
+    caches_fail: bool,
 }
 
 impl Caches {
@@ -49,6 +51,8 @@ impl Caches {
             catch_up: CatchUp::new(left_over),
             unannounced: BTreeSet::new(),
             not_stored: None,
+            records_fail: false,
+            caches_fail: false,
         }
     }
 
@@ -113,10 +117,18 @@ impl Worker {
         self.unwritten.expect_others(false);
         let actions = self.model.local(Change::Together(changes), self.now());
         self.carry_out(actions);
-        if let Some((count, reason)) = self.caches.not_stored.take() {
-            error!("{count} records of jobs and minion data are not told other masters yet: {reason}");
+        let stored = self.model.records().failures() == failures;
+        let logged = std::mem::replace(&mut self.caches.records_fail, !stored);
+        match self.caches.not_stored.take() {
+            Some((count, reason)) if stored => {
+                warn!("{count} records of jobs and minion data are not shared: {reason}")
+            }
+            Some((_, reason)) if !logged => {
+                error!("jobs and minion data are shared once records can be stored: {reason}");
+            }
+            _ => {}
         }
-        self.model.records().failures() == failures
+        stored
     }
 
     /// Notes that a record of this master was not stored.
@@ -161,10 +173,13 @@ impl Worker {
             Ok(()) => {}
             Err(NotWritten::Malformed) => warn!("the {class} {} of another master cannot be read", record.key),
             Err(NotWritten::Failed(reason)) => {
-                error!("the {class} {} of another master is not in the caches of this one yet: {reason}", record.key);
-                if self.caches.unwritten.len() < MOST_UNWRITTEN {
-                    self.caches.unwritten.insert((class, record.key.clone()));
+                if !std::mem::replace(&mut self.caches.caches_fail, true) {
+                    let key = &record.key;
+                    error!(
+                        "the {class} {key} of another master, and perhaps others, are not in the caches yet: {reason}"
+                    );
                 }
+                self.caches.unwritten.insert((class, record.key.clone()));
                 self.caches.again = Some(self.again());
             }
         }
@@ -248,6 +263,7 @@ impl Worker {
 
     /// Forgets the names of records that are in the caches.
     fn forget_arrived(&mut self) {
+        self.caches.caches_fail &= !self.caches.unwritten.is_empty();
         if self.caches.unwritten.is_empty()
             && self.model.records().take_arriving()
             && let Err(error) = self.caches.arriving.clear()
