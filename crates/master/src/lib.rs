@@ -21,12 +21,14 @@ mod listen;
 mod maintenance;
 mod metrics;
 mod open_jobs;
+mod outgoing;
 mod plugins;
 mod presence;
 mod renewal;
 mod requests;
 mod returner_queue;
 mod schedule;
+mod set_requests;
 mod sharing;
 mod start;
 mod state;
@@ -100,7 +102,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     let sharing = sharing::start(&shared, master.before_sharing, master.left_over).await?;
     if let Some(sharing) = &sharing {
         // Set once: a master starts once.
-        let _ = shared.sharing.set(sharing.desk());
+        let _ = shared.sharing.set(sharing.handle());
     }
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready(Arc::new(move || {

@@ -40,9 +40,9 @@ pub struct Shared {
     /// The master's work in numbers.
     pub(crate) metrics: crate::metrics::Metrics,
     /// The set that it shares with, once it has started to.
-    pub(crate) sharing: std::sync::OnceLock<crate::sharing::Desk>,
+    pub(crate) sharing: std::sync::OnceLock<crate::set_requests::SetHandle>,
     /// What it wrote to its job cache and its data cache and shares with other masters; `None` if it shares nothing.
-    pub(crate) outgoing: Option<crate::sharing::Outgoing>,
+    pub(crate) outgoing: Option<crate::outgoing::Outgoing>,
     /// The source of job ids, which returns each id once.
     pub(crate) jids: Mutex<JidSource>,
 }

@@ -3,7 +3,7 @@
 use value::{Map, Value, map};
 
 use super::{Answer, MasterRequest, held};
-use crate::sharing::Command;
+use crate::set_requests::SetRequest;
 
 /// Answers users who may do everything.
 pub fn handle(ask: MasterRequest) -> Answer {
@@ -15,9 +15,9 @@ pub fn handle(ask: MasterRequest) -> Answer {
         return failed("this master shares nothing with others: the option cluster_id is not set").into();
     };
     let user = load.get_str("user").unwrap_or_else(|| shared.users.master_user());
-    match Command::of(&load, user, shared.stores.rt.now()) {
-        Ok(command) => Answer::Later(Box::pin(async move {
-            match sharing.ask(command).await {
+    match SetRequest::of(&load, user, shared.stores.rt.now()) {
+        Ok(request) => Answer::Later(Box::pin(async move {
+            match sharing.ask(request).await {
                 Ok(value) => map! { "sharing" => value }.into(),
                 Err(reason) => Value::from(failed(&reason)),
             }

@@ -12,10 +12,11 @@ use value::{Map, map};
 use wire::MinionId;
 use wire::msgpack::{Packing, pack_map_into};
 
-use super::outgoing::{ChangedData, packed};
+use super::data;
 use super::worker::Worker;
-use super::{data, key_log};
 use crate::jobs::shared::is_nocache;
+use crate::outgoing::key_log;
+use crate::outgoing::{ChangedData, packed};
 
 /// How many records are looked at in one step.
 const STEP: usize = 200;

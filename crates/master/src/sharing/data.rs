@@ -10,8 +10,8 @@ use value::{Map, Value};
 use wire::MinionId;
 use wire::msgpack::{Packing, pack_map_into};
 
-use super::outgoing::{ChangedData, unpacked};
 use super::worker::Worker;
+use crate::outgoing::{ChangedData, unpacked};
 
 /// The parts that are shared.
 const PARTS: [Part; 3] = [Part::Grains, Part::Pillar, Part::Mine];

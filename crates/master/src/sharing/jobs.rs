@@ -10,11 +10,11 @@ use tracing::{error, warn};
 use wire::{Jid, MinionId};
 
 use super::catch_up::CatchUp;
-use super::key_log::KeyLog;
-use super::outgoing::{Written, unpacked};
 use super::worker::Worker;
 use crate::Shared;
 use crate::jobs::shared as cached;
+use crate::outgoing::key_log::KeyLog;
+use crate::outgoing::{Written, unpacked};
 
 /// How many jobs may wait for their announcement.
 const MOST_UNANNOUNCED: usize = 10_000;

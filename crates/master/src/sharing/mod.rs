@@ -12,11 +12,9 @@ mod catch_up;
 mod commands;
 mod data;
 mod jobs;
-mod key_log;
 mod keys;
 mod log;
 mod members;
-mod outgoing;
 mod settings;
 mod unwritten;
 mod watch;
@@ -33,16 +31,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use commands::Command;
 use jobs::Caches;
-use key_log::KeyLog;
 use members::MemberBook;
-pub use outgoing::Outgoing;
 use settings::Settings;
 use unwritten::{Tracked, Unwritten};
 use watch::KeyWatch;
-use worker::{Work, Worker};
+use worker::Worker;
 
+use crate::outgoing::Outgoing;
+use crate::outgoing::key_log::{self, KeyLog};
+use crate::set_requests::SetHandle;
 use crate::{Error, Shared, Stores};
 
 /// How many things may wait for the worker.
@@ -51,14 +49,10 @@ const QUEUE: usize = 4_096;
 /// A running master that shares.
 pub struct Sharing {
     links: Arc<Links>,
-    worker: mpsc::Sender<Work>,
+    handle: SetHandle,
     task: JoinHandle<()>,
     stop: CancellationToken,
 }
-
-/// By which the requests of programs reach it.
-#[derive(Clone)]
-pub struct Desk(mpsc::Sender<Work>);
 
 /// What a master that shares notes before it makes directories and answers requests.
 pub struct Before {
@@ -115,7 +109,8 @@ pub async fn start(
     let own = worker::own_member(&settings, key.public());
     let options = settings.links(key.clone());
     let (worker, work) = mpsc::channel(QUEUE);
-    let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared));
+    let (handle, questions) = SetHandle::channel();
+    let book = Arc::new(MemberBook::new(worker, settings.model.shared));
     let model = Model::new(key, records, settings.model, last);
     let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, caches);
     // Watched before the files are compared, so that no change is missed.
@@ -130,8 +125,8 @@ pub async fn start(
     links.set_addresses(&owner.addresses(&book.all()));
     owner.link(links.clone());
     let stop = CancellationToken::new();
-    let task = rt.spawn(worker::run(owner, work, reports, watch, stop.clone()));
-    Ok(Some(Sharing { links, worker, task, stop }))
+    let task = rt.spawn(worker::run(owner, work, questions, reports, watch, stop.clone()));
+    Ok(Some(Sharing { links, handle, task, stop }))
 }
 
 fn not_sharing(error: std::io::Error) -> Error {
@@ -148,9 +143,9 @@ fn not_linked(error: links::StartError) -> Error {
 }
 
 impl Sharing {
-    /// Returns what requests of programs need.
-    pub fn desk(&self) -> Desk {
-        Desk(self.worker.clone())
+    /// Returns what takes requests of programs to it.
+    pub fn handle(&self) -> SetHandle {
+        self.handle.clone()
     }
 
     /// Says goodbye to the other members, and ends.
@@ -161,12 +156,5 @@ impl Sharing {
         if let Err(error) = self.task.await {
             tracing::error!("sharing did not end well: {error}");
         }
-    }
-}
-
-impl Desk {
-    /// Asks for something.
-    pub async fn ask(&self, command: Command) -> Result<value::Value, String> {
-        commands::ask(self.0.clone(), command).await
     }
 }

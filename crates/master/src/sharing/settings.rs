@@ -11,7 +11,7 @@ use links::{Credentials, Options, Secret};
 use share::member::Role;
 use share::{Class, Classes};
 
-use super::outgoing::{shares_data, shares_jobs};
+use crate::outgoing::{shares_data, shares_jobs};
 use crate::{Error, Stores, listen};
 
 /// The classes of records that are always shared.

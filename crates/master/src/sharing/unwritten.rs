@@ -14,7 +14,7 @@ use share::{Class, Digest, Index, Key, Level, Record, RecordChange, Records, Sto
 use store::disk::{self, Writing};
 
 use super::jobs::is_cached;
-use super::key_log::KeyLog;
+use crate::outgoing::key_log::KeyLog;
 
 /// The ids whose key files may not say what was decided, in memory and in a file.
 pub struct Unwritten {

@@ -15,15 +15,13 @@ use share::member::{Member, Rights};
 use share::{By, Change, Class, Incoming, Index as _, Key, Model, Moment, Node, State, Sum};
 use store::share::ShareFile;
 use tokio::sync::mpsc::Receiver;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
-use value::{Map, Value, map};
+use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
-use super::commands::Command;
 use super::jobs::{self, Caches};
 use super::keys::{self as files, Found, Vanished};
 use super::log::{Warnings, about};
@@ -33,6 +31,7 @@ use super::unwritten::{Tracked, Unwritten};
 use super::watch::KeyWatch;
 use crate::Shared;
 use crate::maintenance::KEY_TAG;
+use crate::set_requests::SetQuestion;
 
 /// How many things are done together.
 const TOGETHER: usize = 256;
@@ -55,7 +54,7 @@ pub enum Work {
     /// A program says that it deleted the key of a minion.
     Deleted(MinionId),
     /// Somebody asks for something.
-    Command(Command, oneshot::Sender<Result<Value, String>>),
+    Question(SetQuestion),
     /// Something is due.
     Tick,
 }
@@ -260,8 +259,8 @@ impl Worker {
             }
             Work::Keys(changed) => self.changed_keys(changed),
             Work::Deleted(id) => self.deleted(&id),
-            Work::Command(command, answer) => {
-                let result = self.command(command);
+            Work::Question((request, answer)) => {
+                let result = self.command(request);
                 // Who asked may have gone.
                 let _ = answer.send(result);
             }
@@ -476,6 +475,7 @@ impl Worker {
 pub async fn run(
     mut worker: Worker,
     mut work: Receiver<Work>,
+    mut questions: Receiver<SetQuestion>,
     mut reports: Reports,
     mut keys: KeyWatch,
     stop: CancellationToken,
@@ -492,6 +492,7 @@ pub async fn run(
                 Some(one) => one,
                 None => return,
             },
+            Some(question) = questions.recv() => Work::Question(question),
             changed = keys.changed() => Work::Keys(changed),
             event = events.next() => match event {
                 Some(event) => match deleted(event.tag(), event.data()) {

@@ -1,45 +1,15 @@
 //! `saltern.decisions` and `saltern.conflicts`: what was decided, by whom and when.
 
-use std::time::SystemTime;
-
 use crypto::{HashType, pem_finger};
 use share::{By, Class, Content, Entry, Index as _, Node, Records as _, SignedDecision, State};
 use value::{Map, Value, map};
 
 use super::super::log::word;
 use super::super::worker::Worker;
-use super::times;
+use crate::set_requests::{DecisionFilter, times};
 
 /// The maximum number of decisions in an answer.
 const MOST_LISTED: usize = 10_000;
-
-/// Which decisions are wanted.
-#[derive(Default)]
-pub struct Wanted {
-    /// Only those of the members with this name or node.
-    pub by: Option<String>,
-    /// Only those about this minion or member.
-    pub about: Option<String>,
-    /// Only those from this time on, in milliseconds since 1970.
-    pub since: Option<u64>,
-}
-
-impl Wanted {
-    /// Reads a request.
-    pub fn of(load: &Map, now: SystemTime) -> Result<Wanted, String> {
-        let given = |name: &str| load.get(name).filter(|value| **value != Value::Null);
-        let text = |name: &str| given(name).map(Value::to_string);
-        let since = given("since").map(|since| times::since(since, now)).transpose()?;
-        // The field `key` of a request is the credential of who asks.
-        Ok(Wanted { by: text("by"), about: text("about"), since })
-    }
-
-    /// Returns whether a decision is wanted. `by` are the nodes that [`Wanted::by`] names.
-    pub(super) fn includes(&self, decision: &SignedDecision, by: Option<&[Node]>) -> bool {
-        let stamp = decision.stamp;
-        by.is_none_or(|by| by.contains(&stamp.node)) && stamp.time >> 16 >= self.since.unwrap_or(0)
-    }
-}
 
 impl Worker {
     /// Returns the decisions that stand against each other, by minion, and how to settle them.
@@ -62,7 +32,7 @@ impl Worker {
         all
     }
 
-    /// Returns the commands by which a conflict can be settled: one for each outcome that some member wanted.
+    /// Returns the commands by which a conflict can be settled: one for each outcome that some member filter.
     fn ways(&self, id: &str, entry: &Entry) -> Vec<Value> {
         let keys = super::settle::contents(entry);
         let mut ways: Vec<String> = Vec::new();
@@ -82,17 +52,17 @@ impl Worker {
         ways.into_iter().map(Value::from).collect()
     }
 
-    pub(super) fn decisions(&self, wanted: &Wanted) -> Result<Vec<Value>, String> {
-        let by = wanted.by.as_deref().map(|name| self.nodes_called(name)).transpose()?;
+    pub(super) fn decisions(&self, filter: &DecisionFilter) -> Result<Vec<Value>, String> {
+        let by = filter.by.as_deref().map(|name| self.nodes_called(name)).transpose()?;
         let mut found = Vec::new();
         for class in [Class::Members, Class::Keys] {
             for (key, _) in self.model.records().items(class, 0..=u32::MAX) {
-                if wanted.about.as_deref().is_some_and(|about| !self.is_about(about, class, key.as_str())) {
+                if filter.about.as_deref().is_some_and(|about| !self.is_about(about, class, key.as_str())) {
                     continue;
                 }
                 let Some(record) = self.model.records().get(class, &key) else { continue };
                 let Content::Decided(_, entry) = &record.content else { continue };
-                let included = entry.decisions().iter().filter(|one| wanted.includes(one, by.as_deref()));
+                let included = entry.decisions().iter().filter(|one| filter.includes(one, by.as_deref()));
                 found.extend(included.map(|decision| (decision.stamp, self.described(decision))));
             }
         }

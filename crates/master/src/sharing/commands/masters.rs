@@ -5,7 +5,7 @@ use share::{Class, Index as _, Node, State};
 use value::{Map, Value, map};
 
 use super::super::worker::Worker;
-use super::times;
+use crate::set_requests::times;
 
 impl Worker {
     pub(super) fn masters(&self) -> Map {

@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 
 use super::super::members;
 use super::super::worker::Worker;
-use super::times;
+use crate::set_requests::times;
 
 /// How many ids of keys an answer names.
 const MOST_NAMED: usize = 20;

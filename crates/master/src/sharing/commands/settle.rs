@@ -9,34 +9,10 @@ use wire::MinionId;
 use super::super::keys as files;
 use super::super::log::{about, word};
 use super::super::worker::Worker;
-use super::decisions::Wanted;
+use crate::set_requests::{DecisionFilter, Settlement};
 
 /// How many keys are decided about in one step: each step waits for the disk.
 const TOGETHER: usize = 256;
-
-/// What a person decides about the key of a minion.
-pub struct Settlement {
-    id: MinionId,
-    key: Key,
-    state: State,
-    fingerprint: Option<String>,
-    user: String,
-}
-
-impl Settlement {
-    /// Reads what is typed.
-    pub fn new(id: &str, state: &str, fingerprint: Option<String>, user: String) -> Result<Settlement, String> {
-        let id = MinionId::new(id).map_err(|error| error.to_string())?;
-        let key = Key::new(id.as_str()).ok_or_else(|| format!("{id} is too long"))?;
-        let state = match state {
-            "accepted" => State::Accepted,
-            "rejected" => State::Rejected,
-            "deleted" => State::Deleted,
-            other => return Err(format!("a key can be accepted, rejected or deleted, and not {other:?}")),
-        };
-        Ok(Settlement { id, key, state, fingerprint, user })
-    }
-}
 
 /// A key that would not be as a member decided any more.
 struct Undone {
@@ -132,14 +108,14 @@ impl Worker {
         }
     }
 
-    pub(super) fn undo(&mut self, wanted: &Wanted, user: Option<String>) -> Result<Map, String> {
-        let by = self.nodes_called(wanted.by.as_deref().unwrap_or_default())?;
-        let undone = self.undone(wanted, &by);
+    pub(super) fn undo(&mut self, filter: &DecisionFilter, user: Option<String>) -> Result<Map, String> {
+        let by = self.nodes_called(filter.by.as_deref().unwrap_or_default())?;
+        let undone = self.undone(filter, &by);
         let keys: Map = undone
             .iter()
             .map(|one| (one.id.as_str(), map! { "is" => word(one.from), "becomes" => word(one.to) }))
             .collect();
-        let members = self.members_decided(wanted, &by);
+        let members = self.members_decided(filter, &by);
         let mut shown = map! { "keys" => keys };
         if !members.is_empty() {
             // Whoever was removed never comes back, so nothing here is done without a name.
@@ -149,7 +125,7 @@ impl Worker {
             shown.insert("next", "nothing is changed yet: add yes=True to do it");
             return Ok(shown);
         };
-        info!("{user} undoes {} decisions of {}", undone.len(), wanted.by.as_deref().unwrap_or_default());
+        info!("{user} undoes {} decisions of {}", undone.len(), filter.by.as_deref().unwrap_or_default());
         let change = |one: Undone| {
             let id = Key::new(one.id.as_str())?;
             Some(Change::Key { id, state: one.to, public_key: one.content, by: By::User(user.clone()) })
@@ -161,13 +137,13 @@ impl Worker {
     }
 
     /// Returns what would become of the keys that members decided about.
-    fn undone(&self, wanted: &Wanted, by: &[Node]) -> Vec<Undone> {
+    fn undone(&self, filter: &DecisionFilter, by: &[Node]) -> Vec<Undone> {
         let keys = self.model.records().items(Class::Keys, 0..=u32::MAX).into_iter();
         let undone = keys.filter_map(|(key, _)| {
             let entry = self.model.entry(Class::Keys, &key);
             let visible = entry.visible()?;
-            let includes = |one: &share::SignedDecision| wanted.includes(one, Some(by));
-            if wanted.about.as_deref().is_some_and(|about| about != key.as_str())
+            let includes = |one: &share::SignedDecision| filter.includes(one, Some(by));
+            if filter.about.as_deref().is_some_and(|about| about != key.as_str())
                 || !entry.decisions().iter().any(|one| includes(one))
             {
                 return None;
@@ -182,14 +158,14 @@ impl Worker {
     }
 
     /// Returns what members decided about other members.
-    fn members_decided(&self, wanted: &Wanted, by: &[Node]) -> Vec<Value> {
+    fn members_decided(&self, filter: &DecisionFilter, by: &[Node]) -> Vec<Value> {
         let keys = self.model.records().items(Class::Members, 0..=u32::MAX).into_iter();
         let records = keys.filter_map(|(key, _)| self.model.records().get(Class::Members, &key));
         let mut found = Vec::new();
         for record in records {
             let Content::Decided(_, entry) = &record.content else { continue };
             let others = entry.decisions().iter().filter(|one| one.key.node() != Some(one.stamp.node));
-            found.extend(others.filter(|one| wanted.includes(one, Some(by))).map(|one| self.described(one).into()));
+            found.extend(others.filter(|one| filter.includes(one, Some(by))).map(|one| self.described(one).into()));
         }
         found
     }

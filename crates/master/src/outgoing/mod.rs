@@ -21,7 +21,9 @@ use value::{Map, Value};
 use wire::MinionId;
 use wire::msgpack::{Packing, pack_into, pack_map_header, pack_map_into};
 
-use super::key_log::KeyLog;
+pub mod key_log;
+
+use key_log::KeyLog;
 
 /// How many bytes of contents may wait. What is beyond that is only named in the file.
 const MOST_BYTES: usize = 32 << 20;
@@ -385,7 +387,7 @@ mod tests {
     }
 
     fn named(path: &Path) -> usize {
-        super::super::key_log::read(path, 0, usize::MAX).unwrap().0.len()
+        key_log::read(path, 0, usize::MAX).unwrap().0.len()
     }
 
     #[test]

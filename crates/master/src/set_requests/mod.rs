@@ -1,0 +1,150 @@
+//! What programs on this host ask and tell a master that shares, as the runner `saltern` does.
+//!
+//! `sharing` answers. The types are here, below it, so that requests and the master's state need not know how it shares.
+
+mod filter;
+mod settlement;
+pub mod times;
+
+use std::time::SystemTime;
+
+use tokio::sync::{mpsc, oneshot};
+use value::{Map, Value};
+use wire::MinionId;
+
+pub use filter::DecisionFilter;
+pub use settlement::Settlement;
+
+/// How many questions may wait.
+const QUEUE: usize = 64;
+
+/// What a program asks or tells the master.
+pub enum SetRequest {
+    /// The members and what they have in common.
+    Masters,
+    /// Keys about which members decided differently.
+    Conflicts,
+    /// Decisions about keys and members.
+    Decisions(DecisionFilter),
+    /// Decides about a key over all that members decided.
+    Settle(Settlement),
+    /// Decides over the decisions of a member, or shows what that would do.
+    Undo { filter: DecisionFilter, user: Option<String> },
+    /// A user is about to change the files of keys.
+    Announce { ids: Vec<MinionId>, user: String },
+    /// Masters that wait to be accepted.
+    Waiting,
+    /// A master that waits becomes a member.
+    Accept { name: Option<String>, fingerprint: Option<String>, user: String },
+    /// A member leaves the set for good.
+    Remove { name: String, user: String },
+    /// Lost key files are written again.
+    RestoreKeys,
+    /// Lost key files are deletions.
+    AdoptKeys,
+}
+
+impl SetRequest {
+    /// Reads a request.
+    pub fn of(load: &Map, user: &str, now: SystemTime) -> Result<SetRequest, String> {
+        let text = |name: &str| load.get(name).filter(|value| **value != Value::Null).map(Value::to_string);
+        let needed = |name: &'static str| text(name).ok_or_else(|| format!("{name} is missing"));
+        let user = || user.to_owned();
+        match load.get_str("what").unwrap_or_default() {
+            "masters" => Ok(SetRequest::Masters),
+            "conflicts" => Ok(SetRequest::Conflicts),
+            "decisions" => DecisionFilter::of(load, now).map(SetRequest::Decisions),
+            "settle" => {
+                let (id, state) = (needed("name")?, needed("state")?);
+                Settlement::new(&id, &state, text("fingerprint"), user()).map(SetRequest::Settle)
+            }
+            "undo" => {
+                let filter = DecisionFilter::of(load, now)?;
+                match filter.by.is_some() && filter.since.is_some() {
+                    true => {
+                        Ok(SetRequest::Undo { filter, user: load.get("yes").is_some_and(Value::truthy).then(user) })
+                    }
+                    false => Err("by and since are needed: whose decisions, and from when on".to_owned()),
+                }
+            }
+            "announce" => {
+                let ids = load.get("ids").and_then(Value::as_list).unwrap_or_default().iter();
+                let ids = ids.filter_map(|id| MinionId::new(id.as_str()?).ok()).collect();
+                // A wheel function runs for the user who asked for it.
+                let user = text("for").filter(|user| !user.is_empty()).unwrap_or_else(user);
+                Ok(SetRequest::Announce { ids, user })
+            }
+            "waiting" => Ok(SetRequest::Waiting),
+            "accept" => {
+                let (name, fingerprint) = (text("name"), text("fingerprint"));
+                Ok(SetRequest::Accept { name, fingerprint, user: user() })
+            }
+            "remove" => Ok(SetRequest::Remove { name: needed("name")?, user: user() }),
+            "restore_keys" => Ok(SetRequest::RestoreKeys),
+            "adopt_keys" => Ok(SetRequest::AdoptKeys),
+            other => Err(format!("this master does not know the question {other:?}")),
+        }
+    }
+}
+
+/// A question with the place for its answer.
+pub type SetQuestion = (SetRequest, oneshot::Sender<Result<Value, String>>);
+
+/// Takes questions to the part of the master that shares.
+#[derive(Clone)]
+pub struct SetHandle(mpsc::Sender<SetQuestion>);
+
+impl SetHandle {
+    /// Returns a handle, and where its questions arrive.
+    pub fn channel() -> (SetHandle, mpsc::Receiver<SetQuestion>) {
+        let (sender, questions) = mpsc::channel(QUEUE);
+        (SetHandle(sender), questions)
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The reason in words, if the request is refused or the master shares nothing at the moment.
+    pub async fn ask(&self, request: SetRequest) -> Result<Value, String> {
+        let (tell, answer) = oneshot::channel();
+        let stopped = || "this master shares nothing at the moment: see its log".to_owned();
+        self.0.send((request, tell)).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use value::map;
+
+    use super::*;
+
+    #[test]
+    fn the_credential_of_who_asks_is_not_the_key_that_is_asked_about() {
+        let about = |load: Map| match SetRequest::of(&load, "root", UNIX_EPOCH) {
+            Ok(SetRequest::Decisions(filter)) => filter.about,
+            _ => panic!("no question about decisions"),
+        };
+        assert_eq!(about(map! { "what" => "decisions", "key" => "credential" }), None);
+        let load = map! { "what" => "decisions", "key" => "credential", "about" => "web1" };
+        assert_eq!(about(load).as_deref(), Some("web1"));
+    }
+
+    #[test]
+    fn decisions_are_undone_only_with_yes_and_never_all_of_them() {
+        let undo = |load: Map| SetRequest::of(&load, "root", UNIX_EPOCH);
+        let asked = map! { "what" => "undo", "by" => "m2", "since" => "1h" };
+        assert!(matches!(undo(asked.clone()), Ok(SetRequest::Undo { user: None, .. })));
+        let sure = {
+            let mut sure = asked;
+            sure.insert("yes", true);
+            sure
+        };
+        assert!(matches!(undo(sure), Ok(SetRequest::Undo { user: Some(_), .. })));
+        for missing in [map! { "what" => "undo", "by" => "m2" }, map! { "what" => "undo", "since" => "1h" }] {
+            assert!(undo(missing).is_err_and(|reason| reason.contains("by and since")));
+        }
+    }
+}
