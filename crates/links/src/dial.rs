@@ -1,6 +1,5 @@
 //! Dialling: one task for each address and lane, which tries again until the member there is linked.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use share::{Lane, Node};
 use crate::backoff::Backoff;
 use crate::failed::{Failed, PATIENCE};
 use crate::handshake::{Dial, meet};
+use crate::host_port::split;
 use crate::hub::Hub;
 use crate::options::Target;
 use crate::settle::settle;
@@ -79,38 +79,4 @@ async fn connect(hub: &Hub, address: &str) -> Result<Connection, Failed> {
         }
     }
     Err(last)
-}
-
-/// Splits `host`, `host:port`, `v6` and `[v6]:port`.
-pub(crate) fn split(address: &str, default: u16) -> (&str, u16) {
-    let bare = address.trim_start_matches('[').trim_end_matches(']');
-    if bare.parse::<IpAddr>().is_ok() {
-        return (bare, default);
-    }
-    match address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?))) {
-        Some((host, port)) if address.parse::<SocketAddr>().is_ok() || !host.contains(':') => {
-            (host.trim_start_matches('[').trim_end_matches(']'), port)
-        }
-        _ => (address, default),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_have_a_port_or_the_default() {
-        for (address, host, port) in [
-            ("m2", "m2", 4520),
-            ("m2:4521", "m2", 4521),
-            ("10.0.0.2:7", "10.0.0.2", 7),
-            ("fd00::2", "fd00::2", 4520),
-            ("[fd00::2]", "fd00::2", 4520),
-            ("[fd00::2]:7", "fd00::2", 7),
-            ("m2:", "m2:", 4520),
-        ] {
-            assert_eq!(split(address, 4520), (host, port), "{address}");
-        }
-    }
 }

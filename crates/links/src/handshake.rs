@@ -8,10 +8,10 @@ use rt::Connection;
 use share::{Lane, Node};
 
 use crate::checks::{Facts, Refusal, judge};
-use crate::dial::split;
 use crate::failed::Failed;
 use crate::first_bytes::{Peeked, peek};
 use crate::frame::FrameReader;
+use crate::host_port::split;
 use crate::hub::Hub;
 use crate::kind::{FORMAT, Frame, Hello, MOST_ADDRESSES, OLDEST_FORMAT};
 use crate::members::{Newcomer, Standing};

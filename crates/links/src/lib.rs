@@ -19,6 +19,7 @@ mod frame;
 pub mod fuzzing;
 mod guard;
 mod handshake;
+mod host_port;
 mod hub;
 mod inbox;
 mod kind;
