@@ -38,7 +38,8 @@ impl Worker {
                 Action::SetAside { id, reason } => self.set_aside(&id, reason),
                 Action::CopyBeside { id, accepted, copy } => self.copy_beside(&id, &accepted, &copy),
                 Action::KeyDeleted(id) => self.key_deleted(&id),
-                Action::KeysLost(_) => {
+                Action::KeysLost(ids) => {
+                    self.note_lost(&ids);
                     let at = self.now().steady + GATHER_LOST;
                     self.lost.report_at.get_or_insert(at);
                 }
@@ -209,6 +210,13 @@ impl Worker {
             (gone && entry.present().is_some_and(|(_, content)| files::is_key(content))).then_some(id)
         });
         missing.collect()
+    }
+
+    /// Writes down which keys are lost, for the next start.
+    pub(super) fn note_lost(&self, ids: &[Key]) {
+        if let Err(error) = self.lost_file.write(ids) {
+            error!("a restart may take lost keys for deleted ones: {}", crate::chain(&error));
+        }
     }
 
     /// Reports lost key files, once no more of them are expected.

@@ -48,6 +48,7 @@ impl Worker {
             self.write_entry(id);
             self.vanished.forget(id);
         }
+        self.note_lost(&[]);
         self.lost = LostKeys::default();
         let actions = self.model.local(Change::LossRestored, self.now());
         self.carry_out(actions);
@@ -58,6 +59,7 @@ impl Worker {
     fn adopt_keys(&mut self) -> usize {
         self.look_at_keys();
         let gone = self.missing().len();
+        self.note_lost(&[]);
         self.lost = LostKeys::default();
         let actions = self.model.local(Change::LossAdopted, self.now());
         self.carry_out(actions);

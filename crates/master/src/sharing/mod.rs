@@ -14,6 +14,7 @@ mod data;
 mod jobs;
 mod keys;
 mod log;
+mod lost;
 mod members;
 mod settings;
 mod unwritten;

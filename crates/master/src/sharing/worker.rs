@@ -2,7 +2,7 @@
 //!
 //! The model reads and writes the disk, and so do changes of key files. All of that runs on blocking threads, many things together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -25,6 +25,7 @@ use super::announced::Announced;
 use super::jobs::{self, Caches};
 use super::keys::{self as files, Found, Vanished};
 use super::log::{Warnings, about};
+use super::lost::LostFile;
 use super::members::{self, MemberBook};
 use super::settings::Settings;
 use super::unwritten::{Tracked, Unwritten};
@@ -88,6 +89,7 @@ pub struct Worker {
     /// Key files that were decided about, but nothing could be stored, and when to look at them again.
     pub(super) not_stored: BTreeMap<MinionId, u64>,
     pub(super) lost: LostKeys,
+    pub(super) lost_file: LostFile,
     /// What was said last about a key file that does not follow the set, by minion.
     pub(super) warned: BTreeMap<String, String>,
     /// A minion that knows the key of publications lost its own.
@@ -108,6 +110,7 @@ impl Worker {
         unwritten: Arc<Unwritten>,
         caches: Caches,
     ) -> Worker {
+        let lost_file = LostFile::beside(model.records().inner().path());
         Worker {
             model,
             shared,
@@ -122,6 +125,7 @@ impl Worker {
             failed: BTreeMap::new(),
             not_stored: BTreeMap::new(),
             lost: LostKeys::default(),
+            lost_file,
             warned: BTreeMap::new(),
             rotates: false,
             warnings: Warnings::default(),
@@ -337,9 +341,19 @@ impl Worker {
         self.vanished.start();
         self.changed_keys(ChangedKeys::Any);
         let ids: Vec<Key> = self.vanished.started().iter().filter_map(|id| Key::new(id.as_str())).collect();
+        let lost_before = self.lost_file.read().unwrap_or_else(|error| {
+            warn!("{}", crate::chain(&error));
+            BTreeSet::new()
+        });
+        // What was lost before this start is lost still, however few are left and whatever lies beside them.
+        let holding = match ids.iter().any(|id| lost_before.contains(id.as_str())) {
+            true => Vec::new(),
+            false => files::holding(self.store(), directories),
+        };
         if !ids.is_empty() {
-            let holding = files::holding(self.store(), directories);
             self.changes.push(Change::GoneAtStart { ids, holding });
+        } else if !lost_before.is_empty() {
+            self.note_lost(&[]);
         }
         self.flush();
     }

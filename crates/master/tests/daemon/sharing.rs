@@ -234,8 +234,15 @@ async fn keys_in_a_directory_that_is_gone_at_a_start_are_lost_and_not_deleted() 
     let minion = two.channel("web1", key, here.path());
     assert!(matches!(minion.sign_in().await, Ok(SignIn::Pending)));
     logged::line(&["the key files of 3 minions vanished at once"]).await;
+    // Another start finds only few of them, beside other keys. They are lost still.
+    put(&two.directory, "minions", "web2", &std::fs::read_to_string(one.path("pki/minions/web2")).unwrap());
+    put(&two.directory, "minions", "web4", &public_key());
+    becomes(&one, "web4", &["minions"]).await;
+    let two = Master::start_in(two.stop().await, pair.options(1, Map::new())).await;
+    logged::line(&["the key files of 2 minions vanished at once"]).await;
     let restored = ask(&two, map! { "what" => "restore_keys" }).await;
-    assert_eq!(restored.get("sharing"), Some(&Value::from(3)));
+    assert_eq!(restored.get("sharing"), Some(&Value::from(2)));
+    assert!(!two.path("cache/saltern/share/lost").exists());
     for id in ids {
         assert_eq!(
             (banks(one.directory.path(), id), banks(two.directory.path(), id)),
