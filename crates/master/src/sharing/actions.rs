@@ -72,6 +72,9 @@ impl Worker {
     pub(super) fn write_entry(&mut self, id: &MinionId) {
         let Some(key) = Key::new(id.as_str()) else { return };
         let entry = self.model.entry(Class::Keys, &key);
+        if entry.is_empty() {
+            return self.set_aside(&key, "what was decided about it does not count any more");
+        }
         let present = entry.present().map(|(state, content)| (state, content.clone()));
         self.write_key(id, present.as_ref(), entry.denied());
     }
@@ -154,8 +157,12 @@ impl Worker {
         if entry.present().is_some() {
             // Beside it another file counts, which says what was decided.
             self.write_entry(&minion);
-        } else if let Err(error) = files::set_aside(self.store(), &minion) {
-            warn!("{}", crate::chain(&error));
+        } else {
+            if let Err(error) = files::set_aside(self.store(), &minion) {
+                warn!("{}", crate::chain(&error));
+            }
+            // It may have signed in with the file.
+            self.rotates = true;
         }
         let data = map! { "id" => minion.as_str(), "reason" => reason };
         self.shared.fire(format!("saltern/key/{minion}/aside"), data);

@@ -178,8 +178,12 @@ impl<R: Records> Model<R> {
             if *class == Class::Keys && (earlier.present() != entry.present() || earlier.denied() != entry.denied()) {
                 // The file is written again or stays away: either way its loss decides nothing any more.
                 self.losses.back(key);
-                let present = entry.present().map(|(state, content)| (state, content.clone()));
-                actions.push(Action::WriteKey { id: key.clone(), present, denied: entry.denied().cloned() });
+                let (id, present) = (key.clone(), entry.present().map(|(state, content)| (state, content.clone())));
+                actions.push(match entry.is_empty() {
+                    // Nobody has deleted it, and what was decided before may come back.
+                    true => Action::SetAside { id, reason: "a master decided about it after its removal" },
+                    false => Action::WriteKey { id, present, denied: entry.denied().cloned() },
+                });
             }
             if entry.conflicts().len() > earlier.conflicts().len() {
                 actions.push(Action::Conflict { class: *class, key: key.clone() });

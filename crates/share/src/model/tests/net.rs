@@ -160,6 +160,11 @@ impl Net {
                     self.hosts[host].set_file(id, present.clone());
                     self.hosts[host].actions.push(action);
                 }
+                Action::SetAside { ref id, .. } => {
+                    let id = id.clone();
+                    self.hosts[host].actions.push(action);
+                    self.set_aside(host, id);
+                }
                 Action::Unlink(node) => {
                     let other = self.host_of(node);
                     self.hosts[host].actions.push(action);
@@ -167,6 +172,14 @@ impl Net {
                 }
                 action => self.hosts[host].actions.push(action),
             }
+        }
+    }
+
+    /// Moves a key file to those that wait, as a master does, which then takes it for a registration.
+    fn set_aside(&mut self, host: usize, id: Key) {
+        let entry = self.hosts[host].model.entry(Class::Keys, &id);
+        if let Some((_, public_key)) = self.hosts[host].files.get(&id).cloned().filter(|_| entry.is_empty()) {
+            self.change(host, Change::Key { id, state: State::Pending, public_key, by: By::Auto });
         }
     }
 
