@@ -56,6 +56,7 @@ impl Presence {
     /// Notes what an encrypted request of a minion says about its sender.
     pub fn note_sender(&self, minion: &MinionId, sender: &Sender) {
         let mut known = self.abilities();
+        let was_ours = known.contains_key(minion);
         match sender {
             Sender::Minion(abilities) if known.get(minion) == Some(abilities) => {}
             Sender::Minion(abilities) => drop(known.insert(minion.clone(), abilities.clone())),
@@ -63,6 +64,15 @@ impl Presence {
             // The minion beside it is another program.
             Sender::Caller => {}
         }
+        // Which of the nameless connections may be its own follows from this.
+        if known.contains_key(minion) != was_ours {
+            self.addresses.notify();
+        }
+    }
+
+    /// Waits until other minions may be connected than at the last call. For one task only.
+    pub async fn changed(&self) {
+        self.addresses.changed().await;
     }
 
     fn abilities(&self) -> MutexGuard<'_, HashMap<MinionId, Abilities>> {

@@ -7,16 +7,28 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use wire::MinionId;
 
 /// The address of the last proven request of each minion.
 #[derive(Debug, Default)]
-pub struct ProvenAddresses(Mutex<HashMap<MinionId, IpAddr>>);
+pub struct ProvenAddresses {
+    known: Mutex<HashMap<MinionId, IpAddr>>,
+    changed: Notify,
+}
 
 impl ProvenAddresses {
     /// Notes that a minion authenticated itself from an address. Returns whether the address is new for it.
     pub fn note(&self, minion: &MinionId, from: IpAddr) -> bool {
-        let (mut known, from) = (self.lock(), from.to_canonical());
+        let new = self.set(minion, from.to_canonical());
+        if new {
+            self.notify();
+        }
+        new
+    }
+
+    fn set(&self, minion: &MinionId, from: IpAddr) -> bool {
+        let mut known = self.lock();
         match known.get_mut(minion) {
             Some(address) => std::mem::replace(address, from) != from,
             None => {
@@ -24,6 +36,18 @@ impl ProvenAddresses {
                 true
             }
         }
+    }
+
+    /// Reports that other minions may count as connected than before.
+    pub fn notify(&self) {
+        // Kept until somebody waits, so that a change during a look at the connections is not missed.
+        self.changed.notify_one();
+    }
+
+    /// Waits until other minions may count as connected than at the last call: one connected, left, or proved its address. For
+    /// one task only.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Returns the address from which a minion last authenticated itself.
@@ -46,11 +70,12 @@ impl ProvenAddresses {
     /// Forgets a minion whose key was removed.
     pub fn forget(&self, minion: &MinionId) {
         self.lock().remove(minion);
+        self.notify();
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<MinionId, IpAddr>> {
         // Each change is a single insert or remove, so the content is whole after any panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -97,6 +97,7 @@ impl Introduction {
     pub fn accept(self, minion: MinionId) {
         self.subscribers.name(&self.subscriber, minion.as_str());
         self.subscriber.introduce(minion);
+        self.subscribers.proven.notify();
     }
 }
 
@@ -323,6 +324,7 @@ impl Subscribers {
                 subscriber.record.prove();
             }
         }
+        self.proven.notify();
         let queue = Queue { waiting, subscriber: subscriber.clone() };
         (SubscriberGuard { subscribers: self.clone(), subscriber }, queue)
     }
@@ -332,6 +334,7 @@ impl Subscribers {
         lock(&self.departures).note(subscriber);
         lock(&self.by_number).remove(&subscriber.number);
         self.unname(subscriber);
+        self.proven.notify();
     }
 
     /// Lists a connection under this name only. A connection that has already ended is not listed.
