@@ -16,6 +16,7 @@ mod exporter;
 mod fetching;
 mod goodbye;
 mod introductions;
+mod job_ids;
 mod jobs;
 mod listen;
 mod maintenance;
@@ -103,6 +104,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     if let Some(sharing) = &sharing {
         // Set once: a master starts once.
         let _ = shared.sharing.set(sharing.handle());
+        let _ = shared.others.set(sharing.desk());
     }
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready(Arc::new(move || {

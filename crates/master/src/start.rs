@@ -14,7 +14,6 @@ use rt::Rt;
 use tokio::sync::mpsc::Receiver;
 use transport::{Introduction, RequestServer};
 use wire::Command;
-use wire::jid::JidSource;
 use wire::loads::{Abilities, Ability};
 
 use crate::channel_keys::{Keys, Sessions};
@@ -79,8 +78,9 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         metrics: crate::metrics::Metrics::new(Command::ALL.iter().map(|command| command.name()), catalogue),
         users,
         sharing: Default::default(),
+        others: Default::default(),
         outgoing,
-        jids: Mutex::new(JidSource::new()),
+        jids: Mutex::default(),
         stores: stores.clone(),
     });
     // The keys exist before the shared state and must ask it who is connected.

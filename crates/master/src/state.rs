@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use event::Bus;
 use transport::Publisher;
 use value::Map;
-use wire::jid::JidSource;
 use wire::{Jid, MinionId};
 
 use crate::Stores;
 use crate::announced::Announced;
+use crate::job_ids::JobIds;
 use crate::presence::Presence;
 use crate::users::Users;
 
@@ -41,10 +41,12 @@ pub struct Shared {
     pub(crate) metrics: crate::metrics::Metrics,
     /// The set that it shares with, once it has started to.
     pub(crate) sharing: std::sync::OnceLock<crate::set_requests::SetHandle>,
+    /// The other masters of that set and their minions, once it has started.
+    pub(crate) others: std::sync::OnceLock<crate::sharing::Desk>,
     /// What it wrote to its job cache and its data cache and shares with other masters; `None` if it shares nothing.
     pub(crate) outgoing: Option<crate::outgoing::Outgoing>,
     /// The source of job ids, which returns each id once.
-    pub(crate) jids: Mutex<JidSource>,
+    pub(crate) jids: Mutex<JobIds>,
 }
 
 impl Shared {
@@ -52,10 +54,13 @@ impl Shared {
     pub fn new_jid(&self) -> Jid {
         let now = self.stores.rt.now();
         let mut jids = self.jids.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.stores.config.jobs.unique_jid {
-            true => jids.next_unique(now, std::process::id()),
-            false => jids.next(now),
-        }
+        let process = self.stores.config.jobs.unique_jid.then(std::process::id);
+        jids.next(now, process)
+    }
+
+    /// Ends all further job ids in the slot of this master in its set, so that no two masters make the same id.
+    pub(crate) fn set_slot(&self, slot: u8) {
+        self.jids.lock().unwrap_or_else(PoisonError::into_inner).set_slot(slot);
     }
 
     /// Fires an event on the bus.
@@ -66,7 +71,16 @@ impl Shared {
         }
     }
 
-    /// Returns the accepted minions that are connected now.
+    /// Returns the accepted minions that are connected to this master or another one of its set, sorted by id.
+    pub fn connected_anywhere(&self) -> Vec<MinionId> {
+        let own = self.connected();
+        match self.others.get() {
+            Some(others) => others.fleet().with_those_elsewhere(own),
+            None => own,
+        }
+    }
+
+    /// Returns the accepted minions that are connected to this master now, sorted by id.
     pub fn connected(&self) -> Vec<MinionId> {
         self.presence.connected(&self.publisher.subscribers())
     }

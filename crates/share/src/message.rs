@@ -54,7 +54,7 @@ pub enum Message {
     Events(Vec<Event>),
     /// Minions that are connected to the sender.
     Here(Here),
-    /// Digests of files, pillar and configuration.
+    /// Digests of what members compare: files, pillar and configuration, and which minions are connected.
     Digests(Vec<NamedDigest>),
     /// A question.
     Ask(Ask),
@@ -106,9 +106,8 @@ pub struct Have {
 /// A job that the receiver publishes to minions that are connected to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The publication, packed and not encrypted.
-    pub publication: Bytes,
-    /// The load, as the job cache keeps it.
+    /// The load, as the job cache keeps it. The receiver makes the publication of it, so that what its log and job cache say is
+    /// what minions get.
     pub load: Record,
     /// The targets that are connected to the receiver.
     pub yours: Vec<String>,
@@ -155,7 +154,7 @@ impl std::fmt::Debug for Event {
 /// The digest of one thing that members compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedDigest {
-    /// What it is: `files`, `pillar`, `config`.
+    /// What it is: `files`, `pillar`, `config`, `presence`.
     pub kind: String,
     /// Which one: an environment, a remote. May be empty.
     pub name: String,

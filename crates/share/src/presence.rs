@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crypto::HashType;
 use wire::MinionId;
 
-use crate::Node;
 use crate::message::{Here, HereChange};
+use crate::{Digest, Node};
 
 /// The most minions that are taken from another member.
 const MAX_MINIONS: usize = 1_000_000;
@@ -18,6 +18,13 @@ pub struct PresenceSum {
     pub count: u64,
     /// The first 16 bytes of SHA-256 of each id, added up.
     pub sum: u128,
+}
+
+impl PresenceSum {
+    /// Returns the digest by which members tell whether a copy is right.
+    pub fn digest(self) -> Digest {
+        Digest::of(&[&self.count.to_be_bytes(), &self.sum.to_be_bytes()])
+    }
 }
 
 /// A list of connected minions that was not taken.
@@ -118,7 +125,7 @@ impl Presence {
         Here { change: HereChange::All, ids: self.told.ids.iter().cloned().collect() }
     }
 
-    /// Returns the sum of what the others were told: each `ping` has it.
+    /// Returns the sum of what the others were told. Its digest is sent to them now and then.
     pub fn sum(&self) -> PresenceSum {
         self.told.sum
     }
@@ -143,9 +150,9 @@ impl Presence {
         Ok(())
     }
 
-    /// Returns whether the copy of a linked member is right, given the sum that it says. If not, it must be asked for all.
-    pub fn agrees(&self, member: Node, sum: PresenceSum) -> bool {
-        self.others.get(&member).is_some_and(|minions| minions.sum == sum)
+    /// Returns whether the copy of a linked member is right, given the digest that it says. If not, it must be asked for all.
+    pub fn agrees(&self, member: Node, digest: Digest) -> bool {
+        self.others.get(&member).is_some_and(|minions| minions.sum.digest() == digest)
     }
 
     /// Takes note that a member is no longer linked: it has nobody.
@@ -167,6 +174,16 @@ impl Presence {
             members.sort_unstable();
         }
         members
+    }
+
+    /// Returns whether a minion is connected to another member.
+    pub fn is_elsewhere(&self, id: &str) -> bool {
+        self.others.values().any(|minions| minions.ids.contains(id))
+    }
+
+    /// Returns whether a minion is connected to a certain other member.
+    pub fn is_at(&self, member: Node, id: &str) -> bool {
+        self.others.get(&member).is_some_and(|minions| minions.ids.contains(id))
     }
 
     /// Returns the minions that are connected to any member.
@@ -223,11 +240,13 @@ mod tests {
         assert_eq!(presence.members_of("db1"), [ONE, TWO]);
         assert_eq!(presence.union().into_iter().collect::<Vec<_>>(), ["db1", "web1"]);
         assert_eq!(presence.counts().collect::<Vec<_>>(), [(TWO, 2)]);
+        assert!(presence.is_elsewhere("web1") && presence.is_at(TWO, "web1") && !presence.is_at(ONE, "db1"));
         presence.down(TWO);
+        assert!(!presence.is_elsewhere("web1"));
         assert_eq!((presence.members_of("web1"), presence.members_of("db1")), (vec![], vec![ONE]));
         presence.hear(TWO, here(HereChange::Came, &["web9"])).expect("valid");
         assert_eq!(presence.members_of("web9"), [], "before it has named all, changes mean nothing");
-        assert!(!presence.agrees(TWO, PresenceSum::default()));
+        assert!(!presence.agrees(TWO, PresenceSum::default().digest()));
     }
 
     #[test]
@@ -257,7 +276,7 @@ mod tests {
                     arriving.for_each(|here| copy.hear(TWO, here).expect("valid"));
                 }
                 let right = copy.others[&TWO].ids == source.told.ids;
-                assert_eq!(copy.agrees(TWO, source.sum()), right, "seed {seed}");
+                assert_eq!(copy.agrees(TWO, source.sum().digest()), right, "seed {seed}");
                 if !right && random.random_ratio(1, 5) {
                     copy.hear(TWO, source.all()).expect("valid");
                 }

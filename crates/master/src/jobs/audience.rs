@@ -22,6 +22,23 @@ pub fn audience(shared: &Shared, publication: &Map) -> Audience {
     }
 }
 
+/// Returns the recipients of a job that another master has published: its targets, and connections of Salt minions, which do not
+/// tell their names. If only minions can decide whether they are targeted, all get it except those that are connected to the
+/// publisher, `connected_there`.
+pub fn audience_of_forwarded(
+    shared: &Shared,
+    publication: &Map,
+    targets: &HashSet<MinionId>,
+    connected_there: Option<&HashSet<MinionId>>,
+) -> Audience {
+    let network = &shared.stores.config.network;
+    if network.transport == config::Transport::Zeromq && network.zmq_filtering {
+        return topics(publication);
+    }
+    let has_it = |id: &MinionId| connected_there.is_none_or(|there| there.contains(id));
+    Audience::AllBut(shared.presence.ours(|id| !targets.contains(id) && has_it(id)))
+}
+
 fn topics(publication: &Map) -> Audience {
     let topic = |topic: wire::topic::Topic| topic.to_bytes();
     let ids = match (publication.get_str("tgt_type"), publication.get("tgt")) {

@@ -1,18 +1,20 @@
 //! Publishes jobs: from a permitted request to the frame in each subscriber's queue.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use targeting::Expected;
 use transport::{Audience, Payload};
 use value::escape::brief;
 use value::{Map, Value, map};
-use wire::Jid;
 use wire::loads::Ability;
+use wire::{Jid, MinionId};
 
-use super::audience::audience;
+use super::audience::{audience, audience_of_forwarded};
 use crate::Shared;
 use crate::open_jobs::ledger::Offer;
-use crate::open_jobs::{CannotHold, Opening, Target, field, publication};
+use crate::open_jobs::{CannotHold, Opening, Target, field, judged_by_minions, publication};
+use crate::sharing::Published;
 
 /// The largest number of bytes of a name in the log.
 const SHOWN: usize = 256;
@@ -71,6 +73,8 @@ pub fn publish_permitted(shared: &Shared, mut load: Map, meant: Expected, reader
     let [user, fun] = ["user", "fun"].map(|name| field(&load, name).to_string());
     let (user, fun) = (brief(&user, SHOWN), brief(&fun, SHOWN));
     tracing::info!(jid = jid.as_str(), "User {user} Published command {fun} with jid {jid}");
+    // First: it has the longer way.
+    forward(shared, &jid, &load, &meant, hold);
     let audience = audience(shared, &publication);
     if let Err(error) = send(shared, on_air(publication, hold, hold.is_some()), &audience) {
         tracing::error!("failed to publish job {jid}: {error}");
@@ -104,24 +108,113 @@ fn open(
     publication: &Map,
     meant: &Expected,
 ) -> Result<Option<Duration>, String> {
-    let kwargs = load.get("kwargs").and_then(Value::as_map);
-    let wished = kwargs.and_then(|kwargs| kwargs.get(HOLD)).map(config::period).transpose();
-    let hold = wished.map_err(|must| format!("{HOLD}: {must}"))?.filter(|hold| !hold.is_zero());
+    let hold = hold(load)?;
     let opening = Opening {
         jid,
         publication,
         targets: &meant.minions,
         kind: Target::of(load).kind,
         hold,
-        kept: !kwargs.is_some_and(|kwargs| kwargs.get("nocache").is_some_and(Value::truthy)),
+        left: None,
+        kept: !is_nocache(load),
     };
     let entered = shared.open_jobs.enter(&opening, shared.stores.rt.now());
     entered.map(|()| hold).map_err(|error: CannotHold| crate::chain(&error))
 }
 
-/// Returns the minions of the list that are not connected now.
+/// Returns for how long a job is to be held; `None` if it is not.
+pub fn hold(load: &Map) -> Result<Option<Duration>, String> {
+    let wished = load.get("kwargs").and_then(|kwargs| kwargs.get(HOLD)).map(config::period).transpose();
+    Ok(wished.map_err(|must| format!("{HOLD}: {must}"))?.filter(|hold| !hold.is_zero()))
+}
+
+fn is_nocache(load: &Map) -> bool {
+    load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy)
+}
+
+/// Has other masters of the set deliver a job to minions that are not connected here.
+fn forward(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected, hold: Option<Duration>) {
+    let Some(sharing) = shared.others.get() else { return };
+    let job = Published {
+        jid,
+        load,
+        targets: &meant.minions,
+        judged_by_minions: judged_by_minions(Target::of(load).kind),
+        valid_for: hold.unwrap_or_else(|| shared.open_jobs.grace()),
+    };
+    sharing.forward(shared, &job);
+}
+
+/// A job that another master of the set has published, and that this one delivers to some of its targets.
+pub struct ForwardedJob {
+    /// Its id.
+    pub jid: Jid,
+    /// The publish request, as the job cache keeps it.
+    pub load: Map,
+    /// The targets that this master delivers it to now, or when they connect.
+    pub targets: Vec<String>,
+    /// How long it is held, if it is.
+    pub hold: Option<Duration>,
+    /// How long it is valid otherwise.
+    pub left: Duration,
+    /// The job cache keeps no returns of it.
+    pub nocache: bool,
+    /// Who published it.
+    pub user: String,
+}
+
+/// Publishes a job of another master. Minions that are connected to that master have it already.
+///
+/// # Errors
+/// When its id is that of another job, or it cannot be held or stored.
+pub fn publish_forwarded(
+    shared: &Shared,
+    job: ForwardedJob,
+    master: &str,
+    connected_there: &HashSet<MinionId>,
+) -> Result<(), String> {
+    let ForwardedJob { jid, load, targets, hold, left, nocache, user } = job;
+    enter_load(shared, &jid, &load, &targets, nocache)?;
+    let publication = publication(&shared.stores, &load);
+    let kind = Target::of(&load).kind;
+    let (now, kept) = (shared.stores.rt.now(), !nocache);
+    let opening =
+        Opening { jid: &jid, publication: &publication, targets: &targets, kind, hold, left: Some(left), kept };
+    // Before it is sent: a minion that connects in between must not miss it.
+    shared.open_jobs.enter(&opening, now).map_err(|error| crate::chain(&error))?;
+    shared.metrics.published.count(shared.metrics.functions.label(load.get("fun")));
+    shared.fire(format!("salt/job/{jid}/publish"), publication.clone());
+    let fun = field(&load, "fun").to_string();
+    let (user, fun) = (brief(&user, SHOWN), brief(&fun, SHOWN));
+    tracing::info!(jid = jid.as_str(), "User {user} of the master {master} Published command {fun} with jid {jid}");
+    let targets = targets.iter().filter_map(|id| MinionId::new(id.as_str()).ok()).collect();
+    let judged = judged_by_minions(kind);
+    let audience = audience_of_forwarded(shared, &publication, &targets, judged.then_some(connected_there));
+    send(shared, on_air(publication, hold, hold.is_some()), &audience).map_err(|error| error.to_string())
+}
+
+/// Writes a job of another master into the job cache, unless it is there.
+fn enter_load(shared: &Shared, jid: &Jid, load: &Map, targets: &[String], nocache: bool) -> Result<(), String> {
+    let jobs = &shared.stores.jobs;
+    let known = jobs.load(jid.as_str()).map_err(|error| crate::chain(&error))?;
+    if let Some(known) = known {
+        // The parts of a batch share a job id. Nobody may run something else under it.
+        let same = ["user", "fun"].iter().all(|name| known.get(name) == load.get(name));
+        return if same { Ok(()) } else { Err("another job has this id here".to_owned()) };
+    }
+    let save = || {
+        jobs.prepare(jid.as_str(), nocache)?;
+        jobs.save_load(jid.as_str(), load)?;
+        jobs.save_minions(jid.as_str(), targets, None)
+    };
+    save().map_err(|error: store::Error| crate::chain(&error))?;
+    announce(shared, jid, load, targets.to_vec(), Vec::new());
+    Ok(())
+}
+
+/// Returns the minions of the list that are connected to no master of the set now.
 pub fn away(shared: &Shared, minions: &[String]) -> Vec<String> {
-    let connected = shared.connected();
+    let connected = shared.connected_anywhere();
     let is_away = |id: &&String| connected.binary_search_by(|known| known.as_str().cmp(id)).is_err();
     minions.iter().filter(is_away).cloned().collect()
 }
@@ -199,7 +292,7 @@ fn clear(load: Map) -> Value {
 fn prepare(shared: &Shared, load: &Map, reader: ReturnReader) -> store::Result<Jid> {
     let passed = load.get("jid").map(Value::to_string).and_then(|text| Jid::new(text).ok());
     let jid = passed.unwrap_or_else(|| shared.new_jid());
-    let nocache = load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy);
+    let nocache = is_nocache(load);
     match reader {
         ReturnReader::Saltern => shared.stores.jobs.prepare(jid.as_str(), nocache)?,
         ReturnReader::Salt => shared.stores.jobs.prepare_for_salt(jid.as_str(), nocache)?,
@@ -221,7 +314,7 @@ pub(super) fn announce(shared: &Shared, jid: &Jid, load: &Map, minions: Vec<Stri
 fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {
     let jobs = &shared.stores.jobs;
     let saved = jobs.save_load(jid.as_str(), load).and_then(|()| jobs.save_minions(jid.as_str(), &meant.minions, None));
-    let nocache = load.get("kwargs").is_some_and(|kwargs| kwargs.get("nocache").is_some_and(Value::truthy));
+    let nocache = is_nocache(load);
     if !nocache {
         shared.returner_queue.published(jid.as_str(), load);
     }

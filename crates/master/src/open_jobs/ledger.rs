@@ -96,6 +96,17 @@ pub struct Offer {
     pub held: bool,
 }
 
+/// A job that has not reached some of its targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undelivered {
+    /// Its id.
+    pub jid: String,
+    /// For how much longer it may be started.
+    pub left: Duration,
+    /// These targets.
+    pub targets: Vec<String>,
+}
+
 /// The state of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -245,6 +256,28 @@ impl Ledger {
             offers.push(Offer { publication, left: entry.until - now, held: entry.held });
         }
         offers
+    }
+
+    /// Returns the valid jobs, the oldest first, that were sent to nobody for targets that are there now. These targets count as
+    /// sent to.
+    pub fn undelivered(&mut self, is_there: impl Fn(&str) -> bool, now: Duration) -> Vec<Undelivered> {
+        let mut found = Vec::new();
+        let valid: BTreeSet<&String> = self.ends.iter().filter(|(until, _)| *until > now).map(|(_, jid)| jid).collect();
+        for jid in valid {
+            let Some(entry) = self.entries.get_mut(jid).filter(|_| found.len() < self.limits.offers) else { continue };
+            let mut targets = Vec::new();
+            for place in 0..entry.targets.len() {
+                let (id, progress) = &entry.targets[place];
+                if *progress == Progress::Unreachable && is_there(id) {
+                    targets.push(id.to_string());
+                    entry.advance(place, Progress::Sent);
+                }
+            }
+            if !targets.is_empty() {
+                found.push(Undelivered { jid: jid.clone(), left: entry.until - now, targets });
+            }
+        }
+        found
     }
 
     /// Notes the progress of a target. Returns whether the job is valid, so that it may be started.
@@ -447,6 +480,23 @@ mod tests {
         assert!(ledger.is_complete("1"));
         assert!(!ledger.advance("1", "b", Progress::Received, at(600)), "too late to begin");
         assert!(!ledger.advance("9", "b", Progress::Received, at(1)), "no such job");
+    }
+
+    #[test]
+    fn what_reached_nobody_is_found_for_those_that_are_there_and_once() {
+        let mut ledger = Ledger::default();
+        ledger.enter(job("1", &["a", "b"], 30)).unwrap();
+        ledger.enter(job("2", &["a"], 5)).unwrap();
+        ledger.enter(job("3", &["a", "c"], 30)).unwrap();
+        ledger.advance("3", "a", Progress::Sent, at(1));
+        let mut found = |ids: &[&str], now: u64| -> Vec<(String, Vec<String>)> {
+            let found = ledger.undelivered(|id| ids.contains(&id), at(now));
+            found.into_iter().map(|one| (one.jid, one.targets)).collect()
+        };
+        assert_eq!(found(&["z"], 1), []);
+        assert_eq!(found(&["a", "c"], 10), [("1".into(), vec!["a".into()]), ("3".into(), vec!["c".into()])]);
+        assert_eq!(found(&["a", "c"], 11), [], "they count as sent to");
+        assert_eq!(found(&["b"], 30), [], "it is too late");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use wire::{Jid, MinionId};
 
 use crate::Stores;
 use held::{HeldFiles, HeldJob, Journal};
-use ledger::{Full, Ledger, Limits, NewJob, Offer, Progress, Report};
+use ledger::{Full, Ledger, Limits, NewJob, Offer, Progress, Report, Undelivered};
 
 pub use order::PublicationOrder;
 pub use publication::{Target, field, publication};
@@ -36,7 +36,7 @@ pub struct OpenJobs {
 
 /// The longest grace period. Minions remember for at least ten minutes which jobs they ran, so a job that is offered
 /// later might run twice.
-const LONGEST_GRACE: Duration = Duration::from_secs(600);
+pub const LONGEST_GRACE: Duration = Duration::from_secs(600);
 
 /// A job just before its publication.
 pub struct Opening<'a> {
@@ -50,6 +50,8 @@ pub struct Opening<'a> {
     pub kind: Option<TargetType>,
     /// How long it is to be held.
     pub hold: Option<Duration>,
+    /// How long it is valid, if another master that published it says so.
+    pub left: Option<Duration>,
     /// The job cache stores it.
     pub kept: bool,
 }
@@ -124,13 +126,18 @@ impl OpenJobs {
         }
     }
 
+    /// Returns for how long a job is valid that is not held.
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
     /// Enters a job just before its publication.
     ///
     /// # Errors
     /// If it is to be held and cannot be.
     pub fn enter(&self, job: &Opening<'_>, now: SystemTime) -> Result<(), CannotHold> {
         let publication = Arc::new(job.publication.clone());
-        let left = job.hold.unwrap_or(self.grace);
+        let left = job.hold.or(job.left).unwrap_or(self.grace);
         let judged_by_minions = judged_by_minions(job.kind);
         self.ledger().enter(NewJob {
             jid: job.jid.to_string(),
@@ -161,6 +168,12 @@ impl OpenJobs {
     pub fn missed(&self, id: &MinionId, known: &HashSet<&str>) -> Vec<Offer> {
         let now = self.now();
         self.ledger().missed(id.as_str(), known, now)
+    }
+
+    /// Returns the valid jobs that were sent to nobody for targets that are there now. These targets count as sent to.
+    pub fn undelivered(&self, is_there: impl Fn(&str) -> bool) -> Vec<Undelivered> {
+        let now = self.now();
+        self.ledger().undelivered(is_there, now)
     }
 
     /// Notes the progress of a target. Returns whether the job may still be started.
@@ -257,7 +270,7 @@ impl OpenJobs {
 
 /// Returns whether only minions can decide if they are targeted. The master's copy of a minion's grains and pillar may
 /// be old, but it knows all ids.
-fn judged_by_minions(kind: Option<TargetType>) -> bool {
+pub fn judged_by_minions(kind: Option<TargetType>) -> bool {
     !matches!(kind, Some(TargetType::Glob | TargetType::List | TargetType::Pcre))
 }
 

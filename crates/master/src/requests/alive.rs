@@ -21,9 +21,9 @@ pub fn handle(ask: MasterRequest) -> Answer {
     }
 }
 
-/// Returns the minions of a target by state. Saltern minions are `up` if they have a connection, which heartbeats check
-/// every few seconds, and otherwise `down`. All others are `unknown`: Salt minions, minions that have not connected
-/// since the master started, and minions whose name is claimed by a connection from another address, which may be
+/// Returns the minions of a target by state. Saltern minions are `up` if they have a connection to a master of the set,
+/// which heartbeats check every few seconds, and otherwise `down`. All others are `unknown`: Salt minions, minions that have
+/// not connected to this master since it started, and minions whose name is claimed by a connection from another address, which may be
 /// theirs at a site with several addresses.
 ///
 /// Returns `None` over tcp, where a master gets no heartbeats, and for targets by grains and pillar, about which the
@@ -36,7 +36,10 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
     }
     let ours = shared.presence.ours(|_| true);
     let subscribers = shared.publisher.subscribers();
-    let connected = shared.presence.connected(&subscribers);
+    let mut connected = shared.presence.connected(&subscribers);
+    if let Some(sharing) = shared.others.get() {
+        connected = sharing.fleet().with_those_elsewhere(connected);
+    }
     let claimed: HashSet<&str> = subscribers.iter().filter_map(|subscriber| subscriber.claimed.as_deref()).collect();
     let is_there = |id: &String| connected.binary_search_by(|known: &MinionId| known.as_str().cmp(id)).is_ok();
     let is_known = |id: &String| ours.contains(id.as_str()) && (is_there(id) || !claimed.contains(id.as_str()));
@@ -64,6 +67,8 @@ fn of_job(shared: &Shared, jid: &str) -> Option<Vec<Value>> {
     }
     let report = shared.open_jobs.job(jid)?;
     let without = report.targets.iter().filter(|(_, progress)| *progress < Progress::Received);
+    let elsewhere = |id: &str| shared.others.get().is_some_and(|sharing| sharing.fleet().is_elsewhere(id));
+    let without = without.filter(|(id, _)| !elsewhere(id));
     // In this order: who connects in between is on the list of subscribers.
     let left = shared.publisher.departures();
     let subscribers = shared.publisher.subscribers();

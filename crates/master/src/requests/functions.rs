@@ -75,7 +75,7 @@ struct Live(Arc<Shared>);
 impl Connected for Live {
     fn connected(&self) -> Vec<(String, Option<IpAddr>)> {
         let presence = &self.0.presence;
-        self.0.connected().into_iter().map(|id| (id.to_string(), presence.address(&id))).collect()
+        self.0.connected_anywhere().into_iter().map(|id| (id.to_string(), presence.address(&id))).collect()
     }
 }
 

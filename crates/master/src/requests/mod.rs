@@ -20,7 +20,7 @@ mod peer;
 mod peer_return;
 mod pillar;
 mod pool;
-mod publish;
+pub(crate) mod publish;
 mod refusals;
 mod resources;
 mod return_;

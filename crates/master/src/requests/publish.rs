@@ -159,7 +159,7 @@ fn forget_secrets(load: &mut Map) {
 }
 
 /// Returns the functions of a request: one, or several in a list or separated by commas. `None` for anything else.
-fn functions(load: &Map) -> Option<Vec<String>> {
+pub fn functions(load: &Map) -> Option<Vec<String>> {
     match load.get("fun")? {
         Value::List(names) if !names.is_empty() => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
         Value::Str(names) => Some(names.split(',').map(str::to_owned).collect()),

@@ -34,6 +34,10 @@ pub enum SetRequest {
     Announce { ids: Vec<MinionId>, user: String },
     /// Masters that wait to be accepted.
     Waiting,
+    /// The masters that a minion is connected to.
+    Who(String),
+    /// All minions that are connected to any member.
+    Connected,
     /// A master that waits becomes a member.
     Accept { name: Option<String>, fingerprint: Option<String>, user: String },
     /// A member leaves the set for good.
@@ -75,6 +79,8 @@ impl SetRequest {
                 Ok(SetRequest::Announce { ids, user })
             }
             "waiting" => Ok(SetRequest::Waiting),
+            "who" => Ok(SetRequest::Who(needed("minion")?)),
+            "connected" => Ok(SetRequest::Connected),
             "accept" => {
                 let (name, fingerprint) = (text("name"), text("fingerprint"));
                 Ok(SetRequest::Accept { name, fingerprint, user: user() })

@@ -1,7 +1,7 @@
 //! Carries out what the model wants.
 
 use bytes::Bytes;
-use share::{Action, Carrier as _, Class, Index as _, Key, KeyFile, Node, State};
+use share::{Action, Carrier as _, Class, Index as _, Key, KeyFile, Message, Node, State};
 use tracing::{debug, error, info, warn};
 use value::{Value, map};
 use wire::MinionId;
@@ -55,9 +55,22 @@ impl Worker {
                 Action::Warn(text) => self.warn_of_member(&text),
                 Action::Compared { node, at } => self.note_compared(node, at),
                 Action::Changed(record) => self.cache_record(&record),
-                // Nothing else is shared yet.
-                Action::Safe { .. } | Action::Received { .. } => {}
+                Action::Received { from, message } => self.received(from, message),
+                // Nothing waits for it yet.
+                Action::Safe { .. } => {}
             }
+        }
+    }
+
+    /// Takes a message of another member that is not about records.
+    fn received(&mut self, from: Node, message: Message) {
+        match message {
+            Message::Here(here) => self.hear_presence(from, here),
+            Message::Digests(digests) => self.compare_presence(from, &digests),
+            Message::Ask(ask) => self.asked(from, &ask),
+            Message::Job(job) => self.take_job(from, job),
+            // Later versions send more.
+            _ => {}
         }
     }
 

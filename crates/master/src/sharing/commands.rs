@@ -28,6 +28,10 @@ impl Worker {
                 Ok(true.into())
             }
             SetRequest::Waiting => Ok(self.waiting().into()),
+            SetRequest::Who(minion) => Ok(self.who(&minion).into()),
+            SetRequest::Connected => {
+                Ok(Value::List(self.shared.connected_anywhere().iter().map(Value::from).collect()))
+            }
             SetRequest::Accept { name, fingerprint, user } => {
                 self.accept(name.as_deref(), fingerprint.as_deref(), user).map(Value::from)
             }
@@ -35,6 +39,11 @@ impl Worker {
             SetRequest::RestoreKeys => Ok(self.restore_keys().into()),
             SetRequest::AdoptKeys => Ok(self.adopt_keys().into()),
         }
+    }
+
+    /// Returns the names of the masters that a minion is connected to.
+    fn who(&self, minion: &str) -> Vec<Value> {
+        self.fleet.members_of(minion).into_iter().map(|node| self.members.called(node).into()).collect()
     }
 
     /// Writes key files that are missing. Returns how many.

@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use links::{Newcomer, SelfReport, Standing};
-use share::member::{Member, Rights};
+use share::member::{Member, Right, Rights};
 use share::message::Put;
-use share::{Class, Classes, Content, Entry, Message, Model, Node, Record, Records, Stamp, State};
+use share::{Class, Classes, Content, Entry, Message, Model, Node, Record, Records, Stamp, State, distinct_slots};
 use tokio::sync::mpsc::Sender;
 
 use super::worker::Work;
@@ -70,6 +70,21 @@ impl MemberBook {
     /// Returns what people are shown in place of a node: its name, with the node if an earlier member has the same name.
     pub fn called(&self, node: Node) -> String {
         self.known().called.get(&node).cloned().unwrap_or_else(|| format!("{node:?}"))
+    }
+
+    /// Returns whether a node is a member with this right.
+    pub fn may(&self, node: Node, right: Right) -> bool {
+        let known = self.known();
+        let found = known.members.get(&node).filter(|(_, state)| *state == State::Accepted);
+        found.is_some_and(|(member, _)| member.rights().contains(right))
+    }
+
+    /// Returns the slot of a member, different from those of all others; `None` if it is no member.
+    pub fn slot(&self, node: Node) -> Option<u8> {
+        let known = self.known();
+        let accepted = known.members.iter().filter(|(_, (_, state))| *state == State::Accepted);
+        let slots = accepted.map(|(node, (member, _))| (*node, member.slot)).collect();
+        distinct_slots(&slots).get(&node).copied()
     }
 
     /// Returns whether this may mean a member: its name, what people are shown, or its node.
@@ -256,6 +271,39 @@ mod tests {
     use share::member::Role;
 
     use super::*;
+
+    fn member(number: u8, may: Rights, slot: u8) -> Member {
+        Member { name: format!("m{number}"), key: [number; 32], addresses: vec![], role: Role::Master, may, slot }
+    }
+
+    fn book(members: impl IntoIterator<Item = (Member, State)>) -> MemberBook {
+        let (worker, _work) = tokio::sync::mpsc::channel(1);
+        let book = MemberBook::new(worker, Classes::ALL);
+        book.known().members = members.into_iter().map(|(member, state)| (member.node(), (member, state))).collect();
+        book
+    }
+
+    #[test]
+    fn rights_are_those_of_members_only() {
+        let [all, some, gone] =
+            [member(1, Rights::ALL, 0), member(2, Rights::only(&[Right::Keys]), 1), member(3, Rights::ALL, 2)];
+        let book =
+            book([(all.clone(), State::Accepted), (some.clone(), State::Accepted), (gone.clone(), State::Deleted)]);
+        let may = |member: &Member| book.may(member.node(), Right::Jobs);
+        assert_eq!([may(&all), may(&some), may(&gone)], [true, false, false]);
+        assert!(!book.may(Node([9; 8]), Right::Jobs), "a stranger may do nothing");
+    }
+
+    #[test]
+    fn each_member_has_a_slot_of_its_own() {
+        let all = [member(1, Rights::ALL, 0), member(2, Rights::ALL, 0), member(3, Rights::ALL, 1)];
+        let book = book(all.iter().map(|one| (one.clone(), State::Accepted)));
+        let mut slots: Vec<u8> = all.iter().filter_map(|one| book.slot(one.node())).collect();
+        assert_eq!(book.slot(all[2].node()), Some(1), "nobody takes a slot that another one has");
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1, 2]);
+        assert_eq!(book.slot(Node([9; 8])), None);
+    }
 
     #[test]
     fn members_with_one_name_do_not_hide_each_other() {

@@ -2,7 +2,8 @@
 //!
 //! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
 //! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
-//! `commands` answers the runner `saltern`;
+//! `commands` answers the runner `saltern`; `presence` knows which minions are connected to which member, and `forward` has members
+//! deliver each other's jobs;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
 //! others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
@@ -11,12 +12,15 @@ mod announced;
 mod catch_up;
 mod commands;
 mod data;
+mod forward;
 mod jobs;
 mod keys;
 mod log;
 mod lost;
 mod members;
+mod presence;
 mod settings;
+mod slots;
 mod unwritten;
 mod watch;
 mod worker;
@@ -26,18 +30,21 @@ use std::sync::Arc;
 
 use ::keys::{KeyStore, SignInChanges};
 use links::Links;
-use share::{Model, State};
+use share::{Model, Node, State};
 use store::share::ShareFile;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use forward::Inbox;
+pub use forward::Published;
 use jobs::Caches;
 use members::MemberBook;
+use presence::Fleet;
 use settings::Settings;
 use unwritten::{Tracked, Unwritten};
 use watch::KeyWatch;
-use worker::Worker;
+use worker::{Work, Worker};
 
 use crate::outgoing::Outgoing;
 use crate::outgoing::key_log::{self, KeyLog};
@@ -49,10 +56,20 @@ const QUEUE: usize = 4_096;
 
 /// A running master that shares.
 pub struct Sharing {
-    links: Arc<Links>,
+    desk: Desk,
     handle: SetHandle,
     task: JoinHandle<()>,
     stop: CancellationToken,
+}
+
+/// By which jobs and requests reach the other members and their minions.
+#[derive(Clone)]
+pub struct Desk {
+    node: Node,
+    worker: mpsc::Sender<Work>,
+    links: Arc<Links>,
+    members: Arc<MemberBook>,
+    fleet: Arc<Fleet>,
 }
 
 /// What a master that shares notes before it makes directories and answers requests.
@@ -111,9 +128,11 @@ pub async fn start(
     let options = settings.links(key.clone());
     let (worker, work) = mpsc::channel(QUEUE);
     let (handle, questions) = SetHandle::channel();
-    let book = Arc::new(MemberBook::new(worker, settings.model.shared));
+    let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared));
     let model = Model::new(key, records, settings.model, last);
-    let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, caches);
+    let (node, fleet, (inbox, jobs)) = (model.node(), Arc::new(Fleet::new(model.node())), Inbox::new());
+    let around = (caches, fleet.clone(), inbox.clone());
+    let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, around);
     // Watched before the files are compared, so that no change is missed.
     let watch = KeyWatch::new(rt, shared.stores.keys.store());
     let started = rt.blocking(move || {
@@ -127,7 +146,10 @@ pub async fn start(
     owner.link(links.clone());
     let stop = CancellationToken::new();
     let task = rt.spawn(worker::run(owner, work, questions, reports, watch, stop.clone()));
-    Ok(Some(Sharing { links, handle, task, stop }))
+    let desk = Desk { node, worker, links, members: book, fleet };
+    rt.spawn(presence::watch(shared.clone(), desk.worker.clone(), stop.clone()));
+    rt.spawn(forward::run(shared.clone(), desk.clone(), inbox, jobs, stop.clone()));
+    Ok(Some(Sharing { desk, handle, task, stop }))
 }
 
 fn not_sharing(error: std::io::Error) -> Error {
@@ -149,13 +171,25 @@ impl Sharing {
         self.handle.clone()
     }
 
+    /// Returns what takes jobs to other members.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
     /// Says goodbye to the other members, and ends.
     pub async fn stop(self) {
         self.stop.cancel();
-        self.links.stop().await;
+        self.desk.links.stop().await;
         // What it began is written.
         if let Err(error) = self.task.await {
             tracing::error!("sharing did not end well: {error}");
         }
+    }
+}
+
+impl Desk {
+    /// Returns what is known of the minions of all members.
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 }

@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 use keys::{ChangedKeys, KeyStore, SignInChanges};
 use links::{Links, Newcomer, Reports, Target};
 use share::member::{Member, Rights};
-use share::{By, Change, Class, Incoming, Index as _, Key, Model, Moment, Node, State, Sum};
+use share::{By, Change, Class, Incoming, Index as _, Key, Message, Model, Moment, Node, State, Sum};
 use store::share::ShareFile;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
@@ -22,11 +22,13 @@ use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
+use super::forward::Inbox;
 use super::jobs::{self, Caches};
 use super::keys::{self as files, Found, Vanished};
 use super::log::{Warnings, about};
 use super::lost::LostFile;
 use super::members::{self, MemberBook};
+use super::presence::Fleet;
 use super::settings::Settings;
 use super::unwritten::{Tracked, Unwritten};
 use super::watch::KeyWatch;
@@ -54,6 +56,10 @@ pub enum Work {
     Keys(ChangedKeys),
     /// A program says that it deleted the key of a minion.
     Deleted(MinionId),
+    /// These minions are connected here now, sorted by id.
+    Present(Vec<MinionId>),
+    /// A message for a member that is too large to be sent at once.
+    Tell(Node, Message),
     /// Somebody asks for something.
     Question(SetQuestion),
     /// Something is due.
@@ -97,6 +103,11 @@ pub struct Worker {
     pub(super) warnings: Warnings,
     pub(super) announced: Announced,
     known_members: Sum,
+    pub(super) fleet: Arc<Fleet>,
+    /// Where jobs of other members wait to be published.
+    pub(super) forwarded: Inbox,
+    /// When to send the digest of the connected minions next.
+    pub(super) beat_at: u64,
     started: Instant,
 }
 
@@ -108,7 +119,7 @@ impl Worker {
         members: Arc<MemberBook>,
         signed_in: Arc<SignInChanges>,
         unwritten: Arc<Unwritten>,
-        caches: Caches,
+        (caches, fleet, forwarded): (Caches, Arc<Fleet>, Inbox),
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
         Worker {
@@ -131,6 +142,9 @@ impl Worker {
             warnings: Warnings::default(),
             announced: Announced::default(),
             known_members: Sum::default(),
+            fleet,
+            forwarded,
+            beat_at: 0,
             started: Instant::now(),
         }
     }
@@ -200,7 +214,7 @@ impl Worker {
             .chain(self.vanished.next())
             .chain(self.caches.next())
             .chain(self.failed.values().chain(self.not_stored.values()).copied());
-        let due = due.chain(self.lost.report_at);
+        let due = due.chain(self.lost.report_at).chain([self.beat_at]);
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(1_000);
         self.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
     }
@@ -225,6 +239,7 @@ impl Worker {
         self.forget_written();
         self.report_lost();
         self.renew_members();
+        self.beat();
         if std::mem::take(&mut self.rotates) {
             self.rotate();
         }
@@ -261,6 +276,8 @@ impl Worker {
                 self.carry_out(actions);
                 self.renew_members();
             }
+            Work::Present(connected) => self.present(connected),
+            Work::Tell(node, message) => self.tell(node, &message),
             Work::Keys(changed) => self.changed_keys(changed),
             Work::Deleted(id) => self.deleted(&id),
             Work::Question((request, answer)) => {
@@ -279,6 +296,7 @@ impl Worker {
             Incoming::Down(node, reason) => (*node, false, reason.as_str()),
             _ => return,
         };
+        self.presence_link(node, up);
         let called = self.members.called(node);
         let name = self.members.name(node).unwrap_or_else(|| called.clone());
         let word = if up { "linked" } else { "away" };
@@ -319,6 +337,7 @@ impl Worker {
             links.members_changed();
             links.set_addresses(&self.addresses(&now));
         }
+        self.take_slot();
     }
 
     /// Returns where members may be found: where the operator says, and where the set has seen them.

@@ -153,8 +153,13 @@ impl Master {
 
     /// Returns a minion that signs in as a Saltern minion.
     pub fn minion_of_ours(&self, id: &str, pki: &Path) -> Minion {
+        self.minion_of_ours_with(id, PrivateKey::generate(2048).unwrap(), pki)
+    }
+
+    /// The same with a key that the minion had before.
+    pub fn minion_of_ours_with(&self, id: &str, key: PrivateKey, pki: &Path) -> Minion {
         let sender = Sender::Minion(wire::loads::Abilities::all("", "1"));
-        let channel = self.channel_with(id, PrivateKey::generate(2048).unwrap(), pki, sender);
+        let channel = self.channel_with(id, key, pki, sender);
         Minion { id: MinionId::new(id).unwrap(), channel }
     }
 

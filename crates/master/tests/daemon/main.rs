@@ -9,6 +9,7 @@ mod ports;
 mod requests;
 mod returns;
 mod sharing;
+mod sharing_commands;
 mod sharing_jobs;
 mod sign_in;
 mod status;

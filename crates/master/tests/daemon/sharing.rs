@@ -52,7 +52,7 @@ pub async fn until(what: &str, condition: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-fn own_user() -> String {
+pub fn own_user() -> String {
     nix::unistd::User::from_uid(nix::unistd::geteuid()).unwrap().unwrap().name
 }
 

@@ -10,6 +10,7 @@ use value::{Map, Value, map};
 use crate::context::failed;
 use crate::local::Ask;
 use crate::refusal::refuse;
+use crate::runners::saltern::connected_anywhere;
 use crate::{Module, RunnerContext, connected, key_changes};
 use value::error::chain;
 
@@ -172,8 +173,15 @@ async fn down(
 }
 
 async fn present_ones(ctx: &RunnerContext, subset: Vec<String>, show_ip: bool) -> Result<Value> {
+    let mut anywhere = connected_anywhere(ctx).await;
+    anywhere.retain(|id| subset.is_empty() || subset.contains(id));
     // Reads the disk and, in `salt-run`, the system's tables of connections.
-    let found = ctx.blocking(move |ctx| connected(ctx, Some(&subset))).await?;
+    let mut found = ctx.blocking(move |ctx| connected(ctx, Some(&subset))).await?;
+    // The address of a minion of another master is not known here.
+    found.extend(anywhere.into_iter().map(|id| (id, None)));
+    // Of the same minion the one with an address is first.
+    found.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1)));
+    found.dedup_by(|one, other| one.0 == other.0);
     Ok(match show_ip {
         true => found.into_iter().map(|(id, ip)| (id, ip.map(|ip| ip.to_string()))).collect::<Map>().into(),
         false => found.into_iter().map(|(id, _)| id).collect(),
@@ -181,11 +189,13 @@ async fn present_ones(ctx: &RunnerContext, subset: Vec<String>, show_ip: bool) -
 }
 
 async fn absent_ones(ctx: &RunnerContext, subset: Vec<String>) -> Result<Value> {
+    let anywhere = connected_anywhere(ctx).await;
     ctx.blocking(move |ctx| {
         let connected = connected(ctx, None)?;
         let accepted = ctx.keys().ids(Bank::Accepted).map_err(failed)?;
         let away = accepted.iter().map(|id| id.as_str()).filter(|id| {
-            !connected.iter().any(|(there, _)| there == id) && (subset.is_empty() || subset.iter().any(|one| one == id))
+            let is_there = connected.iter().any(|(there, _)| there == id) || anywhere.iter().any(|there| there == id);
+            !is_there && (subset.is_empty() || subset.iter().any(|one| one == id))
         });
         Ok(away.collect())
     })

@@ -13,7 +13,10 @@ use value::error::chain;
 pub static MODULE: Module = Module::new(
     "saltern",
     "Jobs that wait for minions that are away, the masters that share with this one, and how the master is.",
-    &[&ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &MASTERS, &REMOVE, &SETTLE, &STATUS, &UNDO, &WAITING],
+    &[
+        &ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &MASTERS, &REMOVE, &SETTLE, &STATUS, &UNDO,
+        &WAITING, &WHO,
+    ],
 );
 
 /// Returns the jobs that are held for disconnected minions: the function and the target, the seconds left, and the
@@ -248,6 +251,33 @@ async fn keys(ctx: &RunnerContext, action: String) -> Result<Value> {
         "adopt" => sharing(ctx, map! { "what" => "adopt_keys" }).await,
         other => Err(Error::Other(format!("saltern.keys does not know {other:?}: restore or adopt"))),
     }
+}
+
+/// Returns the masters that a minion is connected to.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.who web1
+#[function]
+async fn who(ctx: &RunnerContext, minion: String) -> Result<Value> {
+    sharing(ctx, map! { "what" => "who", "minion" => minion }).await
+}
+
+/// Returns the minions that are connected to any master of the set, as the running master knows them.
+///
+/// The list is empty without a set, in the master itself, whose own list has them, and if the master does not answer.
+pub(crate) async fn connected_anywhere(ctx: &RunnerContext) -> Vec<String> {
+    if ctx.connected.is_some() || ctx.config.cluster.is_none() {
+        return Vec::new();
+    }
+    let connected = client(ctx).sharing(map! { "what" => "connected" }).await.unwrap_or_else(|error| {
+        tracing::warn!("minions of other masters are not known: {}", chain(&error));
+        Value::Null
+    });
+    let ids = connected.as_list().unwrap_or_default();
+    ids.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 async fn sharing(ctx: &RunnerContext, arguments: Map) -> Result<Value> {

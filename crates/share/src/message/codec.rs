@@ -190,7 +190,6 @@ impl Job {
     fn to_fields(&self) -> Vec<Value> {
         let ids = |ids: &[String]| list(ids, |id| Value::from(id.as_str()));
         vec![
-            Value::bytes(self.publication.clone()),
             self.load.to_value(0),
             ids(&self.yours),
             ids(&self.rest),
@@ -202,13 +201,12 @@ impl Job {
 
     fn read(mut fields: Fields) -> Result<Job, Malformed> {
         const LOAD: &str = "the load of a job";
-        let publication = fields.bytes("a publication", MAX_WHOLE)?;
         let load = Record::read(Fields::of(fields.next(LOAD)?, LOAD)?)?;
         let (load, _) = load.filter(|(load, _)| load.class() == Class::Job).ok_or(Malformed(LOAD))?;
         let (yours, rest) = (texts(&mut fields, "targets")?, texts(&mut fields, "targets")?);
         let valid_for = fields.number("how long a job is valid")?;
         let user = fields.text("a user", MAX_NAME)?;
-        Ok(Job { publication, load, yours, rest, valid_for, user, origin: fields.node()? })
+        Ok(Job { load, yours, rest, valid_for, user, origin: fields.node()? })
     }
 }
 

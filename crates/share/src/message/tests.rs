@@ -38,7 +38,6 @@ fn one_of_each() -> Vec<Message> {
         Message::Missing(Missing { round: 9, here: vec![1], there: vec![] }),
         Message::Fetch(Fetch { round: 9, class, since, leaves: vec![1], hashes: vec![1] }),
         Message::Job(Job {
-            publication: Bytes::from_static(b"publication"),
             load: load(),
             yours: ids(2),
             rest: ids(0),

@@ -85,6 +85,14 @@ impl<R: Records> Model<R> {
         }
     }
 
+    /// Returns the actions that send a member a message about something else than records. A large one goes in parts, in the
+    /// lane for large things.
+    pub fn tell(&mut self, to: Node, message: &Message) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.send(to, Lane::Talk, message, &mut actions);
+        actions
+    }
+
     pub(super) fn send(&mut self, to: Node, lane: Lane, message: &Message, actions: &mut Vec<Action>) {
         self.send_packed(to, lane, message.encode(), actions);
     }

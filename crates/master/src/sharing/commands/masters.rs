@@ -12,7 +12,7 @@ impl Worker {
         let links = self.links.as_ref().map(|links| links.status()).unwrap_or_default();
         let mut members = Map::new();
         let compared = self.model.records().inner().compared();
-        let all = self.members.all();
+        let (all, minions) = (self.members.all(), self.fleet.counts());
         let is_member = |node: Node| all.get(&node).is_some_and(|(_, state)| *state == State::Accepted);
         for (node, (member, _)) in all.iter().filter(|(node, _)| is_member(**node)) {
             let link = links.iter().find(|link| link.node == Some(*node));
@@ -30,6 +30,9 @@ impl Worker {
             let mut shown = map! { "state" => word, "node" => format!("{node:?}"), "role" => role };
             if let Some(link) = link {
                 describe(link, &mut shown);
+            }
+            if let Some(count) = minions.get(node) {
+                shown.insert("minions", *count);
             }
             if let Some(at) = self.model.compared(*node).or_else(|| compared.get(node).copied()) {
                 shown.insert("compared", times::shown(at));

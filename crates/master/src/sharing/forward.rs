@@ -1,0 +1,343 @@
+//! Jobs for minions of other masters: sent to the member that a minion is connected to, and published there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use share::member::Right;
+use share::message::{Job, MAX_MESSAGE};
+use share::{Carrier as _, Content, Key, Lane, Message, Node, Record, SendResult, Stamp, To};
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+use value::escape::brief;
+use value::{Map, Value};
+use wire::msgpack::{Decode, Packing, most_values, pack, unpack_within};
+use wire::{Jid, MinionId};
+
+use super::Desk;
+use super::worker::{Work, Worker};
+use crate::Shared;
+use crate::jobs::keep::is_of_the_future;
+use crate::jobs::publish::{ForwardedJob, publish_forwarded};
+use crate::open_jobs::LONGEST_GRACE;
+
+/// How many jobs of other members may wait to be published, and their bytes together.
+const MOST_WAITING: usize = 256;
+const MOST_BYTES: usize = 64 << 20;
+
+/// The largest number of bytes of the name of a user.
+const USER: usize = 200;
+
+/// The longest time for which a job may be held: nobody waits longer, and times beyond the end of the calendar cannot be written.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// How old a job may be that is valid for less: it was on its way for a moment, and clocks are compared only roughly.
+const ON_THE_WAY: Duration = Duration::from_secs(5);
+
+/// A job that was published here.
+pub struct Published<'a> {
+    pub jid: &'a Jid,
+    pub load: &'a Map,
+    /// The minions that are expected to answer.
+    pub targets: &'a [String],
+    /// Only minions can decide whether they are targeted, so there may be others than the expected ones.
+    pub judged_by_minions: bool,
+    /// For how long it may be delivered.
+    pub valid_for: Duration,
+}
+
+impl Desk {
+    /// Sends a job to the members that are to deliver it to minions that are not connected here. Never waits.
+    pub fn forward(&self, shared: &Shared, job: &Published<'_>) {
+        let linked = self.fleet.linked();
+        if linked.is_empty() {
+            return;
+        }
+        let routes = self.fleet.routes(job.jid.as_str(), job.targets);
+        let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<String>>();
+        for node in linked.into_iter().filter(|node| job.judged_by_minions || routes.concerns(*node)) {
+            let yours = routes.yours.get(&node).map(|ids| owned(ids)).unwrap_or_default();
+            let Some(message) = message(shared, self.node, job, yours, owned(&routes.rest)) else { return };
+            let message = Message::Job(message);
+            let bytes = message.encode();
+            let sent = match bytes.len() {
+                0..=MAX_MESSAGE => self.links.send(To::Member(node), Lane::Talk, bytes) == SendResult::Queued,
+                _ => self.worker.try_send(Work::Tell(node, message)).is_ok(),
+            };
+            if !sent {
+                warn!("the job {} does not reach minions of the master {}", job.jid, self.members.called(node));
+            }
+        }
+    }
+}
+
+/// Returns what a member is told to publish; `None` if it could not be read there.
+fn message(shared: &Shared, node: Node, job: &Published<'_>, yours: Vec<String>, rest: Vec<String>) -> Option<Job> {
+    let wall = shared.stores.rt.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let stamp = Stamp { time: (wall.as_millis() as u64) << 16, node };
+    let nocache = job.load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy);
+    let packed = pack(&Value::from(job.load.clone()), Packing::Bin);
+    let load = Record::new(Key::new(job.jid.as_str())?, stamp, Content::Job { load: packed.into(), nocache });
+    if let Err(error) = load.check() {
+        warn!("the job {} is not sent to other masters: {error}", job.jid);
+        return None;
+    }
+    let user = job.load.get("user").map(Value::to_string).unwrap_or_default();
+    let valid_for = u64::try_from(job.valid_for.as_millis()).unwrap_or(u64::MAX);
+    Some(Job { load, yours, rest, valid_for, user: brief(&user, USER).into_owned(), origin: node })
+}
+
+/// Jobs of other members that wait to be published.
+#[derive(Clone)]
+pub struct Inbox {
+    queue: Sender<(Node, Job)>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Inbox {
+    /// Creates it, with the end that [`run`] reads.
+    pub fn new() -> (Inbox, Receiver<(Node, Job)>) {
+        let (queue, waiting) = tokio::sync::mpsc::channel(MOST_WAITING);
+        (Inbox { queue, bytes: Arc::default() }, waiting)
+    }
+
+    fn put(&self, from: Node, job: Job) -> bool {
+        let size = size(&job);
+        let before = self.bytes.fetch_add(size, Ordering::AcqRel);
+        // One is always taken, however large.
+        let taken = (before == 0 || before + size <= MOST_BYTES) && self.queue.try_send((from, job)).is_ok();
+        if !taken {
+            self.bytes.fetch_sub(size, Ordering::AcqRel);
+        }
+        taken
+    }
+}
+
+fn size(job: &Job) -> usize {
+    job.load.size() + job.yours.iter().chain(&job.rest).map(|id| id.len() + 24).sum::<usize>()
+}
+
+/// Publishes jobs of other members in their order, until told to stop.
+pub async fn run(
+    shared: Arc<Shared>,
+    desk: Desk,
+    inbox: Inbox,
+    mut waiting: Receiver<(Node, Job)>,
+    stop: CancellationToken,
+) {
+    loop {
+        let (from, job) = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            next = waiting.recv() => match next {
+                Some(next) => next,
+                None => return,
+            },
+        };
+        let bytes = size(&job);
+        let (at, desk) = (shared.clone(), desk.clone());
+        if let Err(failure) = shared.stores.rt.blocking(move || publish(&at, &desk, from, job)).await {
+            error!("a job of another master could not be published: {failure}");
+        }
+        inbox.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+fn publish(shared: &Shared, desk: &Desk, from: Node, job: Job) {
+    let (name, jid) = (desk.members.called(from), job.load.key.to_string());
+    let published = check(job, shared.stores.rt.now()).and_then(|job| {
+        // Saltern minions that are connected to the publisher have it from there.
+        let there = desk.fleet.at(from, shared.presence.ours(|_| true).iter());
+        publish_forwarded(shared, job, &name, &there)
+    });
+    if let Err(reason) = published {
+        warn!("a job of the master {name} is not published, {}: {reason}", brief(&jid, 100));
+    }
+}
+
+/// Checks what another member wants to be published as strictly as the request of a client.
+fn check(job: Job, now: std::time::SystemTime) -> Result<ForwardedJob, String> {
+    let Content::Job { load, nocache } = &job.load.content else { return Err("it has no load".to_owned()) };
+    let jid = Jid::new(job.load.key.as_str()).map_err(|error| error.to_string())?;
+    if is_of_the_future(&jid, now) {
+        return Err("its job id is of the future".to_owned());
+    }
+    let load = unpacked(load).ok_or("its load cannot be read")?;
+    if load.get_str("jid") != Some(jid.as_str()) {
+        return Err("its load is that of another job".to_owned());
+    }
+    if crate::requests::publish::functions(&load).is_none()
+        || !["arg", "tgt"].iter().all(|name| load.contains_key(name))
+    {
+        return Err("it names no function, arguments or target".to_owned());
+    }
+    let invalid = job.yours.iter().chain(&job.rest).any(|id| MinionId::new(id.as_str()).is_err());
+    if invalid {
+        return Err("it names an id that no minion can have".to_owned());
+    }
+    let valid_for = Duration::from_millis(job.valid_for).min(LONGEST);
+    let held = crate::jobs::publish::hold(&load)?.is_some();
+    Ok(ForwardedJob {
+        jid,
+        nocache: *nocache,
+        hold: held.then_some(valid_for),
+        left: valid_for.min(LONGEST_GRACE),
+        targets: job.yours.into_iter().chain(job.rest).collect(),
+        user: job.user,
+        load,
+    })
+}
+
+fn unpacked(load: &Bytes) -> Option<Map> {
+    unpack_within(load, Decode::Default, most_values(load.len())).ok()?.into_map()
+}
+
+impl Worker {
+    /// Takes a job that another member wants to be published.
+    pub(super) fn take_job(&mut self, from: Node, job: Job) {
+        let name = self.members.called(from);
+        let jid = brief(job.load.key.as_str(), 100).into_owned();
+        if job.origin != from {
+            return warn!("the master {name} sent the job {jid} of another master, which is refused");
+        }
+        if !self.members.may(from, Right::Jobs) {
+            return warn!("the job {jid} of the master {name} is refused: it lacks the right jobs");
+        }
+        if let Some(age) = self.age_of(from, &job).filter(|age| is_late(*age, job.valid_for)) {
+            return warn!("the job {jid} of the master {name} is too late: it was sent {} s ago", age.as_secs());
+        }
+        debug!("the master {name} sent the job {jid} for {} minions", job.yours.len());
+        if !self.forwarded.put(from, job) {
+            warn!("the job {jid} of the master {name} is refused: too many wait to be published");
+        }
+    }
+
+    /// Sends a member the jobs that may still be delivered and have not been sent to its minions, which were connected nowhere, or to
+    /// a member that was not linked.
+    pub(super) fn send_undelivered(&mut self, to: Node) {
+        let fleet = self.fleet.clone();
+        for missed in self.shared.open_jobs.undelivered(|id| fleet.is_at(to, id)) {
+            let load = self.shared.stores.jobs.load(&missed.jid);
+            let (Ok(jid), Ok(Some(mut load))) = (Jid::new(missed.jid.as_str()), load) else { continue };
+            // Added by the job cache.
+            load.remove("Minions");
+            let (targets, valid_for) = (&missed.targets[..], missed.left);
+            let job = Published { jid: &jid, load: &load, targets, judged_by_minions: false, valid_for };
+            if let Some(job) = message(&self.shared, self.model.node(), &job, missed.targets.clone(), Vec::new()) {
+                debug!("the master {} is sent the job {jid}, which it missed", self.members.called(to));
+                self.tell(to, &Message::Job(job));
+            }
+        }
+    }
+
+    /// Returns how long ago a job was sent, as far as the difference of the clocks is known.
+    fn age_of(&self, from: Node, job: &Job) -> Option<Duration> {
+        let status = self.links.as_ref()?.status().into_iter().find(|link| link.node == Some(from))?;
+        Some(age(job.load.stamp.time >> 16, status.clock?, self.now().wall))
+    }
+}
+
+/// Returns how long ago something was sent at a time of a clock that is ahead by `ahead`. All are milliseconds.
+fn age(sent: u64, ahead: i64, now: u64) -> Duration {
+    let sent = i128::from(sent) - i128::from(ahead);
+    Duration::from_millis(u64::try_from(i128::from(now) - sent).unwrap_or_default())
+}
+
+/// Returns whether a job must not be published any more. A member that stood still for a while reads it late.
+fn is_late(age: Duration, valid_for: u64) -> bool {
+    age > Duration::from_millis(valid_for).max(ON_THE_WAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use value::{list, map};
+
+    use super::*;
+
+    const JID: &str = "20240229131415678901";
+
+    fn now() -> SystemTime {
+        // 2024-03-01.
+        UNIX_EPOCH + Duration::from_secs(1_709_251_200)
+    }
+
+    fn job(load: Map) -> Job {
+        let stamp = Stamp { time: 1, node: Node([1; 8]) };
+        let content = Content::Job { load: pack(&load.into(), Packing::Bin).into(), nocache: false };
+        let load = Record::new(Key::new(JID).unwrap(), stamp, content);
+        let (yours, rest) = (vec!["web1".to_owned()], vec!["web2".to_owned()]);
+        Job { load, yours, rest, valid_for: 30_000, user: "fred".into(), origin: Node([1; 8]) }
+    }
+
+    fn load() -> Map {
+        map! { "jid" => JID, "fun" => "test.ping", "arg" => list![], "tgt" => "*", "tgt_type" => "glob", "user" => "fred" }
+    }
+
+    #[test]
+    fn a_job_is_published_to_those_it_names_for_as_long_as_it_says() {
+        let job = check(job(load()), now()).unwrap();
+        assert_eq!(
+            (job.targets, job.hold, job.left),
+            (vec!["web1".into(), "web2".into()], None, Duration::from_secs(30))
+        );
+        let held = Map::from_iter([("kwargs", Value::from(map! { "job_hold" => 60 }))]);
+        let mut with = load();
+        with.update(held);
+        let mut long = self::job(with);
+        long.valid_for = 3_600_000;
+        assert_eq!(check(long, now()).unwrap().hold, Some(Duration::from_secs(3_600)));
+        let long = Job { valid_for: u64::MAX, ..self::job(load()) };
+        assert_eq!(check(long, now()).unwrap().left, LONGEST_GRACE, "minions forget which jobs they ran");
+    }
+
+    #[test]
+    fn what_no_client_could_publish_is_refused() {
+        let refused = |job: Job| check(job, now()).err().unwrap_or_else(|| panic!("it is taken"));
+        let without = |name: &str| {
+            let mut load = load();
+            load.remove(name);
+            refused(job(load))
+        };
+        assert!(without("fun").contains("names no function") && without("tgt").contains("target"));
+        assert!(without("jid").contains("another job"));
+        let early = check(job(load()), UNIX_EPOCH).err().unwrap();
+        assert!(early.contains("future"));
+        let mut bad = job(load());
+        bad.rest.push("../web".into());
+        assert!(refused(bad).contains("no minion"));
+        let mut broken = job(load());
+        let content = Content::Job { load: Bytes::from_static(b"\xdf\xff\xff\xff\xff"), nocache: false };
+        broken.load = Record::new(broken.load.key, broken.load.stamp, content);
+        assert!(refused(broken).contains("cannot be read"));
+    }
+
+    #[test]
+    fn what_was_sent_long_ago_is_not_published() {
+        let late = |sent, ahead, now, valid_for| is_late(age(sent, ahead, now), valid_for);
+        assert!(!late(100_000, 0, 129_000, 30_000) && late(100_000, 0, 131_000, 30_000));
+        // The clock of the sender is an hour ahead, or behind.
+        assert!(!late(3_700_000, 3_600_000, 129_000, 30_000) && late(3_700_000, 3_600_000, 131_000, 30_000));
+        assert!(!late(100_000, -3_600_000, 3_729_000, 30_000));
+        assert!(!late(100_000, 0, 104_000, 0), "a job without grace is valid on its way");
+        assert_eq!(age(u64::MAX, i64::MIN, 0), Duration::ZERO, "no clock is too wrong");
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (inbox, mut waiting) = Inbox::new();
+        let big = || {
+            let mut one = job(load());
+            one.rest = vec!["x".repeat(100); 300_000];
+            one
+        };
+        assert!(inbox.put(Node([1; 8]), big()));
+        assert!(!inbox.put(Node([1; 8]), big()), "together they are too large");
+        assert!((1..MOST_WAITING).all(|_| inbox.put(Node([1; 8]), job(load()))));
+        assert!(!inbox.put(Node([1; 8]), job(load())), "the queue is full");
+        assert!(waiting.try_recv().is_ok());
+    }
+}
