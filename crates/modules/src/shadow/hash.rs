@@ -2,24 +2,10 @@
 //!
 //! The format is that of Ulrich Drepper's "Unix crypt using SHA-256 and SHA-512".
 
+use crypto::{CRYPT_LETTERS, ShaCrypt};
 use exec::{Context, Error, Result, function};
 use rand::Rng;
-use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 use value::Value;
-
-/// The letters of salts and hashes, by their number.
-const LETTERS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-/// In which order the bytes of a digest are written.
-const ORDER_256: [usize; 32] = [
-    20, 10, 0, 11, 1, 21, 2, 22, 12, 23, 13, 3, 14, 4, 24, 5, 25, 15, 26, 16, 6, 17, 7, 27, 8, 28, 18, 29, 19, 9, 30,
-    31,
-];
-const ORDER_512: [usize; 64] = [
-    42, 21, 0, 1, 43, 22, 23, 2, 44, 45, 24, 3, 4, 46, 25, 26, 5, 47, 48, 27, 6, 7, 49, 28, 29, 8, 50, 51, 30, 9, 10,
-    52, 31, 32, 11, 53, 54, 33, 12, 13, 55, 34, 35, 14, 56, 57, 36, 15, 16, 58, 37, 38, 17, 59, 60, 39, 18, 19, 61, 40,
-    41, 20, 62, 63,
-];
 
 /// Longest salt that counts, and the length of a new one.
 const SALT: usize = 16;
@@ -49,7 +35,7 @@ pub fn gen_password(
 /// Random characters of those that salts may contain.
 fn letters(count: usize) -> String {
     let mut random = rand::rng();
-    (0..count).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])).collect()
+    (0..count).map(|_| char::from(CRYPT_LETTERS[random.random_range(0..CRYPT_LETTERS.len())])).collect()
 }
 
 fn hash(algorithm: &str, password: &str, salt: &str) -> Result<String> {
@@ -69,15 +55,9 @@ fn hash(algorithm: &str, password: &str, salt: &str) -> Result<String> {
     if salt.contains(is_bad) {
         return Err(Error::invocation("crypt_salt has letters that no salt may have"));
     }
-    // 5000 is the default of the format, and is then not written into the hash.
-    let params = rounds.map_or_else(|| Params::new(5000), Params::new);
-    let params = params.map_err(|_| Error::invocation("crypt_salt: rounds must lie between 1000 and 999999999"))?;
-    let (sign, text) = match algorithm {
-        "sha256" => ('5', encoded(&sha256_crypt(password.as_bytes(), salt.as_bytes(), params), &ORDER_256)),
-        _ => ('6', encoded(&sha512_crypt(password.as_bytes(), salt.as_bytes(), params), &ORDER_512)),
-    };
-    let rounds = rounds.map(|rounds| format!("rounds={rounds}$")).unwrap_or_default();
-    Ok(format!("${sign}${rounds}{salt}${text}"))
+    let kind = if algorithm == "sha256" { ShaCrypt::Sha256 } else { ShaCrypt::Sha512 };
+    kind.hash(password.as_bytes(), &salt, rounds)
+        .ok_or_else(|| Error::invocation("crypt_salt: rounds must lie between 1000 and 999999999"))
 }
 
 /// Takes `rounds=N$` from the front of a salt.
@@ -87,21 +67,6 @@ fn rounds(salt: &str) -> Result<(Option<u32>, &str)> {
     };
     let wrong = |_| Error::invocation(format!("crypt_salt: rounds={number} is no number of rounds"));
     Ok((Some(number.parse().map_err(wrong)?), rest))
-}
-
-/// Three bytes are four letters, the lowest bits first.
-fn encoded(digest: &[u8], order: &[usize]) -> String {
-    let bytes: Vec<u8> = order.iter().map(|place| digest[*place]).collect();
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let mut bits = three.iter().rev().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-        // Three bytes make four letters; one or two left over make two or three.
-        for _ in 0..=three.len() {
-            text.push(char::from(LETTERS[bits as usize & 63]));
-            bits >>= 6;
-        }
-    }
-    text
 }
 
 #[cfg(test)]
