@@ -96,7 +96,8 @@ const SSH: &str = "there is no salt-ssh";
 const SYNDIC: &str = "there is no salt-syndic";
 const API: &str = "there is no salt-api";
 const CLUSTER: &str = "masters of a set elect no leader and share no file system";
-const EAUTH: &str = "external authentication is not supported yet; requests that use it are refused";
+const TOKENS: &str = "tokens are stored in files";
+const EXPANDED: &str = "each function of a job needs an entry that grants it";
 const PROXY: &str = "proxy minions are not supported";
 const WINDOWS: &str = "it applies only to Windows minions";
 const BACKEND: &str = "this file server is not supported";
@@ -274,18 +275,8 @@ const NONE: &[(Side, &str, &[&str])] = &[
             "cluster_voter_timeout",
         ],
     ),
-    (
-        Both,
-        EAUTH,
-        &[
-            "auth.enable_expanded_auth_matching",
-            "eauth_tokens",
-            "eauth_tokens.cache_driver",
-            "eauth_tokens.cluster_id",
-            "token_expire",
-            "token_expire_user_override",
-        ],
-    ),
+    (Both, EXPANDED, &["auth.enable_expanded_auth_matching"]),
+    (Both, TOKENS, &["eauth_tokens", "eauth_tokens.cache_driver", "eauth_tokens.cluster_id"]),
     (
         Both,
         PROXY,
@@ -578,7 +569,6 @@ const INTERNAL: &[&str] = &[
     "tgt",
     "tgt_type",
     "token",
-    "token_file",
     "transport_opts",
     "trusted",
     "uid",
@@ -613,9 +603,11 @@ const ALSO_OBEYED: &[&str] = &[
     "disable_wheels",
     "environment",
     "fileserver_events",
+    "sharedsecret",
     "skip_grains",
     "syndic_dir",
     "token_dir",
+    "token_file",
 ];
 
 /// Returns the effect of an option in the files of one side; `None` for an unknown name.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use value::Map;
+use value::{Map, Value};
 
 use crate::cluster::{self, Cluster};
 use crate::common::{FileSettings, IpcMode, Keepalive, Log, Output, PillarSettings, Tls, Transport};
@@ -245,6 +245,10 @@ options! {
         external_auth: Map;
         /// Store permissions in the token.
         keep_acl_in_token: bool;
+        /// The lifetime of a token.
+        token_expire: Duration;
+        /// Who may ask for another lifetime: true for everybody, or a map of lists of users by backend.
+        token_expire_user_override: Value;
         /// Functions that local users may call.
         publisher_acl: Map;
         /// Users and functions that are never allowed.

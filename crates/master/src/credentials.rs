@@ -4,6 +4,7 @@
 use value::{Map, Value, map};
 
 use crate::Shared;
+use crate::logins::Login;
 use crate::users::Grant;
 
 /// The kind of authentication.
@@ -77,30 +78,58 @@ pub struct Unknown {
 impl Unknown {
     /// Returns the answer of `runner` and `wheel`.
     pub fn answer(&self) -> Map {
-        let whom = self.user.as_deref().map(|user| format!(" for user {user}")).unwrap_or_default();
-        let message = format!("Authentication failure of type \"{}\" occurred{whom}.", self.kind.word());
+        let (kind, user) = (self.kind.word(), self.user.as_deref());
+        let message = match (self.kind, user) {
+            (Kind::User, _) => format!("Authentication failure of type \"{kind}\" occurred"),
+            (Kind::Token, None) => format!("Authentication failure of type \"{kind}\" occurred."),
+            (_, user) => {
+                format!("Authentication failure of type \"{kind}\" occurred for user {}.", user.unwrap_or("UNKNOWN"))
+            }
+        };
         map! { "error" => map! { "name" => self.kind.error_name(), "message" => message } }
+    }
+
+    /// Logs it. A refused login is in the log already, with the reason.
+    pub fn log(&self) {
+        if self.kind != Kind::Eauth {
+            tracing::warn!("Authentication failure of type \"{}\" occurred.", self.kind.word());
+        }
     }
 }
 
 /// Authenticates the caller. `fields` may contain `token` or `eauth`; `key` and `user` are in `load`. The key is
-/// removed from it, because it must not appear in events or the job cache.
-pub fn check(shared: &Shared, fields: &Map, load: &mut Map) -> Result<Caller, Unknown> {
+/// removed from it, because it must not appear in events or the job cache. `login` is the result of the login that the
+/// request asked for.
+pub fn check(shared: &Shared, login: Option<Login>, fields: &Map, load: &mut Map) -> Result<Caller, Unknown> {
     let key = load.remove("key");
     let user = load.get_str("user").map(str::to_owned);
+    match login {
+        Some(Login::Proven { user, backend }) => return by_login(shared, user, &backend),
+        Some(Login::Refused { user }) => return Err(Unknown { kind: Kind::Eauth, user }),
+        None => {}
+    }
     // As in Salt: whoever sends a token is not asked for anything else, even if it is invalid.
     if let Some(token) = fields.get("token") {
         return by_token(shared, token).ok_or(Unknown { kind: Kind::Token, user: None });
     }
     if fields.contains_key("eauth") {
+        // Only some requests may log in; the others are for users with all permissions.
         let name = fields.get_str("username").map(str::to_owned);
-        tracing::warn!("external authentication is not supported; a request with eauth was refused");
         return Err(Unknown { kind: Kind::Eauth, user: name });
     }
     let grant = shared.users.check(user.as_deref(), key.as_ref().and_then(Value::as_str).unwrap_or_default());
     match grant {
         Some(grant) => Ok(Caller { kind: Kind::User, user, grant }),
         None => Err(Unknown { kind: Kind::User, user }),
+    }
+}
+
+/// Returns the caller who has logged in.
+fn by_login(shared: &Shared, user: String, backend: &str) -> Result<Caller, Unknown> {
+    let permissive = shared.stores.config.access.permissive_acl;
+    match shared.logins.entries(backend, &user, &[], permissive) {
+        Some(granted) => Ok(Caller { kind: Kind::Eauth, user: Some(user), grant: Grant::Listed(granted) }),
+        None => Err(Unknown { kind: Kind::Eauth, user: Some(user) }),
     }
 }
 
@@ -118,8 +147,7 @@ fn by_token(shared: &Shared, token: &Value) -> Option<Caller> {
         None => {
             let groups = found.get("groups").and_then(Value::as_list).unwrap_or_default();
             let groups: Vec<String> = groups.iter().map(Value::to_string).collect();
-            let provider = access.external_auth.get(found.get_str("eauth")?)?.as_map()?;
-            targeting::acl::entries_for(provider, &name, &groups, access.permissive_acl)
+            shared.logins.entries(found.get_str("eauth")?, &name, &groups, access.permissive_acl)?
         }
     };
     Some(Caller { kind: Kind::Token, user: Some(name), grant: Grant::Listed(grant) })

@@ -43,6 +43,9 @@ pub enum Error {
     /// The master cannot share with others.
     #[error("this master cannot share with others (option 'cluster_id'): {0}")]
     NotSharing(String),
+    /// Nobody could log in as the options say.
+    #[error(transparent)]
+    Logins(#[from] auth::Error),
     /// A key cannot be read or made.
     #[error(transparent)]
     Key(#[from] keys::KeyError),

@@ -19,6 +19,7 @@ mod introductions;
 mod job_ids;
 mod jobs;
 mod listen;
+mod logins;
 mod maintenance;
 mod metrics;
 mod open_jobs;

@@ -10,19 +10,12 @@ pub fn warn(config: &Master) {
     }
 }
 
-/// Options for Python plug-ins, and the effect they would have. Any value that is not empty is logged.
-const PLUGINS: [(&str, &str); 1] =
-    [("external_auth", "external authentication is not supported yet; requests that use it are refused")];
-
 /// Options with built-in values.
 const BUILT_IN: [(&str, &[&str]); 1] = [("keys.cache_driver", &["localfs_key", "localfs"])];
 
 fn complaints(config: &Master) -> Vec<String> {
     let option = |name: &str| config.raw.get(name).filter(|value| value.truthy());
-    let plugins = PLUGINS.iter().filter(|(name, _)| option(name).is_some());
-    let mut all: Vec<String> = plugins
-        .map(|(name, why)| format!("option '{name}'{} has no effect here: {why}", named(option(name))))
-        .collect();
+    let mut all = Vec::new();
     if let Some(why) = render::unsupported(config.raw.get_str("renderer").unwrap_or_default()) {
         all.push(format!("option 'renderer': {why}; every pillar file without a first line of its own (#!) fails"));
     }
@@ -49,17 +42,6 @@ fn complaints(config: &Master) -> Vec<String> {
     all
 }
 
-/// Returns the plug-ins in the value of an option, for a message: the entries of a list, or the names of its maps.
-fn named(value: Option<&Value>) -> String {
-    let entries = value.and_then(Value::as_list).unwrap_or_default();
-    let name = |entry: &Value| match entry {
-        Value::Map(map) => map.iter().next().map(|(name, _)| name.to_string()),
-        other => other.as_str().map(str::to_owned),
-    };
-    let names: Vec<_> = entries.iter().filter_map(name).collect();
-    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
-}
-
 #[cfg(test)]
 mod tests {
     use value::{list, map};
@@ -69,16 +51,14 @@ mod tests {
     #[test]
     fn each_plugin_is_named_once_and_built_in_ones_are_not() {
         let options = map! {
-            "external_auth" => map! { "pam" => map! {} },
             "renderer" => "py",
             "keys.cache_driver" => "mysql",
             "fileserver_backend" => list!["roots", "git", "hg"],
             "master_tops" => map! { "ext_nodes" => "nodes", "cobbler" => true },
         };
         let found = complaints(&Master::from_options(options).unwrap());
-        assert_eq!(found.len(), 5, "{found:?}");
-        assert!(found[0].contains("'external_auth'"), "{found:?}");
-        assert!(found[1].contains("'renderer'") && found[1].contains("'py'"), "{found:?}");
-        assert!(found[2].contains("hgfs") && found[3].contains("cobbler") && found[4].contains("mysql"), "{found:?}");
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(found[0].contains("'renderer'") && found[0].contains("'py'"), "{found:?}");
+        assert!(found[1].contains("hgfs") && found[2].contains("cobbler") && found[3].contains("mysql"), "{found:?}");
     }
 }

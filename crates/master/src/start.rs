@@ -51,6 +51,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     // Before the ports: without its key, a master must not look alive.
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
+    let logins = crate::logins::Logins::new(config)?;
     let listed_users = !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty();
     close_directories(config, listed_users);
     if listed_users {
@@ -77,6 +78,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
         bounds: crate::bounds::Bounds::new(&stores.config),
         metrics: crate::metrics::Metrics::new(Command::ALL.iter().map(|command| command.name()), catalogue),
         users,
+        logins,
         sharing: Default::default(),
         others: Default::default(),
         outgoing,

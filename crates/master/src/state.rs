@@ -33,6 +33,8 @@ pub struct Shared {
     pub(crate) bounds: crate::bounds::Bounds,
     /// Local users and their permissions.
     pub users: Users,
+    /// Logins with `external_auth`.
+    pub(crate) logins: crate::logins::Logins,
     /// Returns that were announced, but are not in the job cache.
     pub(crate) announced: Announced,
     /// Other stores, through returners.

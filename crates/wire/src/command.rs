@@ -123,7 +123,7 @@ commands! {
     Wheel "wheel" Program User;
     /// Says what a token stands for.
     GetToken "get_token" Program Nothing;
-    /// Makes a token for external authentication. That is not supported, so it is always refused.
+    /// Makes a token for a user who logs in (`external_auth`).
     MakeToken "mk_token" Program Nothing;
     /// Says which minions of a target are connected.
     Alive "saltern_alive" Program User;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 use transport::{Incoming, Reply, RequestServer};
-use value::Value;
+use value::{Map, Value};
 use wire::command::Origin;
 use wire::envelope::{Clear, Envelope};
 use wire::loads::AWAIT_FIELD;
@@ -34,6 +34,7 @@ use super::work_queue::WorkQueue;
 use super::{Answer, MasterRequest, nothing, sign_in};
 use crate::Shared;
 use crate::awaiting::{self, Awaiting};
+use crate::logins::{Attempt, Login};
 
 /// Takes requests and answers them.
 pub struct Dispatcher {
@@ -137,6 +138,8 @@ enum Step {
     /// Handle the request of a minion.
     Handle(SealedRequest),
     Wait(futures_util::future::BoxFuture<'static, Value>, Option<SealedRequest>),
+    /// Log in, and then handle the request of a program.
+    LogIn(Attempt, Map),
     /// Wait for a decision about a pending key, as the minion has requested: for how long, and the answer if there is
     /// none in time.
     Await(Box<Clear>, Duration, Value),
@@ -345,6 +348,7 @@ impl Dispatcher {
                 ticket.place = None;
                 self.spawn(async move { ticket.send(finish(request.as_ref(), value.await)) });
             }
+            Ok(Step::LogIn(attempt, load)) => self.log_in(attempt, load, ticket),
             Ok(Step::Await(request, time, answer)) => {
                 self.await_key(*request, time, answer, (ticket.peer, ticket.reply));
             }
@@ -474,24 +478,59 @@ impl Dispatcher {
                 }
                 Step::Handle(request)
             }
-            Ok(Opened::Clear(load)) => {
-                let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
-                tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
-                let answer = match handler(&cmd, Origin::Program) {
-                    Some(handle) => handle(MasterRequest { shared: self.shared.clone(), id: None, nonce: None, load }),
-                    None => {
-                        self.not_exposed(&cmd, peer);
-                        nothing()
-                    }
-                };
-                self.shared.metrics.request(&cmd, began.elapsed());
-                self.step(answer, None)
+            Ok(Opened::Clear(mut load)) => {
+                let cmd = load.get_str("cmd").unwrap_or_default().to_owned();
+                match Attempt::take(&cmd, &mut load) {
+                    Some(attempt) => Step::LogIn(attempt, load),
+                    None => self.handle_clear(load, None, peer),
+                }
             }
             Ok(Opened::SignIn(request)) => match sign_in::sign_in(&self.shared, &request, peer) {
                 (answer, Some(time)) => Step::Await(Box::new(request), time, answer),
                 (answer, None) => Step::Done(Some(answer)),
             },
         }
+    }
+
+    /// Lets the sender of a request log in, and then handles the request. Meanwhile it occupies no thread.
+    fn log_in(self: &Arc<Self>, attempt: Attempt, load: Map, mut ticket: Ticket) {
+        let peer = ticket.peer;
+        ticket.place = None;
+        let Some(place) = self.shared.logins.place(peer.ip()) else {
+            self.refusals.note(peer.ip(), None, "too many logins wait");
+            let refused = attempt.refused();
+            return self.run_step(ticket, |_| self.handle_clear(load, Some(refused), peer));
+        };
+        let dispatcher = self.clone();
+        let log_in = async move {
+            let shared = &dispatcher.shared;
+            let login = tokio::select! {
+                biased;
+                () = dispatcher.closing.cancelled() => return,
+                login = shared.logins.decide(attempt, peer, &shared.stores.rt) => login,
+            };
+            dispatcher.on_a_thread(move |dispatcher| {
+                let _place = place;
+                contained(|| dispatcher.run_step(ticket, |_| dispatcher.handle_clear(load, Some(login), peer)));
+            });
+        };
+        // In the span of the address, whose log lines are limited.
+        self.spawn(log_in.in_current_span());
+    }
+
+    /// Handles the request of a program.
+    fn handle_clear(&self, load: Map, login: Option<Login>, peer: SocketAddr) -> Step {
+        let (cmd, began) = (load.get_str("cmd").unwrap_or_default().to_owned(), Instant::now());
+        tracing::trace!(target: "salt.master", "Clear payload received with command {}", shortened(&cmd));
+        let answer = match handler(&cmd, Origin::Program) {
+            Some(handle) => handle(MasterRequest { shared: self.shared.clone(), id: None, nonce: None, login, load }),
+            None => {
+                self.not_exposed(&cmd, peer);
+                nothing()
+            }
+        };
+        self.shared.metrics.request(&cmd, began.elapsed());
+        self.step(answer, None)
     }
 
     fn handle_sealed(&self, mut request: SealedRequest, peer: std::net::SocketAddr) -> Step {
@@ -506,7 +545,7 @@ impl Dispatcher {
         tracing::trace!(target: "salt.master", "AES payload received with command {}", request.cmd);
         let load = std::mem::take(&mut request.load);
         let nonce = request.seal.nonce().map(str::to_owned);
-        let ask = MasterRequest { shared: self.shared.clone(), id: request.id.clone(), nonce, load };
+        let ask = MasterRequest { shared: self.shared.clone(), id: request.id.clone(), nonce, login: None, load };
         // A bug in one handler harms one request, as in Salt: the sender gets an empty text.
         let began = Instant::now();
         let span = span(&ask);

@@ -96,10 +96,10 @@ fn called_inside(kind: Kind, fun: &str, call: &Call) -> Vec<String> {
 
 /// Checks who the caller is and what they may do. Also returns the span in which the function runs.
 fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span), Map> {
-    let MasterRequest { shared, mut load, .. } = ask;
+    let MasterRequest { shared, login, mut load, .. } = ask;
     let fields = load.clone();
-    let caller = credentials::check(&shared, &fields, &mut load).map_err(|unknown| {
-        warn!("Authentication failure of type \"{}\" occurred.", unknown.kind.word());
+    let caller = credentials::check(&shared, login, &fields, &mut load).map_err(|unknown| {
+        unknown.log();
         unknown.answer()
     })?;
     let span = caller.span();
@@ -110,7 +110,7 @@ fn admit(ask: MasterRequest, kind: Kind) -> Result<(Arc<Shared>, Request, Span),
     authorise(&shared, &caller, kind, &fun, &call)?;
     let user = match caller.user {
         // A user with sudo acts as the master's user.
-        Some(user) if !user.starts_with("sudo_") => user,
+        Some(user) if caller.kind != credentials::Kind::User || !user.starts_with("sudo_") => user,
         _ => shared.users.master_user().to_owned(),
     };
     let request = Request::new(kind, fun, call, shared.new_jid(), user);

@@ -72,9 +72,9 @@ fn described(shared: &Shared, report: &Report) -> Map {
 
 /// Admits only users with all permissions, because these commands show the jobs of all users.
 pub fn admit(ask: MasterRequest) -> Result<(Arc<Shared>, Map), Map> {
-    let MasterRequest { shared, mut load, .. } = ask;
+    let MasterRequest { shared, login, mut load, .. } = ask;
     let fields = load.clone();
-    let caller = credentials::check(&shared, &fields, &mut load).map_err(|unknown| unknown.answer())?;
+    let caller = credentials::check(&shared, login, &fields, &mut load).map_err(|unknown| unknown.answer())?;
     match caller.grant {
         Grant::All => Ok((shared, load)),
         Grant::Listed(_) => Err(

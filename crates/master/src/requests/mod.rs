@@ -42,6 +42,7 @@ use wire::MinionId;
 use wire::loads::LoadError;
 
 use crate::Shared;
+use crate::logins::Login;
 
 /// A request after decryption. `id` is the minion that sent it, as reliably as its release authenticates requests.
 pub struct MasterRequest {
@@ -51,6 +52,8 @@ pub struct MasterRequest {
     pub id: Option<MinionId>,
     /// The nonce of an encrypted request.
     pub nonce: Option<String>,
+    /// The result of the login that the request asked for.
+    pub login: Option<Login>,
     /// The fields.
     pub load: Map,
 }

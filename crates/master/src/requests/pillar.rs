@@ -13,7 +13,7 @@ use crate::Shared;
 
 /// Compiles the pillar of a minion, and caches it together with the minion's grains.
 pub fn handle(ask: MasterRequest) -> Answer {
-    let MasterRequest { shared, id, nonce, load } = ask;
+    let MasterRequest { shared, id, nonce, load, .. } = ask;
     let (Some(id), Some(request)) = (id, read(load, PillarRequest::from_map)) else {
         return Answer::Plain(Map::new().into());
     };

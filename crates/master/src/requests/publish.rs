@@ -22,17 +22,17 @@ const MORE_THAN_THE_FUNCTION: [&str; 7] =
 /// Authenticates the caller, checks their permissions and publishes the job. Nothing is computed for a caller without
 /// credentials.
 pub fn handle(ask: MasterRequest) -> Answer {
-    let MasterRequest { shared, mut load, .. } = ask;
+    let MasterRequest { shared, login, mut load, .. } = ask;
     let functions = match functions(&load) {
         Some(functions) if ["arg", "tgt"].iter().all(|name| load.contains_key(name)) => functions,
         _ => return Answer::Plain("Some exception handling minion payload".into()),
     };
     let reader = ReturnReader::take(&mut load);
     let fields = load.get("kwargs").and_then(Value::as_map).cloned().unwrap_or_default();
-    let mut caller = match credentials::check(&shared, &fields, &mut load) {
+    let mut caller = match credentials::check(&shared, login, &fields, &mut load) {
         Ok(caller) => caller,
         Err(unknown) => {
-            warn!("Authentication failure of type \"{}\" occurred.", unknown.kind.word());
+            unknown.log();
             return refusal("AuthenticationError", "Authentication error occurred.").into();
         }
     };
@@ -56,7 +56,7 @@ pub fn handle(ask: MasterRequest) -> Answer {
             return refuse(&shared, &caller, load);
         }
     };
-    if caller.kind == Kind::Token {
+    if caller.kind != Kind::User {
         load.insert("user", caller.user);
     }
     forget_secrets(&mut load);
@@ -151,8 +151,12 @@ fn refuse(shared: &Shared, caller: &Caller, load: Map) -> Answer {
 
 /// Removes tokens and passwords, which must not appear in the job cache or on the bus.
 fn forget_secrets(load: &mut Map) {
+    let secrets = ["token", "password", "key"];
+    for name in secrets {
+        load.remove(name);
+    }
     if let Some(kwargs) = load.get_mut("kwargs").and_then(Value::as_map_mut) {
-        for name in ["token", "password", "key"] {
+        for name in secrets {
             kwargs.remove(name);
         }
     }

@@ -9,9 +9,18 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static LEAKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static MORE: Notify = Notify::const_new();
 
-/// Starts to collect the warnings and errors of this process.
+/// A part of each password in these tests, which no line of any level may contain.
+pub const SECRET: &str = "pw-never-told";
+
+/// Returns the lines that contain a password.
+pub fn leaks() -> Vec<String> {
+    LEAKS.lock().unwrap().clone()
+}
+
+/// Starts to collect the lines of this process, but for those of the levels `debug` and `trace`.
 pub fn keep() {
     static ONCE: Once = Once::new();
     let kept = tracing_subscriber::registry().with(Keep);
@@ -39,12 +48,15 @@ struct Keep;
 
 impl<S: Subscriber> Layer<S> for Keep {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        *metadata.level() <= Level::WARN
+        *metadata.level() <= Level::WARN || metadata.target().starts_with("salt")
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        event.record(&mut Message);
-        MORE.notify_waiters();
+        event.record(&mut Secrets);
+        if *event.metadata().level() <= Level::INFO {
+            event.record(&mut Message);
+            MORE.notify_waiters();
+        }
     }
 }
 
@@ -54,6 +66,17 @@ impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         if field.name() == "message" {
             LINES.lock().unwrap().push(format!("{value:?}"));
+        }
+    }
+}
+
+struct Secrets;
+
+impl Visit for Secrets {
+    fn record_debug(&mut self, _: &Field, value: &dyn std::fmt::Debug) {
+        let text = format!("{value:?}");
+        if text.contains(SECRET) {
+            LEAKS.lock().unwrap().push(text);
         }
     }
 }

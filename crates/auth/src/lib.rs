@@ -1,0 +1,183 @@
+//! Logins: the backends of `external_auth`, and what its entries grant.
+//!
+//! The checks of a password are pure functions of a file's content, apart from reading the file. Passwords never appear in
+//! `Debug` output, errors or log lines.
+
+mod entries;
+mod error;
+mod password_file;
+
+pub use error::Error;
+pub use password_file::PasswordFile;
+
+use crypto::HashType;
+use value::{Map, Value};
+
+/// The longest name of a user, in bytes.
+pub const LONGEST_NAME: usize = 256;
+
+/// The longest password, in bytes. Some hashes take time in proportion to it.
+pub const LONGEST_PASSWORD: usize = 1024;
+
+/// The shortest `sharedsecret`, in bytes.
+const SHORTEST_SECRET: usize = 16;
+
+/// How a backend checks a password.
+#[derive(Debug)]
+pub enum Backend {
+    /// Any password is right.
+    Auto,
+    /// One password for all names.
+    SharedSecret(Secret),
+    /// A file of users and passwords.
+    File(PasswordFile),
+}
+
+/// A secret that is never printed.
+pub struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Backend {
+    /// Creates a backend with the options in its part of `external_auth`.
+    fn new(name: &str, part: &Map, shared_secret: Option<&Value>) -> Result<Self, Error> {
+        match name {
+            "auto" => Ok(Backend::Auto),
+            "sharedsecret" => match shared_secret.and_then(Value::as_str) {
+                Some(secret) if secret.len() >= SHORTEST_SECRET => Ok(Backend::SharedSecret(Secret(secret.to_owned()))),
+                _ => Err(Error::SharedSecret(SHORTEST_SECRET)),
+            },
+            "file" => Ok(Backend::File(PasswordFile::from_options(part)?)),
+            other => Err(Error::Backend(other.to_owned())),
+        }
+    }
+
+    /// Returns whether the password is right. May block.
+    ///
+    /// # Errors
+    /// When the backend cannot tell. The login is then refused.
+    pub fn check(&self, username: &str, password: &str) -> Result<bool, Error> {
+        match self {
+            Backend::Auto => Ok(true),
+            Backend::SharedSecret(secret) => Ok(same(secret.0.as_bytes(), password.as_bytes())),
+            Backend::File(file) => file.check(username, password),
+        }
+    }
+}
+
+/// One backend of `external_auth`, with the entries of its users.
+#[derive(Debug)]
+pub struct Provider {
+    /// The name of the backend.
+    pub name: String,
+    /// The check.
+    pub backend: Backend,
+    /// The list of entries of each user, pattern or group.
+    pub entries: Map,
+}
+
+/// The backends of `external_auth`.
+#[derive(Debug, Default)]
+pub struct Providers(Vec<Provider>);
+
+impl Providers {
+    /// Reads `external_auth`, with the option `sharedsecret`. Logs what is odd in it.
+    ///
+    /// # Errors
+    /// When a backend is not supported, or its options cannot be obeyed.
+    pub fn read(external_auth: &Map, shared_secret: Option<&Value>) -> Result<Self, Error> {
+        let mut providers = Vec::new();
+        for (name, part) in external_auth {
+            let name = name.to_string();
+            let part = part.as_map().ok_or_else(|| Error::NotAMap(name.clone()))?;
+            let backend = Backend::new(&name, part, shared_secret)?;
+            match &backend {
+                Backend::Auto => {
+                    tracing::warn!("external_auth: the backend 'auto' lets everybody in, whatever the password is");
+                }
+                Backend::File(file) => file.inspect()?,
+                Backend::SharedSecret(_) => {}
+            }
+            let (entries, oddities) = entries::read(part);
+            for oddity in oddities {
+                tracing::warn!("external_auth: {name}: {oddity}");
+            }
+            providers.push(Provider { name, backend, entries });
+        }
+        Ok(Providers(providers))
+    }
+
+    /// Returns the backend of this name.
+    pub fn get(&self, name: &str) -> Option<&Provider> {
+        self.0.iter().find(|provider| provider.name == name)
+    }
+}
+
+/// Returns whether a text can be the name of a user.
+///
+/// Names are compared with patterns in `external_auth`. A name that is itself a pattern is nobody's, and in Salt it got the
+/// permissions of others.
+pub fn is_name(text: &str) -> bool {
+    let is_bad = |letter: char| letter.is_control() || matches!(letter, '*' | '?' | '[' | ']');
+    !text.is_empty() && text.len() <= LONGEST_NAME && !text.contains(is_bad)
+}
+
+/// Returns whether two secrets are equal. The time it takes says nothing about where they differ, or how long they are.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let [a, b] = [a, b].map(|secret| HashType::Sha256.digest(secret));
+    a.iter().zip(&b).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+
+    fn read(external_auth: Map, secret: Option<Value>) -> Result<Providers, String> {
+        Providers::read(&external_auth, secret.as_ref()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn unknown_backends_stop_the_start() {
+        for name in ["pam", "ldap", "rest", "pki", "django", "keystone", "mysql", "yubico", "nonsense"] {
+            let refused = read(map! { name => map! { "fred" => list![".*"] } }, None).unwrap_err();
+            let expected = format!(
+                "external_auth: the backend '{name}' is not supported; supported are 'auto', 'file' and 'sharedsecret'"
+            );
+            assert_eq!(refused, expected);
+        }
+        let refused = read(map! { "auto" => list!["fred"] }, None).unwrap_err();
+        assert_eq!(refused, "external_auth: 'auto' must be a map of users and lists of functions");
+    }
+
+    #[test]
+    fn a_shared_secret_must_be_a_long_text() {
+        let with = |secret| read(map! { "sharedsecret" => map! { "fred" => list![".*"] } }, secret);
+        for bad in [None, Some(Value::Null), Some("".into()), Some("fifteen letters".into()), Some(1.into())] {
+            let refused = with(bad.clone()).unwrap_err();
+            assert!(refused.contains("needs the option 'sharedsecret'"), "{bad:?}: {refused}");
+        }
+        let providers = with(Some("exactly sixteen.".into())).unwrap();
+        let backend = &providers.get("sharedsecret").unwrap().backend;
+        assert!(backend.check("anybody", "exactly sixteen.").unwrap());
+        for wrong in ["", "exactly sixteen", "exactly sixteen..", "None"] {
+            assert!(!backend.check("anybody", wrong).unwrap(), "{wrong}");
+        }
+        assert!(!format!("{providers:?}").contains("sixteen"));
+    }
+
+    #[test]
+    fn patterns_are_no_names() {
+        for name in ["fred", "Fred Smith", "EXAMPLE\\fred", "fred@example.com", "a|b", ".x", "müller", "uid=x,ou=Y"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "*", ".*", "f?", "[a-z]red", "fred\n", "fred\0", &"a".repeat(257)] {
+            assert!(!is_name(name), "{name:?}");
+        }
+    }
+}

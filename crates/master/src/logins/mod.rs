@@ -1,0 +1,321 @@
+//! Logins with `external_auth`.
+//!
+//! Checking a password may take long, and strangers send as many as they like. So a login occupies no worker: it waits in a
+//! line of its own, few are checked at once, and the answer to a wrong one is delayed by a timer.
+
+mod limits;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use auth::{LONGEST_PASSWORD, Providers, is_name};
+use rt::Rt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tracing::{info, warn};
+use value::{Map, Value};
+use wire::Command;
+
+use crate::Error;
+pub use limits::Place;
+use limits::{Limits, Places};
+
+/// How many passwords are checked at once.
+const AT_ONCE: usize = 4;
+
+/// How long a login may take, with the time in the line.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long after its request a refusal is answered.
+const DELAY: Duration = Duration::from_secs(1);
+
+/// How long a success that took longer than that delays refusals, so that their time does not tell who exists.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// The logins of a master.
+pub struct Logins {
+    providers: Arc<Providers>,
+    turns: Arc<Semaphore>,
+    places: Arc<Places>,
+    limits: Mutex<Limits>,
+    slowest: Mutex<Option<(Instant, Duration)>>,
+}
+
+/// What a request asks to log in with. It has no `Debug`, because of the password.
+pub struct Attempt {
+    backend: Option<Value>,
+    username: Option<Value>,
+    password: Option<Value>,
+}
+
+/// The result of a login.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// The password was right.
+    Proven {
+        /// The user.
+        user: String,
+        /// The backend.
+        backend: String,
+    },
+    /// It was not, or nothing could tell.
+    Refused {
+        /// The name that was sent, if it was a text.
+        user: Option<String>,
+    },
+}
+
+impl Attempt {
+    /// Takes the login out of a request. Returns `None` if the request proves its sender otherwise.
+    ///
+    /// As in Salt, a token counts before a login, and a login before a key.
+    pub fn take(cmd: &str, load: &mut Map) -> Option<Self> {
+        let fields = match Command::from_name(cmd)? {
+            Command::Publish => load.get_mut("kwargs").and_then(Value::as_map_mut)?,
+            Command::Runner | Command::Wheel | Command::MakeToken => load,
+            _ => return None,
+        };
+        let makes_token = cmd == Command::MakeToken.name();
+        if !makes_token && (fields.contains_key("token") || !fields.contains_key("eauth")) {
+            return None;
+        }
+        let [backend, username, password] = ["eauth", "username", "password"].map(|name| fields.remove(name));
+        Some(Attempt { backend, username, password })
+    }
+
+    /// Returns the result without asking anybody.
+    pub fn refused(&self) -> Login {
+        Login::Refused { user: self.username.as_ref().and_then(Value::as_str).map(str::to_owned) }
+    }
+}
+
+impl Logins {
+    /// Reads `external_auth`.
+    ///
+    /// # Errors
+    /// When it names a backend that is not supported, or that cannot work with its options.
+    pub fn new(config: &config::Master) -> Result<Self, Error> {
+        let providers = Providers::read(&config.access.external_auth, config.raw.get("sharedsecret"))?;
+        Ok(Logins {
+            providers: Arc::new(providers),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            places: Arc::default(),
+            limits: Mutex::default(),
+            slowest: Mutex::default(),
+        })
+    }
+
+    /// Returns the entries of a user in `external_auth`. `None` if the backend is not in it.
+    pub fn entries(&self, backend: &str, user: &str, groups: &[String], permissive: bool) -> Option<Vec<Value>> {
+        let provider = self.providers.get(backend)?;
+        Some(targeting::acl::entries_for(&provider.entries, user, groups, permissive))
+    }
+
+    /// Takes a place in the line. Returns `None` if the line is full, or this address has too many places.
+    pub fn place(&self, address: IpAddr) -> Option<Place> {
+        self.places.take(address)
+    }
+
+    /// Decides about a login. Refusals come after a delay.
+    pub async fn decide(&self, attempt: Attempt, peer: SocketAddr, rt: &Rt) -> Login {
+        let (began, refused) = (Instant::now(), attempt.refused());
+        let told = Told::of(&attempt, peer);
+        let why = match self.check(attempt, peer, rt).await {
+            Ok((user, backend)) => {
+                info!("{told} logged in");
+                self.note_success(began);
+                return Login::Proven { user, backend };
+            }
+            Err(why) => why,
+        };
+        warn!("Authentication failure of type \"eauth\" occurred: {told} may not log in: {why}");
+        tokio::time::sleep_until(began + self.delay(Instant::now())).await;
+        refused
+    }
+
+    /// Returns the user and the backend, or why the login is refused.
+    async fn check(&self, attempt: Attempt, peer: SocketAddr, rt: &Rt) -> Result<(String, String), String> {
+        let deadline = Instant::now() + TIMEOUT;
+        let text = |value: Option<Value>, name| match value {
+            Some(Value::Str(text)) => Ok(text),
+            Some(_) => Err(format!("{name} is not a text")),
+            None => Err(format!("{name} is missing")),
+        };
+        let backend = text(attempt.backend, "eauth")?;
+        let user = text(attempt.username, "username")?;
+        let password = text(attempt.password, "password")?;
+        if self.providers.get(&backend).is_none() {
+            return Err("The eauth system is not enabled".to_owned());
+        }
+        if !is_name(&user) || password.len() > LONGEST_PASSWORD {
+            return Err("no user has such a name or password".to_owned());
+        }
+        if let Some(reason) = self.limits().refuses(peer.ip(), &user, Instant::now()) {
+            return Err(reason.to_owned());
+        }
+        let turn = tokio::time::timeout_at(deadline, self.turns.clone().acquire_owned()).await;
+        let turn = turn.map_err(|_| "too many logins at once")?.map_err(|_| "the master stops")?;
+        let checked = tokio::time::timeout_at(deadline, self.ask(&backend, &user, password, turn, rt)).await;
+        let reason = match checked {
+            Ok(Ok(true)) => return Ok((user, backend)),
+            Ok(Ok(false)) => "wrong name or password".to_owned(),
+            Ok(Err(reason)) => reason,
+            Err(_) => format!("no answer within {} seconds", TIMEOUT.as_secs()),
+        };
+        self.limits().note_failure(peer.ip(), &user, Instant::now());
+        Err(reason)
+    }
+
+    /// Asks the backend on a thread, which keeps its turn until it has the answer, even if nobody waits for it any more.
+    async fn ask(
+        &self,
+        backend: &str,
+        user: &str,
+        password: String,
+        turn: OwnedSemaphorePermit,
+        rt: &Rt,
+    ) -> Result<bool, String> {
+        let (providers, backend, user) = (self.providers.clone(), backend.to_owned(), user.to_owned());
+        let check = move || {
+            let _turn = turn;
+            providers.get(&backend).map_or(Ok(false), |provider| provider.backend.check(&user, &password))
+        };
+        let answer = rt.blocking(check).await.map_err(|error| error.to_string())?;
+        answer.map_err(|error| value::error::chain(&error))
+    }
+
+    fn note_success(&self, began: Instant) {
+        let took = began.elapsed();
+        if took > DELAY {
+            *self.slowest.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), took));
+        }
+    }
+
+    fn delay(&self, now: Instant) -> Duration {
+        let slowest = *self.slowest.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = slowest.filter(|(when, _)| now.saturating_duration_since(*when) < REMEMBERED);
+        recent.map_or(DELAY, |(_, took)| took.max(DELAY))
+    }
+
+    fn limits(&self) -> std::sync::MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who logs in, for the log: user, backend, address.
+struct Told {
+    user: String,
+    backend: String,
+    peer: SocketAddr,
+}
+
+impl Told {
+    fn of(attempt: &Attempt, peer: SocketAddr) -> Self {
+        let brief = |value: &Option<Value>| {
+            let text = value.as_ref().and_then(Value::as_str).unwrap_or("UNKNOWN");
+            value::escape::brief(text, 60).into_owned()
+        };
+        Told { user: brief(&attempt.username), backend: brief(&attempt.backend), peer }
+    }
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "user {} with {} from {}", self.user, self.backend, self.peer.ip())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use value::{list, map};
+
+    use super::*;
+
+    fn logins(external_auth: Map) -> Logins {
+        let options = map! { "external_auth" => external_auth, "sharedsecret" => "a long enough secret" };
+        Logins::new(&config::Master::from_options(options).unwrap()).unwrap()
+    }
+
+    fn attempt(backend: &str, username: impl Into<Value>, password: impl Into<Value>) -> Attempt {
+        let fields = map! { "eauth" => backend, "username" => username, "password" => password };
+        Attempt::take("mk_token", &mut fields.clone()).unwrap()
+    }
+
+    fn peer(address: [u8; 4]) -> SocketAddr {
+        (address, 4506).into()
+    }
+
+    #[test]
+    fn a_token_counts_before_a_login_and_a_login_before_a_key() {
+        let login = map! { "eauth" => "auto", "username" => "fred", "password" => "x" };
+        let mut with_token = login.clone();
+        with_token.insert("token", "bad");
+        let mut both = with_token.clone();
+        assert!(Attempt::take("runner", &mut both).is_none());
+        assert_eq!(both, with_token, "nothing is taken");
+        assert!(Attempt::take("mk_token", &mut both).is_some(), "no token counts here");
+        let mut publish = map! { "kwargs" => login.clone(), "key" => "of root" };
+        assert!(Attempt::take("publish", &mut publish).is_some());
+        assert_eq!(publish, map! { "kwargs" => map! {}, "key" => "of root" }, "the password goes no further");
+        // As in Salt, a publication has its login in kwargs.
+        assert!(Attempt::take("publish", &mut login.clone()).is_none());
+        assert!(Attempt::take("get_token", &mut login.clone()).is_none());
+        assert!(Attempt::take("_auth", &mut login.clone()).is_none());
+        assert!(Attempt::take("wheel", &mut map! { "key" => "x" }).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_takes_as_long_whatever_its_reason() {
+        let logins = logins(map! { "sharedsecret" => map! { "*" => list!["test.*"] } });
+        let rt = Rt::real();
+        let secret = "a long enough secret";
+        let proven = logins.decide(attempt("sharedsecret", "fred", secret), peer([127, 0, 0, 1]), &rt).await;
+        assert_eq!(proven, Login::Proven { user: "fred".into(), backend: "sharedsecret".into() });
+        for (backend, username, password) in [
+            ("sharedsecret", Value::from("fred"), Value::from("wrong")),
+            ("pam", "fred".into(), secret.into()),
+            ("sharedsecret", "*".into(), secret.into()),
+            ("sharedsecret", list!["fred"], secret.into()),
+            ("sharedsecret", "fred".into(), Value::Null),
+            ("sharedsecret", "fred".into(), "x".repeat(1 << 20).into()),
+        ] {
+            let began = Instant::now();
+            let user = username.as_str().map(str::to_owned);
+            let refused = logins.decide(attempt(backend, username, password), peer([127, 0, 0, 1]), &rt).await;
+            assert_eq!(refused, Login::Refused { user });
+            assert_eq!(began.elapsed(), DELAY);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_guesses_is_refused_even_with_the_right_password() {
+        let logins = logins(map! { "sharedsecret" => map! { "*" => list!["test.*"] } });
+        let (rt, guesser) = (Rt::real(), peer([192, 0, 2, 1]));
+        let secret = "a long enough secret";
+        for number in 0..10 {
+            logins.decide(attempt("sharedsecret", format!("user{number}"), "wrong"), guesser, &rt).await;
+        }
+        let again = |peer| logins.decide(attempt("sharedsecret", "fred", secret), peer, &rt);
+        assert_eq!(again(guesser).await, Login::Refused { user: Some("fred".into()) });
+        assert!(matches!(again(peer([192, 0, 2, 2])).await, Login::Proven { .. }), "others are not concerned");
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert!(matches!(again(guesser).await, Login::Proven { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backend_that_hangs_holds_its_turn_and_nobody_else() {
+        let logins = logins(map! { "auto" => map! { "*" => list!["test.*"] } });
+        let rt = Rt::real();
+        let turns: Vec<_> = (0..AT_ONCE).map(|_| logins.turns.clone().try_acquire_owned().unwrap()).collect();
+        let began = Instant::now();
+        let refused = logins.decide(attempt("auto", "fred", "x"), peer([127, 0, 0, 1]), &rt).await;
+        assert_eq!(refused, Login::Refused { user: Some("fred".into()) });
+        assert_eq!(began.elapsed(), TIMEOUT);
+        drop(turns);
+        assert!(matches!(
+            logins.decide(attempt("auto", "fred", "x"), peer([127, 0, 0, 1]), &rt).await,
+            Login::Proven { .. }
+        ));
+    }
+}
