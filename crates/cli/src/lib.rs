@@ -14,6 +14,7 @@ pub mod exit_codes;
 mod hint;
 mod link;
 mod log_setup;
+mod login;
 mod prepare;
 mod programs;
 mod salt;

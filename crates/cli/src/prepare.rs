@@ -74,7 +74,7 @@ pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode>
     Ok(OnMinion { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
-/// Refuses the flags of external authentication.
+/// Refuses the flags of external authentication, for programs that do not log in.
 pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
     let wanted = ["eauth", "mktoken", "username", "password"];
     let given = wanted.iter().any(|name| options.get(name).is_some_and(Value::truthy));
@@ -83,7 +83,7 @@ pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
     }
     // Ignoring them would run the command as a user other than the one requested.
     let text = "not supported: external authentication (-a/--auth/--eauth/--external-auth, -T/--make-token, --username, \
-                --password); run the command as a user the master's publisher_acl allows";
+                --password); only `salt` logs in; run the command as the master's user";
     Err(usage_error(program, text))
 }
 

@@ -197,13 +197,22 @@ fn a_batch_without_a_size_is_refused_before_anybody_is_asked() {
 }
 
 #[test]
-fn external_authentication_is_refused() {
+fn logins_that_cannot_be_tried_are_refused() {
     let directory = master();
-    for program in ["salt", "salt-run", "salt-key"] {
+    for program in ["salt-run", "salt-key"] {
         let run = saltern(&[program, "-c", "etc", "--auth", "pam", "a", "b"], directory.path());
         assert_eq!(run.0, 64, "{run:?}");
         assert!(run.2.contains("not supported: external authentication"), "{run:?}");
     }
+    for flag in ["--username=fred", "--password=secret", "-T"] {
+        let run = saltern(&["salt", "-c", "etc", flag, "*", "test.ping"], directory.path());
+        assert_eq!(run.0, 64, "{run:?}");
+        assert!(run.2.contains("need a backend (-a/--auth/--eauth)") && !run.2.contains("secret"), "{run:?}");
+    }
+    let run = saltern(&["salt", "-c", "etc", "-a", "x", "*", "test.ping"], directory.path());
+    let says = "The specified external authentication system \"x\" is not available\n\
+                Available eauth types: auto, file, ldap, pam, rest, sharedsecret\n";
+    assert_eq!(run, Run(2, says.into(), "ERROR: Authentication failed\n".into()));
 }
 
 #[test]

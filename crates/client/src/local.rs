@@ -15,6 +15,7 @@ use wire::loads::{PublishRequest, Published};
 
 use crate::answers::{Away, Held};
 use crate::gather::{Action, Gather, Return, Step, Timeouts};
+use crate::proof::Proof;
 use crate::request_port::{RequestPort, RequestPortError};
 use crate::user;
 
@@ -123,6 +124,7 @@ pub struct LocalClient {
     request_port: RequestPort,
     user: String,
     key: String,
+    proof: Proof,
     started: Instant,
     /// How often the connection to the event bus was lost and restored.
     bus_losses: AtomicU64,
@@ -135,7 +137,26 @@ impl LocalClient {
         let path = user::key_path(&settings.cachedir, &user, &settings.master_user);
         let key = user::read_key(&path).unwrap_or_default();
         let request_port = RequestPort::new(rt.clone(), settings.request_port.clone());
-        LocalClient { rt, settings, request_port, user, key, started: Instant::now(), bus_losses: AtomicU64::new(0) }
+        LocalClient {
+            rt,
+            settings,
+            request_port,
+            user,
+            key,
+            proof: Proof::Key,
+            started: Instant::now(),
+            bus_losses: AtomicU64::new(0),
+        }
+    }
+
+    /// Proves in another way who the user is when jobs are published.
+    pub fn set_proof(&mut self, proof: Proof) {
+        self.proof = proof;
+    }
+
+    /// Returns whether the user proves with a token or a login who they are.
+    pub fn has_logged_in(&self) -> bool {
+        !self.proof.is_key()
     }
 
     /// Returns the time to pass to [`Gather`].
@@ -211,7 +232,7 @@ impl LocalClient {
         let mut answer = self.ask(job).await?;
         if !answer.truthy() {
             // With the same key a second attempt would fail as well.
-            if !self.read_key_again() {
+            if self.has_logged_in() || !self.read_key_again() {
                 return Err(Error::Authentication);
             }
             answer = self.ask(job).await?;
@@ -234,16 +255,19 @@ impl LocalClient {
             .into_iter()
             .filter(|name| !name.is_empty())
             .collect();
+        let mut options = job.options.clone();
+        options.update(self.proof.fields());
         PublishRequest {
             tgt: job.target.clone(),
             fun: job.function.clone(),
             arg: Value::List(job.arguments.clone()),
-            key: self.key.as_str().into(),
+            // Who has logged in needs no key.
+            key: if self.proof.is_key() { self.key.as_str() } else { "" }.into(),
             tgt_type: Some(job.target_type.clone()),
             ret: Some(returners.join(",").into()),
             jid: Some(job.jid.as_str().into()),
             // Salt's client leaves the field out when it is empty.
-            kwargs: (!job.options.is_empty()).then(|| job.options.clone()),
+            kwargs: (!options.is_empty()).then_some(options),
             user: Some(self.user.clone()),
             to: self.settings.order_masters.then(|| job.timeout.into()),
             extra: self.abilities(),
@@ -331,7 +355,8 @@ impl LocalClient {
     ) -> Result<(), Error> {
         let gather = Gather::new(&ticket.jid, ticket.minions.iter().cloned(), patience, self.now());
         // A Salt master would log this unknown command as an anomaly.
-        let check = match self.abilities().is_empty() {
+        // Who has logged in may not ask about all minions.
+        let check = match self.abilities().is_empty() || self.has_logged_in() {
             true => AwayCheck::never(),
             false => AwayCheck::new(ticket, patience, self.now()),
         };

@@ -16,6 +16,7 @@ mod grains;
 mod held;
 mod highstate;
 mod log_texts;
+mod logins;
 mod low;
 mod matrix;
 mod mistakes;

@@ -22,7 +22,7 @@ use value::{Map, Value};
 use crate::args::{Parsed, Program};
 use crate::prepare::{self, OnMaster};
 use crate::terminal::{print, usage_error};
-use crate::{args, exit_codes, hint, log_setup};
+use crate::{args, exit_codes, hint, log_setup, login};
 use job::{Incomplete, Job};
 use printer::Printer;
 pub use printer::Silence;
@@ -46,8 +46,8 @@ pub fn main(parsed: Parsed) -> ExitCode {
     if about_config {
         return dump_config(&prepared);
     }
-    if let Err(code) = prepare::refuse_eauth(Program::Salt, &prepared.options) {
-        return code;
+    if let Err(text) = login::check(&prepared.options) {
+        return usage_error(Program::Salt, &text);
     }
     let job = match Job::new(&prepared.options, &prepared.arguments) {
         Ok(job) => job,
@@ -93,10 +93,15 @@ fn run(prepared: OnMaster, mut job: Job, hold: Duration) -> Result<u8> {
         }
         return Ok(exit_codes::GENERIC);
     }
+    // Before Ctrl-C is a matter of the runtime.
+    let plan = match login::plan(&prepared) {
+        Ok(plan) => plan,
+        Err(error) => return error.downcast::<login::Failed>().and_then(|failed| failed.print()),
+    };
     let runtime = prepare::small_runtime().context("failed to start")?;
     let interrupted = Arc::new(OnceLock::new());
     runtime.block_on(async {
-        let session = Session::new(prepared, job, hold, interrupted.clone());
+        let session = Session { plan: Some(plan), ..Session::new(prepared, job, hold, interrupted.clone()) };
         tokio::select! {
             code = session.run() => code,
             _ = tokio::signal::ctrl_c() => Ok(on_interrupt(interrupted.get(), hold)),
@@ -127,6 +132,8 @@ struct Session {
     job: Job,
     settings: Settings,
     client: LocalClient,
+    /// How the user will prove who they are.
+    plan: Option<login::Plan>,
     /// The time for which the master holds the job.
     hold: Duration,
     /// The job id, for the message after Ctrl-C.
@@ -140,7 +147,7 @@ impl Session {
         prepared.options.insert("arg", job.arguments.clone());
         let settings = prepare::output_settings(&prepared.options);
         let client = LocalClient::new(Rt::real(), client::settings::from_config(&prepared.config));
-        Session { prepared, job, settings, client, hold, jid }
+        Session { prepared, job, settings, client, plan: None, hold, jid }
     }
 
     fn flag(&self, name: &str) -> bool {
@@ -175,6 +182,9 @@ impl Session {
             };
             return self.show_list(ids);
         }
+        if let Some(code) = self.log_in().await? {
+            return Ok(code);
+        }
         if self.flag("async") && self.batch_size().is_some() {
             anyhow::bail!("not supported: a batch that the master runs by itself (--async with --batch)");
         }
@@ -198,13 +208,27 @@ impl Session {
         }
     }
 
+    /// Gets the proof with which jobs are published. Returns the exit code if the master refuses it.
+    async fn log_in(&mut self) -> Result<Option<u8>> {
+        let Some(plan) = self.plan.take() else { return Ok(None) };
+        match login::proof(plan, &self.client).await {
+            Ok(proof) => {
+                self.client.set_proof(proof);
+                Ok(None)
+            }
+            Err(error) => self.refused(&error).map(Some),
+        }
+    }
+
     /// Prints why the master refused the job, in the place of a result.
     ///
     /// Salt often exits with 0 here. A command that did nothing should not look like a success.
     fn refused(&self, error: &Error) -> Result<u8> {
         outputters::display(&value::error::chain(error).into(), None, &self.settings, 1)?;
         Ok(match error {
-            Error::Authentication | Error::Refused(_) => exit_codes::NO_RETURN,
+            Error::Authentication | Error::Refused(_) if !login::is_wanted(&self.prepared.options) => {
+                exit_codes::NO_RETURN
+            }
             _ => exit_codes::GENERIC,
         })
     }
