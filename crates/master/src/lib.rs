@@ -23,6 +23,7 @@ mod logins;
 mod maintenance;
 mod metrics;
 mod open_jobs;
+mod other_masters;
 mod outgoing;
 mod plugins;
 mod presence;
@@ -105,7 +106,7 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     if let Some(sharing) = &sharing {
         // Set once: a master starts once.
         let _ = shared.sharing.set(sharing.handle());
-        let _ = shared.others.set(sharing.desk());
+        let _ = shared.others.set(sharing.others());
     }
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready(Arc::new(move || {

@@ -10,6 +10,7 @@ use wire::{Jid, MinionId};
 use crate::Stores;
 use crate::announced::Announced;
 use crate::job_ids::JobIds;
+use crate::other_masters::OtherMasters;
 use crate::presence::Presence;
 use crate::users::Users;
 
@@ -44,7 +45,7 @@ pub struct Shared {
     /// The set that it shares with, once it has started to.
     pub(crate) sharing: std::sync::OnceLock<crate::set_requests::SetHandle>,
     /// The other masters of that set and their minions, once it has started.
-    pub(crate) others: std::sync::OnceLock<crate::sharing::Desk>,
+    pub(crate) others: std::sync::OnceLock<Arc<dyn OtherMasters>>,
     /// What it wrote to its job cache and its data cache and shares with other masters; `None` if it shares nothing.
     pub(crate) outgoing: Option<crate::outgoing::Outgoing>,
     /// The source of job ids, which returns each id once.
@@ -77,7 +78,7 @@ impl Shared {
     pub fn connected_anywhere(&self) -> Vec<MinionId> {
         let own = self.connected();
         match self.others.get() {
-            Some(others) => others.fleet().with_those_elsewhere(own),
+            Some(others) => others.with_those_elsewhere(own),
             None => own,
         }
     }

@@ -14,7 +14,7 @@ use super::audience::{audience, audience_of_forwarded};
 use crate::Shared;
 use crate::open_jobs::ledger::Offer;
 use crate::open_jobs::{CannotHold, Opening, Target, field, judged_by_minions, publication};
-use crate::sharing::Published;
+use crate::other_masters::PublishedJob;
 
 /// The largest number of bytes of a name in the log.
 const SHOWN: usize = 256;
@@ -134,15 +134,15 @@ fn is_nocache(load: &Map) -> bool {
 
 /// Has other masters of the set deliver a job to minions that are not connected here.
 fn forward(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected, hold: Option<Duration>) {
-    let Some(sharing) = shared.others.get() else { return };
-    let job = Published {
+    let Some(others) = shared.others.get() else { return };
+    let job = PublishedJob {
         jid,
         load,
         targets: &meant.minions,
         judged_by_minions: judged_by_minions(Target::of(load).kind),
         valid_for: hold.unwrap_or_else(|| shared.open_jobs.grace()),
     };
-    sharing.forward(shared, &job);
+    others.forward(&job);
 }
 
 /// A job that another master of the set has published, and that this one delivers to some of its targets.

@@ -37,8 +37,8 @@ fn alive(shared: &Shared, load: &Map) -> Option<Map> {
     let ours = shared.presence.ours(|_| true);
     let subscribers = shared.publisher.subscribers();
     let mut connected = shared.presence.connected(&subscribers);
-    if let Some(sharing) = shared.others.get() {
-        connected = sharing.fleet().with_those_elsewhere(connected);
+    if let Some(others) = shared.others.get() {
+        connected = others.with_those_elsewhere(connected);
     }
     let claimed: HashSet<&str> = subscribers.iter().filter_map(|subscriber| subscriber.claimed.as_deref()).collect();
     let is_there = |id: &String| connected.binary_search_by(|known: &MinionId| known.as_str().cmp(id)).is_ok();
@@ -67,7 +67,7 @@ fn of_job(shared: &Shared, jid: &str) -> Option<Vec<Value>> {
     }
     let report = shared.open_jobs.job(jid)?;
     let without = report.targets.iter().filter(|(_, progress)| *progress < Progress::Received);
-    let elsewhere = |id: &str| shared.others.get().is_some_and(|sharing| sharing.fleet().is_elsewhere(id));
+    let elsewhere = |id: &str| shared.others.get().is_some_and(|others| others.is_elsewhere(id));
     let without = without.filter(|(id, _)| !elsewhere(id));
     // In this order: who connects in between is on the list of subscribers.
     let left = shared.publisher.departures();

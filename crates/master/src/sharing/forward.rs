@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use rt::Rt;
 use share::member::Right;
 use share::message::{Job, MAX_MESSAGE};
 use share::{Carrier as _, Content, Key, Lane, Message, Node, Record, SendResult, Stamp, To};
@@ -16,12 +17,13 @@ use value::{Map, Value};
 use wire::msgpack::{Decode, Packing, most_values, pack, unpack_within};
 use wire::{Jid, MinionId};
 
-use super::Desk;
+use super::SetLinks;
 use super::worker::{Work, Worker};
 use crate::Shared;
 use crate::jobs::keep::is_of_the_future;
 use crate::jobs::publish::{ForwardedJob, publish_forwarded};
 use crate::open_jobs::LONGEST_GRACE;
+use crate::other_masters::{OtherMasters, PublishedJob};
 
 /// How many jobs of other members may wait to be published, and their bytes together.
 const MOST_WAITING: usize = 256;
@@ -36,21 +38,8 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// How old a job may be that is valid for less: it was on its way for a moment, and clocks are compared only roughly.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
-/// A job that was published here.
-pub struct Published<'a> {
-    pub jid: &'a Jid,
-    pub load: &'a Map,
-    /// The minions that are expected to answer.
-    pub targets: &'a [String],
-    /// Only minions can decide whether they are targeted, so there may be others than the expected ones.
-    pub judged_by_minions: bool,
-    /// For how long it may be delivered.
-    pub valid_for: Duration,
-}
-
-impl Desk {
-    /// Sends a job to the members that are to deliver it to minions that are not connected here. Never waits.
-    pub fn forward(&self, shared: &Shared, job: &Published<'_>) {
+impl OtherMasters for SetLinks {
+    fn forward(&self, job: &PublishedJob<'_>) {
         let linked = self.fleet.linked();
         if linked.is_empty() {
             return;
@@ -59,7 +48,7 @@ impl Desk {
         let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<String>>();
         for node in linked.into_iter().filter(|node| job.judged_by_minions || routes.concerns(*node)) {
             let yours = routes.yours.get(&node).map(|ids| owned(ids)).unwrap_or_default();
-            let Some(message) = message(shared, self.node, job, yours, owned(&routes.rest)) else { return };
+            let Some(message) = message(&self.rt, self.node, job, yours, owned(&routes.rest)) else { return };
             let message = Message::Job(message);
             let bytes = message.encode();
             let sent = match bytes.len() {
@@ -71,11 +60,19 @@ impl Desk {
             }
         }
     }
+
+    fn is_elsewhere(&self, id: &str) -> bool {
+        self.fleet.is_elsewhere(id)
+    }
+
+    fn with_those_elsewhere(&self, own: Vec<MinionId>) -> Vec<MinionId> {
+        self.fleet.with_those_elsewhere(own)
+    }
 }
 
 /// Returns what a member is told to publish; `None` if it could not be read there.
-fn message(shared: &Shared, node: Node, job: &Published<'_>, yours: Vec<String>, rest: Vec<String>) -> Option<Job> {
-    let wall = shared.stores.rt.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+fn message(rt: &Rt, node: Node, job: &PublishedJob<'_>, yours: Vec<String>, rest: Vec<String>) -> Option<Job> {
+    let wall = rt.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let stamp = Stamp { time: (wall.as_millis() as u64) << 16, node };
     let nocache = job.load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy);
     let packed = pack(&Value::from(job.load.clone()), Packing::Bin);
@@ -122,7 +119,7 @@ fn size(job: &Job) -> usize {
 /// Publishes jobs of other members in their order, until told to stop.
 pub async fn run(
     shared: Arc<Shared>,
-    desk: Desk,
+    links: SetLinks,
     inbox: Inbox,
     mut waiting: Receiver<(Node, Job)>,
     stop: CancellationToken,
@@ -137,19 +134,19 @@ pub async fn run(
             },
         };
         let bytes = size(&job);
-        let (at, desk) = (shared.clone(), desk.clone());
-        if let Err(failure) = shared.stores.rt.blocking(move || publish(&at, &desk, from, job)).await {
+        let (at, links) = (shared.clone(), links.clone());
+        if let Err(failure) = shared.stores.rt.blocking(move || publish(&at, &links, from, job)).await {
             error!("a job of another master could not be published: {failure}");
         }
         inbox.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 }
 
-fn publish(shared: &Shared, desk: &Desk, from: Node, job: Job) {
-    let (name, jid) = (desk.members.called(from), job.load.key.to_string());
+fn publish(shared: &Shared, links: &SetLinks, from: Node, job: Job) {
+    let (name, jid) = (links.members.called(from), job.load.key.to_string());
     let published = check(job, shared.stores.rt.now()).and_then(|job| {
         // Saltern minions that are connected to the publisher have it from there.
-        let there = desk.fleet.at(from, shared.presence.ours(|_| true).iter());
+        let there = links.fleet.at(from, shared.presence.ours(|_| true).iter());
         publish_forwarded(shared, job, &name, &there)
     });
     if let Err(reason) = published {
@@ -224,8 +221,10 @@ impl Worker {
             // Added by the job cache.
             load.remove("Minions");
             let (targets, valid_for) = (&missed.targets[..], missed.left);
-            let job = Published { jid: &jid, load: &load, targets, judged_by_minions: false, valid_for };
-            if let Some(job) = message(&self.shared, self.model.node(), &job, missed.targets.clone(), Vec::new()) {
+            let job = PublishedJob { jid: &jid, load: &load, targets, judged_by_minions: false, valid_for };
+            if let Some(job) =
+                message(&self.shared.stores.rt, self.model.node(), &job, missed.targets.clone(), Vec::new())
+            {
                 debug!("the master {} is sent the job {jid}, which it missed", self.members.called(to));
                 self.tell(to, &Message::Job(job));
             }

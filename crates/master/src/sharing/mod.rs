@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use ::keys::{KeyStore, SignInChanges};
 use links::Links;
+use rt::Rt;
 use share::{Model, Node, State};
 use store::share::ShareFile;
 use tokio::sync::mpsc;
@@ -37,7 +38,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use forward::Inbox;
-pub use forward::Published;
 use jobs::Caches;
 use members::MemberBook;
 use presence::Fleet;
@@ -46,6 +46,7 @@ use unwritten::{Tracked, Unwritten};
 use watch::KeyWatch;
 use worker::{Work, Worker};
 
+use crate::other_masters::OtherMasters;
 use crate::outgoing::Outgoing;
 use crate::outgoing::key_log::{self, KeyLog};
 use crate::set_requests::SetHandle;
@@ -56,15 +57,16 @@ const QUEUE: usize = 4_096;
 
 /// A running master that shares.
 pub struct Sharing {
-    desk: Desk,
+    others: SetLinks,
     handle: SetHandle,
     task: JoinHandle<()>,
     stop: CancellationToken,
 }
 
-/// By which jobs and requests reach the other members and their minions.
+/// Takes jobs to the other members, and knows their minions.
 #[derive(Clone)]
-pub struct Desk {
+pub struct SetLinks {
+    rt: Rt,
     node: Node,
     worker: mpsc::Sender<Work>,
     links: Arc<Links>,
@@ -146,10 +148,10 @@ pub async fn start(
     owner.link(links.clone());
     let stop = CancellationToken::new();
     let task = rt.spawn(worker::run(owner, work, questions, reports, watch, stop.clone()));
-    let desk = Desk { node, worker, links, members: book, fleet };
-    rt.spawn(presence::watch(shared.clone(), desk.worker.clone(), stop.clone()));
-    rt.spawn(forward::run(shared.clone(), desk.clone(), inbox, jobs, stop.clone()));
-    Ok(Some(Sharing { desk, handle, task, stop }))
+    let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet };
+    rt.spawn(presence::watch(shared.clone(), others.worker.clone(), stop.clone()));
+    rt.spawn(forward::run(shared.clone(), others.clone(), inbox, jobs, stop.clone()));
+    Ok(Some(Sharing { others, handle, task, stop }))
 }
 
 fn not_sharing(error: std::io::Error) -> Error {
@@ -172,24 +174,17 @@ impl Sharing {
     }
 
     /// Returns what takes jobs to other members.
-    pub fn desk(&self) -> Desk {
-        self.desk.clone()
+    pub fn others(&self) -> Arc<dyn OtherMasters> {
+        Arc::new(self.others.clone())
     }
 
     /// Says goodbye to the other members, and ends.
     pub async fn stop(self) {
         self.stop.cancel();
-        self.desk.links.stop().await;
+        self.others.links.stop().await;
         // What it began is written.
         if let Err(error) = self.task.await {
             tracing::error!("sharing did not end well: {error}");
         }
-    }
-}
-
-impl Desk {
-    /// Returns what is known of the minions of all members.
-    pub fn fleet(&self) -> &Fleet {
-        &self.fleet
     }
 }

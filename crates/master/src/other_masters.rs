@@ -1,0 +1,30 @@
+//! What the master's state, jobs and requests need of the other masters of the set. `sharing` provides it, and uses all of these.
+
+use std::time::Duration;
+
+use value::Map;
+use wire::{Jid, MinionId};
+
+/// The other masters of the set.
+pub trait OtherMasters: Send + Sync {
+    /// Sends a job to those that are to deliver it to minions that are not connected here. Never waits.
+    fn forward(&self, job: &PublishedJob<'_>);
+
+    /// Returns whether a minion is connected to one of them and not to this master.
+    fn is_elsewhere(&self, id: &str) -> bool;
+
+    /// Returns the minions that are connected to this master, which are given, or to another one, sorted by id.
+    fn with_those_elsewhere(&self, own: Vec<MinionId>) -> Vec<MinionId>;
+}
+
+/// A job that was published here.
+pub struct PublishedJob<'a> {
+    pub jid: &'a Jid,
+    pub load: &'a Map,
+    /// The minions that are expected to answer.
+    pub targets: &'a [String],
+    /// Only minions can decide whether they are targeted, so there may be others than the expected ones.
+    pub judged_by_minions: bool,
+    /// For how long it may be delivered.
+    pub valid_for: Duration,
+}
