@@ -87,19 +87,32 @@ pub struct Providers(Vec<Provider>);
 impl Providers {
     /// Reads `external_auth`, with the option `sharedsecret`. Logs what is odd in it.
     ///
+    /// A master that comes from Salt starts although a backend is not supported or a file of passwords cannot be used now: only
+    /// logins with it are refused.
+    ///
     /// # Errors
-    /// When a backend is not supported, or its options cannot be obeyed.
+    /// When the options of a supported backend cannot be obeyed, or would let everybody in.
     pub fn read(external_auth: &Map, shared_secret: Option<&Value>) -> Result<Self, Error> {
         let mut providers = Vec::new();
         for (name, part) in external_auth {
             let name = name.to_string();
             let part = part.as_map().ok_or_else(|| Error::NotAMap(name.clone()))?;
-            let backend = Backend::new(&name, part, shared_secret)?;
+            let backend = match Backend::new(&name, part, shared_secret) {
+                Err(error @ Error::Backend(_)) => {
+                    tracing::error!("{error}: its users cannot log in");
+                    continue;
+                }
+                backend => backend?,
+            };
             match &backend {
                 Backend::Auto => {
                     tracing::warn!("external_auth: the backend 'auto' lets everybody in, whatever the password is");
                 }
-                Backend::File(file) => file.inspect()?,
+                Backend::File(file) => {
+                    if let Err(error) = file.inspect() {
+                        tracing::error!("{error}");
+                    }
+                }
                 Backend::SharedSecret(_) => {}
             }
             let (entries, oddities) = entries::read(part);
@@ -143,13 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn unknown_backends_stop_the_start() {
+    fn a_backend_that_is_not_supported_lets_nobody_in_and_stops_no_start() {
         for name in ["pam", "ldap", "rest", "pki", "django", "keystone", "mysql", "yubico", "nonsense"] {
-            let refused = read(map! { name => map! { "fred" => list![".*"] } }, None).unwrap_err();
-            let expected = format!(
-                "external_auth: the backend '{name}' is not supported; supported are 'auto', 'file' and 'sharedsecret'"
-            );
-            assert_eq!(refused, expected);
+            let fred = || map! { "fred" => list![".*"] };
+            let providers = read(map! { name => fred(), "auto" => fred() }, None).unwrap();
+            assert!(providers.get(name).is_none() && providers.get("auto").is_some(), "{name}");
         }
         let refused = read(map! { "auto" => list!["fred"] }, None).unwrap_err();
         assert_eq!(refused, "external_auth: 'auto' must be a map of users and lists of functions");

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod gather;
 mod held;
 mod local;
+mod make_token;
 mod proof;
 mod request_port;
 pub mod settings;

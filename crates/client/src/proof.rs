@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use value::{Map, Value, map};
-
-use crate::local::{Error, LocalClient};
-use wire::envelope::Envelope;
+use value::{Map, map};
 
 /// The proof that goes with each request.
 #[derive(Clone, Default)]
@@ -58,23 +55,10 @@ impl Proof {
 }
 
 impl Login {
-    fn fields(&self) -> Map {
+    pub(crate) fn fields(&self) -> Map {
         map! {
             "eauth" => self.backend.as_str(), "username" => self.username.as_str(), "password" => self.password.as_str(),
         }
-    }
-}
-
-impl LocalClient {
-    /// Asks the master for a token. Returns `None` if it refuses the login.
-    ///
-    /// # Errors
-    /// When the master cannot be asked.
-    pub async fn make_token(&self, login: &Login) -> Result<Option<String>, Error> {
-        let mut load = login.fields();
-        load.insert("cmd", "mk_token");
-        let answer = self.send(Envelope::clear(load)).await?;
-        Ok(answer.get("token").and_then(Value::as_str).filter(|token| !token.is_empty()).map(str::to_owned))
     }
 }
 
