@@ -65,9 +65,7 @@ impl SetRequest {
             "undo" => {
                 let filter = DecisionFilter::of(load, now)?;
                 match filter.by.is_some() && filter.since.is_some() {
-                    true => {
-                        Ok(SetRequest::Undo { filter, user: load.get("yes").is_some_and(Value::truthy).then(user) })
-                    }
+                    true => Ok(SetRequest::Undo { filter, user: confirmed(load)?.then(user) }),
                     false => Err("by and since are needed: whose decisions, and from when on".to_owned()),
                 }
             }
@@ -90,6 +88,15 @@ impl SetRequest {
             "adopt_keys" => Ok(SetRequest::AdoptKeys),
             other => Err(format!("this master does not know the question {other:?}")),
         }
+    }
+}
+
+/// Returns whether `yes` is true. Words that are neither true nor false, such as `no` in quotes, confirm nothing.
+fn confirmed(load: &Map) -> Result<bool, String> {
+    match load.get("yes") {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(yes)) => Ok(*yes),
+        Some(other) => Err(format!("yes={other} is neither True nor False")),
     }
 }
 
@@ -149,6 +156,10 @@ mod tests {
             sure
         };
         assert!(matches!(undo(sure), Ok(SetRequest::Undo { user: Some(_), .. })));
+        for word in ["no", "n", "maybe", ""] {
+            let unsure = map! { "what" => "undo", "by" => "m2", "since" => "1h", "yes" => word };
+            assert!(undo(unsure).is_err_and(|reason| reason.contains("neither True nor False")), "{word}");
+        }
         for missing in [map! { "what" => "undo", "by" => "m2" }, map! { "what" => "undo", "since" => "1h" }] {
             assert!(undo(missing).is_err_and(|reason| reason.contains("by and since")));
         }

@@ -182,7 +182,7 @@ async fn undo(
     by: String,
     since: Value,
     about: Option<String>,
-    #[default(false)] yes: bool,
+    yes: Option<Value>,
 ) -> Result<Value> {
     sharing(ctx, map! { "what" => "undo", "by" => by, "since" => since, "about" => about, "yes" => yes }).await
 }
