@@ -52,7 +52,7 @@ pub fn decider(decision: &SignedDecision, members: &MemberBook) -> String {
     match &decision.by {
         By::User(user) => format!("{user} on {master}"),
         By::Files => format!("key files on {master}"),
-        By::Auto => format!("{master} by itself"),
+        By::Auto => format!("{master} automatically"),
     }
 }
 

@@ -189,6 +189,8 @@ impl Worker {
             }
             None => self.join(own),
         }
+        // The log names members by what is known of them.
+        self.renew_members();
         for id in self.unwritten.all() {
             if let Ok(id) = MinionId::new(id) {
                 self.write_entry(&id);
@@ -255,7 +257,10 @@ impl Worker {
             }
             Work::Newcomer(member) => {
                 let (node, now) = (member.node(), self.now());
-                info!("{} joins the set {:?}", member.name, self.settings.cluster_id);
+                // Each of two connections of a newcomer brings it.
+                if self.members.name(node).is_none() {
+                    info!("{} joins the set {:?}", member.name, self.settings.cluster_id);
+                }
                 let actions = self.model.local(Change::Member(member, State::Accepted, By::Auto), now);
                 self.carry_out(actions);
                 self.members.forget_new(node);
