@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use openssl::ssl::ErrorCode;
 use share::Malformed;
 
 use crate::checks::{CLOCK, Refusal, few_words};
@@ -21,7 +22,7 @@ pub(crate) enum Failed {
     Unreachable { to: SocketAddr, error: io::Error },
     #[error("{}", broken(.0))]
     Connection(#[from] io::Error),
-    #[error("no TLS: {0}")]
+    #[error("{}", no_tls(.0))]
     Tls(#[from] openssl::ssl::Error),
     #[error("no TLS: {0}")]
     Library(#[from] openssl::error::ErrorStack),
@@ -100,6 +101,16 @@ fn unreachable(to: SocketAddr, error: &io::Error) -> String {
         io::ErrorKind::TimedOut => format!("no answer on {to}"),
         io::ErrorKind::ConnectionRefused => format!("nothing listens on {to}"),
         _ => format!("no connection to {to}: {error}"),
+    }
+}
+
+fn no_tls(error: &openssl::ssl::Error) -> String {
+    match error.code() {
+        ErrorCode::SYSCALL => {
+            "it closed the connection without a word, as a master does for a while after it has refused this address"
+                .to_owned()
+        }
+        _ => format!("no TLS: {error}"),
     }
 }
 
