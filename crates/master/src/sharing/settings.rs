@@ -47,13 +47,14 @@ impl Settings {
         let (config, rt) = (&stores.config, &stores.rt);
         let texts = |all: &[config::MasterAddress]| all.iter().map(ToString::to_string).collect();
         let keep_jobs = config.jobs.keep_jobs_seconds.as_millis() as u64;
+        let listen = listen::address(config, rt, cluster.pool_port).await?;
         Ok(Settings {
             cluster_id: cluster.id.clone(),
             name: MasterKeyOptions::from(&**config).short_id().to_owned(),
             role: Role::Master,
             peers: texts(&cluster.peers),
             addresses: match cluster.addresses.is_empty() {
-                true => own_address(cluster.pool_port),
+                true => own_addresses(listen),
                 false => texts(&cluster.addresses),
             },
             has_addresses: !cluster.addresses.is_empty(),
@@ -63,7 +64,7 @@ impl Settings {
                 keep_tombstones: cluster.tombstones.as_millis() as u64,
                 shared: shared_classes(stores),
             },
-            listen: listen::address(config, rt, cluster.pool_port).await?,
+            listen,
             credentials: credentials(cluster, config)?,
             heartbeat: cluster.heartbeat,
             queue: cluster.queue_size,
@@ -95,12 +96,15 @@ fn shared_classes(stores: &Stores) -> Classes {
     Classes::without(&others)
 }
 
-/// Returns where others may find this host, if nothing else is said: by its own name.
-fn own_address(port: u16) -> Vec<String> {
+/// Returns where others may find this host, if nothing else is said: by its own name, and at the address of the option `interface`.
+fn own_addresses(listen: SocketAddr) -> Vec<String> {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     // By this name each host finds itself.
     let name = name.filter(|name| !name.is_empty() && name != "localhost" && !name.starts_with("localhost."));
-    name.map(|name| format!("{name}:{port}")).into_iter().collect()
+    let name = name.map(|name| format!("{name}:{}", listen.port()));
+    // Where others see this master may be another interface, on which nothing listens.
+    let interface = Some(listen).filter(|listen| !listen.ip().is_unspecified());
+    name.into_iter().chain(interface.map(|listen| listen.to_string())).collect()
 }
 
 /// What documents show as a secret: whoever copies it has none.
@@ -148,6 +152,16 @@ fn credentials(cluster: &Cluster, config: &Master) -> Result<Credentials, Error>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_master_that_listens_on_one_interface_is_looked_for_there() {
+        let found = |listen: &str| own_addresses(listen.parse().unwrap());
+        assert_eq!(found("10.0.0.1:4600").last().map(String::as_str), Some("10.0.0.1:4600"));
+        assert_eq!(found("[fd00::1]:4600").last().map(String::as_str), Some("[fd00::1]:4600"));
+        for all in ["0.0.0.0:4600", "[::]:4600"] {
+            assert!(!found(all).contains(&all.to_owned()), "{all}");
+        }
+    }
 
     #[test]
     fn secrets_that_can_be_guessed_are_refused() {
