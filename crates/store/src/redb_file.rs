@@ -34,36 +34,60 @@ impl Refused {
     }
 }
 
-/// Opens or creates a database. `prepare` makes its tables or reads what is needed from the start.
+/// Opens or creates a database. `prepare` makes its tables or reads what is needed from the start. A file that cannot be made
+/// whole, as on a full disk, is removed: the next attempt would take it for a damaged one.
 pub(crate) fn open<T>(
     path: &Path,
     mode: ConcurrencyMode,
     prepare: impl FnOnce(&Database) -> Result<T, redb::Error>,
 ) -> Result<(Database, T), Refused> {
     disk::admit(path).map_err(|error| Refused::Failed(Error::io("open", path)(error)))?;
+    let mut is_new = false;
     let attempt = || -> Result<(Database, T), redb::Error> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE).set_concurrency_mode(mode);
-        // The file contains secrets, such as arguments of jobs; the builder would create it readable by everybody.
-        let file = disk::private_file().read(true).write(true).create(true).truncate(false).open(path)?;
-        // An existing file keeps its mode when it is opened, and an earlier release may have left it open.
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        drop(file);
+        is_new = make_private(path)?;
         let database = builder.create(path)?;
         let prepared = prepare(&database)?;
         Ok((database, prepared))
     };
     // The library may panic over a file that something else has written to.
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)) {
-        Ok(Ok(opened)) => Ok(opened),
-        Ok(Err(redb::Error::Io(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Err(Refused::Damaged(error.to_string()))
+    let refused = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)) {
+        Ok(Ok(opened)) => return Ok(opened),
+        Ok(Err(error)) => refused(error, path),
+        Err(_) => Refused::Damaged("its structure is broken".into()),
+    };
+    if is_new
+        && matches!(refused, Refused::Failed(_))
+        && let Err(error) = std::fs::remove_file(path)
+    {
+        tracing::warn!("failed to remove the unfinished database {}: {error}", path.display());
+    }
+    Err(refused)
+}
+
+/// Makes sure that a file exists and that only its owner reads it, and returns whether it is new.
+fn make_private(path: &Path) -> std::io::Result<bool> {
+    // The file contains secrets, such as arguments of jobs; the builder would create it readable by everybody.
+    match disk::private_file().write(true).create_new(true).open(path) {
+        Ok(_) => Ok(true),
+        // An existing file keeps its mode when it is opened, and an earlier release may have left it open.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map(|()| false)
         }
-        Ok(Err(redb::Error::Io(error))) => Err(Refused::Failed(Error::io("open", path)(error))),
-        Ok(Err(error @ redb::Error::Corrupted(_))) => Err(Refused::Damaged(error.to_string())),
-        Ok(Err(redb::Error::DatabaseAlreadyOpen)) => Err(Refused::InUse),
-        Ok(Err(error)) => Err(Refused::Failed(Error::malformed(path, error))),
-        Err(_) => Err(Refused::Damaged("its structure is broken".into())),
+        Err(error) => Err(error),
+    }
+}
+
+fn refused(error: redb::Error, path: &Path) -> Refused {
+    match error {
+        redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Refused::Damaged(error.to_string())
+        }
+        redb::Error::Io(error) => Refused::Failed(Error::io("open", path)(error)),
+        error @ redb::Error::Corrupted(_) => Refused::Damaged(error.to_string()),
+        redb::Error::DatabaseAlreadyOpen => Refused::InUse,
+        error => Refused::Failed(Error::malformed(path, error)),
     }
 }
 
@@ -72,5 +96,27 @@ pub(crate) fn failed(action: &'static str, path: &Path, error: redb::Error) -> E
     match error {
         redb::Error::Io(source) => Error::io(action, path)(source),
         other => Error::malformed(path, other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::ReadableDatabase;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_the_disk_has_no_room_for_is_not_left_half_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("share.redb");
+        let full =
+            |_: &Database| -> Result<(), redb::Error> { Err(redb::Error::Io(std::io::ErrorKind::StorageFull.into())) };
+        assert!(matches!(open(&path, ConcurrencyMode::MultiWriter, full), Err(Refused::Failed(_))));
+        assert!(!path.exists());
+
+        let made = |database: &Database| database.begin_read().map(drop).map_err(redb::Error::from);
+        drop(open(&path, ConcurrencyMode::MultiWriter, made).ok().unwrap());
+        assert!(matches!(open(&path, ConcurrencyMode::MultiWriter, full), Err(Refused::Failed(_))));
+        assert!(path.exists(), "what was there before stays");
     }
 }
