@@ -326,6 +326,8 @@ impl Worker {
         let before = self.members.all();
         self.members.renew(&self.model);
         let now = self.members.all();
+        // At a start all are known from before.
+        let was_started = !before.is_empty();
         for (node, (member, state)) in &now {
             let earlier = before.get(node).map(|(_, state)| *state);
             let word = match state {
@@ -333,7 +335,7 @@ impl Worker {
                 State::Deleted => "removed",
                 _ => continue,
             };
-            if earlier != Some(*state) && *node != self.model.node() {
+            if was_started && earlier != Some(*state) && *node != self.model.node() {
                 let data = map! { "name" => member.name.as_str(), "node" => format!("{node:?}") };
                 self.shared.fire(format!("saltern/member/{}/{word}", member.name), data);
             }
