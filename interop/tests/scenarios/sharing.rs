@@ -55,7 +55,12 @@ fn keys_accepted_on_one_master_count_on_the_other() {
         let ids = ["hot", "ours", "theirs"];
         one.accept(&ids)?;
         two.wait_answering(&ids)?;
-        one.wait_answering(&["hot"])?;
+        // Also those that are connected to the second master only.
+        one.wait_answering(&ids)?;
+        let up = one.runner(&["manage.up"])?;
+        ensure!(up == json!(ids), "manage.up of the first master says {up}");
+        let who = one.runner(&["saltern.who", "theirs"])?;
+        ensure!(who.to_string().contains("m2") && !who.to_string().contains("m1"), "theirs is connected to {who}");
 
         // Decided on the second, and obeyed by the first.
         two.program("salt-key").args(["-r", "hot", "--include-accepted", "-y"]).run()?.ok()?;
@@ -71,7 +76,7 @@ fn keys_accepted_on_one_master_count_on_the_other() {
         two.wait_ready()?;
         wait_bank(&two, "minions", "theirs", false)?;
         two.wait_answering(&["ours"])?;
-        let decided = one.runner(&["saltern.decisions", "key=theirs"])?;
+        let decided = one.runner(&["saltern.decisions", "about=theirs"])?;
         ensure!(decided.to_string().contains("deleted"), "the deletion is not among {decided}");
         Ok(())
     });
