@@ -33,8 +33,8 @@ pub fn publish_allowed(list: &[Value], request: &Publication, checker: &Checker)
     !request.functions.is_empty()
         && request.functions.iter().enumerate().all(|(place, function)| {
             // A function without arguments in the request has none; an entry that requires some does not grant it.
-            let arguments = request.arguments.get(place).map_or(&[][..], Vec::as_slice);
-            list.iter().any(|entry| entry_grants(entry, function, arguments, request, checker))
+            let arguments = split_keywords(request.arguments.get(place).map_or(&[][..], Vec::as_slice));
+            list.iter().any(|entry| entry_grants(entry, function, &arguments, request, checker))
         })
 }
 
@@ -119,24 +119,60 @@ fn matched(checker: &Checker, target: &Value, kind: TargetType, delimiter: &str)
     }
 }
 
-fn entry_grants(entry: &Value, function: &str, arguments: &[Value], request: &Publication, checker: &Checker) -> bool {
+fn entry_grants(
+    entry: &Value,
+    function: &str,
+    (positional, named): &(Vec<Value>, Map),
+    request: &Publication,
+    checker: &Checker,
+) -> bool {
     match entry {
         Value::Str(pattern) => function_matches(pattern, function),
         Value::Map(map) => single(map).is_some_and(|(target, conditions)| {
-            let (positional, named) = split_keywords(arguments);
-            target_covers(target, request, checker) && conditions_grant(conditions, function, positional, named)
+            target_covers(target, request, checker) && conditions_grant(conditions, function, positional, Some(named))
         }),
         _ => false,
     }
 }
 
-/// Splits off keyword arguments, which are a last map with the mark `__kwarg__`.
-fn split_keywords(arguments: &[Value]) -> (&[Value], Option<&Map>) {
-    match arguments.split_last() {
-        // The mark must be present: a plain map as the last argument is a value.
-        Some((Value::Map(named), rest)) if named.contains_key("__kwarg__") => (rest, Some(named)),
-        _ => (arguments, None),
+/// The mark of a map of keyword arguments.
+const MARK: &str = "__kwarg__";
+
+/// Splits arguments as minions do, or a condition would be met by other arguments than those that the function gets.
+///
+/// A map is one of keyword arguments if its mark is true, wherever it is; later ones count. So do texts such as `name=value`, whose
+/// value only minions read: no condition on it is met. If minions of different kinds would split the arguments differently, there
+/// are none.
+fn split_keywords(arguments: &[Value]) -> (Vec<Value>, Map) {
+    let (mut positional, mut named) = (Vec::with_capacity(arguments.len()), Map::new());
+    for argument in arguments {
+        match argument {
+            Value::Map(map) => {
+                let mut map = map.clone();
+                match map.remove(MARK) {
+                    Some(Value::Bool(true)) => named.update(map),
+                    _ => positional.push(map.into()),
+                }
+            }
+            Value::Str(text) => match keyword(text) {
+                Some(name) if !name.is_ascii() => return (Vec::new(), Map::new()),
+                Some(name) => drop(named.remove(name)),
+                None => positional.push(argument.clone()),
+            },
+            _ => positional.push(argument.clone()),
+        }
     }
+    (positional, named)
+}
+
+/// Returns the name in a text such as `name=value`. Which letters beyond ASCII a name may have is not the same everywhere.
+fn keyword(text: &str) -> Option<&str> {
+    let (name, value) = text.split_once('=')?;
+    let value = value.strip_suffix('\n').unwrap_or(value);
+    let first = name.chars().next().filter(|letter| !letter.is_ascii_digit() && !matches!(letter, '.' | '-'));
+    let is_word = |letter: char| !letter.is_ascii() || letter.is_ascii_alphanumeric() || "_.-".contains(letter);
+    let is_keyword = first.is_some() && name.chars().all(is_word) && !value.starts_with('=') && !value.contains('\n');
+    is_keyword.then_some(name)
 }
 
 /// Returns whether a regular expression matches a function name from the start.

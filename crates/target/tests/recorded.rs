@@ -8,7 +8,7 @@ use saltern_target::{
     Checker, Compare, Compiled, Context, DEFAULT_DELIMITER, Facts, Glob, MinionData, PyRegex, TargetType,
     expand_nodegroup, expr_match, subdict_match,
 };
-use value::{Map, Value, list};
+use value::{Map, Value, list, map};
 
 /// Reads a fixture: a JSON list with one row per line.
 fn rows(name: &str) -> Vec<Value> {
@@ -266,6 +266,55 @@ fn a_compound_command_needs_a_grant_for_each_function() {
     assert!(!acl::publish_allowed(items(&list!["test.ping"]), &wanted, &checker));
     assert!(acl::publish_allowed(items(&list!["test.ping", "cmd.*"]), &wanted, &checker));
     assert!(!acl::publish_allowed(items(&list![".*"]), &Publication { functions: &[], ..wanted }, &checker));
+}
+
+/// Minions decide what is a keyword argument, so a condition must look at the same ones.
+#[test]
+fn conditions_are_about_the_arguments_that_the_function_gets() {
+    let (minions, nodegroups) = (Recorded::new(), groups());
+    let checker = Checker::new(&minions, &nodegroups, true);
+    let target = Value::from("web1");
+    let granted = |conditions: Map, arguments: Value| {
+        let list = list![map! { "*" => list![map! { "state.sls" => conditions }] }];
+        let wanted = Publication {
+            functions: &["state.sls".to_owned()],
+            arguments: &[items(&arguments).to_vec()],
+            target: &target,
+            kind: TargetType::Glob,
+            delimiter: DEFAULT_DELIMITER,
+            minions: None,
+        };
+        acl::publish_allowed(items(&list), &wanted, &checker)
+    };
+    let named = |mark: Value, value: &str| map! { "__kwarg__" => mark, "test" => value };
+    let (yes, no) = (|| named(true.into(), "True"), || named(true.into(), "False"));
+    let only_tests = || map! { "args" => list!["web"], "kwargs" => map! { "test" => "True" } };
+    for good in [list!["web", yes()], list![no(), "web", yes()], list!["web", "pillar={}", yes()]] {
+        assert!(granted(only_tests(), good.clone()), "{good}");
+    }
+    for bad in [
+        list!["web"],
+        list!["web", (), named(false.into(), "True")],
+        list!["web", (), named(1.into(), "True")],
+        list!["web", yes(), no()],
+        list!["web", yes(), "test=False"],
+        list!["web", "test=True"],
+    ] {
+        assert!(!granted(only_tests(), bad.clone()), "{bad}");
+    }
+    let second = || map! { "args" => list![(), "safe"] };
+    assert!(granted(second(), list!["x", "safe", "a=b", map! { "__kwarg__" => true, "c" => 1 }]));
+    assert!(granted(second(), list!["a==b", "safe"]));
+    for shifted in [
+        list!["a=b", "safe", "harmful"],
+        list![yes(), "safe", "harmful"],
+        // A name for some minions, and not for others.
+        list!["a\u{300}=b", "safe", "harmful"],
+        list!["x", "safe=1"],
+    ] {
+        assert!(!granted(second(), shifted.clone()), "{shifted}");
+    }
+    assert!(granted(map! {}, list!["a\u{300}=b"]), "without a condition nothing is compared");
 }
 
 #[test]
