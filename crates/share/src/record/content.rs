@@ -144,8 +144,8 @@ impl Content {
 
     pub(super) fn unpack(class: Class, key: &Key, packed: &Bytes) -> Result<Content, Malformed> {
         const WHAT: &str = "the content of a record";
-        // Only sets of minions have many values. The shortest id takes two bytes.
-        let most = if class == Class::Expected { 64 + packed.len() / 2 } else { 4 * Entry::MAX_DECISIONS };
+        // Only sets of minions have many values. They are counted while they are read: each occupies far more memory than bytes.
+        let most = if class == Class::Expected { VALUES_OF_EXPECTED } else { 4 * Entry::MAX_DECISIONS };
         let mut fields = Fields::open(packed, most, WHAT)?;
         let max = Record::MAX_CONTENT;
         Ok(match class {
@@ -214,6 +214,9 @@ fn read_expected(mut list: Fields) -> Result<BTreeMap<String, BTreeSet<String>>,
         while minions.left() > 0 {
             set.insert(minions.text("a minion", MAX_NAME)?);
         }
+        if sets.len() > MOST_SYNDICS {
+            return Err(Malformed("expected minions"));
+        }
     }
     Ok(sets)
 }
@@ -221,8 +224,17 @@ fn read_expected(mut list: Fields) -> Result<BTreeMap<String, BTreeSet<String>>,
 /// The maximum number of minions from which a job expects returns: as many names as fit into a message.
 const MOST_EXPECTED: usize = 200_000;
 
-/// Forgets the minions that come last, so that the result is the same whoever merges what first.
+/// The maximum number of syndics below which a job expects returns. Each has a file of its own in the job cache.
+const MOST_SYNDICS: usize = 1_000;
+
+/// How many values such a content has at most: the list, and a pair with a name and a list for each syndic.
+const VALUES_OF_EXPECTED: usize = 1 + 3 * (MOST_SYNDICS + 1) + MOST_EXPECTED;
+
+/// Forgets the syndics and the minions that come last, so that the result is the same whoever merges what first.
 fn limit_expected(sets: &mut BTreeMap<String, BTreeSet<String>>) {
+    if let Some(first) = sets.keys().nth(MOST_SYNDICS).cloned() {
+        sets.split_off(&first);
+    }
     let mut left = MOST_EXPECTED;
     for minions in sets.values_mut() {
         if let Some(first) = minions.iter().nth(left).cloned() {

@@ -88,6 +88,25 @@ fn expected_minions_are_bounded_and_can_be_read() {
 }
 
 #[test]
+fn syndics_are_bounded_and_no_more_values_are_read_than_that() {
+    let key = Key::new(JID).unwrap();
+    let expected = |from: usize, count: usize| {
+        let sets = (from..from + count).map(|number| (format!("s{number:0>6}"), BTreeSet::new())).collect();
+        record(JID, stamp(1, 1), Content::Expected(sets))
+    };
+    let (a, b, c) = (expected(0, 600), expected(600, 600), expected(300, 600));
+    let all = a.merge(&b).merge(&c);
+    assert_eq!(all, c.merge(&a).merge(&b));
+    let Content::Expected(sets) = &all.content else { panic!("expected minions") };
+    assert_eq!((sets.len(), all.check()), (1_000, Ok(())));
+    assert!(expected(0, 1_001).check().is_err());
+    // An empty set each, and all under one name: a few bytes of the message, and hundreds of bytes of memory.
+    let pair = Value::List(vec![Value::from("syndic"), Value::List(Vec::new())]);
+    let packed = crate::fields::packed(vec![pair; 100_000]);
+    assert!(Content::unpack(Class::Expected, &key, &packed).is_err());
+}
+
+#[test]
 fn the_latest_end_counts() {
     let end = |time, end| record(JID, stamp(time, 1), Content::End(end));
     counts(&end(3, 200), &end(9, 100));
