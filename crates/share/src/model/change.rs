@@ -167,6 +167,11 @@ impl<R: Records> Model<R> {
             return;
         }
         let record = Record::new(key, self.stamp(now), content);
+        if self.is_job_ahead(&record, now) {
+            let reason = "the job id is more than a day ahead".to_owned();
+            actions.push(Action::NotStored { class, key: record.key, reason });
+            return;
+        }
         let before = self.current(class, &record.key);
         let room = self.room(class, before.as_ref(), record.is_tombstone());
         if let Err(reason) = record.check().map_err(|error| error.to_string()).and(room) {

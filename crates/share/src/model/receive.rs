@@ -106,7 +106,7 @@ impl<R: Records> Model<R> {
                 (record, Ok(false))
             }
         };
-        if self.is_over(&record, age, now) {
+        if self.is_over(&record, age, now) || self.is_job_ahead(&record, now) {
             return Err(Refusal::NotKept);
         }
         let new = self.merge(record, age, now, actions).map_err(Refusal::Refused)?;

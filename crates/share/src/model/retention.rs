@@ -1,6 +1,6 @@
 //! Forgetting: what is too old to be kept, or to be taken from others.
 
-use super::{Action, Model, Moment};
+use super::{Action, MOST_AHEAD, Model, Moment};
 use crate::records::{RecordChange, Records};
 use crate::{Class, Content, Level, Record};
 
@@ -27,6 +27,13 @@ impl<R: Records> Model<R> {
             content if content.class().is_timed() => record.key.minute().unwrap_or(0) < self.first_kept_minute(now),
             _ => record.is_tombstone() && age >= self.settings.keep_tombstones,
         }
+    }
+
+    /// Returns whether a record belongs to a job of the future. It would be kept until its time has passed, however far that is, and
+    /// the job that gets this id then would lose its own record to it.
+    pub(super) fn is_job_ahead(&mut self, record: &Record, now: Moment) -> bool {
+        let last = self.wall.read(now).saturating_add(MOST_AHEAD) / 60_000;
+        record.class().is_timed() && record.key.minute().is_some_and(|minute| u64::from(minute) > last)
     }
 
     /// Returns the first minute whose jobs are kept.

@@ -258,6 +258,31 @@ fn a_member_without_a_right_changes_nothing() {
     assert!(net.hosts[1].warnings().iter().any(|text| text.contains("refused")), "it learns that it is refused");
 }
 
+#[test]
+fn jobs_of_the_future_are_neither_written_nor_taken() {
+    let mut net = Net::new(2, 1);
+    net.run(SECOND);
+    let (soon, never) = ("20260225235900000000", "20990225000000000000");
+    let put = |net: &Net, jid: &str| {
+        let stamp = Stamp { time: (START + SECOND) << 16, node: net.node(1) };
+        let record = Record::new(Key::new(jid).unwrap(), stamp, Content::End(START));
+        let put = crate::message::Put { number: 1, records: vec![(record, 0)], unreadable: Vec::new(), served: None };
+        Incoming::Message { from: net.node(1), lane: Lane::Talk, message: Message::Put(put).encode() }
+    };
+    for jid in [soon, never] {
+        let message = put(&net, jid);
+        net.report(0, message);
+        net.write(1, jid, Content::End(START));
+    }
+    for host in &net.hosts {
+        let kept = |jid: &str| host.model.records().get(Class::End, &Key::new(jid).unwrap()).is_some();
+        assert_eq!([soon, never].map(kept), [true, false]);
+    }
+    let refused = |action: &Action| matches!(action, Action::NotStored { key, .. } if key.as_str() == never);
+    assert!(net.hosts[1].actions.iter().any(refused));
+    assert!(net.hosts[0].warnings().is_empty(), "an honest member may have got it from a minion");
+}
+
 /// A decision by one member about a key, with a stamp of this time.
 fn decision(by: usize, time: u64, key: &crypto::MemberKey) -> Record {
     let id = Key::new("web1").unwrap();
