@@ -40,7 +40,8 @@ const ON_THE_WAY: Duration = Duration::from_secs(5);
 
 impl OtherMasters for SetLinks {
     fn forward(&self, job: &PublishedJob<'_>) {
-        let linked = self.fleet.linked();
+        // The load may have what others must not see.
+        let linked = self.members.that_may(Right::Jobs, self.fleet.linked());
         if linked.is_empty() {
             return;
         }

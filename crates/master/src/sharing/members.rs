@@ -79,6 +79,11 @@ impl MemberBook {
         found.is_some_and(|(member, _)| member.rights().contains(right))
     }
 
+    /// Returns those of these nodes that are members with this right.
+    pub fn that_may(&self, right: Right, nodes: Vec<Node>) -> Vec<Node> {
+        nodes.into_iter().filter(|node| self.may(*node, right)).collect()
+    }
+
     /// Returns the slot of a member, different from those of all others; `None` if it is no member.
     pub fn slot(&self, node: Node) -> Option<u8> {
         let known = self.known();
@@ -292,6 +297,8 @@ mod tests {
         let may = |member: &Member| book.may(member.node(), Right::Jobs);
         assert_eq!([may(&all), may(&some), may(&gone)], [true, false, false]);
         assert!(!book.may(Node([9; 8]), Right::Jobs), "a stranger may do nothing");
+        let nodes = [&all, &some, &gone].map(Member::node);
+        assert_eq!(book.that_may(Right::Jobs, nodes.to_vec()), [all.node()], "jobs are sent to nobody else");
     }
 
     #[test]

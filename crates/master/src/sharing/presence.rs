@@ -83,6 +83,11 @@ impl Fleet {
         state.presence.down(node);
     }
 
+    /// Forgets what a member has said about its minions, until it is asked for all again.
+    fn forget(&self, node: Node) {
+        self.state().presence.down(node);
+    }
+
     /// Returns the linked members.
     pub fn linked(&self) -> Vec<Node> {
         self.state().linked.keys().copied().collect()
@@ -271,6 +276,13 @@ impl Worker {
         }
     }
 
+    /// Forgets the minions of members that may not have jobs any more: nobody would deliver them.
+    pub(super) fn forget_without_right(&self) {
+        let linked = self.fleet.linked();
+        let without = linked.into_iter().filter(|node| !self.members.may(*node, Right::Jobs));
+        without.for_each(|node| self.fleet.forget(node));
+    }
+
     /// Asks a member for all its minions, if the copy of them here is wrong.
     pub(super) fn compare_presence(&mut self, from: Node, digests: &[NamedDigest]) {
         let Some(told) = digests.iter().find(|one| one.kind == PRESENCE) else { return };
@@ -346,6 +358,21 @@ mod tests {
         fleet.hear(OTHER, all).unwrap();
         assert!(!fleet.must_ask(OTHER, digest, 9_000));
         assert_eq!(fleet.counts(), [(ME, 0), (OTHER, 1)].into());
+    }
+
+    #[test]
+    fn a_member_that_may_have_no_jobs_any_more_has_nobody() {
+        let fleet = Fleet::new(ME);
+        fleet.up(OTHER);
+        fleet.hear(OTHER, here(HereChange::All, &["a"])).unwrap();
+        let (targets, digest) = (["a".to_owned()], fleet.digest());
+        assert!(fleet.routes("1", &targets).yours.contains_key(&OTHER));
+        fleet.forget(OTHER);
+        assert_eq!(fleet.routes("1", &targets).rest, ["a"], "others that it comes to deliver its jobs");
+        assert_eq!((fleet.linked(), fleet.digest()), (vec![OTHER], digest), "it stays linked");
+        fleet.hear(OTHER, here(HereChange::Came, &["b"])).unwrap();
+        assert_eq!(fleet.members_of("b"), [], "it has not named all");
+        assert!(fleet.must_ask(OTHER, Digest([7; 16]), 5_000));
     }
 
     #[test]

@@ -344,6 +344,7 @@ impl Worker {
             links.members_changed();
             links.set_addresses(&self.addresses(&now));
         }
+        self.forget_without_right();
         self.take_slot();
     }
 
