@@ -156,6 +156,10 @@ impl Logins {
         }
         let turn = tokio::time::timeout_at(deadline, self.turns.clone().acquire_owned()).await;
         let turn = turn.map_err(|_| "too many logins at once")?.map_err(|_| "the master stops")?;
+        // Others that were sent at the same time may have failed while this one waited for its turn.
+        if let Some(reason) = self.limits().refuses(peer.ip(), &user, Instant::now()) {
+            return Err(reason.to_owned());
+        }
         let checked = tokio::time::timeout_at(deadline, self.ask(&backend, &user, password, turn, rt)).await;
         let reason = match checked {
             Ok(Ok(true)) => return Ok((user, backend)),
@@ -301,6 +305,26 @@ mod tests {
         assert!(matches!(again(peer([192, 0, 2, 2])).await, Login::Proven { .. }), "others are not concerned");
         tokio::time::advance(Duration::from_secs(61)).await;
         assert!(matches!(again(guesser).await, Login::Proven { .. }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_guesses_many_at_once_gets_no_more_guesses() {
+        let logins = logins(map! { "sharedsecret" => map! { "*" => list!["test.*"] } });
+        let (rt, guesser) = (Rt::real(), peer([192, 0, 2, 1]));
+        let turns: Vec<_> = (0..AT_ONCE).map(|_| logins.turns.clone().try_acquire_owned().unwrap()).collect();
+        let guesses = (0..30).map(|number| match number {
+            29 => "a long enough secret".to_owned(),
+            number => format!("wrong {number}"),
+        });
+        let guesses = guesses.map(|guess| logins.decide(attempt("sharedsecret", "fred", guess), guesser, &rt));
+        // All of them have been looked at once when the first one gets its turn.
+        let all = futures_util::future::join_all(guesses);
+        let release = async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            drop(turns);
+        };
+        let (logged_in, ()) = tokio::join!(all, release);
+        assert!(logged_in.iter().all(|login| matches!(login, Login::Refused { .. })), "{logged_in:?}");
     }
 
     #[tokio::test(start_paused = true)]
