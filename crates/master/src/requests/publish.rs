@@ -106,17 +106,20 @@ fn allow(
     if asks_for_more(load) && !everything_allowed(list, &wanted, &checker) {
         return Err("returners and executors of their choice are for those who may do everything");
     }
-    if load.get_str("jid").is_some_and(|jid| wire::Jid::is_valid(jid) && is_of_another(shared, caller, jid)) {
-        return Err("the job is somebody else's");
+    if load.get_str("jid").is_some_and(|jid| wire::Jid::is_valid(jid) && is_of_another(shared, caller, jid, load)) {
+        return Err("the job is another one");
     }
     Ok(meant)
 }
 
-/// Returns whether the job id belongs to another user's job. The parts of a batch share a job id, but a caller must not
-/// overwrite the job of another user.
-fn is_of_another(shared: &Shared, caller: &Caller, jid: &str) -> bool {
+/// Returns whether the job id belongs to another job. The parts of a batch share a job id, but a caller must not overwrite the
+/// job of another user. The name alone does not tell: users of different backends may have the same one.
+fn is_of_another(shared: &Shared, caller: &Caller, jid: &str, load: &Map) -> bool {
     match shared.stores.jobs.load(jid) {
-        Ok(Some(load)) => load.get_str("user") != caller.user.as_deref(),
+        Ok(Some(known)) => {
+            let differs = |name: &str| known.get(name) != load.get(name);
+            known.get_str("user") != caller.user.as_deref() || ["fun", "arg"].into_iter().any(differs)
+        }
         Ok(None) => false,
         Err(_) => true,
     }
@@ -139,7 +142,7 @@ const TOLD: [&str; 7] = ["cmd", "tgt", "fun", "arg", "tgt_type", "ret", "user"];
 /// belongs to another user.
 fn refuse(shared: &Shared, caller: &Caller, load: Map) -> Answer {
     let answer = refusal("AuthorizationError", "Authorization error occurred.");
-    let jid = load.get_str("jid").filter(|jid| wire::Jid::is_valid(jid) && !is_of_another(shared, caller, jid));
+    let jid = load.get_str("jid").filter(|jid| wire::Jid::is_valid(jid) && !is_of_another(shared, caller, jid, &load));
     if let Some(jid) = jid {
         let mut event = map! { "jid" => jid };
         event.extend(TOLD.iter().filter_map(|name| Some((Value::from(*name), load.get(name)?.clone()))));

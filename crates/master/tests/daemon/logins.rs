@@ -286,6 +286,18 @@ async fn nobody_gets_more_than_their_list() {
     let mut inside = call("runner", "salt.cmd", login("ann", RIGHT));
     inside.insert("arg", list!["cmd.shell", "id"]);
     assert_eq!(master.ask(inside).await, forbidden);
+    // A name says nothing about whose job it is.
+    let job = master.publish("*", "test.version").await;
+    let jid = job.traverse("load:jid", ":").and_then(Value::as_str).unwrap_or_else(|| panic!("{job}")).to_owned();
+    let user = jobs(&master).load(&jid).unwrap().unwrap().get_str("user").unwrap().to_owned();
+    let mut over = publish("test.ping", list![], shared(user.as_str()));
+    over.insert("jid", jid.as_str());
+    assert_eq!(master.ask(over.clone()).await, forbidden);
+    assert_eq!(jobs(&master).load(&jid).unwrap().unwrap().get_str("fun"), Some("test.version"));
+    over.insert("jid", "");
+    let own = master.ask(over.clone()).await.traverse("load:jid", ":").cloned();
+    over.insert("jid", own.clone());
+    assert_eq!(master.ask(over).await.traverse("load:jid", ":").cloned(), own, "as the parts of a batch");
     // What else is sent grants nothing.
     for (name, value) in [
         ("auth_list", list![".*"]),
