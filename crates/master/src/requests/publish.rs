@@ -8,7 +8,7 @@ use value::{Map, Value, map};
 use super::{Answer, MasterRequest};
 use crate::Shared;
 use crate::credentials::{self, Caller, Kind};
-use crate::jobs::publish::{ReturnReader, publish_permitted};
+use crate::jobs::publish::{ReturnReader, hold, publish_permitted};
 use crate::open_jobs::Target;
 use crate::users::Grant;
 
@@ -85,7 +85,8 @@ fn allow(
     load: &Map,
 ) -> Result<Expected, &'static str> {
     let Grant::Listed(list) = &caller.grant else { return Ok(target.expand(&shared.stores)) };
-    let free = functions.iter().all(|function| function == FREE);
+    // Held jobs take room from those of others, and wait for minions that are away.
+    let free = functions.iter().all(|function| function == FREE) && matches!(hold(load), Ok(None));
     if !free && !functions_allowed(list, functions) {
         return Err("their list does not name it");
     }

@@ -102,6 +102,12 @@ async fn each_request_answers_a_login_as_salt_does() {
     assert_eq!(master.ask(publish("test.ping", list![], login("poor", RIGHT))).await, forbidden);
     let asked = master.ask(publish("saltutil.find_job", list!["1"], login("poor", RIGHT))).await;
     assert!(asked.traverse("load:jid", ":").is_some_and(Value::truthy), "free for all who have logged in: {asked}");
+    for hold in [Value::from(600), "10m".into(), list![1]] {
+        let mut held = login("poor", RIGHT);
+        held.insert("job_hold", hold.clone());
+        let answer = master.ask(publish("saltutil.find_job", list!["1"], held)).await;
+        assert_eq!(answer, forbidden, "the room for held jobs is not theirs to fill: {hold}");
+    }
 
     let eauth = |user: &str| {
         let message = format!("Authentication failure of type \"eauth\" occurred for user {user}.");
