@@ -23,6 +23,11 @@ pub(super) const MINIONS: &str = ".minions.p";
 pub(super) const RETURN: &str = "return.p";
 pub(super) const OUT: &str = "out.p";
 pub(super) const END_TIME: &str = "endtime";
+/// The mark of a job whose returns are not kept.
+const NOCACHE: &str = "nocache";
+/// Files of a job whose names can be those of minions. The directory of such a minion would take their place: that of `nocache`
+/// would keep the returns of all others out.
+const OWN_FILES: [&str; 3] = [JID, END_TIME, NOCACHE];
 /// The mark beside a return that arrived as a copy, for a job of another master.
 pub(super) const COPY: &str = "copy";
 
@@ -52,7 +57,11 @@ impl Files {
     fn keep(&self, jid: &str, id: &MinionId, returned: &JobReturn, copy: bool) -> Result<Stored> {
         let job = self.directory(jid);
         // Checked before the directory, so that an unkept job leaves no trace of its minions.
-        if job.join("nocache").exists() {
+        if job.join(NOCACHE).is_file() {
+            return Ok(Stored::NotKept);
+        }
+        if OWN_FILES.contains(&id.as_str()) {
+            tracing::warn!(minion = %id, "the return of {id} for job {jid} is not kept: the job cache has a file of this name");
             return Ok(Stored::NotKept);
         }
         let directory = job.join(id.as_str());
@@ -121,7 +130,7 @@ impl Jobs for Files {
         };
         // The name of the directory is a hash, so only this file holds the job id.
         write(JID, jid)?;
-        if nocache { write("nocache", "") } else { Ok(()) }
+        if nocache { write(NOCACHE, "") } else { Ok(()) }
     }
 
     fn save_load(&self, jid: &str, load: &Map) -> Result<()> {

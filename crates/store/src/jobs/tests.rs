@@ -91,6 +91,20 @@ fn bare_and_broken_returns_are_tolerated() {
 }
 
 #[test]
+fn a_minion_that_is_called_like_a_file_of_the_job_harms_no_other_one() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    for name in ["nocache", "endtime", "jid"] {
+        assert_eq!(f.jobs.store_return(JID, &id(name), &returned(1)).unwrap(), Stored::NotKept, "{name}");
+    }
+    assert_eq!(f.jobs.store_return(JID, &id("web1"), &returned(1)).unwrap(), Stored::New);
+    f.jobs.set_end_time(JID, "2024, Feb 29 13:14:16.000001").unwrap();
+    // What an earlier version has left.
+    std::fs::create_dir(f.jobs.directory(JID).join("nocache")).unwrap();
+    assert_eq!(f.jobs.store_return(JID, &id("web2"), &returned(1)).unwrap(), Stored::New);
+}
+
+#[test]
 fn only_old_jobs_are_removed() {
     let f = fixture();
     let keep = Duration::from_secs(86_400);
