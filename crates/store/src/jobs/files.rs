@@ -28,6 +28,8 @@ const NOCACHE: &str = "nocache";
 /// Files of a job whose names can be those of minions. The directory of such a minion would take their place: that of `nocache`
 /// would keep the returns of all others out.
 const OWN_FILES: [&str; 3] = [JID, END_TIME, NOCACHE];
+/// The longest id of a syndic that has a file of its own in a job: no name of a file is longer.
+const LONGEST_SYNDIC: usize = 255 - ".minions..p".len();
 /// The mark beside a return that arrived as a copy, for a job of another master.
 pub(super) const COPY: &str = "copy";
 
@@ -143,8 +145,8 @@ impl Jobs for Files {
         let directory = self.directory(jid);
         disk::make_directory(&directory)?;
         let path = match syndic {
-            Some(syndic) => directory.join(format!(".minions.{syndic}.p")),
-            None => directory.join(MINIONS),
+            Some(syndic) if syndic.as_str().len() <= LONGEST_SYNDIC => directory.join(format!(".minions.{syndic}.p")),
+            _ => directory.join(MINIONS),
         };
         // 3008 adds to the list; earlier lines replace it. A list that cannot be read is replaced.
         let mut ids = read_ids(&path).unwrap_or_default();

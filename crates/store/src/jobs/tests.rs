@@ -105,6 +105,16 @@ fn a_minion_that_is_called_like_a_file_of_the_job_harms_no_other_one() {
 }
 
 #[test]
+fn syndics_with_the_longest_ids_name_their_minions() {
+    let f = fixture();
+    f.jobs.prepare(JID, false).unwrap();
+    for (syndic, minion) in [("s".repeat(253), "web1"), ("t".repeat(244), "web2"), ("u".repeat(245), "web3")] {
+        f.jobs.save_minions(JID, &[minion.to_owned()], Some(&id(&syndic))).unwrap();
+    }
+    assert_eq!(f.jobs.minions(JID).unwrap(), ["web1", "web2", "web3"]);
+}
+
+#[test]
 fn only_old_jobs_are_removed() {
     let f = fixture();
     let keep = Duration::from_secs(86_400);
