@@ -439,7 +439,7 @@ async fn passwords_are_kept_nowhere() {
 #[tokio::test]
 async fn what_nobody_could_log_in_with_stops_the_start() {
     for (external_auth, expected) in [
-        (map! { "pam" => map! { "fred" => list![".*"] } }, "the backend 'pam' is not supported"),
+        (map! { "auto" => list!["fred"] }, "'auto' must be a map of users"),
         (map! { "sharedsecret" => map! { "fred" => list![".*"] } }, "needs the option 'sharedsecret'"),
         (map! { "file" => map! { "fred" => list![".*"] } }, "'^filename' is required"),
     ] {
