@@ -137,7 +137,8 @@ pub fn change(
         _ => false,
     };
     // A sign-in makes a key pending only if there was no file. So the file that was decided about had vanished, and whether it
-    // was deleted or lost is still open. A key that waits is another matter: one that came to this master first stays here.
+    // was deleted or lost is still open. This is not so if the set decided that the key is pending: each master keeps its own
+    // pending key.
     let again = match (&files[..], present) {
         ([file], Some((decided, _))) => {
             let unseen = by_rule || vanished.is_registered(id) || vanished.starting;

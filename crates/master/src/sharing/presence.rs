@@ -368,7 +368,7 @@ mod tests {
         let (targets, digest) = (["a".to_owned()], fleet.digest());
         assert!(fleet.routes("1", &targets).yours.contains_key(&OTHER));
         fleet.forget(OTHER);
-        assert_eq!(fleet.routes("1", &targets).rest, ["a"], "others that it comes to deliver its jobs");
+        assert_eq!(fleet.routes("1", &targets).rest, ["a"], "the master that it connects to delivers its jobs");
         assert_eq!((fleet.linked(), fleet.digest()), (vec![OTHER], digest), "it stays linked");
         fleet.hear(OTHER, here(HereChange::Came, &["b"])).unwrap();
         assert_eq!(fleet.members_of("b"), [], "it has not named all");
