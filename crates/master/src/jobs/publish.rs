@@ -128,7 +128,8 @@ pub fn hold(load: &Map) -> Result<Option<Duration>, String> {
     Ok(wished.map_err(|must| format!("{HOLD}: {must}"))?.filter(|hold| !hold.is_zero()))
 }
 
-fn is_nocache(load: &Map) -> bool {
+/// Returns whether the job cache keeps no returns of a job.
+pub fn is_nocache(load: &Map) -> bool {
     load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy)
 }
 

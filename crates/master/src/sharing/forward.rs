@@ -21,7 +21,7 @@ use super::SetLinks;
 use super::worker::{Work, Worker};
 use crate::Shared;
 use crate::jobs::keep::is_of_the_future;
-use crate::jobs::publish::{ForwardedJob, publish_forwarded};
+use crate::jobs::publish::{ForwardedJob, is_nocache, publish_forwarded};
 use crate::open_jobs::LONGEST_GRACE;
 use crate::other_masters::{OtherMasters, PublishedJob};
 
@@ -75,7 +75,7 @@ impl OtherMasters for SetLinks {
 fn message(rt: &Rt, node: Node, job: &PublishedJob<'_>, yours: Vec<String>, rest: Vec<String>) -> Option<Job> {
     let wall = rt.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let stamp = Stamp { time: (wall.as_millis() as u64) << 16, node };
-    let nocache = job.load.get("kwargs").and_then(|kwargs| kwargs.get("nocache")).is_some_and(Value::truthy);
+    let nocache = is_nocache(job.load);
     let packed = pack(&Value::from(job.load.clone()), Packing::Bin);
     let load = Record::new(Key::new(job.jid.as_str())?, stamp, Content::Job { load: packed.into(), nocache });
     if let Err(error) = load.check() {
