@@ -11,7 +11,7 @@ use wire::{Command, MinionId};
 
 use crate::answers::{seconds, texts};
 use crate::gather::{Gather, Return, Timeouts};
-use crate::local::{AwayCheck, Error, LocalClient, Outcome, Ticket};
+use crate::local::{AwayCheck, Error, LocalClient, OnBus, Outcome, Ticket};
 
 /// The state of a job, as the master knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -229,23 +229,23 @@ impl LocalClient {
         on: &mut impl FnMut(Outcome),
     ) -> Result<(), Error> {
         // A second more, so that the master's own clock ends the hold first.
-        let (until, before) = (self.now() + left + Duration::from_secs(1), self.bus_losses());
+        let until = self.now() + left + Duration::from_secs(1);
         let (returns, ended) = (format!("salt/job/{jid}/ret/"), format!("salt/job/{jid}/held"));
         while !waiting.is_empty() {
-            let Some(event) = self.next_event(bus, Some(until)).await? else { return Ok(()) };
+            let event = match self.next_on_bus(bus, Some(until)).await {
+                OnBus::Event(event) => event,
+                // The end of the hold may be among the missed events, and then no other event follows. The returns
+                // among them are in the job cache.
+                OnBus::Reconnected | OnBus::WakeTime => return Ok(()),
+            };
             // The caller asks the master for the state. The event only says that there is a new one.
             if event.tag() == ended {
                 return Ok(());
             }
-            // Events were missed while the bus was away. What arrived then is in the job cache.
-            let lost_some = self.bus_losses() != before;
             let data = event.data();
             let id = data.get_str("id").filter(|_| event.tag().starts_with(&returns) && data.contains_key("return"));
             if let Some(id) = id.filter(|id| waiting.remove(*id)) {
                 on(Outcome::Answer(Return { id: id.to_owned(), data: data.clone() }));
-            }
-            if lost_some {
-                return Ok(());
             }
         }
         Ok(())

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use event::{Endpoints, Filter, Listening, Remote};
@@ -126,8 +125,14 @@ pub struct LocalClient {
     key: String,
     proof: Proof,
     started: Instant,
-    /// How often the connection to the event bus was lost and restored.
-    bus_losses: AtomicU64,
+}
+
+/// What a wait for an event ended with.
+pub(crate) enum OnBus {
+    Event(event::Event),
+    /// The bus was lost and is connected again. Events in between were missed.
+    Reconnected,
+    WakeTime,
 }
 
 impl LocalClient {
@@ -137,16 +142,7 @@ impl LocalClient {
         let path = user::key_path(&settings.cachedir, &user, &settings.master_user);
         let key = user::read_key(&path).unwrap_or_default();
         let request_port = RequestPort::new(rt.clone(), settings.request_port.clone());
-        LocalClient {
-            rt,
-            settings,
-            request_port,
-            user,
-            key,
-            proof: Proof::Key,
-            started: Instant::now(),
-            bus_losses: AtomicU64::new(0),
-        }
+        LocalClient { rt, settings, request_port, user, key, proof: Proof::Key, started: Instant::now() }
     }
 
     /// Proves in another way who the user is when jobs are published.
@@ -170,10 +166,6 @@ impl LocalClient {
 
     pub(crate) fn key(&self) -> &str {
         &self.key
-    }
-
-    pub(crate) fn bus_losses(&self) -> u64 {
-        self.bus_losses.load(Ordering::Relaxed)
     }
 
     /// Reads the user's key again, because the master creates new keys when it starts. Returns whether the key has changed.
@@ -290,32 +282,41 @@ impl LocalClient {
         bus: &mut Listening,
         wake_at: Option<Duration>,
     ) -> Result<Option<event::Event>, Error> {
-        let wait = self.event_or_new_bus(bus);
-        let Some(wake_at) = wake_at else { return Ok(Some(wait.await)) };
-        // A timeout drops only the wait; the connection stays usable.
-        Ok(tokio::time::timeout_at(self.started + wake_at, wait).await.ok())
+        loop {
+            match self.next_on_bus(bus, wake_at).await {
+                OnBus::Event(event) => return Ok(Some(event)),
+                OnBus::Reconnected => {}
+                OnBus::WakeTime => return Ok(None),
+            }
+        }
     }
 
-    async fn event_or_new_bus(&self, bus: &mut Listening) -> event::Event {
+    /// Waits for the next event, for a new connection in place of a lost one, or until `wake_at`.
+    pub(crate) async fn next_on_bus(&self, bus: &mut Listening, wake_at: Option<Duration>) -> OnBus {
+        let wait = self.event_or_new_bus(bus);
+        let Some(wake_at) = wake_at else { return wait.await };
+        // A timeout drops only the wait; the connection stays usable.
+        tokio::time::timeout_at(self.started + wake_at, wait).await.unwrap_or(OnBus::WakeTime)
+    }
+
+    async fn event_or_new_bus(&self, bus: &mut Listening) -> OnBus {
+        match bus.next().await {
+            Ok(event) => return OnBus::Event(event),
+            Err(error) => tracing::warn!("lost the connection to the master's event bus: {error}"),
+        }
         let mut pause = FIRST_PAUSE;
         loop {
-            match bus.next().await {
-                Ok(event) => return event,
-                Err(error) => tracing::warn!("lost the connection to the master's event bus: {error}"),
-            }
-            *bus = loop {
-                tokio::time::sleep(pause).await;
-                // A restarting master is back within a second or two; more than one attempt per second is useless.
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                match self.listen().await {
-                    Ok(bus) => {
-                        self.bus_losses.fetch_add(1, Ordering::Relaxed);
-                        break bus;
-                    }
-                    // At the level of debugging: the loss itself was logged, and there may be many attempts.
-                    Err(error) => tracing::debug!("failed to reconnect to the master's event bus: {error}"),
+            tokio::time::sleep(pause).await;
+            // A restarting master is back within a second or two; more than one attempt per second is useless.
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            match self.listen().await {
+                Ok(new) => {
+                    *bus = new;
+                    return OnBus::Reconnected;
                 }
-            };
+                // At the level of debugging: the loss itself was logged, and there may be many attempts.
+                Err(error) => tracing::debug!("failed to reconnect to the master's event bus: {error}"),
+            }
         }
     }
 
@@ -570,5 +571,45 @@ mod tests {
         assert!(matches!(ticket("".into()), Err(Error::Authentication)));
         assert_eq!(ticket("bad load".into()).unwrap_err().to_string(), "bad load");
         assert!(matches!(ticket(7.into()), Err(Error::Answer(_))));
+    }
+
+    /// Events that were fired in between are lost, so a caller must hear of the gap even if nothing follows it.
+    #[tokio::test]
+    async fn a_new_connection_to_the_bus_is_announced_without_an_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let bus = event::Bus::new(Rt::real(), event::DEFAULT_MAX_SIZE);
+        let endpoints = Endpoints::master(dir.path());
+        let client = client(dir.path(), &endpoints);
+        let server = event::serve(&bus, &endpoints, event::ServeOptions::default()).await.unwrap();
+        let mut listening = client.listen().await.unwrap();
+        server.close().await;
+        let _restarted = event::serve(&bus, &endpoints, event::ServeOptions::default()).await.unwrap();
+        assert!(matches!(client.next_on_bus(&mut listening, None).await, OnBus::Reconnected));
+        bus.fire("salt/job/1/held", Map::new()).unwrap();
+        assert!(matches!(client.next_on_bus(&mut listening, None).await, OnBus::Event(_)));
+        let now = client.now();
+        assert!(matches!(client.next_on_bus(&mut listening, Some(now)).await, OnBus::WakeTime));
+    }
+
+    fn client(dir: &std::path::Path, endpoints: &Endpoints) -> LocalClient {
+        let request_port = crate::request_port::RequestPortSettings {
+            interface: "127.0.0.1".into(),
+            port: 4506,
+            kind: transport::Kind::Zeromq,
+            tls: None,
+        };
+        let settings = Settings {
+            bus: endpoints.clone(),
+            running_file: None,
+            request_port,
+            cachedir: dir.join("cache"),
+            master_user: "root".into(),
+            accepted_dir: dir.join("minions"),
+            publish_timeout: Duration::from_secs(1),
+            ext_job_cache: String::new(),
+            order_masters: false,
+            jobs: None,
+        };
+        LocalClient::new(Rt::real(), settings)
     }
 }
