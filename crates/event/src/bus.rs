@@ -9,7 +9,7 @@ use rt::Rt;
 use tokio::sync::Notify;
 use value::Map;
 
-use crate::{Event, EventError, Filter, STAMP, stamp};
+use crate::{Event, EventError, Filter, STAMP, Source, stamp};
 
 /// The limit of what a reader may leave unread, and the consequence of exceeding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,11 +83,16 @@ impl Bus {
     /// Fires an event, with `_stamp` as the last entry of its data.
     ///
     /// Never waits, because each reader has its own bounded queue. Fails only for a tag that no reader could parse.
-    pub fn fire(&self, tag: impl Into<String>, mut data: Map) -> Result<(), EventError> {
+    pub fn fire(&self, tag: impl Into<String>, data: Map) -> Result<(), EventError> {
+        self.fire_from(Source::Host, tag, data)
+    }
+
+    /// Fires an event that was born elsewhere, like [`Bus::fire`].
+    pub fn fire_from(&self, source: Source, tag: impl Into<String>, mut data: Map) -> Result<(), EventError> {
         // Removed first: inserting an existing key would leave it in its old place.
         data.remove(STAMP);
         data.insert(STAMP, stamp(self.0.rt.now()));
-        let event = Event::new(tag, data, self.0.max_size)?;
+        let event = Event::from_source(source, tag, data, self.0.max_size)?;
         // The data may be secret.
         tracing::debug!(target: "salt.utils.event", "Sending event: tag = {}", event.tag());
         self.publish(&event);
@@ -147,7 +152,8 @@ impl Bus {
         sockets.push(socket);
     }
 
-    pub(crate) fn max_size(&self) -> usize {
+    /// Returns the maximum number of packed bytes of the data of an event.
+    pub fn max_size(&self) -> usize {
         self.0.max_size
     }
 
@@ -330,6 +336,10 @@ mod tests {
         let event = all.next().await.unwrap();
         assert_eq!(event.data().text_keys().collect::<Vec<_>>(), ["n", "_stamp"]);
         assert_ne!(event.data().get_str("_stamp"), Some("old"));
+        assert_eq!(event.source(), &Source::Host);
+        let minion = Source::Minion("web1".into());
+        bus.fire_from(minion.clone(), "t", Map::new()).unwrap();
+        assert_eq!(all.next().await.unwrap().source(), &minion);
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ pub use filter::{Filter, InvalidPattern, MatchType};
 pub use peer::{FormChoice, Release};
 pub use remote::{Listening, Remote, RemoteError};
 pub use server::{ServeError, ServeOptions, Server, serve};
-pub use shared::Event;
+pub use shared::{Event, Source};
 pub use stamp::{STAMP, stamp};
 pub use wire::event::{DEFAULT_MAX_SIZE, Error as EventError, tag};
 pub use wire::ipc::Form;

@@ -17,8 +17,21 @@ pub struct Event(Arc<Shared>);
 
 struct Shared {
     event: wire::event::Event,
+    source: Source,
     max_size: usize,
     packed: OnceLock<Packed>,
+}
+
+/// Where an event was born. Readers in the same process see it; it is no part of the bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// In this daemon, or in a program on its host.
+    #[default]
+    Host,
+    /// At the minion with this id, or below the syndic with this id.
+    Minion(Arc<str>),
+    /// At another master of the set, which this master shares with.
+    OtherMaster,
 }
 
 /// The frame with its length, and the offset of the event's own bytes in it.
@@ -32,6 +45,13 @@ impl Event {
     ///
     /// Fails if the tag is empty, or contains the separator of tag and data.
     pub fn new(tag: impl Into<String>, data: Map, max_size: usize) -> Result<Self, EventError> {
+        Self::from_source(Source::Host, tag, data, max_size)
+    }
+
+    /// Creates an event that was born elsewhere.
+    ///
+    /// Fails like [`Event::new`].
+    pub fn from_source(source: Source, tag: impl Into<String>, data: Map, max_size: usize) -> Result<Self, EventError> {
         let tag = tag.into();
         if tag.is_empty() {
             return Err(EventError::EmptyTag);
@@ -40,7 +60,7 @@ impl Event {
             return Err(EventError::TagWithSeparator(tag));
         }
         let event = wire::event::Event::new(tag, data);
-        Ok(Event(Arc::new(Shared { event, max_size, packed: OnceLock::new() })))
+        Ok(Event(Arc::new(Shared { event, source, max_size, packed: OnceLock::new() })))
     }
 
     /// Parses an event from the bytes of a frame.
@@ -51,7 +71,7 @@ impl Event {
         }
         // The bytes of the sender are passed on unchanged, and not packed once more.
         let packed = OnceLock::from(Packed::new(bytes));
-        Ok(Event(Arc::new(Shared { event, max_size: usize::MAX, packed })))
+        Ok(Event(Arc::new(Shared { event, source: Source::Host, max_size: usize::MAX, packed })))
     }
 
     /// Returns the tag, for instance `salt/job/20240229131415678901/ret/web1`.
@@ -62,6 +82,11 @@ impl Event {
     /// The data.
     pub fn data(&self) -> &Map {
         &self.0.event.data
+    }
+
+    /// Returns where the event was born.
+    pub fn source(&self) -> &Source {
+        &self.0.source
     }
 
     /// Returns the bytes of the event: tag, separator, packed data.
