@@ -30,6 +30,8 @@ pub struct Cluster {
     pub tombstones: Duration,
     /// The number of bytes that may wait for a member in a lane (`cluster_queue_size`).
     pub queue_size: usize,
+    /// The tags of events that other members get, as globs; those of `!glob` are left out (`cluster_events`).
+    pub events: Vec<String>,
 }
 
 /// A text that is never printed.
@@ -53,6 +55,8 @@ impl std::fmt::Debug for Secret {
 const LEAST_SECRET: usize = 20;
 /// The maximum length of names that members send each other, in bytes.
 const MOST_NAME: usize = 256;
+/// The maximum number of patterns of tags.
+const MOST_PATTERNS: usize = 256;
 /// The maximum number of addresses of one member.
 const MOST_ADDRESSES: usize = 64;
 /// The options whose values no list of options shows.
@@ -77,11 +81,12 @@ impl Cluster {
             secret: secret(opts)?,
             pool_port,
             pki_dir: opts.read("cluster_pki_dir")?,
-            heartbeat: heartbeat(opts)?,
+            heartbeat: seconds(opts, "cluster_heartbeat", 0.05, 60.0)?,
             addresses,
             tombstones: Duration::from_secs(within(opts, "cluster_tombstone_days", 1, 3_650)? * 86_400),
             // A message has up to 512 KiB, and must fit.
             queue_size: within(opts, "cluster_queue_size", 1 << 20, 16 << 30)? as usize,
+            events: events(opts)?,
         }))
     }
 }
@@ -131,10 +136,20 @@ fn secret(opts: &Opts) -> Result<Option<Secret>, Error> {
     }
 }
 
-fn heartbeat(opts: &Opts) -> Result<Duration, Error> {
-    let name = "cluster_heartbeat";
-    let seconds = opts.read::<f64>(name).ok().filter(|seconds| (0.05..=60.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| opts.wrong(name, "a number of seconds from 0.05 to 60"))
+fn seconds(opts: &Opts, name: &str, least: f64, most: f64) -> Result<Duration, Error> {
+    let seconds = opts.read::<f64>(name).ok().filter(|seconds| (least..=most).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| opts.wrong(name, format!("a number of seconds from {least} to {most}")))
+}
+
+fn events(opts: &Opts) -> Result<Vec<String>, Error> {
+    let name = "cluster_events";
+    let patterns: Vec<String> = opts.read(name)?;
+    match patterns.len() <= MOST_PATTERNS && patterns.iter().all(|pattern| (1..=MOST_NAME).contains(&pattern.len())) {
+        true => Ok(patterns),
+        false => Err(opts.wrong(name, format!("a list of at most {MOST_PATTERNS} globs of at most {MOST_NAME} bytes"))),
+    }
 }
 
 /// Reads a list of hosts with or without ports. What is listed twice counts once.
@@ -183,6 +198,7 @@ mod tests {
         assert_eq!((cluster.peers, cluster.addresses), (vec![], vec![]));
         assert_eq!((cluster.heartbeat, cluster.queue_size), (Duration::from_millis(500), 64 << 20));
         assert_eq!(cluster.tombstones, Duration::from_secs(90 * 86_400));
+        assert_eq!(cluster.events, ["*"]);
         assert_eq!(cluster.pki_dir, PathBuf::from("/tmp/x/etc/salt/pki/master"));
     }
 
@@ -214,6 +230,14 @@ mod tests {
             assert!(!refused("cluster_secret", short).contains(short));
         }
         assert!(refused("cluster_secret", 12_345_678_901_234_567_i64).contains("quotes"));
+    }
+
+    #[test]
+    fn one_pattern_of_tags_is_a_list() {
+        assert_eq!(read(map! { "cluster_events" => "!salt/beacon/*" }).events, ["!salt/beacon/*"]);
+        assert_eq!(read(map! { "cluster_events" => list![] }).events, Vec::<String>::new());
+        refused("cluster_events", list![""]);
+        refused("cluster_events", (0..257).map(|number| Value::from(format!("{number}"))).collect::<Value>());
     }
 
     #[test]

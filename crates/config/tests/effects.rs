@@ -244,7 +244,6 @@ fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
     for option in [
         "cluster_bus: nats://n1",
         "cluster_bus_credentials: {user: a}",
-        "cluster_events: ['!salt/auth']",
         "cluster_lease_time: 10",
         // YAML reads this as false.
         "cluster_once: off",

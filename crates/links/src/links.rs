@@ -97,6 +97,11 @@ impl Links {
         self.hub.statuses()
     }
 
+    /// Returns how many bytes wait to be sent to a linked member in a lane.
+    pub fn queued(&self, node: Node, lane: Lane) -> usize {
+        self.hub.up(To::Member(node)).iter().map(|link| link.queues[lane as usize].bytes()).sum()
+    }
+
     /// Returns what a linked member, or one that was linked, has said about itself. It is known when
     /// [`Incoming::Up`] is reported.
     pub fn info(&self, node: Node) -> Option<PeerInfo> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use config::Master;
-use event::{Bus, Event, Filter};
+use event::{Bus, Event, Filter, Source};
 use returners::{Returner, World};
 use rt::Rt;
 use targeting::fnmatch;
@@ -187,7 +187,9 @@ pub async fn keep_events(bus: Bus, config: Arc<Master>, rt: Rt, stop: Cancellati
             }
         };
         let Some(event) = next else { break };
-        if is_stored(event.tag(), &events.event_return_whitelist, &events.event_return_blacklist) {
+        // The master on which it was born stores it.
+        let is_own = *event.source() != Source::OtherMaster;
+        if is_own && is_stored(event.tag(), &events.event_return_whitelist, &events.event_return_blacklist) {
             waiting.push(as_value(&event));
             // The age of the oldest event counts.
             due = due.or_else(|| age.map(|age| Instant::now() + age));

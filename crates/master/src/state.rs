@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use event::Bus;
+use event::{Bus, Source};
 use transport::Publisher;
 use value::Map;
 use wire::{Jid, MinionId};
@@ -68,8 +68,13 @@ impl Shared {
 
     /// Fires an event on the bus.
     pub fn fire(&self, tag: impl Into<String>, data: Map) {
+        self.fire_from(Source::Host, tag, data);
+    }
+
+    /// Fires an event that was born elsewhere.
+    pub fn fire_from(&self, source: Source, tag: impl Into<String>, data: Map) {
         let tag = tag.into();
-        if let Err(error) = self.bus.fire(tag.as_str(), data) {
+        if let Err(error) = self.bus.fire_from(source, tag.as_str(), data) {
             tracing::warn!("failed to fire the event {tag:?}: {error}");
         }
     }

@@ -10,6 +10,7 @@ pub mod compare;
 mod decision;
 mod digest;
 mod entry;
+pub mod events;
 pub mod fields;
 mod files;
 mod key;

@@ -3,6 +3,7 @@
 //! A return may arrive more than once: a minion repeats it until it is acknowledged. It is stored once and announced
 //! once. A return of a job that another master published is stored, but never announced as a return.
 
+use event::Source;
 use std::time::{Duration, Instant, SystemTime};
 
 use store::jobs::{JobReturn, Stored};
@@ -45,7 +46,7 @@ pub fn keep(shared: &Shared, mut load: Map) -> Kept {
     if is_news(shared, &id, &jid, &stored) {
         info!("Got return from {id} for job {jid}");
         shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
-        announce_failed_states(shared, &id, &load);
+        announce_failed_states(shared, Source::Host, &id, &load);
     }
     if matches!(stored, Ok(Stored::New)) {
         shared.returner_queue.returned(&load);
@@ -307,11 +308,11 @@ fn complete(load: &mut Map) {
 const WITH_STATES: [&str; 2] = ["state.sls", "state.highstate"];
 
 /// Fires two events for each failed state of a return.
-pub(super) fn announce_failed_states(shared: &Shared, id: &MinionId, load: &Map) {
+pub(super) fn announce_failed_states(shared: &Shared, source: Source, id: &MinionId, load: &Map) {
     for failed in failed_states(id, load) {
         // Salt has kept the first one, whose tag has no prefix, for old listeners.
-        shared.fire(failed.name, failed.short);
-        shared.fire(failed.tag, failed.long);
+        shared.fire_from(source.clone(), failed.name, failed.short);
+        shared.fire_from(source.clone(), failed.tag, failed.long);
     }
 }
 

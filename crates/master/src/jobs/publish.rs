@@ -1,5 +1,6 @@
 //! Publishes jobs: from a permitted request to the frame in each subscriber's queue.
 
+use event::Source;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ pub fn publish_permitted(shared: &Shared, mut load: Map, meant: Expected, reader
             return clear(map! { "jid" => Value::Null, "minions" => Value::List(Vec::new()), "error" => reason });
         }
     };
-    announce(shared, &jid, &load, meant.minions.clone(), meant.missing.clone());
+    announce(shared, Source::Host, &jid, &load, meant.minions.clone(), meant.missing.clone());
     save(shared, &jid, &load, &meant);
     // Before it is sealed nobody has it, so the first return cannot be faster than this event.
     shared.fire(format!("salt/job/{jid}/publish"), publication.clone());
@@ -184,7 +185,7 @@ pub fn publish_forwarded(
     // Before it is sent: a minion that connects in between must not miss it.
     shared.open_jobs.enter(&opening, now).map_err(|error| crate::chain(&error))?;
     shared.metrics.published.count(shared.metrics.functions.label(load.get("fun")));
-    shared.fire(format!("salt/job/{jid}/publish"), publication.clone());
+    shared.fire_from(Source::OtherMaster, format!("salt/job/{jid}/publish"), publication.clone());
     let fun = field(&load, "fun").to_string();
     let (user, fun) = (brief(&user, SHOWN), brief(&fun, SHOWN));
     tracing::info!(jid = jid.as_str(), "User {user} of the master {master} Published command {fun} with jid {jid}");
@@ -209,7 +210,7 @@ fn enter_load(shared: &Shared, jid: &Jid, load: &Map, targets: &[String], nocach
         jobs.save_minions(jid.as_str(), targets, None)
     };
     save().map_err(|error: store::Error| crate::chain(&error))?;
-    announce(shared, jid, load, targets.to_vec(), Vec::new());
+    announce(shared, Source::OtherMaster, jid, load, targets.to_vec(), Vec::new());
     Ok(())
 }
 
@@ -302,14 +303,21 @@ fn prepare(shared: &Shared, load: &Map, reader: ReturnReader) -> store::Result<J
 }
 
 /// Fires the event of a new job.
-pub(super) fn announce(shared: &Shared, jid: &Jid, load: &Map, minions: Vec<String>, missing: Vec<String>) {
+pub(super) fn announce(
+    shared: &Shared,
+    source: Source,
+    jid: &Jid,
+    load: &Map,
+    minions: Vec<String>,
+    missing: Vec<String>,
+) {
     let mut event = map! { "jid" => jid };
     for name in ["tgt_type", "tgt", "user", "fun", "arg"] {
         event.insert(name, field(load, name));
     }
     event.insert("minions", minions);
     event.insert("missing", missing);
-    shared.fire(format!("salt/job/{jid}/new"), event);
+    shared.fire_from(source, format!("salt/job/{jid}/new"), event);
 }
 
 fn save(shared: &Shared, jid: &Jid, load: &Map, meant: &Expected) {

@@ -3,6 +3,7 @@
 //! It is the code of returns of this master's minions: the first return counts, and a later one that is equal changes nothing.
 //! Programs that wait on this master get the same events as those on the other one.
 
+use event::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
@@ -28,7 +29,7 @@ pub fn job(shared: &Shared, jid: &Jid, load: &Map, nocache: bool) -> store::Resu
 
 /// Announces a job of another master. `minions` are those that are expected to return.
 pub fn announce(shared: &Shared, jid: &Jid, load: &Map, minions: Vec<String>) {
-    publish::announce(shared, jid, load, minions, Vec::new());
+    publish::announce(shared, Source::OtherMaster, jid, load, minions, Vec::new());
 }
 
 fn prepare(shared: &Shared, jid: &Jid, nocache: bool) -> store::Result<()> {
@@ -74,8 +75,8 @@ pub fn returned(shared: &Shared, jid: &Jid, id: &MinionId, mut load: Map) -> sto
     if news {
         info!("Got return from {id} for job {jid}");
         load.insert("cmd", "_return");
-        shared.fire(format!("salt/job/{jid}/ret/{id}"), load.clone());
-        keep::announce_failed_states(shared, id, &load);
+        shared.fire_from(Source::OtherMaster, format!("salt/job/{jid}/ret/{id}"), load.clone());
+        keep::announce_failed_states(shared, Source::OtherMaster, id, &load);
     }
     expiry::returned(shared, name, id);
     Ok(())

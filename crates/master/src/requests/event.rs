@@ -2,6 +2,7 @@
 
 mod tags;
 
+use event::Source;
 use tracing::{error, info, warn};
 use value::escape::brief;
 use value::{Map, Value};
@@ -38,7 +39,7 @@ fn single(shared: &Shared, id: &MinionId, load: Map) {
     }
     if may_fire(&Sender::Minion(id), &tag, &load) {
         note_start(shared, id, &tag);
-        shared.fire(tag, load);
+        shared.fire_from(Source::Minion(id.as_str().into()), tag, load);
     }
 }
 
@@ -60,6 +61,7 @@ fn may_fire(sender: &Sender, tag: &str, data: &Map) -> bool {
 
 fn several(shared: &Shared, sender: &Sender, pretag: Option<&str>, event: &Map) {
     let Some(tag) = event.get_str("tag") else { return };
+    let source = Source::Minion(sender.id().as_str().into());
     let data = match event.get("data") {
         Some(Value::Map(data)) => data.clone(),
         _ => event.clone(),
@@ -67,13 +69,13 @@ fn several(shared: &Shared, sender: &Sender, pretag: Option<&str>, event: &Map) 
     if let Some(joined) = pretag.map(|pretag| format!("{pretag}/{tag}"))
         && may_fire(sender, &joined, &data)
     {
-        shared.fire(joined, data.clone());
+        shared.fire_from(source.clone(), joined, data.clone());
     }
     if let Sender::Syndic(id) = sender {
         keep_syndic_list(shared, id, &data);
     }
     if may_fire(sender, tag, &data) {
-        shared.fire(tag, data);
+        shared.fire_from(source, tag, data);
     }
 }
 

@@ -69,6 +69,7 @@ impl Worker {
             Message::Digests(digests) => self.compare_presence(from, &digests),
             Message::Ask(ask) => self.asked(from, &ask),
             Message::Job(job) => self.take_job(from, job),
+            Message::Events(events) => self.take_events(from, events),
             // Later versions send more.
             _ => {}
         }

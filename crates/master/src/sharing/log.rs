@@ -25,7 +25,7 @@ pub struct Warnings {
 
 impl Warnings {
     /// Returns whether a warning is logged now. Warnings that differ only in numbers are the same.
-    fn may_log(&mut self, text: &str, now: u64) -> bool {
+    pub fn may_log(&mut self, text: &str, now: u64) -> bool {
         self.logged.retain(|_, last| now.saturating_sub(*last) < LOG_EVERY);
         let same = text.chars().filter(|character| !character.is_ascii_digit()).take(COMPARED).collect();
         if self.logged.len() >= MOST_WARNINGS || self.logged.contains_key(&same) {

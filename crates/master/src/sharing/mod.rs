@@ -4,6 +4,7 @@
 //! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
 //! `commands` answers the runner `saltern`; `presence` knows which minions are connected to which member, and `forward` has members
 //! deliver each other's jobs;
+//! `events` sends them events;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
 //! others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
@@ -12,6 +13,7 @@ mod announced;
 mod catch_up;
 mod commands;
 mod data;
+mod events;
 mod forward;
 mod jobs;
 mod keys;
@@ -37,6 +39,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use events::EventInbox;
 use forward::Inbox;
 use jobs::Caches;
 use members::MemberBook;
@@ -133,7 +136,8 @@ pub async fn start(
     let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared));
     let model = Model::new(key, records, settings.model, last);
     let (node, fleet, (inbox, jobs)) = (model.node(), Arc::new(Fleet::new(model.node())), Inbox::new());
-    let around = (caches, fleet.clone(), inbox.clone());
+    let (event_inbox, arriving) = EventInbox::new();
+    let around = (caches, fleet.clone(), inbox.clone(), event_inbox.clone());
     let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, around);
     // Watched before the files are compared, so that no change is missed.
     let watch = KeyWatch::new(rt, shared.stores.keys.store());
@@ -151,6 +155,8 @@ pub async fn start(
     let others = SetLinks { rt: rt.clone(), node, worker, links, members: book, fleet };
     rt.spawn(presence::watch(shared.clone(), others.worker.clone(), stop.clone()));
     rt.spawn(forward::run(shared.clone(), others.clone(), inbox, jobs, stop.clone()));
+    let patterns = cluster.events.clone();
+    rt.spawn(events::run(shared.clone(), others.clone(), patterns, event_inbox, arriving, stop.clone()));
     Ok(Some(Sharing { others, handle, task, stop }))
 }
 

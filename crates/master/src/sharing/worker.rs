@@ -22,6 +22,7 @@ use value::{Map, map};
 use wire::MinionId;
 
 use super::announced::Announced;
+use super::events::EventInbox;
 use super::forward::Inbox;
 use super::jobs::{self, Caches};
 use super::keys::{self as files, Found, Vanished};
@@ -106,6 +107,8 @@ pub struct Worker {
     pub(super) fleet: Arc<Fleet>,
     /// Where jobs of other members wait to be published.
     pub(super) forwarded: Inbox,
+    /// Where events of other members wait to be fired.
+    pub(super) events: EventInbox,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
     started: Instant,
@@ -119,7 +122,7 @@ impl Worker {
         members: Arc<MemberBook>,
         signed_in: Arc<SignInChanges>,
         unwritten: Arc<Unwritten>,
-        (caches, fleet, forwarded): (Caches, Arc<Fleet>, Inbox),
+        (caches, fleet, forwarded, events): (Caches, Arc<Fleet>, Inbox, EventInbox),
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
         Worker {
@@ -144,6 +147,7 @@ impl Worker {
             known_members: Sum::default(),
             fleet,
             forwarded,
+            events,
             beat_at: 0,
             started: Instant::now(),
         }

@@ -1,0 +1,168 @@
+//! Events that are born on one master of a set, on the buses of the others.
+
+use std::time::Duration;
+
+use event::{Endpoints, Listening, Remote};
+use rt::Rt;
+use tempfile::TempDir;
+use value::{Map, Value, list, map};
+
+use crate::common::{Master, Minion, event, subscribe};
+use crate::sharing::{Pair, ask, becomes, linked, until};
+
+async fn fire(master: &Master, tag: &str) {
+    let mut bus = Remote::new(Rt::real(), Endpoints::master(&master.path("sock")));
+    bus.fire(tag, map! { "n" => 1 }).await.unwrap();
+}
+
+/// Fires an event like `event.send` of a minion.
+async fn send(minion: &Minion, tag: &str) {
+    let data = map! { "n" => 1 };
+    minion.ask(map! { "cmd" => "_minion_event", "id" => &minion.id, "tag" => tag, "data" => data, "pretag" => Value::Null }).await;
+}
+
+async fn signed_in(master: &Master, place: &TempDir) -> Minion {
+    let minion = master.minion("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    minion
+}
+
+/// Returns the events until one with this tag comes.
+async fn until_tag(events: &mut Listening, last: &str) -> Vec<event::Event> {
+    let mut all = Vec::new();
+    let wait = async {
+        loop {
+            let event = events.next().await.unwrap();
+            let tag = event.tag().to_owned();
+            all.push(event);
+            if tag == last {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("no event {last}"));
+    all
+}
+
+/// Waits until a master knows to which masters the minion is connected.
+async fn connected_to(master: &Master, names: &[&str]) {
+    let connected = async || {
+        let who = ask(master, map! { "what" => "who", "minion" => "web1" }).await;
+        let mut who: Vec<String> =
+            who.get("sharing").and_then(Value::as_list).unwrap_or_default().iter().map(Value::to_string).collect();
+        who.sort_unstable();
+        who
+    };
+    let wait = async {
+        while connected().await != names {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("not connected to {names:?}"));
+}
+
+fn count(events: &[event::Event], tag: &str) -> usize {
+    events.iter().filter(|event| event.tag() == tag).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_a_minion_or_a_program_is_on_both_masters_once() {
+    let (pair, place) = (Pair::new(), tempfile::tempdir().unwrap());
+    let one = Master::start(pair.options(0, map! { "auto_accept" => true })).await;
+    let two = Master::start(pair.options(1, map! { "cluster_events" => list!["!quiet/*"] })).await;
+    linked(&one, "m2").await;
+    linked(&two, "m1").await;
+    let minion = signed_in(&one, &place).await;
+    let (mut here, mut there) = (one.events().await, two.events().await);
+    send(&minion, "my/own").await;
+    let [born, told] = [event(&mut here, "my/own").await, event(&mut there, "my/own").await];
+    assert_eq!(told.data().get_str("__peer_id"), Some("m1"));
+    let mut wanted = born.data().clone();
+    wanted.update(map! { "__peer_id" => "m1" });
+    assert_eq!(*told.data(), wanted, "data and stamp are those of the first master");
+
+    // What a master makes itself stays there.
+    for tag in ["salt/auth", "saltern/x", "salt/job/20240229131415678901/ret/web1", "of/a/program"] {
+        fire(&one, tag).await;
+    }
+    let told = until_tag(&mut there, "of/a/program").await;
+    assert!(told.iter().all(|event| event.tag() == "of/a/program"), "{told:?}");
+
+    // In the other direction, without an echo, and without what cluster_events leaves out.
+    fire(&two, "quiet/x").await;
+    fire(&two, "back").await;
+    let told = until_tag(&mut here, "back").await;
+    assert_eq!([count(&told, "my/own"), count(&told, "quiet/x"), count(&told, "of/a/program")], [0, 0, 1], "{told:?}");
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_of_a_minion_of_two_masters_is_on_all_three_once() {
+    let (pair, place) = (Pair::new(), tempfile::tempdir().unwrap());
+    let open = || map! { "auto_accept" => true };
+    let one = Master::start(pair.options(0, open())).await;
+    let two = Master::start(pair.options(1, open())).await;
+    let mut third = open();
+    third.update(map! { "id" => "m3_master", "cluster_pool_port" => crate::common::free_port() });
+    let three = Master::start(pair.options(0, third)).await;
+    for (master, others) in [(&one, ["m2", "m3"]), (&two, ["m1", "m3"]), (&three, ["m1", "m2"])] {
+        for other in others {
+            linked(master, other).await;
+        }
+    }
+    let (first, key) = (tempfile::tempdir().unwrap(), crypto::PrivateKey::generate(2048).unwrap());
+    let at_one = one.minion_of_ours_with("web1", key.clone(), first.path());
+    at_one.channel.sign_in().await.unwrap();
+    becomes(&two, "web1", &["minions"]).await;
+    let at_two = two.minion_of_ours_with("web1", key, place.path());
+    at_two.channel.sign_in().await.unwrap();
+    let mut connections = Vec::new();
+    for (minion, master) in [(&at_one, &one), (&at_two, &two)] {
+        minion.ask(map! { "cmd" => "_file_envs" }).await;
+        connections.push(subscribe(master, "web1").await);
+    }
+    for master in [&one, &two, &three] {
+        connected_to(master, &["m1", "m2"]).await;
+    }
+    let mut buses = [one.events().await, two.events().await, three.events().await];
+    send(&at_one, "hot/1").await;
+    send(&at_two, "hot/1").await;
+    for master in [&one, &two, &three] {
+        fire(master, &format!("end/{}", master.publications.port())).await;
+    }
+    for bus in &mut buses {
+        let mut told = Vec::new();
+        for master in [&one, &two, &three] {
+            let end = format!("end/{}", master.publications.port());
+            if count(&told, &end) == 0 {
+                told.extend(until_tag(bus, &end).await);
+            }
+        }
+        assert_eq!(count(&told, "hot/1"), 1, "{told:?}");
+    }
+    drop(connections);
+    for master in [one, two, three] {
+        master.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_is_stored_by_the_master_on_which_it_was_born() {
+    let (pair, place) = (Pair::new(), tempfile::tempdir().unwrap());
+    let stored = place.path().join("events");
+    let store = map! { "event_return" => "rawfile_json", "rawfile_json.filename" => stored.to_str().unwrap() };
+    let one = Master::start(pair.options(0, Map::new())).await;
+    let two = Master::start(pair.options(1, store)).await;
+    linked(&one, "m2").await;
+    let mut there = two.events().await;
+    fire(&one, "of/the/first").await;
+    until_tag(&mut there, "of/the/first").await;
+    fire(&two, "of/the/second").await;
+    let text = || std::fs::read_to_string(&stored).unwrap_or_default();
+    until("the event is stored", || text().contains("of/the/second")).await;
+    two.stop().await;
+    let text = text();
+    assert!(!text.contains("of/the/first"), "{text}");
+    one.stop().await;
+}
