@@ -14,6 +14,9 @@ use crate::{Class, Node};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<str>);
 
+/// The digits of a job id: those of its time, to the microsecond.
+const JID_DIGITS: usize = 20;
+
 impl Key {
     /// The maximum length of a key in bytes.
     pub const MAX_LEN: usize = 512;
@@ -63,6 +66,12 @@ impl Key {
         let jid = self.parts().map_or(self.as_str(), |(jid, _)| jid);
         let since = Jid::new(jid).ok()?.time()?.duration_since(UNIX_EPOCH).ok()?;
         u32::try_from(since.as_secs() / 60).ok()
+    }
+
+    /// Returns the slot in the job id at the start of the key: its last two digits, behind which a suffix may follow.
+    pub fn slot(&self) -> Option<u8> {
+        let jid = self.parts().map_or(self.as_str(), |(jid, _)| jid);
+        jid.get(JID_DIGITS - 2..JID_DIGITS)?.parse().ok()
     }
 
     /// Returns whether this can be a key of the class. Keys become names of files and rows, so others are refused.
@@ -139,6 +148,12 @@ mod tests {
         assert!(fits(Class::Token, "5ec7e7") && !fits(Class::Token, "../5ec7e7"));
         assert!(fits(Class::Members, "0101010101010101") && !fits(Class::Members, "m1"));
         assert_eq!(Key::new(jid).unwrap().minute(), Some(28_486_874));
+        let slot = |text: &str| Key::new(text).unwrap().slot();
+        assert_eq!(
+            [slot(jid), slot("20240229131415678907/web1"), slot("20240229131415678942_77")],
+            [1, 7, 42].map(Some)
+        );
+        assert_eq!(slot("web1"), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::{Class, Classes, Digest, Entry, HybridClock, Incoming, Key, LossWatch
 mod action;
 mod change;
 mod comparing;
+mod jobs;
 mod late;
 mod members;
 mod outbox;
@@ -86,6 +87,8 @@ pub struct Model<R> {
     number: u64,
     /// When tombstones are looked through next.
     sweep: u64,
+    /// When the model was first asked, by the wall clock.
+    began: Option<u64>,
 }
 
 struct Announcement {
@@ -127,6 +130,7 @@ impl<R: Records> Model<R> {
             losses: LossWatch::default(),
             compared: BTreeMap::new(),
             number: 0,
+            began: None,
             sweep: 0,
         }
     }
@@ -161,7 +165,7 @@ impl<R: Records> Model<R> {
 
     /// Takes what a carrier reports.
     pub fn hear(&mut self, incoming: Incoming, now: Moment) -> Vec<Action> {
-        self.wall.read(now);
+        self.read_clock(now);
         let mut actions = Vec::new();
         match incoming {
             Incoming::Up(node) => self.up(node, now, &mut actions),
@@ -182,7 +186,7 @@ impl<R: Records> Model<R> {
 
     /// Does what is due. Call it at [`Model::next_tick`] or later.
     pub fn tick(&mut self, now: Moment) -> Vec<Action> {
-        self.wall.read(now);
+        self.read_clock(now);
         let mut actions = Vec::new();
         self.flush_outbox(now, &mut actions);
         self.announce(now, &mut actions);
@@ -303,6 +307,11 @@ impl<R: Records> Model<R> {
     }
 
     /// Returns for how long a record has been known.
+    fn read_clock(&mut self, now: Moment) {
+        let wall = self.wall.read(now);
+        self.began.get_or_insert(wall);
+    }
+
     fn age(&self, record: &Record, now: Moment) -> u64 {
         let arrived = self.arrived(record.class(), &record.key);
         arrived.map_or(0, |arrived| now.wall.saturating_sub(arrived))

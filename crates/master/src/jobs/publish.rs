@@ -199,9 +199,9 @@ pub fn publish_forwarded(
 fn enter_load(shared: &Shared, jid: &Jid, load: &Map, targets: &[String], nocache: bool) -> Result<(), String> {
     let jobs = &shared.stores.jobs;
     let known = jobs.load(jid.as_str()).map_err(|error| crate::chain(&error))?;
-    if let Some(known) = known {
+    if let Some(known) = known.filter(|known| !super::shared::is_of_minion(known)) {
         // The parts of a batch share a job id. Nobody may run something else under it.
-        let same = ["user", "fun"].iter().all(|name| known.get(name) == load.get(name));
+        let same = ["user", "fun", "arg"].iter().all(|name| known.get(name) == load.get(name));
         return if same { Ok(()) } else { Err("another job has this id here".to_owned()) };
     }
     let save = || {

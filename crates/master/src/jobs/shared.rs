@@ -15,16 +15,31 @@ use wire::{Jid, MinionId};
 use super::{expiry, keep, publish};
 use crate::Shared;
 
-/// Stores a job of another master. Returns whether it is to be announced: it is new here, and somebody has published it.
+/// Stores a job of another master. `own` says that only this master makes such ids. Returns whether the job is to be announced: it is
+/// new here, and somebody has published it.
 ///
 /// # Errors
 /// If it could not be stored.
-pub fn job(shared: &Shared, jid: &Jid, load: &Map, nocache: bool) -> store::Result<bool> {
-    let known = shared.stores.jobs.has_load(jid.as_str())?;
+pub fn job(shared: &Shared, jid: &Jid, load: &Map, nocache: bool, own: bool) -> store::Result<bool> {
+    let jobs = &shared.stores.jobs;
+    let known = if jobs.has_load(jid.as_str())? { jobs.load(jid.as_str())? } else { None };
+    // The record of what was just published here may still be under way.
+    if known.as_ref().is_some_and(|known| counts(known, load, own)) {
+        return Ok(false);
+    }
     prepare(shared, jid, nocache)?;
-    shared.stores.jobs.save_load(jid.as_str(), load)?;
-    // A job that a minion ran by itself names it.
-    Ok(!known && !load.contains_key("id"))
+    jobs.save_load(jid.as_str(), load)?;
+    Ok(known.is_none_or(|known| is_of_minion(&known)) && !is_of_minion(load))
+}
+
+/// Returns whether a job in the cache stays there although another master has one with the same id.
+fn counts(known: &Map, load: &Map, own: bool) -> bool {
+    !is_of_minion(known) && (own || is_of_minion(load))
+}
+
+/// Returns whether a minion ran a job by itself, which names the minion then.
+pub fn is_of_minion(load: &Map) -> bool {
+    load.contains_key("id")
 }
 
 /// Announces a job of another master. `minions` are those that are expected to return.
@@ -102,4 +117,20 @@ pub fn note_job(shared: &Shared, jid: &str, load: &Map, nocache: bool, minions: 
 pub fn is_nocache(load: &Map) -> bool {
     let kwargs = load.get("kwargs").and_then(|kwargs| kwargs.get("nocache"));
     kwargs.or_else(|| load.get("nocache")).is_some_and(Value::truthy)
+}
+
+#[cfg(test)]
+mod tests {
+    use value::map;
+
+    use super::*;
+
+    #[test]
+    fn a_publication_in_the_cache_makes_way_only_for_one_of_the_master_that_makes_such_ids() {
+        let [published, ran] = [map! { "fun" => "test.ping" }, map! { "fun" => "test.ping", "id" => "web1" }];
+        assert!(counts(&published, &published, true), "its record is under way");
+        assert!(counts(&published, &ran, false) && counts(&published, &ran, true));
+        assert!(!counts(&published, &published, false), "the records say which one counts");
+        assert!(!counts(&ran, &published, true) && !counts(&ran, &ran, false));
+    }
 }

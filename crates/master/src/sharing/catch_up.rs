@@ -99,7 +99,12 @@ impl Worker {
         if let Some((part, id)) = data::changed(key).filter(|_| class == Class::Data) {
             return self.data_change(part, &id);
         }
-        if class != Class::Expected && self.has(class, key) {
+        let known = match class {
+            Class::Expected => false,
+            Class::Job => self.has_published(key),
+            _ => self.has(class, key),
+        };
+        if known {
             return None;
         }
         let content = self.cached_content(class, key);

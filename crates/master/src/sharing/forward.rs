@@ -145,7 +145,8 @@ pub async fn run(
 
 fn publish(shared: &Shared, links: &SetLinks, from: Node, job: Job) {
     let (name, jid) = (links.members.called(from), job.load.key.to_string());
-    let published = check(job, shared.stores.rt.now()).and_then(|job| {
+    let published = check(job, shared.stores.rt.now()).and_then(|mut job| {
+        job.nocache &= links.members.makes(from, &job.jid);
         // Saltern minions that are connected to the publisher have it from there.
         let there = links.fleet.at(from, shared.presence.ours(|_| true).iter());
         publish_forwarded(shared, job, &name, &there)

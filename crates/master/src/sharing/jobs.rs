@@ -141,8 +141,8 @@ impl Worker {
         let mut changes = Vec::with_capacity(all.len());
         for (key, written) in all {
             let content = match written {
-                // Batches publish several times under one id. The first counts, as for jobs of several masters.
-                Written::Job { load, nocache } => match published.insert(key.clone()) && !self.has(Class::Job, &key) {
+                // Batches publish several times under one id. The first counts.
+                Written::Job { load, nocache } => match published.insert(key.clone()) && !self.has_published(&key) {
                     true => Content::Job { load, nocache },
                     false => continue,
                 },
@@ -179,7 +179,7 @@ impl Worker {
                         "the {class} {key} of another master, and perhaps others, are not in the caches yet: {reason}"
                     );
                 }
-                self.caches.unwritten.insert((class, record.key.clone()));
+                self.caches.retry(class, &record.key);
                 self.caches.again = Some(self.again());
             }
         }
@@ -197,8 +197,15 @@ impl Worker {
             Content::Job { load, nocache } => {
                 let load = unpacked(load).filter(|load| load.get_str("jid") == Some(name));
                 let load = load.ok_or(NotWritten::Malformed)?;
-                if cached::job(shared, &jid, &load, *nocache)? {
+                let own = self.members.slot(self.model.node()).is_some_and(|slot| key.slot() == Some(slot));
+                if cached::job(shared, &jid, &load, *nocache, own)? {
                     match self.own_expected(key) {
+    /// Returns whether records have a job as this master published it.
+    pub(super) fn has_published(&self, key: &Key) -> bool {
+        let job = self.model.records().get(Class::Job, key);
+        job.is_some_and(|job| job.stamp.node == self.model.node() && job.content.is_published())
+    }
+
                         None if self.caches.unannounced.len() < MOST_UNANNOUNCED => {
                             self.caches.unannounced.insert(key.clone());
                         }

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use links::{Newcomer, SelfReport, Standing};
 use share::member::{Member, Right, Rights};
 use share::message::Put;
-use share::{Class, Classes, Content, Entry, Message, Model, Node, Record, Records, Stamp, State, distinct_slots};
+use share::{Class, Classes, Content, Entry, Key, Message, Model, Node, Record, Records, Stamp, State, distinct_slots};
 use tokio::sync::mpsc::Sender;
+use wire::Jid;
 
 use super::worker::Work;
 
@@ -90,6 +91,16 @@ impl MemberBook {
         let accepted = known.members.iter().filter(|(_, (_, state))| *state == State::Accepted);
         let slots = accepted.map(|(node, (member, _))| (*node, member.slot)).collect();
         distinct_slots(&slots).get(&node).copied()
+    }
+
+    /// Returns whether a job id may be one that this member made: it ends in its slot, or in that of nobody.
+    pub fn makes(&self, node: Node, jid: &Jid) -> bool {
+        let all = self.all();
+        let accepted = all.iter().filter(|(_, (_, state))| *state == State::Accepted);
+        let slots = distinct_slots(&accepted.map(|(node, (member, _))| (*node, member.slot)).collect());
+        let slot = Key::new(jid.as_str()).and_then(|key| key.slot());
+        let owner = slots.iter().find(|(_, taken)| Some(**taken) == slot);
+        owner.is_none_or(|(owner, _)| *owner == node)
     }
 
     /// Returns whether this may mean a member: its name, what people are shown, or its node.
@@ -310,6 +321,16 @@ mod tests {
         slots.sort_unstable();
         assert_eq!(slots, [0, 1, 2]);
         assert_eq!(book.slot(Node([9; 8])), None);
+    }
+
+    #[test]
+    fn a_job_id_is_one_of_the_member_whose_slot_it_ends_in() {
+        let all = [member(1, Rights::ALL, 0), member(2, Rights::ALL, 1)];
+        let book = book(all.iter().map(|one| (one.clone(), State::Accepted)));
+        let makes = |jid: &str| [0, 1].map(|number: usize| book.makes(all[number].node(), &Jid::new(jid).unwrap()));
+        assert_eq!(makes("20240229131415678901"), [false, true]);
+        assert_eq!(makes("20240229131415678900"), [true, false]);
+        assert_eq!(makes("20240229131415678977"), [true, true], "nobody's");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use value::{Map, Value, list, map};
 
 use crate::common::{Master, Minion, event, jobs};
-use crate::sharing::{Pair, becomes, delete, linked, until};
+use crate::sharing::{Pair, becomes, delete, linked, own_user, until};
 
 /// Starts two masters that accept every key.
 async fn start(pair: &Pair) -> (Master, Master) {
@@ -230,6 +230,29 @@ async fn jobs_stay_here_if_a_returner_keeps_them() {
     // The job itself may be there: its minion could connect to that master.
     assert_eq!(jobs(&two).return_of(&jid, &minion.id).unwrap(), None);
     assert_eq!(share_files(&one).iter().filter(|name| name.starts_with("unshared.")).count(), 1);
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_a_minion_ran_under_an_id_takes_the_place_of_no_publication() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, two) = start(&Pair::new()).await;
+    let minion = minion(&two, &one, &place).await;
+    // A minion may know the next ids.
+    let jid = wire::Jid::at(std::time::SystemTime::now() + Duration::from_secs(3_600)).to_string();
+    minion.answer(&jid, "too early").await;
+    until("the minion's job is on the other master", || jobs(&one).has_load(&jid).unwrap()).await;
+    one.ask(map! {
+        "cmd" => "publish", "tgt" => "*", "fun" => "test.ping", "arg" => list![], "key" => one.user_key(),
+        "tgt_type" => "glob", "ret" => "", "jid" => jid.as_str(), "kwargs" => Map::new(), "user" => own_user(),
+        "saltern" => true,
+    })
+    .await;
+    for master in [&one, &two] {
+        let published = || jobs(master).load(&jid).unwrap().is_some_and(|load| load.get_str("tgt") == Some("*"));
+        until("the publication counts", published).await;
+    }
     one.stop().await;
     two.stop().await;
 }

@@ -61,7 +61,7 @@ pub enum Change {
 impl<R: Records> Model<R> {
     /// Takes a change that was made here.
     pub fn local(&mut self, change: Change, now: Moment) -> Vec<Action> {
-        self.wall.read(now);
+        self.read_clock(now);
         let mut actions = Vec::new();
         self.change(change, now, &mut actions);
         // What is not stored is reported with the reason.
@@ -178,10 +178,17 @@ impl<R: Records> Model<R> {
             actions.push(Action::NotStored { class, key: record.key, reason });
             return;
         }
-        if let Some(before) = before.as_ref().filter(|before| before.contradicts(&record)) {
-            actions.push(Action::Warn(format!("there are two jobs with the id {}; the first counts", before.key)));
-        }
-        let merged = before.as_ref().map_or_else(|| record.clone(), |before| before.merge(&record));
+        let merged = match &before {
+            None => record,
+            Some(before) if before.contradicts(&record) && self.is_own_job(before, &record) => record,
+            Some(before) => {
+                if before.contradicts(&record) {
+                    let key = &before.key;
+                    actions.push(Action::Warn(format!("there are two jobs with the id {key}; the first counts")));
+                }
+                before.merge(&record)
+            }
+        };
         if before.as_ref().is_none_or(|before| before.digest != merged.digest) {
             self.stage(before, merged, now.wall, Origin::Written);
         }

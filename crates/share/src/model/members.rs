@@ -6,7 +6,7 @@ use crypto::MemberPublicKey;
 
 use crate::member::{self, Member, Right, Rights};
 use crate::records::Records;
-use crate::{Class, Content, Decision, Entry, Key, Node, Record, SignedDecision, State};
+use crate::{Class, Content, Decision, Entry, Key, Node, Record, SignedDecision, State, distinct_slots};
 
 /// Everything that was decided about members.
 #[derive(Default)]
@@ -81,6 +81,13 @@ impl Members {
     /// Returns how many members there are, those that wait for acceptance included.
     pub fn count(&self) -> usize {
         self.0.values().filter(|decided| decided.state != State::Deleted).count()
+    }
+
+    /// Returns the member whose job ids end in this slot.
+    pub fn with_slot(&self, slot: u8) -> Option<Node> {
+        let accepted = self.0.iter().filter(|(_, decided)| decided.state == State::Accepted);
+        let slots = accepted.map(|(node, decided)| (*node, decided.member.slot)).collect();
+        distinct_slots(&slots).into_iter().find(|(_, taken)| *taken == slot).map(|(node, _)| node)
     }
 
     /// Returns what a member may do now.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::jobs::JobVerdict;
 use super::staged::Origin;
 use super::{Action, MOST_AHEAD, Model, Moment};
 use crate::member::Right;
@@ -108,6 +109,25 @@ impl<R: Records> Model<R> {
         };
         if self.is_over(&record, age, now) || self.is_job_ahead(&record, now) {
             return Err(Refusal::NotKept);
+        }
+        if class == Class::Job && !self.is_believed_job(from, &record) {
+            return Err(Refusal::NotKept);
+        }
+        if class == Class::Job
+            && let Some(before) = self.current(class, &record.key)
+        {
+            match self.judge_job(from, &before, &record) {
+                JobVerdict::Merge => {}
+                JobVerdict::Replace => return Ok(self.replace_job(before, record, age, now)),
+                JobVerdict::Keep if before.digest == record.digest => return Ok(false),
+                // A return that is faster than its publication makes such a job.
+                JobVerdict::Keep if !record.content.is_published() => return Err(Refusal::NotKept),
+                JobVerdict::Keep => {
+                    let (name, key) = (self.members.called(from), &record.key);
+                    actions.push(Action::Warn(format!("{name} sent another job for the id {key}, which is not taken")));
+                    return Err(Refusal::NotKept);
+                }
+            }
         }
         let new = self.merge(record, age, now, actions).map_err(Refusal::Refused)?;
         refusal.map(|_| new)

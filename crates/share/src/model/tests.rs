@@ -9,6 +9,7 @@ use super::*;
 use crate::member::{Member, Right, Rights, Role};
 use crate::{By, Claim, Content, Index, KeyFile, Lane, Return, SignedDecision, State, Wish};
 
+mod jobs;
 mod keys;
 mod late;
 mod net;
@@ -49,7 +50,7 @@ fn any_change(net: &mut Net) {
             let id = Key::new(&minion).unwrap();
             net.change(host, Change::Key { id, state, public_key: text, by });
         }
-        4 => net.write(host, &jid, Content::Job { load: text, nocache: false }),
+        4 => jobs::write_any(net, host, &jid, text),
         5 => {
             let minions = BTreeSet::from([minion]);
             net.write(host, &jid, Content::Expected(BTreeMap::from([(String::new(), minions)])));

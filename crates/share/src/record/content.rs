@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use value::Value;
+use wire::msgpack::{Decode, most_values, unpack_within};
 
 use super::Record;
 use crate::fields::{self, Fields, MAX_NAME, Malformed};
@@ -102,7 +103,16 @@ impl Content {
     /// Returns whether every member can make the digest, so that there is no need to believe another one. A merged content needs
     /// a digest of its own; the others are kept in a form that may differ from the one that was sent.
     pub(super) fn is_canonical(&self) -> bool {
-        !matches!(self, Content::Job { .. } | Content::Return(_) | Content::Data(_) | Content::Token { .. })
+        !matches!(self, Content::Return(_) | Content::Data(_) | Content::Token { .. })
+    }
+
+    /// Returns whether a job was published by a master. A minion that ran a job by itself is named in its load.
+    ///
+    /// Minions choose the ids of such jobs, so one must never take the place of a job that somebody published.
+    pub fn is_published(&self) -> bool {
+        let Content::Job { load, .. } = self else { return false };
+        let load = unpack_within(load, Decode::Default, most_values(load.len())).ok();
+        load.and_then(Value::into_map).is_some_and(|load| !load.contains_key("id"))
     }
 
     /// Returns roughly how many bytes the packed content takes.
@@ -275,7 +285,8 @@ fn precedence(a: &Record, b: &Record) -> Ordering {
         (Content::Claim(mine), Content::Claim(theirs)) => {
             mine.done.is_none().cmp(&theirs.done.is_none()).then_with(first)
         }
-        (Content::Job { .. }, _) => first(),
+        (Content::Job { .. }, _) if a.digest == b.digest => first(),
+        (Content::Job { .. }, _) => b.content.is_published().cmp(&a.content.is_published()).then_with(first),
         // The latest counts.
         _ => first().reverse(),
     };

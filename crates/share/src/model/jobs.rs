@@ -1,0 +1,85 @@
+//! Which of two jobs with one id counts, and who may say so.
+//!
+//! Records of jobs are not signed, and their stamps can be invented. So a job that another member published is never replaced by
+//! what a third one says: whoever publishes a job says so itself, and its slot is at the end of the job id.
+
+use super::staged::Origin;
+use super::{Model, Moment};
+use crate::records::Records;
+use crate::{Content, Key, Node, Record};
+
+/// What becomes of a job of another member whose id is known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobVerdict {
+    /// The copy here stays.
+    Keep,
+    /// The other one counts.
+    Replace,
+    /// The order of records decides.
+    Merge,
+}
+
+impl<R: Records> Model<R> {
+    /// Returns whether a job may be taken that is known here or not.
+    pub(super) fn is_believed_job(&self, from: Node, record: &Record) -> bool {
+        let author = record.stamp.node;
+        // Of an id that this member may still use. What was lost with a disk is older than the present run.
+        let minute = |wall: u64| u32::try_from(wall / 60_000).unwrap_or(u32::MAX);
+        let invented = author == self.node
+            && record.key.minute() >= self.began.map(minute)
+            && self.current(record.class(), &record.key).is_none();
+        // Nobody keeps returns of others from being stored.
+        let silences = matches!(record.content, Content::Job { nocache: true, .. })
+            && (from != author || self.publisher(&record.key).is_some_and(|node| node != author));
+        !invented && !silences
+    }
+
+    /// Returns the member that makes job ids like this one.
+    fn publisher(&self, key: &Key) -> Option<Node> {
+        self.members.with_slot(key.slot()?)
+    }
+
+    fn is_publisher(&self, node: Node, key: &Key) -> bool {
+        self.publisher(key) == Some(node)
+    }
+
+    /// Returns which of two jobs with one id counts if `from` sends the second one.
+    pub(super) fn judge_job(&self, from: Node, before: &Record, record: &Record) -> JobVerdict {
+        let same = before.digest == record.digest;
+        if !same {
+            match (before.content.is_published(), record.content.is_published()) {
+                (true, false) => return JobVerdict::Keep,
+                (false, true) => return JobVerdict::Replace,
+                (false, false) => return JobVerdict::Merge,
+                (true, true) => {}
+            }
+        }
+        let (author, known, key) = (record.stamp.node, before.stamp.node, &record.key);
+        match () {
+            // It was published here.
+            () if known == self.node => JobVerdict::Keep,
+            () if author != from => JobVerdict::Keep,
+            // Somebody else passed it on before, perhaps with another content.
+            () if author == known && !same => JobVerdict::Replace,
+            () if author != known && self.is_publisher(author, key) && !self.is_publisher(known, key) => {
+                JobVerdict::Replace
+            }
+            () => JobVerdict::Keep,
+        }
+    }
+
+    /// Returns whether a job that is written here counts although the id is known: somebody else used an id of this member, or a
+    /// minion did.
+    pub(super) fn is_own_job(&self, before: &Record, record: &Record) -> bool {
+        let elsewhere = before.stamp.node != self.node && self.is_publisher(self.node, &record.key);
+        record.content.is_published() && (elsewhere || !before.content.is_published())
+    }
+
+    /// Puts a job in the place of another one. Returns whether it says something else.
+    pub(super) fn replace_job(&mut self, before: Record, record: Record, age: u64, now: Moment) -> bool {
+        self.clock.observe(record.stamp.time);
+        let changed = before.digest != record.digest;
+        self.stage(Some(before), record, now.wall.saturating_sub(age), Origin::Remote);
+        changed
+    }
+}
