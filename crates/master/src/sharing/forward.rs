@@ -147,6 +147,10 @@ fn publish(shared: &Shared, links: &SetLinks, from: Node, job: Job) {
     let (name, jid) = (links.members.called(from), job.load.key.to_string());
     let published = check(job, shared.stores.rt.now()).and_then(|mut job| {
         job.nocache &= links.members.makes(from, &job.jid);
+        let functions = crate::requests::publish::functions(&job.load).unwrap_or_default();
+        if shared.users.is_blacklisted(&job.user, &functions) {
+            return Err(format!("{} may not run {} here (publisher_acl_blacklist)", job.user, functions.join(",")));
+        }
         // Saltern minions that are connected to the publisher have it from there.
         let there = links.fleet.at(from, shared.presence.ours(|_| true).iter());
         publish_forwarded(shared, job, &name, &there)

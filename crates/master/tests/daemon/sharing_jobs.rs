@@ -256,3 +256,23 @@ async fn a_job_that_a_minion_ran_under_an_id_takes_the_place_of_no_publication()
     one.stop().await;
     two.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_publishes_nothing_for_others_that_its_blacklist_forbids() {
+    let (pair, place) = (Pair::new(), tempfile::tempdir().unwrap());
+    let one = Master::start(open(&pair, 0)).await;
+    let blacklist = map! { "modules" => list!["test.ping"] };
+    let two =
+        Master::start(pair.options(1, map! { "auto_accept" => true, "publisher_acl_blacklist" => blacklist })).await;
+    linked(&one, "m2").await;
+    linked(&two, "m1").await;
+    minion(&one, &two, &place).await;
+    let mut there = two.events().await;
+    let forbidden = publish(&one).await;
+    let allowed = one.publish("*", "test.echo").await;
+    let allowed = allowed.get("load").and_then(|load| load.get("jid")).and_then(Value::as_str).unwrap();
+    let tags = tags_until(&mut there, &format!("salt/job/{allowed}/publish")).await;
+    assert!(!tags.contains(&format!("salt/job/{forbidden}/publish")), "{tags:?}");
+    one.stop().await;
+    two.stop().await;
+}
