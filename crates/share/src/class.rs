@@ -93,6 +93,16 @@ impl Classes {
         Classes(left_out.iter().fold(u16::MAX, |all, class| all & !(1 << class.number())))
     }
 
+    /// Returns these classes and no others.
+    pub fn only(classes: &[Class]) -> Classes {
+        Classes(classes.iter().fold(0, |all, class| all | 1 << class.number()))
+    }
+
+    /// Returns the classes that are among both.
+    pub fn and(self, others: Classes) -> Classes {
+        Classes(self.0 & others.0)
+    }
+
     /// Returns whether a class is among them.
     pub fn contains(self, class: Class) -> bool {
         self.0 & 1 << class.number() != 0

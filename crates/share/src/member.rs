@@ -7,7 +7,7 @@ use crypto::{MEMBER_KEY_LEN, MemberPublicKey};
 use value::Value;
 
 use crate::fields::{self, Fields, MAX_NAME, Malformed};
-use crate::{Class, Entry, Node, SignedDecision, State};
+use crate::{Class, Classes, Entry, Node, SignedDecision, State};
 
 /// A master of the set, or a witness.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,15 @@ impl Member {
             Role::Master => self.may,
             Role::Witness if self.may.contains(Right::Lease) => Rights::only(&[Right::Lease]),
             Role::Witness => Rights::NONE,
-            Role::Reader => self.may.without(&[Right::Members, Right::Keys, Right::Lease]),
+            Role::Reader => Rights::NONE,
+        }
+    }
+
+    /// Returns what the member gets from others: a witness has no use for what belongs to minions, and no business with it.
+    pub fn gets(&self) -> Classes {
+        match self.role {
+            Role::Master | Role::Reader => Classes::ALL,
+            Role::Witness => Classes::only(&[Class::Members, Class::Keys]),
         }
     }
 
@@ -225,7 +233,9 @@ mod tests {
         let member =
             |role| Member { name: "m1".into(), key: [7; 32], addresses: vec![], role, may: Rights::ALL, slot: 0 };
         assert_eq!(member(Role::Witness).rights(), Rights::only(&[Right::Lease]));
-        let reader = member(Role::Reader).rights();
-        assert!(reader.contains(Right::Data) && !reader.contains(Right::Keys) && !reader.contains(Right::Members));
+        assert_eq!(member(Role::Reader).rights(), Rights::NONE);
+        let gets = |role, class| member(role).gets().contains(class);
+        assert!(gets(Role::Witness, Class::Keys) && !gets(Role::Witness, Class::Return));
+        assert!(gets(Role::Reader, Class::Return));
     }
 }

@@ -44,11 +44,8 @@ impl Worker {
         }
     }
 
-    /// Says that the data of minions are gone with their keys.
+    /// Says that the data of minions are gone with their keys. With `preserve_minion_cache` they stay in the cache of this master.
     pub(super) fn forget_shared_data(&mut self, ids: &[Key]) {
-        if self.shared.stores.config.keys.preserve_minion_cache {
-            return;
-        }
         let keys = ids.iter().filter(|id| self.model.entry(Class::Keys, id).present().is_none());
         let keys = keys.flat_map(|id| PARTS.map(|part| Key::of_data(part.name(), id.as_str(), None))).flatten();
         let gone: Vec<Key> = keys.filter(|key| self.has_data(key)).collect();
@@ -75,6 +72,10 @@ impl Worker {
         }
         let cache = &self.shared.stores.data;
         let Some(packed) = value else {
+            let deleted = Key::new(id.as_str()).is_none_or(|id| self.model.entry(Class::Keys, &id).present().is_none());
+            if deleted && config.keys.preserve_minion_cache {
+                return Some(Ok(()));
+            }
             return Some(match part {
                 Part::Mine => cache.remove_mine(&id).map(drop),
                 part => cache.remove_part(part, &id),

@@ -6,10 +6,14 @@ use super::{Action, Model, Moment};
 use crate::compare::{self, Comparison, Step};
 use crate::message::{Fetch, Put};
 use crate::records::Records;
-use crate::{Class, Key, Lane, Message, Node};
+use crate::{Class, Classes, Key, Lane, Message, Node};
 
 /// How long after messages were lost a comparison starts, in milliseconds: they may not be the last ones.
 const COMPARE_AFTER_LOSS: u64 = 1_000;
+
+/// What an answer costs in itself, and for each part whose records are looked at, in the unit of [`Peer::may_ask`]: a sum or a hash.
+const FLAT_COST: u64 = 100;
+const LEAF_COST: usize = 50;
 
 impl<R: Records> Model<R> {
     /// Compares with a member once it is clear what was lost.
@@ -36,8 +40,8 @@ impl<R: Records> Model<R> {
     }
 
     fn start_comparison(&mut self, node: Node, now: Moment, actions: &mut Vec<Action>) {
-        let (round, since) = (self.next_number(), self.since(now));
-        let (comparison, root) = Comparison::start(&self.records, round, since, self.settings.shared);
+        let (round, since, shared) = (self.next_number(), self.since(now), self.shared_with(node));
+        let (comparison, root) = Comparison::start(&self.records, round, since, shared);
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.compare_at = peer.asks.then_some(now.steady + COMPARE_EVERY);
             peer.comparison = Some(Running { comparison, until: answer_by(now), deliver: Default::default() });
@@ -53,7 +57,32 @@ impl<R: Records> Model<R> {
         }
     }
 
+    /// Returns the classes that this member and another one have both.
+    fn shared_with(&self, node: Node) -> Classes {
+        self.settings.shared.and(self.members.gets(node)).and(self.members.gets(self.node))
+    }
+
+    /// Returns the cost of an answer, or `None` if the other member has nothing to do with what it asks for.
+    fn cost(&self, from: Node, message: &Message) -> Option<u64> {
+        let (class, cost) = match message {
+            Message::Root(root) if !root.answer => return Some(FLAT_COST),
+            Message::Parts(parts) => (parts.class, parts.sums.len()),
+            Message::Items(items) => (items.class, items.leaves.len() * LEAF_COST + items.hashes.len()),
+            Message::Fetch(fetch) => (fetch.class, fetch.leaves.len() * LEAF_COST + fetch.hashes.len()),
+            // These answer what this member asked.
+            _ => return Some(0),
+        };
+        self.shared_with(from).contains(class).then_some(FLAT_COST + cost as u64)
+    }
+
     pub(super) fn compare_message(&mut self, from: Node, message: Message, now: Moment, actions: &mut Vec<Action>) {
+        let Some(cost) = self.cost(from, &message) else { return };
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if !peer.may_ask(cost, now) {
+            let name = self.members.called(from);
+            return actions.push(Action::Warn(format!("{name} compares too often: its questions wait")));
+        }
+        let shared = self.shared_with(from);
         let answer = match &message {
             Message::Root(root) if !root.answer => {
                 // Only one of the two asks at a time: the lower node.
@@ -61,10 +90,10 @@ impl<R: Records> Model<R> {
                     peer.comparison = None;
                     peer.compare_at = None;
                 }
-                if compare::are_same_but_jobs(&self.records, self.settings.shared, root) {
+                if compare::are_same_but_jobs(&self.records, shared, root) {
                     self.compared_with(from, now, actions);
                 }
-                compare::answer_root(&self.records, self.since(now), self.settings.shared, root)
+                compare::answer_root(&self.records, self.since(now), shared, root)
             }
             Message::Parts(parts) => compare::answer_parts(&self.records, parts),
             Message::Items(items) => compare::answer_items(&self.records, items),

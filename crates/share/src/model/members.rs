@@ -6,7 +6,7 @@ use crypto::MemberPublicKey;
 
 use crate::member::{self, Member, Right, Rights};
 use crate::records::Records;
-use crate::{Class, Content, Decision, Entry, Key, Node, Record, SignedDecision, State, distinct_slots};
+use crate::{Class, Classes, Content, Decision, Entry, Key, Node, Record, SignedDecision, State, distinct_slots};
 
 /// Everything that was decided about members.
 #[derive(Default)]
@@ -81,6 +81,11 @@ impl Members {
     /// Returns how many members there are, those that wait for acceptance included.
     pub fn count(&self) -> usize {
         self.0.values().filter(|decided| decided.state != State::Deleted).count()
+    }
+
+    /// Returns what a member gets from others.
+    pub fn gets(&self, node: Node) -> Classes {
+        self.0.get(&node).map_or(Classes::ALL, |decided| decided.member.gets())
     }
 
     /// Returns the member whose job ids end in this slot.

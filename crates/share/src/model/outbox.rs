@@ -73,6 +73,13 @@ impl<R: Records> Model<R> {
             // Packed once for all.
             let message = Message::Put(Put { number, records, unreadable: Vec::new(), served: None }).encode();
             for node in self.peers.keys().copied().collect::<Vec<_>>() {
+                let gets = self.members.gets(node);
+                if keys.iter().any(|(class, _)| !gets.contains(*class)) {
+                    let some: Vec<_> =
+                        keys.iter().filter(|(class, _)| gets.contains(*class)).cloned().map(Some).collect();
+                    self.send_keys(node, &some, MOST_SERVED, now, actions);
+                    continue;
+                }
                 let Some(peer) = self.peers.get_mut(&node) else { continue };
                 if peer.unanswered_bytes() > MOST_UNANSWERED {
                     // It is behind. What it misses is found by comparing, once it has caught up.
@@ -123,13 +130,14 @@ impl<R: Records> Model<R> {
         actions: &mut Vec<Action>,
     ) -> usize {
         let (mut total, mut bytes, mut taken) = (0, 0, 0);
-        let mut records = Vec::new();
+        let (mut records, gets) = (Vec::new(), self.members.gets(to));
         for key in keys {
             if total >= most && taken > 0 {
                 break;
             }
             taken += 1;
-            let Some(record) = key.as_ref().and_then(|(class, key)| self.records.get(*class, key)) else { continue };
+            let key = key.as_ref().filter(|(class, _)| gets.contains(*class));
+            let Some(record) = key.and_then(|(class, key)| self.records.get(*class, key)) else { continue };
             let size = record.size();
             (total, bytes) = (total + size, bytes + size);
             let age = self.age(&record, now);

@@ -21,6 +21,10 @@ pub(super) const MOST_UNANSWERED: usize = 8 << 20;
 /// How many announcements of a member are remembered.
 const MOST_ANNOUNCED: usize = 10_000;
 
+/// What the questions of a member may cost at once, and in each millisecond later: sums and hashes that are looked at for it.
+const MOST_CREDIT: u64 = 50_000_000;
+const CREDIT: u64 = 200;
+
 /// A member that is linked.
 pub(super) struct Peer {
     /// When to compare next; `None` while the other side asks.
@@ -35,6 +39,8 @@ pub(super) struct Peer {
     /// What it said it has, so that it is not told the same.
     pub announced: BTreeMap<Key, Digest>,
     assembly: Option<Assembly>,
+    /// What its questions may still cost, and when that was counted.
+    credit: (u64, u64),
 }
 
 /// A comparison under way.
@@ -70,7 +76,16 @@ impl Peer {
             linked_with: None,
             announced: BTreeMap::new(),
             assembly: None,
+            credit: (MOST_CREDIT, now.steady),
         }
+    }
+
+    /// Returns whether a question of this cost is answered now. A comparison of copies that differ much stays far below this.
+    pub fn may_ask(&mut self, cost: u64, now: Moment) -> bool {
+        let (left, at) = self.credit;
+        let left = left.saturating_add(now.steady.saturating_sub(at).saturating_mul(CREDIT)).min(MOST_CREDIT);
+        self.credit = (left.saturating_sub(cost), now.steady);
+        left >= cost
     }
 
     /// Returns when something is due.

@@ -21,6 +21,9 @@ pub(super) enum Refusal {
 /// How many bytes of records answer one request.
 pub(super) const MOST_SERVED: usize = 4 << 20;
 
+/// The data of minions that are shared. Pillars of environments stay where they were compiled.
+const KINDS: [&str; 3] = ["grains", "pillar", "mine"];
+
 /// Returns the latest time in a record.
 fn latest(record: &Record) -> u64 {
     match &record.content {
@@ -84,7 +87,7 @@ impl<R: Records> Model<R> {
         actions: &mut Vec<Action>,
     ) -> Result<bool, Refusal> {
         let class = record.class();
-        if !self.settings.shared.contains(class) {
+        if !self.settings.shared.and(self.members.gets(self.node)).contains(class) {
             return Err(Refusal::NotKept);
         }
         if let Some(reason) = self.far_ahead(&record, now) {
@@ -107,7 +110,8 @@ impl<R: Records> Model<R> {
                 (record, Ok(false))
             }
         };
-        if self.is_over(&record, age, now) || self.is_job_ahead(&record, now) {
+        let unknown = class == Class::Data && !self.is_of_known_minion(&record);
+        if unknown || self.is_over(&record, age, now) || self.is_job_ahead(&record, now) {
             return Err(Refusal::NotKept);
         }
         if class == Class::Job && !self.is_believed_job(from, &record) {
@@ -131,6 +135,18 @@ impl<R: Records> Model<R> {
         }
         let new = self.merge(record, age, now, actions).map_err(Refusal::Refused)?;
         refusal.map(|_| new)
+    }
+
+    /// Returns whether data belong to a minion whose key is known and not deleted, so that there are no more than keys. A tombstone
+    /// may also be of a key that is deleted.
+    fn is_of_known_minion(&self, record: &Record) -> bool {
+        if !self.settings.shared.contains(Class::Keys) {
+            return true;
+        }
+        let Some((kind, id)) = record.key.parts() else { return false };
+        let entry = Key::new(id).map(|id| self.entry(Class::Keys, &id)).unwrap_or_default();
+        let known = if record.is_tombstone() { !entry.is_empty() } else { entry.present().is_some() };
+        known && KINDS.contains(&kind)
     }
 
     /// Returns why a record is refused for its stamps, if they are so far ahead that the clock must not follow them.
@@ -269,7 +285,9 @@ impl<R: Records> Model<R> {
         }
         let due: Vec<_> = due.into_iter().filter_map(|key| self.announcements.remove_entry(&key)).collect();
         for node in self.peers.keys().copied().collect::<Vec<_>>() {
-            let Some(peer) = self.peers.get(&node) else { continue };
+            let Some(peer) = self.peers.get(&node).filter(|_| self.members.gets(node).contains(Class::Data)) else {
+                continue;
+            };
             let unknown = due.iter().filter(|(key, one)| peer.announced.get(key) != Some(&one.digest));
             let all: Vec<Have> = unknown
                 .map(|(key, one)| Have { class: Class::Data, key: key.clone(), digest: one.digest, stamp: one.stamp })

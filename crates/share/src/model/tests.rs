@@ -9,6 +9,7 @@ use super::*;
 use crate::member::{Member, Right, Rights, Role};
 use crate::{By, Claim, Content, Index, KeyFile, Lane, Return, SignedDecision, State, Wish};
 
+mod data;
 mod jobs;
 mod keys;
 mod late;
@@ -57,7 +58,7 @@ fn any_change(net: &mut Net) {
         }
         6 => net.write(host, &jid, Content::End(START)),
         7 => net.write(host, &format!("{jid}/{minion}"), returned(publisher, text)),
-        8 => net.write(host, &format!("grains/{minion}"), Content::Data(Some(text))),
+        8 => net.write(host, "grains/known", Content::Data(Some(text))),
         9 => {
             let token = if net.random.random() { Some(text) } else { None };
             net.write(host, "5ec7e7", Content::Token { token, expires: START + DAY });
@@ -75,6 +76,7 @@ fn storm(seed: u64) {
     for host in 0..net.hosts.len() {
         net.hosts[host].ahead = net.random.random_range(0..2) * 60 * MINUTE;
     }
+    net.decide(0, "known", State::Accepted, "k");
     net.faults = Faults { loss: 0.2, repeat: 0.1, delay: 200 };
     for _ in 0..net.random.random_range(20..120) {
         any_change(&mut net);
@@ -122,6 +124,7 @@ fn a_decision_is_valid_on_all_members_at_once() {
 #[test]
 fn who_comes_late_gets_everything() {
     let mut net = Net::strangers(2, 1, Rights::ALL);
+    net.decide(0, "known", State::Accepted, "k");
     for _ in 0..200 {
         any_change(&mut net);
     }
@@ -167,35 +170,6 @@ fn a_large_return_travels_in_parts() {
     net.run(100);
     net.check_equal("in parts");
     assert_eq!(net.sent["part"], 7);
-}
-
-#[test]
-fn data_that_both_got_from_the_minion_are_not_sent() {
-    let mut net = Net::new(2, 1);
-    net.run(SECOND);
-    net.sent.clear();
-    let grains = || Content::Data(Some(packed("grains")));
-    net.write(0, "grains/web1", grains());
-    net.run(50);
-    net.write(1, "grains/web1", grains());
-    net.run(SECOND);
-    net.check_equal("both have it");
-    assert_eq!(net.sent, BTreeMap::from([("have", 1)]), "one announcement, and nobody asks");
-    net.write(0, "grains/web1", grains());
-    net.run(SECOND);
-    assert_eq!(net.sent["have"], 1, "what did not change is not announced");
-}
-
-#[test]
-fn data_that_only_one_got_are_fetched() {
-    let mut net = Net::new(3, 1);
-    net.run(SECOND);
-    net.write(0, "mine/web1", Content::Data(Some(packed("old"))));
-    net.run(SECOND);
-    net.write(2, "mine/web1", Content::Data(Some(packed("new"))));
-    net.run(SECOND);
-    net.check_equal("fetched");
-    assert_eq!(net.sent["want"], 4);
 }
 
 #[test]
@@ -247,7 +221,8 @@ fn a_member_without_a_right_changes_nothing() {
     net.run(SECOND);
     net.decide(1, "web1", State::Accepted, "k");
     net.write(1, &format!("{JID}/web1"), returned(net.node(1), packed("return")));
-    net.write(1, "grains/web1", Content::Data(Some(packed("grains"))));
+    net.decide(0, "known", State::Accepted, "k");
+    net.write(1, "grains/known", Content::Data(Some(packed("grains"))));
     net.run(2 * MINUTE);
     assert!(!accepted(&net.hosts[0], "web1"));
     let records = net.hosts[0].model.records();
@@ -764,20 +739,6 @@ fn clocks_that_jump_change_nothing() {
     net.run(2 * MINUTE);
     net.check_equal("clocks");
     assert!(net.hosts.iter().all(|host| accepted(host, "web1")), "the order of decisions is kept");
-}
-
-#[test]
-fn what_is_written_later_counts_although_the_clock_is_behind() {
-    let mut net = Net::new(2, 1);
-    net.hosts[0].ahead = 3 * 60 * MINUTE;
-    net.run(SECOND);
-    net.write(0, "grains/web1", Content::Data(Some(packed("old"))));
-    net.run(SECOND);
-    net.write(1, "grains/web1", Content::Data(Some(packed("new"))));
-    net.run(SECOND);
-    net.check_equal("clocks");
-    let record = net.hosts[0].model.records().get(Class::Data, &Key::new("grains/web1").unwrap());
-    assert_eq!(record.unwrap().content, Content::Data(Some(packed("new"))));
 }
 
 #[test]

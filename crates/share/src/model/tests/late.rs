@@ -81,6 +81,7 @@ fn storm(seed: u64) {
     for host in 0..net.hosts.len() {
         net.hosts[host].ahead = net.random.random_range(0..2) * 60 * MINUTE;
     }
+    net.decide(0, "known", State::Accepted, "k");
     net.faults = Faults { loss: 0.2, repeat: 0.1, delay: 200 };
     let steps = net.random.random_range(20..60);
     let removals: Vec<(usize, usize)> = (0..net.random.random_range(1..3))

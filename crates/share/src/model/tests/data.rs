@@ -1,0 +1,150 @@
+//! Grains, pillar and mine: who sends them, and whose are kept.
+
+use super::net::Net;
+use super::*;
+
+/// The key of the minion is accepted everywhere.
+fn know(net: &mut Net) {
+    net.decide(0, "web1", State::Accepted, "k");
+    net.run(SECOND);
+}
+
+fn grains(text: &'static str) -> Content {
+    Content::Data(Some(packed(text)))
+}
+
+fn count(net: &Net, host: usize) -> u64 {
+    net.hosts[host].model.records().root(Class::Data, 0).count
+}
+
+#[test]
+fn data_that_both_got_from_the_minion_are_not_sent() {
+    let mut net = Net::new(2, 1);
+    know(&mut net);
+    net.sent.clear();
+    let grains = || Content::Data(Some(packed("grains")));
+    net.write(0, "grains/web1", grains());
+    net.run(50);
+    net.write(1, "grains/web1", grains());
+    net.run(SECOND);
+    net.check_equal("both have it");
+    assert_eq!(net.sent, BTreeMap::from([("have", 1)]), "one announcement, and nobody asks");
+    net.write(0, "grains/web1", grains());
+    net.run(SECOND);
+    assert_eq!(net.sent["have"], 1, "what did not change is not announced");
+}
+
+#[test]
+fn data_that_only_one_got_are_fetched() {
+    let mut net = Net::new(3, 1);
+    know(&mut net);
+    net.write(0, "mine/web1", Content::Data(Some(packed("old"))));
+    net.run(SECOND);
+    net.write(2, "mine/web1", Content::Data(Some(packed("new"))));
+    net.run(SECOND);
+    net.check_equal("fetched");
+    assert_eq!(net.sent["want"], 4);
+}
+
+#[test]
+fn what_is_written_later_counts_although_the_clock_is_behind() {
+    let mut net = Net::new(2, 1);
+    net.hosts[0].ahead = 3 * 60 * MINUTE;
+    know(&mut net);
+    net.write(0, "grains/web1", Content::Data(Some(packed("old"))));
+    net.run(SECOND);
+    net.write(1, "grains/web1", Content::Data(Some(packed("new"))));
+    net.run(SECOND);
+    net.check_equal("clocks");
+    let record = net.hosts[0].model.records().get(Class::Data, &Key::new("grains/web1").unwrap());
+    assert_eq!(record.unwrap().content, Content::Data(Some(packed("new"))));
+}
+
+#[test]
+fn data_of_minions_without_a_key_are_not_taken() {
+    let mut net = Net::new(2, 1);
+    know(&mut net);
+    for key in ["grains/other", "noise/web1", "pillar/web1/dev"] {
+        net.write(1, key, grains("grains"));
+    }
+    net.run(2 * MINUTE);
+    assert_eq!(count(&net, 0), 0);
+    assert!(net.hosts[0].warnings().is_empty(), "the key may come later: {:?}", net.hosts[0].warnings());
+    net.decide(1, "other", State::Accepted, "k");
+    net.run(2 * MINUTE);
+    assert_eq!(count(&net, 0), 1, "and is compared then");
+}
+
+#[test]
+fn data_of_a_deleted_minion_are_gone_for_ever() {
+    let mut net = Net::new(3, 1);
+    know(&mut net);
+    net.write(0, "grains/web1", grains("grains"));
+    net.run(SECOND);
+    net.cut(0, 2);
+    net.cut(1, 2);
+    net.decide(0, "web1", State::Deleted, "k");
+    net.write(0, "grains/web1", Content::Data(None));
+    net.run(SECOND);
+    // One that has not heard of it.
+    net.write(2, "grains/web1", grains("newer"));
+    net.run(SECOND);
+    net.link(1, 2);
+    net.link(0, 2);
+    net.run(2 * MINUTE);
+    let record =
+        |host: usize| net.hosts[host].model.records().get(Class::Data, &Key::new("grains/web1").unwrap()).unwrap();
+    assert!([0, 1].map(record).iter().all(Record::is_tombstone));
+}
+
+#[test]
+fn a_witness_gets_members_and_keys_only_and_a_reader_changes_nothing() {
+    let mut net = Net::new(3, 1);
+    let role = |number, role| Member { role, ..net::member(number, Rights::ALL) };
+    for (number, role) in [(1, role(1, Role::Witness)), (2, role(2, Role::Reader))] {
+        net.change(0, Change::Member(role, State::Accepted, By::User("root".into())));
+        assert_eq!(net.node(number), net::member(number, Rights::ALL).node());
+    }
+    know(&mut net);
+    net.write(0, "grains/web1", grains("grains"));
+    net.write(0, &format!("{JID}/web1"), returned(net.node(0), packed("return")));
+    net.run(3 * MINUTE);
+    let counts = |host: usize| {
+        let records = net.hosts[host].model.records();
+        [Class::Members, Class::Keys, Class::Data, Class::Return].map(|class| records.root(class, 0).count)
+    };
+    assert_eq!([0, 1, 2].map(counts), [[3, 1, 1, 1], [3, 1, 0, 0], [3, 1, 1, 1]]);
+    assert!(net.hosts[0].model.compared(net.node(1)).is_some() || net.hosts[1].model.compared(net.node(0)).is_some());
+    for host in [1, 2] {
+        net.write(host, "mine/web1", grains("forged"));
+        net.write(host, &format!("{JID}/web2"), returned(net.node(host), packed("forged")));
+    }
+    net.run(SECOND);
+    let mine = net.hosts[0].model.records().get(Class::Data, &Key::new("mine/web1").unwrap());
+    assert!(mine.is_none() && net.hosts[0].model.records().root(Class::Return, 0).count == 1);
+}
+
+#[test]
+fn a_member_that_asks_without_end_is_not_answered() {
+    let mut net = Net::new(2, 1);
+    know(&mut net);
+    let leaves: Vec<u32> = (0..crate::message::MOST_PARTS as u32).collect();
+    let asked = |round| crate::message::Items {
+        round,
+        class: Class::Return,
+        since: 0,
+        leaves: leaves.clone(),
+        hashes: vec![1],
+    };
+    let from = net.node(1);
+    let ask = |net: &mut Net, round| {
+        let message = Message::Items(asked(round)).encode();
+        let now = net.moment(0);
+        net.hosts[0].model.hear(Incoming::Message { from, lane: Lane::Bulk, message }, now)
+    };
+    let answered =
+        (0..1_000).filter(|round| ask(&mut net, *round).iter().any(|one| matches!(one, Action::Send { .. }))).count();
+    assert!((50..200).contains(&answered), "{answered}");
+    net.run(MINUTE);
+    assert!(ask(&mut net, 1).iter().any(|one| matches!(one, Action::Send { .. })), "later it is");
+}
