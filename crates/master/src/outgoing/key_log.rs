@@ -6,13 +6,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use share::{Class, Key};
 
 /// A file that is appended to.
 pub struct KeyLog {
     path: PathBuf,
-    file: File,
+    file: Mutex<Arc<File>>,
 }
 
 impl KeyLog {
@@ -23,7 +24,11 @@ impl KeyLog {
     pub fn open(path: PathBuf) -> io::Result<KeyLog> {
         let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let file = opened.map_err(|error| named("create", &path, &error))?;
-        Ok(KeyLog { path, file })
+        Ok(KeyLog { path, file: Mutex::new(Arc::new(file)) })
+    }
+
+    fn file(&self) -> Arc<File> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns where it is.
@@ -36,18 +41,42 @@ impl KeyLog {
     /// # Errors
     /// If they could not be written.
     pub fn append<'a>(&self, records: impl Iterator<Item = (Class, &'a Key)>) -> io::Result<()> {
-        let mut text = String::new();
-        for (class, key) in records {
-            // Only environments of pillars may contain it, and their minions send them again.
-            if !key.as_str().contains('\n') {
-                text.push_str(&format!("{} {key}\n", class.number()));
-            }
-        }
+        let text = lines(records);
         if text.is_empty() {
             return Ok(());
         }
         // One write, so that lines of several threads do not mix.
-        (&self.file).write_all(text.as_bytes()).map_err(|error| named("write", &self.path, &error))
+        (&*self.file()).write_all(text.as_bytes()).map_err(|error| named("write", &self.path, &error))
+    }
+
+    /// Names these records and no others. Nobody may append meanwhile.
+    ///
+    /// # Errors
+    /// If a file beside it cannot be written or take its place.
+    pub fn replace<'a>(&self, records: impl Iterator<Item = (Class, &'a Key)>) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        let attempt = || -> io::Result<File> {
+            if let Err(error) = std::fs::remove_file(&new)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(error);
+            }
+            let mut file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&new)?;
+            file.write_all(lines(records).as_bytes())?;
+            std::fs::rename(&new, &self.path)?;
+            Ok(file)
+        };
+        let file = attempt().map_err(|error| named("shorten", &self.path, &error))?;
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(file);
+        Ok(())
+    }
+
+    /// Returns the length of the file in bytes.
+    ///
+    /// # Errors
+    /// If it cannot be asked for.
+    pub fn size(&self) -> io::Result<u64> {
+        self.file().metadata().map(|file| file.len()).map_err(|error| named("look at", &self.path, &error))
     }
 
     /// Forgets all records.
@@ -55,8 +84,19 @@ impl KeyLog {
     /// # Errors
     /// If the file cannot be truncated.
     pub fn clear(&self) -> io::Result<()> {
-        self.file.set_len(0).map_err(|error| named("truncate", &self.path, &error))
+        self.file().set_len(0).map_err(|error| named("truncate", &self.path, &error))
     }
+}
+
+fn lines<'a>(records: impl Iterator<Item = (Class, &'a Key)>) -> String {
+    let mut text = String::new();
+    for (class, key) in records {
+        // Only environments of pillars may contain it, and their minions send them again.
+        if !key.as_str().contains('\n') {
+            text.push_str(&format!("{} {key}\n", class.number()));
+        }
+    }
+    text
 }
 
 /// Reads some of the records that a file names, from a position on. Returns them and the position behind them; at the end of the
@@ -111,12 +151,15 @@ mod tests {
         let keys: Vec<(Class, Key)> =
             ["a", "b/c", "d\ne", "f"].iter().map(|text| (Class::Data, Key::new(text).unwrap())).collect();
         log.append(keys.iter().map(|(class, key)| (*class, key))).unwrap();
-        (&log.file).write_all(b"8 half").unwrap();
+        (&*log.file()).write_all(b"8 half").unwrap();
         let (first, at) = read(&path, 0, 2).unwrap();
         assert_eq!(first, keys[..2]);
         let (rest, end) = read(&path, at, 2).unwrap();
         assert_eq!(rest, keys[3..]);
         assert_eq!(read(&path, end, 2).unwrap(), (Vec::new(), end));
+        log.replace(keys[1..2].iter().map(|(class, key)| (*class, key))).unwrap();
+        log.append(keys[3..].iter().map(|(class, key)| (*class, key))).unwrap();
+        assert_eq!(read(&path, 0, 9).unwrap(), ([&keys[1..2], &keys[3..]].concat(), log.size().unwrap()));
         log.clear().unwrap();
         assert_eq!(read(&path, 0, 2).unwrap(), (Vec::new(), 0));
         assert_eq!(read(&dir.path().join("none"), 0, 2).unwrap().0, []);

@@ -22,6 +22,12 @@ const MOST_UNANNOUNCED: usize = 10_000;
 /// How many records that the disk refused are tried again at once.
 const TRIED: usize = 500;
 
+/// The maximum number of records that are not in the caches and are tried again.
+pub const MOST_UNWRITTEN: usize = 100_000;
+
+/// How long the file that names records of others may become before what is done is taken out of it.
+const LONG: u64 = 1 << 20;
+
 /// What is still to be done with the caches of this master.
 pub struct Caches {
     /// Names records of others until they are written to the caches.
@@ -30,6 +36,8 @@ pub struct Caches {
     unwritten: BTreeSet<(Class, Key)>,
     /// When to try again, by the steady clock.
     again: Option<u64>,
+    /// From which length on the file is shortened.
+    shorten_from: u64,
     pub(super) catch_up: CatchUp,
     /// Jobs of others that are announced once it is known from which minions they expect returns.
     unannounced: BTreeSet<Key>,
@@ -39,6 +47,8 @@ pub struct Caches {
     records_fail: bool,
     /// That the disk refuses what belongs to the caches was logged.
     caches_fail: bool,
+    /// That too many records wait was logged.
+    given_up: bool,
 }
 
 impl Caches {
@@ -48,12 +58,42 @@ impl Caches {
             arriving,
             unwritten,
             again,
+            shorten_from: LONG,
             catch_up: CatchUp::new(left_over),
             unannounced: BTreeSet::new(),
             not_stored: None,
             records_fail: false,
             caches_fail: false,
+            given_up: false,
         }
+    }
+
+    /// Notes that a record is to be written again.
+    fn retry(&mut self, class: Class, key: &Key) {
+        let entry = (class, key.clone());
+        if self.unwritten.len() < MOST_UNWRITTEN || self.unwritten.contains(&entry) {
+            self.unwritten.insert(entry);
+        } else if !std::mem::replace(&mut self.given_up, true) {
+            error!(
+                "{MOST_UNWRITTEN} records of other masters are not in the caches: further ones are not tried again, and \
+                 jobs.lookup_jid lacks them on this master"
+            );
+        }
+    }
+
+    /// Forgets the names of records that are in the caches. `has_arrived` says whether there are new ones.
+    fn forget_arrived(&mut self, has_arrived: impl FnOnce() -> bool) -> std::io::Result<()> {
+        if self.unwritten.is_empty() {
+            (self.caches_fail, self.given_up, self.shorten_from) = (false, false, LONG);
+            return if has_arrived() { self.arriving.clear() } else { Ok(()) };
+        }
+        // One record that the disk refuses for ever must not keep all later ones in the file.
+        if self.arriving.size()? < self.shorten_from {
+            return Ok(());
+        }
+        self.arriving.replace(self.unwritten.iter().map(|(class, key)| (*class, key)))?;
+        self.shorten_from = LONG.max(2 * self.arriving.size()?);
+        Ok(())
     }
 
     /// Returns when there is something to do.
@@ -159,6 +199,12 @@ impl Worker {
         changes
     }
 
+    /// Returns whether records have a job as this master published it.
+    pub(super) fn has_published(&self, key: &Key) -> bool {
+        let job = self.model.records().get(Class::Job, key);
+        job.is_some_and(|job| job.stamp.node == self.model.node() && job.content.is_published())
+    }
+
     pub(super) fn has(&self, class: Class, key: &Key) -> bool {
         self.model.records().arrived(class, key).is_some()
     }
@@ -200,12 +246,6 @@ impl Worker {
                 let own = self.members.slot(self.model.node()).is_some_and(|slot| key.slot() == Some(slot));
                 if cached::job(shared, &jid, &load, *nocache, own)? {
                     match self.own_expected(key) {
-    /// Returns whether records have a job as this master published it.
-    pub(super) fn has_published(&self, key: &Key) -> bool {
-        let job = self.model.records().get(Class::Job, key);
-        job.is_some_and(|job| job.stamp.node == self.model.node() && job.content.is_published())
-    }
-
                         None if self.caches.unannounced.len() < MOST_UNANNOUNCED => {
                             self.caches.unannounced.insert(key.clone());
                         }
@@ -268,15 +308,51 @@ impl Worker {
         self.forget_arrived();
     }
 
-    /// Forgets the names of records that are in the caches.
     fn forget_arrived(&mut self) {
-        self.caches.caches_fail &= !self.caches.unwritten.is_empty();
-        if self.caches.unwritten.is_empty()
-            && self.model.records().take_arriving()
-            && let Err(error) = self.caches.arriving.clear()
-        {
+        let records = self.model.records();
+        if let Err(error) = self.caches.forget_arrived(|| records.take_arriving()) {
             // After the next start they are written once more, which changes nothing.
             warn!("{error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> Key {
+        Key::new(&format!("2026022500000000{number:04}")).unwrap()
+    }
+
+    #[test]
+    fn a_record_that_is_never_written_keeps_no_others_in_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let arriving = Arc::new(KeyLog::open(dir.path().join("arriving")).unwrap());
+        let mut caches = Caches::new(arriving.clone(), BTreeSet::new(), Vec::new());
+        let refused = key(7);
+        caches.retry(Class::Job, &refused);
+        for round in 0..100 {
+            let all: Vec<Key> = (0..1_000).map(key).collect();
+            arriving.append(all.iter().map(|key| (Class::Job, key))).unwrap();
+            caches.forget_arrived(|| true).unwrap();
+            assert!(arriving.size().unwrap() <= LONG + 30_000, "round {round}");
+        }
+        let (named, _) = crate::outgoing::key_log::read(arriving.path(), 0, usize::MAX).unwrap();
+        assert!(named.contains(&(Class::Job, refused)));
+        caches.unwritten.clear();
+        caches.forget_arrived(|| true).unwrap();
+        assert_eq!(arriving.size().unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_tried_again_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let arriving = Arc::new(KeyLog::open(dir.path().join("arriving")).unwrap());
+        let mut caches = Caches::new(arriving, BTreeSet::new(), Vec::new());
+        for number in 0..=MOST_UNWRITTEN {
+            caches.retry(Class::Return, &Key::of_parts("20260225000000000000", &format!("web{number}")).unwrap());
+        }
+        assert_eq!((caches.unwritten.len(), caches.given_up), (MOST_UNWRITTEN, true));
     }
 }

@@ -121,7 +121,7 @@ pub async fn start(
         let records = ShareFile::open(&cachedir)?;
         let unwritten = Unwritten::open(records.path().with_file_name("unwritten"))?;
         let arriving = KeyLog::open(records.path().with_file_name("arriving")).map_err(not_sharing)?;
-        let arrived = key_log::read(arriving.path(), 0, usize::MAX).map_err(not_sharing)?.0;
+        let arrived = key_log::read(arriving.path(), 0, 4 * jobs::MOST_UNWRITTEN).map_err(not_sharing)?.0;
         Ok((records, unwritten, arriving, arrived))
     });
     let opened = opened.await.map_err(|failure| Error::NotSharing(failure.to_string()))?;
