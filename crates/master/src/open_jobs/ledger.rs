@@ -146,6 +146,8 @@ pub struct Ledger {
     unseen: BTreeSet<String>,
     /// Jobs that connections lost to full queues.
     lost: HashMap<u64, Vec<String>>,
+    /// In how many jobs that may still be delivered a target was not reached.
+    unreached: HashMap<Box<str>, usize>,
 }
 
 /// The memory of a target in addition to its id, in bytes.
@@ -179,6 +181,7 @@ impl Ledger {
             // The parts of a batch share their id.
             Some(before) => {
                 self.account(&before, false);
+                stop_waiting(&mut self.unreached, &before);
                 self.ends.remove(&(before.until, job.jid.clone()));
                 targets.extend(before.targets);
                 // Of the same target the further one stays.
@@ -188,6 +191,7 @@ impl Ledger {
             None => drop(self.unseen.insert(job.jid.clone())),
         }
         let size = job.size + size_of(&targets);
+        targets.iter().filter(|(_, progress)| *progress == Progress::Unreachable).for_each(|(id, _)| self.wait_for(id));
         let unreturned = targets.iter().filter(|(_, progress)| *progress < Progress::Returned).count();
         let (held, until, judged_by_minions) = (job.held, job.until, job.judged_by_minions);
         let entry =
@@ -197,6 +201,13 @@ impl Ledger {
         self.entries.insert(job.jid, entry);
         self.make_room();
         Ok(())
+    }
+
+    fn wait_for(&mut self, id: &str) {
+        match self.unreached.get_mut(id) {
+            Some(count) => *count += 1,
+            None => drop(self.unreached.insert(id.into(), 1)),
+        }
     }
 
     fn account(&mut self, entry: &Entry, add: bool) {
@@ -222,6 +233,7 @@ impl Ledger {
     fn forget(&mut self, jid: &str) -> Option<Entry> {
         let entry = self.entries.remove(jid)?;
         self.account(&entry, false);
+        stop_waiting(&mut self.unreached, &entry);
         self.ends.remove(&(entry.until, jid.to_owned()));
         self.unseen.remove(jid);
         Some(entry)
@@ -237,7 +249,7 @@ impl Ledger {
             let place = entry.targets.binary_search_by(|(known, _)| (**known).cmp(id)).ok();
             if known.contains(jid.as_str()) {
                 if let Some(place) = place {
-                    entry.advance(place, Progress::Received);
+                    entry.advance(place, Progress::Received, &mut self.unreached);
                 }
                 continue;
             }
@@ -251,7 +263,7 @@ impl Ledger {
                 continue;
             };
             if let Some(place) = place {
-                entry.advance(place, Progress::Sent);
+                entry.advance(place, Progress::Sent, &mut self.unreached);
             }
             offers.push(Offer { publication, left: entry.until - now, held: entry.held });
         }
@@ -260,17 +272,22 @@ impl Ledger {
 
     /// Returns the valid jobs, the oldest first, that were sent to nobody for targets that are there now. These targets count as
     /// sent to.
-    pub fn undelivered(&mut self, is_there: impl Fn(&str) -> bool, now: Duration) -> Vec<Undelivered> {
+    pub fn undelivered(&mut self, there: &BTreeSet<String>, now: Duration) -> Vec<Undelivered> {
+        // Minions that come again and again cost no look at all jobs.
+        let there: Vec<&str> = there.iter().map(String::as_str).filter(|id| self.unreached.contains_key(*id)).collect();
+        if there.is_empty() {
+            return Vec::new();
+        }
         let mut found = Vec::new();
         let valid: BTreeSet<&String> = self.ends.iter().filter(|(until, _)| *until > now).map(|(_, jid)| jid).collect();
         for jid in valid {
             let Some(entry) = self.entries.get_mut(jid).filter(|_| found.len() < self.limits.offers) else { continue };
             let mut targets = Vec::new();
-            for place in 0..entry.targets.len() {
-                let (id, progress) = &entry.targets[place];
-                if *progress == Progress::Unreachable && is_there(id) {
-                    targets.push(id.to_string());
-                    entry.advance(place, Progress::Sent);
+            for id in &there {
+                let place = entry.targets.binary_search_by(|(known, _)| (**known).cmp(id)).ok();
+                if let Some(place) = place.filter(|place| entry.targets[*place].1 == Progress::Unreachable) {
+                    targets.push((*id).to_owned());
+                    entry.advance(place, Progress::Sent, &mut self.unreached);
                 }
             }
             if !targets.is_empty() {
@@ -284,7 +301,7 @@ impl Ledger {
     pub fn advance(&mut self, jid: &str, id: &str, progress: Progress, now: Duration) -> bool {
         let Some(entry) = self.entries.get_mut(jid) else { return false };
         if let Ok(place) = entry.targets.binary_search_by(|(known, _)| (**known).cmp(id)) {
-            entry.advance(place, progress);
+            entry.advance(place, progress, &mut self.unreached);
         }
         let valid = entry.publication.is_some() && entry.until > now;
         let freed = entry.forget_returned();
@@ -310,7 +327,7 @@ impl Ledger {
             for place in 0..entry.targets.len() {
                 let (id, progress) = &entry.targets[place];
                 if *progress < Progress::Sent && connected.contains(&**id) {
-                    entry.advance(place, Progress::Sent);
+                    entry.advance(place, Progress::Sent, &mut self.unreached);
                 }
             }
         }
@@ -403,15 +420,35 @@ impl Entry {
         freed
     }
 
-    fn advance(&mut self, place: usize, progress: Progress) {
-        let current = &mut self.targets[place].1;
+    fn advance(&mut self, place: usize, progress: Progress, unreached: &mut HashMap<Box<str>, usize>) {
+        let (id, current) = &mut self.targets[place];
         // Messages overtake each other, and a late one must not undo progress.
         if *current < progress {
+            if *current == Progress::Unreachable && self.publication.is_some() {
+                reached(unreached, id);
+            }
             *current = progress;
             if progress == Progress::Returned {
                 self.unreturned -= 1;
             }
         }
+    }
+}
+
+fn reached(unreached: &mut HashMap<Box<str>, usize>, id: &str) {
+    if let Some(count) = unreached.get_mut(id) {
+        *count -= 1;
+        if *count == 0 {
+            unreached.remove(id);
+        }
+    }
+}
+
+/// Takes note that a job is not delivered to anybody any more.
+fn stop_waiting(unreached: &mut HashMap<Box<str>, usize>, entry: &Entry) {
+    if entry.publication.is_some() {
+        let waiting = entry.targets.iter().filter(|(_, progress)| *progress == Progress::Unreachable);
+        waiting.for_each(|(id, _)| reached(unreached, id));
     }
 }
 
@@ -490,13 +527,47 @@ mod tests {
         ledger.enter(job("3", &["a", "c"], 30)).unwrap();
         ledger.advance("3", "a", Progress::Sent, at(1));
         let mut found = |ids: &[&str], now: u64| -> Vec<(String, Vec<String>)> {
-            let found = ledger.undelivered(|id| ids.contains(&id), at(now));
+            let there = ids.iter().map(|id| (*id).to_owned()).collect();
+            let found = ledger.undelivered(&there, at(now));
             found.into_iter().map(|one| (one.jid, one.targets)).collect()
         };
         assert_eq!(found(&["z"], 1), []);
         assert_eq!(found(&["a", "c"], 10), [("1".into(), vec!["a".into()]), ("3".into(), vec!["c".into()])]);
         assert_eq!(found(&["a", "c"], 11), [], "they count as sent to");
         assert_eq!(found(&["b"], 30), [], "it is too late");
+        ledger.expire(at(60));
+        assert!(ledger.unreached.is_empty(), "nobody is waited for: {:?}", ledger.unreached);
+    }
+
+    #[test]
+    fn who_is_waited_for_is_known_whatever_becomes_of_jobs() {
+        let mut state = 3_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let limits = Limits { plain: 2_000, held: 2_000, held_jobs: 5, offers: 3 };
+        let mut ledger = Ledger::new(limits);
+        let ids = ["a", "b", "c", "d"];
+        for step in 0..3_000 {
+            let (jid, id) = (random(12).to_string(), ids[random(4) as usize]);
+            match random(8) {
+                0 | 1 => _ = ledger.enter(job(&jid, &ids[random(4) as usize..], step + random(9))),
+                2 => _ = ledger.enter(held(&jid, &ids[..random(5) as usize], step + 5)),
+                3 => _ = ledger.advance(&jid, id, Progress::Returned, at(step)),
+                4 => ledger.sent_to(&[id].into()),
+                5 => _ = ledger.undelivered(&BTreeSet::from([id.to_owned()]), at(step)),
+                6 => _ = ledger.end(&jid),
+                _ => _ = ledger.expire(at(step)),
+            }
+            let mut waiting = HashMap::new();
+            for entry in ledger.entries.values().filter(|entry| entry.publication.is_some()) {
+                for (id, _) in entry.targets.iter().filter(|(_, progress)| *progress == Progress::Unreachable) {
+                    *waiting.entry(id.clone()).or_default() += 1;
+                }
+            }
+            assert_eq!(ledger.unreached, waiting, "step {step}");
+        }
     }
 
     #[test]

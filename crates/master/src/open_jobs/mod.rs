@@ -5,7 +5,7 @@ pub mod ledger;
 mod order;
 mod publication;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -171,9 +171,9 @@ impl OpenJobs {
     }
 
     /// Returns the valid jobs that were sent to nobody for targets that are there now. These targets count as sent to.
-    pub fn undelivered(&self, is_there: impl Fn(&str) -> bool) -> Vec<Undelivered> {
+    pub fn undelivered(&self, there: &BTreeSet<String>) -> Vec<Undelivered> {
         let now = self.now();
-        self.ledger().undelivered(is_there, now)
+        self.ledger().undelivered(there, now)
     }
 
     /// Notes the progress of a target. Returns whether the job may still be started.

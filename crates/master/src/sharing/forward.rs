@@ -1,5 +1,6 @@
 //! Jobs for minions of other masters: sent to the member that a minion is connected to, and published there.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -217,11 +218,18 @@ impl Worker {
         }
     }
 
-    /// Sends a member the jobs that may still be delivered and have not been sent to its minions, which were connected nowhere, or to
-    /// a member that was not linked.
-    pub(super) fn send_undelivered(&mut self, to: Node) {
-        let fleet = self.fleet.clone();
-        for missed in self.shared.open_jobs.undelivered(|id| fleet.is_at(to, id)) {
+    /// Sends members the jobs that may still be delivered and have not been sent to the minions that came to them, which were
+    /// connected nowhere, or to a member that was not linked.
+    pub(super) fn send_undelivered(&mut self) {
+        for (to, mut came) in std::mem::take(&mut self.came) {
+            // Some may have gone again.
+            came.retain(|id| self.fleet.is_at(to, id));
+            self.send_undelivered_to(to, &came);
+        }
+    }
+
+    fn send_undelivered_to(&mut self, to: Node, came: &BTreeSet<String>) {
+        for missed in self.shared.open_jobs.undelivered(came) {
             let load = self.shared.stores.jobs.load(&missed.jid);
             let (Ok(jid), Ok(Some(mut load))) = (Jid::new(missed.jid.as_str()), load) else { continue };
             // Added by the job cache.

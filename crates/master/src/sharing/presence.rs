@@ -263,10 +263,10 @@ impl Worker {
         if !self.members.may(from, Right::Jobs) {
             return;
         }
-        let came = here.change != HereChange::Went;
+        let came = if here.change == HereChange::Went { Vec::new() } else { here.ids.clone() };
         match self.fleet.hear(from, here) {
-            Ok(()) if came => self.send_undelivered(from),
-            Ok(()) => {}
+            // Jobs for them are looked for once for all that happens together.
+            Ok(()) => self.came.entry(from).or_default().extend(came),
             Err(error) => {
                 let name = self.members.called(from);
                 warn!(

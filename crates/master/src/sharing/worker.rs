@@ -111,6 +111,8 @@ pub struct Worker {
     pub(super) events: EventInbox,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
+    /// Minions that came to other members, for which jobs are to be looked for.
+    pub(super) came: BTreeMap<Node, BTreeSet<String>>,
     started: Instant,
 }
 
@@ -149,6 +151,7 @@ impl Worker {
             forwarded,
             events,
             beat_at: 0,
+            came: BTreeMap::new(),
             started: Instant::now(),
         }
     }
@@ -236,6 +239,7 @@ impl Worker {
             self.work_one(one);
         }
         self.flush();
+        self.send_undelivered();
         self.share_own();
         self.caches_due();
         // What it decides and removes, the key files say already.
