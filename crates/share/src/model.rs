@@ -111,8 +111,7 @@ impl<R: Records> Model<R> {
     pub fn new(key: MemberKey, records: R, settings: Settings, last: u64) -> Model<R> {
         let node = Node::of_key(&key.public());
         let members = Members::load(&records);
-        let all = records.root(Class::Keys, 0).count as usize;
-        let live_keys = all.saturating_sub(records.tombstones(Class::Keys, u64::MAX).len());
+        let live_keys = live_keys(&records);
         Model {
             node,
             key,
@@ -130,9 +129,22 @@ impl<R: Records> Model<R> {
             losses: LossWatch::default(),
             compared: BTreeMap::new(),
             number: 0,
-            began: None,
             sweep: 0,
+            began: None,
         }
+    }
+
+    /// Begins again with what is stored, after something failed and may be half done.
+    pub fn restart(&mut self, now: Moment) -> Vec<Action> {
+        self.staged = Staged::default();
+        self.members = Members::load(&self.records);
+        self.live_keys = live_keys(&self.records);
+        self.outbox = Outbox::default();
+        self.peers.clear();
+        let mut actions = Vec::new();
+        // What was lost is found by comparing.
+        self.reached.clone().into_iter().for_each(|node| self.up(node, now, &mut actions));
+        actions
     }
 
     /// Returns the node of this member.
@@ -295,6 +307,11 @@ impl<R: Records> Model<R> {
         }
     }
 
+    fn read_clock(&mut self, now: Moment) {
+        let wall = self.wall.read(now);
+        self.began.get_or_insert(wall);
+    }
+
     /// Returns the stamp of something that is written now.
     fn stamp(&mut self, now: Moment) -> Stamp {
         let wall = self.wall.read(now);
@@ -307,15 +324,15 @@ impl<R: Records> Model<R> {
     }
 
     /// Returns for how long a record has been known.
-    fn read_clock(&mut self, now: Moment) {
-        let wall = self.wall.read(now);
-        self.began.get_or_insert(wall);
-    }
-
     fn age(&self, record: &Record, now: Moment) -> u64 {
         let arrived = self.arrived(record.class(), &record.key);
         arrived.map_or(0, |arrived| now.wall.saturating_sub(arrived))
     }
+}
+
+fn live_keys(records: &impl Records) -> usize {
+    let all = records.root(Class::Keys, 0).count as usize;
+    all.saturating_sub(records.tombstones(Class::Keys, u64::MAX).len())
 }
 
 #[cfg(test)]

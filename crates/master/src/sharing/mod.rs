@@ -3,8 +3,7 @@
 //! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
 //! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
 //! `commands` answers the runner `saltern`; `presence` knows which minions are connected to which member, and `forward` has members
-//! deliver each other's jobs;
-//! `events` sends them events;
+//! deliver each other's jobs; `events` sends them events; `restart` begins again after a bug;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
 //! others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
@@ -21,6 +20,7 @@ mod log;
 mod lost;
 mod members;
 mod presence;
+mod restart;
 mod settings;
 mod slots;
 mod unwritten;

@@ -30,6 +30,7 @@ use super::log::{Warnings, about};
 use super::lost::LostFile;
 use super::members::{self, MemberBook};
 use super::presence::Fleet;
+use super::restart::{self, Pauses, contained};
 use super::settings::Settings;
 use super::unwritten::{Tracked, Unwritten};
 use super::watch::KeyWatch;
@@ -495,6 +496,12 @@ impl Worker {
         self.flush();
     }
 
+    /// Forgets what was under way when something failed.
+    pub(super) fn forget_unfinished(&mut self) {
+        self.changes.clear();
+        self.came.clear();
+    }
+
     /// Returns when what the disk refuses now is done again.
     pub(super) fn again(&self) -> u64 {
         self.now().steady + AGAIN
@@ -534,6 +541,7 @@ pub async fn run(
     let shared = worker.shared.clone();
     let rt = shared.stores.rt.clone();
     let mut events = shared.bus.subscribe(Filter::prefix(KEY_TAG));
+    let mut pauses = Pauses::default();
     loop {
         let due = worker.next();
         let first = tokio::select! {
@@ -568,12 +576,19 @@ pub async fn run(
         {
             push(&mut batch, Work::Heard(report), &mut work);
         }
-        let done = rt.blocking(move || {
-            worker.work(batch);
-            worker
-        });
-        worker = match done.await {
-            Ok(worker) => worker,
+        let mut done = rt.blocking(move || contained(worker, |worker| worker.work(batch))).await;
+        while let Ok((failed, false)) = done {
+            let pause = pauses.after_failure(Instant::now());
+            restart::report(pause);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            done = rt.blocking(move || contained(failed, Worker::restart)).await;
+        }
+        worker = match done {
+            Ok((worker, _)) => worker,
             Err(failure) => return error!("this master shares nothing any more until it is restarted: {failure}"),
         };
     }

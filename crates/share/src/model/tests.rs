@@ -14,6 +14,7 @@ mod jobs;
 mod keys;
 mod late;
 mod net;
+mod restart;
 mod welcome;
 
 use net::{Faults, Net, START};

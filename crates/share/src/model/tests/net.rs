@@ -151,7 +151,7 @@ impl Net {
         self.change(host, Change::Write(Key::new(key).unwrap(), content));
     }
 
-    fn act(&mut self, host: usize, actions: Vec<Action>) {
+    pub fn act(&mut self, host: usize, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Send { to: To::Member(node), lane, message } => self.send(host, node, lane, message),
