@@ -168,7 +168,8 @@ impl Roster {
         }
     }
 
-    /// Notes a newcomer that waits to be accepted. Returns whether it has begun to wait just now.
+    /// Notes a newcomer that waits to be accepted. Returns whether it has begun to wait just now and is to be announced: of
+    /// newcomers that push each other out of the list most are keys that somebody makes one after the other.
     pub fn waits(&mut self, new: WaitingMember, now: Instant) -> bool {
         let node = new.newcomer.node;
         self.waiting.retain(|waiting| is_recent(waiting.tried, now));
@@ -178,9 +179,9 @@ impl Roster {
             *known = Waiting { newcomer: WaitingMember { since, ..new }, tried: now };
             return false;
         }
-        make_room(&mut self.waiting, new.address, |waiting| waiting.newcomer.address);
+        let pushes_out = make_room(&mut self.waiting, new.address, |waiting| waiting.newcomer.address);
         self.waiting.push(Waiting { newcomer: new, tried: now });
-        true
+        !pushes_out
     }
 
     /// Notes that a node that is no member is refused, or refuses this one.
@@ -296,15 +297,19 @@ fn is_recent(tried: Instant, now: Instant) -> bool {
     now.saturating_duration_since(tried) < FORGOTTEN_AFTER
 }
 
-/// Forgets the oldest entry of a full list: one of the same network first.
-fn make_room<T>(list: &mut Vec<T>, address: IpAddr, of: impl Fn(&T) -> IpAddr) {
+/// Forgets the oldest entry of a full list: one of the same network first. Returns whether the list was full.
+fn make_room<T>(list: &mut Vec<T>, address: IpAddr, of: impl Fn(&T) -> IpAddr) -> bool {
     let near = |one: &T| Network::from(of(one)) == Network::from(address);
     if list.iter().filter(|one| near(one)).count() >= MOST_OF_NETWORK {
         let oldest = list.iter().position(near);
         oldest.map(|place| list.remove(place));
-    } else if list.len() >= MOST_WAITING {
+        return true;
+    }
+    let full = list.len() >= MOST_WAITING;
+    if full {
         list.remove(0);
     }
+    full
 }
 
 /// Returns the reason that says most: the latest one, unless a refusal is about as young.
@@ -446,12 +451,13 @@ mod tests {
         let again = WaitingMember { since: moment(900).1, ..newcomer(1) };
         assert!(!roster.waits(again, now));
         assert_eq!(roster.waiting(now), [newcomer(1)]);
-        for number in 1_000..1_500 {
-            roster.waits(WaitingMember { address: "2001:db8::1".parse().unwrap(), ..newcomer(number) }, now);
-        }
+        let near = |number| WaitingMember { address: "2001:db8::1".parse().unwrap(), ..newcomer(number) };
+        let announced = (1_000..1_500).filter(|number| roster.waits(near(*number), now)).count();
+        assert_eq!(announced, MOST_OF_NETWORK, "nobody fills the event bus with keys");
         assert_eq!(roster.waiting(now).len(), 1 + MOST_OF_NETWORK);
         assert_eq!(roster.waiting(now)[0], newcomer(1));
-        (2..500).for_each(|number| assert!(roster.waits(newcomer(number), now)));
+        let announced = (2..500).filter(|number| roster.waits(newcomer(*number), now)).count();
+        assert_eq!(announced, MOST_WAITING - 1 - MOST_OF_NETWORK);
         assert_eq!(roster.waiting(now).len(), MOST_WAITING);
         assert_eq!(roster.waiting(now)[0], newcomer(400));
         roster.introduced(newcomer(400).newcomer.node, info(), moment(900).1);

@@ -7,6 +7,9 @@ use value::{Map, Value, map};
 use super::super::worker::Worker;
 use crate::set_requests::times;
 
+/// How many hosts are listed that called this master and are no members: somebody may call with one new key after another.
+const MOST_STRANGERS: usize = 20;
+
 impl Worker {
     pub(super) fn masters(&self) -> Map {
         let links = self.links.as_ref().map(|links| links.status()).unwrap_or_default();
@@ -43,7 +46,10 @@ impl Worker {
             members.insert(self.members.called(*node), shown);
         }
         let others = links.iter().filter(|link| !link.node.is_some_and(is_member));
-        let others: Vec<Value> = others.map(|link| self.other(link).into()).collect();
+        let (looked_for, mut strangers): (Vec<_>, Vec<_>) = others.partition(|link| !link.dialled.is_empty());
+        let more = strangers.len().saturating_sub(MOST_STRANGERS);
+        strangers.truncate(MOST_STRANGERS);
+        let others: Vec<Value> = looked_for.into_iter().chain(strangers).map(|link| self.other(link).into()).collect();
         let conflicts = self.conflicts().len();
         let known = self.model.records().root(Class::Keys, 0).count;
         let keys = map! { "decided" => known, "conflicts" => conflicts };
@@ -51,6 +57,10 @@ impl Worker {
             map! { "cluster_id" => self.settings.cluster_id.as_str(), "masters" => members, "keys" => keys };
         if !others.is_empty() {
             shown.insert("others", others);
+        }
+        if more > 0 {
+            // `saltern.waiting` lists those that wait.
+            shown.insert("more_strangers", more);
         }
         shown
     }
