@@ -13,10 +13,12 @@ mod make_token;
 mod proof;
 mod request_port;
 pub mod settings;
+mod targets;
 pub mod user;
 
 pub use answers::{Alive, Away, Held};
 pub use held::Progress;
 pub use local::{Error, Job, LocalClient, Outcome, Settings, Ticket};
 pub use proof::{Login, Proof};
-pub use request_port::{RequestPortError, RequestPortSettings};
+pub use request_port::{RequestPort, RequestPortError, RequestPortSettings};
+pub use targets::{resolve_nodegroups, target_list};

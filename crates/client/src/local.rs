@@ -229,7 +229,7 @@ impl LocalClient {
             }
             answer = self.ask(job).await?;
         }
-        ticket(answer)
+        Ticket::from_answer(answer)
     }
 
     async fn ask(&self, job: &Job) -> Result<Value, Error> {
@@ -525,28 +525,33 @@ pub enum Outcome {
     Waiting(Vec<String>),
 }
 
-/// Parses the master's answer to a publication.
-fn ticket(answer: Value) -> Result<Option<Ticket>, Error> {
-    let map = match answer {
-        Value::Map(map) => map,
-        // Salt's masters answer a wrong key with an empty string.
-        Value::Str(text) if text.is_empty() => return Err(Error::Authentication),
-        Value::Str(text) => return Err(Error::Refused(text)),
-        other if !other.truthy() => return Err(Error::Authentication),
-        other => return Err(Error::Answer(format!("{} instead of a map", other.type_name()))),
-    };
-    if let Some(error) = map.get("error") {
-        let text = error.get("message").unwrap_or(error).to_string();
-        return Err(Error::Refused(text));
+impl Ticket {
+    /// Parses the master's answer to a publication. Returns `None` if the target matches no minion.
+    ///
+    /// # Errors
+    /// If the master refused the job, or the answer has an unexpected form.
+    pub fn from_answer(answer: Value) -> Result<Option<Ticket>, Error> {
+        let map = match answer {
+            Value::Map(map) => map,
+            // Salt's masters answer a wrong key with an empty string.
+            Value::Str(text) if text.is_empty() => return Err(Error::Authentication),
+            Value::Str(text) => return Err(Error::Refused(text)),
+            other if !other.truthy() => return Err(Error::Authentication),
+            other => return Err(Error::Answer(format!("{} instead of a map", other.type_name()))),
+        };
+        if let Some(error) = map.get("error") {
+            let text = error.get("message").unwrap_or(error).to_string();
+            return Err(Error::Refused(text));
+        }
+        let load = map.get("load").cloned().ok_or_else(|| Error::Answer("it has no load".into()))?;
+        if let (None, Some(error)) = (load.get("jid"), load.get("error")) {
+            return Err(Error::Refused(error.to_string()));
+        }
+        let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
+        // A load with an error and an empty job id means that the target matched no minion.
+        let held = published.extra.get("held").and_then(Held::of);
+        Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions, held }))
     }
-    let load = map.get("load").cloned().ok_or_else(|| Error::Answer("it has no load".into()))?;
-    if let (None, Some(error)) = (load.get("jid"), load.get("error")) {
-        return Err(Error::Refused(error.to_string()));
-    }
-    let published = Published::from_value(load).map_err(|error| Error::Answer(error.to_string()))?;
-    // A load with an error and an empty job id means that the target matched no minion.
-    let held = published.extra.get("held").and_then(Held::of);
-    Ok(published.jid.0.map(|jid| Ticket { jid, minions: published.minions, held }))
 }
 
 #[cfg(test)]
@@ -560,17 +565,17 @@ mod tests {
         let good =
             map! { "enc" => "clear", "load" => map! { "jid" => "1", "minions" => list!["a"], "missing" => list![] } };
         assert_eq!(
-            ticket(good.into()).unwrap(),
+            Ticket::from_answer(good.into()).unwrap(),
             Some(Ticket { jid: "1".into(), minions: vec!["a".into()], held: None })
         );
         let nobody = map! { "enc" => "clear", "load" => map! { "jid" => Value::Null, "minions" => list![], "error" => "Master could not resolve minions for target x" } };
-        assert_eq!(ticket(nobody.into()).unwrap(), None);
+        assert_eq!(Ticket::from_answer(nobody.into()).unwrap(), None);
         let refused =
             map! { "error" => map! { "name" => "AuthorizationError", "message" => "Authorization error occurred." } };
-        assert_eq!(ticket(refused.into()).unwrap_err().to_string(), "Authorization error occurred.");
-        assert!(matches!(ticket("".into()), Err(Error::Authentication)));
-        assert_eq!(ticket("bad load".into()).unwrap_err().to_string(), "bad load");
-        assert!(matches!(ticket(7.into()), Err(Error::Answer(_))));
+        assert_eq!(Ticket::from_answer(refused.into()).unwrap_err().to_string(), "Authorization error occurred.");
+        assert!(matches!(Ticket::from_answer("".into()), Err(Error::Authentication)));
+        assert_eq!(Ticket::from_answer("bad load".into()).unwrap_err().to_string(), "bad load");
+        assert!(matches!(Ticket::from_answer(7.into()), Err(Error::Answer(_))));
     }
 
     /// Events that were fired in between are lost, so a caller must hear of the gap even if nothing follows it.

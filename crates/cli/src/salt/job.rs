@@ -1,6 +1,6 @@
 //! The job on a command line of `salt`: the target, the functions, their arguments.
 
-use targeting::expand_nodegroup;
+use client::target_list;
 use value::{Map, Value};
 use yaml::args::{condition_input, parse_cli_arg, parse_input};
 
@@ -77,36 +77,9 @@ pub fn target_type(settings: &Map) -> Result<&'static str, String> {
     }
 }
 
-/// Reads the ids of a list, separated by commas or else by blanks, as in Salt.
-pub fn target_list(text: &str) -> Value {
-    if text.contains(',') {
-        text.replace(' ', "").split(',').map(str::to_owned).collect()
-    } else {
-        text.split_whitespace().map(str::to_owned).collect()
-    }
-}
-
 /// Replaces node groups by their definitions: minions need not know the master's groups.
 pub fn resolve_nodegroups(job: &mut Job, groups: &Map) -> Result<(), targeting::Error> {
-    match (job.target_type.as_str(), job.target.as_str()) {
-        ("nodegroup", Some(name)) => {
-            // A node group is a compound target with a name.
-            job.target = expand_nodegroup(name, groups)?.join(" ").into();
-            job.target_type = "compound".into();
-        }
-        ("compound", Some(target)) if target.contains("N@") => {
-            let mut words = Vec::new();
-            for word in target.split_whitespace() {
-                match word.strip_prefix("N@").filter(|name| !name.is_empty()) {
-                    Some(name) => words.extend(expand_nodegroup(name, groups)?),
-                    None => words.push(word.to_owned()),
-                }
-            }
-            job.target = words.join(" ").into();
-        }
-        _ => {}
-    }
-    Ok(())
+    client::resolve_nodegroups(&mut job.target, &mut job.target_type, groups)
 }
 
 impl Job {
@@ -278,16 +251,5 @@ mod tests {
             "The options --pcre/--grain are mutually exclusive. Please only choose one of them"
         );
         assert_eq!(job(&["-I", "a:b", "test.ping"]).unwrap().target_type, "pillar");
-    }
-
-    #[test]
-    fn node_groups_are_put_in_place() {
-        let groups = map! { "web" => "web1 or web2", "ids" => list!["a", "b"] };
-        let mut job = Job { target: "web".into(), target_type: "nodegroup".into(), ..Job::default() };
-        resolve_nodegroups(&mut job, &groups).unwrap();
-        assert_eq!((job.target, job.target_type.as_str()), ("web1 or web2".into(), "compound"));
-        let mut job = Job { target: "N@ids and not a".into(), target_type: "compound".into(), ..Job::default() };
-        resolve_nodegroups(&mut job, &groups).unwrap();
-        assert_eq!(job.target, "L@a,b and not a".into());
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use client::{LocalClient, Outcome};
+use client::{LocalClient, Outcome, target_list};
 use event::Listening;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -20,7 +20,7 @@ use value::{Map, Value};
 
 use crate::args::{self, Parsed, Program};
 use crate::prepare::{self, OnMaster};
-use crate::salt::job::{self, target_list, target_type};
+use crate::salt::job::{self, target_type};
 use crate::salt::{MasterFiles, NOT_CONNECTED, Silence};
 use crate::terminal::{print, usage_error};
 use crate::{exit_codes, log_setup};
