@@ -99,7 +99,7 @@ fn systemd_knows_every_line_of_the_services() {
     assert!(version.status.success());
     let place = std::env::temp_dir().join(format!("saltern-units-{}", std::process::id()));
     fs::create_dir_all(&place).unwrap();
-    for name in ["salt-master.service", "salt-minion.service"] {
+    for name in ["salt-api.service", "salt-master.service", "salt-minion.service"] {
         let service = text(&format!("packaging/systemd/{name}"));
         // The program is not installed where the tests run.
         let program =

@@ -1,4 +1,4 @@
-//! The way from a command line to a daemon, for `salt-master` and `salt-minion`.
+//! The way from a command line to a daemon, for `salt-api`, `salt-master` and `salt-minion`.
 
 use std::future::Future;
 use std::path::Path;
@@ -138,7 +138,7 @@ fn start(plan: &Plan<'_>, launch: &mut Launch, has_log: &mut bool) -> Result<Opt
     daemon::switch_user(plan.user)?;
     // After the change of the user, which makes the process dumpable again.
     daemon::keep_memory_private(match plan.program {
-        Program::SaltMaster => daemon::Children::Own,
+        Program::SaltApi | Program::SaltMaster => daemon::Children::Own,
         _ => daemon::Children::Anything,
     });
     Ok(pidfile)

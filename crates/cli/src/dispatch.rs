@@ -134,8 +134,8 @@ fn unknown(name: &str) -> ExitCode {
 const LINK_HELP: &str = "\
 Usage: saltern link DIR
 
-Puts the names salt, salt-call, salt-cp, salt-key, salt-master, salt-minion and salt-run into DIR, as links to this file.
-Links that are there are replaced; a file that is no link is left alone, and the program ends with status 1.
+Puts the names salt, salt-api, salt-call, salt-cp, salt-key, salt-master, salt-minion and salt-run into DIR, as links to
+this file. Links that are there are replaced; a file that is no link is left alone, and the program ends with status 1.
 
 Options:
   -h, --help  print this help

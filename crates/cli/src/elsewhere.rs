@@ -1,11 +1,7 @@
 //! Programs of Salt that Saltern does not have, and what to do instead.
 
 /// The name, and why the program is missing and what does its work.
-const PROGRAMS: [(&str, &str); 8] = [
-    (
-        "salt-api",
-        "there is no HTTP interface yet; run salt, salt-run and salt-key on the master, over ssh for instance",
-    ),
+const PROGRAMS: [(&str, &str); 7] = [
     ("salt-cloud", "machines are not created; use the tools of your cloud and let new minions sign in by themselves"),
     ("salt-extend", "there is no Salt source tree to extend; new modules are written in Rust (see CONTRIBUTING.md)"),
     ("salt-pip", "no Python runs inside; install Python packages with the pip state or module"),

@@ -18,6 +18,7 @@ mod login;
 mod prepare;
 mod programs;
 mod salt;
+mod salt_api;
 mod salt_call;
 mod salt_cp;
 mod salt_key;

@@ -151,7 +151,7 @@ impl Flags {
                 self.given.insert(name, flag);
             }
         }
-        for name in ["log_file", "key_logfile"] {
+        for name in ["log_file", "key_logfile", "api_logfile"] {
             let bare = self.given.get_str(name).filter(|path| !path.is_empty() && !path.contains('/'));
             // A bare name means the working directory. As an option it would be below `root_dir`.
             if let Some(path) = bare.map(|path| format!("./{path}")) {

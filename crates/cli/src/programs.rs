@@ -16,6 +16,7 @@ pub fn run(program: Program, parsed: Parsed) -> ExitCode {
         Program::SaltCall => crate::salt_call::main(parsed),
         Program::SaltCp => crate::salt_cp::main(parsed),
         Program::SaltKey => crate::salt_key::main(parsed),
+        Program::SaltApi => crate::salt_api::main(parsed),
         Program::SaltMaster => crate::salt_master::main(parsed),
         Program::SaltMinion => crate::salt_minion::main(parsed),
         Program::SaltRun => crate::salt_run::main(parsed),

@@ -105,7 +105,7 @@ fn the_name_may_be_an_argument_or_a_link() {
 #[test]
 fn programs_that_are_not_here_are_explained() {
     let directory = tempfile::tempdir().unwrap();
-    for name in ["salt-api", "salt-ssh", "salt-cloud", "salt-proxy", "salt-syndic", "spm"] {
+    for name in ["salt-ssh", "salt-cloud", "salt-proxy", "salt-syndic", "spm"] {
         let run = saltern(&[name, "--help"], directory.path());
         assert_eq!((run.0, run.1.as_str()), (69, ""), "{run:?}");
         assert!(run.2.starts_with(&format!("saltern: error: {name} is not part of Saltern: ")), "{run:?}");

@@ -15,6 +15,8 @@ pub enum Program {
     SaltRun,
     /// `salt-cp`: copies files to minions.
     SaltCp,
+    /// `salt-api`: the HTTP interface of the master.
+    SaltApi,
     /// `salt-master`: the master daemon.
     SaltMaster,
     /// `salt-minion`: the minion daemon.
@@ -23,12 +25,13 @@ pub enum Program {
 
 impl Program {
     /// All programs, in the order of the overview.
-    pub const ALL: [Program; 7] = [
+    pub const ALL: [Program; 8] = [
         Program::Salt,
         Program::SaltKey,
         Program::SaltCall,
         Program::SaltRun,
         Program::SaltCp,
+        Program::SaltApi,
         Program::SaltMaster,
         Program::SaltMinion,
     ];
@@ -46,6 +49,7 @@ impl Program {
             Program::SaltCall => "salt-call",
             Program::SaltRun => "salt-run",
             Program::SaltCp => "salt-cp",
+            Program::SaltApi => "salt-api",
             Program::SaltMaster => "salt-master",
             Program::SaltMinion => "salt-minion",
         }
@@ -57,7 +61,7 @@ impl Program {
             Program::Salt => "[options] '<target>' <function> [arguments]",
             Program::SaltCall | Program::SaltRun => "[options] <function> [arguments]",
             Program::SaltCp => "[options] '<target>' SOURCE DEST",
-            Program::SaltKey | Program::SaltMaster | Program::SaltMinion => "[options]",
+            Program::SaltKey | Program::SaltApi | Program::SaltMaster | Program::SaltMinion => "[options]",
         }
     }
 
@@ -69,6 +73,7 @@ impl Program {
             Program::SaltCall => "Runs a function on this machine, as its minion would.",
             Program::SaltRun => "Runs a runner: a function that works on the master itself.",
             Program::SaltCp => "Copies files from the master's host to minions.",
+            Program::SaltApi => "The HTTP interface: lets clients log in and command the master on this host.",
             Program::SaltMaster => "The master: commands minions, serves files and pillar, keeps returns.",
             Program::SaltMinion => "The minion: carries out what its masters ask, any number of them at once.",
         }
@@ -91,7 +96,7 @@ impl Program {
             Program::SaltCall => call_groups(),
             Program::SaltRun => run_groups(),
             Program::SaltCp => cp_groups(),
-            Program::SaltMaster | Program::SaltMinion => daemon_groups(self),
+            Program::SaltApi | Program::SaltMaster | Program::SaltMinion => daemon_groups(self),
         }
     }
 }
@@ -528,7 +533,17 @@ fn cp_groups() -> Vec<Group> {
 fn daemon_groups(program: Program) -> Vec<Group> {
     let user = Flag::text(&["-u", "--user"], "user", "Run as this user.");
     let mut daemon = DAEMON;
-    let pid_file = if program == Program::SaltMaster { "/var/run/salt-master.pid" } else { "/var/run/salt-minion.pid" };
+    let pid_file = match program {
+        Program::SaltApi => "/var/run/salt-api.pid",
+        Program::SaltMaster => "/var/run/salt-master.pid",
+        _ => "/var/run/salt-minion.pid",
+    };
     daemon[1].preset = Preset::Text(pid_file);
-    vec![first_group([user].into_iter().chain(daemon)), log_group(&["-l", "--log-level"], "log_file")]
+    let mut log_file = "log_file";
+    if program == Program::SaltApi {
+        // It reads the master's configuration, where these names belong to the master.
+        daemon[1].setting = "api_pidfile";
+        log_file = "api_logfile";
+    }
+    vec![first_group([user].into_iter().chain(daemon)), log_group(&["-l", "--log-level"], log_file)]
 }

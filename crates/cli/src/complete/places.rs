@@ -147,7 +147,7 @@ impl Read {
             _ => self.arguments.len() + 1,
         };
         match (program, place) {
-            (Program::SaltMaster | Program::SaltMinion, _) => Wants::Files,
+            (Program::SaltApi | Program::SaltMaster | Program::SaltMinion, _) => Wants::Files,
             (Program::SaltKey, _) => Wants::Flags,
             (_, 0) => Wants::Target(self.target),
             (Program::SaltCp, _) => Wants::Files,

@@ -1,0 +1,98 @@
+//! Which form an answer has: the header `Accept`, as CherryPy reads it.
+
+/// The media types of data, in the order of preference.
+const DATA: [(&str, Form); 2] = [("application/json", Form::Json), ("application/x-yaml", Form::Yaml)];
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// An HTML page, for errors only.
+    Html,
+}
+
+impl Form {
+    /// Returns the media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Form::Json => "application/json",
+            Form::Yaml => "application/x-yaml",
+            Form::Html => "text/html;charset=utf-8",
+        }
+    }
+}
+
+/// Returns the form of data that the client likes best; `None` if it accepts neither.
+pub fn data_form(accept: Option<&str>) -> Option<Form> {
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else { return Some(Form::Json) };
+    ranges(accept).into_iter().find_map(|range| match range {
+        "*/*" | "application/*" => Some(Form::Json),
+        name => DATA.iter().find(|(known, _)| *known == name).map(|(_, form)| *form),
+    })
+}
+
+/// Returns the form of an error: data if the client asks for it by name, else a page.
+pub fn error_form(accept: Option<&str>) -> Form {
+    let first = ranges(accept.unwrap_or_default()).into_iter().next();
+    let named = first.and_then(|name| DATA.iter().find(|(known, _)| *known == name));
+    named.map_or(Form::Html, |(_, form)| *form)
+}
+
+/// Returns the acceptable media ranges, the best first.
+fn ranges(accept: &str) -> Vec<&str> {
+    let mut ranges: Vec<(f32, &str)> = accept.split(',').map(range).filter(|(quality, _)| *quality > 0.0).collect();
+    // Stable: of equals, the first counts.
+    ranges.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranges.into_iter().map(|(_, name)| name).collect()
+}
+
+fn range(text: &str) -> (f32, &str) {
+    let mut parts = text.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(1.0, |q| q.trim().parse().unwrap_or(0.0));
+    (quality, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_form_is_chosen() {
+        for (accept, expected) in [
+            (None, Some(Form::Json)),
+            (Some(""), Some(Form::Json)),
+            (Some("*/*"), Some(Form::Json)),
+            (Some("application/*"), Some(Form::Json)),
+            (Some("application/json"), Some(Form::Json)),
+            (Some("application/x-yaml"), Some(Form::Yaml)),
+            (Some("application/x-yaml;q=0.5, application/json"), Some(Form::Json)),
+            (Some("application/x-yaml, application/json"), Some(Form::Yaml)),
+            (Some("text/html, application/json;q=0.2"), Some(Form::Json)),
+            (Some("application/json;q=0"), None),
+            (Some("application/json;q=none"), None),
+            (Some("application/xml"), None),
+            (Some("text/html"), None),
+            (Some(",;q=,;;"), None),
+        ] {
+            assert_eq!(data_form(accept), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn errors_are_data_for_clients_that_ask_for_data() {
+        for (accept, expected) in [
+            (None, Form::Html),
+            (Some("*/*"), Form::Html),
+            (Some("text/html,application/json;q=0.9"), Form::Html),
+            (Some("application/xml"), Form::Html),
+            (Some("application/json"), Form::Json),
+            (Some("application/x-yaml"), Form::Yaml),
+        ] {
+            assert_eq!(error_form(accept), expected, "{accept:?}");
+        }
+    }
+}

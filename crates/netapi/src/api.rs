@@ -1,0 +1,170 @@
+//! What all requests share: options, sessions, the link to the master.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rt::Rt;
+use value::{Map, Value, map};
+
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::low;
+use crate::options::Options;
+use crate::perms;
+use crate::sessions::{Session, Sessions};
+
+/// The state of the program.
+pub struct Api {
+    /// The options.
+    pub options: Options,
+    /// The link to the master.
+    pub link: Arc<Link>,
+    /// The option `external_auth`.
+    external_auth: Map,
+    permissive: bool,
+    sessions: Mutex<Sessions>,
+    rt: Rt,
+    started: SystemTime,
+    requests: AtomicU64,
+}
+
+/// Who sends a request, and how they prove it.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The id of the session; `None` for a token without one.
+    pub id: Option<String>,
+    /// The session.
+    pub session: Session,
+    /// True if only the cookie proves it.
+    pub by_cookie: bool,
+}
+
+impl Api {
+    /// Creates the state.
+    pub fn new(rt: Rt, config: &config::Master, options: Options) -> Self {
+        Api {
+            link: Arc::new(Link::new(rt.clone(), config, options.runner_timeout)),
+            external_auth: config.access.external_auth.clone(),
+            permissive: config.access.permissive_acl,
+            options,
+            sessions: Mutex::default(),
+            started: rt.now(),
+            rt,
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the time.
+    pub fn now(&self) -> SystemTime {
+        self.rt.now()
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        // Each change of the sessions is complete or has not happened.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request.
+    pub fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the statistics.
+    pub fn statistics(&self) -> Map {
+        if !self.options.statistics {
+            return Map::new();
+        }
+        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        let (start, now) = (seconds(self.started), seconds(self.now()));
+        map! {
+            "CherryPy Applications" => map! {
+                "Enabled" => true,
+                "Start Time" => start,
+                "Current Time" => now,
+                "Uptime" => now - start,
+                "Total Requests" => self.requests.load(Ordering::Relaxed),
+            },
+            "Saltern Sessions" => self.sessions().len(),
+        }
+    }
+
+    /// Finds the caller of a request. The header counts instead of the cookie, even when it is wrong.
+    ///
+    /// # Errors
+    /// When the master cannot be asked about a token.
+    pub async fn caller(&self, header: Option<&str>, cookie: Option<&str>) -> Result<Option<Caller>, Failure> {
+        let Some(id) = header.or(cookie) else { return Ok(None) };
+        let found = self.sessions().find(id, self.now());
+        if let Some(session) = found {
+            return Ok(Some(Caller { id: Some(id.to_owned()), session, by_cookie: header.is_none() }));
+        }
+        // Ids of sessions are shorter than all tokens.
+        if header.is_none() || !low::is_hex(id) || id.len() <= 2 * crate::sessions::ID_BYTES {
+            return Ok(None);
+        }
+        let token = self.link.token(id).await?;
+        let session = token.and_then(|token| Session::of_token(&token)).filter(|session| self.now() < session.expire);
+        Ok(session.map(|session| Caller { id: None, session, by_cookie: false }))
+    }
+
+    /// Logs a user in. Returns the id of the session, and what the client is told.
+    ///
+    /// # Errors
+    /// When the user may not log in.
+    pub async fn log_in(&self, login: &Map, address: IpAddr) -> Result<(String, Map), Failure> {
+        let refused = || Failure::new(401, "Could not authenticate using provided credentials");
+        let mut request = Map::new();
+        for name in ["username", "password", "eauth"] {
+            match login.get(name) {
+                Some(Value::Str(text)) => request.insert(name, text.as_str()),
+                Some(_) => return Err(Failure::bad_request(format!("'{name}' must be a text"))),
+                None => return Err(refused()),
+            };
+        }
+        if let Some(life) = login.get("token_expire") {
+            request.insert("token_expire", life.clone());
+        }
+        let user = login.get_str("username").unwrap_or_default();
+        if !self.options.may_log_in_from(user, &address.to_string()) {
+            tracing::warn!("api_acl does not let this user log in from {address}");
+            return Err(Failure::new(401, "No permission -- see authorization schemes"));
+        }
+        let token = self.link.make_token(request).await?.ok_or_else(refused)?;
+        let session = Session::of_token(&token).ok_or_else(|| {
+            tracing::error!("the master's token has an unexpected form");
+            Failure::unexpected()
+        })?;
+        let perms = perms::shown(&self.external_auth, &session);
+        let id = self.sessions().begin(self.rt.bytes(), session.clone(), self.now());
+        let told = map! {
+            "token" => id.as_str(),
+            "expire" => token.get("expire").cloned().unwrap_or_default(),
+            "start" => token.get("start").cloned().unwrap_or_default(),
+            "user" => session.user,
+            "eauth" => session.backend,
+            "perms" => if perms.is_empty() { Map::new().into() } else { Value::List(perms) },
+        };
+        Ok((id, told))
+    }
+
+    /// Ends a session.
+    pub fn log_out(&self, id: &str) {
+        self.sessions().end(id);
+    }
+
+    /// Returns whether a caller still counts.
+    pub fn still_counts(&self, caller: &Caller) -> bool {
+        let now = self.now();
+        match &caller.id {
+            Some(id) => self.sessions().exists(id, now),
+            None => now < caller.session.expire,
+        }
+    }
+
+    /// Returns whether a user may see all events.
+    pub fn sees_all_events(&self, session: &Session) -> bool {
+        perms::sees_all_events(&self.external_auth, session, self.permissive)
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests and answers between the routes and their handlers.
+
+use std::net::IpAddr;
+
+use axum::body::Body;
+use axum::http::header::{HeaderMap, HeaderName};
+use axum::http::{Method, StatusCode};
+use bytes::Bytes;
+use value::{Map, Value};
+
+use crate::api::Caller;
+use crate::failure::Failure;
+
+/// The address of the client.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub IpAddr);
+
+/// A thing with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// `/`
+    Root,
+    /// `/login`
+    Login,
+    /// `/logout`
+    Logout,
+    /// `/minions`
+    Minions,
+    /// `/jobs`
+    Jobs,
+    /// `/keys`
+    Keys,
+    /// `/run`
+    Run,
+    /// `/token`
+    Token,
+    /// `/events`
+    Events,
+    /// The webhook.
+    Hook,
+    /// `/stats`
+    Stats,
+}
+
+impl Resource {
+    /// Returns the methods that work, as the header `Allow` has them.
+    pub fn allow(self) -> &'static str {
+        match self {
+            Resource::Root | Resource::Login | Resource::Minions | Resource::Keys | Resource::Run => "GET, HEAD, POST",
+            Resource::Logout | Resource::Token | Resource::Hook => "POST",
+            Resource::Events | Resource::Jobs | Resource::Stats => "GET, HEAD",
+        }
+    }
+
+    /// Returns whether a method works.
+    pub fn allows(self, method: &Method) -> bool {
+        self.allow().split(", ").any(|name| name == method.as_str())
+    }
+}
+
+/// A request, after its body has arrived.
+pub struct Asked {
+    /// The method.
+    pub method: Method,
+    /// The rest of the path.
+    pub rest: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Who sends it, if they have logged in.
+    pub caller: Option<Caller>,
+    /// The address of the client.
+    pub address: IpAddr,
+}
+
+impl Asked {
+    /// Returns a header, if it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        text(&self.headers, name)
+    }
+
+    /// Parses the body.
+    pub fn data(&self) -> Result<Option<Value>, Failure> {
+        crate::body::parse(self.header("content-type"), &self.body)
+    }
+
+    /// Returns the commands in the body.
+    pub fn commands(&self) -> Result<Vec<Map>, Failure> {
+        crate::body::commands(self.data()?)
+    }
+
+    /// Returns who has logged in.
+    pub fn logged_in(&self) -> Result<&Caller, Failure> {
+        self.caller.as_ref().ok_or_else(Failure::no_session)
+    }
+}
+
+/// The answer of a handler.
+pub enum Reply {
+    /// Data, with a status and further headers.
+    Data(StatusCode, Value, Vec<(HeaderName, String)>),
+    /// A stream of events.
+    Stream(Body),
+}
+
+impl From<Map> for Reply {
+    fn from(map: Map) -> Self {
+        Reply::Data(StatusCode::OK, map.into(), Vec::new())
+    }
+}
+
+/// Returns a header, if it is text.
+pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}

@@ -1,0 +1,184 @@
+//! What each route does.
+
+use std::sync::Arc;
+
+use axum::http::header::{self, HeaderName};
+use axum::http::{Method, StatusCode};
+use value::{Map, Value, map};
+
+use crate::api::{Api, Caller};
+use crate::exchange::{Asked, Reply, Resource};
+use crate::failure::Failure;
+use crate::low::{self, BUILT, Call};
+use crate::{cookie, events, hook};
+
+/// Answers a request.
+///
+/// # Errors
+/// When the request is wrong or not permitted, or the master does not answer.
+pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result<Reply, Failure> {
+    let posts = asked.method == Method::POST;
+    match (resource, posts) {
+        (Resource::Root | Resource::Run, false) => Ok(welcome()),
+        (Resource::Root, true) => {
+            let token = asked.logged_in()?.session.token.as_str();
+            Ok(map! { "return" => run_all(api, asked.commands()?, Some(token)).await? }.into())
+        }
+        (Resource::Run, true) => Ok(map! { "return" => run_all(api, asked.commands()?, None).await? }.into()),
+        (Resource::Login, false) => Ok(please_log_in()),
+        (Resource::Login, true) => log_in(api, asked).await,
+        (Resource::Logout, _) => log_out(api, asked),
+        (Resource::Minions, false) => minions(api, asked).await,
+        (Resource::Minions, true) => publish(api, asked).await,
+        (Resource::Jobs, _) if asked.rest.is_empty() => jobs(api, asked).await,
+        (Resource::Jobs, _) => job(api, asked).await,
+        (Resource::Keys, false) => keys(api, asked).await,
+        (Resource::Keys, true) => Err(Failure::new(
+            501,
+            "Key pairs of minions are not made here: use `salt-key --gen-keys` or let minions make them",
+        )),
+        (Resource::Token, _) => tokens(api, asked).await,
+        (Resource::Events, _) => {
+            let caller = asked.logged_in()?.clone();
+            events::stream(api.clone(), caller).await
+        }
+        (Resource::Hook, _) => hook::fire(api, asked).await,
+        (Resource::Stats, _) => {
+            if api.options.statistics_login {
+                asked.logged_in()?;
+            }
+            Ok(api.statistics().into())
+        }
+    }
+}
+
+fn welcome() -> Reply {
+    map! { "return" => "Welcome", "clients" => BUILT.map(Value::from).to_vec() }.into()
+}
+
+fn please_log_in() -> Reply {
+    let more = vec![(header::WWW_AUTHENTICATE, "Session".to_owned())];
+    Reply::Data(StatusCode::OK, map! { "status" => Value::Null, "return" => "Please log in" }.into(), more)
+}
+
+async fn log_in(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    let login = asked.commands()?.into_iter().next().ok_or_else(|| Failure::bad_request("Lowstates must be a list"))?;
+    let (id, told) = api.log_in(&login, asked.address).await?;
+    // Whoever had the old id is logged out.
+    if let Some(old) = asked.caller.as_ref().and_then(|caller| caller.id.as_deref()) {
+        api.log_out(old);
+    }
+    let made = cookie::session_cookie(&id, api.now(), api.options.tls.is_some());
+    let more = vec![(HeaderName::from_static("x-auth-token"), id), (header::SET_COOKIE, made)];
+    Ok(Reply::Data(StatusCode::OK, map! { "return" => vec![told] }.into(), more))
+}
+
+fn log_out(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    if let Some(id) = &asked.logged_in()?.id {
+        api.log_out(id);
+    }
+    let more = vec![(header::SET_COOKIE, cookie::no_cookie(api.options.tls.is_some()))];
+    Ok(Reply::Data(StatusCode::OK, map! { "return" => "Your token has been cleared" }.into(), more))
+}
+
+/// Carries out commands, one after the other. The first that fails is the answer; those before it have happened.
+async fn run_all(api: &Arc<Api>, commands: Vec<Map>, token: Option<&str>) -> Result<Vec<Value>, Failure> {
+    let today = today(api);
+    let mut returns = Vec::new();
+    for command in commands {
+        let command = low::read(command, token, &api.options.clients, &today)?;
+        returns.push(api.link.run(command).await?);
+    }
+    Ok(returns)
+}
+
+/// Returns how job ids of today begin.
+fn today(api: &Api) -> String {
+    let now = jiff::Timestamp::try_from(api.now()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    jiff::fmt::strtime::format("%Y%m%d", now).unwrap_or_default()
+}
+
+async fn minions(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    let token = asked.logged_in()?.session.token.as_str();
+    let target = if asked.rest.is_empty() { "*" } else { asked.rest.as_str() };
+    let command = map! { "client" => "local", "tgt" => target, "fun" => "grains.items" };
+    Ok(map! { "return" => run_all(api, vec![command], Some(token)).await? }.into())
+}
+
+async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    let token = asked.logged_in()?.session.token.as_str();
+    let mut commands = asked.commands()?;
+    for command in &mut commands {
+        command.insert("client", "local_async");
+    }
+    let published = run_all(api, commands, Some(token)).await?;
+    let jids = published.iter().filter_map(|job| job.get("jid")?.as_str());
+    let links: Vec<Map> = jids.map(|jid| map! { "href" => format!("{}/jobs/{jid}", api.options.prefix) }).collect();
+    let answer = map! { "return" => published, "_links" => map! { "jobs" => links } };
+    Ok(Reply::Data(StatusCode::ACCEPTED, answer.into(), Vec::new()))
+}
+
+/// Calls a function that a route stands for. The client must be enabled as for any command.
+async fn call(api: &Arc<Api>, caller: &Caller, client: &str, fun: &str, named: Map) -> Result<Value, Failure> {
+    let mut command = map! { "client" => client, "fun" => fun };
+    command.insert("kwarg", named);
+    let command = low::read(command, Some(&caller.session.token), &api.options.clients, "")?;
+    api.link.run(command).await
+}
+
+async fn jobs(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    let listed = call(api, asked.logged_in()?, "runner", "jobs.list_jobs", Map::new()).await?;
+    Ok(map! { "return" => vec![listed] }.into())
+}
+
+async fn job(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    let caller = asked.logged_in()?;
+    if !wire::Jid::is_valid(&asked.rest) {
+        return Err(Failure::bad_request("The path has no valid job id"));
+    }
+    let info = call(api, caller, "runner", "jobs.list_job", map! { "jid" => asked.rest.as_str() }).await?;
+    let result = info.get("Result").and_then(Value::as_map);
+    let returns: Map = result
+        .into_iter()
+        .flatten()
+        .map(|(id, result)| (id.clone(), result.get("return").cloned().unwrap_or_default()))
+        .collect();
+    Ok(map! { "info" => vec![info], "return" => vec![returns] }.into())
+}
+
+async fn keys(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    let caller = asked.caller.as_ref().ok_or_else(Failure::no_credentials)?;
+    let (fun, named) = match asked.rest.as_str() {
+        "" => ("key.list_all", Map::new()),
+        id => ("key.finger", map! { "match" => id }),
+    };
+    let event = call(api, caller, "wheel", fun, named).await?;
+    let returned = event.get("data").and_then(|data| data.get("return")).cloned().unwrap_or_default();
+    Ok(map! { "return" => returned }.into())
+}
+
+/// Makes tokens, by the runner that the user must be allowed to call.
+async fn tokens(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    let mut made = Vec::new();
+    for login in asked.commands()? {
+        let mut proof = Map::new();
+        for name in ["username", "password", "eauth"] {
+            let text = login
+                .get_str(name)
+                .ok_or_else(|| Failure::bad_request("Require \"username\", \"password\", and \"eauth\" params"))?;
+            proof.insert(name, text);
+        }
+        if !api.options.clients.iter().any(|client| client == "runner") {
+            return Err(Failure::bad_request(
+                "Client disabled: 'runner'. Add to 'netapi_enable_clients' master config option to enable.",
+            ));
+        }
+        let token = api.link.runner(Call::named("auth.mk_token", proof.clone()), proof).await?;
+        if token.get("token").is_none() {
+            tracing::error!("the runner auth.mk_token has made no token");
+            return Err(Failure::unexpected());
+        }
+        made.push(token);
+    }
+    Ok(Reply::Data(StatusCode::OK, Value::List(made), Vec::new()))
+}

@@ -1,0 +1,97 @@
+//! `salt-api`: the HTTP interface of a master, as `rest_cherrypy` of Salt has it.
+//!
+//! The program is a client of the master on the same host. It has one subscription to the event bus and one pool of connections to
+//! the request port for all HTTP clients, proves nothing itself, and decides about no command: each goes to the master with the
+//! token or the login of its user.
+//!
+//! Decisions are pure functions: `accept` (the form of answers), `body` (bodies), `low` (commands), `options`, `origin`
+//! (pages of other sites). `link` talks to the master, `server` to HTTP clients, and `routes` is in between.
+
+mod accept;
+mod api;
+mod body;
+mod bus;
+mod cookie;
+mod events;
+mod exchange;
+mod failure;
+mod handlers;
+mod hook;
+mod json;
+mod link;
+mod low;
+mod options;
+mod origin;
+mod pack;
+mod perms;
+mod routes;
+mod server;
+mod sessions;
+
+use std::sync::Arc;
+
+use rt::Rt;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+pub use crate::options::Options;
+
+/// Why the program cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option cannot be obeyed.
+    #[error(transparent)]
+    Options(#[from] options::Error),
+    /// Files of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] server::TlsError),
+    /// The port is not free.
+    #[error("failed to listen on {host}:{port}")]
+    Listen {
+        /// The address.
+        host: String,
+        /// The port.
+        port: u16,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+/// Serves HTTP clients until it is told to stop. Calls `ready` with the address once it listens.
+///
+/// # Errors
+/// When an option cannot be obeyed, or the port is not free.
+pub async fn run(
+    config: &config::Master,
+    rt: Rt,
+    stop: CancellationToken,
+    ready: impl FnOnce(std::net::SocketAddr),
+) -> Result<(), Error> {
+    let (options, warnings) = Options::read(&config.raw)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let tls = options.tls.as_ref().map(server::acceptor).transpose()?;
+    if options.clients.is_empty() {
+        tracing::warn!("netapi_enable_clients is empty: no client may command anything");
+    }
+    let (host, port) = (options.host.clone(), options.port);
+    let failed = |source| Error::Listen { host: host.clone(), port, source };
+    // IPv6 addresses may be written with brackets.
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let listener = TcpListener::bind((bare, port)).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    if tls.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(
+            "passwords and tokens travel in the clear: disable_ssl is set, and {address} is reachable from outside"
+        );
+    }
+    let api = Arc::new(Api::new(rt.clone(), config, options));
+    let following = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.link.clone().follow_bus()));
+    tracing::info!("salt-api listens on {address}");
+    ready(address);
+    server::serve(listener, tls, routes::router(api), stop).await;
+    drop(following);
+    Ok(())
+}

@@ -1,0 +1,392 @@
+//! Requests to the master: tokens, jobs, runners, wheel functions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::gather::{Action, Gather, Return, Timeouts};
+use client::{RequestPort, Ticket};
+use event::Event;
+use rt::Rt;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+use value::{Map, Value, map};
+use wire::MinionId;
+use wire::envelope::Envelope;
+use wire::loads::PublishRequest;
+
+use crate::bus::{self, Bus};
+use crate::failure::Failure;
+use crate::low::{Call, Command, Local, Work};
+
+/// The way to the master, for all HTTP clients.
+pub struct Link {
+    rt: Rt,
+    port: RequestPort,
+    /// The event bus.
+    pub bus: Bus,
+    settings: client::Settings,
+    nodegroups: Map,
+    timeout: Duration,
+    gather_timeout: Duration,
+    /// How long syndics may take to name their minions, if there are any.
+    syndics: Option<Duration>,
+    runner_timeout: Duration,
+}
+
+impl Link {
+    /// Creates the link, without connecting.
+    pub fn new(rt: Rt, config: &config::Master, runner_timeout: Duration) -> Self {
+        let settings = client::settings::from_config(config);
+        Link {
+            port: RequestPort::new(rt.clone(), settings.request_port.clone()),
+            bus: Bus::new(rt.clone(), settings.bus.clone()),
+            rt,
+            settings,
+            nodegroups: config.nodegroups.clone(),
+            timeout: config.client.timeout,
+            gather_timeout: config.client.gather_job_timeout,
+            syndics: config.jobs.order_masters.then_some(config.client.syndic_wait),
+            runner_timeout,
+        }
+    }
+
+    /// Reads the master's events, for ever.
+    pub async fn follow_bus(self: Arc<Self>) {
+        self.bus.run(self.rt.clone(), self.settings.bus.clone()).await;
+    }
+
+    fn check_running(&self) -> Result<(), Failure> {
+        match &self.settings.running_file {
+            Some(path) if !path.exists() => Err(Failure::no_master()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn ask(&self, load: Map, timeout: Duration) -> Result<Value, Failure> {
+        self.check_running()?;
+        let answer = self.port.ask(Envelope::clear(load), timeout).await?;
+        match answer.get("error") {
+            Some(Value::Map(error)) => Err(Failure::of_master(error)),
+            _ => Ok(answer),
+        }
+    }
+
+    /// Asks for a token. Returns `None` if the login is refused.
+    pub async fn make_token(&self, login: Map) -> Result<Option<Map>, Failure> {
+        let mut load = login;
+        load.insert("cmd", "mk_token");
+        let answer = self.ask(load, self.settings.publish_timeout).await?;
+        Ok(answer.into_map().filter(|token| token.contains_key("token")))
+    }
+
+    /// Asks for the content of a token. Returns `None` if it does not count.
+    pub async fn token(&self, token: &str) -> Result<Option<Map>, Failure> {
+        let load = map! { "cmd" => "get_token", "token" => token };
+        let answer = self.ask(load, self.settings.publish_timeout).await?;
+        Ok(answer.into_map().filter(|token| token.contains_key("token")))
+    }
+
+    /// Carries out a command.
+    pub async fn run(&self, command: Command) -> Result<Value, Failure> {
+        let Command { proof, work } = command;
+        match work {
+            Work::Local(job) => self.local(*job, proof).await,
+            Work::Runner(call) => self.runner(call, proof).await,
+            Work::Wheel(call) => {
+                let detached = call.detached;
+                let mut event = self.wheel(call, proof).await?;
+                if detached {
+                    // The function has ended already: the master answers then.
+                    let jid = event.get("data").and_then(|data| data.get("jid")).cloned().unwrap_or_default();
+                    return Ok(map! { "tag" => event.remove("tag").unwrap_or_default(), "jid" => jid }.into());
+                }
+                Ok(event.into())
+            }
+        }
+    }
+
+    /// Calls a wheel function. Returns the tag and the data of its event.
+    pub async fn wheel(&self, call: Call, proof: Map) -> Result<Map, Failure> {
+        let timeout = call.timeout.unwrap_or(self.runner_timeout);
+        let answer = self.ask(call.fields("wheel", proof), timeout).await?;
+        let mut event = answer.into_map().ok_or_else(strange)?;
+        let data = event.remove("data").and_then(Value::into_map).ok_or_else(strange)?;
+        event.insert("data", in_order(data, &["fun", "jid", "tag", "user", "return", "success"]));
+        Ok(event)
+    }
+
+    /// Calls a runner, and waits for its event unless the client does not want to.
+    pub async fn runner(&self, call: Call, proof: Map) -> Result<Value, Failure> {
+        let until = Instant::now() + call.timeout.unwrap_or(self.runner_timeout);
+        let (detached, full, function) = (call.detached, call.full_return, call.function.clone());
+        // Before the request: the runner may end before its answer arrives.
+        let mut events = self.bus.subscribe().await?;
+        let answer = self.ask(call.fields("runner", proof), self.settings.publish_timeout).await?;
+        let tag = answer.get("tag").and_then(Value::as_str).ok_or_else(strange)?.to_owned();
+        if detached {
+            return Ok(map! { "tag" => tag, "jid" => answer.get("jid").cloned().unwrap_or_default() }.into());
+        }
+        let end = format!("{tag}/ret");
+        let ended = async {
+            while let Some(event) = bus::next(&mut events).await {
+                if event.tag() == end {
+                    return Some(event);
+                }
+            }
+            None
+        };
+        let event = tokio::time::timeout_at(until, ended).await.map_err(|_| Failure::too_late())?;
+        let data = event.ok_or_else(Failure::no_master)?.data().clone();
+        if let Some(missing) = missing(&function, &data) {
+            return Err(Failure::bad_request(missing));
+        }
+        if full {
+            let data = in_order(data, &["fun", "jid", "user", "fun_args", "_stamp", "return", "success"]);
+            return Ok(map! { "data" => data, "tag" => end }.into());
+        }
+        Ok(data.get("return").cloned().unwrap_or_default())
+    }
+
+    /// Publishes a job, and gathers its returns unless the client does not want to.
+    async fn local(&self, job: Local, proof: Map) -> Result<Value, Failure> {
+        let mut job = job;
+        let resolved = client::resolve_nodegroups(&mut job.target, &mut job.target_type, &self.nodegroups);
+        resolved.map_err(|error| Failure::bad_request(error.to_string()))?;
+        self.check_jid(&job.jid).await?;
+        // Before the job: a minion may return before the answer arrives.
+        let events = self.bus.subscribe().await?;
+        let patience = Timeouts {
+            timeout: job.timeout.unwrap_or(self.timeout),
+            gather: job.gather_timeout.unwrap_or(self.gather_timeout),
+            syndics: self.syndics,
+        };
+        let (detached, full) = (job.detached, job.full_return);
+        let Some(ticket) = self.publish(self.request(job, &proof, patience.timeout)).await? else {
+            return Ok(Map::new().into());
+        };
+        if detached {
+            return Ok(map! { "jid" => ticket.jid, "minions" => ticket.minions }.into());
+        }
+        Ok(Gathering { link: self, proof, full, events, returns: Map::new() }.run(ticket, patience).await.into())
+    }
+
+    /// Refuses the id of a job that exists: its returns would be mixed.
+    async fn check_jid(&self, jid: &str) -> Result<(), Failure> {
+        let Some(jobs) = self.settings.jobs.clone().filter(|_| !jid.is_empty()) else { return Ok(()) };
+        let wanted = jid.to_owned();
+        match self.rt.blocking(move || jobs.contains(&wanted)).await {
+            Ok(Ok(false)) => Ok(()),
+            Ok(Ok(true)) => Err(Failure::bad_request("'jid' is the id of a job that exists")),
+            Ok(Err(error)) => {
+                tracing::error!("{error}");
+                Err(Failure::unexpected())
+            }
+            Err(_) => Err(Failure::unexpected()),
+        }
+    }
+
+    fn request(&self, job: Local, proof: &Map, timeout: Duration) -> PublishRequest {
+        let returners = [job.returners.as_str(), &self.settings.ext_job_cache];
+        let returners: Vec<&str> = returners.into_iter().filter(|name| !name.is_empty()).collect();
+        let mut options = job.options;
+        options.update(proof.clone());
+        PublishRequest {
+            tgt: job.target,
+            fun: job.function,
+            arg: Value::List(job.arguments),
+            key: "".into(),
+            tgt_type: Some(job.target_type),
+            ret: Some(returners.join(",").into()),
+            jid: Some(job.jid.into()),
+            kwargs: Some(options),
+            user: Some(client::user::request_user()),
+            to: self.settings.order_masters.then(|| timeout.as_secs().into()),
+            extra: Map::new(),
+        }
+    }
+
+    async fn publish(&self, request: PublishRequest) -> Result<Option<Ticket>, Failure> {
+        let answer = self.ask(request.into_map(), self.settings.publish_timeout).await?;
+        Ticket::from_answer(answer).map_err(|error| match error {
+            client::Error::Authentication => Failure::new(401, "Authentication error occurred."),
+            error => {
+                tracing::error!("failed to publish a job: {error}");
+                Failure::unexpected()
+            }
+        })
+    }
+
+    /// Returns the return of a minion in the job cache: the event may have been missed.
+    async fn stored(&self, jid: &str, id: &str) -> Option<Map> {
+        let (jobs, minion) = (self.settings.jobs.clone()?, MinionId::new(id).ok()?);
+        let wanted = jid.to_owned();
+        let stored = self.rt.blocking(move || jobs.return_of(&wanted, &minion)).await.ok()?;
+        let stored = stored.inspect_err(|error| tracing::warn!("{error}")).ok()??;
+        let mut data = stored.to_map();
+        data.insert("id", id);
+        data.insert("jid", jid);
+        Some(data)
+    }
+}
+
+/// Puts the entries of a map in Salt's order; further ones follow.
+fn in_order(mut map: Map, names: &[&str]) -> Map {
+    let mut ordered = Map::new();
+    for name in names {
+        if let Some(value) = map.remove(name) {
+            ordered.insert(*name, value);
+        }
+    }
+    ordered.update(map);
+    ordered
+}
+
+/// Returns what the event of a runner says if there is no such function.
+fn missing(function: &str, event: &Map) -> Option<String> {
+    let failed = event.get("success").and_then(Value::as_bool) == Some(false);
+    let missing = format!("'{function}' is not available.");
+    let text = event.get("return").and_then(Value::as_str)?;
+    (failed && text.starts_with("Exception occurred in runner") && text.ends_with(&missing)).then_some(missing)
+}
+
+fn strange() -> Failure {
+    tracing::error!("the master's answer has an unexpected form");
+    Failure::unexpected()
+}
+
+/// The gathering of one job's returns.
+struct Gathering<'a> {
+    link: &'a Link,
+    proof: Map,
+    full: bool,
+    events: broadcast::Receiver<Event>,
+    returns: Map,
+}
+
+impl Gathering<'_> {
+    async fn run(mut self, ticket: Ticket, patience: Timeouts) -> Map {
+        let started = Instant::now();
+        let mut gather = Gather::new(&ticket.jid, ticket.minions, patience, Duration::ZERO);
+        let mut actions = gather.tick(Duration::ZERO);
+        loop {
+            for action in actions {
+                match action {
+                    Action::Answer(answer) => self.add(answer),
+                    Action::Silent(ids) => self.silent(&mut gather, ids).await,
+                    Action::Ask(ids) => {
+                        let question = self.ask_running(gather.jid(), ids).await;
+                        gather.question_published(question);
+                    }
+                    // The master has answered the request with the reason already.
+                    Action::Step(_) | Action::Refused => {}
+                    Action::Finished => return self.returns,
+                }
+            }
+            let next = bus::next(&mut self.events);
+            let event = match gather.wake_at() {
+                Some(at) => tokio::time::timeout_at(started + at, next).await.ok(),
+                None => Some(next.await),
+            };
+            actions = match event {
+                Some(Some(event)) => gather.event(event.tag(), event.data(), started.elapsed()),
+                Some(None) => return self.returns,
+                None => gather.tick(started.elapsed()),
+            };
+        }
+    }
+
+    fn add(&mut self, answer: Return) {
+        let Return { id, mut data } = answer;
+        let returned = data.remove("return").unwrap_or_default();
+        if !self.full {
+            self.returns.insert(id, returned);
+            return;
+        }
+        let mut whole = map! { "ret" => returned };
+        for name in ["out", "retcode", "jid"] {
+            if let Some(value) = data.remove(name) {
+                whole.insert(name, value);
+            }
+        }
+        self.returns.insert(id, whole);
+    }
+
+    async fn silent(&mut self, gather: &mut Gather, ids: BTreeSet<String>) {
+        for id in ids {
+            if let Some(data) = self.link.stored(gather.jid(), &id).await {
+                if gather.note(&id) {
+                    self.add(Return { id, data });
+                }
+                continue;
+            }
+            let text = no_response(gather.jid());
+            match self.full {
+                true => self.returns.insert(id, map! { "ret" => text, "out" => "no_return" }),
+                false => self.returns.insert(id, text),
+            };
+        }
+    }
+
+    /// Asks minions whether they still run the job. A question that cannot be asked is one that nobody answers.
+    async fn ask_running(&self, jid: &str, ids: BTreeSet<String>) -> Option<String> {
+        let accepted = &self.link.settings.accepted_dir;
+        // The master would refuse the whole list for an id without a key.
+        let known = |id: &String| MinionId::new(id.as_str()).is_ok() && accepted.join(id).exists();
+        let ids: Vec<String> = ids.into_iter().filter(known).collect();
+        if ids.is_empty() {
+            return None;
+        }
+        let question = Local {
+            target: ids.into(),
+            target_type: "list".to_owned(),
+            function: "saltutil.find_job".into(),
+            arguments: vec![jid.into()],
+            returners: String::new(),
+            jid: String::new(),
+            options: Map::new(),
+            timeout: None,
+            gather_timeout: None,
+            full_return: false,
+            detached: true,
+        };
+        let request = self.link.request(question, &self.proof, self.link.gather_timeout);
+        match self.link.publish(request).await {
+            Ok(ticket) => ticket.map(|ticket| ticket.jid),
+            Err(failure) => {
+                tracing::warn!("failed to ask whether job {jid} still runs: {}", failure.message);
+                None
+            }
+        }
+    }
+}
+
+/// Returns what Salt says instead of the return of a silent minion.
+fn no_response(jid: &str) -> String {
+    format!(
+        "Minion did not return. [No response]\nThe minions may not have all finished running and any remaining minions \
+         will return upon completion. To look up the return data for this job later, run the following command:\n\n\
+         salt-run jobs.lookup_jid {jid}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_order_of_salt() {
+        let event = map! { "fun" => 1, "success" => true, "tag" => 2, "jid" => 3, "more" => 4 };
+        let ordered = in_order(event, &["fun", "jid", "tag", "user", "success"]);
+        assert_eq!(ordered.text_keys().collect::<Vec<_>>(), ["fun", "jid", "tag", "success", "more"]);
+    }
+
+    #[test]
+    fn a_runner_that_is_missing_is_a_mistake_of_the_client() {
+        let text = "Exception occurred in runner a.b: salt.exceptions.CommandExecutionError: 'a.b' is not available.";
+        let event = |success| map! { "success" => success, "return" => text };
+        assert_eq!(missing("a.b", &event(false)).as_deref(), Some("'a.b' is not available."));
+        assert_eq!(missing("a.c", &event(false)), None);
+        assert_eq!(missing("a.b", &event(true)), None);
+    }
+}

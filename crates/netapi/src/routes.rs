@@ -1,0 +1,243 @@
+//! The routes, and what happens to each request before and after its handler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use axum::routing::any;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::accept::{Form, data_form, error_form};
+use crate::api::{Api, Caller};
+use crate::cookie::{self, session_cookie};
+use crate::exchange::{Asked, Peer, Reply, Resource, text};
+use crate::failure::Failure;
+use crate::origin::{Provenance, may_use_cookie};
+use crate::{handlers, pack};
+
+/// How long the body of a request may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// Returns the router.
+pub fn router(api: Arc<Api>) -> Router {
+    let mut routes = Router::new();
+    let options = &api.options;
+    let add = |routes: Router<Arc<Api>>, path: &str, resource: Resource| {
+        let serve = move |State(api): State<Arc<Api>>, request: Request| serve(api, resource, String::new(), request);
+        routes.route(&format!("{}{path}", options.prefix), any(serve))
+    };
+    let add_below = |routes: Router<Arc<Api>>, path: &str, resource: Resource| {
+        let serve = move |State(api): State<Arc<Api>>, Path(rest): Path<String>, request: Request| {
+            serve(api, resource, rest, request)
+        };
+        routes.route(&format!("{}{path}", options.prefix), any(serve))
+    };
+    routes = add(routes, "/", Resource::Root);
+    for (path, resource) in [
+        ("/run", Resource::Run),
+        ("/token", Resource::Token),
+        ("/events", Resource::Events),
+        ("/stats", Resource::Stats),
+    ] {
+        routes = add(routes, path, resource);
+    }
+    if options.sessions {
+        routes = add(routes, "/login", Resource::Login);
+        routes = add(routes, "/logout", Resource::Logout);
+        for (path, resource) in [("/minions", Resource::Minions), ("/jobs", Resource::Jobs)] {
+            routes = add(routes, path, resource);
+            routes = add_below(routes, &format!("{path}/{{id}}"), resource);
+        }
+    }
+    routes = add(routes, "/keys", Resource::Keys);
+    routes = add_below(routes, "/keys/{id}", Resource::Keys);
+    routes = add(routes, &options.hook, Resource::Hook);
+    routes = add_below(routes, &format!("{}/{{*tag}}", options.hook), Resource::Hook);
+    routes.fallback(not_found).with_state(api)
+}
+
+async fn not_found(State(api): State<Arc<Api>>, request: Request) -> Response {
+    api.count();
+    let form = error_form(text(request.headers(), "accept"));
+    failed(&Failure::not_found(request.uri().path()), form)
+}
+
+async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request) -> Response {
+    api.count();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let errors = error_form(text(request.headers(), "accept"));
+    let origin = text(request.headers(), "origin").map(str::to_owned);
+    let preflight = method == Method::OPTIONS;
+    let mut response = if preflight {
+        Response::new(Body::empty())
+    } else {
+        answer(&api, resource, rest, request).await.unwrap_or_else(|failure| failed(&failure, errors))
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static(resource.allow()));
+    for (name, value) in api.options.cors.headers(origin.as_deref(), preflight) {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    // The path without its query, in which somebody may have put a secret.
+    tracing::info!("{method} {path}: {}", response.status().as_u16());
+    response
+}
+
+/// Checks a request, reads its body and calls the handler.
+async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Request) -> Result<Response, Failure> {
+    let address = request.extensions().get::<Peer>().map(|peer| peer.0).ok_or_else(Failure::unexpected)?;
+    if !api.options.serves(&address.to_string()) {
+        return Err(Failure::new(403, "Bad IP"));
+    }
+    if !resource.allows(request.method()) {
+        return Err(Failure::new(405, "Specified method is invalid for this resource"));
+    }
+    let accept = text(request.headers(), "accept");
+    let form = match data_form(accept) {
+        Some(form) => form,
+        None if resource == Resource::Events => Form::Json,
+        None => return Err(not_acceptable(accept.unwrap_or_default())),
+    };
+    check_query(resource, request.uri().query())?;
+    // `/run` and `/token` know no sessions: each command has its credentials.
+    let knows_sessions = !matches!(resource, Resource::Run | Resource::Token);
+    let cookie = cookie::session_id(request.headers());
+    let caller = match knows_sessions {
+        true => api.caller(text(request.headers(), "x-auth-token"), cookie.as_deref()).await?,
+        false => None,
+    };
+    let changes = request.method() == Method::POST;
+    if changes
+        && caller.as_ref().is_some_and(|caller| caller.by_cookie)
+        && !may_use_cookie(provenance(request.headers()))
+    {
+        return Err(Failure::new(403, "A page of another site may not send this request (X-Auth-Token is needed)"));
+    }
+    let (parts, body) = request.into_parts();
+    let body = read_body(&parts.headers, body, api.options.most_body).await?;
+    let asked = Asked { method: parts.method, rest, headers: parts.headers, body, caller, address };
+    let reply = handlers::handle(api, resource, &asked).await?;
+    let mut response = packed(reply, form)?;
+    if let Some(caller) = &asked.caller {
+        decorate(api, caller, resource, response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// Adds what every answer to a user who has logged in has.
+fn decorate(api: &Api, caller: &Caller, resource: Resource, headers: &mut HeaderMap) {
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private"));
+    if let Some(id) =
+        caller.id.as_deref().filter(|_| caller.by_cookie && !matches!(resource, Resource::Login | Resource::Logout))
+    {
+        let cookie = session_cookie(id, api.now(), api.options.tls.is_some());
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            headers.insert(header::SET_COOKIE, cookie);
+        }
+    }
+}
+
+fn check_query(resource: Resource, query: Option<&str>) -> Result<(), Failure> {
+    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(()) };
+    match resource {
+        // Taken and ignored, as in Salt.
+        Resource::Hook => Ok(()),
+        Resource::Jobs if form_urlencoded::parse(query.as_bytes()).all(|(name, _)| name == "timeout") => Ok(()),
+        Resource::Events => Err(Failure::bad_request("There are no parameters: the token belongs into a header")),
+        _ => Err(Failure::new(404, "Nothing matches the given URI")),
+    }
+}
+
+fn provenance(headers: &HeaderMap) -> Provenance<'_> {
+    let content_type = text(headers, "content-type").unwrap_or_default();
+    Provenance {
+        origin: text(headers, "origin"),
+        host: text(headers, "host"),
+        fetch_site: text(headers, "sec-fetch-site"),
+        plain_text: crate::body::media_type(content_type) == "text/plain",
+    }
+}
+
+async fn read_body(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, Failure> {
+    if let Some(coding) = text(headers, "content-encoding").filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Err(Failure::new(415, format!("Bodies in the coding '{coding}' are not read")));
+    }
+    let too_large = || Failure::new(413, "The body is larger than max_request_body_size");
+    let announced = text(headers, "content-length").and_then(|length| length.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > most as u64) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => {
+            tracing::debug!("failed to read the body of a request: {error}");
+            Err(Failure::bad_request("The body is not complete"))
+        }
+        Err(_) => Err(Failure::new(408, "The body took too long")),
+    }
+}
+
+fn not_acceptable(accept: &str) -> Failure {
+    Failure::new(
+        406,
+        format!(
+            "Your client sent this Accept header: {accept}. But this resource only emits these media types: \
+             application/json, application/x-yaml."
+        ),
+    )
+}
+
+fn packed(reply: Reply, form: Form) -> Result<Response, Failure> {
+    let (status, body, kind, more) = match reply {
+        Reply::Data(status, value, more) => (status, Body::from(pack::data(&value, form)?), form.media_type(), more),
+        Reply::Stream(body) => {
+            let more = vec![(header::CACHE_CONTROL, "no-cache".to_owned())];
+            (StatusCode::OK, body, "text/event-stream;charset=utf-8", more)
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    for (name, value) in more {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    Ok(response)
+}
+
+fn failed(failure: &Failure, form: Form) -> Response {
+    let mut response = Response::new(Body::from(pack::error(failure, form)));
+    *response.status_mut() = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_refused_where_they_mean_nothing() {
+        let status = |resource, query| check_query(resource, Some(query)).err().map(|failure| failure.status);
+        assert_eq!(status(Resource::Root, "x=1"), Some(404));
+        assert_eq!(status(Resource::Jobs, "timeout=3"), None);
+        assert_eq!(status(Resource::Jobs, "timeout=3&x=1"), Some(404));
+        assert_eq!(status(Resource::Events, "token=abc"), Some(400));
+        assert_eq!(status(Resource::Hook, "x=1"), None);
+        assert_eq!(status(Resource::Root, ""), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! The HTTP server: connections, TLS, limits.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use openssl::ssl::{Ssl, SslAcceptor, SslFiletype, SslMethod};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_openssl::SslStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower_service::Service;
+use wire::Network;
+
+use crate::exchange::Peer;
+use crate::options::TlsFiles;
+
+/// The largest head of a request, in bytes.
+const MOST_HEAD: usize = 32 << 10;
+
+/// How long the head of a request, or the handshake of TLS, may take.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// The largest number of connections, of all and of each address.
+const MOST: usize = 2000;
+const MOST_OF_ONE: usize = 500;
+
+/// How long requests may take to end when the program stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Pauses after a failure to accept, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Files of TLS that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("rest_cherrypy: the {what} {path} cannot be used: {reason}")]
+pub struct TlsError {
+    what: &'static str,
+    path: String,
+    reason: openssl::error::ErrorStack,
+}
+
+/// Loads the files of TLS.
+///
+/// # Errors
+/// When one cannot be used.
+pub fn acceptor(files: &TlsFiles) -> Result<SslAcceptor, TlsError> {
+    let failed = |what, path: &std::path::Path| {
+        let path = path.display().to_string();
+        move |reason| TlsError { what, path, reason }
+    };
+    let (certificate, key) = (&files.certificate, &files.key);
+    let mut builder =
+        SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).map_err(failed("certificate", certificate))?;
+    builder.set_certificate_chain_file(certificate).map_err(failed("certificate", certificate))?;
+    builder.set_private_key_file(key, SslFiletype::PEM).map_err(failed("key", key))?;
+    builder.check_private_key().map_err(failed("key", key))?;
+    if let Some(chain) = &files.chain {
+        let failed = || failed("chain", chain);
+        let text = std::fs::read(chain).unwrap_or_default();
+        let certificates = openssl::x509::X509::stack_from_pem(&text).map_err(failed())?;
+        for certificate in certificates {
+            builder.add_extra_chain_cert(certificate).map_err(failed())?;
+        }
+    }
+    Ok(builder.build())
+}
+
+/// Serves connections until it is told to stop.
+pub async fn serve(listener: TcpListener, tls: Option<SslAcceptor>, router: Router, stop: CancellationToken) {
+    let (places, tasks) = (Arc::new(Places::default()), TaskTracker::new());
+    loop {
+        let (stream, peer) = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!("failed to accept a connection: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        // Without a place the connection is closed at once.
+        let Some(place) = Places::take(&places, peer.ip()) else {
+            tracing::debug!("too many connections; one of {} is closed", peer.ip());
+            continue;
+        };
+        let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
+        tasks.spawn(async move {
+            let _place = place;
+            connection(stream, peer, tls, router, stop).await;
+        });
+    }
+    tasks.close();
+    if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
+        tracing::debug!("requests are cut off");
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<SslAcceptor>,
+    router: Router,
+    stop: CancellationToken,
+) {
+    // Answers are written whole.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return requests(stream, peer, router, stop).await };
+    match tokio::time::timeout(HEAD_TIME, handshake(stream, &tls)).await {
+        Ok(Ok(stream)) => requests(stream, peer, router, stop).await,
+        Ok(Err(error)) => tracing::debug!("{}: the handshake of TLS failed: {error}", peer.ip()),
+        Err(_) => tracing::debug!("{}: the handshake of TLS took too long", peer.ip()),
+    }
+}
+
+async fn handshake(stream: TcpStream, tls: &SslAcceptor) -> Result<SslStream<TcpStream>, openssl::ssl::Error> {
+    let mut stream = SslStream::new(Ssl::new(tls.context())?, stream)?;
+    Pin::new(&mut stream).accept().await?;
+    Ok(stream)
+}
+
+async fn requests<S>(stream: S, peer: SocketAddr, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let mut request = request.map(axum::body::Body::new);
+        request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
+        router.clone().call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(MOST_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("{}: the connection failed: {error}", peer.ip());
+    }
+}
+
+/// The connections by address.
+#[derive(Default)]
+struct Places(Mutex<HashMap<Network, usize>>);
+
+struct Place {
+    places: Arc<Places>,
+    network: Network,
+}
+
+impl Places {
+    fn take(places: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let address = address.to_canonical();
+        let network = Network::from(address);
+        let mut taken = places.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = taken.values().sum();
+        let count = taken.get(&network).copied().unwrap_or_default();
+        // A web server in front has the address of this host.
+        let most = if address.is_loopback() { MOST } else { MOST_OF_ONE };
+        if all >= MOST || count >= most {
+            return None;
+        }
+        taken.insert(network, count + 1);
+        Some(Place { places: places.clone(), network })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.network) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.network);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_all_connections() {
+        let places = Arc::new(Places::default());
+        let take = |address: &str| Places::take(&places, address.parse().unwrap());
+        let of_one: Vec<Place> = std::iter::from_fn(|| take("10.0.0.1")).collect();
+        assert_eq!(of_one.len(), MOST_OF_ONE);
+        assert!(take("::ffff:10.0.0.1").is_none(), "the same address in another form");
+        assert!(take("10.0.0.2").is_some());
+        let rest: Vec<Place> = std::iter::from_fn(|| take("127.0.0.1")).collect();
+        assert_eq!(of_one.len() + rest.len(), MOST);
+        assert!(take("10.0.0.2").is_none());
+        drop((of_one, rest));
+        assert!(places.0.lock().unwrap().is_empty());
+    }
+}

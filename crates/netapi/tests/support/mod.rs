@@ -1,0 +1,290 @@
+//! A running `salt-api`, and a master that says what a recording expects.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use event::{Bus, Endpoints, ServeOptions};
+use rt::{Listen, Rt};
+use serde_json::Value as Json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use transport::Limits;
+use value::{Map, Value, list, map};
+use wire::envelope::Envelope;
+
+/// A token that counts.
+pub const TOKEN: &str = "abababababababababababababababababababababababababababababababab";
+
+/// A user who may do everything.
+pub const FRED: &str = "fred";
+/// A user who may do little.
+pub const WILMA: &str = "wilma";
+
+/// An answer over HTTP.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+}
+
+impl Answer {
+    /// Returns a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// What the master says next.
+#[derive(Default)]
+struct Script {
+    /// The returns of the commands of the request.
+    returns: Vec<Value>,
+    /// The message with which the master refuses.
+    refusal: Option<String>,
+}
+
+/// The program and the master.
+pub struct Running {
+    address: SocketAddr,
+    script: Arc<Mutex<Script>>,
+    _stop: tokio_util::sync::DropGuard,
+    _bus: event::Server,
+    _place: tempfile::TempDir,
+}
+
+impl Running {
+    /// Starts both.
+    pub async fn start() -> Self {
+        let (rt, place) = (Rt::real(), tempfile::tempdir().unwrap());
+        let sockets = place.path().join("s");
+        std::fs::create_dir(&sockets).unwrap();
+        std::fs::write(sockets.join("publish_pull.ipc"), "").unwrap();
+        let bus = Bus::new(rt.clone(), 1 << 20);
+        let served = event::serve(&bus, &Endpoints::master(&sockets), ServeOptions::default()).await.unwrap();
+        let script = Arc::new(Mutex::new(Script::default()));
+        let port = master(&rt, bus, script.clone()).await;
+        let config = config::Master::from_options(map! {
+            "interface" => "127.0.0.1",
+            "ret_port" => port,
+            "sock_dir" => sockets.display().to_string(),
+            "cachedir" => place.path().join("cache").display().to_string(),
+            "pki_dir" => place.path().join("pki").display().to_string(),
+            "nodegroups" => map! { "web" => "L@min1,min2" },
+            "netapi_enable_clients" =>
+                list!["local", "local_async", "local_batch", "local_subset", "runner", "runner_async", "wheel", "wheel_async", "ssh"],
+            "external_auth" => external_auth(),
+            "rest_cherrypy" => map! { "port" => 0, "host" => "127.0.0.1", "disable_ssl" => true },
+        })
+        .unwrap();
+        let (stop, (ready, address)) = (CancellationToken::new(), tokio::sync::oneshot::channel());
+        let until = stop.clone();
+        tokio::spawn(async move {
+            saltern_netapi::run(&config, rt, until, |address| ready.send(address).unwrap()).await.unwrap();
+        });
+        let address = address.await.unwrap();
+        Running { address, script, _stop: stop.drop_guard(), _bus: served, _place: place }
+    }
+
+    /// Prepares the master for a recorded exchange.
+    pub fn expect(&self, exchange: &Json) {
+        let response = &exchange["response"];
+        let mut script = Script::default();
+        if response["status"] == 401 {
+            script.refusal = response["message"].as_str().map(str::to_owned);
+        }
+        if exchange["name"] == "runner unknown" {
+            let text = "Exception occurred in runner manage.nosuch: salt.exceptions.CommandExecutionError: 'manage.nosuch' is not available.";
+            script.returns = vec![map! { "data" => map! { "return" => text, "success" => false } }.into()];
+        } else if let Some(body) = response["body"].as_str() {
+            script.returns = returns(exchange["request"]["path"].as_str().unwrap(), body);
+        }
+        *self.script.lock().unwrap() = script;
+    }
+
+    /// Logs a user in, and returns the session.
+    pub async fn log_in(&self, user: &str) -> String {
+        let request = serde_json::json!({
+            "method": "POST", "path": "/login", "headers": {"Content-Type": "application/x-www-form-urlencoded"},
+            "body": format!("username={user}&password=x&eauth=auto"),
+        });
+        let answer = self.send(&request).await;
+        answer.header("x-auth-token").unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+    }
+
+    /// Sends a request: `method`, `path`, `headers`, `body`.
+    pub async fn send(&self, request: &Json) -> Answer {
+        let body = request["body"].as_str().unwrap_or_default();
+        let method = request["method"].as_str().unwrap();
+        let mut head = format!(
+            "{method} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+            request["path"].as_str().unwrap(),
+            self.address
+        );
+        for (name, value) in request["headers"].as_object().into_iter().flatten() {
+            head.push_str(&format!("{name}: {}\r\n", value.as_str().unwrap()));
+        }
+        if !body.is_empty() || method == "POST" {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        self.send_raw(format!("{head}\r\n{body}").as_bytes()).await.unwrap()
+    }
+
+    /// Sends bytes, and reads the answer to the end of the connection. `None` if there is no answer.
+    pub async fn send_raw(&self, bytes: &[u8]) -> Option<Answer> {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // The server may answer and close before it has read all.
+        let _ = stream.write_all(bytes).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        parse(&String::from_utf8(answer).unwrap())
+    }
+}
+
+fn parse(text: &str) -> Option<Answer> {
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let header = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+    Some(Answer { status, headers: lines.filter_map(header).collect(), body: body.to_owned() })
+}
+
+fn external_auth() -> Map {
+    map! {
+        "auto" => map! { "fred" => list![".*", "@wheel", "@runner", "@jobs"], "wilma" => list!["test.*"], "*" => list!["test.ping"] },
+        "pam" => map! { "fred" => list![".*", "@wheel", "@runner"], "webadmins%" => list!["test.*"] },
+    }
+}
+
+/// Returns what the master must have said for this body.
+fn returns(path: &str, body: &str) -> Vec<Value> {
+    let body: Value = yaml::load(body, yaml::UNNAMED).unwrap();
+    let answered = body.get("return").cloned().unwrap_or_default();
+    if let Some(info) = body.get("info") {
+        return info.as_list().unwrap().to_vec();
+    }
+    match (path, answered) {
+        (path, data) if path.starts_with("/keys") => vec![map! { "data" => map! { "return" => data } }.into()],
+        ("/token", _) => body.into_list().unwrap(),
+        (_, Value::List(items)) => items,
+        (_, other) => vec![other],
+    }
+}
+
+/// Starts a master that follows the script. Returns its port.
+async fn master(rt: &Rt, bus: Bus, script: Arc<Mutex<Script>>) -> u16 {
+    let listen = Listen::at("127.0.0.1:0".parse().unwrap());
+    let mut requests = transport::zeromq::serve(rt.clone(), listen, Limits::default(), None).await.unwrap();
+    let port = requests.address().port();
+    tokio::spawn(async move {
+        while let Some(request) = requests.next().await {
+            let Ok(Envelope::Clear(clear)) = request.envelope else { panic!("not in the clear") };
+            let (answer, events) = answer(&clear.load, &mut script.lock().unwrap());
+            request.reply.send(answer);
+            for (tag, data) in events {
+                bus.publish(&event::Event::new(tag, data, 1 << 20).unwrap());
+            }
+        }
+    });
+    port
+}
+
+type Events = Vec<(String, Map)>;
+
+fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
+    let refused = |name: &str, message: &str| map! { "error" => map! { "name" => name, "message" => message } };
+    assert!(!load.contains_key("key") || load.get_str("key") == Some(""), "a key of the master is sent");
+    match (load.get_str("cmd").unwrap(), &script.refusal) {
+        ("mk_token", _) => (token(load), Vec::new()),
+        ("get_token", _) => (Map::new().into(), Vec::new()),
+        ("publish", Some(message)) => (refused("AuthorizationError", message).into(), Vec::new()),
+        (_, Some(message)) => (refused("TokenAuthenticationError", message).into(), Vec::new()),
+        (command, None) => {
+            let next = if script.returns.is_empty() { Value::Null } else { script.returns.remove(0) };
+            match command {
+                "publish" => job(next),
+                "runner" => runner(next),
+                "wheel" => (wheel(next), Vec::new()),
+                other => panic!("unknown command {other}"),
+            }
+        }
+    }
+}
+
+fn token(load: &Map) -> Value {
+    let (user, backend) = (load.get_str("username").unwrap_or_default(), load.get_str("eauth").unwrap_or_default());
+    if load.get_str("password") == Some("bad") || backend == "ldap" {
+        return "".into();
+    }
+    let mut token =
+        map! { "start" => 4_102_444_800.25, "expire" => 4_102_488_000.5, "name" => user, "eauth" => backend };
+    if (user, backend) == (WILMA, "pam") {
+        token.insert("groups", list!["webadmins"]);
+    }
+    token.insert("token", TOKEN);
+    token.into()
+}
+
+fn job(expected: Value) -> (Value, Events) {
+    let returns = expected.into_map().unwrap_or_default();
+    let published = |jid: Value, minions: Value| {
+        Value::from(
+            map! { "enc" => "clear", "load" => map! { "jid" => jid, "minions" => minions, "missing" => list![] } },
+        )
+    };
+    if returns.is_empty() {
+        return (published(Value::Null, list![]), Vec::new());
+    }
+    if let Some(jid) = returns.get("jid") {
+        return (published(jid.clone(), returns.get("minions").cloned().unwrap()), Vec::new());
+    }
+    let mut jid = "20261124160509763433".to_owned();
+    let mut events = Vec::new();
+    for (id, returned) in &returns {
+        let mut data = map! { "id" => id.clone(), "fun" => "test.ping", "success" => true };
+        match returned.as_map().filter(|whole| whole.contains_key("retcode")) {
+            Some(whole) => {
+                jid = whole.get_str("jid").unwrap().to_owned();
+                data.insert("return", whole.get("ret").cloned().unwrap());
+            }
+            None => drop(data.insert("return", returned.clone())),
+        }
+        data.insert("retcode", 0);
+        data.insert("jid", jid.as_str());
+        events.push((format!("salt/job/{jid}/ret/{id}"), data));
+    }
+    let minions: Value = returns.keys().cloned().collect();
+    (published(jid.into(), minions), events)
+}
+
+fn runner(expected: Value) -> (Value, Events) {
+    if let (Some(tag), Some(jid)) = (expected.get("tag"), expected.get("jid")) {
+        return (map! { "tag" => tag.clone(), "jid" => jid.clone() }.into(), Vec::new());
+    }
+    let tag = "salt/run/20261124160514429591";
+    let data = match expected.get("data") {
+        Some(data) => reversed(data.as_map().unwrap()),
+        None => map! { "return" => expected, "success" => true },
+    };
+    (map! { "tag" => tag, "jid" => "20261124160514429591" }.into(), vec![(format!("{tag}/ret"), data)])
+}
+
+fn wheel(expected: Value) -> Value {
+    if let Some(jid) = expected.get("jid") {
+        let data = map! { "jid" => jid.clone() };
+        return map! { "tag" => expected.get("tag").cloned().unwrap(), "data" => data }.into();
+    }
+    let data = reversed(expected.get("data").and_then(Value::as_map).unwrap());
+    map! { "tag" => expected.get("tag").cloned().unwrap_or_default(), "data" => data }.into()
+}
+
+/// Returns a map in another order, which must not matter.
+fn reversed(map: &Map) -> Map {
+    let mut entries: Vec<(Value, Value)> = map.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    entries.reverse();
+    entries.into_iter().collect()
+}
