@@ -3,6 +3,7 @@
 //! The checks of a password are pure functions of a file's content, apart from reading the file. Passwords never appear in
 //! `Debug` output, errors or log lines.
 
+mod apr1;
 mod entries;
 mod error;
 mod password_file;

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use crypto::{HashType, ShaCrypt};
 use value::{Map, Value};
 
-use crate::{Error, same};
+use crate::{Error, apr1, same};
 
 /// The largest file, in bytes.
 const LARGEST: u64 = 16 << 20;
@@ -90,7 +90,7 @@ impl PasswordFile {
                 && let Err(UnknownHash(kind)) = verify(hash, "")
             {
                 let name = value::escape::brief(name, 60);
-                return Err(self.line(number, format!("the password of {name} is kept as {kind}, which is not supported; use $5$, $6$ or {{SHA}} (htpasswd -5, -2, -s)")));
+                return Err(self.line(number, format!("the password of {name} is kept as {kind}, which is not supported; use $5$, $6$, $apr1$ or {{SHA}} (htpasswd -5, -2, -m, -s)")));
             }
         }
         Ok(())
@@ -180,7 +180,10 @@ fn verify(hash: &str, password: &str) -> Result<bool, UnknownHash> {
         // A broken hash is nobody's.
         return Ok(ShaCrypt::verify(hash, password.as_bytes()).unwrap_or(false));
     }
-    let kinds = [("$apr1$", "apr1 (MD5)"), ("$2", "bcrypt"), ("$1$", "md5-crypt"), ("$argon2", "argon2")];
+    if hash.starts_with(apr1::PREFIX) {
+        return Ok(apr1::like(hash, password).is_some_and(|expected| same(hash.as_bytes(), expected.as_bytes())));
+    }
+    let kinds = [("$2", "bcrypt"), ("$1$", "md5-crypt"), ("$argon2", "argon2")];
     let kind = kinds.iter().find(|(prefix, _)| hash.starts_with(prefix));
     Err(UnknownHash(kind.map_or("plain text or crypt", |(_, kind)| kind)))
 }
@@ -258,18 +261,20 @@ mod tests {
         }
     }
 
-    /// The hashes are those of `htpasswd -s` and of crypt(3).
+    /// The hashes are those of `htpasswd -s`, of crypt(3) and of `openssl passwd -apr1`.
     #[test]
     fn htpasswd_files_have_hashes_with_salt() {
         let file = file(map! { "^filetype" => "htpasswd" });
         let content = "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nfred:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n\
-                       bob:$apr1$x$y\n";
+                       bob:$2y$05$abc\neva:$apr1$ab$OYF20qNOmvQIb0ASG0j5H/\n";
         assert!(file.judge(content, "ann", "secret").unwrap());
         assert!(!file.judge(content, "ann", "Secret").unwrap());
         assert!(file.judge(content, "fred", "Hello world!").unwrap());
         assert!(!file.judge(content, "fred", "Hello world").unwrap());
         let error = file.judge(content, "bob", "x").unwrap_err().to_string();
-        assert!(error.ends_with("line 3: apr1 (MD5) cannot be checked"), "{error}");
+        assert!(error.ends_with("line 3: bcrypt cannot be checked"), "{error}");
+        assert!(file.judge(content, "eva", "short").unwrap());
+        assert!(!file.judge(content, "eva", "Short").unwrap());
     }
 
     #[test]
