@@ -152,6 +152,7 @@ async fn clean(shared: &Arc<Shared>) {
             report("notes of who published", stores.publish_auth.clean(keep, now));
         }
         report("expired tokens", stores.tokens.clean(now).map(drop));
+        shared.logins.owners.forget_expired(now);
         update_files(&shared);
         let accepted = u64::try_from(stores.accepted_ids().len()).unwrap_or(u64::MAX);
         daemon::check_open_files(accepted, stores.config.network.max_open_files);

@@ -4,6 +4,7 @@
 //! line of its own, few are checked at once, and the answer to a wrong one is delayed by a timer.
 
 mod limits;
+mod owners;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,7 @@ use wire::Command;
 use crate::Error;
 pub use limits::Place;
 use limits::{Limits, Places};
+use owners::Owners;
 
 /// How many passwords are checked at once.
 const AT_ONCE: usize = 4;
@@ -40,6 +42,8 @@ pub struct Logins {
     places: Arc<Places>,
     limits: Mutex<Limits>,
     slowest: Mutex<Option<(Instant, Duration)>>,
+    /// The tokens of each user.
+    pub owners: Owners,
 }
 
 /// What a request asks to log in with. It has no `Debug`, because of the password.
@@ -103,6 +107,7 @@ impl Logins {
             places: Arc::default(),
             limits: Mutex::default(),
             slowest: Mutex::default(),
+            owners: Owners::default(),
         })
     }
 

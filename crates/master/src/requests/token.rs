@@ -70,6 +70,7 @@ fn store(shared: &Shared, user: &str, backend: &str, life: Duration) -> store::R
     loop {
         token.insert("token", hash.hex(&stores.rt.bytes::<RANDOM>()));
         if stores.tokens.store(&token)? {
+            shared.logins.owners.add(&stores.tokens, &token, now)?;
             return Ok(token);
         }
     }
