@@ -23,6 +23,7 @@ mod own_pillar;
 mod refusal;
 mod run;
 pub mod runners;
+mod secrets;
 mod success;
 mod tables;
 mod texts;

@@ -14,7 +14,7 @@ use wire::jid::JidSource;
 use crate::context::failed;
 use crate::docs::raw;
 use crate::success::check_result;
-use crate::{Function, Job, Kind, RunnerContext};
+use crate::{Function, Job, Kind, RunnerContext, secrets};
 
 /// A call of a runner or wheel function.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct Outcome {
     pub retcode: Option<i64>,
     /// The outputter the result wants; with `{"outputter": …, "data": …}` that one.
     pub out: Option<String>,
-    /// The whole event `…/ret`: `fun`, `jid`, `user`, `fun_args`, `return`, `success`.
+    /// The whole event `…/ret`: `fun`, `jid`, `user`, `fun_args`, `return`, `success`. It shows no passwords and tokens.
     pub data: Map,
 }
 
@@ -83,7 +83,7 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
         "fun" => format!("{}.{fun}", kind.word()),
         "jid" => jid.as_str(),
         "user" => user,
-        "fun_args" => shown_args(&call),
+        "fun_args" => secrets::shown_args(&fun, &call),
     };
     ctx.events.fire(&format!("{}/new", ctx.job.tag()), data.clone()).await;
     // Without the note the job still runs; it is not listed among the running ones.
@@ -96,7 +96,7 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
     drop(note);
     let failed = retcode.is_some();
     let success = !failed && judge(&ctx, &ret);
-    data.insert("return", ret);
+    data.insert("return", secrets::shown_return(&fun, &ret));
     data.insert("success", success);
     if let Some(code) = retcode {
         data.insert("retcode", code);
@@ -108,16 +108,7 @@ pub async fn run(ctx: &RunnerContext, request: Request) -> Outcome {
     ctx.events.fire(&format!("{}/ret", ctx.job.tag()), data.clone()).await;
     ctx.sink.event("ret", &data);
     tracing::info!("Runner completed: {jid}");
-    let ret = data.get("return").cloned().unwrap_or_default();
     Outcome { ret, success, retcode, out, data }
-}
-
-fn shown_args(call: &Call) -> Vec<Value> {
-    let mut args = call.args.clone();
-    if !call.kwargs.is_empty() {
-        args.push(call.kwargs.clone().into());
-    }
-    args
 }
 
 fn judge(ctx: &RunnerContext, ret: &Value) -> bool {

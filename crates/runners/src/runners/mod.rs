@@ -1,5 +1,6 @@
 //! Runners, one file per Salt name.
 
+pub mod auth;
 pub mod cache;
 pub mod config;
 pub mod doc;
@@ -26,6 +27,7 @@ use crate::Module;
 /// All runners.
 pub static RUNNERS: &[&Module] = &[
     // In alphabetical order.
+    &auth::MODULE,
     &cache::MODULE,
     &config::MODULE,
     &doc::MODULE,

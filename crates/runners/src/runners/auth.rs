@@ -1,0 +1,58 @@
+//! `auth` — tokens of users who log in with `external_auth`.
+
+use client::{LocalClient, settings};
+use exec::{Error, KwArgs, Result, function};
+use store::Layout;
+use store::tokens::TokenStore;
+use value::Value;
+
+use crate::context::failed;
+use crate::{Module, RunnerContext};
+
+/// The functions of the runner `auth`.
+pub static MODULE: Module =
+    Module::new("auth", "Tokens of users who log in with external_auth.", &[&DEL_TOKEN, &MK_TOKEN]);
+
+/// Makes a token for a user, whose password is needed. Users that ``token_expire_user_override`` names may choose its
+/// lifetime in seconds (``token_expire``).
+///
+/// All users of this host can read the command line, and with it the password. ``salt -T`` asks for it.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run auth.mk_token username=fred password=secret eauth=file
+///     salt-run auth.mk_token username=fred password=secret eauth=file token_expire=3600
+#[function]
+async fn mk_token(ctx: &RunnerContext, load: KwArgs) -> Result<Value> {
+    if ctx.connected.is_some() {
+        // The result would be an event, which all users of an API can read.
+        return Err(Error::execution("the master makes no tokens by a runner; log in, or send mk_token"));
+    }
+    let client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+    match client.ask_for_token(load.given()).await {
+        Err(client::Error::NotRunning) => Err(Error::Other("Salt Master must be running.".to_owned())),
+        answer => answer.map_err(failed),
+    }
+}
+
+/// Deletes a token, and returns whether there was one.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run auth.del_token 6556760736e4077daa601baec2b67c24
+#[function]
+async fn del_token(ctx: &RunnerContext, token: String) -> Result<bool> {
+    let remove = move |ctx: &RunnerContext| {
+        // It removes the files of both layouts.
+        let tokens = TokenStore::new(&ctx.config.paths.token_dir, Layout::Since3008);
+        match tokens.remove(&token) {
+            Err(store::Error::BadName { .. }) => Ok(false),
+            removed => removed.map_err(failed),
+        }
+    };
+    ctx.blocking(remove).await
+}
