@@ -13,7 +13,6 @@ use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 use value::{Map, Value};
 
 use crate::exit_codes;
-use crate::prepare::OnMaster;
 
 /// The backends of Salt. The master decides which of them it has.
 const BACKENDS: [&str; 6] = ["auto", "file", "ldap", "pam", "rest", "sharedsecret"];
@@ -58,6 +57,12 @@ impl Failed {
             }
         }
     }
+
+    /// Prints the same for `salt-run` and `salt-key`. Salt's end with 0 there.
+    pub fn print_as_refusal(&self) -> Result<u8> {
+        let code = self.print()?;
+        Ok(if code == exit_codes::OK { code } else { exit_codes::GENERIC })
+    }
 }
 
 /// Checks the flags of a login.
@@ -65,7 +70,7 @@ pub fn check(options: &Map) -> Result<(), String> {
     let given = |name: &str| options.get(name).is_some_and(Value::truthy);
     if !given("eauth") && ["mktoken", "username", "password"].into_iter().any(given) {
         // Ignoring them would run the command as a user other than the one requested.
-        return Err("-T/--make-token, --username and --password need a backend (-a/--auth/--eauth)".to_owned());
+        return Err("-T/--make-token, --username and --password need a backend (--auth/--eauth)".to_owned());
     }
     Ok(())
 }
@@ -76,17 +81,16 @@ pub fn is_wanted(options: &Map) -> bool {
 }
 
 /// Finds the token of an earlier login, or asks for a new one. Without either, the user proves with a key who they are.
-pub fn plan(prepared: &OnMaster) -> Result<Plan> {
-    let options = &prepared.options;
+pub fn plan(options: &Map, config: &config::Master) -> Result<Plan> {
     let given = |name: &str| options.get(name).is_some_and(Value::truthy);
     let file = token_file(options);
     let wanted = is_wanted(options);
     if !wanted || !["mktoken", "username", "password"].into_iter().any(given) {
-        let kept = file.as_deref().and_then(|file| kept_token(file, prepared.config.access.token_expire));
+        let kept = file.as_deref().and_then(|file| kept_token(file, config.access.token_expire));
         // As in Salt, a token counts also without `-a`, except for those who may read root's key. Unlike in Salt, who asks to
         // log in never commands with all permissions instead.
         if let Some(token) = kept
-            && (wanted || fs::File::open(prepared.config.paths.cachedir.join(".root_key")).is_err())
+            && (wanted || fs::File::open(config.paths.cachedir.join(".root_key")).is_err())
         {
             return Ok(Plan::Proof(Proof::Token(token)));
         }
@@ -98,16 +102,30 @@ pub fn plan(prepared: &OnMaster) -> Result<Plan> {
     Ok(if given("mktoken") { Plan::MakeToken(login, file) } else { Plan::Proof(Proof::Login(login)) })
 }
 
-/// Carries out a plan.
+/// Carries out a plan for jobs.
 ///
 /// # Errors
 /// When the master refuses to make a token, or cannot be asked.
 pub async fn proof(plan: Plan, client: &LocalClient) -> Result<Proof, Error> {
+    carry_out(plan, client, |_| "Authentication error occurred.".to_owned()).await
+}
+
+/// Carries out a plan for runners and wheel functions.
+///
+/// # Errors
+/// When the master refuses to make a token, or cannot be asked.
+pub async fn proof_for_functions(plan: Plan, client: &LocalClient) -> Result<Proof, Error> {
+    let refusal =
+        |login: &Login| format!("Authentication failure of type \"eauth\" occurred for user {}.", login.username);
+    carry_out(plan, client, refusal).await
+}
+
+async fn carry_out(plan: Plan, client: &LocalClient, refusal: impl FnOnce(&Login) -> String) -> Result<Proof, Error> {
     let (login, file) = match plan {
         Plan::Proof(proof) => return Ok(proof),
         Plan::MakeToken(login, file) => (login, file),
     };
-    let refused = || Error::Refused("Authentication error occurred.".to_owned());
+    let refused = || Error::Refused(refusal(&login));
     let token = client.make_token(&login).await?.ok_or_else(refused)?;
     if let Some(file) = &file
         && let Err(error) = keep(file, &token)

@@ -74,19 +74,6 @@ pub fn on_minion(program: Program, parsed: Parsed) -> Result<OnMinion, ExitCode>
     Ok(OnMinion { options: flags.merge(&config.raw), config, arguments: flags.arguments })
 }
 
-/// Refuses the flags of external authentication, for programs that do not log in.
-pub fn refuse_eauth(program: Program, options: &Map) -> Result<(), ExitCode> {
-    let wanted = ["eauth", "mktoken", "username", "password"];
-    let given = wanted.iter().any(|name| options.get(name).is_some_and(Value::truthy));
-    if !given {
-        return Ok(());
-    }
-    // Ignoring them would run the command as a user other than the one requested.
-    let text = "not supported: external authentication (-a/--auth/--eauth/--external-auth, -T/--make-token, --username, \
-                --password); only `salt` logs in; run the command as the master's user";
-    Err(usage_error(program, text))
-}
-
 /// Refuses a user that does not exist, as do all of Salt's programs that read the files of a daemon.
 fn check_user(user: &str, verify_env: bool) -> Result<(), ExitCode> {
     let exists = || nix::unistd::User::from_name(user).is_ok_and(|found| found.is_some());

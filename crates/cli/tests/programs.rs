@@ -199,20 +199,25 @@ fn a_batch_without_a_size_is_refused_before_anybody_is_asked() {
 #[test]
 fn logins_that_cannot_be_tried_are_refused() {
     let directory = master();
-    for program in ["salt-run", "salt-key"] {
-        let run = saltern(&[program, "-c", "etc", "--auth", "pam", "a", "b"], directory.path());
-        assert_eq!(run.0, 64, "{run:?}");
-        assert!(run.2.contains("not supported: external authentication"), "{run:?}");
-    }
     for flag in ["--username=fred", "--password=secret", "-T"] {
-        let run = saltern(&["salt", "-c", "etc", flag, "*", "test.ping"], directory.path());
-        assert_eq!(run.0, 64, "{run:?}");
-        assert!(run.2.contains("need a backend (-a/--auth/--eauth)") && !run.2.contains("secret"), "{run:?}");
+        for command in [["salt", "*", "test.ping"], ["salt-run", "test.arg", "x"], ["salt-key", "-l", "acc"]] {
+            let [program, first, second] = command;
+            let run = saltern(&[program, "-c", "etc", flag, first, second], directory.path());
+            assert_eq!(run.0, 64, "{run:?}");
+            assert!(run.2.contains("need a backend (--auth/--eauth)") && !run.2.contains("secret"), "{run:?}");
+        }
     }
-    let run = saltern(&["salt", "-c", "etc", "-a", "x", "*", "test.ping"], directory.path());
     let says = "The specified external authentication system \"x\" is not available\n\
                 Available eauth types: auto, file, ldap, pam, rest, sharedsecret\n";
-    assert_eq!(run, Run(2, says.into(), "ERROR: Authentication failed\n".into()));
+    for (code, command) in
+        [(2, ["salt", "*", "test.ping"]), (1, ["salt-run", "test.arg", "x"]), (1, ["salt-key", "-l", "acc"])]
+    {
+        let [program, first, second] = command;
+        let run = saltern(&[program, "-c", "etc", "--eauth", "x", first, second], directory.path());
+        assert_eq!(run, Run(code, says.into(), "ERROR: Authentication failed\n".into()));
+    }
+    let run = saltern(&["salt-key", "-c", "etc", "--eauth", "file", "--gen-keys", "web1"], directory.path());
+    assert!(run.0 == 1 && run.2.contains("run them without --eauth"), "{run:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod alive;
 mod answers;
 pub mod batch;
+mod functions;
 pub mod gather;
 mod held;
 mod local;
@@ -17,6 +18,7 @@ mod targets;
 pub mod user;
 
 pub use answers::{Alive, Away, Held};
+pub use functions::Started;
 pub use held::Progress;
 pub use local::{Error, Job, LocalClient, Outcome, Settings, Ticket};
 pub use proof::{Login, Proof};

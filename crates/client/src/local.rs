@@ -104,6 +104,9 @@ pub enum Error {
     /// The master refused the request, with this reason.
     #[error("{0}")]
     Refused(String),
+    /// The result of a runner did not come in time.
+    #[error("RunnerClient job '{0}' timed out")]
+    Runner(String),
     /// A Salt master, which cannot hold jobs.
     #[error("this master cannot hold jobs for minions that are away (--hold, job_hold): it is not one of Saltern")]
     CannotHold,
@@ -155,6 +158,10 @@ impl LocalClient {
         !self.proof.is_key()
     }
 
+    pub(crate) fn proof_fields(&self) -> Map {
+        self.proof.fields()
+    }
+
     /// Returns the time to pass to [`Gather`].
     pub fn now(&self) -> Duration {
         self.started.elapsed()
@@ -179,7 +186,13 @@ impl LocalClient {
 
     /// Sends a request to the master.
     pub(crate) async fn send(&self, request: Envelope) -> Result<Value, Error> {
-        self.request_port.ask(request, self.settings.publish_timeout).await.map_err(|error| match error {
+        self.send_within(request, Duration::ZERO).await
+    }
+
+    /// Sends a request whose answer may take longer than that to a publication.
+    pub(crate) async fn send_within(&self, request: Envelope, limit: Duration) -> Result<Value, Error> {
+        let limit = limit.max(self.settings.publish_timeout);
+        self.request_port.ask(request, limit).await.map_err(|error| match error {
             RequestPortError::TimedOut => Error::TimedOut,
             other => Error::RequestPort(other),
         })
@@ -194,13 +207,20 @@ impl LocalClient {
 
     /// Connects to the event bus. Call it before publishing, so that no return is missed.
     pub async fn listen(&self) -> Result<Listening, Error> {
-        self.check_running()?;
-        let filter = if self.settings.order_masters {
+        self.listen_for(&self.events_of_jobs()).await
+    }
+
+    fn events_of_jobs(&self) -> Filter {
+        if self.settings.order_masters {
             Filter::prefixes(["salt/job/", "syndic/"])
         } else {
             Filter::prefix("salt/job/")
-        };
-        Ok(Remote::new(self.rt.clone(), self.settings.bus.clone()).listen(filter).await?)
+        }
+    }
+
+    pub(crate) async fn listen_for(&self, filter: &Filter) -> Result<Listening, Error> {
+        self.check_running()?;
+        Ok(Remote::new(self.rt.clone(), self.settings.bus.clone()).listen(filter.clone()).await?)
     }
 
     /// Fires an event on the master's bus.
@@ -293,13 +313,14 @@ impl LocalClient {
 
     /// Waits for the next event, for a new connection in place of a lost one, or until `wake_at`.
     pub(crate) async fn next_on_bus(&self, bus: &mut Listening, wake_at: Option<Duration>) -> OnBus {
-        let wait = self.event_or_new_bus(bus);
+        let filter = self.events_of_jobs();
+        let wait = self.event_or_new_bus(bus, &filter);
         let Some(wake_at) = wake_at else { return wait.await };
         // A timeout drops only the wait; the connection stays usable.
         tokio::time::timeout_at(self.started + wake_at, wait).await.unwrap_or(OnBus::WakeTime)
     }
 
-    async fn event_or_new_bus(&self, bus: &mut Listening) -> OnBus {
+    pub(crate) async fn event_or_new_bus(&self, bus: &mut Listening, filter: &Filter) -> OnBus {
         match bus.next().await {
             Ok(event) => return OnBus::Event(event),
             Err(error) => tracing::warn!("lost the connection to the master's event bus: {error}"),
@@ -309,7 +330,7 @@ impl LocalClient {
             tokio::time::sleep(pause).await;
             // A restarting master is back within a second or two; more than one attempt per second is useless.
             pause = (pause * 2).min(LONGEST_PAUSE);
-            match self.listen().await {
+            match self.listen_for(filter).await {
                 Ok(new) => {
                     *bus = new;
                     return OnBus::Reconnected;

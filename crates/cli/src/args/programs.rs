@@ -266,19 +266,6 @@ const EAUTH: [Flag; 4] = [
     ),
 ];
 
-/// The same flags where they have no effect yet.
-const NO_EAUTH: [Flag; 4] = [
-    Flag::text(
-        &["-a", "--auth", "--eauth", "--external-auth"],
-        "eauth",
-        "Log in with this backend (not supported yet).",
-    )
-    .preset(Preset::Text("")),
-    Flag::on(&["-T", "--make-token"], "mktoken", "Keep a token after the login (not supported yet)."),
-    Flag::text(&["--username"], "username", "The user of the login (not supported yet)."),
-    Flag::text(&["--password"], "password", "The password of the login (not supported yet)."),
-];
-
 const OUTPUT: [Flag; 8] = [
     Flag::text(
         &["--out", "--output"],
@@ -444,8 +431,8 @@ fn output_group(more: impl IntoIterator<Item = Flag>) -> Group {
     group("Output Options", "How results are printed.", OUTPUT.into_iter().chain(more))
 }
 
-fn eauth_group(flags: [Flag; 4]) -> Group {
-    group("External Authentication", "", flags)
+fn eauth_group() -> Group {
+    group("External Authentication", "", EAUTH)
 }
 
 fn log_group(names: &'static [&'static str], file_setting: &'static str) -> Group {
@@ -463,7 +450,7 @@ fn salt_groups() -> Vec<Group> {
         first_group(general),
         group("Target Options", "How the target is read.", TARGETS.into_iter().chain(MORE_TARGETS)),
         group("Additional Target Options", "", DELIMITER),
-        eauth_group(EAUTH),
+        eauth_group(),
         output_group([]),
         log_group(&["-l", "--log-level"], "log_file"),
     ]
@@ -471,7 +458,7 @@ fn salt_groups() -> Vec<Group> {
 
 fn key_groups() -> Vec<Group> {
     let user = Flag::text(&["-u", "--user"], "user", "Run as this user.");
-    let mut eauth = eauth_group(NO_EAUTH);
+    let mut eauth = eauth_group();
     // `-a` means accept here.
     eauth.flags[0].names = &eauth.flags[0].names[1..];
     vec![
@@ -504,7 +491,7 @@ fn run_groups() -> Vec<Group> {
     let general = [timeout("timeout", 1), ARGS_STDIN, HARD_CRASH, NO_PARSE].into_iter().chain(RUN);
     vec![
         first_group(general),
-        eauth_group(NO_EAUTH),
+        eauth_group(),
         output_group([Flag::on(&["--quiet"], "quiet", "Print no result.")]),
         group("Profiling support", "", PROFILING),
         log_group(&["-l", "--log-level"], "log_file"),

@@ -94,7 +94,7 @@ fn run(prepared: OnMaster, mut job: Job, hold: Duration) -> Result<u8> {
         return Ok(exit_codes::GENERIC);
     }
     // Before Ctrl-C is a matter of the runtime.
-    let plan = match login::plan(&prepared) {
+    let plan = match login::plan(&prepared.options, &prepared.config) {
         Ok(plan) => plan,
         Err(error) => return error.downcast::<login::Failed>().and_then(|failed| failed.print()),
     };

@@ -1,7 +1,8 @@
-//! `salt-key`: lists, accepts, rejects, deletes and prints the keys of minions.
+//! `salt-key`: lists, accepts, rejects, deletes and prints the keys of minions. For a user who logs in, the master does it.
 
 mod actions;
 mod effects;
+mod in_master;
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -18,9 +19,10 @@ use value::{Map, Value, map};
 use crate::args::{Parsed, Program};
 use crate::prepare::{self, OnMaster};
 use crate::terminal::usage_error;
-use crate::{exit_codes, log_setup};
+use crate::{exit_codes, log_setup, login};
 use actions::{Action, Include};
 use effects::MasterEffects;
+use in_master::InMaster;
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {
@@ -32,8 +34,8 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     log_setup::on_master(Program::SaltKey, &prepared.config);
-    if let Err(code) = prepare::refuse_eauth(Program::SaltKey, &prepared.options) {
-        return code;
+    if let Err(text) = login::check(&prepared.options) {
+        return usage_error(Program::SaltKey, &text);
     }
     let delete_all = prepared.options.get("delete_all").is_some_and(Value::truthy);
     if delete_all && !prepared.arguments.is_empty() {
@@ -42,7 +44,7 @@ pub fn main(parsed: Parsed) -> ExitCode {
         return ExitCode::from(exit_codes::OK);
     }
     match run(&prepared) {
-        Ok(()) => ExitCode::from(exit_codes::OK),
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             prepare::complain("salt-key", &error);
             ExitCode::from(exit_codes::GENERIC)
@@ -65,19 +67,57 @@ fn check(settings: &Map) -> Result<(), String> {
     }
 }
 
-fn run(prepared: &OnMaster) -> Result<()> {
-    let runtime = prepare::small_runtime().context("failed to start")?;
-    let effects = MasterEffects::new(&prepared.config, runtime)?;
+fn run(prepared: &OnMaster) -> Result<u8> {
     let action = Action::choose(&prepared.options);
-    let command = Command {
-        include: Include::of(&action, &prepared.options),
+    let settings = prepare::output_settings(&prepared.options);
+    match login::is_wanted(&prepared.options) {
+        false => command(prepared, &action, Place::Here(manager(prepared, &action)?)).run(&action)?,
+        true => match log_in(prepared, &action).and_then(|keys| command(prepared, &action, keys).run(&action)) {
+            Ok(()) => {}
+            Err(error) => return refused(error, &settings),
+        },
+    }
+    Ok(exit_codes::OK)
+}
+
+/// Prints why a user who logs in cannot do this.
+fn refused(error: anyhow::Error, settings: &Settings) -> Result<u8> {
+    if let Some(failed) = error.downcast_ref::<login::Failed>() {
+        return failed.print_as_refusal();
+    }
+    match error.downcast::<client::Error>()? {
+        client::Error::Refused(text) => {
+            outputters::display(&text.into(), Some("nested"), settings, 0)?;
+            Ok(exit_codes::GENERIC)
+        }
+        other => Err(other.into()),
+    }
+}
+
+fn command<'a>(prepared: &'a OnMaster, action: &Action, keys: Place) -> Command<'a> {
+    Command {
+        include: Include::of(action, &prepared.options),
         options: &prepared.options,
         settings: prepare::output_settings(&prepared.options),
-        manager: KeyManager::new(store(&prepared.config, &action), manager_options(prepared)?, effects),
+        keys,
         owner: Owner::of_user(&prepared.config.user),
         config: &prepared.config,
-    };
-    command.run(&action)
+    }
+}
+
+fn manager(prepared: &OnMaster, action: &Action) -> Result<KeyManager> {
+    let runtime = prepare::small_runtime().context("failed to start")?;
+    let effects = MasterEffects::new(&prepared.config, runtime)?;
+    Ok(KeyManager::new(store(&prepared.config, action), manager_options(prepared)?, effects))
+}
+
+fn log_in(prepared: &OnMaster, action: &Action) -> Result<Place> {
+    anyhow::ensure!(
+        !matches!(action, Action::GenKeys(_) | Action::GenSignature),
+        "--gen-keys and --gen-signature write files of this host; run them without --eauth"
+    );
+    let plan = login::plan(&prepared.options, &prepared.config)?;
+    Ok(Place::InMaster(InMaster::new(&prepared.config, plan)?))
 }
 
 fn store(config: &config::Master, _action: &Action) -> KeyStore {
@@ -113,11 +153,29 @@ fn manager_options(prepared: &OnMaster) -> Result<ManagerOptions> {
     })
 }
 
+/// Where keys are read and changed.
+enum Place {
+    /// In the files of this host.
+    Here(KeyManager),
+    /// In the master, with the permissions of a user.
+    InMaster(InMaster),
+}
+
+/// What a change of keys has done.
+struct Changes {
+    /// The ids whose keys were changed.
+    done: Vec<String>,
+    /// The ids whose keys were not.
+    missed: Vec<String>,
+    /// Why a part of the change is missing.
+    incomplete: Option<String>,
+}
+
 struct Command<'a> {
     options: &'a Map,
     settings: Settings,
     include: Include,
-    manager: KeyManager,
+    keys: Place,
     owner: Owner,
     config: &'a config::Master,
 }
@@ -128,16 +186,33 @@ impl Command<'_> {
             Action::GenKeys(name) => self.gen_keys(name),
             Action::GenSignature => self.gen_signature(),
             Action::List(class) => {
-                let mut lists = self.manager.list(class)?;
+                let mut lists = match &self.keys {
+                    Place::Here(manager) => manager.list(class)?,
+                    Place::InMaster(master) => master.list(class)?,
+                };
                 // The master's own keys belong to no minion.
                 lists.remove("local");
                 self.show(lists)
             }
-            Action::Print(glob) => self.show(self.manager.key_str(&glob.as_str().into())?),
-            Action::Finger(glob) => self.show(self.manager.finger(&glob.as_str().into(), None)?),
+            Action::Print(glob) => self.show(match &self.keys {
+                Place::Here(manager) => manager.key_str(&glob.as_str().into())?,
+                Place::InMaster(master) => master.key_str(glob)?,
+            }),
+            Action::Finger(glob) => self.show(match &self.keys {
+                Place::Here(manager) => manager.finger(&glob.as_str().into(), None)?,
+                Place::InMaster(master) => master.finger(glob, &self.config.keys.hash_type)?,
+            }),
             Action::Accept(glob) => self.change(Verb::Accept, glob),
             Action::Reject(glob) => self.change(Verb::Reject, glob),
             Action::Delete(glob) => self.change(Verb::Delete, glob),
+        }
+    }
+
+    /// Returns the manager of the keys of this host.
+    fn manager(&self) -> Result<&KeyManager> {
+        match &self.keys {
+            Place::Here(manager) => Ok(manager),
+            Place::InMaster(_) => anyhow::bail!("the master does not write files of this host"),
         }
     }
 
@@ -165,7 +240,7 @@ impl Command<'_> {
         let directory = Path::new(self.text("gen_keys_dir").unwrap_or("."));
         std::fs::create_dir_all(directory).with_context(|| format!("failed to create {}", directory.display()))?;
         let wanted = GenKeys { directory, name, bits: self.bits(), owner: self.owner };
-        let finger = self.manager.gen_keys(&wanted)?;
+        let finger = self.manager()?.gen_keys(&wanted)?;
         self.show(Map::from_iter([("return", finger)]))
     }
 
@@ -178,13 +253,19 @@ impl Command<'_> {
             auto_create: self.flag("auto_create"),
             bits: self.bits(),
         };
-        let result = self.manager.gen_signature(&wanted)?;
+        let result = self.manager()?.gen_signature(&wanted)?;
         self.show(Map::from_iter([("return", result)]))
     }
 
     /// Shows the keys, asks, and changes them.
     fn change(&self, verb: Verb, glob: &str) -> Result<()> {
-        let matching = self.concerned(verb, self.manager.glob_match(&glob.into())?);
+        let matching = self.concerned(
+            verb,
+            match &self.keys {
+                Place::Here(manager) => manager.glob_match(&glob.into())?,
+                Place::InMaster(master) => master.glob_match(glob)?,
+            },
+        );
         if matching.is_empty() {
             return self.say(&format!("The key glob '{glob}' does not match any {} keys.", self.include.in_words()));
         }
@@ -193,22 +274,37 @@ impl Command<'_> {
         if !self.flag("yes") && !proceed(verb)? {
             return Ok(());
         }
-        self.announce(&matching);
-        let selection = Selection::Dict(&matching);
-        let changed = match verb {
-            Verb::Accept => self.manager.accept(selection, &self.also()),
-            Verb::Reject => self.manager.reject(selection, &self.also()),
-            Verb::Delete => self.manager.delete(selection, false),
-        }?;
+        let changes = match &self.keys {
+            Place::Here(manager) => self.change_here(manager, verb, &matching)?,
+            Place::InMaster(master) => master.change(verb, self.include, &matching)?,
+        };
         // Reported one by one: the other keys of the glob have been accepted.
-        for id in changed.invalid {
-            eprintln!("Unable to accept invalid key for {id}.");
+        for id in changes.missed {
+            match verb {
+                Verb::Accept => eprintln!("Unable to accept invalid key for {id}."),
+                Verb::Reject | Verb::Delete => eprintln!("The key of minion {id} was not {}.", verb.done()),
+            }
         }
-        for (id, _) in changed.done {
+        for id in changes.done {
             self.say(&format!("Key for minion {id} {}.", verb.done()))?;
         }
         // Last: the keys have changed even if the session key has not.
-        changed.not_rotated.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
+        changes.incomplete.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
+    }
+
+    fn change_here(&self, manager: &KeyManager, verb: Verb, matching: &Map) -> Result<Changes> {
+        self.announce(matching);
+        let selection = Selection::Dict(matching);
+        let changed = match verb {
+            Verb::Accept => manager.accept(selection, &self.also()),
+            Verb::Reject => manager.reject(selection, &self.also()),
+            Verb::Delete => manager.delete(selection, false),
+        }?;
+        Ok(Changes {
+            done: changed.done.iter().map(|(id, _)| id.to_string()).collect(),
+            missed: changed.invalid.iter().map(ToString::to_string).collect(),
+            incomplete: changed.not_rotated,
+        })
     }
 
     /// Tells a master that shares with others who is about to change keys, so that the decision has the user.

@@ -1,4 +1,7 @@
-//! `salt-run`: runs a runner in this process, and reports to the master's event bus.
+//! `salt-run`: runs a runner in this process, and reports to the master's event bus. For a user who logs in, the runner runs
+//! in the master.
+
+mod logged_in;
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -17,7 +20,7 @@ use crate::catalogue::CATALOGUE;
 use crate::prepare::{self, OnMaster};
 use crate::salt::job::no_parse;
 use crate::terminal::usage_error;
-use crate::{exit_codes, hint, log_setup};
+use crate::{exit_codes, hint, log_setup, login};
 
 /// The time that work on other threads gets to end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -37,8 +40,8 @@ pub fn main(parsed: Parsed) -> ExitCode {
         Err(code) => return code,
     };
     log_setup::on_master(Program::SaltRun, &prepared.config);
-    if let Err(code) = prepare::refuse_eauth(Program::SaltRun, &prepared.options) {
-        return code;
+    if let Err(text) = login::check(&prepared.options) {
+        return usage_error(Program::SaltRun, &text);
     }
     match run(prepared) {
         Ok(code) => ExitCode::from(code),
@@ -60,12 +63,25 @@ fn run(mut prepared: OnMaster) -> anyhow::Result<u8> {
     if prepared.options.get("doc").is_some_and(Value::truthy) {
         return docs(&function, &settings);
     }
-    // Files that a runner writes must belong to the master's user.
-    daemon::switch_user(&prepared.config.user)?;
+    let logs_in = login::is_wanted(&prepared.options);
+    if !logs_in {
+        // Files that a runner writes must belong to the master's user.
+        daemon::switch_user(&prepared.config.user)?;
+    }
+    let mut session = Session::new(prepared, settings, function);
+    let call = session.call();
+    let checked = session.check(&call);
+    if logs_in && checked.is_ok() {
+        // Before Ctrl-C is a matter of the runtime.
+        session.plan = match login::plan(&session.options, &session.ctx.config) {
+            Ok(plan) => Some(plan),
+            Err(error) => return error.downcast::<login::Failed>().and_then(|failed| failed.print_as_refusal()),
+        };
+    }
     let runtime = prepare::small_runtime().context("failed to start")?;
     let code = runtime.block_on(async {
         tokio::select! {
-            code = Session::new(prepared, settings, function).run() => code,
+            code = session.run(call, checked) => code,
             _ = tokio::signal::ctrl_c() => {
                 eprintln!("\nExiting gracefully on Ctrl-c");
                 Ok(exit_codes::OK)
@@ -92,6 +108,8 @@ struct Session {
     quiet: bool,
     function: String,
     ctx: RunnerContext,
+    /// How the user will log in, if they want to.
+    plan: Option<login::Plan>,
 }
 
 impl Session {
@@ -102,26 +120,38 @@ impl Session {
         let events = Events::of_master(&config, Rt::real());
         let screen = Screen { settings: settings.clone(), quiet };
         let ctx = RunnerContext::new(config, Rt::real(), events, &TABLES, CATALOGUE).watched(Arc::new(screen));
-        Session { words: arguments.into_iter().skip(1).collect(), options, settings, quiet, function, ctx }
+        let words = arguments.into_iter().skip(1).collect();
+        Session { words, options, settings, quiet, function, ctx, plan: None }
     }
 
-    async fn run(self) -> anyhow::Result<u8> {
+    fn flag(&self, name: &str) -> bool {
+        self.options.get(name).is_some_and(Value::truthy)
+    }
+
+    /// Reads the arguments.
+    fn call(&self) -> Call {
+        let keep = no_parse(&self.options);
+        let keep: Vec<&str> = keep.iter().map(String::as_str).collect();
+        let (args, kwargs) = parse_input(self.words.iter().map(String::as_str), &keep);
+        Call { args, kwargs }
+    }
+
+    async fn run(mut self, call: Call, checked: Result<(), String>) -> anyhow::Result<u8> {
+        if let Some(plan) = self.plan.take() {
+            return logged_in::run(&self, plan, call).await;
+        }
         let jid = match self.options.get_str("jid") {
             Some(jid) => jid.to_owned(),
             None => runners::new_jid(&self.ctx).await,
         };
-        let keep = no_parse(&self.options);
-        let keep: Vec<&str> = keep.iter().map(String::as_str).collect();
-        let (args, kwargs) = parse_input(self.words.iter().map(String::as_str), &keep);
-        let call = Call { args, kwargs };
-        if let Err(text) = self.check(&call) {
+        if let Err(text) = checked {
             return self.refuse(&jid, call, &text).await;
         }
-        if self.options.get("async").is_some_and(Value::truthy) {
+        if self.flag("async") {
             // The child has the same id, under which the events can be found.
             return self.leave_running(&jid);
         }
-        if self.options.get("show_jid").is_some_and(Value::truthy) {
+        if self.flag("show_jid") {
             outputters::print_line(&format!("jid: {jid}"))?;
         }
         let user = client::user::request_user();
@@ -189,13 +219,16 @@ impl Session {
         command.arg("--").arg(&self.function).args(&self.words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.spawn().context("failed to start the runner in the background")?;
-        tracing::warn!(
-            "Running in asynchronous mode. Results of this execution may be collected by attaching to the master event \
-             bus or by examining the master job cache, if configured. This execution is running under tag {}",
-            Kind::Runner.tag(jid)
-        );
+        announce_tag(&Kind::Runner.tag(jid));
         Ok(exit_codes::OK)
     }
+}
+
+fn announce_tag(tag: &str) {
+    tracing::warn!(
+        "Running in asynchronous mode. Results of this execution may be collected by attaching to the master event bus or \
+         by examining the master job cache, if configured. This execution is running under tag {tag}"
+    );
 }
 
 /// Returns the code of a failed function, or the `retcode` in its result.
