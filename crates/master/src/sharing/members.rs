@@ -85,6 +85,11 @@ impl MemberBook {
         nodes.into_iter().filter(|node| self.may(*node, right)).collect()
     }
 
+    /// Returns whether a member gets what belongs to minions. A witness only votes.
+    pub fn serves_minions(&self, node: Node) -> bool {
+        self.known().members.get(&node).is_none_or(|(member, _)| member.gets().contains(Class::Data))
+    }
+
     /// Returns the slot of a member, different from those of all others; `None` if it is no member.
     pub fn slot(&self, node: Node) -> Option<u8> {
         let known = self.known();
@@ -310,6 +315,14 @@ mod tests {
         assert!(!book.may(Node([9; 8]), Right::Jobs), "a stranger may do nothing");
         let nodes = [&all, &some, &gone].map(Member::node);
         assert_eq!(book.that_may(Right::Jobs, nodes.to_vec()), [all.node()], "jobs are sent to nobody else");
+    }
+
+    #[test]
+    fn a_witness_is_not_told_which_minions_are_connected() {
+        let (master, witness) =
+            (member(1, Rights::ALL, 0), Member { role: Role::Witness, ..member(2, Rights::ALL, 1) });
+        let book = book([(master.clone(), State::Accepted), (witness.clone(), State::Accepted)]);
+        assert!(book.serves_minions(master.node()) && !book.serves_minions(witness.node()));
     }
 
     #[test]

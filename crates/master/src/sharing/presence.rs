@@ -241,6 +241,9 @@ impl Worker {
     }
 
     fn tell_presence(&mut self, node: Node) {
+        if !self.members.serves_minions(node) {
+            return;
+        }
         if let Some(message) = self.fleet.all_for(node, self.now().steady) {
             self.tell(node, &message);
         }
@@ -301,7 +304,8 @@ impl Worker {
     }
 
     fn tell_all(&mut self, message: &Message) {
-        for node in self.fleet.linked() {
+        let linked = self.fleet.linked().into_iter();
+        for node in linked.filter(|node| self.members.serves_minions(*node)).collect::<Vec<_>>() {
             self.tell(node, message);
         }
     }
