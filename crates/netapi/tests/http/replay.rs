@@ -1,9 +1,7 @@
 //! Replays requests that the real salt-api answered, beside a master that says what the real one said then.
 
-mod support;
-
+use crate::support::{FRED, Running, TOKEN, WILMA};
 use serde_json::Value as Json;
-use support::{FRED, Running, TOKEN, WILMA};
 
 /// Answers that differ on purpose: the name of the exchange, our status and our message.
 const DIFFERENT: [(&str, u16, &str); 7] = [
@@ -41,7 +39,7 @@ fn filled(text: &str, sessions: &[String; 2]) -> String {
     text.replace("<session of wilma>", &sessions[1]).replace("<session>", &sessions[0]).replace("<token>", TOKEN)
 }
 
-fn compare(name: &str, expected: &Json, answer: &support::Answer) -> Result<(), String> {
+fn compare(name: &str, expected: &Json, answer: &crate::support::Answer) -> Result<(), String> {
     let different = DIFFERENT.iter().find(|(known, ..)| *known == name);
     let status =
         different.map_or_else(|| expected["status"].as_u64().unwrap_or_default(), |(_, status, _)| u64::from(*status));

@@ -1,0 +1,129 @@
+//! Hostile requests: what must be refused, and what must not happen.
+
+use crate::support::{Answer, FRED, Running};
+use serde_json::json;
+
+const PING: &str = r#"{"client": "local_async", "tgt": "*", "fun": "test.ping"}"#;
+
+async fn post(running: &Running, path: &str, headers: serde_json::Value, body: &str) -> Answer {
+    running.send(&json!({"method": "POST", "path": path, "headers": headers, "body": body})).await
+}
+
+/// Prepares the master for one job.
+fn expect_job(running: &Running) {
+    let body = r#"{"return": [{"jid": "20261124160511953300", "minions": ["min1"]}]}"#;
+    running.expect(&json!({"name": "job", "request": {"path": "/"}, "response": {"status": 200, "body": body}}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_cannot_use_the_cookie() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    let cookie = format!("a=b; session_id={session}");
+    for (name, value) in [("Origin", "https://evil.example"), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")] {
+        let headers = json!({"Cookie": cookie, "Content-Type": "application/json", name: value});
+        let answer = post(&running, "/", headers, PING).await;
+        assert_eq!(answer.status, 403, "{name}: {value}");
+        assert!(answer.headers.iter().all(|(name, _)| !name.starts_with("access-control")), "{answer:?}");
+    }
+    // A form of any page can send JSON as text.
+    let plain = json!({"Cookie": cookie, "Content-Type": "text/plain"});
+    assert_eq!(post(&running, "/", plain, PING).await.status, 403);
+    let image = json!({"method": "GET", "path": "/logout", "headers": {"Cookie": cookie}});
+    assert_eq!(running.send(&image).await.status, 405);
+    expect_job(&running);
+    let own = json!({"Cookie": cookie, "Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"});
+    assert_eq!(post(&running, "/", own, PING).await.status, 200);
+    expect_job(&running);
+    let header = json!({"X-Auth-Token": session, "Content-Type": "text/plain", "Origin": "https://evil.example"});
+    assert_eq!(post(&running, "/", header, PING).await.status, 200, "a page cannot know the token");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_never_those_of_others() {
+    let running = Running::start().await;
+    let chosen = "a".repeat(40);
+    let form = "username=fred&password=x&eauth=auto";
+    let headers =
+        json!({"Cookie": format!("session_id={chosen}"), "Content-Type": "application/x-www-form-urlencoded"});
+    let answer = post(&running, "/login", headers, form).await;
+    let session = answer.header("x-auth-token").unwrap().to_owned();
+    assert_ne!(session, chosen, "the id comes from the server");
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    // Logging in again ends the old session.
+    let headers = json!({"X-Auth-Token": session, "Content-Type": "application/x-www-form-urlencoded"});
+    let second = post(&running, "/login", headers, form).await.header("x-auth-token").unwrap().to_owned();
+    let stats = |session: &str| json!({"method": "GET", "path": "/stats", "headers": {"X-Auth-Token": session}});
+    assert_eq!(running.send(&stats(&session)).await.status, 401);
+    assert_eq!(running.send(&stats(&second)).await.status, 200);
+    assert_eq!(post(&running, "/logout", json!({"X-Auth-Token": second}), "").await.status, 200);
+    assert_eq!(running.send(&stats(&second)).await.status, 401);
+    // The header counts, even if it is wrong.
+    let third = running.log_in(FRED).await;
+    let both = json!({"X-Auth-Token": "zzz", "Cookie": format!("session_id={third}")});
+    let both = json!({"method": "GET", "path": "/stats", "headers": both});
+    assert_eq!(running.send(&both).await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_preflight_makes_a_session() {
+    let running = Running::start().await;
+    for path in
+        ["/", "/login", "/logout", "/minions", "/jobs/1", "/keys", "/run", "/token", "/events", "/hook/a", "/stats"]
+    {
+        let headers = json!({"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"});
+        let answer = running.send(&json!({"method": "OPTIONS", "path": path, "headers": headers})).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert_eq!((answer.header("set-cookie"), answer.header("access-control-allow-origin")), (None, None), "{path}");
+    }
+    assert_eq!(running.send(&json!({"method": "GET", "path": "/stats"})).await.status, 401);
+    assert_eq!(running.send(&json!({"method": "GET", "path": "/events"})).await.status, 401);
+    let query = json!({"method": "GET", "path": "/events?token=abcd"});
+    assert_eq!(running.send(&query).await.status, 400, "a token in an address would be in logs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_need_a_login_and_a_proper_tag() {
+    let running = Running::start().await;
+    let json = || json!({"Content-Type": "application/json"});
+    assert_eq!(post(&running, "/hook/a", json(), "{}").await.status, 401);
+    let headers = json!({"X-Auth-Token": running.log_in(FRED).await, "Content-Type": "application/json"});
+    assert_eq!(post(&running, "/hook/a/b", headers.clone(), "{}").await.status, 200);
+    let long = format!("/hook/{}", "a".repeat(2000));
+    for path in ["/hook/a//b", "/hook/../login", "/hook/%2e%2e/x", "/hook/a%0ab", "/hook/a%00", "/hook/a%ff", &long] {
+        assert_eq!(post(&running, path, headers.clone(), "{}").await.status, 400, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_have_bounds() {
+    let running = Running::start().await;
+    let status = async |request: &[u8]| running.send_raw(request).await.map(|answer| answer.status);
+    let login = "POST /login HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n";
+    let large = format!("{login}Content-Length: 1073741824\r\n\r\n");
+    assert_eq!(status(large.as_bytes()).await, Some(413));
+    let chunks = format!(
+        "{login}Transfer-Encoding: chunked\r\n\r\n{}",
+        format!("10000\r\n{}\r\n", "x".repeat(65536)).repeat(17)
+    );
+    assert_eq!(status(chunks.as_bytes()).await, Some(413));
+    let packed = format!("{login}Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{{}}");
+    assert_eq!(status(packed.as_bytes()).await, Some(415));
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Long: {}\r\n\r\n", "x".repeat(64 << 10));
+    assert!(matches!(status(head.as_bytes()).await, None | Some(400..=499)));
+    let headers = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(500));
+    assert!(matches!(status(headers.as_bytes()).await, None | Some(400..=499)));
+    for broken in [
+        "GET /\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost a\r\n\r\n",
+        "\0\0\0\0\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ] {
+        assert!(matches!(status(broken.as_bytes()).await, None | Some(400..=499)), "{broken:?}");
+    }
+    let deep = format!("{login}Content-Length: 100000\r\n\r\n{}", "[".repeat(100_000));
+    assert_eq!(status(deep.as_bytes()).await, Some(400));
+    // Others are served all the time.
+    assert_eq!(running.send(&json!({"method": "GET", "path": "/"})).await.status, 200);
+}

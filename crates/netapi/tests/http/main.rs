@@ -1,0 +1,5 @@
+//! `salt-api` over HTTP, beside a master that says what a recording or a test expects.
+
+mod attacks;
+mod replay;
+mod support;
