@@ -37,19 +37,24 @@ pub fn ensure(release: &str) -> Result<(), Failure> {
     }
 }
 
-/// The Python clients of servers that scenarios let the real Salt use.
-const CLIENTS: [&str; 1] = ["redis"];
+/// The Python clients of servers that scenarios use: package and module.
+const CLIENTS: [(&str, &str); 2] = [("redis", "redis"), ("salt-pepper", "pepper")];
 
 /// Makes sure that the Python clients of servers are installed, in a folder of their own: with them beside it, the real Salt
 /// would have more functions in every scenario.
 pub fn ensure_clients() -> Result<(), Failure> {
     let folder = folder().join("clients");
-    if CLIENTS.iter().all(|name| folder.join(name).is_dir()) {
+    if CLIENTS.iter().all(|(_, module)| folder.join(module).is_dir()) {
         return Ok(());
     }
     println!("installing Python clients of servers into {}", folder.display());
     let pip = self::folder().join(NEWEST).join("bin/pip");
-    Step::new(pip).args(["install", "--quiet", "--target"]).arg(&folder).args(CLIENTS).run()
+    Step::new(pip)
+        .args(["install", "--quiet", "--target"])
+        .arg(&folder)
+        .arg("--upgrade")
+        .args(CLIENTS.map(|(package, _)| package))
+        .run()
 }
 
 fn runs(release: &str) -> bool {

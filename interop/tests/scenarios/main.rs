@@ -24,6 +24,7 @@ mod mixed;
 mod options;
 mod packages;
 mod permissions;
+mod rest;
 mod returns;
 mod salt_call;
 mod schedule;
