@@ -32,6 +32,17 @@ pub struct Cluster {
     pub queue_size: usize,
     /// The tags of events that other members get, as globs; those of `!glob` are left out (`cluster_events`).
     pub events: Vec<String>,
+    /// What decides which member runs the schedule (`cluster_once`).
+    pub once: Once,
+}
+
+/// Who does what must happen once in the set (`cluster_once`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once {
+    /// The first member by name that is there; after a partition each side has one.
+    Available,
+    /// Each member.
+    Off,
 }
 
 /// A text that is never printed.
@@ -87,6 +98,7 @@ impl Cluster {
             // A message has up to 512 KiB, and must fit.
             queue_size: within(opts, "cluster_queue_size", 1 << 20, 16 << 30)? as usize,
             events: events(opts)?,
+            once: once(opts)?,
         }))
     }
 }
@@ -152,6 +164,18 @@ fn events(opts: &Opts) -> Result<Vec<String>, Error> {
     }
 }
 
+fn once(opts: &Opts) -> Result<Once, Error> {
+    let name = "cluster_once";
+    Ok(match opts.map.get(name) {
+        // Until a majority can decide, both are the same.
+        Some(Value::Str(text)) if text == "auto" || text == "available" => Once::Available,
+        // YAML reads an `off` without quotes as false.
+        Some(Value::Bool(false)) => Once::Off,
+        Some(Value::Str(text)) if text == "off" => Once::Off,
+        _ => return Err(opts.wrong(name, "'auto', 'available' or 'off': nothing else is supported yet")),
+    })
+}
+
 /// Reads a list of hosts with or without ports. What is listed twice counts once.
 fn addresses(opts: &Opts, name: &str, port: u16) -> Result<Vec<MasterAddress>, Error> {
     let mut all = Vec::new();
@@ -199,6 +223,7 @@ mod tests {
         assert_eq!((cluster.heartbeat, cluster.queue_size), (Duration::from_millis(500), 64 << 20));
         assert_eq!(cluster.tombstones, Duration::from_secs(90 * 86_400));
         assert_eq!(cluster.events, ["*"]);
+        assert_eq!(cluster.once, Once::Available);
         assert_eq!(cluster.pki_dir, PathBuf::from("/tmp/x/etc/salt/pki/master"));
     }
 
@@ -230,6 +255,18 @@ mod tests {
             assert!(!refused("cluster_secret", short).contains(short));
         }
         assert!(refused("cluster_secret", 12_345_678_901_234_567_i64).contains("quotes"));
+    }
+
+    #[test]
+    fn off_needs_no_quotes() {
+        for off in [Value::from(false), "off".into()] {
+            let mut more = Map::new();
+            more.insert("cluster_once", off);
+            assert_eq!(read(more).once, Once::Off);
+        }
+        assert_eq!(read(map! { "cluster_once" => "available" }).once, Once::Available);
+        assert!(refused("cluster_once", "majority").contains("yet"));
+        refused("cluster_once", true);
     }
 
     #[test]

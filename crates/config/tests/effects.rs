@@ -245,8 +245,6 @@ fn what_masters_of_a_set_cannot_do_yet_stops_the_start() {
         "cluster_bus: nats://n1",
         "cluster_bus_credentials: {user: a}",
         "cluster_lease_time: 10",
-        // YAML reads this as false.
-        "cluster_once: off",
         "cluster_pub_fingerprint: [aa]",
         "cluster_return_copies: 2",
     ] {

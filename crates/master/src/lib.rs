@@ -96,7 +96,6 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
     // A token of its own: returns still arrive between the stop and the last write.
     let settling = CancellationToken::new();
     let settled = rt.spawn(jobs::write_behind::run(shared.stores.clone(), settling.clone()));
-    let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
     let config = shared.stores.config.clone();
     let storing = master.returner_task.map(|task| rt.spawn(task.run(config.jobs.loop_interval, stop.clone())));
     let kept_events = (!config.events.event_return.is_empty())
@@ -108,6 +107,8 @@ pub async fn run(from: Start, rt: Rt, stop: CancellationToken, ready: impl FnOnc
         let _ = shared.sharing.set(sharing.handle());
         let _ = shared.others.set(sharing.others());
     }
+    // After the others are known, who may have run what is due.
+    let scheduled = rt.spawn(schedule::run(shared.clone(), stop.clone()));
     let introductions = master.introductions.map(|queue| rt.spawn(introductions::attend(master.shared, queue)));
     ready(Arc::new(move || {
         asked.upgrade().map_or_else(|| "The master has stopped.\n".to_owned(), |dispatcher| dispatcher.report())

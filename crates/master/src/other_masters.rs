@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use share::duties::Occasion;
 use value::Map;
 use wire::{Jid, MinionId};
 
@@ -13,9 +15,15 @@ pub trait OtherMasters: Send + Sync {
     /// Returns whether a minion is connected to one of them and not to this master.
     fn is_elsewhere(&self, id: &str) -> bool;
 
+    /// Waits until it is known whether this master does at an occasion what the set does once; `None` if it does not.
+    fn turn(&self, occasion: Occasion) -> BoxFuture<'static, Option<Box<dyn Turn>>>;
+
     /// Returns the minions that are connected to this master, which are given, or to another one, sorted by id.
     fn with_those_elsewhere(&self, own: Vec<MinionId>) -> Vec<MinionId>;
 }
+
+/// What the set does once is this master's turn. Dropped when it has ended.
+pub trait Turn: Send {}
 
 /// A job that was published here.
 pub struct PublishedJob<'a> {

@@ -1,12 +1,15 @@
-//! Scheduled runners: the master's option `schedule`. Each run happens once, on this master.
+//! Scheduled runners: the master's option `schedule`. Each run happens once, on this master or on one of the set.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use config::{Master, Once};
 use exec::Call;
+use keys::MasterKeyOptions;
 use runners::{Kind, Request};
 use schedule::{Facts, Fire, Moment, Schedule, Zone};
+use share::duties::Occasion;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
@@ -20,6 +23,62 @@ const DAY: Duration = Duration::from_secs(86400);
 
 /// The return code of a failed runner in Salt's scheduler.
 const FAILED: i64 = 254;
+
+/// The longest name of a job that masters of a set name in messages to each other, in bytes. Jobs with longer ones run on each.
+const LONGEST_NAME: usize = 200;
+
+/// On which masters of a set a job runs: its option `on`.
+#[derive(Debug, PartialEq, Eq)]
+enum On {
+    /// On one of those that have it.
+    Any,
+    /// On each.
+    All,
+    /// On the one with this name.
+    Named(String),
+}
+
+impl On {
+    fn of(name: &str, data: &Map) -> On {
+        // YAML reads an `on` without quotes as true.
+        match data.get("on").or_else(|| data.get_value(&Value::Bool(true))).map(Value::to_string).as_deref() {
+            _ if name.len() > LONGEST_NAME => On::All,
+            None | Some("any") => On::Any,
+            Some("all") => On::All,
+            Some(master) => On::Named(master.to_owned()),
+        }
+    }
+}
+
+/// Returns the names of the jobs that one master of the set runs for all.
+pub fn duties(config: &Master) -> Vec<String> {
+    if config.cluster.as_ref().is_none_or(|cluster| cluster.once == Once::Off) {
+        return Vec::new();
+    }
+    let jobs = config.jobs.schedule.iter().filter_map(|(name, data)| Some((name.as_str()?, data.as_map()?)));
+    jobs.filter(|(name, data)| On::of(name, data) == On::Any).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Returns the occasion for which the set is asked; `None` if this master runs the job without asking.
+///
+/// # Errors
+/// The name of the master that runs it, if it is another one.
+fn occasion(config: &Master, fire: &Fire, now: SystemTime) -> Result<Option<Occasion>, String> {
+    let Some(cluster) = &config.cluster else { return Ok(None) };
+    match On::of(&fire.name, &fire.data) {
+        On::Named(master) if master != MasterKeyOptions::from(config).short_id() => return Err(master),
+        On::Any if cluster.once != Once::Off => {}
+        _ => return Ok(None),
+    }
+    let due = now.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(fire.late);
+    Ok(Some(Occasion {
+        duty: fire.name.clone(),
+        // It is looked for a moment too late, or early if the clock was set.
+        due: due.saturating_add(Duration::from_millis(500)).as_secs(),
+        interval: schedule::interval_of(&fire.data).map(|every| every.as_millis() as u64),
+        rerun: fire.data.get("rerun").is_some_and(Value::truthy),
+    }))
+}
 
 /// The number of unfinished runs of each job.
 type Running = Arc<Mutex<BTreeMap<String, usize>>>;
@@ -90,16 +149,29 @@ fn begin(shared: &Arc<Shared>, fire: Fire, running: &Running) {
     let Some(fun) = fire.fun.clone() else {
         return warn!("Invalid function: None in scheduled job {}.", fire.name);
     };
-    let jid = shared.new_jid();
-    info!("Running scheduled job: {} with jid {jid}", fire.name);
-    let counted = Counted::new(running, &fire.name);
-    let inside = shared.clone();
+    let occasion = match occasion(&shared.stores.config, &fire, shared.stores.rt.now()) {
+        Ok(occasion) => occasion,
+        Err(master) => return debug!("Job {} is run by the master {master}.", fire.name),
+    };
+    let (running, inside) = (running.clone(), shared.clone());
+    // What the set is not asked for is counted at once.
+    let counted = occasion.is_none().then(|| Counted::new(&running, &fire.name));
     shared.stores.rt.spawn(async move {
+        let turn = match (occasion, inside.others.get()) {
+            (Some(occasion), Some(others)) => match others.turn(occasion).await {
+                Some(turn) => Some(turn),
+                None => return debug!("Job {} is not run by this master.", fire.name),
+            },
+            _ => None,
+        };
+        let counted = counted.unwrap_or_else(|| Counted::new(&running, &fire.name));
+        let jid = inside.new_jid();
+        info!("Running scheduled job: {} with jid {jid}", fire.name);
         let user = inside.users.master_user().to_owned();
         let request = Request::new(Kind::Runner, fun.as_str(), call_of(&fire.data), jid.to_string(), user);
         let outcome = runners::run(&functions::context(&inside), request).await;
         // Before the event: whoever sees it must not find the run among the unfinished ones.
-        drop(counted);
+        drop((counted, turn));
         tell(&inside, &fire, &fun, outcome);
     });
 }
@@ -138,6 +210,41 @@ fn tell(shared: &Shared, fire: &Fire, fun: &str, outcome: runners::Outcome) {
 mod tests {
     use super::*;
     use value::list;
+
+    fn config(more: Map) -> Master {
+        let mut all = map! { "id" => "m1_master", "root_dir" => "/tmp/x", "cluster_id" => "prod" };
+        all.update(more);
+        Master::from_options(all).unwrap()
+    }
+
+    #[test]
+    fn a_job_names_the_masters_of_the_set_on_which_it_runs() {
+        let mut bare = Map::new();
+        bare.insert(true, "all");
+        assert_eq!(On::of("a", &bare), On::All, "as YAML reads it without quotes");
+        assert_eq!([On::of("a", &Map::new()), On::of("a", &map! { "on" => "any" })], [On::Any, On::Any]);
+        assert_eq!(On::of("a", &map! { "on" => "m2" }), On::Named("m2".into()));
+        assert_eq!(On::of(&"x".repeat(201), &Map::new()), On::All);
+        let jobs = map! { "a" => map! { "seconds" => 5 }, "b" => map! { "on" => "all" }, "c" => map! { "on" => "m1" } };
+        let with = |once: &str| config(map! { "schedule" => jobs.clone(), "cluster_once" => once });
+        assert_eq!((duties(&with("auto")), duties(&with("off"))), (vec!["a".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn an_occasion_is_the_second_at_which_a_job_was_due() {
+        let config = config(map! {});
+        let fire = |data: Map, late: u64| Fire { name: "a".into(), fun: None, data, late: Duration::from_millis(late) };
+        let now = UNIX_EPOCH + Duration::from_millis(100_020);
+        let of = |data: Map, late: u64| occasion(&config, &fire(data, late), now);
+        let cron = of(map! { "cron" => "* * * * *" }, 30).unwrap().unwrap();
+        assert_eq!((cron.due, cron.interval, cron.rerun), (100, None, false));
+        let every = of(map! { "minutes" => 2, "rerun" => true }, 0).unwrap().unwrap();
+        assert_eq!((every.interval, every.rerun), (Some(120_000), true));
+        assert_eq!(of(map! { "on" => "all" }, 0), Ok(None));
+        assert_eq!([of(map! { "on" => "m1" }, 0), of(map! { "on" => "m2" }, 0)], [Ok(None), Err("m2".into())]);
+        let alone = Master::from_options(map! { "id" => "m1_master" }).unwrap();
+        assert_eq!(occasion(&alone, &fire(Map::new(), 0), now), Ok(None));
+    }
 
     #[test]
     fn arguments_and_counts_are_those_of_the_job() {

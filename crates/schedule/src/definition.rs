@@ -70,6 +70,28 @@ pub fn function_of(data: &Map) -> Option<&Value> {
     ["function", "func", "fun"].iter().find_map(|name| data.get(name))
 }
 
+/// Returns the time between two runs of a job that is due at intervals.
+pub fn interval_of(data: &Map) -> Option<Duration> {
+    match interval(data) {
+        Some(Ok(interval)) => Some(interval),
+        _ => None,
+    }
+}
+
+/// Reads the interval, if the job has one.
+fn interval(data: &Map) -> Option<Result<Duration, Problem>> {
+    if !UNITS.iter().any(|(unit, _)| data.contains_key(unit)) {
+        return None;
+    }
+    let seconds = UNITS.iter().try_fold(0u64, |sum, (unit, long)| {
+        let count = data.get(unit).map_or(Ok(0), whole)?;
+        Ok(sum.saturating_add(count.saturating_mul(*long)))
+    });
+    // Salt checks its schedule once a second, so no interval is shorter. A century at most, so that sums of times
+    // cannot overflow.
+    Some(seconds.map(|seconds| Duration::from_secs(seconds.clamp(1, 86400 * 36500))))
+}
+
 impl Definition {
     /// Parses a definition.
     pub(crate) fn read(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Self, Problem> {
@@ -92,15 +114,8 @@ impl Definition {
 
 fn timing(name: &str, data: &Map, whens: Whens, today: Date) -> Result<Timing, Problem> {
     // Salt means to refuse intervals beside times of day, but its check never matches: intervals win.
-    if UNITS.iter().any(|(unit, _)| data.contains_key(unit)) {
-        let mut seconds = 0u64;
-        for (unit, long) in UNITS {
-            let count = data.get(unit).map_or(Ok(0), whole)?;
-            seconds = seconds.saturating_add(count.saturating_mul(long));
-        }
-        // Salt checks its schedule once a second, so no interval is shorter. A century at most, so that sums of times
-        // cannot overflow.
-        return Ok(Timing::Every(Duration::from_secs(seconds.clamp(1, 86400 * 36500))));
+    if let Some(interval) = interval(data) {
+        return interval.map(Timing::Every);
     }
     if let Some(once) = data.get("once") {
         return read_once(name, data, once);

@@ -14,7 +14,7 @@ mod moment;
 mod range;
 mod schedule;
 
-pub use definition::{Definition, Problem, function_of};
+pub use definition::{Definition, Problem, function_of, interval_of};
 pub use jiff;
 pub use job::{Fire, Skipped};
 pub use moment::{Moment, Zone, to_value};

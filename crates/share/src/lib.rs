@@ -9,6 +9,7 @@ mod class;
 pub mod compare;
 mod decision;
 mod digest;
+pub mod duties;
 mod entry;
 pub mod events;
 pub mod fields;

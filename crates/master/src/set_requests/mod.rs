@@ -38,6 +38,8 @@ pub enum SetRequest {
     Who(String),
     /// All minions that are connected to any member.
     Connected,
+    /// What the set does once, and which of it this master does.
+    Leases,
     /// A master that waits becomes a member.
     Accept { name: Option<String>, fingerprint: Option<String>, user: String },
     /// A member leaves the set for good.
@@ -79,6 +81,7 @@ impl SetRequest {
             "waiting" => Ok(SetRequest::Waiting),
             "who" => Ok(SetRequest::Who(needed("minion")?)),
             "connected" => Ok(SetRequest::Connected),
+            "leases" => Ok(SetRequest::Leases),
             "accept" => {
                 let (name, fingerprint) = (text("name"), text("fingerprint"));
                 Ok(SetRequest::Accept { name, fingerprint, user: user() })

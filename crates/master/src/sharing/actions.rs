@@ -45,6 +45,9 @@ impl Worker {
                 }
                 Action::Conflict { class, key } => self.conflict(class, &key),
                 Action::NotStored { class, reason, .. } if is_cached(class) => self.record_not_stored(reason),
+                Action::NotStored { class: Class::Claim, key, reason } => {
+                    error!("other masters do not hear of the run {key}, and may repeat it: {reason}");
+                }
                 Action::NotStored { class, key, reason } => {
                     error!("a decision about {class} {key} is not stored, and other masters are not told: {reason}");
                     if let Some(id) = MinionId::new(key.as_str()).ok().filter(|_| class == Class::Keys) {
@@ -54,6 +57,7 @@ impl Worker {
                 Action::Unlink(_) => self.renew_members(),
                 Action::Warn(text) => self.warn_of_member(&text),
                 Action::Compared { node, at } => self.note_compared(node, at),
+                Action::Changed(record) if record.class() == Class::Claim => self.note_claim(&record),
                 Action::Changed(record) => self.cache_record(&record),
                 Action::Received { from, message } => self.received(from, message),
                 // Nothing waits for it yet.
@@ -70,6 +74,7 @@ impl Worker {
             Message::Ask(ask) => self.asked(from, &ask),
             Message::Job(job) => self.take_job(from, job),
             Message::Events(events) => self.take_events(from, events),
+            Message::Vote(packed) => self.take_vote(from, &packed),
             // Later versions send more.
             _ => {}
         }

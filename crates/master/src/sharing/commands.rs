@@ -32,6 +32,7 @@ impl Worker {
             SetRequest::Connected => {
                 Ok(Value::List(self.shared.connected_anywhere().iter().map(Value::from).collect()))
             }
+            SetRequest::Leases => Ok(self.leases().into()),
             SetRequest::Accept { name, fingerprint, user } => {
                 self.accept(name.as_deref(), fingerprint.as_deref(), user).map(Value::from)
             }

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rt::Rt;
+use share::duties::Occasion;
 use share::member::Right;
 use share::message::{Job, MAX_MESSAGE};
 use share::{Carrier as _, Content, Key, Lane, Message, Node, Record, SendResult, Stamp, To};
@@ -18,13 +21,13 @@ use value::{Map, Value};
 use wire::msgpack::{Decode, Packing, most_values, pack, unpack_within};
 use wire::{Jid, MinionId};
 
-use super::SetLinks;
 use super::worker::{Work, Worker};
+use super::{SetLinks, once};
 use crate::Shared;
 use crate::jobs::keep::is_of_the_future;
 use crate::jobs::publish::{ForwardedJob, is_nocache, publish_forwarded};
 use crate::open_jobs::LONGEST_GRACE;
-use crate::other_masters::{OtherMasters, PublishedJob};
+use crate::other_masters::{OtherMasters, PublishedJob, Turn};
 
 /// How many jobs of other members may wait to be published, and their bytes together.
 const MOST_WAITING: usize = 256;
@@ -65,6 +68,10 @@ impl OtherMasters for SetLinks {
 
     fn is_elsewhere(&self, id: &str) -> bool {
         self.fleet.is_elsewhere(id)
+    }
+
+    fn turn(&self, occasion: Occasion) -> BoxFuture<'static, Option<Box<dyn Turn>>> {
+        once::turn(self.clone(), occasion).boxed()
     }
 
     fn with_those_elsewhere(&self, own: Vec<MinionId>) -> Vec<MinionId> {

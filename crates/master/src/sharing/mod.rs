@@ -3,7 +3,8 @@
 //! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
 //! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
 //! `commands` answers the runner `saltern`; `presence` knows which minions are connected to which member, and `forward` has members
-//! deliver each other's jobs; `events` sends them events; `restart` begins again after a bug;
+//! deliver each other's jobs; `events` sends them events; `once` decides which member runs what the set does once; `restart` begins
+//! again after a bug;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
 //! others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
@@ -19,6 +20,7 @@ mod keys;
 mod log;
 mod lost;
 mod members;
+mod once;
 mod presence;
 mod restart;
 mod settings;

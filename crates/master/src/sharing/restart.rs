@@ -59,6 +59,7 @@ impl Worker {
         self.forget_unfinished();
         let actions = self.model.restart(self.now());
         self.carry_out(actions);
+        self.restart_duties();
         // Changes of key files may have been among what was dropped.
         self.work(vec![Work::Keys(ChangedKeys::Any)]);
     }

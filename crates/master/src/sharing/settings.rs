@@ -15,7 +15,7 @@ use crate::outgoing::{shares_data, shares_jobs};
 use crate::{Error, Stores, listen};
 
 /// The classes of records that are always shared.
-const SHARED: [Class; 2] = [Class::Members, Class::Keys];
+const SHARED: [Class; 3] = [Class::Members, Class::Keys, Class::Claim];
 
 /// Those that are shared if jobs are kept in a cache of this master. All others come later.
 const JOBS: [Class; 4] = [Class::Job, Class::Expected, Class::Return, Class::End];

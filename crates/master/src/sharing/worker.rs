@@ -11,10 +11,12 @@ use event::Filter;
 use futures_util::FutureExt as _;
 use keys::{ChangedKeys, KeyStore, SignInChanges};
 use links::{Links, Newcomer, Reports, Target};
+use share::duties::Occasion;
 use share::member::{Member, Rights};
 use share::{By, Change, Class, Incoming, Index as _, Key, Message, Model, Moment, Node, State, Sum};
 use store::share::ShareFile;
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -29,6 +31,7 @@ use super::keys::{self as files, Found, Vanished};
 use super::log::{Warnings, about};
 use super::lost::LostFile;
 use super::members::{self, MemberBook};
+use super::once::Once;
 use super::presence::Fleet;
 use super::restart::{self, Pauses, contained};
 use super::settings::Settings;
@@ -43,6 +46,9 @@ const TOGETHER: usize = 256;
 
 /// How long a key file that could not be written waits, in milliseconds.
 const AGAIN: u64 = 10_000;
+
+/// The steady clock at the start, in milliseconds: nothing is due at zero.
+const STARTED: u64 = 1_000;
 
 /// Something that happened.
 pub enum Work {
@@ -62,6 +68,10 @@ pub enum Work {
     Present(Vec<MinionId>),
     /// A message for a member that is too large to be sent at once.
     Tell(Node, Message),
+    /// A run of what the set does once asks whether it may begin.
+    Begin(Occasion, oneshot::Sender<bool>),
+    /// Such a run has ended.
+    Ended(Occasion),
     /// Somebody asks for something.
     Question(SetQuestion),
     /// Something is due.
@@ -110,6 +120,7 @@ pub struct Worker {
     pub(super) forwarded: Inbox,
     /// Where events of other members wait to be fired.
     pub(super) events: EventInbox,
+    pub(super) once: Once,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
     /// Minions that came to other members, for which jobs are to be looked for.
@@ -128,6 +139,8 @@ impl Worker {
         (caches, fleet, forwarded, events): (Caches, Arc<Fleet>, Inbox, EventInbox),
     ) -> Worker {
         let lost_file = LostFile::beside(model.records().inner().path());
+        let (started, round) = (Instant::now(), model.last_time());
+        let once = Once::new(model.node(), crate::schedule::duties(&shared.stores.config), round, STARTED);
         Worker {
             model,
             shared,
@@ -151,9 +164,10 @@ impl Worker {
             fleet,
             forwarded,
             events,
+            once,
             beat_at: 0,
             came: BTreeMap::new(),
-            started: Instant::now(),
+            started,
         }
     }
 
@@ -163,8 +177,7 @@ impl Worker {
 
     pub(super) fn now(&self) -> Moment {
         let wall = self.shared.stores.rt.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        // A second more, so that nothing is due at zero.
-        Moment { wall, steady: self.started.elapsed().as_millis() as u64 + 1_000 }
+        Moment { wall, steady: self.started.elapsed().as_millis() as u64 + STARTED }
     }
 
     /// Takes the links, by which everything is sent from now on.
@@ -207,6 +220,7 @@ impl Worker {
         self.forget_written();
         self.changed_while_down(directories);
         self.renew_members();
+        self.start_duties();
     }
 
     fn join(&mut self, own: Member) {
@@ -224,8 +238,8 @@ impl Worker {
             .chain(self.vanished.next())
             .chain(self.caches.next())
             .chain(self.failed.values().chain(self.not_stored.values()).copied());
-        let due = due.chain(self.lost.report_at).chain([self.beat_at]);
-        let due = due.min().unwrap_or(u64::MAX).saturating_sub(1_000);
+        let due = due.chain(self.once.next()).chain(self.lost.report_at).chain([self.beat_at]);
+        let due = due.min().unwrap_or(u64::MAX).saturating_sub(STARTED);
         self.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
     }
 
@@ -247,6 +261,7 @@ impl Worker {
         self.unwritten.expect_others(false);
         let actions = self.model.tick(self.now());
         self.carry_out(actions);
+        self.leases_due();
         self.vanished_due();
         self.try_again();
         self.forget_written();
@@ -294,6 +309,8 @@ impl Worker {
             }
             Work::Present(connected) => self.present(connected),
             Work::Tell(node, message) => self.tell(node, &message),
+            Work::Begin(occasion, answer) => self.begin(occasion, answer),
+            Work::Ended(occasion) => self.ended(&occasion),
             Work::Keys(changed) => self.changed_keys(changed),
             Work::Deleted(id) => self.deleted(&id),
             Work::Question((request, answer)) => {
@@ -313,6 +330,7 @@ impl Worker {
             _ => return,
         };
         self.presence_link(node, up);
+        self.lease_link(node, up);
         let called = self.members.called(node);
         let name = self.members.name(node).unwrap_or_else(|| called.clone());
         let word = if up { "linked" } else { "away" };
@@ -355,6 +373,7 @@ impl Worker {
             links.members_changed();
             links.set_addresses(&self.addresses(&now));
         }
+        self.renew_voters(now.iter().map(|(node, member)| (*node, member)));
         self.forget_without_right();
         self.take_slot();
     }

@@ -13,5 +13,6 @@ mod sharing;
 mod sharing_commands;
 mod sharing_events;
 mod sharing_jobs;
+mod sharing_once;
 mod sign_in;
 mod status;

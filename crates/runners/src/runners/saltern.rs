@@ -14,8 +14,8 @@ pub static MODULE: Module = Module::new(
     "saltern",
     "Jobs that wait for minions that are away, the masters that share with this one, and how the master is.",
     &[
-        &ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &MASTERS, &REMOVE, &SETTLE, &STATUS, &UNDO,
-        &WAITING, &WHO,
+        &ACCEPT, &CONFLICTS, &DECISIONS, &DROP, &HELD, &JOB, &KEYS, &LEASES, &MASTERS, &REMOVE, &SETTLE, &STATUS,
+        &UNDO, &WAITING, &WHO,
     ],
 );
 
@@ -263,6 +263,19 @@ async fn keys(ctx: &RunnerContext, action: String) -> Result<Value> {
 #[function]
 async fn who(ctx: &RunnerContext, minion: String) -> Result<Value> {
     sharing(ctx, map! { "what" => "who", "minion" => minion }).await
+}
+
+/// Returns what the masters of the set do once together, such as entries of the option `schedule`: whether this master does it, and
+/// which master began it last.
+///
+/// CLI Example:
+///
+/// .. code-block:: bash
+///
+///     salt-run saltern.leases
+#[function]
+async fn leases(ctx: &RunnerContext) -> Result<Value> {
+    sharing(ctx, map! { "what" => "leases" }).await
 }
 
 /// Returns the minions that are connected to any master of the set, as the running master knows them.

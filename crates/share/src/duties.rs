@@ -1,0 +1,147 @@
+//! Duties: what the set does once at each of its occasions, such as a run of an entry of the schedule.
+//!
+//! A member does it while it holds the lease of the duty. The claim of an occasion makes the next holder skip what is done.
+
+use std::collections::BTreeMap;
+
+use crate::votes::{ClaimError, begin_claim, claim_key};
+use crate::{Content, Key, Node, Record, Stamp};
+
+/// Runs at shorter intervals make no claims, in milliseconds: there is room for 100,000 claims of a day.
+const LEAST_CLAIMED: u64 = 60_000;
+
+/// An occasion of a duty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Occasion {
+    /// The duty, such as the name of an entry of the schedule.
+    pub duty: String,
+    /// When it is due, in seconds since 1970.
+    pub due: u64,
+    /// The milliseconds between two runs, if each member counts them from a start of its own.
+    pub interval: Option<u64>,
+    /// What was begun and has not ended may be begun by another member.
+    pub rerun: bool,
+}
+
+/// Why an occasion is skipped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Skipped {
+    /// Somebody claims it.
+    #[error("{0}")]
+    Claimed(#[from] ClaimError),
+    /// Another member counts the interval from another moment, and ran it a short time ago.
+    #[error("{0:?} ran it less than an interval ago")]
+    RanElsewhere(Node),
+}
+
+impl Occasion {
+    fn is_claimed(&self) -> bool {
+        self.interval.is_none_or(|interval| interval >= LEAST_CLAIMED)
+    }
+
+    /// Returns the key of its claim; `None` if it makes none.
+    ///
+    /// # Errors
+    /// If the duty has a name that no key can have.
+    pub fn key(&self) -> Result<Option<Key>, ClaimError> {
+        self.is_claimed().then(|| claim_key(&self.duty, &self.due.to_string())).transpose()
+    }
+
+    /// Returns the claim with which the member of the stamp begins; `None` if it begins without one. `known` is the claim that
+    /// counts so far.
+    ///
+    /// # Errors
+    /// Why it must not begin.
+    pub fn begin(&self, known: Option<&Record>, runs: &LastRuns, begun: Stamp) -> Result<Option<Record>, Skipped> {
+        let Some(key) = self.key()? else { return Ok(None) };
+        if let Some(interval) = self.interval
+            && let Some((node, at)) = runs.of(&key)
+            && node != begun.node
+            // Clocks differ, and runs begin a little late.
+            && (begun.time >> 16) < at.saturating_add(interval / 10 * 9)
+        {
+            return Err(Skipped::RanElsewhere(node));
+        }
+        Ok(Some(begin_claim(&key, known, begun, self.rerun)?))
+    }
+}
+
+/// Who began each duty last, and when, as far as claims say.
+#[derive(Clone, Debug, Default)]
+pub struct LastRuns(BTreeMap<String, (Node, u64)>);
+
+impl LastRuns {
+    /// Takes note of a record, if it is a claim.
+    pub fn note(&mut self, record: &Record) {
+        let (Content::Claim(claim), Some((duty, _))) = (&record.content, record.key.parts()) else { return };
+        match self.0.get_mut(duty) {
+            Some(last) if last.1 < claim.begun => *last = (claim.node, claim.begun),
+            Some(_) => {}
+            // There are not more duties than claims, and those have a bound.
+            None => drop(self.0.insert(duty.to_owned(), (claim.node, claim.begun))),
+        }
+    }
+
+    /// Returns who began the duty of a claim last, and when, in milliseconds since 1970.
+    fn of(&self, claim: &Key) -> Option<(Node, u64)> {
+        self.0.get(claim.parts()?.0).copied()
+    }
+
+    /// Returns who began a duty last, and when, in milliseconds since 1970.
+    pub fn of_duty(&self, duty: &str) -> Option<(Node, u64)> {
+        self.of(&claim_key(duty, "0").ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::votes::finish_claim;
+
+    const ME: Node = Node([1; 8]);
+    const OTHER: Node = Node([2; 8]);
+
+    fn at(seconds: u64, node: Node) -> Stamp {
+        Stamp { time: (seconds * 1_000) << 16, node }
+    }
+
+    fn occasion(due: u64, interval: Option<u64>) -> Occasion {
+        Occasion { duty: "a/b".into(), due, interval, rerun: false }
+    }
+
+    #[test]
+    fn what_another_member_has_begun_or_done_at_a_time_of_day_is_skipped() {
+        let (runs, due) = (LastRuns::default(), occasion(100, None));
+        let claim = due.begin(None, &runs, at(100, OTHER)).unwrap().unwrap();
+        let skipped = |known: &Record, due: &Occasion| due.begin(Some(known), &runs, at(111, ME)).unwrap_err();
+        assert_eq!(skipped(&claim, &due), Skipped::Claimed(ClaimError::Begun(OTHER)));
+        let done = finish_claim(&claim, 101_000);
+        assert_eq!(skipped(&done, &due), Skipped::Claimed(ClaimError::Done(OTHER)));
+        let again = Occasion { rerun: true, ..due };
+        assert!(again.begin(Some(&claim), &runs, at(111, ME)).is_ok(), "it was not done");
+        assert_eq!(skipped(&done, &again), Skipped::Claimed(ClaimError::Done(OTHER)));
+        assert_ne!(occasion(160, None).key(), again.key());
+    }
+
+    #[test]
+    fn an_interval_is_kept_over_a_change_of_the_member_that_runs() {
+        let mut runs = LastRuns::default();
+        let every = |due| occasion(due, Some(60_000));
+        let claim = every(100).begin(None, &runs, at(100, OTHER)).unwrap().unwrap();
+        runs.note(&claim);
+        assert_eq!(runs.of_duty("a/b"), Some((OTHER, 100_000)));
+        assert_eq!(every(111).begin(None, &runs, at(111, ME)), Err(Skipped::RanElsewhere(OTHER)));
+        assert!(every(111).begin(None, &runs, at(111, OTHER)).is_ok(), "as after a restart of a single master");
+        let next = every(171).begin(None, &runs, at(171, ME)).unwrap().unwrap();
+        runs.note(&next);
+        // What arrives late does not count as the last one.
+        runs.note(&claim);
+        assert_eq!(runs.of_duty("a/b"), Some((ME, 171_000)));
+    }
+
+    #[test]
+    fn short_intervals_make_no_claims() {
+        let short = occasion(100, Some(1_000));
+        assert_eq!(short.begin(None, &LastRuns::default(), at(100, ME)), Ok(None));
+    }
+}
