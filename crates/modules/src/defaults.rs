@@ -39,7 +39,7 @@ fn load(ctx: &Context, formula: &str) -> Result<Value> {
         let text = std::fs::read_to_string(&place).map_err(|error| Error::io("read", &place, &error))?;
         let loaded = match kind {
             "yaml" => yaml::load(&text, &place.to_string_lossy()).map_err(|error| error.to_string()),
-            _ => render::python::json::loads(&text),
+            _ => python::json::loads(&text),
         };
         let loaded = loaded.map_err(|why| Error::Other(format!("{address}: {why}")))?;
         // An empty file means no defaults, but the formula exists: the lookup continues in an empty map.

@@ -1,7 +1,7 @@
 //! `jinja` — looking at what templates would import.
 
 use exec::{Context, Error, Module, Result, function};
-use render::python::json;
+use python::json;
 use value::Value;
 
 use crate::templates::{self, Sls};

@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use exec::{Context, Error, Module, Result, function};
+use python::random::Random;
 use rand::Rng;
-use render::python::random::Random;
 use value::Value;
 
 use crate::hashutil;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use exec::{Call, Context, Error, Module, Result, function};
-use render::python::splitlines;
+use python::splitlines;
 use value::{Value, map};
 
 use crate::util;

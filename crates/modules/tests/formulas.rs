@@ -37,7 +37,7 @@ fn compile(opts: &Map, grains: &Map) -> Map {
 #[test]
 fn formulas_render_as_recorded() {
     let text = std::fs::read_to_string(tree().join("expected.json")).unwrap();
-    let recorded = render::python::json::loads(&text).unwrap();
+    let recorded = python::json::loads(&text).unwrap();
     let mut compared = 0;
     for case in recorded.as_list().unwrap() {
         let part = |name: &str| case.get(name).unwrap().as_map().unwrap().clone();

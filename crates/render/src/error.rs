@@ -55,7 +55,7 @@ impl std::error::Error for Error {}
 
 /// Returns the lines around a line, from one, which is marked. A line beyond the end shows the whole text.
 pub fn around(text: &str, line: usize) -> String {
-    let lines = crate::python::splitlines(text);
+    let lines = python::splitlines(text);
     // A missing line comes from an error inside generated text; Salt then shows everything.
     if line > lines.len() || line == 0 {
         return text.to_owned();

@@ -18,7 +18,7 @@ use exec::Context;
 use jinja::{RenderOptions, Str, Value, Vars};
 use value::Map;
 
-use crate::{Error, Loader, Request, Template, convert, python};
+use crate::{Error, Loader, Request, Template, convert};
 use environment::Kind;
 use session::{Names, Session};
 

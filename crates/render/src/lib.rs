@@ -13,7 +13,6 @@ mod jinja;
 mod jmespath;
 mod loader;
 mod pipe;
-pub mod python;
 mod renderer;
 mod request;
 mod steps;

@@ -10,7 +10,7 @@ use value::{Map, Value};
 use crate::jinja::Templates;
 use crate::pipe::{Limits, Step, pipeline};
 use crate::steps::{self, gpg::Gpg};
-use crate::{Error, Loader, Request, Template, python};
+use crate::{Error, Loader, Request, Template};
 
 /// Renders texts for one minion: with its options, grains and pillar, and the functions its templates may call. What all
 /// templates of a run see is made once for the run ([`exec::Memo`]).

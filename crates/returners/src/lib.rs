@@ -117,7 +117,7 @@ pub fn all_names() -> Vec<&'static str> {
 
 /// Formats JSON like Salt's returners.
 fn json(value: &Value) -> Result<String> {
-    render::python::json::dumps(value, &render::python::json::Style::default()).map_err(Error::Failed)
+    python::json::dumps(value, &python::json::Style::default()).map_err(Error::Failed)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod resp;
 use std::collections::BTreeSet;
 
 use futures_util::future::BoxFuture;
-use render::python::json::loads;
+use python::json::loads;
 use tracing::debug;
 use value::{Map, Value};
 

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use render::python::shlex;
+use python::shlex;
 use value::{Map, Value, map};
 
 /// The source that is here.

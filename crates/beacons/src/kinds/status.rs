@@ -78,23 +78,7 @@ fn chosen(data: &Value, items: &Value) -> Value {
 /// Formats the time for the tag.
 fn now() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (days, seconds) = ((since.as_secs() / 86400) as i64, since.as_secs() % 86400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}", since.subsec_micros())
-}
-
-/// Returns year, month and day of a number of days since 1970.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Days are counted from March, so that the leap day is the last one of the year.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let part = (5 * of_year + 2) / 153;
-    let month = if part < 10 { part + 3 } else { part - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, of_year - (153 * part + 2) / 5 + 1)
+    format!("{}.{:06}", python::calendar::iso(since.as_secs() as i64), since.subsec_micros())
 }
 
 #[cfg(test)]
@@ -108,6 +92,5 @@ mod tests {
         assert_eq!(chosen(&data, &"1-min".into()), map! { "1-min" => 0.5 }.into());
         assert_eq!(chosen(&data, &list!["x"]).as_str(), Some("Status beacon is incorrectly configured: 'x'"));
         assert_eq!(chosen(&list![7, 8], &list![1]), map! { 1 => 8 }.into());
-        assert_eq!((civil(0), civil(19_782)), ((1970, 1, 1), (2024, 2, 29)));
     }
 }

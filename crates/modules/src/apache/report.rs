@@ -1,7 +1,7 @@
 //! Parses the output of the control program.
 
 use exec::{Error, Result};
-use render::python::splitlines;
+use python::splitlines;
 use value::{Map, Value, map};
 
 fn strange(what: &str, line: &str) -> Error {

@@ -24,7 +24,7 @@ use exec::{Context, Error, KwArgs, Module, Result, function};
 use value::{Map, Value, map};
 
 pub use process::os_text;
-pub use render::python::shlex as words;
+pub use python::shlex as words;
 pub use run::Outcome;
 
 use options::CallArgs;

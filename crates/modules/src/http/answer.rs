@@ -136,7 +136,7 @@ fn decode(result: &mut Map, wanted: &str, content_type: &str, text: &str) -> Res
     let by_type = || kinds.into_iter().find(|kind| content_type.contains(kind)).unwrap_or("plain");
     match if wanted == "auto" { by_type() } else { wanted } {
         "json" => {
-            let data: Value = render::python::json::loads(text).map_err(Error::execution)?;
+            let data: Value = python::json::loads(text).map_err(Error::execution)?;
             result.insert("dict", data);
         }
         "yaml" => {

@@ -1,7 +1,7 @@
 //! Parses the output of `rabbitmqctl`: tables with tabs, between lines for humans.
 
 use exec::{Error, Result};
-use render::python::splitlines;
+use python::splitlines;
 use value::{Map, Value};
 
 /// Returns whether a line is part of a table.

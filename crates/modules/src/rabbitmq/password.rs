@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 
 use exec::{Context, Result};
-use render::python::splitlines;
+use python::splitlines;
 use value::{Map, map};
 
 use super::answer;

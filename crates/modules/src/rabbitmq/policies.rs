@@ -1,7 +1,7 @@
 //! Policies.
 
 use exec::{Context, Error, Result, function};
-use render::python::json::{Style, dumps};
+use python::json::{Style, dumps};
 use value::{Map, Value, map};
 
 use super::answer;

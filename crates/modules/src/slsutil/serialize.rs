@@ -1,7 +1,7 @@
 //! `slsutil.serialize` and `slsutil.deserialize`.
 
 use exec::{Error, KwArgs, Result, function};
-use render::python::json;
+use python::json;
 use value::{Map, Value};
 use yaml::{Flow, Style};
 
@@ -97,6 +97,7 @@ fn to_json(value: &Value, options: &Map) -> Result<String> {
             Some(Value::List(two)) if two.len() == 2 => Some((two[0].to_string(), two[1].to_string())),
             _ => None,
         },
+        ..json::Style::default()
     };
     json::dumps(value, &style).map_err(Error::Other)
 }

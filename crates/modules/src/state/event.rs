@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use event::{Endpoints, Filter, Remote};
 use exec::{Context, Error, Result, function};
-use render::python::json::{Style, dumps};
+use python::json::{Style, dumps};
 use rt::Rt;
 use targeting::expr_match;
 use value::{Map, Value, escape};

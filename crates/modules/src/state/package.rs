@@ -138,7 +138,7 @@ fn read_json(path: &Path, package: &str, name: &str) -> Result<Option<Value>> {
         Err(error) => return Err(Error::execution(format!("{name} in {package} cannot be read: {error}"))),
     };
     let wrong = |error| Error::execution(format!("{name} in {package} is no JSON: {error}"));
-    render::python::json::loads(&text).map(Some).map_err(wrong)
+    python::json::loads(&text).map(Some).map_err(wrong)
 }
 
 #[cfg(test)]

@@ -42,20 +42,6 @@ pub(super) fn since(boot: Duration, seconds: u64) -> Map {
     }
 }
 
-/// The date of a number of days since 1970, by Howard Hinnant's `civil_from_days`.
-pub(super) fn civil(days: i64) -> (i64, i64, i64) {
-    // Counting from 1 March of year 0 puts the leap day at the end of a year (Hinnant's algorithm).
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
 /// Returns the time of the machine, in the given format (see ``man strftime``).
 ///
 /// CLI Example:
@@ -76,10 +62,7 @@ pub(super) fn time(ctx: &Context, #[default("%A, %d. %B %Y %I:%M%p")] format: St
 
 /// A point in time as Python's `isoformat()` writes it, in UTC.
 pub(crate) fn iso(time: Duration) -> String {
-    let (days, of_day) = ((time.as_secs() / 86_400) as i64, time.as_secs() % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (of_day / 3600, of_day % 3600 / 60, of_day % 60);
     let micros = time.subsec_micros();
     let fraction = if micros == 0 { String::new() } else { format!(".{micros:06}") };
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}")
+    format!("{}{fraction}", python::calendar::iso(time.as_secs() as i64))
 }

@@ -14,7 +14,7 @@ pub fn json(call: &ExternalCall) -> Result<Map, String> {
     };
     // `cmd.run` uses no shell by default, so pipes and variables in the command are not interpreted.
     match run(call, "cmd.run", &command, map! {}) {
-        Ok(output) => match render::python::json::loads(&output) {
+        Ok(output) => match python::json::loads(&output) {
             Ok(value) => as_map(value),
             Err(why) => failed(&why),
         },

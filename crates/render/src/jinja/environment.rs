@@ -8,7 +8,6 @@ use jinja::{Environment, Error, Source, Str, Syntax, TagKind, Template, Undefine
 use value::Map;
 
 use super::{filters, globals, session};
-use crate::python;
 
 /// The set of options that applies, one of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

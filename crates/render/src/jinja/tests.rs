@@ -45,7 +45,7 @@ static TEST: Module = Module::new("test", "For tests.", &[&ECHO, &EXCEPTION, &FA
 fn recorded() -> Map {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/jinja.json");
     let text = std::fs::read_to_string(std::env::var_os("RENDER_RECORDED").unwrap_or(path.into())).unwrap();
-    crate::python::json::loads(&text).unwrap().into_map().unwrap()
+    python::json::loads(&text).unwrap().into_map().unwrap()
 }
 
 fn context(grains: Map, pillar: Map, opts: Map) -> Context {
@@ -117,7 +117,7 @@ fn templates_become_the_recorded_texts_and_errors() {
 }
 
 fn is_utc() -> bool {
-    crate::python::time::Local::at(0.0).is_some_and(|local| local.hour == 0 && local.day == 1)
+    python::time::Local::at(0.0).is_some_and(|local| local.hour == 0 && local.day == 1)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use jinja::python::{CmpOp, compare, contains, div, len, sort_by_keys, to_vec};
 use jinja::{Dict, Error, Key, State, Value};
 
 use super::eval::{Expression, is_number, visit};
-use crate::python::json;
+use python::json;
 
 type Args<'a> = &'a [Value];
 type Function = fn(&mut State, Args) -> Result<Value, Error>;
@@ -300,7 +300,7 @@ fn to_number(state: &mut State, args: Args) -> Result<Value, Error> {
     match &args[0] {
         number if is_number(number) => Ok(number.clone()),
         Value::Undefined(undefined) => Err(undefined.fail()),
-        Value::Str(text) | Value::Markup(text) => match crate::python::integer(text, 10) {
+        Value::Str(text) | Value::Markup(text) => match python::integer(text, 10) {
             Some(number) => Ok(Value::int(number)),
             None => filter(state, "float", vec![args[0].clone(), Value::None]),
         },

@@ -2,7 +2,7 @@
 
 use jinja::{Error, State, Value};
 
-use crate::python::json;
+use python::json;
 
 /// The kinds of tokens, named as in error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ fn run(query: &str, data: &Value) -> Result<String, Error> {
 
 fn recorded() -> value::Map {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/jmespath.json");
-    crate::python::json::loads(&std::fs::read_to_string(path).unwrap()).unwrap().into_map().unwrap()
+    python::json::loads(&std::fs::read_to_string(path).unwrap()).unwrap().into_map().unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use value::{Map, Value};
 
-use crate::{Error, python};
+use crate::Error;
 
 /// Parses JSON after an optional line of renderers. An empty text is an empty map.
 pub fn render(text: &str) -> Result<Value, Error> {

@@ -1,7 +1,7 @@
 //! The tables as a job cache.
 
 use futures_util::future::BoxFuture;
-use render::python::json::loads;
+use python::json::loads;
 use tokio_postgres::error::SqlState;
 use value::{Map, Value};
 

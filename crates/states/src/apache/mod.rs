@@ -9,7 +9,7 @@ mod switch;
 use std::path::Path;
 
 use exec::{Context, Error, Module, Result, function};
-use render::python::{strip, universal_newlines};
+use python::{strip, universal_newlines};
 use value::{Map, Value, map};
 
 use crate::support::{call, needs};

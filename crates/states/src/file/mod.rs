@@ -32,7 +32,6 @@ mod replace;
 mod retention;
 mod serialize;
 mod serializers;
-mod strptime;
 mod symlink;
 mod tidied;
 mod touch;

@@ -9,9 +9,9 @@ use modules::file::paths::expand_user;
 use value::{Map, Value, map};
 
 use super::common::{join, start};
-use super::strptime::{self, Time};
 use super::symlink::remove;
 use crate::Ret;
+use python::strptime::{self, Time};
 
 /// A tree of times whose leaves are names.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::path::Path;
 use exec::{Context, Error, Result, function};
 use grains::system::local_time;
 use modules::file::paths::expand_user;
+use python::calendar::days_of;
 use targeting::PyRegex;
 use value::Value;
 
@@ -34,12 +35,7 @@ struct Rule {
 /// The day of a time, counted from 1970, in the machine's time zone.
 fn day_of(seconds: Option<i64>) -> Option<i64> {
     let time = local_time(seconds)?;
-    let (year, month, day) = (i64::from(time.year), i64::from(time.month), i64::from(time.day));
-    // The usual count of days, with years that begin in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 719_469)
+    Some(days_of(time.year.into(), time.month.into(), time.day.into()))
 }
 
 impl Rule {

@@ -1,7 +1,7 @@
 //! The options of an interface: which are valid, and in which form they are written.
 
 use exec::{Error, Result};
-use render::python::json::{Style, dumps};
+use python::json::{Style, dumps};
 use value::{Map, Value};
 
 use super::{bond, ethtool, script};

@@ -57,9 +57,7 @@ fn step(state: &mut State, value: &Value, key: &Value) -> Result<Option<Value>, 
         let items = list.to_vec();
         let index = match key {
             Value::Int(_) | Value::Bool(_) => key.as_i64(),
-            other => {
-                other.as_str().and_then(|text| crate::python::integer(text, 10)).and_then(|n| i64::try_from(n).ok())
-            }
+            other => other.as_str().and_then(|text| python::integer(text, 10)).and_then(|n| i64::try_from(n).ok()),
         };
         // A map in the list that has the key comes before the item at the place.
         let wanted = index.map_or(key.clone(), Value::Int);
@@ -289,7 +287,7 @@ pub fn mysql_to_dict(call: &mut CallArgs) -> Result<Value, Error> {
         if line.is_empty() || line.starts_with('+') {
             continue;
         }
-        let cells: Vec<String> = line.split('|').map(|cell| crate::python::strip(cell).to_owned()).collect();
+        let cells: Vec<String> = line.split('|').map(|cell| python::strip(cell).to_owned()).collect();
         // Salt takes the first line with more than one cell for the header; earlier ones, such as a title, are
         // overwritten.
         if headers.len() <= 1 {

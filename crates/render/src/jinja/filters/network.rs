@@ -4,7 +4,7 @@ use jinja::value::BigInt;
 use jinja::{CallArgs, Error, Value};
 
 use super::{class, python_str};
-use crate::python::ip::{Address, Interface, address, interface, network};
+use python::ip::{Address, Interface, address, interface, network};
 
 /// The largest network whose hosts are listed.
 const MAX_HOSTS: u128 = 1 << 20;

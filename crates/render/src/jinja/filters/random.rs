@@ -7,7 +7,7 @@ use rand::Rng;
 use rand::seq::SliceRandom;
 
 use super::{text, whole};
-use crate::python::random::Random;
+use python::random::Random;
 
 pub fn random_hash(call: &mut CallArgs) -> Result<Value, Error> {
     let params = [("size", Some(Value::Int(9_999_999_999))), ("hash_type", Some(Value::None))];

@@ -3,8 +3,8 @@
 use fancy_regex::Regex;
 use jinja::{CallArgs, Error, Value};
 
+use super::python_regex as regex;
 use super::{flag, re_error, text};
-use crate::python::regex;
 
 fn compiled(call: &mut CallArgs, pattern: &Value, ignore_case: &Value, multi_line: &Value) -> Result<Regex, Error> {
     let ignore_case = flag(call.state, ignore_case)?;

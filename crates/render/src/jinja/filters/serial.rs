@@ -3,9 +3,9 @@
 use jinja::{CallArgs, Error, ErrorKind, Value};
 use yaml::{Flow, Style};
 
-use super::{bytes_of, class, flag, python_str, undefined_in};
+use super::{bytes_of, class, flag, pprint, python_str, undefined_in};
 use crate::convert::{plain, seen};
-use crate::python::{json as pyjson, pprint, strip};
+use python::{json as pyjson, strip};
 
 /// Returns early with the undefined value if the value contains one.
 macro_rules! defined {

@@ -9,8 +9,8 @@ use jinja::{CallArgs, Error, ErrorKind, Value};
 use openssl::hash::{MessageDigest, hash};
 
 use super::{bytes_of, flag, python_str, salt_error, text};
-use crate::python::time::Local;
-use crate::python::{integer, is_space, strip};
+use python::time::Local;
+use python::{integer, is_space, strip};
 
 pub fn skip(_call: &mut CallArgs) -> Result<Value, Error> {
     Ok(Value::str(""))

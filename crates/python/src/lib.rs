@@ -1,15 +1,18 @@
-//! Python's operations on texts, where Salt's users see them.
+//! Python's operations on texts, times and numbers, where Salt's users see them.
+//!
+//! What Python does to the values of templates (`repr`, comparison, `%`) is in the crate `jinja`; `repr` of Salt's data is
+//! `value::python`.
 
+pub mod calendar;
 pub mod ip;
 pub mod json;
 mod number;
-pub(crate) mod pprint;
 pub mod random;
-pub mod regex;
 pub mod shlex;
+pub mod strptime;
 pub mod time;
 
-pub(crate) use number::integer;
+pub use number::integer;
 
 /// Splits a text into lines as `str.splitlines()` does, which accepts more separators than `\n`.
 pub fn splitlines(text: &str) -> Vec<&str> {

@@ -1,8 +1,8 @@
 //! Numbers as Python reads them.
 
-use jinja::value::BigInt;
+use value::BigInt;
 
-use super::strip;
+use crate::strip;
 
 /// Reads an integer as Python's `int(text, base)` does, for bases 10 and 16.
 pub fn integer(text: &str, base: u32) -> Option<BigInt> {

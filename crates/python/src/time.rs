@@ -2,6 +2,8 @@
 
 use nix::libc;
 
+use crate::calendar::{days_in, days_of};
+
 /// A local time without its zone: Python's naive `datetime`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {
@@ -80,7 +82,7 @@ impl Local {
         let fits = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
         let read = Local { year: year.into(), month, day, hour, minute, second, micros: 0 };
         // A day that the month does not have would be one of the next month.
-        (fits && year > 999 && day <= days_in(read.year, month)).then_some(read)
+        (fits && year > 999 && i64::from(day) <= days_in(read.year, month.into())).then_some(read)
     }
 
     /// Returns the current local time.
@@ -91,12 +93,7 @@ impl Local {
 
     /// Days since the beginning of 1970.
     fn days(&self) -> i64 {
-        // Years that begin in March have the leap day at their end.
-        let (year, month) = if self.month > 2 { (self.year, self.month - 3) } else { (self.year - 1, self.month + 9) };
-        let era = year.div_euclid(400);
-        let of_era = year.rem_euclid(400);
-        let of_year = i64::from((153 * month + 2) / 5 + self.day - 1);
-        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+        days_of(self.year, self.month.into(), self.day.into())
     }
 
     /// Returns the weekday; 0 is Sunday.
@@ -225,15 +222,6 @@ impl Local {
 
 fn numbers(text: &str, sign: char) -> Option<Vec<u32>> {
     text.split(sign).map(|part| part.parse().ok()).collect()
-}
-
-fn days_in(year: i64, month: u32) -> u32 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 fn padded(text: String, pad: Option<char>) -> String {

@@ -1,4 +1,6 @@
-//! Times in names, read with a pattern as Python's `strptime` does.
+//! Times read with a pattern as Python's `strptime` does.
+
+use crate::calendar::{days_in, days_of};
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -38,11 +40,7 @@ pub struct Time {
 impl Time {
     /// Days since 1970.
     pub fn days(&self) -> i64 {
-        // Years start in March, so the leap day is the last of the year and needs no special case.
-        // 719_469 is the distance of that calendar's start from 1970.
-        let (year, month) = if self.month > 2 { (self.year, self.month - 3) } else { (self.year - 1, self.month + 9) };
-        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + self.day - 719_469
+        days_of(self.year, self.month, self.day)
     }
 
     /// Seconds since 1970.
@@ -73,14 +71,7 @@ impl Time {
     }
 
     fn is_real(&self) -> bool {
-        let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
-        let most = match self.month {
-            2 if leap => 29,
-            2 => 28,
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        };
-        (1..=9999).contains(&self.year) && self.day <= most
+        (1..=9999).contains(&self.year) && self.day <= days_in(self.year, self.month)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use value::python::repr_float;
-use value::{BigInt, Map, Value};
+use value::python::{repr, repr_float};
+use value::{BigInt, Map, Value, escape};
 
 /// Lists and maps nested deeper are refused, where Python ends with a recursion error.
 const MAX_DEPTH: usize = 512;
@@ -251,6 +251,11 @@ pub struct Style {
     pub ensure_ascii: bool,
     /// The separators between entries, and between a key and its value; `None` is Python's default.
     pub separators: Option<(String, String)>,
+    /// True if bytes, dates and constants, which JSON does not have, are written as texts with their `repr()`, as with
+    /// `default=repr`. Keys are refused nevertheless.
+    pub foreign_as_repr: bool,
+    /// True if characters that command a terminal are written as escapes. They mean the same to programs.
+    pub escape_terminal_commands: bool,
 }
 
 /// Writes a value as `json.dumps()` does.
@@ -288,6 +293,9 @@ impl Writer<'_> {
             Value::Str(text) => self.text(text),
             Value::List(items) => self.list(items, depth)?,
             Value::Map(map) => self.map(map, depth)?,
+            Value::Bytes(_) | Value::DateTime(_) | Value::Constant(_) if self.style.foreign_as_repr => {
+                self.text(&repr(value));
+            }
             Value::Bytes(_) | Value::DateTime(_) | Value::Constant(_) => {
                 return Err(format!("Object of type {} is not JSON serializable", value.type_name()));
             }
@@ -358,6 +366,9 @@ impl Writer<'_> {
                 '\u{c}' => self.out.push_str("\\f"),
                 '\u{8}' => self.out.push_str("\\b"),
                 '\0'..='\u{1f}' => drop(write!(self.out, "\\u{:04x}", letter as u32)),
+                _ if self.style.escape_terminal_commands && escape::is_command(letter) => {
+                    let _ = write!(self.out, "\\u{:04x}", letter as u32);
+                }
                 _ if self.style.ensure_ascii && !(' '..='~').contains(&letter) => {
                     for unit in letter.encode_utf16(&mut [0; 2]) {
                         let _ = write!(self.out, "\\u{unit:04x}");
@@ -461,7 +472,7 @@ mod tests {
     fn text_is_written_as_python_writes_it() {
         let value = Value::from(map! { "b" => list![1, map! {}], "a" => "é\u{7f}" });
         assert_eq!(dumps(&value, &Style::default()).unwrap(), "{\"b\": [1, {}], \"a\": \"é\u{7f}\"}");
-        let style = Style { indent: Some("  ".into()), sort_keys: true, ensure_ascii: true, separators: None };
+        let style = Style { indent: Some("  ".into()), sort_keys: true, ensure_ascii: true, ..Style::default() };
         let expected = "{\n  \"a\": \"\\u00e9\\u007f\",\n  \"b\": [\n    1,\n    {}\n  ]\n}";
         assert_eq!(dumps(&value, &style).unwrap(), expected);
         let mixed =
@@ -469,5 +480,14 @@ mod tests {
         assert_eq!(dumps(&mixed, &Style::default()).unwrap(), "{\"1\": 1, \"a\": 2}");
         let unsorted = dumps(&mixed, &style).unwrap_err();
         assert_eq!(unsorted, "'<' not supported between instances of 'str' and 'int'");
+    }
+
+    #[test]
+    fn programs_may_ask_for_reprs_and_harmless_characters() {
+        let value = Value::from(map! { "a" => Value::bytes("x"), "b" => "\u{9b}1m\u{202e}" });
+        let refused = dumps(&value, &Style::default()).unwrap_err();
+        assert_eq!(refused, "Object of type bytes is not JSON serializable");
+        let style = Style { foreign_as_repr: true, escape_terminal_commands: true, ..Style::default() };
+        assert_eq!(dumps(&value, &style).unwrap(), r#"{"a": "b'x'", "b": "\u009b1m\u202e"}"#);
     }
 }

@@ -179,7 +179,7 @@ fn words(text: &str) -> Vec<&str> {
     let mut start = 0;
     let mut in_space = false;
     for (at, letter) in text.char_indices() {
-        let space = super::is_space(letter);
+        let space = python::is_space(letter);
         if in_space && !space {
             parts.push(&text[start..at]);
             start = at;
