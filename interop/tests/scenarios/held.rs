@@ -261,7 +261,7 @@ fn first_commands(house: &mut House<'_>) -> Result<()> {
 fn goodbye(house: &mut House<'_>) -> Result<()> {
     house.master.wait_answering(&[AWAY, HERE])?;
     let took = house.master.daemon()?.terminate(LONG)?;
-    ensure!(took < Duration::from_secs(1), "the master was gone after {took:?}");
+    ensure!(took < Duration::from_secs(3), "the master was gone after {took:?}");
     until("the minion to know", LONG, || house.away.log().contains("is stopping; it is tried again"))
 }
 
