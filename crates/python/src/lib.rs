@@ -4,6 +4,7 @@
 //! `value::python`.
 
 pub mod calendar;
+pub mod dateutil;
 pub mod ip;
 pub mod json;
 mod number;

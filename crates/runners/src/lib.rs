@@ -27,7 +27,6 @@ mod secrets;
 mod success;
 mod tables;
 mod texts;
-mod time;
 pub mod wheel;
 
 pub use connected::connected;

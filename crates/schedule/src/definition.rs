@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::civil::{Date, DateTime};
+use python::dateutil;
 use value::{Map, Value};
 
 use crate::cron::Cron;
-use crate::dates;
 use crate::moment::from_value;
 
 /// The reasons why a job never runs, in Salt's words.
@@ -189,7 +189,7 @@ fn read_when(name: &str, entry: &Value, whens: Whens, today: Date) -> Result<Whe
     let found = match time {
         Value::DateTime(time) => from_value(time).map(When::At),
         // Parsed again on each day (`next_of`); this only checks that it can be.
-        Value::Str(text) => dates::parse(text, today).ok().map(|_| When::Text(text.clone())),
+        Value::Str(text) => dateutil::parse(text, today).ok().map(|_| When::Text(text.clone())),
         _ => None,
     };
     found.ok_or_else(|| Problem(format!("Invalid date string {entry}. Ignoring job {name}.")))

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::civil::{Date, DateTime};
+use python::dateutil;
 use value::{Map, Value};
 
-use crate::dates;
 use crate::definition::{Definition, Problem, Splay, Timing, When, Whens, function_of, read_splay};
 use crate::moment::{Moment, micros, minus, plus, to_value};
 use crate::range::{self, Verdict};
@@ -528,5 +528,5 @@ fn next_of(when: &When, after: DateTime) -> Option<DateTime> {
     // The same text means another time on another day: candidates are today, tomorrow, and the first of the next
     // month and year.
     let days = [Some(today), today.tomorrow().ok(), month, Date::new(today.year() + 1, 1, 1).ok()];
-    days.into_iter().flatten().filter_map(|day| dates::parse(text, day).ok()).filter(|time| *time > after).min()
+    days.into_iter().flatten().filter_map(|day| dateutil::parse(text, day).ok()).filter(|time| *time > after).min()
 }

@@ -7,7 +7,6 @@
 //! Names, defaults and messages are those of Salt's `schedule` option.
 
 pub mod cron;
-pub mod dates;
 mod definition;
 mod job;
 mod moment;

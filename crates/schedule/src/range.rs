@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::civil::DateTime;
+use python::dateutil;
 use value::{Map, Value};
 
-use crate::dates;
 use crate::definition::Problem;
 use crate::moment::from_value;
 
@@ -52,7 +52,7 @@ pub(crate) fn ends(name: &str, range: &Value, (place, dot): (&str, &str), now: D
 pub(crate) fn time(value: &Value, now: DateTime) -> Option<DateTime> {
     match value {
         Value::DateTime(time) => from_value(time),
-        Value::Str(text) => dates::parse(text, now.date()).ok(),
+        Value::Str(text) => dateutil::parse(text, now.date()).ok(),
         _ => None,
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::civil::DateTime;
-use saltern_schedule::{Facts, Moment, Schedule, cron::Cron, dates};
+use python::dateutil;
+use saltern_schedule::{Facts, Moment, Schedule, cron::Cron};
 use serde_json::Value as Json;
 use value::{Map, Value};
 
@@ -127,7 +128,7 @@ fn dates_are_parsed_like_dateutil() {
     for row in rows(include_str!("../testdata/dates.json")) {
         let text = row["text"].as_str().unwrap();
         let theirs = row["date"].as_str().map(|_| at(&row["date"]));
-        let ours = dates::parse(text, today).ok();
+        let ours = dateutil::parse(text, today).ok();
         if ours != theirs {
             wrong.push(format!("{text:?}: theirs {theirs:?}, ours {ours:?}"));
         }

@@ -39,7 +39,7 @@ pub fn since(value: &Value, now: SystemTime) -> Result<u64, String> {
     }
     let wrong = || format!("since={text} is no time: 1h, 2d, 2026-11-26, '2026-11-26 03:10' or seconds since 1970 are");
     let today = schedule::Zone::Machine.wall(now).date();
-    let time: DateTime = schedule::dates::parse(&text, today).map_err(|_| wrong())?;
+    let time: DateTime = python::dateutil::parse(&text, today).map_err(|_| wrong())?;
     let time = time.to_zoned(TimeZone::system()).map_err(|_| wrong())?;
     u64::try_from(time.timestamp().as_millisecond()).map_err(|_| wrong())
 }

@@ -108,7 +108,7 @@ fn bad_when(when: &Value) -> Option<&Value> {
     let today = schedule::jiff::civil::date(2024, 1, 1);
     let is_bad = |entry: &&Value| match entry {
         Value::DateTime(_) => false,
-        other => other.as_str().is_none_or(|text| schedule::dates::parse(text, today).is_err()),
+        other => other.as_str().is_none_or(|text| python::dateutil::parse(text, today).is_err()),
     };
     let one = std::slice::from_ref(when);
     when.as_list().unwrap_or(one).iter().find(is_bad)

@@ -1,6 +1,8 @@
 //! `jobs` — what ran, what runs, and what came back.
 
 use exec::{Error, Result, function};
+use jiff::civil::Date;
+use python::dateutil;
 use store::jobs::{JobCache, JobReturn, summary};
 use store::proc_dir::ProcDir;
 use targeting::fnmatch;
@@ -11,7 +13,7 @@ use crate::context::failed;
 use crate::job_source::Source;
 use crate::local::Ask;
 use crate::texts::split_input;
-use crate::{Module, RunnerContext, time};
+use crate::{Module, RunnerContext};
 
 /// The functions of the runner `jobs`.
 pub static MODULE: Module = Module::new(
@@ -367,10 +369,27 @@ fn point(text: &Value, now: DateTime) -> Result<Option<DateTime>> {
     match text {
         Value::DateTime(time) => Ok(Some(*time)),
         text if !text.truthy() => Ok(None),
-        text => {
-            time::parse(&text.to_string(), now).map(Some).map_err(|error| Error::Other(format!("ParserError: {error}")))
-        }
+        text => parse(&text.to_string(), now).map(Some),
     }
+}
+
+/// Reads a point in time; what the text omits is taken from the current day.
+fn parse(text: &str, now: DateTime) -> Result<DateTime> {
+    let day = |part: u8| i8::try_from(part).unwrap_or(1);
+    let today = i16::try_from(now.year).ok().and_then(|year| Date::new(year, day(now.month), day(now.day)).ok());
+    let time = today.and_then(|today| dateutil::parse(text, today).ok());
+    let unknown = || Error::Other(format!("ParserError: Unknown string format: {text}"));
+    let time = time.ok_or_else(unknown)?;
+    let part = |part: i8| part.unsigned_abs();
+    Ok(DateTime {
+        year: time.year().unsigned_abs(),
+        month: part(time.month()),
+        day: part(time.day()),
+        hour: part(time.hour()),
+        minute: part(time.minute()),
+        second: part(time.second()),
+        micros: time.subsec_nanosecond().unsigned_abs() / 1000,
+    })
 }
 
 /// The conditions of a search for jobs.

@@ -1,4 +1,4 @@
-//! Dates and times as people write them: the formats of `python-dateutil` that schedules use.
+//! Dates and times as people write them: the formats of `python-dateutil` that schedules and searches for jobs use.
 //!
 //! What a text omits is taken from the current day, at midnight. A weekday means the next such day, today included. If a numeric
 //! date is ambiguous, American order (month, day, year) wins.
@@ -34,7 +34,7 @@ const FILLERS: [&str; 10] = ["at", "on", "and", "ad", "m", "t", "of", "st", "nd"
 /// Parses a date, a time, or both. `today` supplies omitted parts.
 ///
 /// # Errors
-/// If the text is invalid or names a zone: schedules use the machine's zone.
+/// If the text is invalid, or names a zone other than the one of the machine.
 pub fn parse(text: &str, today: Date) -> Result<DateTime, InvalidDate> {
     // Texts come from pillar and from commands.
     if text.len() > MAX_LENGTH {
@@ -569,5 +569,40 @@ impl ParsedDate {
             },
             _ => return Err(InvalidDate),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The right column is what `dateutil.parser.parse` returned on that day.
+    #[test]
+    fn times_are_read_as_dateutil_reads_them() {
+        let today = Date::constant(2026, 11, 20);
+        for (text, expected) in [
+            ("2015, Mar 16 19:00", "2015-03-16 19:00:00"),
+            ("2024, Feb 29 13:14:15.678901", "2024-02-29 13:14:15.678901"),
+            ("2015-03-16", "2015-03-16 00:00:00"),
+            ("2015-03-16 19:00:05", "2015-03-16 19:00:05"),
+            ("2015-03-16T19:00:05.25", "2015-03-16 19:00:05.250000"),
+            ("2015/3/6", "2015-03-06 00:00:00"),
+            ("20150316", "2015-03-16 00:00:00"),
+            ("20150316190005", "2015-03-16 19:00:05"),
+            ("03/16/2015", "2015-03-16 00:00:00"),
+            ("16/03/2015", "2015-03-16 00:00:00"),
+            ("16 March 2015 7:05pm", "2015-03-16 19:05:00"),
+            ("March 16th, 2015 12:05 AM", "2015-03-16 00:05:00"),
+            ("Mon Mar 16 19:00:00 2015", "2015-03-16 19:00:00"),
+            ("19:00", "2026-11-20 19:00:00"),
+            ("Mar 16", "2026-03-16 00:00:00"),
+            ("12", "2026-11-12 00:00:00"),
+            ("16-Mar-15", "2015-03-16 00:00:00"),
+        ] {
+            assert_eq!(parse(text, today), Ok(expected.parse().unwrap()), "{text}");
+        }
+        for text in ["", "yesterday", "2015-02-30", "25:00", "1-2-3-4", "noon"] {
+            assert_eq!(parse(text, today), Err(InvalidDate), "{text}");
+        }
     }
 }
