@@ -95,7 +95,8 @@ const PROCESSES: &str = "Saltern uses threads of one process instead of processe
 const UNREAD: &str = "no release of Salt since 3006 reads it";
 const SSH: &str = "there is no salt-ssh";
 const SYNDIC: &str = "there is no salt-syndic";
-const API: &str = "there is no salt-api";
+const API: &str = "salt-api reads it from the configuration of a master";
+const NO_API: &str = "salt-api serves only what rest_cherrypy says";
 const CLUSTER: &str = "masters of a set elect no leader and share no file system";
 const TOKENS: &str = "tokens are stored in files";
 const EXPANDED: &str = "each function of a job needs an entry that grants it";
@@ -240,23 +241,10 @@ const NONE: &[(Side, &str, &[&str])] = &[
         ],
     ),
     (Minion, SYNDIC, &["publisher_acl", "publisher_acl_blacklist"]),
-    (
-        Both,
-        API,
-        &[
-            "api_logfile",
-            "api_pidfile",
-            "django_auth_path",
-            "django_auth_settings",
-            "netapi_allow_raw_shell",
-            "netapi_enable_clients",
-            "rest_cherrypy",
-            "rest_timeout",
-            "rest_tornado",
-            "rest_wsgi",
-            "disable_netapis",
-        ],
-    ),
+    (Minion, API, &["api_logfile", "api_pidfile", "netapi_enable_clients", "rest_cherrypy", "rest_timeout"]),
+    (Both, NO_API, &["rest_tornado", "rest_wsgi", "disable_netapis"]),
+    (Both, SSH, &["netapi_allow_raw_shell"]),
+    (Both, "the backend django of external_auth is not supported", &["django_auth_path", "django_auth_settings"]),
     (
         Both,
         CLUSTER,
@@ -611,6 +599,9 @@ const ALSO_OBEYED: &[&str] = &[
     "token_file",
 ];
 
+/// Options of that kind which only a master has.
+const OBEYED_ON_MASTER: &[&str] = &["api_logfile", "api_pidfile", "rest_cherrypy"];
+
 /// Returns the effect of an option in the files of one side; `None` for an unknown name.
 pub fn effect(role: Role, name: &str) -> Option<Effect> {
     let within = |table: &'static [(Side, &'static str, &'static [&'static str])]| {
@@ -630,7 +621,8 @@ pub fn effect(role: Role, name: &str) -> Option<Effect> {
     if INTERNAL.contains(&name) {
         return Some(Effect::Internal);
     }
-    (ALSO_OBEYED.contains(&name) || table::names(role).any(|known| known == name)).then_some(Effect::Obeyed)
+    let also = ALSO_OBEYED.contains(&name) || (role == Role::Master && OBEYED_ON_MASTER.contains(&name));
+    (also || table::names(role).any(|known| known == name)).then_some(Effect::Obeyed)
 }
 
 /// Returns all options of one side with their effects, by name.
@@ -638,6 +630,7 @@ pub fn all(role: Role) -> Vec<(&'static str, Effect)> {
     let groups = [REFUSED, LATER, NONE].into_iter().flatten().filter(|(side, ..)| side.has(role));
     let names = groups.flat_map(|(_, _, names)| names.iter().copied());
     let names = names.chain(INTERNAL.iter().copied()).chain(ALSO_OBEYED.iter().copied());
+    let names = names.chain(OBEYED_ON_MASTER.iter().copied());
     let names: BTreeSet<_> = names.chain(table::names(role)).collect();
     names.into_iter().filter_map(|name| Some((name, effect(role, name)?))).collect()
 }
