@@ -1,6 +1,6 @@
 //! A limit on the number of simultaneous scenarios, across threads and processes of all test runners of a user.
 //!
-//! A real master with its minions is a dozen processes and half a gigabyte; two such sets keep two cores busy.
+//! A real master with its minions is a dozen processes and half a gigabyte.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
@@ -40,8 +40,10 @@ impl Slot {
 }
 
 fn count() -> usize {
+    // The runner of the tests starts as many threads as this variable says, and more slots than threads serve nobody.
+    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|text| text.parse().ok());
     // At most eight: with half a gigabyte for each set, memory runs out before processors do.
-    thread::available_parallelism().map_or(2, usize::from).clamp(1, 8)
+    threads.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(2).clamp(1, 8)
 }
 
 fn folder() -> Result<PathBuf> {

@@ -125,7 +125,14 @@ fn interop(scope: Scope, built: bool, installed: Result<(), Failure>, tally: &mu
         Scope::Short => step.args(["--", "matrix::"]),
         Scope::Full => step,
     };
-    follow(tally, step.env("SALTERN_BIN", checked_program()).env("SALTERN_SALT_DIR", real_salt::folder()))
+    let step = step.env("SALTERN_BIN", checked_program()).env("SALTERN_SALT_DIR", real_salt::folder());
+    follow(tally, step.env("RUST_TEST_THREADS", scenarios_at_once().to_string()))
+}
+
+/// Scenarios wait for timeouts most of the time, so half as many again as there are processors run at once.
+fn scenarios_at_once() -> usize {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    (processors * 3 / 2).max(2)
 }
 
 /// A developer without valgrind may leave it to the judge.
