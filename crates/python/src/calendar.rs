@@ -6,6 +6,25 @@ const FIRST_OF_MARCH: i64 = 719_468;
 /// The days of 400 years, after which the calendar repeats.
 const ERA: i64 = 146_097;
 
+/// The names of the months as texts are searched for them: in lower case.
+pub(crate) const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// The names of the days of the week, from Monday on.
+pub(crate) const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
 /// Returns the days from 1 January 1970 to a date; months and days count from 1.
 pub fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };

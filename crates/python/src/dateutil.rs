@@ -6,6 +6,8 @@
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
 
+use crate::calendar::{MONTHS, WEEKDAYS};
+
 /// An invalid date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidDate;
@@ -13,21 +15,6 @@ pub struct InvalidDate;
 /// The maximum length of a text.
 const MAX_LENGTH: usize = 200;
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 /// Words without a meaning.
 const FILLERS: [&str; 10] = ["at", "on", "and", "ad", "m", "t", "of", "st", "nd", "rd"];
 

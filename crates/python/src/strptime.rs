@@ -1,22 +1,6 @@
 //! Times read with a pattern as Python's `strptime` does.
 
-use crate::calendar::{days_in, days_of};
-
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+use crate::calendar::{MONTHS, WEEKDAYS, days_in, days_of};
 
 /// A point in time without a zone.
 #[derive(Clone, Copy, Debug, PartialEq)]
