@@ -225,8 +225,8 @@ impl Worker {
         }
     }
 
-    /// Sends members the jobs that may still be delivered and have not been sent to the minions that came to them, which were
-    /// connected nowhere, or to a member that was not linked.
+    /// Sends members the open jobs that their newly connected minions have missed. Such a minion was connected nowhere, or to a
+    /// member that was not linked.
     pub(super) fn send_undelivered(&mut self) {
         for (to, mut came) in std::mem::take(&mut self.came) {
             // Some may have gone again.

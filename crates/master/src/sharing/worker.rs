@@ -123,7 +123,7 @@ pub struct Worker {
     pub(super) once: Once,
     /// When to send the digest of the connected minions next.
     pub(super) beat_at: u64,
-    /// Minions that came to other members, for which jobs are to be looked for.
+    /// Minions that connected to other members and have not been checked for missed jobs yet.
     pub(super) came: BTreeMap<Node, BTreeSet<String>>,
     started: Instant,
 }
