@@ -69,14 +69,20 @@ async fn attempt(hub: &Arc<Hub>, target: &Target, lane: Lane, node: &mut Option<
 async fn connect(hub: &Hub, address: &str) -> Result<Connection, Failed> {
     let (host, port) = split(address, hub.options.listen.port());
     let unknown = |error| Failed::Name { host: host.to_owned(), error };
-    let mut last = unknown(std::io::ErrorKind::NotFound.into());
+    let mut failed = unknown(std::io::ErrorKind::NotFound.into());
+    let mut weight = None;
     for to in hub.rt.net().resolve(host, port).await.map_err(unknown)? {
         hub.reserve(to.ip());
         let connect = Connect { keepalive: Some(KEEPALIVE), timeout: PATIENCE, ..Connect::to(to) };
         match hub.rt.net().connect(&connect).await {
             Ok(connection) => return Ok(connection),
-            Err(error) => last = Failed::Unreachable { to, error },
+            Err(error) => {
+                let new = Failed::Unreachable { to, error };
+                if weight <= Some(new.weight()) {
+                    (weight, failed) = (Some(new.weight()), new);
+                }
+            }
         }
     }
-    Err(last)
+    Err(failed)
 }

@@ -51,6 +51,21 @@ pub(crate) enum Failed {
     Slow,
 }
 
+/// How much a reason says about what to mend: the last one says most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Weight {
+    /// Nothing answers: the host is off, or a firewall is in between.
+    Silent,
+    /// Nobody can be there: the name is unknown, or the host refuses the connection.
+    Unreachable,
+    /// Something listens, and says nothing that helps.
+    Wordless,
+    /// Something listens, and is not what it should be.
+    Answered,
+    /// One of the two refuses the other.
+    Decided,
+}
+
 impl Failed {
     /// Returns the reason in one word, by which repeated lines of the log are found.
     pub fn word(&self) -> &'static str {
@@ -88,6 +103,22 @@ impl Failed {
     /// Returns whether somebody has decided this, so that it says more than a connection that ends without a word.
     pub fn is_decided(&self) -> bool {
         matches!(self, Failed::Refuse(_) | Failed::Refused { .. })
+    }
+
+    /// Returns how much this says about what to mend, to choose among the addresses of one member.
+    pub fn weight(&self) -> Weight {
+        match self {
+            Failed::Refuse(_) | Failed::Refused { .. } => Weight::Decided,
+            Failed::Unreachable { error, .. } if error.kind() == io::ErrorKind::TimedOut => Weight::Silent,
+            Failed::Unreachable { .. } | Failed::Name { .. } => Weight::Unreachable,
+            Failed::Connection(_) | Failed::Tls(_) | Failed::Slow | Failed::Linked | Failed::Myself => Weight::Wordless,
+            Failed::Library(_)
+            | Failed::Malformed(_)
+            | Failed::NoTls(_)
+            | Failed::NoKey
+            | Failed::NotNamed
+            | Failed::Unexpected(_) => Weight::Answered,
+        }
     }
 
     /// Returns whether the peer has closed the connection without a word, as it does after refusing somebody too often.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use share::Node;
 use wire::Network;
 
-use crate::failed::Failed;
+use crate::failed::{Failed, Weight};
 use crate::members::SelfReport;
 use crate::options::Target;
 use crate::status::{LinkState, LinkStatus, PeerInfo, WaitingMember};
@@ -21,8 +21,9 @@ const MOST_OF_NETWORK: usize = 10;
 /// For how long a newcomer or a refused node is remembered after its last attempt.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// For how long a refusal says more than a connection that ends without a word: whoever was refused too often is not answered.
-const REFUSAL_COUNTS: Duration = Duration::from_secs(120);
+/// For how long a reason that says more counts before a later one: a master that has refused an address too often closes its
+/// connections without a word, and the addresses of one member are dialled at different times.
+const COUNTS: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 pub(crate) struct Roster {
@@ -70,15 +71,15 @@ struct Address {
 
 struct Reason {
     text: String,
-    is_decided: bool,
+    weight: Weight,
     at: Instant,
 }
 
 impl Reason {
     fn replace(reason: &mut Option<Reason>, failed: &Failed, at: Instant) {
-        let counts = |old: &Reason| old.is_decided && at.saturating_duration_since(old.at) < REFUSAL_COUNTS;
+        let counts = |old: &Reason| old.weight == Weight::Decided && at.saturating_duration_since(old.at) < COUNTS;
         if !(failed.is_wordless() && reason.as_ref().is_some_and(counts)) {
-            *reason = Some(Reason { text: failed.short(), is_decided: failed.is_decided(), at });
+            *reason = Some(Reason { text: failed.short(), weight: failed.weight(), at });
         }
     }
 }
@@ -151,7 +152,7 @@ impl Roster {
 
     /// Notes that a member is not linked any more.
     pub fn down(&mut self, node: Node, reason: &str, (now, time): (Instant, SystemTime)) {
-        let reason = Reason { text: reason.to_owned(), is_decided: false, at: now };
+        let reason = Reason { text: reason.to_owned(), weight: Weight::Silent, at: now };
         let member = self.member(node, time);
         (member.is_linked, member.since, member.reason) = (false, time, Some(reason));
     }
@@ -312,12 +313,11 @@ fn make_room<T>(list: &mut Vec<T>, address: IpAddr, of: impl Fn(&T) -> IpAddr) -
     full
 }
 
-/// Returns the reason that says most: the latest one, unless a refusal is about as young.
+/// Returns the reason that says most about what to mend, of those about as young as the latest one.
 fn telling<'a>(reasons: &[&'a Reason]) -> Option<&'a Reason> {
-    let latest = reasons.iter().copied().max_by_key(|reason| reason.at)?;
-    let counts =
-        |reason: &&Reason| reason.is_decided && latest.at.saturating_duration_since(reason.at) < REFUSAL_COUNTS;
-    reasons.iter().copied().filter(counts).max_by_key(|reason| reason.at).or(Some(latest))
+    let latest = reasons.iter().map(|reason| reason.at).max()?;
+    let counts = |reason: &&Reason| latest.saturating_duration_since(reason.at) < COUNTS;
+    reasons.iter().copied().filter(counts).max_by_key(|reason| (reason.weight, reason.at))
 }
 
 fn of_address(address: &str, known: &Address) -> LinkStatus {
@@ -506,5 +506,25 @@ mod tests {
         let statuses = roster.statuses(moment(2).0);
         assert_eq!((statuses.len(), statuses[0].node, statuses[0].dialled.len()), (1, Some(NODE), 2));
         assert_eq!(statuses[0].reason.as_deref(), Some("no answer on 10.0.0.2:4520"));
+    }
+
+    #[test]
+    fn of_several_addresses_the_most_telling_reason_is_shown() {
+        let mut roster = Roster::default();
+        let addresses = ["10.0.0.1:4520", "10.0.0.2:4520", "10.0.0.3:4520"];
+        let targets = addresses.map(|address| Target { address: address.into(), member: Some(NODE) });
+        roster.set_addresses(&targets, moment(1).1);
+        let unreachable = |place: usize, kind: io::ErrorKind| Failed::Unreachable {
+            to: addresses[place].parse().unwrap(),
+            error: kind.into(),
+        };
+        roster.failed(addresses[0], &unreachable(0, io::ErrorKind::ConnectionRefused), moment(2).0);
+        roster.failed(addresses[1], &unreachable(1, io::ErrorKind::TimedOut), moment(3).0);
+        assert_eq!(reason(&roster).unwrap(), "nothing listens on 10.0.0.1:4520");
+        roster.failed(addresses[2], &Failed::Refuse(Refusal::Proof { name: "m2".into() }), moment(4).0);
+        roster.failed(addresses[0], &unreachable(0, io::ErrorKind::ConnectionRefused), moment(5).0);
+        assert_eq!(reason(&roster).unwrap(), "wrong secret");
+        roster.failed(addresses[1], &unreachable(1, io::ErrorKind::TimedOut), moment(200).0);
+        assert_eq!(reason(&roster).unwrap(), "no answer on 10.0.0.2:4520", "what was long ago says nothing of now");
     }
 }
