@@ -210,7 +210,7 @@ fn enter_load(shared: &Shared, jid: &Jid, load: &Map, targets: &[String], nocach
         jobs.save_minions(jid.as_str(), targets, None)
     };
     save().map_err(|error: store::Error| crate::chain(&error))?;
-    announce(shared, Source::OtherMaster, jid, load, targets.to_vec(), Vec::new());
+    super::shared::announce(shared, jid, load, targets.to_vec());
     Ok(())
 }
 

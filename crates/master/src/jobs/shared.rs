@@ -42,9 +42,11 @@ pub fn is_of_minion(load: &Map) -> bool {
     load.contains_key("id")
 }
 
-/// Announces a job of another master. `minions` are those that are expected to return.
+/// Announces a job of another master, once. `minions` are those that are expected to return.
 pub fn announce(shared: &Shared, jid: &Jid, load: &Map, minions: Vec<String>) {
-    publish::announce(shared, Source::OtherMaster, jid, load, minions, Vec::new());
+    if shared.announced.note_job(jid.as_str()) {
+        publish::announce(shared, Source::OtherMaster, jid, load, minions, Vec::new());
+    }
 }
 
 fn prepare(shared: &Shared, jid: &Jid, nocache: bool) -> store::Result<()> {
