@@ -176,18 +176,47 @@ fn once(opts: &Opts) -> Result<Once, Error> {
     })
 }
 
+/// What addresses look like, for errors.
+const FORMS: &str =
+    "names or addresses with or without ports, such as [salt2.example.com, 10.0.0.3:4521, '[fd00::4]:4521']";
+
 /// Reads a list of hosts with or without ports. What is listed twice counts once.
 fn addresses(opts: &Opts, name: &str, port: u16) -> Result<Vec<MasterAddress>, Error> {
+    let entries = match opts.map.get(name) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(value @ Value::Str(text)) if !text.is_empty() => std::slice::from_ref(value),
+        Some(Value::List(entries)) => entries,
+        Some(value) if !value.truthy() => return Ok(Vec::new()),
+        Some(_) => return Err(opts.wrong(name, format!("a list of {FORMS}"))),
+    };
     let mut all = Vec::new();
-    for text in opts.read::<Vec<String>>(name)? {
-        let fitting = if text.len() <= MOST_NAME { Ok(()) } else { Err("shorter addresses".to_owned()) };
-        let address = fitting.and_then(|()| parse_master(&text, UriFormat::Default, port));
-        let address = address.map_err(|must| opts.wrong(name, format!("a list: each entry {must}")))?;
+    for entry in entries {
+        let address = address(entry, port).map_err(|must| {
+            let must = format!("a list of {FORMS}; one entry must be {must}");
+            opts.wrong_value(name, must, entry)
+        })?;
         if !all.contains(&address) {
             all.push(address);
         }
     }
     Ok(all)
+}
+
+/// Reads one entry. The error says what it must be, and not what it is.
+fn address(entry: &Value, port: u16) -> Result<MasterAddress, String> {
+    let text = match entry {
+        Value::Str(text) => text.clone(),
+        Value::Int(_) | Value::Float(_) => entry.to_string(),
+        Value::Map(_) => return Err("a text, without a space behind the colon".to_owned()),
+        _ => return Err("a text".to_owned()),
+    };
+    if text.len() > MOST_NAME {
+        return Err(format!("a text of at most {MOST_NAME} bytes"));
+    }
+    parse_master(&text, UriFormat::Default, port).map_err(|must| match must.rsplit_once(", not ") {
+        Some((must, _)) => must.to_owned(),
+        None => must,
+    })
 }
 
 #[cfg(test)]
@@ -240,8 +269,15 @@ mod tests {
         let peers: Vec<_> = cluster.peers.iter().map(ToString::to_string).collect();
         assert_eq!(peers, ["m2:4600", "m3:4521", "[::1]:1", "[::1]:4600", "m2:4520"]);
         assert_eq!(cluster.addresses[0].to_string(), "m1:4600");
-        assert!(refused("cluster_peers", list!["m2:70000"]).contains("m2:70000"));
-        assert!(refused("cluster_peers", list!["m".repeat(300)]).contains("shorter"));
+        let wrong = refused("cluster_peers", list!["m1", "m2:70000"]);
+        assert!(wrong.ends_with("one entry must be an address with a port from 1 to 65535, not 'm2:70000'"), "{wrong}");
+        assert!(wrong.contains("salt2.example.com") && !wrong.contains("'m1'"), "{wrong}");
+        // What YAML makes of `- m2: 4520`.
+        let wrong = refused("cluster_peers", list![map! { "m2" => 4520 }]);
+        assert!(wrong.ends_with("without a space behind the colon, not {'m2': 4520}"), "{wrong}");
+        assert!(refused("cluster_peers", "m2,m3").ends_with("not 'm2,m3'"));
+        assert!(refused("cluster_peers", map! { "m2" => 4520 }).contains("a list of names or addresses"));
+        assert!(refused("cluster_peers", list!["m".repeat(300)]).contains("at most 256 bytes"));
         refused("cluster_addresses", (0..65).map(|number| Value::from(format!("m{number}"))).collect::<Value>());
     }
 

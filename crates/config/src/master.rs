@@ -80,9 +80,22 @@ impl Master {
         effects::refuse(Role::Master, &self.raw, &self.origins)
     }
 
-    /// Returns a line for each option in the files that has no effect.
+    /// Returns a line for each option in the files that has no effect, for the log of the master alone: programs that ask it
+    /// something need none of them.
     pub fn ineffective(&self) -> Vec<String> {
-        effects::ineffective(Role::Master, &self.raw, &self.origins)
+        let mut lines = effects::ineffective(Role::Master, &self.raw, &self.origins);
+        lines.extend(self.waits_for_others());
+        lines
+    }
+
+    /// This is how the first member of a set starts, and a second one that forgot its peers.
+    fn waits_for_others(&self) -> Option<String> {
+        self.cluster.as_ref().filter(|cluster| cluster.peers.is_empty() && cluster.secret.is_none())?;
+        let place = self.origins.get("cluster_id").map(|origin| format!("{origin}: ")).unwrap_or_default();
+        Some(format!(
+            "config: {place}option 'cluster_id' is set without 'cluster_peers' and 'cluster_secret': this master waits for \
+             other masters to connect to it"
+        ))
     }
 
     pub(crate) fn build(opts: Opts, source: &Source, load: &LoadOptions, machine: &dyn Machine) -> Result<Self, Error> {

@@ -29,6 +29,12 @@ impl Opts {
         Error::Option { origin: self.origins.get(name).cloned(), name: name.to_owned(), must: must.into(), value }
     }
 
+    /// Returns the error of an option of which one part must be something else.
+    pub(crate) fn wrong_value(&self, name: &str, must: impl Into<String>, part: &Value) -> Error {
+        let (value, origin) = (self.show(name, part), self.origins.get(name).cloned());
+        Error::Option { origin, name: name.to_owned(), must: must.into(), value }
+    }
+
     fn show(&self, name: &str, value: &Value) -> String {
         // Errors go to the log and to the terminal. Matching parts of names hides too much rather than too little.
         let secret = ["pass", "secret", "credential"].iter().any(|part| name.contains(part));

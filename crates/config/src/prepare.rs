@@ -225,15 +225,6 @@ fn set_write_buffer(opts: &mut Opts, set: Option<Value>) {
 
 fn cluster(opts: &mut Opts) {
     if opts.truthy("cluster_id") {
-        if !opts.truthy("cluster_peers") && !opts.truthy("cluster_secret") {
-            // This is how the first member of a set starts, and a second one that forgot its peers.
-            let place = opts.origins.get("cluster_id").map(|origin| format!("{origin}: ")).unwrap_or_default();
-            opts.warn(format!(
-                "config: {place}option 'cluster_id' is set without 'cluster_peers' and 'cluster_secret': this master waits for \
-                 other masters to connect to it"
-            ));
-            opts.set("cluster_peers", Vec::<String>::new());
-        }
         if !opts.truthy("cluster_pki_dir") {
             let pki_dir = opts.text("pki_dir");
             opts.set("cluster_pki_dir", pki_dir);
