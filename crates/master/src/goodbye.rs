@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tracing::warn;
 use value::{Map, map};
+use wire::MinionId;
 
 use crate::Shared;
-use crate::jobs::publish::tell_minions;
+use crate::jobs::publish::{tell_minion, tell_minions};
 
 /// How long to wait until the notices are sent.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -39,6 +40,17 @@ pub async fn announce_rotation(shared: &Arc<Shared>) -> Duration {
     let spread = spread(shared.publisher.subscribers().len(), BY_AND_BY);
     tell(shared, map! { "rotated" => true, "spread" => spread.as_secs_f64() }).await;
     spread
+}
+
+/// Tells a minion whose key was removed that it must sign in, before its session is forgotten: it would wait for jobs that never
+/// come, and nobody would see that its key is pending.
+pub async fn announce_removal(shared: &Arc<Shared>, id: &MinionId) {
+    let (inside, rt, id) = (shared.clone(), &shared.stores.rt, id.clone());
+    let notice = map! { "rotated" => true, "spread" => 0.0 };
+    let told = rt.blocking(move || tell_minion(&inside, notice, &id)).await;
+    if let Ok(Err(error)) = told {
+        warn!("a minion could not be told that its key is gone: {error}");
+    }
 }
 
 async fn tell(shared: &Arc<Shared>, notice: Map) {

@@ -14,7 +14,7 @@ use value::{Map, Value, map};
 use wire::MinionId;
 
 use crate::watch::DropFileWatch;
-use crate::{Shared, channel_keys::Sessions, renewal};
+use crate::{Shared, channel_keys::Sessions, goodbye, renewal};
 
 /// The tag of Salt's events about keys. Minions may fire longer ones that begin with it, such as `salt/keys`.
 pub const KEY_TAG: &str = "salt/key";
@@ -37,7 +37,7 @@ pub async fn run(shared: Arc<Shared>, sessions: Arc<Sessions>, stop: Cancellatio
             biased;
             () = stop.cancelled() => return,
             event = keys.next() => if let Some(event) = event && event.tag() == KEY_TAG {
-                forget(&shared, &sessions, event.data());
+                forget(&shared, &sessions, event.data()).await;
             },
             () = drop_file.changed() => {}
             () = tokio::time::sleep_until(rotation), if !life.is_zero() => {
@@ -74,7 +74,7 @@ pub fn report_corrupt_keys(keys: &LiveKeys) {
 }
 
 /// Ends the session of a minion whose key was removed.
-fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
+async fn forget(shared: &Arc<Shared>, sessions: &Sessions, event: &Map) {
     if !matches!(event.get_str("act"), Some("delete" | "rejected" | "denied")) {
         return;
     }
@@ -83,6 +83,7 @@ fn forget(shared: &Shared, sessions: &Sessions, event: &Map) {
     if shared.stores.accepted_ids().contains(&id) {
         return;
     }
+    goodbye::announce_removal(shared, &id).await;
     sessions.forget_minion(&id);
     shared.presence.forget(&id);
     shared.publisher.forget(&id);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exec::{Call, Job};
+use futures_util::FutureExt as _;
 use tracing::{debug, error};
 use value::{Map, Value, map};
 
@@ -28,10 +29,12 @@ pub fn start(masters: &Arc<Masters>) {
     }
 }
 
-/// Sends the mine to all masters, for the first time when one is connected.
+/// Sends the mine to all masters: when one is connected, from time to time, and to masters that accept the key later.
 async fn send_mine(masters: Arc<Masters>, every: Duration) {
     loop {
         masters.first_live(false).await;
+        // What is sent now reaches a master that has accepted the key until now.
+        let _known = masters.accepted.notified().now_or_never();
         let Some(link) = masters.first() else { return };
         let ctx = context(&masters, link, Job::new(Map::new()));
         let inside = masters.machine.clone();
@@ -41,7 +44,8 @@ async fn send_mine(masters: Arc<Masters>, every: Duration) {
             Ok(Err(reason)) => debug!("the mine was not sent: {reason}"),
             Err(panic) => error!("the mine was not sent: {panic}"),
         }
-        tokio::time::sleep(every).await;
+        // Ends early when there is somebody to send it to.
+        let _accepted = tokio::time::timeout(every, masters.accepted.notified()).await;
     }
 }
 

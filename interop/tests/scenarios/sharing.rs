@@ -62,6 +62,18 @@ fn keys_accepted_on_one_master_count_on_the_other() {
         let who = one.runner(&["saltern.who", "theirs"])?;
         ensure!(who.to_string().contains("m2") && !who.to_string().contains("m1"), "theirs is connected to {who}");
 
+        // The data of a minion go with its key, and come back with it.
+        one.program("salt-key").args(["-d", "ours", "-y"]).run()?.ok()?;
+        two.wait_pending("ours")?;
+        ensure!(one.runner(&["cache.grains", "ours"])? == json!({}), "the grains of a deleted minion are kept");
+        two.accept(&["ours"])?;
+        until("the grains of a minion that is accepted again to be on both masters", PATIENCE, || {
+            [&one, &two].iter().all(|master| match master.runner(&["cache.grains", "ours"]) {
+                Ok(found) => found["ours"]["id"] == json!("ours"),
+                Err(_) => false,
+            })
+        })?;
+
         // Decided on the second, and obeyed by the first.
         two.program("salt-key").args(["-r", "hot", "--include-accepted", "-y"]).run()?.ok()?;
         wait_bank(&one, "minions_rejected", "hot", true)?;

@@ -264,11 +264,20 @@ pub fn send_lost(shared: &Shared, connection: u64) {
     }
 }
 
-/// Sends Saltern minions a notice, which is not a job. Blocks the thread.
+/// Sends all Saltern minions a notice, which is not a job. Blocks the thread.
 ///
 /// Salt minions do not get it: one that has not yet learnt of a key rotation would sign in just to read it.
 pub fn tell_minions(shared: &Shared, notice: Map) -> Result<(), crypto::RsaError> {
-    let ours = shared.presence.all_that_can(Ability::Goodbye);
+    tell(shared, notice, shared.presence.all_that_can(Ability::Goodbye))
+}
+
+/// Sends a minion a notice, if it is one of Saltern. Blocks the thread.
+pub fn tell_minion(shared: &Shared, notice: Map, id: &MinionId) -> Result<(), crypto::RsaError> {
+    let ours = shared.presence.can(id, Ability::Goodbye).then(|| id.clone());
+    tell(shared, notice, ours.into_iter().collect())
+}
+
+fn tell(shared: &Shared, notice: Map, ours: HashSet<MinionId>) -> Result<(), crypto::RsaError> {
     if ours.is_empty() {
         return Ok(());
     }

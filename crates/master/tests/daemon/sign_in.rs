@@ -7,7 +7,7 @@ use event::{Endpoints, Remote};
 use rt::Rt;
 use value::{Map, Value, map};
 
-use crate::common::{Master, event, open_house};
+use crate::common::{Master, event, open_house, subscribe};
 use crate::logged;
 
 /// Far longer than this test may take: the test fails if the minion is not answered at once.
@@ -74,6 +74,31 @@ async fn deleted_key_ends_the_session() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
+    master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minion_whose_key_is_deleted_is_told_to_sign_in() {
+    let place = tempfile::tempdir().unwrap();
+    let master = Master::start(open_house()).await;
+    let minion = master.minion_of_ours("web1", place.path());
+    minion.channel.sign_in().await.unwrap();
+    let mut publications = subscribe(&master, "web1").await;
+    // Its first encrypted request says what it understands.
+    minion.ask(map! { "cmd" => "_file_envs" }).await;
+    std::fs::remove_file(master.path("pki/minions/web1")).unwrap();
+    let mut bus = Remote::new(Rt::real(), Endpoints::master(&master.path("sock")));
+    bus.fire("salt/key", map! { "result" => true, "act" => "delete", "id" => "web1" }).await.unwrap();
+    let told = async {
+        loop {
+            let sealed = publications.next().await.unwrap();
+            let notice = minion.channel.open(&sealed).await.unwrap().and_then(|load| load.get("saltern").cloned());
+            if notice.and_then(|notice| notice.get("rotated").cloned()) == Some(true.into()) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), told).await.expect("it hears that it must sign in");
     master.stop().await;
 }
 

@@ -46,6 +46,8 @@ pub enum After {
     Start,
     /// This master was lost.
     Loss,
+    /// This master did not accept the key any more, and has deleted what it knew of this minion.
+    Unaccepted,
     /// Another master was followed.
     Another,
 }
@@ -72,12 +74,19 @@ struct Failures {
 
 async fn follow_for_ever(jobs: &Arc<Jobs>, link: &Arc<Link>) {
     let mut failures = Failures::default();
+    let mut unaccepted = false;
     loop {
-        let after = if failures.known { After::Loss } else { After::Start };
+        let after = match unaccepted {
+            true => After::Unaccepted,
+            false if failures.known => After::Loss,
+            false => After::Start,
+        };
         let attempt = failures.all + 1;
         debug!(master = %link.settings.address, "Connecting to master. Attempt {attempt} (infinite attempts)");
         let ended = session(jobs, link, Approach { patience: CONNECT, fresh: false, after }).await;
         let was_live = link.is_live();
+        // Until it is connected again.
+        unaccepted = is_unaccepted(&ended) || unaccepted && !was_live;
         failures.all = if was_live { 1 } else { failures.all + 1 };
         failures.unresolved = if matches!(ended, Ended::Unresolved(_)) { failures.unresolved + 1 } else { 0 };
         failures.known |= was_live;
@@ -89,6 +98,10 @@ async fn follow_for_ever(jobs: &Arc<Jobs>, link: &Arc<Link>) {
         }
         tokio::time::sleep(wait).await;
     }
+}
+
+fn is_unaccepted(ended: &Ended) -> bool {
+    matches!(ended, Ended::Channel(ChannelError::NotAccepted))
 }
 
 /// Logs why a session ended, in Salt's words if people search for them. Returns how long to wait.
@@ -165,12 +178,15 @@ fn wait_for_name(settings: &LinkSettings, unresolved: u32, backoff: Duration) ->
 /// Runs one session, from the look-up of the name to the loss of the connection.
 pub async fn session(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Ended {
     match begin(jobs, link, approach).await {
-        Ok(subscription) => serve(jobs, link, subscription).await,
+        Ok((subscription, accepted)) => serve(jobs, link, subscription, accepted).await,
         Err(ended) => ended,
     }
 }
 
-async fn begin(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Result<Box<dyn Subscription>, Ended> {
+/// A session that has begun, and whether the key had to be accepted first.
+type Begun = (Box<dyn Subscription>, bool);
+
+async fn begin(jobs: &Arc<Jobs>, link: &Arc<Link>, approach: Approach) -> Result<Begun, Ended> {
     let machine = &jobs.machine;
     link.set_state(MasterState::Resolving, None, machine.rt.now());
     let addresses = resolve(machine, link).await.map_err(Ended::Unresolved)?;
@@ -201,23 +217,25 @@ async fn begin_at(
     link: &Arc<Link>,
     address: SocketAddr,
     approach: Approach,
-) -> Result<Box<dyn Subscription>, Ended> {
+) -> Result<Begun, Ended> {
     link.set_state(MasterState::Connecting, Some(address), machine.rt.now());
     debug!(master = %link.settings.address, "Master URI: tcp://{address}");
     let channel = Arc::new(open_channel(machine, link, address, approach.patience));
-    let publish_port = sign_in(machine, link, &channel, address).await?;
+    let (publish_port, waited) = sign_in(machine, link, &channel, address).await?;
+    let accepted = waited || approach.after == After::Unaccepted;
     let (master, host) = (&link.settings.address, &link.settings.address.host);
     info!(%master, "Authentication with master at {} successful!", address.ip());
     match approach.after {
         After::Start => {}
-        After::Loss => info!(%master, "Connection to master {host} re-established"),
+        After::Loss | After::Unaccepted => info!(%master, "Connection to master {host} re-established"),
         After::Another => info!(%master, "Re-initialising subsystems for new master {host}"),
     }
     let port = link.settings.publish_port.unwrap_or(publish_port);
     let to = SocketAddr::new(address.ip(), port);
     let subscription = subscribe(machine, link, &channel, to, approach.patience).await?;
     link.set_channel(Some(channel.clone()));
-    if approach.fresh || !link.has_pillar() {
+    // Whoever accepted the key again had deleted it, and with it the grains and the pillar.
+    if approach.fresh || accepted || !link.has_pillar() {
         // Otherwise a master that dies now would be waited for as long as a slow one.
         tokio::select! {
             biased;
@@ -225,22 +243,29 @@ async fn begin_at(
             error = watch_requests(machine, link) => return Err(error.into()),
         }
     }
-    Ok(subscription)
+    Ok((subscription, accepted))
 }
 
-/// Signs in, waits until our key is accepted, and returns the port of the publications.
-async fn sign_in(machine: &Machine, link: &Link, channel: &MasterChannel, address: SocketAddr) -> Result<u16, Ended> {
+/// Signs in and waits until our key is accepted. Returns the port of the publications, and whether it had to wait.
+async fn sign_in(
+    machine: &Machine,
+    link: &Link,
+    channel: &MasterChannel,
+    address: SocketAddr,
+) -> Result<(u16, bool), Ended> {
     let (first, most) = link.settings.acceptance_wait;
     let mut wait = AcceptanceWait::new(first, most);
     let master = &link.settings.address;
     let mut answer = channel.sign_in().await?;
+    let mut waited = false;
     loop {
         match answer {
             SignIn::Accepted(credentials) => {
                 debug!(target: "salt.crypt", %master, "Got new master aes key.");
-                return Ok(credentials.publish_port);
+                return Ok((credentials.publish_port, waited));
             }
             SignIn::Pending => {
+                waited = true;
                 link.set_state(MasterState::Pending, Some(address), machine.rt.now());
                 let pause = wait.next();
                 error!(
@@ -292,14 +317,17 @@ async fn refresh_pillar(machine: &Machine, link: &Link, channel: &MasterChannel)
     }
 }
 
-/// Takes publications until the connection ends.
-async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Subscription>) -> Ended {
+/// Takes publications until the connection ends. `accepted` says that the key was accepted just now.
+async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Subscription>, accepted: bool) -> Ended {
     let Some(channel) = link.channel() else { return Ended::Refused("the channel is gone") };
     let machine = &jobs.machine;
     link.set_state(MasterState::Live, None, machine.rt.now());
     info!(master = %link.settings.address, "Minion is ready to receive requests!");
     say_who_is_followed(&jobs.masters, link);
     connected(jobs, link);
+    if accepted {
+        jobs.masters.accepted.notify_one();
+    }
     let watched = watch_requests(machine, link);
     let checked = check_now_and_then(machine, link);
     let unread = Notify::new();
@@ -325,6 +353,8 @@ async fn serve(jobs: &Arc<Jobs>, link: &Arc<Link>, mut subscription: Box<dyn Sub
                 }
                 Err(error) => return error.into(),
             },
+            // The next session waits until it is accepted again.
+            () = link.unaccepted.notified() => return ChannelError::NotAccepted.into(),
             () = link.refresh.notified() => {
                 // Beside this loop, which must go on reading jobs.
                 let (inside, link, channel) = (machine.clone(), link.clone(), channel.clone());
@@ -445,6 +475,7 @@ async fn take(
             None => jobs.start(link, load),
         },
         Ok(None) => {}
+        Err(reason @ ChannelError::NotAccepted) => return Some(reason.into()),
         Err(ChannelError::Distrust(reason @ Distrust::Changed(_))) => {
             error!(master = %link.settings.address, "{reason}")
         }

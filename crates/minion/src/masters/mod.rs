@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use exec::MasterStatus;
 use futures_util::future::select_all;
+use tokio::sync::Notify;
 use value::Map;
 
 use crate::machine::Machine;
@@ -35,6 +36,8 @@ pub struct Masters {
     pub machine: Arc<Machine>,
     /// The links, in the configured order.
     pub links: Vec<Arc<Link>>,
+    /// Woken when a master has accepted the key for which the minion had waited: that master has no mine of it.
+    pub accepted: Notify,
     /// In a `salt-call`: the status that the running minion reported.
     told: Option<Vec<MasterStatus>>,
 }
@@ -42,12 +45,12 @@ pub struct Masters {
 impl Masters {
     /// Creates the masters of these links.
     pub fn new(machine: Arc<Machine>, links: Vec<Arc<Link>>) -> Self {
-        Masters { machine, links, told: None }
+        Masters { machine, links, accepted: Notify::new(), told: None }
     }
 
     /// Creates the masters in a `salt-call`. `told` is the status that the running minion reported.
     pub fn beside_minion(machine: Arc<Machine>, links: Vec<Arc<Link>>, told: Option<Vec<MasterStatus>>) -> Self {
-        Masters { machine, links, told }
+        Masters { machine, links, accepted: Notify::new(), told }
     }
 
     /// Waits until a master is connected, unless there is none or the caller does not wait for one (`at_once`).
