@@ -2,9 +2,9 @@
 //!
 //! Everything here is off without `cluster_id`. `worker` owns the model of the crate `share`, which decides; `actions` carries out
 //! what it wants; `keys` compares key files with decisions, and `watch` tells when files change; `members` answers the links;
-//! `commands` answers the runner `saltern`; `presence` knows which minions are connected to which member, and `forward` has members
-//! deliver each other's jobs; `events` sends them events; `once` decides which member runs what the set does once; `restart` begins
-//! again after a bug;
+//! `commands` answers the runner `saltern`; `earlier` forgets member keys that this host had before it met others; `presence` knows
+//! which minions are connected to which member, and `forward` has members deliver each other's jobs; `events` sends them events;
+//! `once` decides which member runs what the set does once; `restart` begins again after a bug;
 //! `outgoing` takes what requests write to the job cache and the data cache, `jobs` and `data` make records of it and write those of
 //! others to the caches, and `catch_up` shares what a crash or a full disk has left.
 
@@ -13,6 +13,7 @@ mod announced;
 mod catch_up;
 mod commands;
 mod data;
+mod earlier;
 mod events;
 mod forward;
 mod jobs;
@@ -118,9 +119,11 @@ pub async fn start(
     let Before { signed_in, directories } = before;
     let settings = Settings::new(cluster, &shared.stores).await?;
     let key = ::keys::MemberKeyPath::of_master(config).load_or_create()?;
+    let node = Node::of_key(&key.public());
     let cachedir = config.paths.cachedir.clone();
     let opened = rt.blocking(move || -> Result<_, Error> {
-        let records = ShareFile::open(&cachedir)?;
+        let mut records = ShareFile::open(&cachedir)?;
+        earlier::forget_unmet(&mut records, node)?;
         let unwritten = Unwritten::open(records.path().with_file_name("unwritten"))?;
         let arriving = KeyLog::open(records.path().with_file_name("arriving")).map_err(not_sharing)?;
         let arrived = key_log::read(arriving.path(), 0, 4 * jobs::MOST_UNWRITTEN).map_err(not_sharing)?.0;
@@ -137,7 +140,7 @@ pub async fn start(
     let (handle, questions) = SetHandle::channel();
     let book = Arc::new(MemberBook::new(worker.clone(), settings.model.shared));
     let model = Model::new(key, records, settings.model, last);
-    let (node, fleet, (inbox, jobs)) = (model.node(), Arc::new(Fleet::new(model.node())), Inbox::new());
+    let (fleet, (inbox, jobs)) = (Arc::new(Fleet::new(node)), Inbox::new());
     let (event_inbox, arriving) = EventInbox::new();
     let around = (caches, fleet.clone(), inbox.clone(), event_inbox.clone());
     let mut owner = Worker::new(model, shared.clone(), settings, book.clone(), signed_in, unwritten, around);
