@@ -19,8 +19,9 @@ pub fn shown_at(time: SystemTime) -> String {
     shown(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
 }
 
-/// Reads from when on something is wanted, in milliseconds since 1970: a time ago such as `90s`, `10m`, `1h`, `2d` or `1w`, a date
-/// with or without a time, or seconds since 1970.
+/// Reads from when on something is wanted, in milliseconds since 1970: a time ago such as `90s`, `10m`, `1h`, `2d` or `1w`, with or
+/// without a minus sign, a date with or without a time, or seconds since 1970. A time that has not come yet would list nothing, and
+/// is refused.
 pub fn since(value: &Value, now: SystemTime) -> Result<u64, String> {
     let text = match value {
         Value::DateTime(time) => time.to_string(),
@@ -31,21 +32,31 @@ pub fn since(value: &Value, now: SystemTime) -> Result<u64, String> {
         return Ok(now_ms.saturating_sub(ago.as_millis() as u64));
     }
     // Eight digits are a date, and fourteen a date with a time, as in a job id.
-    if let Ok(seconds) = text.parse::<f64>()
-        && !matches!(text.len(), 8 | 14)
-        && seconds.is_finite()
-    {
-        return Ok((seconds.max(0.0) * 1_000.0) as u64);
-    }
     let wrong = || format!("since={text} is no time: 1h, 2d, 2026-11-26, '2026-11-26 03:10' or seconds since 1970 are");
-    let today = schedule::Zone::Machine.wall(now).date();
-    let time: DateTime = python::dateutil::parse(&text, today).map_err(|_| wrong())?;
-    let time = time.to_zoned(TimeZone::system()).map_err(|_| wrong())?;
-    u64::try_from(time.timestamp().as_millisecond()).map_err(|_| wrong())
+    let is_day = matches!(text.len(), 8 | 14) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let milliseconds = match text.parse::<f64>() {
+        Ok(seconds) if !is_day => match seconds >= 0.0 && seconds.is_finite() {
+            true => (seconds * 1_000.0) as u64,
+            false => return Err(wrong()),
+        },
+        // Of these the date would be read and the sign ignored.
+        _ if text.starts_with(['-', '+']) => return Err(wrong()),
+        _ => {
+            let today = schedule::Zone::Machine.wall(now).date();
+            let time: DateTime = python::dateutil::parse(&text, today).map_err(|_| wrong())?;
+            let time = time.to_zoned(TimeZone::system()).map_err(|_| wrong())?;
+            u64::try_from(time.timestamp().as_millisecond()).map_err(|_| wrong())?
+        }
+    };
+    match milliseconds > now_ms {
+        true => Err(format!("since={text} has not come yet: it is {} now", shown(now_ms))),
+        false => Ok(milliseconds),
+    }
 }
 
-/// Reads a number with a unit.
+/// Reads a number with a unit. `-1h` and `1h` are the same: nothing is decided in the future.
 fn ago(text: &str) -> Option<Duration> {
+    let text = text.strip_prefix('-').unwrap_or(text);
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds = match unit {
         "s" => 1,
@@ -55,7 +66,9 @@ fn ago(text: &str) -> Option<Duration> {
         "w" => 7 * 86_400,
         _ => return None,
     };
-    Some(Duration::from_secs(number.parse::<u32>().ok()?.into()) * seconds)
+    // `parse` takes a plus sign.
+    let number = number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse::<u32>().ok())??;
+    Some(Duration::from_secs(number.into()) * seconds)
 }
 
 #[cfg(test)]
@@ -70,12 +83,17 @@ mod tests {
         assert_eq!(text.len(), "2026-11-26 03:10:22".len());
         assert_eq!(read(&text), Ok(1_795_662_622_000));
         assert_eq!(read("2h"), Ok(1_795_662_622_000 - 7_200_000));
+        assert_eq!(read("-2h"), read("2h"));
         assert_eq!(read("1d"), read(&shown_at(now - Duration::from_secs(86_400))));
         assert_eq!(read("1795662622"), Ok(1_795_662_622_000));
-        assert_eq!(since(&Value::from(1_795_662_622.5), now), Ok(1_795_662_622_500));
+        assert_eq!(since(&Value::from(1_795_662_621.5), now), Ok(1_795_662_621_500));
         assert_eq!(read("20261126"), read("2026-11-26"));
-        for wrong in ["", "soon", "1y", "2026-13-40", "h"] {
+        for wrong in ["", "soon", "1y", "2026-13-40", "h", "-", "--1h", "+1h", "-3600", "-2026-11-26", "nan", "inf"] {
             assert!(read(wrong).is_err_and(|reason| reason.contains("is no time")), "{wrong}");
         }
+        assert!(
+            read(&shown_at(now + Duration::from_secs(60))).is_err_and(|reason| reason.contains("has not come yet"))
+        );
+        assert!(read("1795662700").is_err_and(|reason| reason.contains("has not come yet")));
     }
 }

@@ -238,6 +238,13 @@ impl Worker {
         missing.collect()
     }
 
+    /// Returns how many keys are lost and wait for somebody to restore or adopt them.
+    pub(super) fn lost_keys(&self) -> usize {
+        let waits = self.lost.reported > 0 || self.lost.report_at.is_some();
+        // Their files are looked for, which takes long if there are many, and is only needed then.
+        if waits { self.missing().len() } else { 0 }
+    }
+
     /// Writes down which keys are lost, for the next start.
     pub(super) fn note_lost(&self, ids: &[Key]) {
         if let Err(error) = self.lost_file.write(ids) {

@@ -52,7 +52,16 @@ impl Worker {
         let others: Vec<Value> = looked_for.into_iter().chain(strangers).map(|link| self.other(link).into()).collect();
         let conflicts = self.conflicts().len();
         let known = self.model.records().root(Class::Keys, 0).count;
-        let keys = map! { "decided" => known, "conflicts" => conflicts };
+        let mut keys = map! { "decided" => known, "conflicts" => conflicts };
+        if conflicts > 0 {
+            keys.insert("settle", "salt-run saltern.conflicts");
+        }
+        let lost = self.lost_keys();
+        if lost > 0 {
+            keys.insert("lost", lost);
+            keys.insert("restore", "salt-run saltern.keys restore");
+            keys.insert("adopt", "salt-run saltern.keys adopt");
+        }
         let mut shown =
             map! { "cluster_id" => self.settings.cluster_id.as_str(), "masters" => members, "keys" => keys };
         if !others.is_empty() {

@@ -122,7 +122,11 @@ impl Worker {
             shown.insert("members_left_as_they_are", members);
         }
         let Some(user) = user else {
-            shown.insert("next", "nothing is changed yet: add yes=True to do it");
+            let next = match undone.is_empty() {
+                true => "nothing to undo: no such decision counts for a key, or without it the key would be as it is",
+                false => "nothing is changed yet: add yes=True to do it",
+            };
+            shown.insert("next", next);
             return Ok(shown);
         };
         info!("{user} undoes {} decisions of {}", undone.len(), filter.by.as_deref().unwrap_or_default());
