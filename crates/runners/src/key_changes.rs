@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use client::{LocalClient, settings};
-use exec::Result;
+use exec::{Error, Result};
 use keys::{KeyManager, ManagerOptions};
 use value::{Map, Value, map};
 use wire::MinionId;
@@ -33,6 +33,38 @@ pub async fn announce(ctx: &RunnerContext, ids: Vec<Value>) {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::debug!("the master does not know who changes keys: {error}"),
         Err(_) => tracing::debug!("the master does not know who changes keys: it does not answer"),
+    }
+}
+
+/// How long the master may take to store a change.
+const STORES: Duration = Duration::from_secs(10);
+
+/// Waits until a master that shares with others has stored what changed key files say. `deleted` says that those that are gone were
+/// deleted.
+///
+/// # Errors
+/// If it could not store something, so that other masters are not told.
+pub async fn confirm(ctx: &RunnerContext, ids: Vec<Value>, deleted: bool) -> Result<()> {
+    let mut client = LocalClient::new(ctx.rt.clone(), settings::from_config(&ctx.config));
+    let asked = client.sharing(map! { "what" => "confirm", "ids" => ids, "deleted" => deleted });
+    let refused = match tokio::time::timeout(STORES, asked).await {
+        Ok(Ok(answer)) => answer.into_map().unwrap_or_default(),
+        // Nothing is wrong with the change: a master that does not run reads the files when it starts.
+        Ok(Err(error)) => {
+            tracing::debug!("the master does not confirm that it knows of changed keys: {error}");
+            return Ok(());
+        }
+        Err(_) => {
+            tracing::warn!("the master does not confirm that it knows of changed keys: it does not answer");
+            return Ok(());
+        }
+    };
+    match refused.iter().next() {
+        None => Ok(()),
+        Some((id, reason)) => Err(Error::execution(format!(
+            "other masters are not told of {} changed keys until this one can store what was decided, {id} among them: {reason}",
+            refused.len()
+        ))),
     }
 }
 

@@ -14,6 +14,7 @@ use client::LocalClient;
 use keys::{Bank, GenKeys, GenSignature, KeyManager, KeyStore, ManagerOptions, MasterKeyOptions, Owner, Selection};
 use outputters::Settings;
 use rt::Rt;
+use tokio::time::error::Elapsed;
 use value::{Map, Value, map};
 
 use crate::args::{Parsed, Program};
@@ -23,6 +24,15 @@ use crate::{exit_codes, log_setup, login};
 use actions::{Action, Include};
 use effects::MasterEffects;
 use in_master::InMaster;
+
+/// How long a master may take to note who is about to change keys.
+const ANNOUNCED: Duration = Duration::from_secs(2);
+
+/// How long a master may take to store a change.
+const CONFIRMED: Duration = Duration::from_secs(10);
+
+/// How many ids a message names.
+const MOST_NAMED: usize = 10;
 
 /// Runs the program.
 pub fn main(parsed: Parsed) -> ExitCode {
@@ -288,43 +298,65 @@ impl Command<'_> {
         for id in changes.done {
             self.say(&format!("Key for minion {id} {}.", verb.done()))?;
         }
-        // Last: the keys have changed even if the session key has not.
+        // Last: the keys have changed even if nobody is told, and even if the session key has not.
         changes.incomplete.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
     }
 
     fn change_here(&self, manager: &KeyManager, verb: Verb, matching: &Map) -> Result<Changes> {
-        self.announce(matching);
+        let shares = self.announce(matching);
         let selection = Selection::Dict(matching);
         let changed = match verb {
             Verb::Accept => manager.accept(selection, &self.also()),
             Verb::Reject => manager.reject(selection, &self.also()),
             Verb::Delete => manager.delete(selection, false),
         }?;
+        let not_told = if shares { self.not_told(matching, verb) } else { None };
         Ok(Changes {
             done: changed.done.iter().map(|(id, _)| id.to_string()).collect(),
             missed: changed.invalid.iter().map(ToString::to_string).collect(),
-            incomplete: changed.not_rotated,
+            incomplete: not_told.or(changed.not_rotated),
         })
     }
 
-    /// Tells a master that shares with others who is about to change keys, so that the decision has the user.
-    fn announce(&self, matching: &Map) {
+    /// Tells a master that shares with others who is about to change keys, so that the decision has the user. Returns whether such a
+    /// master answers.
+    fn announce(&self, matching: &Map) -> bool {
         if self.config.cluster.is_none() {
-            return;
+            return false;
         }
-        let ids: Vec<Value> = matching.iter().flat_map(|(_, ids)| ids.as_list().unwrap_or_default().to_vec()).collect();
-        let announced = prepare::small_runtime().context("failed to start").and_then(|runtime| {
-            let mut client = LocalClient::new(Rt::real(), client::settings::from_config(self.config));
-            let announced = async move {
-                let answer = client.sharing(map! { "what" => "announce", "ids" => ids });
-                tokio::time::timeout(Duration::from_secs(2), answer).await
-            };
-            Ok(runtime.block_on(announced)??)
-        });
-        if let Err(error) = announced {
-            // It does not run, or does not answer: then it takes the change for that of somebody who moves files.
-            tracing::debug!("the master does not know who changes keys: {error:#}");
+        match self.ask_master(map! { "what" => "announce", "ids" => ids(matching) }, ANNOUNCED) {
+            Ok(_) => true,
+            Err(error) if error.is::<Elapsed>() => {
+                eprintln!("The master does not answer: it tells other masters of the change when it is well again.");
+                false
+            }
+            Err(error) => {
+                // It does not run, and takes the change for that of somebody who moves files when it starts.
+                tracing::debug!("the master does not know who changes keys: {error:#}");
+                false
+            }
         }
+    }
+
+    /// Waits until a master that shares with others has stored what the changed files say. Returns what it could not store.
+    fn not_told(&self, matching: &Map, verb: Verb) -> Option<String> {
+        let question = map! { "what" => "confirm", "ids" => ids(matching), "deleted" => verb == Verb::Delete };
+        match self.ask_master(question, CONFIRMED) {
+            Ok(answer) => not_stored(&answer),
+            Err(error) => {
+                // The change is made; this is only about who knows.
+                eprintln!("The master has not confirmed that other masters are told: {error:#}");
+                None
+            }
+        }
+    }
+
+    fn ask_master(&self, question: Map, patience: Duration) -> Result<Value> {
+        let runtime = prepare::small_runtime().context("failed to start")?;
+        let mut client = LocalClient::new(Rt::real(), client::settings::from_config(self.config));
+        let answer = async move { tokio::time::timeout(patience, client.sharing(question)).await };
+        let answer = runtime.block_on(answer).with_context(|| format!("no answer in {} s", patience.as_secs()))?;
+        Ok(answer?)
     }
 
     /// Leaves out the classes without a flag. Deleting concerns all of them.
@@ -354,6 +386,23 @@ impl Command<'_> {
         ];
         classes.into_iter().filter(|(included, _)| *included).map(|(_, bank)| bank).collect()
     }
+}
+
+fn ids(matching: &Map) -> Vec<Value> {
+    matching.iter().flat_map(|(_, ids)| ids.as_list().unwrap_or_default().to_vec()).collect()
+}
+
+/// Returns what to tell the operator if the master could not store some of the decisions. The reason is the same for all: the disk.
+fn not_stored(answer: &Value) -> Option<String> {
+    let refused = answer.as_map()?;
+    let (_, reason) = refused.iter().next()?;
+    let named: Vec<String> = refused.iter().take(MOST_NAMED).map(|(id, _)| id.to_string()).collect();
+    let more =
+        if refused.len() > MOST_NAMED { format!(" and {} more", refused.len() - MOST_NAMED) } else { String::new() };
+    let named = named.join(", ");
+    Some(format!(
+        "the master could not store what was decided about {named}{more}, and tells other masters once it can: {reason}"
+    ))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -393,6 +442,18 @@ mod tests {
     use value::map;
 
     use super::*;
+
+    #[test]
+    fn an_operator_is_told_which_decisions_the_master_could_not_store() {
+        assert_eq!(not_stored(&map! {}.into()), None);
+        let two = map! { "web1" => "no space left", "web2" => "no space left" };
+        assert!(
+            not_stored(&two.into())
+                .is_some_and(|text| text.contains("about web1, web2, and tells") && text.ends_with("no space left"))
+        );
+        let many: Map = (0..12).map(|number| (format!("web{number}"), "full")).collect();
+        assert!(not_stored(&many.into()).is_some_and(|text| text.contains("web9 and 2 more, and")));
+    }
 
     #[test]
     fn values_with_limits_are_checked() {

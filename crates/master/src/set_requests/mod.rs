@@ -32,6 +32,8 @@ pub enum SetRequest {
     Undo { filter: DecisionFilter, user: Option<String> },
     /// A user is about to change the files of keys.
     Announce { ids: Vec<MinionId>, user: String },
+    /// Key files have been changed, or `deleted`: the answer says what could not be stored.
+    Confirm { ids: Vec<MinionId>, deleted: bool },
     /// Masters that wait to be accepted.
     Waiting,
     /// The masters that a minion is connected to.
@@ -72,12 +74,11 @@ impl SetRequest {
                 }
             }
             "announce" => {
-                let ids = load.get("ids").and_then(Value::as_list).unwrap_or_default().iter();
-                let ids = ids.filter_map(|id| MinionId::new(id.as_str()?).ok()).collect();
                 // A wheel function runs for the user who asked for it.
                 let user = text("for").filter(|user| !user.is_empty()).unwrap_or_else(user);
-                Ok(SetRequest::Announce { ids, user })
+                Ok(SetRequest::Announce { ids: ids(load), user })
             }
+            "confirm" => Ok(SetRequest::Confirm { ids: ids(load), deleted: load.get("deleted") == Some(&true.into()) }),
             "waiting" => Ok(SetRequest::Waiting),
             "who" => Ok(SetRequest::Who(needed("minion")?)),
             "connected" => Ok(SetRequest::Connected),
@@ -92,6 +93,11 @@ impl SetRequest {
             other => Err(format!("this master does not know the question {other:?}")),
         }
     }
+}
+
+fn ids(load: &Map) -> Vec<MinionId> {
+    let ids = load.get("ids").and_then(Value::as_list).unwrap_or_default().iter();
+    ids.filter_map(|id| MinionId::new(id.as_str()?).ok()).collect()
 }
 
 /// Returns whether `yes` is true. Words that are neither true nor false, such as `no` in quotes, confirm nothing.

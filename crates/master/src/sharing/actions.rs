@@ -51,7 +51,7 @@ impl Worker {
                 Action::NotStored { class, key, reason } => {
                     error!("a decision about {class} {key} is not stored, and other masters are not told: {reason}");
                     if let Some(id) = MinionId::new(key.as_str()).ok().filter(|_| class == Class::Keys) {
-                        self.not_stored.insert(id, self.again());
+                        self.not_stored.insert(id, (self.again(), reason));
                     }
                 }
                 Action::Unlink(_) => self.renew_members(),

@@ -9,7 +9,8 @@ mod membership;
 mod settle;
 
 use share::Change;
-use value::Value;
+use value::{Map, Value};
+use wire::MinionId;
 
 use super::worker::{LostKeys, Worker};
 use crate::set_requests::SetRequest;
@@ -27,6 +28,7 @@ impl Worker {
                 self.announced.add(ids, &user, now);
                 Ok(true.into())
             }
+            SetRequest::Confirm { ids, deleted } => Ok(self.confirm(&ids, deleted).into()),
             SetRequest::Waiting => Ok(self.waiting().into()),
             SetRequest::Who(minion) => Ok(self.who(&minion).into()),
             SetRequest::Connected => {
@@ -40,6 +42,21 @@ impl Worker {
             SetRequest::RestoreKeys => Ok(self.restore_keys().into()),
             SetRequest::AdoptKeys => Ok(self.adopt_keys().into()),
         }
+    }
+
+    /// Decides by the files of keys that somebody has just changed, as the report of the kernel would have it done a moment later.
+    /// Returns the ids of which nothing could be stored, each with the reason.
+    fn confirm(&mut self, ids: &[MinionId], deleted: bool) -> Map {
+        for id in ids {
+            self.not_stored.remove(id);
+            self.changed_key(id);
+            if deleted {
+                self.deleted(id);
+            }
+        }
+        self.flush();
+        let refused = ids.iter().filter_map(|id| Some((id.as_str(), self.not_stored.get(id)?.1.as_str())));
+        refused.collect()
     }
 
     /// Returns the names of the masters that a minion is connected to.

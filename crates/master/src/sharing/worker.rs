@@ -104,8 +104,8 @@ pub struct Worker {
     changes: Vec<Change>,
     /// Key files that do not say what was decided, because they could not be written, and when to try again.
     pub(super) failed: BTreeMap<MinionId, u64>,
-    /// Key files that were decided about, but nothing could be stored, and when to look at them again.
-    pub(super) not_stored: BTreeMap<MinionId, u64>,
+    /// Key files that were decided about, but nothing could be stored: when to look at them again, and the reason.
+    pub(super) not_stored: BTreeMap<MinionId, (u64, String)>,
     pub(super) lost: LostKeys,
     pub(super) lost_file: LostFile,
     /// What was said last about a key file that does not follow the set, by minion.
@@ -237,7 +237,8 @@ impl Worker {
             .into_iter()
             .chain(self.vanished.next())
             .chain(self.caches.next())
-            .chain(self.failed.values().chain(self.not_stored.values()).copied());
+            .chain(self.failed.values().copied())
+            .chain(self.not_stored.values().map(|(at, _)| *at));
         let due = due.chain(self.once.next()).chain(self.lost.report_at).chain([self.beat_at]);
         let due = due.min().unwrap_or(u64::MAX).saturating_sub(STARTED);
         self.started + Duration::from_millis(due.min(3_600_000 * 24 * 365))
@@ -463,7 +464,7 @@ impl Worker {
     }
 
     /// Tells the model what was found in key files: many changes in one step, for each step waits for the disk.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         // A deletion that is decided may be followed by a registration.
         while !self.changes.is_empty() {
             let changes = std::mem::take(&mut self.changes);
@@ -478,7 +479,7 @@ impl Worker {
         }
     }
 
-    fn deleted(&mut self, id: &MinionId) {
+    pub(super) fn deleted(&mut self, id: &MinionId) {
         let (Some(key), Ok(found)) = (Key::new(id.as_str()), files::read(self.store(), id)) else { return };
         let entry = self.model.entry(Class::Keys, &key);
         let (deletion, now) = (files::deletion(id, &found, &entry, &mut self.vanished), self.now().steady);
@@ -506,10 +507,8 @@ impl Worker {
     /// Does again what the disk refused.
     fn try_again(&mut self) {
         let now = self.now().steady;
-        let due = |all: &mut BTreeMap<MinionId, u64>| -> Vec<MinionId> {
-            all.extract_if(.., |_, at| *at <= now).map(|(id, _)| id).collect()
-        };
-        let (write, look) = (due(&mut self.failed), due(&mut self.not_stored));
+        let write: Vec<MinionId> = self.failed.extract_if(.., |_, at| *at <= now).map(|(id, _)| id).collect();
+        let look: Vec<MinionId> = self.not_stored.extract_if(.., |_, (at, _)| *at <= now).map(|(id, _)| id).collect();
         write.iter().for_each(|id| self.write_entry(id));
         look.iter().for_each(|id| self.changed_key(id));
         self.flush();

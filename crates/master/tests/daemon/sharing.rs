@@ -135,6 +135,32 @@ async fn a_key_decided_about_on_one_master_is_decided_about_on_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_key_files_that_is_confirmed_is_decided() {
+    let pair = Pair::new();
+    let one = Master::start(pair.options(0, Map::new())).await;
+    let text = public_key();
+    for (id, bank) in [("web1", "minions"), ("web2", "minions_pre")] {
+        put(&one.directory, bank, id, &text);
+    }
+    let states = async |expected: &str| {
+        let decided = ask(&one, map! { "what" => "decisions", "about" => "web1" }).await;
+        let decided = decided.get("sharing").map(Value::to_string).unwrap_or_default();
+        assert!(decided.contains(expected), "{decided}");
+    };
+    let confirm = async |deleted: bool| {
+        let question = map! { "what" => "confirm", "ids" => list!["web1", "web2"], "deleted" => deleted };
+        assert_eq!(ask(&one, question).await.get("sharing"), Some(&Map::new().into()));
+    };
+    // No condition is awaited: the answer is the confirmation.
+    confirm(false).await;
+    states("'state': 'accepted'").await;
+    std::fs::remove_file(one.path("pki/minions/web1")).unwrap();
+    confirm(true).await;
+    states("'state': 'deleted'").await;
+    one.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_whose_file_is_removed_is_pending_on_both_after_the_next_sign_in() {
     let here = tempfile::tempdir().unwrap();
     let (one, two) = Pair::new().start().await;

@@ -62,15 +62,19 @@ impl Concerned {
     }
 }
 
-/// Runs a change of the key manager, then sends its events.
+/// Runs a change of the key manager, then sends its events. `deletes` says that files which are gone afterwards were deleted.
 async fn change(
     ctx: &WheelContext,
     concerned: Concerned,
+    deletes: bool,
     work: impl FnOnce(&KeyManager) -> std::result::Result<Changed, KeyError> + Send + 'static,
 ) -> Result<Map> {
-    if ctx.config.cluster.is_some() {
-        let ids = ask(ctx, move |keys| concerned.ids(keys)).await?;
-        key_changes::announce(ctx, ids).await;
+    let shared = match ctx.config.cluster.is_some() {
+        true => Some(ask(ctx, move |keys| concerned.ids(keys)).await?),
+        false => None,
+    };
+    if let Some(ids) = &shared {
+        key_changes::announce(ctx, ids.clone()).await;
     }
     let (changed, effects) = ctx
         .blocking(move |ctx| {
@@ -81,6 +85,9 @@ async fn change(
         .await?;
     effects.send().await;
     let changed = changed.map_err(failed)?;
+    if let Some(ids) = shared {
+        key_changes::confirm(ctx, ids, deletes).await?;
+    }
     for id in &changed.invalid {
         tracing::error!("Unable to accept invalid key for {id}.");
     }
@@ -133,7 +140,8 @@ async fn accept(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_rejected, Bank::Rejected), (include_denied, Bank::Denied)]);
-    change(ctx, Concerned::Match(match_.clone()), move |keys| keys.accept(Selection::Match(&match_), &banks)).await
+    change(ctx, Concerned::Match(match_.clone()), false, move |keys| keys.accept(Selection::Match(&match_), &banks))
+        .await
 }
 
 /// Accepts keys named by class, such as `{"minions_pre": ["web1"]}`.
@@ -145,19 +153,19 @@ async fn accept_dict(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_rejected, Bank::Rejected), (include_denied, Bank::Denied)]);
-    change(ctx, Concerned::Dict(match_.clone()), move |keys| keys.accept(Selection::Dict(&match_), &banks)).await
+    change(ctx, Concerned::Dict(match_.clone()), false, move |keys| keys.accept(Selection::Dict(&match_), &banks)).await
 }
 
 /// Deletes the keys that match a shell glob.
 #[function]
 async fn delete(ctx: &WheelContext, match_: Value) -> Result<Map> {
-    change(ctx, Concerned::Match(match_.clone()), move |keys| keys.delete(Selection::Match(&match_), false)).await
+    change(ctx, Concerned::Match(match_.clone()), true, move |keys| keys.delete(Selection::Match(&match_), false)).await
 }
 
 /// Deletes keys named by class, such as `{"minions": ["web1"]}`; a key of another class is left alone.
 #[function]
 async fn delete_dict(ctx: &WheelContext, match_: Map) -> Result<Map> {
-    change(ctx, Concerned::Dict(match_.clone()), move |keys| keys.delete(Selection::Dict(&match_), false)).await
+    change(ctx, Concerned::Dict(match_.clone()), true, move |keys| keys.delete(Selection::Dict(&match_), false)).await
 }
 
 /// Rejects the pending keys that match a shell glob, and those of the other requested classes.
@@ -169,7 +177,8 @@ async fn reject(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_accepted, Bank::Accepted), (include_denied, Bank::Denied)]);
-    change(ctx, Concerned::Match(match_.clone()), move |keys| keys.reject(Selection::Match(&match_), &banks)).await
+    change(ctx, Concerned::Match(match_.clone()), false, move |keys| keys.reject(Selection::Match(&match_), &banks))
+        .await
 }
 
 /// Rejects keys named by class, such as `{"minions_pre": ["web1"]}`.
@@ -181,7 +190,7 @@ async fn reject_dict(
     #[default(false)] include_denied: bool,
 ) -> Result<Map> {
     let banks = also(&[(include_accepted, Bank::Accepted), (include_denied, Bank::Denied)]);
-    change(ctx, Concerned::Dict(match_.clone()), move |keys| keys.reject(Selection::Dict(&match_), &banks)).await
+    change(ctx, Concerned::Dict(match_.clone()), false, move |keys| keys.reject(Selection::Dict(&match_), &banks)).await
 }
 
 /// Returns the texts of the keys that match a shell glob.
