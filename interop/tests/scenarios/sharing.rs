@@ -62,6 +62,8 @@ fn keys_accepted_on_one_master_count_on_the_other() {
         let who = one.runner(&["saltern.who", "theirs"])?;
         ensure!(who.to_string().contains("m2") && !who.to_string().contains("m1"), "theirs is connected to {who}");
 
+        seen_on_the_other_master(&one, &two, "theirs")?;
+
         // The data of a minion go with its key, and come back with it.
         one.program("salt-key").args(["-d", "ours", "-y"]).run()?.ok()?;
         two.wait_pending("ours")?;
@@ -92,6 +94,29 @@ fn keys_accepted_on_one_master_count_on_the_other() {
         ensure!(decided.to_string().contains("deleted"), "the deletion is not among {decided}");
         Ok(())
     });
+}
+
+/// Has a minion of the second master fire an event until a program on the first one sees it.
+fn seen_on_the_other_master(one: &Master, two: &Master, id: &str) -> Result<()> {
+    let captured = one.root().join("events.out");
+    let watch = one.program("salt-run").args(["state.event", "interop/*", "count=200", "pretty=False"]);
+    let mut watch = watch.start(&captured)?;
+    // Nothing shows when the listener has subscribed.
+    until_some("an event of the second master to be seen on the first", PATIENCE, || {
+        let sent = two.command(&[id, "event.send", "interop/hello", r#"{"colour": "blue"}"#]);
+        let text = std::fs::read_to_string(&captured).unwrap_or_default();
+        (sent.is_ok() && text.lines().any(|line| is_forwarded(line, id))).then_some(())
+    })
+    .with_context(|| format!("state.event printed: {}", watch.printed()))?;
+    ensure!(watch.alive(), "state.event ended early");
+    Ok(())
+}
+
+/// Returns whether a line of `state.event` is the event of a minion of the second master.
+fn is_forwarded(line: &str, id: &str) -> bool {
+    let Some((tag, data)) = line.split_once('\t') else { return false };
+    let data: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
+    tag == "interop/hello" && data["id"] == json!(id) && data["__peer_id"] == json!("m2")
 }
 
 #[test]
