@@ -41,6 +41,17 @@ pub fn error_form(accept: Option<&str>) -> Form {
     named.map_or(Form::Html, |(_, form)| *form)
 }
 
+/// Returns whether a client is a browser that shows what it gets: it prefers a page to data, or has no preference at all.
+pub fn prefers_page(accept: Option<&str>) -> bool {
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else { return true };
+    let page = ranges(accept).into_iter().find_map(|range| match range {
+        "text/html" | "text/*" => Some(true),
+        "*/*" | "application/*" => Some(false),
+        name => DATA.iter().any(|(known, _)| *known == name).then_some(false),
+    });
+    page.unwrap_or(false)
+}
+
 /// Returns the acceptable media ranges, the best first.
 fn ranges(accept: &str) -> Vec<&str> {
     let mut ranges: Vec<(f32, &str)> = accept.split(',').map(range).filter(|(quality, _)| *quality > 0.0).collect();
@@ -79,6 +90,25 @@ mod tests {
             (Some(",;q=,;;"), None),
         ] {
             assert_eq!(data_form(accept), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn browsers_get_the_page() {
+        for (accept, expected) in [
+            (None, true),
+            (Some(" "), true),
+            (Some("text/html"), true),
+            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"), true),
+            (Some("application/json;q=0.5, text/html"), true),
+            (Some("*/*"), false),
+            (Some("application/json"), false),
+            (Some("application/json, text/plain, */*"), false),
+            (Some("application/x-yaml, text/html;q=0.9"), false),
+            (Some("text/event-stream"), false),
+            (Some("text/html;q=0"), false),
+        ] {
+            assert_eq!(prefers_page(accept), expected, "{accept:?}");
         }
     }
 

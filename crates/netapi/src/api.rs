@@ -61,9 +61,22 @@ impl Api {
         self.rt.now()
     }
 
+    /// Does what may wait for a disk.
+    ///
+    /// # Errors
+    /// When the work fails.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.rt.blocking(work).await.map_err(|error| {
+            tracing::error!("a request has failed: {error}");
+            Failure::unexpected()
+        })?
+    }
+
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        // Each change of the sessions is complete or has not happened.
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.sessions)
     }
 
     /// Counts a request.
@@ -167,4 +180,9 @@ impl Api {
     pub fn sees_all_events(&self, session: &Session) -> bool {
         perms::sees_all_events(&self.external_auth, session, self.permissive)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change of what is shared is complete or has not happened.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,7 +19,8 @@ pub fn no_cookie(tls: bool) -> String {
     format!("session_id=; expires=Thu, 01 Jan 1970 00:00:00 GMT; HttpOnly; Max-Age=0; Path=/; SameSite=Strict{secure}")
 }
 
-fn httpdate(time: SystemTime) -> String {
+/// Writes a time as headers have it.
+pub fn httpdate(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     jiff::fmt::strtime::format("%a, %d %b %Y %H:%M:%S GMT", time).unwrap_or_default()
 }

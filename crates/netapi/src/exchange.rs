@@ -10,6 +10,7 @@ use value::{Map, Value};
 
 use crate::api::Caller;
 use crate::failure::Failure;
+use crate::files::Opened;
 
 /// The address of the client.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,12 @@ pub enum Resource {
     Hook,
     /// `/stats`
     Stats,
+    /// A file of the directory `static`.
+    Static,
+    /// The page `app`.
+    App,
+    /// `/favicon.ico`
+    Favicon,
 }
 
 impl Resource {
@@ -48,8 +55,23 @@ impl Resource {
         match self {
             Resource::Root | Resource::Login | Resource::Minions | Resource::Keys | Resource::Run => "GET, HEAD, POST",
             Resource::Logout | Resource::Token | Resource::Hook => "POST",
-            Resource::Events | Resource::Jobs | Resource::Stats => "GET, HEAD",
+            Resource::Events
+            | Resource::Jobs
+            | Resource::Stats
+            | Resource::Static
+            | Resource::App
+            | Resource::Favicon => "GET, HEAD",
         }
+    }
+
+    /// Returns whether the answer is data, in the form that the client likes best.
+    pub fn is_data(self) -> bool {
+        !(self == Resource::Events || self.is_file())
+    }
+
+    /// Returns whether the answer is a file, whose form the client cannot choose.
+    pub fn is_file(self) -> bool {
+        matches!(self, Resource::Static | Resource::App | Resource::Favicon)
     }
 
     /// Returns whether a method works.
@@ -62,6 +84,8 @@ impl Resource {
 pub struct Asked {
     /// The method.
     pub method: Method,
+    /// The path.
+    pub path: String,
     /// The rest of the path.
     pub rest: String,
     /// The headers.
@@ -102,6 +126,10 @@ pub enum Reply {
     Data(StatusCode, Value, Vec<(HeaderName, String)>),
     /// A stream of events.
     Stream(Body),
+    /// A file, and the time of its last change.
+    File(Opened, Option<String>),
+    /// A file that has not changed since the time that the client named.
+    Unchanged(String),
 }
 
 impl From<Map> for Reply {

@@ -10,7 +10,7 @@ use crate::api::{Api, Caller};
 use crate::exchange::{Asked, Reply, Resource};
 use crate::failure::Failure;
 use crate::low::{self, BUILT, Call};
-use crate::{cookie, events, hook};
+use crate::{cookie, events, files, hook};
 
 /// Answers a request.
 ///
@@ -43,6 +43,7 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
             events::stream(api.clone(), caller).await
         }
         (Resource::Hook, _) => hook::fire(api, asked).await,
+        (Resource::Static | Resource::App | Resource::Favicon, _) => file(api, resource, asked).await,
         (Resource::Stats, _) => {
             if api.options.statistics_login {
                 asked.logged_in()?;
@@ -79,6 +80,30 @@ fn log_out(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     }
     let more = vec![(header::SET_COOKIE, cookie::no_cookie(api.options.tls.is_some()))];
     Ok(Reply::Data(StatusCode::OK, map! { "return" => "Your token has been cleared" }.into(), more))
+}
+
+/// Opens the file that a route stands for.
+async fn file(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result<Reply, Failure> {
+    let (shared, rest) = (api.clone(), asked.rest.clone());
+    let opened = api.blocking(move || {
+        let options = &shared.options;
+        match (resource, &options.files, &options.app, &options.favicon) {
+            (Resource::Static, Some(files), ..) => files::open_below(&files.place, &rest),
+            (Resource::App, _, Some(app), _) => files::open_named("app", &app.file),
+            (Resource::Favicon, .., Some(icon)) => files::open_named("favicon", icon),
+            _ => Err(Failure::new(404, "Nothing matches the given URI")),
+        }
+    });
+    let opened = opened.await.map_err(|failure| match failure.status {
+        404 => Failure::not_found(&asked.path),
+        _ => failure,
+    })?;
+    let modified = opened.modified.map(cookie::httpdate);
+    // Clients send the time that they were told.
+    match asked.header("if-modified-since") {
+        Some(since) if modified.as_deref() == Some(since) => Ok(Reply::Unchanged(since.to_owned())),
+        _ => Ok(Reply::File(opened, modified)),
+    }
 }
 
 /// Carries out commands, one after the other. The first that fails is the answer; those before it have happened.

@@ -5,7 +5,8 @@
 //! token or the login of its user.
 //!
 //! Decisions are pure functions: `accept` (the form of answers), `body` (bodies), `low` (commands), `options`, `origin`
-//! (pages of other sites). `link` talks to the master, `server` to HTTP clients, and `routes` is in between.
+//! (pages of other sites). `files` opens what browsers may read, `link` talks to the master, `server` to HTTP clients, and `routes`
+//! is in between.
 
 mod accept;
 mod api;
@@ -15,6 +16,7 @@ mod cookie;
 mod events;
 mod exchange;
 mod failure;
+mod files;
 mod handlers;
 mod hook;
 mod json;
@@ -73,6 +75,14 @@ pub async fn run(
         tracing::warn!("{warning}");
     }
     let tls = options.tls.as_ref().map(server::acceptor).transpose()?;
+    if let Some(files) = options.files.as_ref().filter(|files| !files.place.is_dir()) {
+        tracing::warn!("rest_cherrypy: the option 'static' names no directory: {}", files.place.display());
+    }
+    let named =
+        options.app.iter().map(|app| ("app", &app.file)).chain(options.favicon.iter().map(|icon| ("favicon", icon)));
+    for (option, file) in named.filter(|(_, file)| !file.is_file()) {
+        tracing::warn!("rest_cherrypy: the option '{option}' names no file: {}", file.display());
+    }
     if options.clients.is_empty() {
         tracing::warn!("netapi_enable_clients is empty: no client may command anything");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use value::{Map, Value};
 
+use crate::files::{Directory, Page};
 use crate::origin::Cors;
 
 /// What an option must be.
@@ -59,6 +60,12 @@ pub struct Options {
     pub statistics: bool,
     /// True if statistics need a login.
     pub statistics_login: bool,
+    /// Files for browsers (`static`, `static_path`).
+    pub files: Option<Directory>,
+    /// The page that browsers get (`app`, `app_path`).
+    pub app: Option<Page>,
+    /// The icon.
+    pub favicon: Option<PathBuf>,
     /// Who may read answers in a page.
     pub cors: Cors,
     /// The addresses that may connect; `None` for all.
@@ -72,28 +79,23 @@ pub struct Options {
 }
 
 /// Options without effect, and why.
-const WITHOUT_EFFECT: [(&str, &str); 8] = [
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("thread_pool", "requests take no threads"),
     ("queue_size", "no release of Salt since 3006 reads it"),
     ("expire_responses", "it has none in Salt, either"),
     ("debug", "answers never carry tracebacks; the log has the reason"),
     ("socket_queue_size", "the system decides"),
     ("backlog", "the system decides"),
-    ("static_path", "the option 'static' is not supported"),
-    ("app_path", "the option 'app' is not supported"),
 ];
 
 /// Options that are refused, and why.
-const REFUSED: [(&str, &str); 5] = [
-    ("static", "serve the files with a web server in front"),
-    ("app", "serve the page with a web server in front"),
-    ("favicon", "serve the file with a web server in front"),
+const REFUSED: [(&str, &str); 2] = [
     ("log_access_file", "the log of salt-api (api_logfile) has each request at the level info"),
     ("log_error_file", "the log of salt-api (api_logfile) has the errors"),
 ];
 
 /// The options that are obeyed.
-const OBEYED: [&str; 17] = [
+const OBEYED: [&str; 22] = [
     "host",
     "port",
     "ssl_crt",
@@ -107,11 +109,20 @@ const OBEYED: [&str; 17] = [
     "webhook_disable_auth",
     "collect_stats",
     "stats_disable_auth",
+    "static",
+    "static_path",
+    "app",
+    "app_path",
+    "favicon",
     "cors_origin",
     "authorized_ips",
     "api_acl",
     "ssl_version",
 ];
+
+/// Paths that are taken.
+const TAKEN: [&str; 11] =
+    ["/events", "/favicon.ico", "/jobs", "/keys", "/login", "/logout", "/minions", "/run", "/stats", "/token", "/ws"];
 
 /// The default of `max_request_body_size`.
 const MOST_BODY: usize = 1 << 20;
@@ -138,10 +149,13 @@ impl Options {
         };
         refuse(section, &mut warnings)?;
         let read = Section(section);
-        let hook = read.text("webhook_url")?.unwrap_or("/hook").trim_matches('/');
-        if hook.is_empty() || !hook.split('/').all(is_plain) {
-            return Err(read.wrong("webhook_url", "a path such as /hook"));
-        }
+        let hook = read.path("webhook_url", "/hook")?;
+        let (files, app) = (read.files()?, read.app()?);
+        read.check_paths([
+            ("webhook_url", Some(&hook)),
+            ("static_path", files.as_ref().map(|files| &files.path)),
+            ("app_path", app.as_ref().map(|app| &app.path)),
+        ])?;
         let prefix = read.text("root_prefix")?.unwrap_or_default().trim_matches('/');
         if !prefix.is_empty() && !prefix.split('/').all(is_plain) {
             return Err(read.wrong("root_prefix", "a path such as /salt"));
@@ -153,10 +167,13 @@ impl Options {
             most_body: read.size("max_request_body_size", MOST_BODY)?,
             prefix: if prefix.is_empty() { String::new() } else { format!("/{prefix}") },
             sessions: read.flag("enable_sessions", true)?,
-            hook: format!("/{hook}"),
+            hook,
             hook_login: !read.flag("webhook_disable_auth", false)?,
             statistics: read.flag("collect_stats", false)?,
             statistics_login: !read.flag("stats_disable_auth", false)?,
+            files,
+            app,
+            favicon: read.place("favicon")?,
             cors: Cors::from_option(section.get("cors_origin"))
                 .ok_or_else(|| read.wrong("cors_origin", "a text or a list of texts"))?,
             addresses: read.texts("authorized_ips")?,
@@ -257,6 +274,47 @@ impl<'a> Section<'a> {
                 size.ok_or_else(|| self.wrong(name, "a number of bytes"))
             }
         }
+    }
+
+    /// Returns a path of requests.
+    fn path(&self, name: &str, default: &str) -> Result<String, Error> {
+        let path = self.text(name)?.unwrap_or(default).trim_matches('/');
+        if path.is_empty() || !path.split('/').all(is_plain) {
+            return Err(self.wrong(name, "a path such as /salt/files"));
+        }
+        Ok(format!("/{path}"))
+    }
+
+    /// Returns the place of a file or directory.
+    fn place(&self, name: &str) -> Result<Option<PathBuf>, Error> {
+        match self.text(name)?.map(PathBuf::from) {
+            // Where a daemon was started does not matter.
+            Some(place) if !place.is_absolute() => Err(self.wrong(name, "an absolute path")),
+            place => Ok(place),
+        }
+    }
+
+    fn files(&self) -> Result<Option<Directory>, Error> {
+        let path = self.path("static_path", "/static")?;
+        Ok(self.place("static")?.map(|place| Directory { place, path }))
+    }
+
+    fn app(&self) -> Result<Option<Page>, Error> {
+        let path = self.path("app_path", "/app")?;
+        Ok(self.place("app")?.map(|file| Page { file, path }))
+    }
+
+    /// Refuses a path that is taken.
+    fn check_paths(&self, paths: [(&str, Option<&String>); 3]) -> Result<(), Error> {
+        let mut taken: Vec<&str> = TAKEN.to_vec();
+        for (name, path) in paths {
+            let Some(path) = path else { continue };
+            if taken.contains(&path.as_str()) {
+                return Err(self.wrong(name, "a path that nothing else has"));
+            }
+            taken.push(path);
+        }
+        Ok(())
     }
 
     fn port(&self) -> Result<u16, Error> {
@@ -366,11 +424,31 @@ mod tests {
             ("webhook_url", "/a/../b".into()),
             ("webhook_url", "/{x}".into()),
             ("root_prefix", "/a b".into()),
+            ("static", "files".into()),
+            ("static", 7.into()),
+            ("app", "~/index.html".into()),
+            ("favicon", "x.ico".into()),
+            ("static_path", "/".into()),
+            ("app_path", "/{x}".into()),
+            ("webhook_url", "/login".into()),
         ] {
             assert!(read(map! { name => wrong.clone() }).unwrap_err().to_string().contains(name), "{name} {wrong:?}");
         }
         let (_, warnings) = read(map! { "thread_pool" => 5, "nonsense" => 1 }).unwrap();
         assert!(warnings.len() == 2 && warnings[0].contains("thread_pool") && warnings[1].contains("not known"));
+    }
+
+    #[test]
+    fn files_have_paths_of_their_own() {
+        let (options, warnings) = read(map! { "static" => "/srv/gui/static", "app" => "/srv/gui/index.html" }).unwrap();
+        assert_eq!(options.files.unwrap(), Directory { place: "/srv/gui/static".into(), path: "/static".into() });
+        assert_eq!(options.app.unwrap(), Page { file: "/srv/gui/index.html".into(), path: "/app".into() });
+        assert!(warnings.is_empty(), "{warnings:?}");
+        for (name, path) in [("static_path", "/hook"), ("static_path", "/app/"), ("app_path", "/jobs")] {
+            let error = read(map! { "static" => "/srv", "app" => "/srv/x", name => path }).unwrap_err();
+            assert!(error.to_string().ends_with("must be a path that nothing else has"), "{error}");
+        }
+        assert!(read(map! { "static_path" => "/login" }).is_ok(), "without files there is no such path");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::accept::{Form, data_form, error_form};
+use crate::accept::{Form, data_form, error_form, prefers_page};
 use crate::api::{Api, Caller};
 use crate::cookie::{self, session_cookie};
 use crate::exchange::{Asked, Peer, Reply, Resource, text};
@@ -59,10 +59,34 @@ pub fn router(api: Arc<Api>) -> Router {
     routes = add_below(routes, "/keys/{id}", Resource::Keys);
     routes = add(routes, &options.hook, Resource::Hook);
     routes = add_below(routes, &format!("{}/{{*tag}}", options.hook), Resource::Hook);
+    if let Some(files) = &options.files {
+        routes = add(routes, &files.path, Resource::Static);
+        routes = add_below(routes, &format!("{}/{{*file}}", files.path), Resource::Static);
+    }
+    if let Some(app) = &options.app {
+        routes = add(routes, &app.path, Resource::App);
+        routes = add_below(routes, &format!("{}/{{*rest}}", app.path), Resource::App);
+    }
+    if options.favicon.is_some() {
+        routes = add(routes, "/favicon.ico", Resource::Favicon);
+    }
     routes.fallback(not_found).with_state(api)
 }
 
+/// Returns whether a browser gets the page `app`, which decides by the path what it shows.
+fn wants_page(api: &Api, resource: Option<Resource>, request: &Request) -> bool {
+    // Commands are carried out, and a stream of events is never a page.
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let replaced = !resource.is_some_and(|resource| resource.is_file() || resource == Resource::Events);
+    let below =
+        request.uri().path().strip_prefix(api.options.prefix.as_str()).is_some_and(|path| path.starts_with('/'));
+    api.options.app.is_some() && reads && replaced && below && prefers_page(text(request.headers(), "accept"))
+}
+
 async fn not_found(State(api): State<Arc<Api>>, request: Request) -> Response {
+    if wants_page(&api, None, &request) {
+        return serve(api, Resource::App, String::new(), request).await;
+    }
     api.count();
     let form = error_form(text(request.headers(), "accept"));
     failed(&Failure::not_found(request.uri().path()), form)
@@ -70,6 +94,7 @@ async fn not_found(State(api): State<Arc<Api>>, request: Request) -> Response {
 
 async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request) -> Response {
     api.count();
+    let resource = if wants_page(&api, Some(resource), &request) { Resource::App } else { resource };
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let errors = error_form(text(request.headers(), "accept"));
     let origin = text(request.headers(), "origin").map(str::to_owned);
@@ -81,9 +106,14 @@ async fn serve(api: Arc<Api>, resource: Resource, rest: String, request: Request
     };
     let headers = response.headers_mut();
     headers.insert(header::ALLOW, HeaderValue::from_static(resource.allow()));
+    if resource == Resource::App {
+        // Programs get data at the same address.
+        headers.append(header::VARY, HeaderValue::from_static("Accept"));
+    }
     for (name, value) in api.options.cors.headers(origin.as_deref(), preflight) {
         if let Ok(value) = HeaderValue::from_str(&value) {
-            headers.insert(HeaderName::from_static(name), value);
+            // Appended: `Vary` may be there already.
+            headers.append(HeaderName::from_static(name), value);
         }
     }
     // The path without its query, in which somebody may have put a secret.
@@ -103,12 +133,12 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     let accept = text(request.headers(), "accept");
     let form = match data_form(accept) {
         Some(form) => form,
-        None if resource == Resource::Events => Form::Json,
+        None if !resource.is_data() => Form::Json,
         None => return Err(not_acceptable(accept.unwrap_or_default())),
     };
     check_query(resource, request.uri().query())?;
-    // `/run` and `/token` know no sessions: each command has its credentials.
-    let knows_sessions = !matches!(resource, Resource::Run | Resource::Token);
+    // `/run` and `/token` know no sessions: each command has its credentials. Files are for everybody.
+    let knows_sessions = !matches!(resource, Resource::Run | Resource::Token) && !resource.is_file();
     let cookie = cookie::session_id(request.headers());
     let caller = match knows_sessions {
         true => api.caller(text(request.headers(), "x-auth-token"), cookie.as_deref()).await?,
@@ -123,7 +153,8 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     }
     let (parts, body) = request.into_parts();
     let body = read_body(&parts.headers, body, api.options.most_body).await?;
-    let asked = Asked { method: parts.method, rest, headers: parts.headers, body, caller, address };
+    let path = parts.uri.path().to_owned();
+    let asked = Asked { method: parts.method, path, rest, headers: parts.headers, body, caller, address };
     let reply = handlers::handle(api, resource, &asked).await?;
     let mut response = packed(reply, form)?;
     if let Some(caller) = &asked.caller {
@@ -150,6 +181,8 @@ fn check_query(resource: Resource, query: Option<&str>) -> Result<(), Failure> {
     match resource {
         // Taken and ignored, as in Salt.
         Resource::Hook => Ok(()),
+        // Pages name the version of a file in it, so that browsers read it again after an update.
+        Resource::Static | Resource::App | Resource::Favicon => Ok(()),
         Resource::Jobs if form_urlencoded::parse(query.as_bytes()).all(|(name, _)| name == "timeout") => Ok(()),
         Resource::Events => Err(Failure::bad_request("There are no parameters: the token belongs into a header")),
         _ => Err(Failure::new(404, "Nothing matches the given URI")),
@@ -202,6 +235,20 @@ fn packed(reply: Reply, form: Form) -> Result<Response, Failure> {
         Reply::Stream(body) => {
             let more = vec![(header::CACHE_CONTROL, "no-cache".to_owned())];
             (StatusCode::OK, body, "text/event-stream;charset=utf-8", more)
+        }
+        Reply::File(file, modified) => {
+            let mut more = vec![(header::CONTENT_LENGTH, file.size.to_string())];
+            more.extend(modified.map(|time| (header::LAST_MODIFIED, time)));
+            let kind = file.kind;
+            (StatusCode::OK, file.into_body(), kind, more)
+        }
+        Reply::Unchanged(time) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            if let Ok(time) = HeaderValue::from_str(&time) {
+                response.headers_mut().insert(header::LAST_MODIFIED, time);
+            }
+            return Ok(response);
         }
     };
     let mut response = Response::new(body);

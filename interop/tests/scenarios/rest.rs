@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 const PASSWORD: &str = "correct-horse-battery";
 const MINION: &str = "one";
 const PORT: u16 = 8000;
-const CLIENTS: [&str; 6] = ["local", "local_async", "runner", "runner_async", "wheel", "wheel_async"];
+const CLIENTS: [&str; 8] =
+    ["local", "local_async", "local_batch", "local_subset", "runner", "runner_async", "wheel", "wheel_async"];
 
 /// A master with its salt-api.
 struct Side {
@@ -27,14 +28,24 @@ impl Side {
         let passwords = sandbox.root().join(format!("{name}-passwords"));
         fs::write(&passwords, format!("fred:{PASSWORD}\n"))?;
         fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
-        let granted =
-            json!(["test.*", {"@wheel": ["key.list_all", "key.finger"]}, {"@runner": ["test.arg", "manage.up"]}]);
+        let granted = json!(["test.*", "sys.list_functions", {"@wheel": ["key.list_all", "key.finger", "key.gen_accept"]}, {"@runner": ["test.arg", "manage.up"]}]);
+        let files = sandbox.root().join(format!("{name}-files"));
+        fs::create_dir_all(files.join("static"))?;
+        for (file, text) in [("index.html", "the page"), ("icon.ico", "the icon"), ("static/a.css", "a {}")] {
+            fs::write(files.join(file), text)?;
+        }
         let address = sandbox.address(&[PORT]);
         let master = Master::build(salt, name)
             .key_pair(keys)
             .option("external_auth", json!({"file": {"^filename": passwords, "fred": granted}}))
             .option("netapi_enable_clients", json!(CLIENTS))
-            .option("rest_cherrypy", json!({"host": address, "port": PORT, "disable_ssl": true}))
+            .option(
+                "rest_cherrypy",
+                json!({
+                    "host": address, "port": PORT, "disable_ssl": true,
+                    "static": files.join("static"), "app": files.join("index.html"), "favicon": files.join("icon.ico"),
+                }),
+            )
             .option("api_logfile", json!(sandbox.root().join(name).join("api.log")))
             .option("api_pidfile", json!(sandbox.root().join(name).join("api.pid")))
             .start(sandbox)?;

@@ -11,7 +11,7 @@ async fn post(running: &Running, path: &str, headers: serde_json::Value, body: &
 
 /// Prepares the master for one job.
 fn expect_job(running: &Running) {
-    let body = r#"{"return": [{"jid": "20261124160511953300", "minions": ["min1"]}]}"#;
+    let body = r#"{"return": [{"jid": "20261124160511953300", "minions": ["min1"], "tag": "salt/wheel/1"}]}"#;
     running.expect(&json!({"name": "job", "request": {"path": "/"}, "response": {"status": 200, "body": body}}));
 }
 
@@ -126,4 +126,62 @@ async fn requests_have_bounds() {
     assert_eq!(status(deep.as_bytes()).await, Some(400));
     // Others are served all the time.
     assert_eq!(running.send(&json!({"method": "GET", "path": "/"})).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_in_an_address_is_never_repeated() {
+    let running = Running::start().await;
+    let secret = "5ec2e75ec2e75ec2e75ec2e75ec2e75ec2e75ec2";
+    for path in ["/", "/nosuch", "/events", "/jobs", "/stats", "/hook/a"] {
+        for accept in ["text/html", "application/json"] {
+            let headers = json!({"Accept": accept, "X-Auth-Token": secret, "Cookie": format!("session_id={secret}")});
+            let request = json!({"method": "GET", "path": format!("{path}?token={secret}"), "headers": headers});
+            let answer = running.send(&request).await;
+            assert!(!format!("{answer:?}").contains(secret), "{path}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_has_one_length() {
+    let running = Running::start().await;
+    // A proxy in front may count otherwise, and take the rest of the body for a request of somebody else.
+    for lengths in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5",
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Transfer-Encoding: gzip",
+        "Transfer-Encoding: xchunked",
+    ] {
+        let request = format!(
+            "POST /login HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n{lengths}\r\n\r\n0\r\n\r\n\
+             GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        );
+        let answer = running.send_raw(request.as_bytes()).await;
+        assert!(answer.as_ref().is_none_or(|answer| answer.status == 400), "{lengths}: {answer:?}");
+        assert!(answer.is_none_or(|answer| !answer.body.contains("HTTP/1.1")), "{lengths}: the rest is a request");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_that_name_a_user_are_never_passed_on() {
+    let running = Running::start().await;
+    let session = running.log_in(FRED).await;
+    let headers = || json!({"X-Auth-Token": session, "Content-Type": "application/json"});
+    // The master of the test fails if a key arrives.
+    for client in ["local_async", "runner_async", "wheel_async"] {
+        expect_job(&running);
+        let body = json!({"client": client, "tgt": "*", "fun": "test.ping", "user": "root", "key": "stolen", "id": "min1",
+            "cmd": "mk_token", "auth_list": [".*"], "print_event": true, "__user__": "root", "__kwarg__": true});
+        assert_eq!(post(&running, "/", headers(), &body.to_string()).await.status, 200, "{client}");
+    }
+    for client in [json!(["local"]), json!({"local": 1}), json!("destroy"), json!("__init__"), json!("_prep_auth_info")]
+    {
+        let body = json!({"client": client, "tgt": "*", "fun": "test.ping"});
+        assert_eq!(post(&running, "/", headers(), &body.to_string()).await.status, 400, "{client}");
+    }
+    for jid in ["20200101000000000000", "../../etc", "x"] {
+        let body = json!({"client": "local_async", "tgt": "*", "fun": "test.ping", "jid": jid});
+        assert_eq!(post(&running, "/", headers(), &body.to_string()).await.status, 400, "{jid}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `salt-api` over HTTP, beside a master that says what a recording or a test expects.
 
 mod attacks;
+mod files;
 mod replay;
 mod support;

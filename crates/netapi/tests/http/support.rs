@@ -57,9 +57,27 @@ pub struct Running {
     _place: tempfile::TempDir,
 }
 
+/// Starts the program alone. Returns its address, and what stops it.
+async fn start_program(options: &Map) -> (SocketAddr, tokio_util::sync::DropGuard) {
+    let config = config::Master::from_options(options.clone()).unwrap();
+    let (stop, (ready, address)) = (CancellationToken::new(), tokio::sync::oneshot::channel());
+    let until = stop.clone();
+    tokio::spawn(async move {
+        saltern_netapi::run(&config, Rt::real(), until, |address| ready.send(address).unwrap()).await.unwrap();
+    });
+    (address.await.unwrap(), stop.drop_guard())
+}
+
 impl Running {
     /// Starts both.
     pub async fn start() -> Self {
+        Running::start_with(Map::new()).await
+    }
+
+    /// Starts both, with further options of `rest_cherrypy`.
+    pub async fn start_with(more: Map) -> Self {
+        let mut section = map! { "port" => 0, "host" => "127.0.0.1", "disable_ssl" => true };
+        section.update(more);
         let (rt, place) = (Rt::real(), tempfile::tempdir().unwrap());
         let sockets = place.path().join("s");
         std::fs::create_dir(&sockets).unwrap();
@@ -68,7 +86,7 @@ impl Running {
         let served = event::serve(&bus, &Endpoints::master(&sockets), ServeOptions::default()).await.unwrap();
         let script = Arc::new(Mutex::new(Script::default()));
         let port = master(&rt, bus, script.clone()).await;
-        let config = config::Master::from_options(map! {
+        let options = map! {
             "interface" => "127.0.0.1",
             "ret_port" => port,
             "sock_dir" => sockets.display().to_string(),
@@ -78,16 +96,10 @@ impl Running {
             "netapi_enable_clients" =>
                 list!["local", "local_async", "local_batch", "local_subset", "runner", "runner_async", "wheel", "wheel_async", "ssh"],
             "external_auth" => external_auth(),
-            "rest_cherrypy" => map! { "port" => 0, "host" => "127.0.0.1", "disable_ssl" => true },
-        })
-        .unwrap();
-        let (stop, (ready, address)) = (CancellationToken::new(), tokio::sync::oneshot::channel());
-        let until = stop.clone();
-        tokio::spawn(async move {
-            saltern_netapi::run(&config, rt, until, |address| ready.send(address).unwrap()).await.unwrap();
-        });
-        let address = address.await.unwrap();
-        Running { address, script, _stop: stop.drop_guard(), _bus: served, _place: place }
+            "rest_cherrypy" => section,
+        };
+        let (address, stop) = start_program(&options).await;
+        Running { address, script, _stop: stop, _bus: served, _place: place }
     }
 
     /// Prepares the master for a recorded exchange.
