@@ -5,9 +5,11 @@ differs from run to run has a placeholder.
 """
 
 import html
+import io
 import json
 import re
 import sys
+import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -51,6 +53,15 @@ def send(path, data=None, token=None, method=None, **headers):
         return [error.code, stable(message(error.read().decode(), error.headers["Content-Type"]))]
 
 
+def key_pair(**fields):
+    """Makes a key pair, and returns what is in the archive."""
+    body = urllib.parse.urlencode({**LOGIN, **fields}).encode()
+    with urllib.request.urlopen(urllib.request.Request(URL + "/keys", body, {"Accept": "*/*"})) as answer:
+        archive = tarfile.open(fileobj=io.BytesIO(answer.read()))
+        files = [[file.name, file.mode, archive.extractfile(file).readline().decode()] for file in archive]
+        return [answer.status, answer.headers["Content-Type"], answer.headers["Content-Disposition"], files]
+
+
 def with_pepper():
     api = pepper.Pepper(URL)
     login = api.login(LOGIN["username"], PASSWORD, "file")
@@ -82,6 +93,16 @@ def with_requests():
         "yaml": send("/", [ping], token, Accept="application/x-yaml"),
         "yaml in": send("/", f"client: local\ntgt: {MINION}\nfun: test.ping\n", token, Content_Type="application/x-yaml"),
         "form": send("/run", form),
+        "batch": send("/", {**ping, "client": "local_batch", "batch": "1"}, token),
+        "batch, echo": send("/", {**ping, "client": "local_batch", "fun": "test.echo", "arg": ["x"], "batch": "50%"}, token),
+        "batch, failing": send("/", {**ping, "client": "local_batch", "fun": "test.retcode", "arg": [2], "failhard": True}, token),
+        "batch of nobody": send("/", {**ping, "client": "local_batch", "tgt": "nobody"}, token),
+        "batch of a wrong size": send("/", {**ping, "client": "local_batch", "batch": "many"}, token),
+        "batch, not granted": send("/", {**ping, "client": "local_batch", "fun": "cmd.run", "arg": ["id"]}, token),
+        "subset": send("/", {**ping, "client": "local_subset", "subset": 1}, token),
+        "subset without the function": send("/", {**ping, "client": "local_subset", "fun": "test.nosuch"}, token),
+        "subset of nobody": send("/", {**ping, "client": "local_subset", "tgt": "nobody"}, token),
+        "key pair": key_pair(mid="made"),
         "page": send("/", Accept="text/html"),
         "page for any path": send("/nosuch/path", Accept="text/html,*/*;q=0.1"),
         "page, by its path": send("/app/x"),

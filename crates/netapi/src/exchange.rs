@@ -65,8 +65,10 @@ impl Resource {
     }
 
     /// Returns whether the answer is data, in the form that the client likes best.
-    pub fn is_data(self) -> bool {
-        !(self == Resource::Events || self.is_file())
+    pub fn is_data(self, method: &Method) -> bool {
+        // A new pair of keys is an archive.
+        let archive = self == Resource::Keys && method == Method::POST;
+        !(archive || self == Resource::Events || self.is_file())
     }
 
     /// Returns whether the answer is a file, whose form the client cannot choose.
@@ -124,6 +126,8 @@ impl Asked {
 pub enum Reply {
     /// Data, with a status and further headers.
     Data(StatusCode, Value, Vec<(HeaderName, String)>),
+    /// Bytes of a media type, with further headers.
+    Bytes(&'static str, Bytes, Vec<(HeaderName, String)>),
     /// A stream of events.
     Stream(Body),
     /// A file, and the time of its last change.

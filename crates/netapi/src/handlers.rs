@@ -6,11 +6,11 @@ use axum::http::header::{self, HeaderName};
 use axum::http::{Method, StatusCode};
 use value::{Map, Value, map};
 
-use crate::api::{Api, Caller};
+use crate::api::Api;
 use crate::exchange::{Asked, Reply, Resource};
 use crate::failure::Failure;
 use crate::low::{self, BUILT, Call};
-use crate::{cookie, events, files, hook};
+use crate::{cookie, events, files, hook, keys};
 
 /// Answers a request.
 ///
@@ -32,11 +32,8 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
         (Resource::Minions, true) => publish(api, asked).await,
         (Resource::Jobs, _) if asked.rest.is_empty() => jobs(api, asked).await,
         (Resource::Jobs, _) => job(api, asked).await,
-        (Resource::Keys, false) => keys(api, asked).await,
-        (Resource::Keys, true) => Err(Failure::new(
-            501,
-            "Key pairs of minions are not made here: use `salt-key --gen-keys` or let minions make them",
-        )),
+        (Resource::Keys, false) => keys::show(api, asked).await,
+        (Resource::Keys, true) => keys::make(api, asked).await,
         (Resource::Token, _) => tokens(api, asked).await,
         (Resource::Events, _) => {
             let caller = asked.logged_in()?.clone();
@@ -112,7 +109,7 @@ async fn run_all(api: &Arc<Api>, commands: Vec<Map>, token: Option<&str>) -> Res
     let mut returns = Vec::new();
     for command in commands {
         let command = low::read(command, token, &api.options.clients, &today)?;
-        returns.push(api.link.run(command).await?);
+        returns.extend(api.link.run(command).await?);
     }
     Ok(returns)
 }
@@ -144,24 +141,27 @@ async fn publish(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
 }
 
 /// Calls a function that a route stands for. The client must be enabled as for any command.
-async fn call(api: &Arc<Api>, caller: &Caller, client: &str, fun: &str, named: Map) -> Result<Value, Failure> {
+///
+/// # Errors
+/// When the client is not enabled, the user may not call the function, or the master does not answer.
+pub async fn call(api: &Arc<Api>, token: &str, client: &str, fun: &str, named: Map) -> Result<Value, Failure> {
     let mut command = map! { "client" => client, "fun" => fun };
     command.insert("kwarg", named);
-    let command = low::read(command, Some(&caller.session.token), &api.options.clients, "")?;
-    api.link.run(command).await
+    let command = low::read(command, Some(token), &api.options.clients, "")?;
+    Ok(api.link.run(command).await?.pop().unwrap_or_default())
 }
 
 async fn jobs(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
-    let listed = call(api, asked.logged_in()?, "runner", "jobs.list_jobs", Map::new()).await?;
+    let listed = call(api, &asked.logged_in()?.session.token, "runner", "jobs.list_jobs", Map::new()).await?;
     Ok(map! { "return" => vec![listed] }.into())
 }
 
 async fn job(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
-    let caller = asked.logged_in()?;
+    let token = &asked.logged_in()?.session.token;
     if !wire::Jid::is_valid(&asked.rest) {
         return Err(Failure::bad_request("The path has no valid job id"));
     }
-    let info = call(api, caller, "runner", "jobs.list_job", map! { "jid" => asked.rest.as_str() }).await?;
+    let info = call(api, token, "runner", "jobs.list_job", map! { "jid" => asked.rest.as_str() }).await?;
     let result = info.get("Result").and_then(Value::as_map);
     let returns: Map = result
         .into_iter()
@@ -169,17 +169,6 @@ async fn job(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
         .map(|(id, result)| (id.clone(), result.get("return").cloned().unwrap_or_default()))
         .collect();
     Ok(map! { "info" => vec![info], "return" => vec![returns] }.into())
-}
-
-async fn keys(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
-    let caller = asked.caller.as_ref().ok_or_else(Failure::no_credentials)?;
-    let (fun, named) = match asked.rest.as_str() {
-        "" => ("key.list_all", Map::new()),
-        id => ("key.finger", map! { "match" => id }),
-    };
-    let event = call(api, caller, "wheel", fun, named).await?;
-    let returned = event.get("data").and_then(|data| data.get("return")).cloned().unwrap_or_default();
-    Ok(map! { "return" => returned }.into())
 }
 
 /// Makes tokens, by the runner that the user must be allowed to call.
@@ -193,11 +182,7 @@ async fn tokens(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
                 .ok_or_else(|| Failure::bad_request("Require \"username\", \"password\", and \"eauth\" params"))?;
             proof.insert(name, text);
         }
-        if !api.options.clients.iter().any(|client| client == "runner") {
-            return Err(Failure::bad_request(
-                "Client disabled: 'runner'. Add to 'netapi_enable_clients' master config option to enable.",
-            ));
-        }
+        low::check_enabled("runner", &api.options.clients)?;
         let token = api.link.runner(Call::named("auth.mk_token", proof.clone()), proof).await?;
         if token.get("token").is_none() {
             tracing::error!("the runner auth.mk_token has made no token");

@@ -20,6 +20,7 @@ mod files;
 mod handlers;
 mod hook;
 mod json;
+mod keys;
 mod link;
 mod low;
 mod options;

@@ -1,5 +1,7 @@
 //! Requests to the master: tokens, jobs, runners, wheel functions.
 
+mod batch;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub struct Link {
     /// How long syndics may take to name their minions, if there are any.
     syndics: Option<Duration>,
     runner_timeout: Duration,
+    /// The master's option `failhard`, for batches.
+    failhard: bool,
 }
 
 impl Link {
@@ -48,6 +52,7 @@ impl Link {
             gather_timeout: config.client.gather_job_timeout,
             syndics: config.jobs.order_masters.then_some(config.client.syndic_wait),
             runner_timeout,
+            failhard: config.raw.get("failhard").is_some_and(Value::truthy),
         }
     }
 
@@ -87,10 +92,12 @@ impl Link {
         Ok(answer.into_map().filter(|token| token.contains_key("token")))
     }
 
-    /// Carries out a command.
-    pub async fn run(&self, command: Command) -> Result<Value, Failure> {
+    /// Carries out a command. A command in batches has an answer for each minion, the others have one.
+    pub async fn run(&self, command: Command) -> Result<Vec<Value>, Failure> {
         let Command { proof, work } = command;
-        match work {
+        let answer = match work {
+            Work::Batch(job, how) => return self.batch(*job, how, proof).await,
+            Work::Subset(job, count) => self.subset(*job, count, proof).await,
             Work::Local(job) => self.local(*job, proof).await,
             Work::Runner(call) => self.runner(call, proof).await,
             Work::Wheel(call) => {
@@ -99,11 +106,13 @@ impl Link {
                 if detached {
                     // The function has ended already: the master answers then.
                     let jid = event.get("data").and_then(|data| data.get("jid")).cloned().unwrap_or_default();
-                    return Ok(map! { "tag" => event.remove("tag").unwrap_or_default(), "jid" => jid }.into());
+                    let tag = event.remove("tag").unwrap_or_default();
+                    return Ok(vec![map! { "tag" => tag, "jid" => jid }.into()]);
                 }
                 Ok(event.into())
             }
-        }
+        };
+        Ok(vec![answer?])
     }
 
     /// Calls a wheel function. Returns the tag and the data of its event.
@@ -156,11 +165,7 @@ impl Link {
         self.check_jid(&job.jid).await?;
         // Before the job: a minion may return before the answer arrives.
         let events = self.bus.subscribe().await?;
-        let patience = Timeouts {
-            timeout: job.timeout.unwrap_or(self.timeout),
-            gather: job.gather_timeout.unwrap_or(self.gather_timeout),
-            syndics: self.syndics,
-        };
+        let patience = self.patience(&job);
         let (detached, full) = (job.detached, job.full_return);
         let Some(ticket) = self.publish(self.request(job, &proof, patience.timeout)).await? else {
             return Ok(Map::new().into());
@@ -169,6 +174,14 @@ impl Link {
             return Ok(map! { "jid" => ticket.jid, "minions" => ticket.minions }.into());
         }
         Ok(Gathering { link: self, proof, full, events, returns: Map::new() }.run(ticket, patience).await.into())
+    }
+
+    fn patience(&self, job: &Local) -> Timeouts {
+        Timeouts {
+            timeout: job.timeout.unwrap_or(self.timeout),
+            gather: job.gather_timeout.unwrap_or(self.gather_timeout),
+            syndics: self.syndics,
+        }
     }
 
     /// Refuses the id of a job that exists: its returns would be mixed.
@@ -215,6 +228,38 @@ impl Link {
                 Failure::unexpected()
             }
         })
+    }
+
+    /// Asks minions whether they still run the job. A question that cannot be asked is one that nobody answers.
+    async fn ask_running(&self, proof: &Map, jid: &str, ids: BTreeSet<String>) -> Option<String> {
+        let accepted = &self.settings.accepted_dir;
+        // The master would refuse the whole list for an id without a key.
+        let known = |id: &String| MinionId::new(id.as_str()).is_ok() && accepted.join(id).exists();
+        let ids: Vec<String> = ids.into_iter().filter(known).collect();
+        if ids.is_empty() {
+            return None;
+        }
+        let question = Local {
+            target: ids.into(),
+            target_type: "list".to_owned(),
+            function: "saltutil.find_job".into(),
+            arguments: vec![jid.into()],
+            returners: String::new(),
+            jid: String::new(),
+            options: Map::new(),
+            timeout: None,
+            gather_timeout: None,
+            full_return: false,
+            detached: true,
+        };
+        let request = self.request(question, proof, self.gather_timeout);
+        match self.publish(request).await {
+            Ok(ticket) => ticket.map(|ticket| ticket.jid),
+            Err(failure) => {
+                tracing::warn!("failed to ask whether job {jid} still runs: {}", failure.message);
+                None
+            }
+        }
     }
 
     /// Returns the return of a minion in the job cache: the event may have been missed.
@@ -275,7 +320,7 @@ impl Gathering<'_> {
                     Action::Answer(answer) => self.add(answer),
                     Action::Silent(ids) => self.silent(&mut gather, ids).await,
                     Action::Ask(ids) => {
-                        let question = self.ask_running(gather.jid(), ids).await;
+                        let question = self.link.ask_running(&self.proof, gather.jid(), ids).await;
                         gather.question_published(question);
                     }
                     // The master has answered the request with the reason already.
@@ -325,38 +370,6 @@ impl Gathering<'_> {
                 true => self.returns.insert(id, map! { "ret" => text, "out" => "no_return" }),
                 false => self.returns.insert(id, text),
             };
-        }
-    }
-
-    /// Asks minions whether they still run the job. A question that cannot be asked is one that nobody answers.
-    async fn ask_running(&self, jid: &str, ids: BTreeSet<String>) -> Option<String> {
-        let accepted = &self.link.settings.accepted_dir;
-        // The master would refuse the whole list for an id without a key.
-        let known = |id: &String| MinionId::new(id.as_str()).is_ok() && accepted.join(id).exists();
-        let ids: Vec<String> = ids.into_iter().filter(known).collect();
-        if ids.is_empty() {
-            return None;
-        }
-        let question = Local {
-            target: ids.into(),
-            target_type: "list".to_owned(),
-            function: "saltutil.find_job".into(),
-            arguments: vec![jid.into()],
-            returners: String::new(),
-            jid: String::new(),
-            options: Map::new(),
-            timeout: None,
-            gather_timeout: None,
-            full_return: false,
-            detached: true,
-        };
-        let request = self.link.request(question, &self.proof, self.link.gather_timeout);
-        match self.link.publish(request).await {
-            Ok(ticket) => ticket.map(|ticket| ticket.jid),
-            Err(failure) => {
-                tracing::warn!("failed to ask whether job {jid} still runs: {}", failure.message);
-                None
-            }
         }
     }
 }

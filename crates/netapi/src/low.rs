@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use client::batch::Size;
 use value::{Map, Value, map};
 use wire::Jid;
 
@@ -22,7 +23,8 @@ const SALTS: [&str; 10] = [
 ];
 
 /// The clients that are built.
-pub const BUILT: [&str; 6] = ["local", "local_async", "runner", "runner_async", "wheel", "wheel_async"];
+pub const BUILT: [&str; 8] =
+    ["local", "local_async", "local_batch", "local_subset", "runner", "runner_async", "wheel", "wheel_async"];
 
 /// The longest that a client may ask to wait.
 const LONGEST: u64 = 24 * 3600;
@@ -62,14 +64,31 @@ pub struct Command {
 pub enum Work {
     /// `local` and `local_async`.
     Local(Box<Local>),
+    /// `local_batch`.
+    Batch(Box<Local>, Batches),
+    /// `local_subset`, with the number of minions.
+    Subset(Box<Local>, usize),
     /// `runner` and `runner_async`.
     Runner(Call),
     /// `wheel` and `wheel_async`.
     Wheel(Call),
 }
 
-/// A job for minions.
+/// How a job is carried out in batches.
 #[derive(Debug, PartialEq)]
+pub struct Batches {
+    /// The number of minions that run the job at a time.
+    pub size: Size,
+    /// How long a minion's place stays empty after its return.
+    pub wait: Duration,
+    /// Whether the first failure ends the run, if the client says so.
+    pub failhard: Option<bool>,
+    /// True for whole events instead of returns.
+    pub raw: bool,
+}
+
+/// A job for minions.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Local {
     /// The target.
     pub target: Value,
@@ -150,9 +169,19 @@ pub fn read(command: Map, token: Option<&str>, enabled: &[String], today: &str) 
     }
     let work = match client.as_str() {
         "local" | "local_async" => Work::Local(Box::new(local(&mut command, client == "local_async", today)?)),
+        "local_batch" => {
+            let how = batches(&command)?;
+            // Salt chooses the id of a batch itself.
+            command.remove("jid");
+            Work::Batch(Box::new(local(&mut command, false, today)?), how)
+        }
+        "local_subset" => {
+            let count = subset(&command)?;
+            Work::Subset(Box::new(local(&mut command, false, today)?), count)
+        }
         "runner" | "runner_async" => Work::Runner(call(command, client == "runner_async")?),
         "wheel" | "wheel_async" => Work::Wheel(call(command, client == "wheel_async")?),
-        _ => return Err(Failure::new(501, format!("The client '{client}' is not built"))),
+        _ => return Err(Failure::new(501, format!("The client '{client}' is not supported: there is no salt-ssh"))),
     };
     Ok(Command { proof, work })
 }
@@ -162,12 +191,21 @@ fn client(name: Option<&Value>, enabled: &[String]) -> Result<String, Failure> {
     let Some(name) = name.and_then(Value::as_str).filter(|name| SALTS.contains(name)) else {
         return Err(Failure::bad_request(format!("Invalid client specified: '{}'", value::escape::brief(&text, 100))));
     };
-    if name == "destroy" || !enabled.iter().any(|enabled| enabled == name) {
-        return Err(Failure::bad_request(format!(
-            "Client disabled: '{name}'. Add to 'netapi_enable_clients' master config option to enable."
-        )));
-    }
+    check_enabled(name, enabled)?;
     Ok(name.to_owned())
+}
+
+/// Refuses a client that the operator has not enabled.
+///
+/// # Errors
+/// When it is not enabled.
+pub fn check_enabled(client: &str, enabled: &[String]) -> Result<(), Failure> {
+    if client != "destroy" && enabled.iter().any(|enabled| enabled == client) {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "Client disabled: '{client}'. Add to 'netapi_enable_clients' master config option to enable."
+    )))
 }
 
 /// Returns the credentials in a command.
@@ -230,6 +268,32 @@ fn local(command: &mut Map, detached: bool, today: &str) -> Result<Local, Failur
         full_return: command.get("full_return").is_some_and(Value::truthy),
         detached,
     })
+}
+
+fn batches(command: &Map) -> Result<Batches, Failure> {
+    let size = command.get("batch").map_or_else(|| "10%".to_owned(), Value::to_string);
+    let size = size.parse().map_err(|_| {
+        let shown = value::escape::brief(&size, 100);
+        Failure::bad_request(format!(
+            "Invalid batch specification '{shown}': must be an integer or percentage string like '10' or '25%'."
+        ))
+    })?;
+    Ok(Batches {
+        size,
+        wait: seconds(command.get("batch_wait"))?.unwrap_or_default(),
+        failhard: command.get("failhard").map(Value::truthy),
+        raw: command.get("raw").is_some_and(Value::truthy),
+    })
+}
+
+fn subset(command: &Map) -> Result<usize, Failure> {
+    // Older clients say `sub`.
+    let count = match command.get("sub").or_else(|| command.get("subset")) {
+        None | Some(Value::Null) => return Ok(3),
+        Some(Value::Str(text)) => text.trim().parse().ok(),
+        Some(value) => value.as_i64().and_then(|count| usize::try_from(count).ok()),
+    };
+    count.filter(|count| *count > 0).ok_or_else(|| Failure::bad_request("'subset' must be a number of minions"))
 }
 
 fn function(command: &Map) -> Result<Value, Failure> {
@@ -373,6 +437,39 @@ mod tests {
         let form = map! { "client" => "local_async", "tgt" => "os:x", "expr_form" => "grain", "fun" => list!["a.b"] };
         let Work::Local(job) = work(form) else { panic!("not a job") };
         assert_eq!((job.target_type.as_str(), job.detached, &job.function), ("grain", true, &list!["a.b"]));
+    }
+
+    #[test]
+    fn batches_and_subsets_have_sizes() {
+        let job = |more: Map| {
+            let mut job = map! { "tgt" => "*", "fun" => "test.ping" };
+            job.update(more);
+            job
+        };
+        let Work::Batch(_, how) = work(job(map! { "client" => "local_batch" })) else { panic!("not in batches") };
+        assert_eq!(how, Batches { size: Size::Percent(10.0), wait: Duration::ZERO, failhard: None, raw: false });
+        let more =
+            map! { "client" => "local_batch", "batch" => 3, "batch_wait" => "2", "failhard" => true, "jid" => "x" };
+        let Work::Batch(job_, how) = work(job(more)) else { panic!("not in batches") };
+        assert_eq!((how.size, how.wait, how.failhard), (Size::Count(3), Duration::from_secs(2), Some(true)));
+        assert_eq!(job_.jid, "", "the id of a batch is never chosen");
+        for (fields, expected) in
+            [(Map::new(), 3), (map! { "subset" => "2" }, 2), (map! { "sub" => 1, "subset" => 9 }, 1)]
+        {
+            let mut subset = job(fields);
+            subset.insert("client", "local_subset");
+            let Work::Subset(_, count) = work(subset) else { panic!("not a subset") };
+            assert_eq!(count, expected);
+        }
+        for bad in [
+            map! { "client" => "local_batch", "batch" => "many" },
+            map! { "client" => "local_batch", "batch" => list![] },
+            map! { "client" => "local_batch", "batch_wait" => -1 },
+            map! { "client" => "local_subset", "subset" => 0 },
+            map! { "client" => "local_subset", "subset" => "few" },
+        ] {
+            assert_eq!(refused(job(bad.clone())).status, 400, "{bad:?}");
+        }
     }
 
     #[test]

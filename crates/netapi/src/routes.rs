@@ -133,7 +133,7 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     let accept = text(request.headers(), "accept");
     let form = match data_form(accept) {
         Some(form) => form,
-        None if !resource.is_data() => Form::Json,
+        None if !resource.is_data(request.method()) => Form::Json,
         None => return Err(not_acceptable(accept.unwrap_or_default())),
     };
     check_query(resource, request.uri().query())?;
@@ -236,6 +236,7 @@ fn packed(reply: Reply, form: Form) -> Result<Response, Failure> {
             let more = vec![(header::CACHE_CONTROL, "no-cache".to_owned())];
             (StatusCode::OK, body, "text/event-stream;charset=utf-8", more)
         }
+        Reply::Bytes(kind, bytes, more) => (StatusCode::OK, Body::from(bytes), kind, more),
         Reply::File(file, modified) => {
             let mut more = vec![(header::CONTENT_LENGTH, file.size.to_string())];
             more.extend(modified.map(|time| (header::LAST_MODIFIED, time)));

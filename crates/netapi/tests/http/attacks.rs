@@ -185,3 +185,31 @@ async fn fields_that_name_a_user_are_never_passed_on() {
         assert_eq!(post(&running, "/", headers(), &body.to_string()).await.status, 400, "{jid}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn key_pairs_are_made_for_those_who_may() {
+    let running = Running::start().await;
+    let headers = || json!({"Content-Type": "application/x-www-form-urlencoded"});
+    let login = "username=fred&password=x&eauth=auto";
+    let pair = |body: &str| {
+        let body = json!({"return": serde_json::from_str::<serde_json::Value>(body).unwrap()}).to_string();
+        running
+            .expect(&json!({"name": "pair", "request": {"path": "/keys"}, "response": {"status": 200, "body": body}}));
+    };
+    assert_eq!(post(&running, "/keys", headers(), "mid=web1").await.status, 401);
+    for id in ["..%2Fweb1", "a%2Fb", "", "%00"] {
+        let body = format!("{login}&mid={id}");
+        assert_eq!(post(&running, "/keys", headers(), &body).await.status, 400, "{id}");
+    }
+    let refusal = "Authentication failure of type \"eauth\" occurred for user fred.";
+    running.expect(
+        &json!({"name": "no right", "request": {"path": "/keys"}, "response": {"status": 401, "message": refusal}}),
+    );
+    assert_eq!(post(&running, "/keys", headers(), &format!("{login}&mid=web1")).await.status, 401);
+    pair("{}");
+    assert_eq!(post(&running, "/keys", headers(), &format!("{login}&mid=web1")).await.status, 409);
+    pair(r#"{"pub": "the public half", "priv": "the private half"}"#);
+    let answer = post(&running, "/keys", headers(), &format!("{login}&mid=web1&keysize=2048&force=true")).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-tar")), "{answer:?}");
+    assert!(answer.body.starts_with("minion.pub") && answer.body.contains("the private half"));
+}
