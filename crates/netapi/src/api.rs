@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rt::Rt;
+use store::tokens::TokenStore;
 use value::{Map, Value, map};
 
 use crate::failure::Failure;
@@ -13,7 +14,11 @@ use crate::link::Link;
 use crate::low;
 use crate::options::Options;
 use crate::perms;
+use crate::session_files::SessionFiles;
 use crate::sessions::{Session, Sessions};
+
+/// How often the files of sessions that have ended are removed.
+const CLEANING: Duration = Duration::from_secs(3600);
 
 /// The state of the program.
 pub struct Api {
@@ -25,6 +30,8 @@ pub struct Api {
     external_auth: Map,
     permissive: bool,
     sessions: Mutex<Sessions>,
+    session_files: SessionFiles,
+    tokens: TokenStore,
     rt: Rt,
     started: SystemTime,
     requests: AtomicU64,
@@ -50,6 +57,8 @@ impl Api {
             permissive: config.access.permissive_acl,
             options,
             sessions: Mutex::default(),
+            session_files: SessionFiles::new(&config.paths.cachedir),
+            tokens: TokenStore::new(&config.paths.token_dir, store::Layout::Since3008),
             started: rt.now(),
             rt,
             requests: AtomicU64::new(0),
@@ -109,8 +118,7 @@ impl Api {
     /// When the master cannot be asked about a token.
     pub async fn caller(&self, header: Option<&str>, cookie: Option<&str>) -> Result<Option<Caller>, Failure> {
         let Some(id) = header.or(cookie) else { return Ok(None) };
-        let found = self.sessions().find(id, self.now());
-        if let Some(session) = found {
+        if let Some(session) = self.session(id).await? {
             return Ok(Some(Caller { id: Some(id.to_owned()), session, by_cookie: header.is_none() }));
         }
         // Ids of sessions are shorter than all tokens.
@@ -120,6 +128,42 @@ impl Api {
         let token = self.link.token(id).await?;
         let session = token.and_then(|token| Session::of_token(&token)).filter(|session| self.now() < session.expire);
         Ok(session.map(|session| Caller { id: None, session, by_cookie: false }))
+    }
+
+    /// Finds a session: in memory, or in the file that another run of the program has left.
+    async fn session(&self, id: &str) -> Result<Option<Session>, Failure> {
+        let (files, key, now) = (self.session_files.clone(), id.to_owned(), self.now());
+        let found = self.sessions().find(id, now);
+        if let Some((session, note)) = found {
+            if note {
+                self.on_disk("note the use of", move || files.touch(&key, now)).await;
+            }
+            return Ok(Some(session));
+        }
+        let Some((session, used)) = self.on_disk("read", move || files.read(&key, now)).await.flatten() else {
+            return Ok(None);
+        };
+        self.sessions().add(id, session, used, now);
+        Ok(self.sessions().find(id, now).map(|(session, _)| session))
+    }
+
+    /// Works with the file of a session. A file that cannot be used costs no more than the memory of a session.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        what: &str,
+        work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let done = self.rt.blocking(work).await.map_err(std::io::Error::other).flatten();
+        done.inspect_err(|error| tracing::warn!("failed to {what} the file of a session: {error}")).ok()
+    }
+
+    /// Removes the files of sessions that have ended, for ever.
+    pub async fn clean_sessions(self: Arc<Self>) {
+        loop {
+            let (files, now) = (self.session_files.clone(), self.now());
+            self.on_disk("remove", move || files.clean(now)).await;
+            tokio::time::sleep(CLEANING).await;
+        }
     }
 
     /// Logs a user in. Returns the id of the session, and what the client is told.
@@ -150,7 +194,10 @@ impl Api {
             Failure::unexpected()
         })?;
         let perms = perms::shown(&self.external_auth, &session);
-        let id = self.sessions().begin(self.rt.bytes(), session.clone(), self.now());
+        let now = self.now();
+        let id = self.sessions().begin(self.rt.bytes(), session.clone(), now);
+        let (files, key, kept) = (self.session_files.clone(), id.clone(), session.clone());
+        self.on_disk("write", move || files.store(&key, &kept, now)).await;
         let told = map! {
             "token" => id.as_str(),
             "expire" => token.get("expire").cloned().unwrap_or_default(),
@@ -163,8 +210,22 @@ impl Api {
     }
 
     /// Ends a session.
-    pub fn log_out(&self, id: &str) {
+    pub async fn end_session(&self, id: &str) {
         self.sessions().end(id);
+        let (files, id) = (self.session_files.clone(), id.to_owned());
+        self.on_disk("remove", move || files.remove(&id)).await;
+    }
+
+    /// Logs a user out: ends the session, and revokes the token, which then counts nowhere.
+    pub async fn log_out(&self, caller: &Caller) {
+        if let Some(id) = &caller.id {
+            self.end_session(id).await;
+        }
+        let (tokens, token) = (self.tokens.clone(), caller.session.token.clone());
+        let removed = self.rt.blocking(move || tokens.remove(&token)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::error!("failed to revoke a token: {error}");
+        }
     }
 
     /// Returns whether a caller still counts.

@@ -27,7 +27,7 @@ pub async fn handle(api: &Arc<Api>, resource: Resource, asked: &Asked) -> Result
         (Resource::Run, true) => Ok(map! { "return" => run_all(api, asked.commands()?, None).await? }.into()),
         (Resource::Login, false) => Ok(please_log_in()),
         (Resource::Login, true) => log_in(api, asked).await,
-        (Resource::Logout, _) => log_out(api, asked),
+        (Resource::Logout, _) => log_out(api, asked).await,
         (Resource::Minions, false) => minions(api, asked).await,
         (Resource::Minions, true) => publish(api, asked).await,
         (Resource::Jobs, _) if asked.rest.is_empty() => jobs(api, asked).await,
@@ -64,17 +64,15 @@ async fn log_in(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     let (id, told) = api.log_in(&login, asked.address).await?;
     // Whoever had the old id is logged out.
     if let Some(old) = asked.caller.as_ref().and_then(|caller| caller.id.as_deref()) {
-        api.log_out(old);
+        api.end_session(old).await;
     }
     let made = cookie::session_cookie(&id, api.now(), api.options.tls.is_some());
     let more = vec![(HeaderName::from_static("x-auth-token"), id), (header::SET_COOKIE, made)];
     Ok(Reply::Data(StatusCode::OK, map! { "return" => vec![told] }.into(), more))
 }
 
-fn log_out(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
-    if let Some(id) = &asked.logged_in()?.id {
-        api.log_out(id);
-    }
+async fn log_out(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
+    api.log_out(asked.logged_in()?).await;
     let more = vec![(header::SET_COOKIE, cookie::no_cookie(api.options.tls.is_some()))];
     Ok(Reply::Data(StatusCode::OK, map! { "return" => "Your token has been cleared" }.into(), more))
 }

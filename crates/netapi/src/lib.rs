@@ -29,6 +29,7 @@ mod pack;
 mod perms;
 mod routes;
 mod server;
+mod session_files;
 mod sessions;
 
 use std::sync::Arc;
@@ -100,9 +101,10 @@ pub async fn run(
     }
     let api = Arc::new(Api::new(rt.clone(), config, options));
     let following = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.link.clone().follow_bus()));
+    let cleaning = tokio_util::task::AbortOnDropHandle::new(rt.spawn(api.clone().clean_sessions()));
     tracing::info!("salt-api listens on {address}");
     ready(address);
     server::serve(listener, tls, routes::router(api), stop).await;
-    drop(following);
+    drop((following, cleaning));
     Ok(())
 }

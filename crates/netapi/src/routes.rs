@@ -141,7 +141,11 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     let knows_sessions = !matches!(resource, Resource::Run | Resource::Token) && !resource.is_file();
     let cookie = cookie::session_id(request.headers());
     let caller = match knows_sessions {
-        true => api.caller(text(request.headers(), "x-auth-token"), cookie.as_deref()).await?,
+        // SaltGUI sends an empty header before the login.
+        true => {
+            let token = text(request.headers(), "x-auth-token").filter(|token| !token.is_empty());
+            api.caller(token, cookie.as_deref()).await?
+        }
         false => None,
     };
     let changes = request.method() == Method::POST;

@@ -1,4 +1,4 @@
-//! Sessions: who has logged in. They live in memory, as in Salt.
+//! Sessions: who has logged in.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,7 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How long a session lasts after its last request.
 pub const IDLE: Duration = Duration::from_secs(36_000);
 
-/// The largest number of sessions. The one that was idle longest goes first.
+/// How much later than a request its file may say when the session was used last.
+const NOTED: Duration = Duration::from_secs(60);
+
+/// The largest number of sessions in memory. The one that was idle longest goes first; its file stays.
 const MOST: usize = 10_000;
 
 /// The length of an id in random bytes.
@@ -49,40 +52,58 @@ impl Session {
     }
 }
 
-/// All sessions by id.
+/// The sessions in memory by id.
 #[derive(Default)]
-pub struct Sessions(HashMap<String, (Session, SystemTime)>);
+pub struct Sessions(HashMap<String, Known>);
+
+struct Known {
+    session: Session,
+    /// The last request.
+    used: SystemTime,
+    /// What its file says about that.
+    noted: SystemTime,
+}
 
 impl Sessions {
     /// Begins a session under a new id of random bytes.
     pub fn begin(&mut self, random: [u8; ID_BYTES], session: Session, now: SystemTime) -> String {
-        if self.0.len() >= MOST {
-            self.0.retain(|_, (session, used)| is_alive(session, *used, now));
-        }
-        if self.0.len() >= MOST
-            && let Some(oldest) = self.0.iter().min_by_key(|(_, (_, used))| *used).map(|(id, _)| id.clone())
-        {
-            self.0.remove(&oldest);
-        }
         let id = hex::encode(random);
-        self.0.insert(id.clone(), (session, now));
+        self.add(&id, session, now, now);
         id
     }
 
-    /// Returns a session, which lasts longer now.
-    pub fn find(&mut self, id: &str, now: SystemTime) -> Option<Session> {
-        let (session, used) = self.0.get_mut(id)?;
-        if is_alive(session, *used, now) {
-            *used = now;
-            return Some(session.clone());
+    /// Adds a session that was used last at this time.
+    pub fn add(&mut self, id: &str, session: Session, used: SystemTime, now: SystemTime) {
+        if self.0.len() >= MOST {
+            self.0.retain(|_, known| is_alive(&known.session, known.used, now));
         }
-        self.0.remove(id);
-        None
+        if self.0.len() >= MOST
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, known)| known.used).map(|(id, _)| id.clone())
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.insert(id.to_owned(), Known { session, used, noted: used });
+    }
+
+    /// Returns a session, which lasts longer now, and whether its file must be told.
+    pub fn find(&mut self, id: &str, now: SystemTime) -> Option<(Session, bool)> {
+        let known = self.0.get_mut(id)?;
+        if !is_alive(&known.session, known.used, now) {
+            self.0.remove(id);
+            return None;
+        }
+        known.used = now;
+        // Not at each request: a console sends many.
+        let note = now > known.noted + NOTED;
+        if note {
+            known.noted = now;
+        }
+        Some((known.session.clone(), note))
     }
 
     /// Returns whether a session exists, without making it last longer.
     pub fn exists(&self, id: &str, now: SystemTime) -> bool {
-        self.0.get(id).is_some_and(|(session, used)| is_alive(session, *used, now))
+        self.0.get(id).is_some_and(|known| is_alive(&known.session, known.used, now))
     }
 
     /// Ends a session.
@@ -96,7 +117,8 @@ impl Sessions {
     }
 }
 
-fn is_alive(session: &Session, used: SystemTime, now: SystemTime) -> bool {
+/// Returns whether a session that was used last at this time has not ended.
+pub fn is_alive(session: &Session, used: SystemTime, now: SystemTime) -> bool {
     now < session.expire && now < used + IDLE
 }
 
@@ -125,6 +147,14 @@ mod tests {
         let id = sessions.begin([3; ID_BYTES], session(start + 30 * HOUR), start);
         sessions.end(&id);
         assert!(sessions.find(&id, start).is_none());
+    }
+
+    #[test]
+    fn the_file_is_told_once_a_minute() {
+        let (mut sessions, start) = (Sessions::default(), UNIX_EPOCH);
+        let id = sessions.begin([1; ID_BYTES], session(start + 30 * HOUR), start);
+        let mut note = |seconds| sessions.find(&id, start + Duration::from_secs(seconds)).unwrap().1;
+        assert_eq!([1, 60, 61, 62, 121, 122].map(&mut note), [false, false, true, false, false, true]);
     }
 
     #[test]

@@ -3,4 +3,5 @@
 mod attacks;
 mod files;
 mod replay;
+mod sessions;
 mod support;

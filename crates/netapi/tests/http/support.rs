@@ -1,6 +1,7 @@
 //! A running `salt-api`, and a master that says what a recording expects.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use event::{Bus, Endpoints, ServeOptions};
@@ -52,9 +53,10 @@ struct Script {
 pub struct Running {
     address: SocketAddr,
     script: Arc<Mutex<Script>>,
-    _stop: tokio_util::sync::DropGuard,
+    options: Map,
+    stop: tokio_util::sync::DropGuard,
     _bus: event::Server,
-    _place: tempfile::TempDir,
+    place: tempfile::TempDir,
 }
 
 /// Starts the program alone. Returns its address, and what stops it.
@@ -99,7 +101,17 @@ impl Running {
             "rest_cherrypy" => section,
         };
         let (address, stop) = start_program(&options).await;
-        Running { address, script, _stop: stop, _bus: served, _place: place }
+        Running { address, script, options, stop, _bus: served, place }
+    }
+
+    /// Stops the program and starts it again. The master runs on.
+    pub async fn restart(&mut self) {
+        (self.address, self.stop) = start_program(&self.options).await;
+    }
+
+    /// Returns a place in the directory of the master.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
     }
 
     /// Prepares the master for a recorded exchange.
