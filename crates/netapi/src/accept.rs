@@ -52,6 +52,11 @@ pub fn prefers_page(accept: Option<&str>) -> bool {
     page.unwrap_or(false)
 }
 
+/// Returns whether a client reads answers that are packed with gzip (`Accept-Encoding`).
+pub fn reads_gzip(encodings: Option<&str>) -> bool {
+    ranges(encodings.unwrap_or_default()).contains(&"gzip")
+}
+
 /// Returns the acceptable media ranges, the best first.
 fn ranges(accept: &str) -> Vec<&str> {
     let mut ranges: Vec<(f32, &str)> = accept.split(',').map(range).filter(|(quality, _)| *quality > 0.0).collect();
@@ -90,6 +95,20 @@ mod tests {
             (Some(",;q=,;;"), None),
         ] {
             assert_eq!(data_form(accept), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_is_for_those_who_name_it() {
+        for (encodings, expected) in [
+            (None, false),
+            (Some("gzip, deflate, br"), true),
+            (Some("br;q=1.0, gzip;q=0.5"), true),
+            (Some("gzip;q=0"), false),
+            (Some("identity"), false),
+            (Some("*"), false),
+        ] {
+            assert_eq!(reads_gzip(encodings), expected, "{encodings:?}");
         }
     }
 

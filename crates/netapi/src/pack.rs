@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use value::Value;
@@ -9,6 +11,9 @@ use value::python::repr_float;
 
 use crate::accept::Form;
 use crate::failure::Failure;
+
+/// Shorter text is not compressed, in bytes.
+const WORTH_GZIP: usize = 1024;
 
 /// Packs data as Salt does. Pages have no data; they get JSON.
 ///
@@ -35,6 +40,16 @@ pub fn json(value: &Value) -> Result<String, Failure> {
             tracing::error!("failed to pack an answer: {error}");
             Failure::unexpected()
         })
+}
+
+/// Compresses text that is worth it; `None` for short ones.
+pub fn gzip(text: &str) -> Option<Vec<u8>> {
+    if text.len() <= WORTH_GZIP {
+        return None;
+    }
+    // The fastest: answers are mostly repeated names.
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(text.as_bytes()).and_then(|()| packed.finish()).ok()
 }
 
 /// Packs an error.
@@ -126,6 +141,17 @@ mod tests {
         let expected =
             r#"{"b": [1, 2.5, null, true, 1e+16], "a": "gr\u00fc\u00dfe \ud83d\ude00 \"x\" \\ \n\u007f", "e": {}}"#;
         assert_eq!(json(&value.into()).unwrap(), expected);
+    }
+
+    #[test]
+    fn long_text_is_compressed() {
+        use std::io::Read as _;
+        assert_eq!(gzip(&"x".repeat(WORTH_GZIP)), None);
+        let (text, mut read) = ("minion ".repeat(1000), String::new());
+        let packed = gzip(&text).unwrap();
+        assert!(packed.len() < 200, "{}", packed.len());
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut read).unwrap();
+        assert_eq!(read, text);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::accept::{Form, data_form, error_form, prefers_page};
+use crate::accept::{Form, data_form, error_form, prefers_page, reads_gzip};
 use crate::api::{Api, Caller};
 use crate::cookie::{self, session_cookie};
 use crate::exchange::{Asked, Peer, Reply, Resource, text};
@@ -160,7 +160,7 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
     let path = parts.uri.path().to_owned();
     let asked = Asked { method: parts.method, path, rest, headers: parts.headers, body, caller, address };
     let reply = handlers::handle(api, resource, &asked).await?;
-    let mut response = packed(reply, form)?;
+    let mut response = packed(api, reply, form, reads_gzip(asked.header("accept-encoding"))).await?;
     if let Some(caller) = &asked.caller {
         decorate(api, caller, resource, response.headers_mut());
     }
@@ -233,9 +233,18 @@ fn not_acceptable(accept: &str) -> Failure {
     )
 }
 
-fn packed(reply: Reply, form: Form) -> Result<Response, Failure> {
+async fn packed(api: &Api, reply: Reply, form: Form, gzip: bool) -> Result<Response, Failure> {
     let (status, body, kind, more) = match reply {
-        Reply::Data(status, value, more) => (status, Body::from(pack::data(&value, form)?), form.media_type(), more),
+        Reply::Data(status, value, mut more) => {
+            let text = pack::data(&value, form)?;
+            // Salt says so, too. A cache must not give the one to clients that want the other.
+            more.push((header::VARY, "Accept-Encoding".to_owned()));
+            let body = match gzip {
+                true => compressed(api, text, &mut more).await?,
+                false => Body::from(text),
+            };
+            (status, body, form.media_type(), more)
+        }
         Reply::Stream(body) => {
             let more = vec![(header::CACHE_CONTROL, "no-cache".to_owned())];
             (StatusCode::OK, body, "text/event-stream;charset=utf-8", more)
@@ -267,6 +276,23 @@ fn packed(reply: Reply, form: Form) -> Result<Response, Failure> {
         }
     }
     Ok(response)
+}
+
+/// Compresses an answer, unless it is short.
+async fn compressed(api: &Api, text: String, more: &mut Vec<(HeaderName, String)>) -> Result<Body, Failure> {
+    let (text, packed) = api
+        .blocking(move || {
+            let packed = pack::gzip(&text);
+            Ok((text, packed))
+        })
+        .await?;
+    Ok(match packed {
+        Some(packed) => {
+            more.push((header::CONTENT_ENCODING, "gzip".to_owned()));
+            Body::from(packed)
+        }
+        None => Body::from(text),
+    })
 }
 
 fn failed(failure: &Failure, form: Form) -> Response {
