@@ -7,9 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rt::Rt;
 use store::tokens::TokenStore;
+use tokio::time::Instant;
 use value::{Map, Value, map};
 
 use crate::failure::Failure;
+use crate::limits::Limit;
 use crate::link::Link;
 use crate::low;
 use crate::options::Options;
@@ -19,6 +21,13 @@ use crate::sessions::{Session, Sessions};
 
 /// How often the files of sessions that have ended are removed.
 const CLEANING: Duration = Duration::from_secs(3600);
+
+/// The number of logins of an address that may fail in a minute.
+const LOGINS: u32 = 10;
+
+/// The number of webhooks without a login of an address in a second, and how many seconds may come at once.
+const HOOKS: u32 = 100;
+const HOOK_SECONDS: u32 = 10;
 
 /// The state of the program.
 pub struct Api {
@@ -32,6 +41,8 @@ pub struct Api {
     sessions: Mutex<Sessions>,
     session_files: SessionFiles,
     tokens: TokenStore,
+    logins: Mutex<Limit>,
+    hooks: Mutex<Limit>,
     rt: Rt,
     started: SystemTime,
     requests: AtomicU64,
@@ -59,6 +70,8 @@ impl Api {
             sessions: Mutex::default(),
             session_files: SessionFiles::new(&config.paths.cachedir),
             tokens: TokenStore::new(&config.paths.token_dir, store::Layout::Since3008),
+            logins: Mutex::new(Limit::new(LOGINS, Duration::from_secs(60))),
+            hooks: Mutex::new(Limit::new(HOOKS * HOOK_SECONDS, Duration::from_secs(HOOK_SECONDS.into()))),
             started: rt.now(),
             rt,
             requests: AtomicU64::new(0),
@@ -188,7 +201,7 @@ impl Api {
             tracing::warn!("api_acl does not let this user log in from {address}");
             return Err(Failure::new(401, "No permission -- see authorization schemes"));
         }
-        let token = self.link.make_token(request).await?.ok_or_else(refused)?;
+        let token = self.limited(address, self.link.make_token(request)).await?.ok_or_else(refused)?;
         let session = Session::of_token(&token).ok_or_else(|| {
             tracing::error!("the master's token has an unexpected form");
             Failure::unexpected()
@@ -207,6 +220,39 @@ impl Api {
             "perms" => if perms.is_empty() { Map::new().into() } else { Value::List(perms) },
         };
         Ok((id, told))
+    }
+
+    /// Makes a token, unless too many logins from this address have failed. Attempts in progress count, so that many at once
+    /// are not checked either.
+    async fn limited(
+        &self,
+        address: IpAddr,
+        making: impl Future<Output = Result<Option<Map>, Failure>>,
+    ) -> Result<Option<Map>, Failure> {
+        // A web server in front has an address of this host, and all users come from there.
+        if address.is_loopback() {
+            return making.await;
+        }
+        if !locked(&self.logins).take(address, Instant::now()) {
+            tracing::warn!("too many logins from {address} have failed");
+            return Err(Failure::too_many("Too many logins from this address have failed"));
+        }
+        let made = making.await;
+        if !matches!(made, Ok(None)) {
+            locked(&self.logins).give_back(address);
+        }
+        made
+    }
+
+    /// Counts a webhook without a login.
+    ///
+    /// # Errors
+    /// When the address sends too many.
+    pub fn count_hook(&self, address: IpAddr) -> Result<(), Failure> {
+        match locked(&self.hooks).take(address, Instant::now()) {
+            true => Ok(()),
+            false => Err(Failure::too_many("Too many webhooks from this address")),
+        }
     }
 
     /// Ends a session.

@@ -48,6 +48,11 @@ impl Failure {
         Failure::new(500, "An unexpected error occurred")
     }
 
+    /// The client must wait.
+    pub fn too_many(message: &str) -> Self {
+        Failure::new(429, message)
+    }
+
     /// A runner took too long.
     pub fn too_late() -> Self {
         Failure::new(504, "The gateway server did not receive a timely response")

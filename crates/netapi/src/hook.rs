@@ -25,6 +25,8 @@ const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-
 pub async fn fire(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     if api.options.hook_login {
         asked.logged_in()?;
+    } else if asked.caller.is_none() {
+        api.count_hook(asked.address)?;
     }
     let tag = tag(&asked.rest)?;
     let post = asked.data()?.filter(value::Value::truthy).unwrap_or_else(|| Map::new().into());

@@ -21,6 +21,7 @@ mod handlers;
 mod hook;
 mod json;
 mod keys;
+mod limits;
 mod link;
 mod low;
 mod options;

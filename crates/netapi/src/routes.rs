@@ -299,6 +299,9 @@ fn failed(failure: &Failure, form: Form) -> Response {
     let mut response = Response::new(Body::from(pack::error(failure, form)));
     *response.status_mut() = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
+    if failure.status == 429 {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+    }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response

@@ -2,6 +2,7 @@
 
 use crate::support::{Answer, FRED, Running};
 use serde_json::json;
+use value::map;
 
 const PING: &str = r#"{"client": "local_async", "tgt": "*", "fun": "test.ping"}"#;
 
@@ -140,6 +141,21 @@ async fn a_token_in_an_address_is_never_repeated() {
             assert!(!format!("{answer:?}").contains(secret), "{path}: {answer:?}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_without_a_login_are_limited() {
+    let running = Running::start_with(map! { "webhook_disable_auth" => true }).await;
+    let headers = || json!({"Content-Type": "application/json"});
+    let mut answers = Vec::new();
+    // More than come in again while they are sent.
+    while answers.len() < 5000 && answers.last().is_none_or(|status| *status == 200) {
+        answers.push(post(&running, "/hook/a", headers(), "{}").await.status);
+    }
+    assert!(answers.len() > 1000, "{} are allowed at once", answers.len());
+    assert_eq!(answers.last(), Some(&429));
+    let logged_in = json!({"X-Auth-Token": running.log_in(FRED).await, "Content-Type": "application/json"});
+    assert_eq!(post(&running, "/hook/a", logged_in, "{}").await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
