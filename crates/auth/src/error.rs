@@ -7,8 +7,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The backend does not exist here.
-    #[error("external_auth: the backend '{0}' is not supported; supported are 'auto', 'file' and 'sharedsecret'")]
+    #[error(
+        "external_auth: the backend '{0}' is not supported; supported are 'auto', 'file', 'pam' and 'sharedsecret'"
+    )]
     Backend(String),
+    /// The keeper of PAM does not run.
+    #[error("external_auth: the helper for the backend 'pam' could not be started")]
+    NoKeeper,
+    /// PAM cannot tell whether a password is right.
+    #[error("external_auth: the backend 'pam': {0}")]
+    Pam(String),
     /// The part of a backend has another form.
     #[error("external_auth: '{0}' must be a map of users and lists of functions")]
     NotAMap(String),

@@ -6,10 +6,13 @@
 mod apr1;
 mod entries;
 mod error;
+pub mod pam;
 mod password_file;
 
 pub use error::Error;
 pub use password_file::PasswordFile;
+
+use std::sync::Arc;
 
 use crypto::HashType;
 use value::{Map, Value};
@@ -32,6 +35,8 @@ pub enum Backend {
     SharedSecret(Secret),
     /// A file of users and passwords.
     File(PasswordFile),
+    /// The accounts of this host.
+    Pam(Arc<pam::Keeper>),
 }
 
 /// A secret that is never printed.
@@ -45,28 +50,32 @@ impl std::fmt::Debug for Secret {
 
 impl Backend {
     /// Creates a backend with the options in its part of `external_auth`.
-    fn new(name: &str, part: &Map, shared_secret: Option<&Value>) -> Result<Self, Error> {
+    fn new(name: &str, part: &Map, given: &Given<'_>) -> Result<Self, Error> {
         match name {
             "auto" => Ok(Backend::Auto),
-            "sharedsecret" => match shared_secret.and_then(Value::as_str) {
+            "sharedsecret" => match given.shared_secret.and_then(Value::as_str) {
                 Some(secret) if secret.len() >= SHORTEST_SECRET => Ok(Backend::SharedSecret(Secret(secret.to_owned()))),
                 _ => Err(Error::SharedSecret(SHORTEST_SECRET)),
             },
             "file" => Ok(Backend::File(PasswordFile::from_options(part)?)),
+            "pam" => given.keeper.clone().map(Backend::Pam).ok_or(Error::NoKeeper),
             other => Err(Error::Backend(other.to_owned())),
         }
     }
 
-    /// Returns whether the password is right. May block.
+    /// Returns the groups of the user if the password is right. May block.
     ///
     /// # Errors
     /// When the backend cannot tell. The login is then refused.
-    pub fn check(&self, username: &str, password: &str) -> Result<bool, Error> {
-        match self {
-            Backend::Auto => Ok(true),
-            Backend::SharedSecret(secret) => Ok(same(secret.0.as_bytes(), password.as_bytes())),
-            Backend::File(file) => file.check(username, password),
-        }
+    pub fn check(&self, username: &str, password: &str) -> Result<Option<Vec<String>>, Error> {
+        let is_right = match self {
+            Backend::Auto => true,
+            Backend::SharedSecret(secret) => same(secret.0.as_bytes(), password.as_bytes()),
+            Backend::File(file) => file.check(username, password)?,
+            Backend::Pam(keeper) => return keeper.check(username, password),
+        };
+        // Only the accounts of a host have groups.
+        Ok(is_right.then(Vec::new))
     }
 }
 
@@ -81,25 +90,34 @@ pub struct Provider {
     pub entries: Map,
 }
 
+/// What backends need that is not in their part of `external_auth`.
+#[derive(Default)]
+pub struct Given<'a> {
+    /// The option `sharedsecret`.
+    pub shared_secret: Option<&'a Value>,
+    /// The keeper of PAM, if it runs.
+    pub keeper: Option<Arc<pam::Keeper>>,
+}
+
 /// The backends of `external_auth`.
 #[derive(Debug, Default)]
 pub struct Providers(Vec<Provider>);
 
 impl Providers {
-    /// Reads `external_auth`, with the option `sharedsecret`. Logs what is odd in it.
+    /// Reads `external_auth`. Logs what is odd in it.
     ///
     /// A master that comes from Salt starts although a backend is not supported or a file of passwords cannot be used now: only
     /// logins with it are refused.
     ///
     /// # Errors
     /// When the options of a supported backend cannot be obeyed, or would let everybody in.
-    pub fn read(external_auth: &Map, shared_secret: Option<&Value>) -> Result<Self, Error> {
+    pub fn read(external_auth: &Map, given: &Given<'_>) -> Result<Self, Error> {
         let mut providers = Vec::new();
         for (name, part) in external_auth {
             let name = name.to_string();
             let part = part.as_map().ok_or_else(|| Error::NotAMap(name.clone()))?;
-            let backend = match Backend::new(&name, part, shared_secret) {
-                Err(error @ Error::Backend(_)) => {
+            let backend = match Backend::new(&name, part, given) {
+                Err(error @ (Error::Backend(_) | Error::NoKeeper)) => {
                     tracing::error!("{error}: its users cannot log in");
                     continue;
                 }
@@ -114,7 +132,7 @@ impl Providers {
                         tracing::error!("{error}");
                     }
                 }
-                Backend::SharedSecret(_) => {}
+                Backend::SharedSecret(_) | Backend::Pam(_) => {}
             }
             let (entries, oddities) = entries::read(part);
             for oddity in oddities {
@@ -153,7 +171,8 @@ mod tests {
     use super::*;
 
     fn read(external_auth: Map, secret: Option<Value>) -> Result<Providers, String> {
-        Providers::read(&external_auth, secret.as_ref()).map_err(|error| error.to_string())
+        let given = Given { shared_secret: secret.as_ref(), keeper: None };
+        Providers::read(&external_auth, &given).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -176,9 +195,9 @@ mod tests {
         }
         let providers = with(Some("exactly sixteen.".into())).unwrap();
         let backend = &providers.get("sharedsecret").unwrap().backend;
-        assert!(backend.check("anybody", "exactly sixteen.").unwrap());
+        assert_eq!(backend.check("anybody", "exactly sixteen.").unwrap(), Some(vec![]));
         for wrong in ["", "exactly sixteen", "exactly sixteen..", "None"] {
-            assert!(!backend.check("anybody", wrong).unwrap(), "{wrong}");
+            assert_eq!(backend.check("anybody", wrong).unwrap(), None, "{wrong}");
         }
         assert!(!format!("{providers:?}").contains("sixteen"));
     }

@@ -15,6 +15,7 @@ mod hint;
 mod link;
 mod log_setup;
 mod login;
+mod pam;
 mod prepare;
 mod programs;
 mod salt;

@@ -104,7 +104,7 @@ pub fn check(shared: &Shared, login: Option<Login>, fields: &Map, load: &mut Map
     let key = load.remove("key");
     let user = load.get_str("user").map(str::to_owned);
     match login {
-        Some(Login::Proven { user, backend }) => return by_login(shared, user, &backend),
+        Some(Login::Proven { user, backend, groups }) => return by_login(shared, user, &backend, &groups),
         Some(Login::Refused { user }) => return Err(Unknown { kind: Kind::Eauth, user }),
         None => {}
     }
@@ -125,9 +125,9 @@ pub fn check(shared: &Shared, login: Option<Login>, fields: &Map, load: &mut Map
 }
 
 /// Returns the caller who has logged in.
-fn by_login(shared: &Shared, user: String, backend: &str) -> Result<Caller, Unknown> {
+fn by_login(shared: &Shared, user: String, backend: &str, groups: &[String]) -> Result<Caller, Unknown> {
     let permissive = shared.stores.config.access.permissive_acl;
-    match shared.logins.entries(backend, &user, &[], permissive) {
+    match shared.logins.entries(backend, &user, groups, permissive) {
         Some(granted) => Ok(Caller { kind: Kind::Eauth, user: Some(user), grant: Grant::Listed(granted) }),
         None => Err(Unknown { kind: Kind::Eauth, user: Some(user) }),
     }

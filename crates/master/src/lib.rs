@@ -63,6 +63,8 @@ pub struct Start {
     pub config: config::Master,
     /// The keys of local users, if they were created before the process became the master's user.
     pub keys: Option<LocalKeys>,
+    /// The process that starts helpers for PAM, if one was started before the process became the master's user.
+    pub keeper: Option<auth::pam::Keeper>,
     /// The functions that pillar files and runners may call.
     pub catalogue: exec::Catalogue,
 }

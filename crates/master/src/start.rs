@@ -38,7 +38,7 @@ pub struct Started {
 
 /// Opens everything.
 pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
-    let Start { config, keys: local_keys, catalogue } = from;
+    let Start { config, keys: local_keys, keeper, catalogue } = from;
     plugins::warn(&config);
     warn_of_old_envelopes(&config);
     make_directories(&config)?;
@@ -51,7 +51,7 @@ pub async fn start(from: Start, rt: Rt) -> Result<Started, Error> {
     // Before the ports: without its key, a master must not look alive.
     let channel = Server::new(settings(config, &rt)?, identity(config)?, keys.clone(), sessions.clone(), rt.clone());
     let users = Users::new(config, local_keys.unwrap_or_else(|| LocalKeys::prepare(config, &rt)));
-    let logins = crate::logins::Logins::new(config)?;
+    let logins = crate::logins::Logins::new(config, keeper)?;
     let listed_users = !config.access.publisher_acl.is_empty() || !config.access.external_auth.is_empty();
     close_directories(config, listed_users);
     if listed_users {

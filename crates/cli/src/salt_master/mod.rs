@@ -1,11 +1,14 @@
 //! `salt-master`: the master daemon.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::process::ExitCode;
 
+use auth::pam::{self, Keeper};
 use daemon::Directories;
 use master::{LocalKeys, Start};
 use rt::Rt;
+use value::Value;
 
 use crate::args::{Parsed, Program};
 use crate::catalogue::CATALOGUE;
@@ -25,10 +28,14 @@ pub fn main(parsed: Parsed) -> ExitCode {
     let mut warnings = config.warnings.clone();
     warnings.extend(config.ineffective());
     warnings.extend(exec::python::warnings(&config.raw, &exec::python::Kind::OF_MASTER));
-    let keys = Cell::new(None);
+    let (keys, keeper) = (Cell::new(None), Cell::new(None));
     let (for_keys, rt) = (config.clone(), Rt::real());
-    // Only root can give a key file to the user who is to read it.
-    let make_keys = || keys.set(Some(LocalKeys::prepare(&for_keys, &rt)));
+    let as_root = || {
+        // Only root can give a key file to the user who is to read it.
+        keys.set(Some(LocalKeys::prepare(&for_keys, &rt)));
+        // Only root can check the passwords of all users of this host.
+        keeper.set(keeper_of_pam(&for_keys));
+    };
     let plan = Plan {
         program: Program::SaltMaster,
         word: "Master",
@@ -42,15 +49,36 @@ pub fn main(parsed: Parsed) -> ExitCode {
         open_files: Some(config.network.max_open_files),
         // At least two, so that one slow request does not delay all others.
         threads: std::thread::available_parallelism().map_or(2, usize::from).clamp(2, MOST_THREADS),
-        before_switch: Some(&make_keys),
+        before_switch: Some(&as_root),
     };
     daemons::run(&plan, |stop, ready| {
-        let start = Start { config, keys: keys.take(), catalogue: CATALOGUE };
+        let start = Start { config, keys: keys.take(), keeper: keeper.take(), catalogue: CATALOGUE };
         async move {
             master::run(start, Rt::real(), stop, ready).await?;
             Ok(Ended::Stopped)
         }
     })
+}
+
+/// Starts the process that starts helpers for PAM, if users can log in with it.
+fn keeper_of_pam(config: &config::Master) -> Option<Keeper> {
+    config.access.external_auth.get("pam")?;
+    let service = match config.raw.get("auth.pam.service") {
+        None | Some(Value::Null) => "login",
+        Some(Value::Str(service)) if pam::is_service(service) => service,
+        Some(_) => {
+            // Another service than the one that was meant could let people in.
+            tracing::error!("auth.pam.service: it must be the name of a file in /etc/pam.d");
+            return None;
+        }
+    };
+    if !pam::has_service(Path::new("/"), service) {
+        tracing::warn!(
+            "auth.pam.service: there is no service '{service}' in /etc/pam.d, so the rules of 'other' apply"
+        );
+    }
+    let started = Keeper::start(service);
+    started.inspect_err(|error| tracing::error!("failed to start the helper for PAM: {error}")).ok()
 }
 
 fn directories(config: &config::Master) -> Directories {

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use auth::{LONGEST_PASSWORD, Providers, is_name};
+use auth::{Given, LONGEST_PASSWORD, Providers, is_name};
 use rt::Rt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -62,6 +62,8 @@ pub enum Login {
         user: String,
         /// The backend.
         backend: String,
+        /// The groups of the user.
+        groups: Vec<String>,
     },
     /// It was not, or nothing could tell.
     Refused {
@@ -99,8 +101,9 @@ impl Logins {
     ///
     /// # Errors
     /// When it names a backend that is not supported, or that cannot work with its options.
-    pub fn new(config: &config::Master) -> Result<Self, Error> {
-        let providers = Providers::read(&config.access.external_auth, config.raw.get("sharedsecret"))?;
+    pub fn new(config: &config::Master, keeper: Option<auth::pam::Keeper>) -> Result<Self, Error> {
+        let given = Given { shared_secret: config.raw.get("sharedsecret"), keeper: keeper.map(Arc::new) };
+        let providers = Providers::read(&config.access.external_auth, &given)?;
         Ok(Logins {
             providers: Arc::new(providers),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
@@ -127,10 +130,10 @@ impl Logins {
         let (began, refused) = (Instant::now(), attempt.refused());
         let told = Told::of(&attempt, peer);
         let why = match self.check(attempt, peer, rt).await {
-            Ok((user, backend)) => {
+            Ok((user, backend, groups)) => {
                 info!("{told} logged in");
                 self.note_success(began);
-                return Login::Proven { user, backend };
+                return Login::Proven { user, backend, groups };
             }
             Err(why) => why,
         };
@@ -139,8 +142,13 @@ impl Logins {
         refused
     }
 
-    /// Returns the user and the backend, or why the login is refused.
-    async fn check(&self, attempt: Attempt, peer: SocketAddr, rt: &Rt) -> Result<(String, String), String> {
+    /// Returns the user, the backend and the groups, or why the login is refused.
+    async fn check(
+        &self,
+        attempt: Attempt,
+        peer: SocketAddr,
+        rt: &Rt,
+    ) -> Result<(String, String, Vec<String>), String> {
         let deadline = Instant::now() + TIMEOUT;
         let text = |value: Option<Value>, name| match value {
             Some(Value::Str(text)) => Ok(text),
@@ -167,8 +175,8 @@ impl Logins {
         }
         let checked = tokio::time::timeout_at(deadline, self.ask(&backend, &user, password, turn, rt)).await;
         let reason = match checked {
-            Ok(Ok(true)) => return Ok((user, backend)),
-            Ok(Ok(false)) => "wrong name or password".to_owned(),
+            Ok(Ok(Some(groups))) => return Ok((user, backend, groups)),
+            Ok(Ok(None)) => "wrong name or password".to_owned(),
             Ok(Err(reason)) => reason,
             Err(_) => format!("no answer within {} seconds", TIMEOUT.as_secs()),
         };
@@ -184,11 +192,11 @@ impl Logins {
         password: String,
         turn: OwnedSemaphorePermit,
         rt: &Rt,
-    ) -> Result<bool, String> {
+    ) -> Result<Option<Vec<String>>, String> {
         let (providers, backend, user) = (self.providers.clone(), backend.to_owned(), user.to_owned());
         let check = move || {
             let _turn = turn;
-            providers.get(&backend).map_or(Ok(false), |provider| provider.backend.check(&user, &password))
+            providers.get(&backend).map_or(Ok(None), |provider| provider.backend.check(&user, &password))
         };
         let answer = rt.blocking(check).await.map_err(|error| error.to_string())?;
         answer.map_err(|error| value::error::chain(&error))
@@ -243,7 +251,7 @@ mod tests {
 
     fn logins(external_auth: Map) -> Logins {
         let options = map! { "external_auth" => external_auth, "sharedsecret" => "a long enough secret" };
-        Logins::new(&config::Master::from_options(options).unwrap()).unwrap()
+        Logins::new(&config::Master::from_options(options).unwrap(), None).unwrap()
     }
 
     fn attempt(backend: &str, username: impl Into<Value>, password: impl Into<Value>) -> Attempt {
@@ -280,7 +288,7 @@ mod tests {
         let rt = Rt::real();
         let secret = "a long enough secret";
         let proven = logins.decide(attempt("sharedsecret", "fred", secret), peer([127, 0, 0, 1]), &rt).await;
-        assert_eq!(proven, Login::Proven { user: "fred".into(), backend: "sharedsecret".into() });
+        assert_eq!(proven, Login::Proven { user: "fred".into(), backend: "sharedsecret".into(), groups: vec![] });
         for (backend, username, password) in [
             ("sharedsecret", Value::from("fred"), Value::from("wrong")),
             ("pam", "fred".into(), secret.into()),

@@ -33,7 +33,7 @@ pub fn get(ask: MasterRequest) -> Answer {
 /// Makes a token for a user who has logged in. As in Salt, a refusal is an empty text.
 pub fn make(ask: MasterRequest) -> Answer {
     let MasterRequest { shared, login, load, .. } = ask;
-    let Some(Login::Proven { user, backend }) = login else { return "".into() };
+    let Some(Login::Proven { user, backend, groups }) = login else { return "".into() };
     let Some(request) = read(load, MakeToken::from_map) else { return "".into() };
     let wanted = request.extra.get("token_expire");
     let config = &shared.stores.config.access;
@@ -47,7 +47,7 @@ pub fn make(ask: MasterRequest) -> Answer {
             }
         },
     };
-    match store(&shared, &user, &backend, life) {
+    match store(&shared, &user, &backend, &groups, life) {
         Ok(token) => token.into(),
         Err(failure) => {
             error!("failed to store a token: {}", crate::chain(&failure));
@@ -56,7 +56,7 @@ pub fn make(ask: MasterRequest) -> Answer {
     }
 }
 
-fn store(shared: &Shared, user: &str, backend: &str, life: Duration) -> store::Result<Map> {
+fn store(shared: &Shared, user: &str, backend: &str, groups: &[String], life: Duration) -> store::Result<Map> {
     let stores = &shared.stores;
     let now = stores.rt.now();
     // The start has checked the option.
@@ -66,6 +66,9 @@ fn store(shared: &Shared, user: &str, backend: &str, life: Duration) -> store::R
     if stores.config.access.keep_acl_in_token {
         // No backend has a list of its own, so the configuration counts whenever the token is used.
         token.insert("auth_list", Value::Null);
+    }
+    if !groups.is_empty() {
+        token.insert("groups", groups.to_vec());
     }
     loop {
         token.insert("token", hash.hex(&stores.rt.bytes::<RANDOM>()));

@@ -56,7 +56,7 @@ pub fn free_port() -> u16 {
 /// The input of a master with all execution functions.
 pub fn start(config: config::Master) -> saltern_master::Start {
     let catalogue = exec::Catalogue { modules: modules::ALL, ..Default::default() };
-    saltern_master::Start { config, keys: None, catalogue }
+    saltern_master::Start { config, keys: None, keeper: None, catalogue }
 }
 
 impl Master {

@@ -1,0 +1,204 @@
+//! The backend `pam`: the accounts of the master's host.
+//!
+//! Modules of PAM are foreign code that may hang, need root, and read the passwords of the system. So none runs in the master:
+//! a helper process answers each login. A keeper starts the helpers. It is started before the master gives up root, and ends
+//! when the master does.
+//!
+//! The keeper gets one end of a new socket for each login. On it, the helper reads the name and the password, separated by a
+//! zero, and writes its answer: `yes` and the groups of the user, `no`, or why it cannot tell. Each of these texts ends with a
+//! zero, so an answer that was cut off is not taken for a shorter one.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+
+use crate::Error;
+
+/// The word with which the program becomes the keeper. The service of PAM follows.
+pub const KEEPER: &str = "pam-keeper";
+
+/// The word with which it becomes a helper. The service follows here, too.
+pub const HELPER: &str = "pam-check";
+
+/// How long a helper may take. The keeper stops it then.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// How long the master waits for an answer. This is longer than [`LIMIT`]: it matters only if something else than the helper
+/// keeps the socket open, such as a process that a module has left behind.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// The longest answer of a helper, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Where PAM looks for services: those of the administrator, then those of the distribution.
+const SERVICES: [&str; 3] = ["etc/pam.d", "usr/lib/pam.d", "usr/etc/pam.d"];
+
+/// Returns whether PAM has rules of its own for a service, below the root directory of a system. Without them, it takes those of
+/// the service `other`.
+pub fn has_service(root: &Path, service: &str) -> bool {
+    let file = service.to_ascii_lowercase();
+    SERVICES.iter().any(|directory| root.join(directory).join(&file).is_file())
+}
+
+/// Returns whether a text can be the name of a service. PAM would take the last part of a path.
+pub fn is_service(text: &str) -> bool {
+    let is_good = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    !text.is_empty() && text.len() <= 64 && !text.starts_with('.') && text.chars().all(is_good)
+}
+
+/// The process that starts helpers.
+#[derive(Debug)]
+pub struct Keeper(UnixStream);
+
+impl Keeper {
+    /// Starts the keeper of a service of PAM: this program itself.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(service: &str) -> io::Result<Self> {
+        // As a link of the kernel, it is this program even if the file was replaced by an update.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("saltern").args([KEEPER, service]);
+        Self::spawn(&mut command)
+    }
+
+    fn spawn(command: &mut Command) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        // In a group of its own: Ctrl-C is for the master, whose last logins are answered.
+        let command = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).process_group(0);
+        command.spawn()?;
+        // A keeper that is stopped must not hold up the master.
+        ours.set_write_timeout(Some(PATIENCE))?;
+        Ok(Keeper(ours))
+    }
+
+    /// Returns the groups of the user if the password is right. Blocks until the helper answers or is stopped.
+    ///
+    /// # Errors
+    /// When PAM cannot tell.
+    pub fn check(&self, username: &str, password: &str) -> Result<Option<Vec<String>>, Error> {
+        if password.is_empty() || [username, password].iter().any(|text| text.contains('\0')) {
+            return Ok(None);
+        }
+        let answer = self.ask(username, password).map_err(|error| Error::Pam(format!("the helper failed: {error}")))?;
+        read_answer(&answer)
+    }
+
+    fn ask(&self, username: &str, password: &str) -> io::Result<Vec<u8>> {
+        let deadline = Instant::now() + PATIENCE;
+        let (mut ours, theirs) = UnixStream::pair()?;
+        let passed = [theirs.as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&passed)];
+        sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(b"?")], &rights, MsgFlags::MSG_NOSIGNAL, None)?;
+        // Or the socket would stay open here after the helper has ended.
+        drop(theirs);
+        ours.set_write_timeout(Some(PATIENCE))?;
+        ours.write_all(format!("{username}\0{password}").as_bytes())?;
+        ours.shutdown(Shutdown::Write)?;
+        read_until(&ours, deadline)
+    }
+}
+
+/// Reads until the other side closes the socket.
+///
+/// # Errors
+/// When it does not until the deadline, or sends too much.
+fn read_until(mut socket: &UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let (mut answer, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        match socket.read(&mut part) {
+            Ok(0) => return Ok(answer),
+            Ok(length) if answer.len() + length > LONGEST => return Err(io::ErrorKind::FileTooLarge.into()),
+            Ok(length) => answer.extend_from_slice(&part[..length]),
+            // The kernel's word for a timeout of a socket.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn read_answer(answer: &[u8]) -> Result<Option<Vec<String>>, Error> {
+    let unusable = |reason: &str| Err(Error::Pam(reason.to_owned()));
+    let text = String::from_utf8_lossy(answer);
+    let Some(whole) = text.strip_suffix('\0') else {
+        return match text.is_empty() {
+            true => unusable(&format!("no answer: the helper crashed, or took more than {} seconds", LIMIT.as_secs())),
+            false => unusable("the answer of the helper is cut off"),
+        };
+    };
+    let mut parts = whole.split('\0');
+    match parts.next() {
+        Some("yes") => Ok(Some(parts.map(str::to_owned).collect())),
+        Some("no") => Ok(None),
+        reason => unusable(&value::escape::brief(reason.unwrap_or_default(), 200)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_the_groups() {
+        let read = |answer: &[u8]| read_answer(answer).map_err(|error| error.to_string());
+        assert_eq!(read(b"yes\0"), Ok(Some(vec![])));
+        assert_eq!(read(b"yes\0staff\0two words\0"), Ok(Some(vec!["staff".to_owned(), "two words".to_owned()])));
+        assert_eq!(read(b"no\0"), Ok(None));
+        assert_eq!(read(b"yesterday\0"), Err("external_auth: the backend 'pam': yesterday".to_owned()));
+        // A helper that is stopped while it writes must not put the user into a group with a shorter name.
+        for cut in [&b"yes"[..], b"yes\0admins\0ad"] {
+            assert!(read(cut).unwrap_err().ends_with("the answer of the helper is cut off"), "{cut:?}");
+        }
+        assert!(read(b"").unwrap_err().contains("no answer"));
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_none() {
+        // A process that a module has left behind has the other end open.
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"yes\0").unwrap();
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert_eq!(read_until(&ours, soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let flood = std::thread::spawn(move || theirs.write_all(&[b'x'; 2 * LONGEST]));
+        let later = Instant::now() + PATIENCE;
+        assert_eq!(read_until(&ours, later).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        drop(ours);
+        // It may have fitted into the socket.
+        let _ = flood.join().unwrap();
+    }
+
+    #[test]
+    fn services_have_a_file() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("usr/lib/pam.d")).unwrap();
+        std::fs::write(root.path().join("usr/lib/pam.d/salt"), "").unwrap();
+        assert!(has_service(root.path(), "salt") && has_service(root.path(), "Salt"), "PAM ignores case");
+        assert!(!has_service(root.path(), "login"));
+        assert!(["salt", "Login", "system-auth", "my_service.2"].into_iter().all(is_service));
+        assert!(!["", "..", "../login", "/etc/pam.d/login", "a b", "a\0"].into_iter().any(is_service));
+    }
+
+    #[test]
+    fn a_keeper_that_is_gone_lets_nobody_in() {
+        let keeper = Keeper::spawn(&mut Command::new("true")).unwrap();
+        let mut end = [0];
+        assert_eq!((&keeper.0).read(&mut end).unwrap(), 0, "it has ended");
+        assert!(keeper.check("fred", "secret").unwrap_err().to_string().contains("the helper failed"));
+        assert!(keeper.check("fred", "").unwrap().is_none());
+        assert!(keeper.check("fred", "a\0b").unwrap().is_none());
+    }
+}
