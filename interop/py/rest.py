@@ -87,6 +87,9 @@ def with_requests():
     return {
         "login": send("/login", LOGIN),
         "wrong password": send("/login", {**LOGIN, "password": "wrong"}),
+        "token": send("/token", LOGIN),
+        "token, wrong password": send("/token", {**LOGIN, "password": "wrong"}),
+        "token without a backend": send("/token", {"username": "fred", "password": PASSWORD}),
         "no backend": send("/login", {"username": "fred", "password": PASSWORD}),
         "two commands": send("/", [ping, {**ping, "fun": "test.echo", "arg": ["x"], "kwarg": {}}], token),
         "full return": send("/", {**ping, "full_return": True}, token),

@@ -255,6 +255,30 @@ impl Api {
         }
     }
 
+    /// Makes a token for a user who may call the runner `auth.mk_token`.
+    ///
+    /// The runner itself is not called: its return would be an event, and the token in it could be read from the bus.
+    ///
+    /// # Errors
+    /// When the credentials are wrong, or the user may not call the runner.
+    pub async fn make_token(&self, credentials: Map, address: IpAddr) -> Result<Map, Failure> {
+        // The same words for both reasons, as for any runner: nobody learns from them that a password is right.
+        let user = credentials.get_str("username").unwrap_or_default();
+        let message = format!("Authentication failure of type \"eauth\" occurred for user {user}.");
+        let refused = || Failure::new(401, message.as_str());
+        let token = self.limited(address, self.link.make_token(credentials)).await?.ok_or_else(refused)?;
+        // The groups of the user are known only now.
+        let session = Session::of_token(&token).ok_or_else(refused)?;
+        if !perms::may_make_tokens(&self.external_auth, &session, self.permissive) {
+            let user = value::escape::brief(&session.user, 100);
+            tracing::warn!("the user {user:?} gets no token: external_auth does not grant the runner auth.mk_token");
+            // Nobody will ever use it.
+            self.revoke(session.token).await;
+            return Err(refused());
+        }
+        Ok(token)
+    }
+
     /// Ends a session.
     pub async fn end_session(&self, id: &str) {
         self.sessions().end(id);
@@ -267,7 +291,11 @@ impl Api {
         if let Some(id) = &caller.id {
             self.end_session(id).await;
         }
-        let (tokens, token) = (self.tokens.clone(), caller.session.token.clone());
+        self.revoke(caller.session.token.clone()).await;
+    }
+
+    async fn revoke(&self, token: String) {
+        let tokens = self.tokens.clone();
         let removed = self.rt.blocking(move || tokens.remove(&token)).await;
         if let Ok(Err(error)) = removed {
             tracing::error!("failed to revoke a token: {error}");

@@ -9,7 +9,7 @@ use value::{Map, Value, map};
 use crate::api::Api;
 use crate::exchange::{Asked, Reply, Resource};
 use crate::failure::Failure;
-use crate::low::{self, BUILT, Call};
+use crate::low::{self, BUILT};
 use crate::{cookie, events, files, hook, keys};
 
 /// Answers a request.
@@ -169,24 +169,19 @@ async fn job(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     Ok(map! { "info" => vec![info], "return" => vec![returns] }.into())
 }
 
-/// Makes tokens, by the runner that the user must be allowed to call.
+/// Makes tokens for users who may call the runner `auth.mk_token`.
 async fn tokens(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     let mut made = Vec::new();
     for login in asked.commands()? {
-        let mut proof = Map::new();
+        let mut credentials = Map::new();
         for name in ["username", "password", "eauth"] {
             let text = login
                 .get_str(name)
                 .ok_or_else(|| Failure::bad_request("Require \"username\", \"password\", and \"eauth\" params"))?;
-            proof.insert(name, text);
+            credentials.insert(name, text);
         }
         low::check_enabled("runner", &api.options.clients)?;
-        let token = api.link.runner(Call::named("auth.mk_token", proof.clone()), proof).await?;
-        if token.get("token").is_none() {
-            tracing::error!("the runner auth.mk_token has made no token");
-            return Err(Failure::unexpected());
-        }
-        made.push(token);
+        made.push(api.make_token(credentials, asked.address).await?.into());
     }
     Ok(Reply::Data(StatusCode::OK, Value::List(made), Vec::new()))
 }

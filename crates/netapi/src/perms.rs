@@ -1,5 +1,6 @@
 //! What the entries of `external_auth` grant, as far as this program needs to know. The master decides about each command.
 
+use targeting::acl::{Call, Form, call_allowed};
 use value::{Map, Value};
 
 use crate::sessions::Session;
@@ -28,6 +29,14 @@ pub fn sees_all_events(external_auth: &Map, session: &Session, permissive: bool)
     let Some(entries) = external_auth.get(&session.backend).and_then(Value::as_map) else { return false };
     let granted = targeting::acl::entries_for(entries, &session.user, &session.groups, permissive);
     granted.iter().filter_map(Value::as_str).any(|entry| entry == "@events" || entry == ".*")
+}
+
+/// Returns whether a user may call the runner `auth.mk_token`, and so get a token over HTTP.
+pub fn may_make_tokens(external_auth: &Map, session: &Session, permissive: bool) -> bool {
+    let Some(entries) = external_auth.get(&session.backend).and_then(Value::as_map) else { return false };
+    let granted = targeting::acl::entries_for(entries, &session.user, &session.groups, permissive);
+    let call = Call { form: Form::Runner, function: "auth.mk_token", arguments: &[], keywords: None };
+    call_allowed(&granted, &call) == Ok(true)
 }
 
 #[cfg(test)]
@@ -76,5 +85,17 @@ mod tests {
         assert!(sees("fred") && sees("ann"));
         assert!(!sees("wilma") && !sees("nobody"));
         assert!(!sees_all_events(&Map::new(), &session("fred", &[]), false));
+    }
+
+    #[test]
+    fn tokens_are_made_for_users_of_the_runner() {
+        let auth = map! { "auto" => map! {
+            "fred" => list!["@runner"], "ann" => list!["@auth"], "bob" => list![map! { "@runner" => list!["auth.*"] }],
+            "wilma" => list![".*", "@wheel", map! { "@runner" => list!["jobs.*"] }], "admins%" => list!["@runners"],
+        } };
+        let may = |user, groups: &[&str]| may_make_tokens(&auth, &session(user, groups), false);
+        assert!(may("fred", &[]) && may("ann", &[]) && may("bob", &[]) && may("carl", &["admins"]));
+        assert!(!may("wilma", &[]) && !may("carl", &[]));
+        assert!(!may_make_tokens(&Map::new(), &session("fred", &[]), false));
     }
 }

@@ -28,7 +28,7 @@ impl Side {
         let passwords = sandbox.root().join(format!("{name}-passwords"));
         fs::write(&passwords, format!("fred:{PASSWORD}\n"))?;
         fs::set_permissions(&passwords, fs::Permissions::from_mode(0o600))?;
-        let granted = json!(["test.*", "sys.list_functions", {"@wheel": ["key.list_all", "key.finger", "key.gen_accept"]}, {"@runner": ["test.arg", "manage.up"]}]);
+        let granted = json!(["test.*", "sys.list_functions", {"@wheel": ["key.list_all", "key.finger", "key.gen_accept"]}, {"@runner": ["auth.mk_token", "test.arg", "manage.up"]}]);
         let files = sandbox.root().join(format!("{name}-files"));
         fs::create_dir_all(files.join("static"))?;
         for (file, text) in [("index.html", "the page"), ("icon.ico", "the icon"), ("static/a.css", "a {}")] {
