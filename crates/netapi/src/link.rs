@@ -365,22 +365,22 @@ impl Gathering<'_> {
                 }
                 continue;
             }
-            let text = no_response(gather.jid());
-            match self.full {
-                true => self.returns.insert(id, map! { "ret" => text, "out" => "no_return" }),
-                false => self.returns.insert(id, text),
-            };
+            self.returns.insert(id, no_return(gather.jid(), self.full));
         }
     }
 }
 
 /// Returns what Salt says instead of the return of a silent minion.
-fn no_response(jid: &str) -> String {
-    format!(
+fn no_return(jid: &str, full: bool) -> Value {
+    let text = format!(
         "Minion did not return. [No response]\nThe minions may not have all finished running and any remaining minions \
          will return upon completion. To look up the return data for this job later, run the following command:\n\n\
          salt-run jobs.lookup_jid {jid}"
-    )
+    );
+    match full {
+        true => map! { "out" => "no_return", "ret" => text, "retcode" => 1 }.into(),
+        false => text.into(),
+    }
 }
 
 #[cfg(test)]
@@ -392,6 +392,14 @@ mod tests {
         let event = map! { "fun" => 1, "success" => true, "tag" => 2, "jid" => 3, "more" => 4 };
         let ordered = in_order(event, &["fun", "jid", "tag", "user", "success"]);
         assert_eq!(ordered.text_keys().collect::<Vec<_>>(), ["fun", "jid", "tag", "success", "more"]);
+    }
+
+    #[test]
+    fn a_silent_minion_has_failed() {
+        let full = no_return("20261126000000000000", true);
+        assert_eq!(full.get("retcode"), Some(&1.into()), "programs that read only the codes notice it");
+        assert_eq!(full.get("out"), Some(&"no_return".into()));
+        assert_eq!(full.get("ret"), Some(&no_return("20261126000000000000", false)));
     }
 
     #[test]
