@@ -43,6 +43,12 @@ impl Failure {
         Failure::new(503, "Salt Master is not available.")
     }
 
+    /// The master went away while a job ran.
+    pub fn lost_master(jid: &str) -> Self {
+        let Failure { status, message } = Failure::no_master();
+        Failure::new(status, format!("{message} Minions may still run job {jid}: salt-run jobs.lookup_jid {jid}"))
+    }
+
     /// Something else went wrong; the log says what.
     pub fn unexpected() -> Self {
         Failure::new(500, "An unexpected error occurred")

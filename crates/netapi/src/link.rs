@@ -173,7 +173,8 @@ impl Link {
         if detached {
             return Ok(map! { "jid" => ticket.jid, "minions" => ticket.minions }.into());
         }
-        Ok(Gathering { link: self, proof, full, events, returns: Map::new() }.run(ticket, patience).await.into())
+        let gathering = Gathering { link: self, proof, full, events, returns: Map::new(), lost: false };
+        Ok(gathering.run(ticket, patience).await?.into())
     }
 
     fn patience(&self, job: &Local) -> Timeouts {
@@ -230,14 +231,17 @@ impl Link {
         })
     }
 
-    /// Asks minions whether they still run the job. A question that cannot be asked is one that nobody answers.
-    async fn ask_running(&self, proof: &Map, jid: &str, ids: BTreeSet<String>) -> Option<String> {
+    /// Asks minions whether they still run the job. A question that is refused is one that nobody answers.
+    ///
+    /// # Errors
+    /// When the master is away.
+    async fn ask_running(&self, proof: &Map, jid: &str, ids: BTreeSet<String>) -> Result<Option<String>, Failure> {
         let accepted = &self.settings.accepted_dir;
         // The master would refuse the whole list for an id without a key.
         let known = |id: &String| MinionId::new(id.as_str()).is_ok() && accepted.join(id).exists();
         let ids: Vec<String> = ids.into_iter().filter(known).collect();
         if ids.is_empty() {
-            return None;
+            return Ok(None);
         }
         let question = Local {
             target: ids.into(),
@@ -254,10 +258,10 @@ impl Link {
         };
         let request = self.request(question, proof, self.gather_timeout);
         match self.publish(request).await {
-            Ok(ticket) => ticket.map(|ticket| ticket.jid),
+            Ok(ticket) => Ok(ticket.map(|ticket| ticket.jid)),
             Err(failure) => {
                 tracing::warn!("failed to ask whether job {jid} still runs: {}", failure.message);
-                None
+                if failure == Failure::no_master() { Err(failure) } else { Ok(None) }
             }
         }
     }
@@ -307,10 +311,16 @@ struct Gathering<'a> {
     full: bool,
     events: broadcast::Receiver<Event>,
     returns: Map,
+    /// True if the master was away when it should have asked the minions that have not returned.
+    lost: bool,
 }
 
 impl Gathering<'_> {
-    async fn run(mut self, ticket: Ticket, patience: Timeouts) -> Map {
+    /// Gathers until the job has ended.
+    ///
+    /// # Errors
+    /// When minions have not returned, and nobody knows whether they still run the job because the master was away.
+    async fn run(mut self, ticket: Ticket, patience: Timeouts) -> Result<Map, Failure> {
         let started = Instant::now();
         let mut gather = Gather::new(&ticket.jid, ticket.minions, patience, Duration::ZERO);
         let mut actions = gather.tick(Duration::ZERO);
@@ -318,14 +328,15 @@ impl Gathering<'_> {
             for action in actions {
                 match action {
                     Action::Answer(answer) => self.add(answer),
-                    Action::Silent(ids) => self.silent(&mut gather, ids).await,
+                    Action::Silent(ids) => self.silent(&mut gather, ids).await?,
                     Action::Ask(ids) => {
                         let question = self.link.ask_running(&self.proof, gather.jid(), ids).await;
-                        gather.question_published(question);
+                        self.lost = question.is_err();
+                        gather.question_published(question.ok().flatten());
                     }
                     // The master has answered the request with the reason already.
                     Action::Step(_) | Action::Refused => {}
-                    Action::Finished => return self.returns,
+                    Action::Finished => return Ok(self.returns),
                 }
             }
             let next = bus::next(&mut self.events);
@@ -335,7 +346,7 @@ impl Gathering<'_> {
             };
             actions = match event {
                 Some(Some(event)) => gather.event(event.tag(), event.data(), started.elapsed()),
-                Some(None) => return self.returns,
+                Some(None) => return Ok(self.returns),
                 None => gather.tick(started.elapsed()),
             };
         }
@@ -357,7 +368,7 @@ impl Gathering<'_> {
         self.returns.insert(id, whole);
     }
 
-    async fn silent(&mut self, gather: &mut Gather, ids: BTreeSet<String>) {
+    async fn silent(&mut self, gather: &mut Gather, ids: BTreeSet<String>) -> Result<(), Failure> {
         for id in ids {
             if let Some(data) = self.link.stored(gather.jid(), &id).await {
                 if gather.note(&id) {
@@ -365,8 +376,12 @@ impl Gathering<'_> {
                 }
                 continue;
             }
+            if self.lost {
+                return Err(Failure::lost_master(gather.jid()));
+            }
             self.returns.insert(id, no_return(gather.jid(), self.full));
         }
+        Ok(())
     }
 }
 

@@ -162,7 +162,7 @@ impl Run<'_> {
                     Action::Silent(ids) => self.silent(part, ids).await,
                     Action::Ask(ids) => {
                         let question = self.link.ask_running(&self.proof, &self.jid, ids).await;
-                        part.question_published(question);
+                        part.question_published(question.ok().flatten());
                     }
                     // The master has answered the request with the reason already.
                     Action::Refused | Action::Step(_) | Action::Finished => {}

@@ -229,3 +229,14 @@ async fn key_pairs_are_made_for_those_who_may() {
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-tar")), "{answer:?}");
     assert!(answer.body.starts_with("minion.pub") && answer.body.contains("the private half"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_goes_away_is_not_a_silent_minion() {
+    let running = Running::start().await;
+    let headers = json!({"X-Auth-Token": running.log_in(FRED).await, "Content-Type": "application/json"});
+    running.lose_master("min1");
+    let command = r#"{"client": "local", "tgt": "*", "fun": "test.ping", "timeout": 0, "gather_job_timeout": 0}"#;
+    let answer = post(&running, "/", headers, command).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(answer.body.contains("jobs.lookup_jid 20261124160511953300"), "{answer:?}");
+}

@@ -47,6 +47,8 @@ struct Script {
     returns: Vec<Value>,
     /// The message with which the master refuses.
     refusal: Option<String>,
+    /// The file that goes with the master after its next job.
+    leaves: Option<PathBuf>,
 }
 
 /// The program and the master.
@@ -128,6 +130,16 @@ impl Running {
             script.returns = returns(exchange["request"]["path"].as_str().unwrap(), body);
         }
         *self.script.lock().unwrap() = script;
+    }
+
+    /// Lets the master publish a job to a minion that never returns, and then go away.
+    pub fn lose_master(&self, minion: &str) {
+        let accepted = self.place.path().join("pki/minions");
+        std::fs::create_dir_all(&accepted).unwrap();
+        std::fs::write(accepted.join(minion), "").unwrap();
+        let mut script = self.script.lock().unwrap();
+        script.returns = vec![map! { "jid" => "20261124160511953300", "minions" => list![minion] }.into()];
+        script.leaves = Some(self.place.path().join("s/publish_pull.ipc"));
     }
 
     /// Logs a user in, and returns the session.
@@ -233,7 +245,12 @@ fn answer(load: &Map, script: &mut Script) -> (Value, Events) {
         (command, None) => {
             let next = if script.returns.is_empty() { Value::Null } else { script.returns.remove(0) };
             match command {
-                "publish" => job(next),
+                "publish" => {
+                    if let Some(file) = script.leaves.take() {
+                        std::fs::remove_file(file).unwrap();
+                    }
+                    job(next)
+                }
                 // As the master: its return would show the token to all readers of the bus.
                 "runner" if load.get_str("fun") == Some("auth.mk_token") => runner(no_token()),
                 "runner" => runner(next),
