@@ -1,5 +1,6 @@
 //! Webhooks: a request becomes an event.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -31,7 +32,10 @@ pub async fn fire(api: &Arc<Api>, asked: &Asked) -> Result<Reply, Failure> {
     let tag = tag(&asked.rest)?;
     let post = asked.data()?.filter(value::Value::truthy).unwrap_or_else(|| Map::new().into());
     let body = String::from_utf8_lossy(&asked.body).into_owned();
-    api.link.bus.fire(&tag, map! { "body" => body, "post" => post, "headers" => headers(&asked.headers) }).await?;
+    api.link
+        .bus
+        .fire(&tag, map! { "body" => body, "post" => post, "headers" => headers(asked.address, &asked.headers) })
+        .await?;
     Ok(map! { "success" => true }.into())
 }
 
@@ -46,14 +50,17 @@ fn tag(rest: &str) -> Result<String, Failure> {
     Ok(format!("{TAG}/{rest}"))
 }
 
-fn headers(headers: &HeaderMap) -> Map {
-    let mut all = Map::new();
+fn headers(client: IpAddr, headers: &HeaderMap) -> Map {
+    let mut all = map! { "Remote-Addr" => client.to_string() };
     for (name, value) in headers {
         let value = match SECRET.contains(&name.as_str()) {
             true => "***".to_owned(),
             false => String::from_utf8_lossy(value.as_bytes()).into_owned(),
         };
-        all.insert(title(name.as_str()), value);
+        // A client cannot say that it is somewhere else: reactors trust this address.
+        if name != "remote-addr" {
+            all.insert(title(name.as_str()), value);
+        }
     }
     all
 }
@@ -89,7 +96,10 @@ mod tests {
             sent.insert(name, HeaderValue::from_static("secret"));
         }
         sent.insert("x-gitlab-event", HeaderValue::from_static("push"));
-        let shown = headers(&sent);
+        sent.insert("remote-addr", HeaderValue::from_static("10.9.9.9"));
+        let shown = headers("192.0.2.7".parse().unwrap(), &sent);
+        assert_eq!(shown.text_keys().next(), Some("Remote-Addr"));
+        assert_eq!(shown.get_str("Remote-Addr"), Some("192.0.2.7"));
         assert_eq!(shown.get_str("X-Gitlab-Event"), Some("push"));
         assert_eq!(shown.get_str("X-Auth-Token"), Some("***"));
         assert!(!format!("{shown:?}").contains("secret"));
