@@ -7,11 +7,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::any;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tower_service::Service;
 
 use crate::accept::{Form, data_form, error_form, prefers_page, reads_gzip};
 use crate::api::{Api, Caller};
@@ -38,7 +39,8 @@ pub fn router(api: Arc<Api>) -> Router {
         };
         routes.route(&format!("{}{path}", options.prefix), any(serve))
     };
-    routes = add(routes, "/", Resource::Root);
+    // Paths are tidy here, so the root below a prefix has no slash at its end.
+    routes = add(routes, if options.prefix.is_empty() { "/" } else { "" }, Resource::Root);
     for (path, resource) in [
         ("/run", Resource::Run),
         ("/token", Resource::Token),
@@ -70,7 +72,57 @@ pub fn router(api: Arc<Api>) -> Router {
     if options.favicon.is_some() {
         routes = add(routes, "/favicon.ico", Resource::Favicon);
     }
-    routes.fallback(not_found).with_state(api)
+    let prefix = options.prefix.clone();
+    let routes = routes.fallback(not_found).with_state(api);
+    // The table of routes is asked after the path has been tidied, which a layer of its own cannot do.
+    Router::new().fallback(move |request: Request| {
+        let (mut routes, redirect) = (routes.clone(), redirect(&prefix, request.uri()));
+        async move {
+            if let Some(location) = redirect {
+                return moved(location);
+            }
+            let Ok(response) = routes.call(tidied(request)).await;
+            response
+        }
+    })
+}
+
+/// Returns a path without empty parts, as Salt's routes see it. Nothing is decoded.
+fn tidy(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    format!("/{}", parts.join("/"))
+}
+
+/// Returns where the root without its slash leads to: relative links of a page would lead out of the prefix.
+fn redirect(prefix: &str, uri: &Uri) -> Option<HeaderValue> {
+    let path = uri.path();
+    if prefix.is_empty() || path.ends_with('/') || tidy(path) != prefix {
+        return None;
+    }
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    // Without the name of the host: the client chooses the header from which it would be taken.
+    HeaderValue::from_str(&format!("{prefix}/{query}")).ok()
+}
+
+fn moved(location: HeaderValue) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    response.headers_mut().insert(header::LOCATION, location);
+    response
+}
+
+/// Removes empty parts from the path of a request: `//login/` is `/login`.
+fn tidied(mut request: Request) -> Request {
+    let path = request.uri().path();
+    let tidy = tidy(path);
+    if tidy == path || !path.starts_with('/') {
+        return request;
+    }
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    if let Ok(uri) = Uri::try_from(format!("{tidy}{query}")) {
+        *request.uri_mut() = uri;
+    }
+    request
 }
 
 /// Returns whether a browser gets the page `app`, which decides by the path what it shows.
@@ -78,8 +130,11 @@ fn wants_page(api: &Api, resource: Option<Resource>, request: &Request) -> bool 
     // Commands are carried out, and a stream of events is never a page.
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let replaced = !resource.is_some_and(|resource| resource.is_file() || resource == Resource::Events);
-    let below =
-        request.uri().path().strip_prefix(api.options.prefix.as_str()).is_some_and(|path| path.starts_with('/'));
+    let below = request
+        .uri()
+        .path()
+        .strip_prefix(api.options.prefix.as_str())
+        .is_some_and(|path| path.is_empty() || path.starts_with('/'));
     api.options.app.is_some() && reads && replaced && below && prefers_page(text(request.headers(), "accept"))
 }
 
@@ -310,6 +365,38 @@ fn failed(failure: &Failure, form: Form) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_parts_of_a_path_mean_nothing() {
+        let tidied = |uri: &str| {
+            let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+            super::tidied(request).uri().to_string()
+        };
+        for (sent, routed) in [
+            ("/", "/"),
+            ("//", "/"),
+            ("/login", "/login"),
+            ("///login", "/login"),
+            ("/minions//m1/", "/minions/m1"),
+            ("/hook/a/?x=//", "/hook/a?x=//"),
+            ("/static/%2e%2e%2f/%2f/x", "/static/%2e%2e%2f/%2f/x"),
+            ("/static/..//../x", "/static/../../x"),
+            ("*", "*"),
+        ] {
+            assert_eq!(tidied(sent), routed, "{sent}");
+        }
+    }
+
+    #[test]
+    fn the_root_of_a_prefix_ends_with_a_slash() {
+        let to = |prefix: &str, uri: &str| redirect(prefix, &uri.parse().unwrap());
+        assert_eq!(to("/salt", "/salt").unwrap(), "/salt/");
+        assert_eq!(to("/salt", "http://evil.example//salt?x=1").unwrap(), "/salt/?x=1");
+        for (prefix, uri) in [("", "/"), ("/salt", "/salt/"), ("/salt", "/salt/login"), ("/salt", "/"), ("/salt", "/s")]
+        {
+            assert_eq!(to(prefix, uri), None, "{prefix} {uri}");
+        }
+    }
 
     #[test]
     fn queries_are_refused_where_they_mean_nothing() {
