@@ -63,6 +63,16 @@ pub struct Provenance<'a> {
     pub plain_text: bool,
 }
 
+impl Provenance<'_> {
+    /// Says why a request may not use the cookie.
+    pub fn reason(&self) -> &'static str {
+        match self.plain_text {
+            true => "a text/plain body needs X-Auth-Token, because a form of another site could send it",
+            false => "A page of another site may not send this request (X-Auth-Token is needed)",
+        }
+    }
+}
+
 /// Returns whether a request that changes something may use the cookie as its only proof.
 ///
 /// Each browser of the last years says with a POST where it comes from. A program such as curl does not, and no page can make it

@@ -204,11 +204,9 @@ async fn answer(api: &Arc<Api>, resource: Resource, rest: String, request: Reque
         false => None,
     };
     let changes = request.method() == Method::POST;
-    if changes
-        && caller.as_ref().is_some_and(|caller| caller.by_cookie)
-        && !may_use_cookie(provenance(request.headers()))
-    {
-        return Err(Failure::new(403, "A page of another site may not send this request (X-Auth-Token is needed)"));
+    let provenance = provenance(request.headers());
+    if changes && caller.as_ref().is_some_and(|caller| caller.by_cookie) && !may_use_cookie(provenance) {
+        return Err(Failure::new(403, provenance.reason()));
     }
     let (parts, body) = request.into_parts();
     let body = read_body(&parts.headers, body, api.options.most_body).await?;
